@@ -1,0 +1,121 @@
+"""pyproject.toml, requirements.lock and environment.yml say the same."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parents[2]
+CONDA_NAMES = {"torch": "pytorch", "playwright": "playwright-python"}
+# What conda brings for other reasons than pyproject.toml.
+CONDA_ONLY = {"python", "pip"}
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DIRECT = [Requirement(text) for text in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]]
+
+
+def lock_entries(lock):
+    """The lock's entries: name to version, number of hashes, and who asks for it."""
+    entries = {}
+    for block in re.split(r"\n(?=[A-Za-z0-9])", lock.strip()):
+        found = re.match(r"([\w.\[\]-]+)==(\S+)", block)
+        assert found, block.splitlines()[0]
+        via = re.findall(r"^    # (?:via |  )(\S.*)$", block, flags=re.MULTILINE)
+        hashes = re.findall(r"--hash=sha256:[0-9a-f]{64}\b", block)
+        entries.setdefault(canonicalize_name(found[1].split("[")[0]), []).append((found[2], len(hashes), via))
+    return entries
+
+
+@pytest.fixture(scope="module")
+def entries():
+    return lock_entries(LOCK)
+
+
+@pytest.fixture(scope="module")
+def conda():
+    return yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+
+
+def conda_packages(conda):
+    """All packages of environment.yml by name, those that pip adds included."""
+    texts = [text for text in conda["dependencies"] if isinstance(text, str)]
+    (pip,) = [text["pip"] for text in conda["dependencies"] if isinstance(text, dict)]
+    texts += [text for text in pip if not text.startswith("-")]
+    return {re.split(r"[<>=!~ ]", text)[0]: text for text in texts}
+
+
+def test_every_dependency_has_exactly_a_lower_bound():
+    for requirement in DIRECT:
+        bounds = [part.operator for part in requirement.specifier]
+        assert bounds == ([] if requirement.name == "kenlm" else [">="]), str(requirement)
+
+
+def test_conda_environment_names_the_same_packages(conda):
+    wanted = {CONDA_NAMES.get(requirement.name, requirement.name) for requirement in DIRECT}
+    assert set(conda_packages(conda)) - CONDA_ONLY == wanted
+
+
+@pytest.mark.parametrize("requirement", DIRECT, ids=lambda requirement: requirement.name)
+def test_conda_environment_has_the_same_bound(conda, requirement):
+    name = CONDA_NAMES.get(requirement.name, requirement.name)
+    assert conda_packages(conda)[name] == f"{name}{requirement.specifier}"
+
+
+def test_conda_environment_has_a_python_of_the_project_and_the_project_itself(conda):
+    python = conda_packages(conda)["python"].removeprefix("python=")
+    assert Version(python) in SpecifierSet(PROJECT["requires-python"])
+    assert conda["channels"] == ["conda-forge"]
+    assert "-e ." in conda["dependencies"][-1]["pip"]
+
+
+def test_project_runs_on_python_3_11_and_3_12_only():
+    bounds = SpecifierSet(PROJECT["requires-python"])
+    assert [minor for minor in range(20) if Version(f"3.{minor}") in bounds] == [11, 12]
+
+
+@pytest.mark.parametrize("requirement", DIRECT, ids=lambda requirement: requirement.name)
+def test_lock_pins_what_pyproject_asks_for(entries, requirement):
+    locked = entries[canonicalize_name(requirement.name)]
+    for version, hashes, via in locked:
+        assert Version(version) in requirement.specifier
+        assert hashes > 0
+        assert any(asker.startswith(PROJECT["name"]) for asker in via)
+
+
+def test_lock_has_nothing_that_pyproject_no_longer_asks_for(entries):
+    asked = {
+        name
+        for name, locked in entries.items()
+        if any(asker.startswith(PROJECT["name"]) for _, _, via in locked for asker in via)
+    }
+    assert asked == {canonicalize_name(requirement.name) for requirement in DIRECT}
+
+
+def test_everything_in_the_lock_has_hashes_and_somebody_in_the_lock_who_asks_for_it(entries):
+    for name, locked in entries.items():
+        for _, hashes, via in locked:
+            assert hashes > 0, name
+            askers = {canonicalize_name(asker.split()[0].split("[")[0]) for asker in via}
+            assert askers, name
+            assert askers <= {*entries, PROJECT["name"]}, name
+
+
+def test_lock_names_no_address():
+    assert "://" not in LOCK
+    assert "--index" not in LOCK
+
+
+def test_lock_entries_are_read_as_they_are_written():
+    text = (
+        "a==1.0 ; sys_platform == 'x' \\\n    --hash=sha256:"
+        + "0" * 64
+        + "\n    # via\n    #   b\n    #   c (d)\n"
+        "b-c==2 \\\n    --hash=sha256:" + "1" * 64 + " \\\n    --hash=sha256:" + "2" * 64 + "\n    # via a\n"
+    )
+    assert lock_entries(text) == {"a": [("1.0", 1, ["b", "c (d)"])], "b-c": [("2", 2, ["a"])]}

@@ -1,0 +1,271 @@
+"""The set-up's scripts, without the network; KenLM's programs, where they have been built."""
+
+import hashlib
+import importlib
+import io
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("steps", "kenlm_build", "setup", "lab", "check_notebooks")
+
+
+@pytest.fixture
+def tools(monkeypatch, tmp_path):
+    """The scripts as modules, working in a folder of their own instead of the checkout."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    for name in NAMES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    modules = {name: importlib.import_module(name) for name in NAMES}
+    for name in ("steps", "kenlm_build", "setup"):
+        monkeypatch.setattr(modules[name], "ROOT", tmp_path)
+        monkeypatch.setattr(modules[name], "TOOLS", tmp_path / ".tools")
+    for place in ("BIN", "HOME", "LOG", "FAILED"):
+        old = getattr(modules["kenlm_build"], place)
+        monkeypatch.setattr(modules["kenlm_build"], place, tmp_path / old.relative_to(ROOT))
+    monkeypatch.setattr(modules["steps"], "APT_FAILED", tmp_path / "apt-failed")
+    (tmp_path / ".tools").mkdir()
+    yield type("Tools", (), modules)
+    for name in NAMES:
+        sys.modules.pop(name, None)
+
+
+def archive(path, *members):
+    """A tar file with members of (name, content); a content of None makes a link out of the archive."""
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            if content is None:
+                info.type, info.linkname = tarfile.SYMTYPE, "/etc"
+                tar.addfile(info)
+            else:
+                info.size = len(content)
+                tar.addfile(info, io.BytesIO(content))
+    return path
+
+
+def find_program(name):
+    return shutil.which(
+        name, path=os.pathsep.join([str(ROOT / ".tools/kenlm/bin"), os.environ.get("PATH", "")])
+    )
+
+
+def test_kenlm_is_pinned_in_the_lock(tools):
+    version, digests = tools.kenlm_build.pinned((ROOT / "requirements.lock").read_text(encoding="utf-8"))
+    assert version[0].isdigit()
+    assert len(digests) >= 1
+    assert all(len(digest) == 64 for digest in digests)
+
+
+def test_pin_takes_kenlms_hashes_and_no_others(tools):
+    a, b, c = "a" * 64, "b" * 64, "c" * 64
+    lock = (
+        f"jedi==1 \\\n    --hash=sha256:{a}\nkenlm==0.9 ; x \\\n    --hash=sha256:{b} \\\n"
+        f"    --hash=sha256:{c}\n    # via y\nlark==1 \\\n    --hash=sha256:{a}\n"
+    )
+    assert tools.kenlm_build.pinned(lock) == ("0.9", [b, c])
+
+
+def test_lock_without_kenlm_is_an_error_in_words(tools):
+    with pytest.raises(tools.kenlm_build.BuildError, match="does not pin kenlm"):
+        tools.kenlm_build.pinned("jedi==1\n")
+
+
+def test_archive_is_unpacked_under_its_top_folder(tools, tmp_path):
+    file = archive(tmp_path / "k.tar.gz", ("k-1/a.txt", b"one"), ("k-1/lm/b.txt", b"two"))
+    top = tools.kenlm_build.unpack(file, tmp_path / "out")
+    assert top == tmp_path / "out" / "k-1"
+    assert (top / "lm" / "b.txt").read_bytes() == b"two"
+
+
+@pytest.mark.parametrize(
+    "member", [("../evil", b"x"), ("/evil", b"x"), ("k-1/../../evil", b"x"), ("k-1/link", None)], ids=str
+)
+def test_archive_that_leads_out_of_its_folder_is_refused(tools, tmp_path, member):
+    file = archive(tmp_path / "k.tar.gz", ("k-1/a.txt", b"one"), member)
+    with pytest.raises(tools.kenlm_build.BuildError, match="no plain file inside it"):
+        tools.kenlm_build.unpack(file, tmp_path / "deep" / "out")
+    assert not list(tmp_path.rglob("evil"))
+
+
+def test_downloaded_archive_of_another_digest_is_refused(tools, monkeypatch, tmp_path):
+    def pip(*_args, **_options):
+        return bool((tmp_path / "kenlm-1.tar.gz").write_bytes(b"not it"))
+
+    monkeypatch.setattr(tools.kenlm_build, "run", pip)
+    with pytest.raises(tools.kenlm_build.BuildError, match="not the one"):
+        tools.kenlm_build.download(Path("uv"), "1", ["0" * 64], tmp_path)
+    good = hashlib.sha256(b"not it").hexdigest()
+    assert tools.kenlm_build.download(Path("uv"), "1", [good], tmp_path).name == "kenlm-1.tar.gz"
+
+
+def test_boost_without_a_system_library_is_asked_for_less(tools, tmp_path):
+    file = tmp_path / "CMakeLists.txt"
+    file.write_text(
+        "a()\nfind_package(Boost 1.41.0 REQUIRED COMPONENTS\n  system\n  unit_test_framework\n)\nb()\n"
+    )
+    tools.kenlm_build.relax(file)
+    assert "program_options thread OPTIONAL_COMPONENTS system)\nb()" in file.read_text()
+    assert "unit_test_framework" not in file.read_text()
+
+
+def test_missing_boost_is_one_line_and_no_error(tools, monkeypatch, capsys, tmp_path):
+    shutil.copy(ROOT / "requirements.lock", tmp_path)
+    build = tools.kenlm_build
+    monkeypatch.setattr(build, "present", lambda _version: False)
+    monkeypatch.setattr(build, "has_boost", lambda _compiler: False)
+    monkeypatch.setattr(build, "apt_install", lambda *_packages: False)
+    build.ensure(lambda: Path("uv"), lambda: "c++")
+    said = capsys.readouterr().out
+    assert said.count("\n") == 1
+    assert "libboost-thread-dev" in said
+
+
+def test_failed_build_is_not_tried_again_and_breaks_nothing(tools, monkeypatch, capsys, tmp_path):
+    shutil.copy(ROOT / "requirements.lock", tmp_path)
+    build = tools.kenlm_build
+    tried = []
+
+    def fail(*_args):
+        tried.append(1)
+        build.HOME.mkdir(exist_ok=True)
+        raise build.BuildError("the compiler stopped")
+
+    monkeypatch.setattr(build, "present", lambda _version: False)
+    monkeypatch.setattr(build, "has_boost", lambda _compiler: True)
+    monkeypatch.setattr(build, "build", fail)
+    build.ensure(lambda: Path("uv"), lambda: "c++")
+    assert "the compiler stopped" in capsys.readouterr().out
+    build.ensure(lambda: Path("uv"), lambda: "c++")
+    assert "failed before" in capsys.readouterr().out
+    assert tried == [1]
+
+
+def test_apt_is_for_root_and_a_failure_is_remembered(tools, monkeypatch):
+    commands = []
+
+    def run(command, **_options):
+        commands.append(command)
+        return False
+
+    monkeypatch.setattr(tools.steps, "run", run)
+    monkeypatch.setattr(tools.steps.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(tools.steps.os, "geteuid", lambda: 1000)
+    assert not tools.steps.apt_install("x")
+    assert not commands
+    monkeypatch.setattr(tools.steps.os, "geteuid", lambda: 0)
+    monkeypatch.setenv("WORKBENCH_NO_APT", "1")
+    assert not tools.steps.apt_install("x")
+    assert not commands
+    monkeypatch.delenv("WORKBENCH_NO_APT")
+    for _ in range(2):
+        assert not tools.steps.apt_install("x")
+    assert [command[3] for command in commands] == ["update", "install"]
+
+
+def test_fingerprint_follows_the_lock_and_the_place(tools, tmp_path):
+    def copy(place):
+        (place / "tools").mkdir(parents=True)
+        for name in ("requirements.lock", "pyproject.toml", "tools/setup.py", "tools/steps.py"):
+            shutil.copy(ROOT / name, place / name)
+        return place
+
+    one, two = copy(tmp_path / "one"), copy(tmp_path / "two")
+    before = tools.setup.fingerprint(one)
+    assert before == tools.setup.fingerprint(one)
+    assert before != tools.setup.fingerprint(two)
+    with (one / "requirements.lock").open("a", encoding="utf-8") as file:
+        file.write("\n")
+    assert before != tools.setup.fingerprint(one)
+
+
+def test_current_environment_is_left_alone_and_another_is_not(tools, monkeypatch, tmp_path):
+    setup = tools.setup
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").touch()
+    monkeypatch.setattr(setup, "VENV", tmp_path)
+    monkeypatch.setattr(setup, "STAMP", tmp_path / "stamp")
+    monkeypatch.setattr(setup, "fingerprint", lambda: "now")
+    monkeypatch.setattr(setup, "find_compiler", lambda: "c++")
+    monkeypatch.setattr(setup, "find_uv", lambda: Path("uv"))
+    monkeypatch.setattr(setup, "find_python", lambda _uv: "python3.11")
+    commands = []
+
+    def run(command, **_options):
+        assert not (tmp_path / "stamp").exists()  # a set-up that is killed here starts again
+        commands.append(command[1:3])
+        return True
+
+    monkeypatch.setattr(setup, "run", run)
+    setup.make_environment()
+    assert commands == [["venv", "--quiet"], ["pip", "sync"], ["pip", "install"]]
+    setup.make_environment()
+    assert len(commands) == 3
+    monkeypatch.setattr(setup, "fingerprint", lambda: "later")
+    setup.make_environment()
+    assert commands[3:] == [["pip", "sync"], ["pip", "install"]]
+
+
+def test_missing_compiler_is_named(tools, monkeypatch):
+    monkeypatch.setattr(tools.setup.shutil, "which", lambda _name: None)
+    monkeypatch.setattr(tools.setup, "apt_install", lambda *_packages: False)
+    with pytest.raises(tools.steps.SetupError, match=r"install g\+\+"):
+        tools.setup.find_compiler()
+
+
+def test_no_python_is_one_clear_line(tools, monkeypatch):
+    monkeypatch.setattr(tools.setup, "output", lambda _command: "")
+    monkeypatch.setattr(tools.setup, "run", lambda *_args, **_options: False)
+    with pytest.raises(tools.steps.SetupError, match=r"no Python 3\.11 or 3\.12"):
+        tools.setup.find_python(Path("uv"))
+
+
+def test_lab_is_told_of_root_only_as_root_and_of_no_browser_without_one(tools):
+    given = {"port": "9000", "ip": "localhost"}
+    plain = tools.lab.command(root=False, browser=True, **given)
+    assert "--ServerApp.port=9000" in plain
+    assert not {"--allow-root", "--no-browser"} & set(plain)
+    assert {"--allow-root", "--no-browser"} <= set(tools.lab.command(root=True, browser=False, **given))
+
+
+def test_notebooks_with_outputs_are_refused(tools, tmp_path, capsys):
+    cells = [{"cell_type": "code", "outputs": [], "execution_count": None}, {"cell_type": "markdown"}]
+    clean, dirty = tmp_path / "clean.ipynb", tmp_path / "dirty.ipynb"
+    clean.write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    dirty.write_text(
+        json.dumps({"cells": [*cells, {"outputs": [{}]}, {"execution_count": 3}]}), encoding="utf-8"
+    )
+    assert tools.check_notebooks.main([str(clean)]) == 0
+    assert tools.check_notebooks.main([str(clean), str(dirty)]) == 1
+    assert "cells 2, 3" in capsys.readouterr().out
+
+
+def test_lmplz_estimates_a_model_that_kenlm_reads(tmp_path):
+    programs = {name: find_program(name) for name in ("lmplz", "build_binary")}
+    for name, place in programs.items():
+        if place is None:
+            pytest.skip(f"{name} is neither in .tools/kenlm/bin nor on the PATH (make setup builds it)")
+    kenlm = pytest.importorskip("kenlm")
+    text, arpa, binary = tmp_path / "text", tmp_path / "model.arpa", tmp_path / "model.bin"
+    text.write_text("she read the letter\nhe read the book\nshe wrote the letter\n" * 5, encoding="utf-8")
+    small = ["-o", "3", "-S", "64M", "-T", str(tmp_path), "--discount_fallback"]
+    estimate = [programs["lmplz"], *small, "--text", str(text), "--arpa", str(arpa)]
+    subprocess.run(estimate, check=True, capture_output=True)
+    subprocess.run([programs["build_binary"], str(arpa), str(binary)], check=True, capture_output=True)
+    words = ["she", "he", "read", "wrote", "the", "letter", "book", "</s>", "<unk>"]
+    for file in (arpa, binary):
+        model = kenlm.Model(str(file))
+        assert model.order == 3
+        assert model.score("she read the letter") > model.score("letter the read she")
+        state, after = kenlm.State(), kenlm.State()
+        model.BeginSentenceWrite(state)
+        total = sum(10 ** model.BaseScore(state, word, after) for word in words)
+        assert math.isclose(total, 1, abs_tol=1e-4)

@@ -1,0 +1,228 @@
+"""Set up the workbench with nothing but python3: uv, the environment, KenLM's programs, a browser.
+
+uv goes to ``.tools/uv``, the environment (exactly ``requirements.lock``, then the project itself)
+to ``.venv``, KenLM's programs to ``.tools/kenlm/bin``. A set-up that is current is left as it is;
+one that was killed starts again. This file and those it imports run on Python 3.8.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import kenlm_build
+from steps import ROOT, TOOLS, VENV, SetupError, apt_install, output, run, say, settings, step
+
+UV_VERSION = "0.13.8"
+PYTHONS = ("3.11", "3.12")
+STAMP = VENV / "workbench-stamp"
+LOCK_FILE = ROOT / "requirements.lock"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+OLDEST = (3, 8)
+
+
+@contextmanager
+def only_one() -> Iterator[None]:
+    """Let one set-up at a time work in this checkout; the others wait."""
+    TOOLS.mkdir(exist_ok=True)
+    with (TOOLS / "setup.lock").open("w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            say("another set-up is at work here, waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def fingerprint(root: Path = ROOT) -> str:
+    """Return a hash of all that the environment follows from: lock, project, these scripts, the place."""
+    digest = hashlib.sha256(str(root).encode())
+    for name in ("requirements.lock", "pyproject.toml", "tools/setup.py", "tools/steps.py"):
+        digest.update((root / name).read_bytes())
+    return digest.hexdigest()
+
+
+def find_uv() -> Path:
+    """Return a uv of the pinned version, installed into a private folder where there is none."""
+    private = TOOLS / "uv" / "bin" / "uv"
+    for found in (private, Path(shutil.which("uv") or private)):
+        if output([found, "--version"]).startswith(f"uv {UV_VERSION}"):
+            return found
+    with step(f"uv {UV_VERSION} into .tools/uv"):
+        if not _install_uv(private) and not (
+            apt_install("python3-venv", "python3-pip") and _install_uv(private)
+        ):
+            raise SetupError(
+                "cannot install uv: python3 needs its venv module or pip (package python3-venv) "
+                "and a package index that can be reached"
+            )
+    return private
+
+
+def _install_uv(private: Path) -> bool:
+    """Install uv with pip, in an environment of its own or, without the venv module, in a folder."""
+    home = private.parent.parent
+    env = settings()
+    quiet = TOOLS / "uv.log"
+    package = ["install", "--quiet", f"uv=={UV_VERSION}"]
+    shutil.rmtree(home, ignore_errors=True)
+    if run([sys.executable, "-m", "venv", home], log=quiet):
+        return run([home / "bin" / "python", "-m", "pip", *package], env=env)
+    shutil.rmtree(home, ignore_errors=True)
+    if not output([sys.executable, "-m", "pip", "--version"]):
+        return False
+    return run([sys.executable, "-m", "pip", *package, "--target", home], env=env)
+
+
+def find_compiler() -> str:
+    """Return the C++ compiler (the kenlm package has no wheels), installed where that is possible."""
+    for _ in range(2):
+        for name in (os.environ.get("CXX", ""), "c++", "g++", "clang++"):
+            if name and shutil.which(name.split()[0]):
+                return name
+        if not apt_install("g++"):
+            break
+    raise SetupError("no C++ compiler: install g++ (kenlm is compiled from source), then try again")
+
+
+def find_python(uv: Path) -> str:
+    """Return a Python the project runs on, with the headers that kenlm is compiled against."""
+    without_headers = ""
+    for version in PYTHONS:
+        python = output([uv, "python", "find", "--system", version])
+        if not python:
+            continue
+        if _has_headers(python) or (apt_install(f"python{version}-dev") and _has_headers(python)):
+            return python
+        without_headers = without_headers or version
+    with step(f"no usable Python here, uv gets its own {PYTHONS[0]}"):
+        run([uv, "python", "install", PYTHONS[0]], env=settings())
+    python = output([uv, "python", "find", "--managed-python", PYTHONS[0]])
+    if python:
+        return python
+    if without_headers:
+        raise SetupError(f"Python {without_headers} has no headers: install python{without_headers}-dev")
+    raise SetupError(f"no Python {' or '.join(PYTHONS)}, and uv could not fetch one: install python3.11-dev")
+
+
+def _has_headers(python: str) -> bool:
+    """Tell whether extension modules can be compiled for a Python."""
+    code = "import os, sysconfig; print(os.path.exists(sysconfig.get_path('include') + '/Python.h'))"
+    return output([python, "-c", code]) == "True"
+
+
+def make_environment() -> None:
+    """Bring ``.venv`` to exactly the lock and the project, unless it is there already."""
+    wanted = fingerprint()
+    python = VENV / "bin" / "python"
+    known = STAMP.exists() and python.exists()
+    if known and STAMP.read_text(encoding="utf-8") == wanted:
+        return
+    find_compiler()
+    uv = find_uv()
+    if known:
+        STAMP.unlink()  # one that is killed from here on starts from nothing
+    else:
+        base = find_python(uv)
+        with step(f"new .venv with {base}"):
+            _must([uv, "venv", "--quiet", "--clear", "--no-project", "--python", base, VENV])
+    try:
+        with step("packages of requirements.lock into .venv"):
+            _must([uv, "pip", "sync", "--require-hashes", "--python", python, LOCK_FILE])
+        with step("the project itself into .venv"):
+            _must([uv, "pip", "install", "--no-deps", "--python", python, "-e", ROOT])
+    except SetupError:  # no network, mostly: what is there stays, and the next set-up goes on
+        STAMP.write_text("unfinished", encoding="utf-8")
+        raise
+    STAMP.write_text(wanted, encoding="utf-8")
+
+
+def _must(command: Sequence[object]) -> None:
+    """Run uv, and stop the set-up where it fails; uv has said why."""
+    if not run(command, env=settings()):
+        raise SetupError(f"'uv {command[1]} {command[2]}' failed, see above; what is done so far is kept")
+
+
+def find_browser() -> None:
+    """Look for the Chromium that the browser tests drive, and install it where that is possible."""
+    for _ in range(2):
+        if any(shutil.which(name) for name in BROWSERS):
+            return
+        if not apt_install("chromium"):
+            break
+    say("no Chromium on the PATH: the browser tests will be skipped (install the package chromium)")
+
+
+def lock(arguments: Sequence[str]) -> None:
+    """Resolve ``requirements.lock`` anew from ``pyproject.toml``."""
+    command = [
+        "pip",
+        "compile",
+        "--quiet",
+        "--universal",
+        "--generate-hashes",
+        "--extra",
+        "dev",
+        "--no-header",
+    ]
+    with step("requirements.lock"):
+        _must(
+            [
+                find_uv(),
+                *command,
+                "--python-version",
+                PYTHONS[0],
+                "-o",
+                LOCK_FILE.name,
+                *arguments,
+                "pyproject.toml",
+            ]
+        )
+
+
+def check_python() -> None:
+    """Refuse to set up with a Python that is too old for these scripts."""
+    if sys.version_info < OLDEST:
+        raise SetupError("python3 is too old to set up with: 3.8 or newer is needed")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do what the command line asks for; without options the usual set-up."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "--browser", action="store_true", help="also look for a Chromium for the browser tests"
+    )
+    parser.add_argument("--programs", action="store_true", help="only KenLM's programs, no environment")
+    parser.add_argument("--lock", action="store_true", help="only resolve requirements.lock; more goes to uv")
+    options, more = parser.parse_known_args(argv)
+    if more and not options.lock:
+        parser.error(f"unknown: {' '.join(more)}")
+    try:
+        check_python()
+        with only_one():
+            if options.lock:
+                lock(more)
+                return 0
+            if not options.programs:
+                make_environment()
+            kenlm_build.ensure(find_uv, find_compiler)
+            if options.browser:
+                find_browser()
+    except SetupError as problem:
+        say(str(problem))
+        return 1
+    except KeyboardInterrupt:
+        say("stopped; the next set-up goes on from here")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""What the set-up's scripts share: folders, steps with their times, programs, system packages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TOOLS = ROOT / ".tools"
+VENV = ROOT / ".venv"
+APT_FAILED = TOOLS / "apt-failed"
+
+
+class SetupError(Exception):
+    """A reason, in one line, why the set-up cannot go on."""
+
+
+def say(message: str) -> None:
+    """Print one line at once, in order with what the programs print."""
+    print(f"setup: {message}", flush=True)
+
+
+@contextmanager
+def step(what: str) -> Iterator[None]:
+    """Say what is being done, and afterwards how long it took."""
+    say(f"{what} ...")
+    start = time.monotonic()
+    yield
+    say(f"{what}: {time.monotonic() - start:.1f} s")
+
+
+def settings() -> dict[str, str]:
+    """Return the environment for uv and pip, each told of the other's package index and certificates."""
+    env = dict(os.environ, PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_ROOT_USER_ACTION="ignore")
+    for uv_name, pip_name in (("UV_DEFAULT_INDEX", "index-url"), ("SSL_CERT_FILE", "cert")):
+        variable = "PIP_" + pip_name.upper().replace("-", "_")
+        asked = [sys.executable, "-m", "pip", "config", "get", f"global.{pip_name}"]
+        value = env.get(variable) or _output(asked)
+        if value:
+            env.setdefault(uv_name, value)
+        elif pip_name == "index-url" and uv_name in env:
+            env[variable] = env[uv_name]
+    return env
+
+
+def _output(command: Sequence[str]) -> str:
+    """Return what a program prints, stripped; nothing where it fails or is not there."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def output(command: Sequence[object]) -> str:
+    """Return what a program prints, stripped; nothing where it fails or is not there."""
+    return _output([str(part) for part in command])
+
+
+def run(command: Sequence[object], *, log: Path | None = None, env: dict[str, str] | None = None) -> bool:
+    """Run a program in the repository and return whether it succeeded; its output is shown, or logged."""
+    parts = [str(part) for part in command]
+    try:
+        if log is None:
+            return subprocess.run(parts, cwd=ROOT, env=env, check=False).returncode == 0
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"$ {' '.join(parts)}\n")
+            file.flush()
+            return (
+                subprocess.run(parts, cwd=ROOT, env=env, stdout=file, stderr=file, check=False).returncode
+                == 0
+            )
+    except OSError as problem:
+        say(str(problem))
+        return False
+
+
+def can_apt() -> bool:
+    """Tell whether system packages can be installed: as root, on Debian and its kin."""
+    allowed = not os.environ.get("WORKBENCH_NO_APT")
+    return allowed and os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def apt_install(*packages: str) -> bool:
+    """Install system packages where that is possible; what failed once is not tried again.
+
+    Returns
+    -------
+    bool
+        Whether the packages have been installed now.
+    """
+    names = " ".join(packages)
+    if not can_apt():
+        return False
+    if APT_FAILED.exists() and names in APT_FAILED.read_text(encoding="utf-8").splitlines():
+        say(f"apt-get could not install {names} before; remove {APT_FAILED.relative_to(ROOT)} to try again")
+        return False
+    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    log = TOOLS / "apt.log"
+    apt = ["apt-get", "-o", "DPkg::Lock::Timeout=120"]
+    with step(f"apt-get install {names}"):
+        run([*apt, "update"], log=log, env=env)
+        done = run([*apt, "install", "-y", "--no-install-recommends", *packages], log=log, env=env)
+    if not done:
+        say(f"apt-get could not install {names}, see {log.relative_to(ROOT)}")
+        with APT_FAILED.open("a", encoding="utf-8") as file:
+            file.write(names + "\n")
+    return done
