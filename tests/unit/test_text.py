@@ -1,0 +1,423 @@
+"""Tokens, readable text and sentences: rules by example, then properties, then the release."""
+
+# ruff: noqa: RUF001 - typographic quotes and dashes are what this module is about
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.text import is_word, readable, readable_spans, sentences, tokenize
+
+# By example
+
+
+@pytest.mark.parametrize(
+    ("tokens", "shown"),
+    [
+        ("`` Come in , '' said the cook .", "“Come in,” said the cook."),
+        ("` Come in , ' said the cook .", "‘Come in,’ said the cook."),
+        ("`` She said ` never ' twice . ''", "“She said ‘never’ twice.”"),
+        ('" Come in , " said the cook .', "“Come in,” said the cook."),
+        ("the cook said . ' I bake . '", "the cook said. ‘I bake.’"),
+        ("' Come in , ' said the cook", "‘Come in,’ said the cook"),
+        ("no ! ' ' Ah , yes . '", "no!’ ‘Ah, yes.’"),
+        ("the boys ' boat leaks", "the boys’ boat leaks"),
+        ("she did n't , I 'm sure it 's Tom 's", "she didn’t, I’m sure it’s Tom’s"),
+        ("they 'd 've said we 'll see you 're right", "they’d’ve said we’ll see you’re right"),
+        ("SHE DID N'T", "SHE DIDN’T"),
+        ("it 's five o'clock , tell 'em", "it’s five o’clock, tell ’em"),
+        ("you can not , I 'm gon na , we got ta", "you cannot, I’m gonna, we gotta"),
+        ("I wan na go , gim me that , lem me see", "I wanna go, gimme that, lemme see"),
+        ("'T was late and 't is cold", "’Twas late and ’tis cold"),
+        ("D' ye hear ?", "D’ye hear?"),
+        ("he don ´ t know", "he don´t know"),
+        ("salt -lrb- and -LSB- more -RSB- -rrb- , -lcb- x -rcb-", "salt (and [more]), {x}"),
+        ("salt ( and pepper ) .", "salt (and pepper)."),
+        ("he left -- or so I thought -- early", "he left—or so I thought—early"),
+        ("`` But -- '' he said . -- Thanks .", "“But—” he said. —Thanks."),
+        ("well ... maybe ... '' he said", "well... maybe...” he said"),
+        ("wait . . . now", "wait... now"),
+        ("done ? ... so I thought", "done? ... so I thought"),
+        ("eggs , flour , etc. . Then milk", "eggs, flour, etc. Then milk"),
+        ("H. . . hello", "H... hello"),
+        ("a well-known man , 5 - or 6 - year", "a well-known man, 5 - or 6 - year"),
+        ("$ 25 is 10 % of it ; # 1 : what ?!", "$25 is 10% of it; #1: what?!"),
+        ("$ or pounds", "$ or pounds"),
+        ("* * * the end", "* * * the end"),
+        ("Mr. Hale saw Dr. O'Brien", "Mr. Hale saw Dr. O’Brien"),
+        ("", ""),
+        ("  two\twords \n", "two words"),
+    ],
+)
+def test_readable(tokens, shown):
+    assert readable(tokens) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("“Come in,” said the cook.", "`` Come in , '' said the cook ."),
+        ('"Come in," said the cook.', "`` Come in , '' said the cook ."),
+        ("'Come in,' said the cook.", "` Come in , ' said the cook ."),
+        ("‘Come in,’ said the cook.", "` Come in , ' said the cook ."),
+        ("“She said ‘never’ twice.”", "`` She said ` never ' twice . ''"),
+        ("\"'Never,'\" he read", "`` ` Never , ' '' he read"),
+        ('He said--"go!"', "He said -- `` go ! ''"),
+        ("He said--\"'Go' is a word\"", "He said -- `` ` Go ' is a word ''"),
+        ('"But--" he said', "`` But -- '' he said"),
+        ('"Go.""Stay."', "`` Go . '' `` Stay . ''"),
+        ('" Go, " he said', "`` Go , '' he said"),
+        ('("Go")', "-LRB- `` Go '' -RRB-"),
+        ("He didn't; she'll; I'd've; we’re; YOU'RE", "He did n't ; she 'll ; I 'd 've ; we 're ; YOU 'RE"),
+        ("can't won’t ain't", "ca n't wo n't ai n't"),
+        ("Tom's boys' boat, the 1990's", "Tom 's boys ' boat , the 1990 's"),
+        ("five o'clock, ma’am, O'Brien", "five o'clock , ma'am , O'Brien"),
+        ("tell 'em or ’em, 'tis, ’Twas, ol’ d'ye", "tell 'em or 'em , 't is , 'T was , ol' d' ye"),
+        ("A.J.'s hat, “Tom”’s hat", "A.J. 's hat , `` Tom '' 's hat"),
+        ("I cannot, I'm gonna, gotta", "I can not , I 'm gon na , got ta"),
+        ("he left—or so—early – yes --- no", "he left -- or so -- early -- yes -- no"),
+        ("well... maybe… no. . . yes....", "well ... maybe ... no ... yes ... ."),
+        ("(and [more], {x})", "-LRB- and -LSB- more -RSB- , -LCB- x -RCB- -RRB-"),
+        ("a well-known man, 3.5 or 1,000 at 9:30", "a well-known man , 3.5 or 1,000 at 9:30"),
+        ("$25, 10%, #1", "$ 25 , 10 % , # 1"),
+        ("What?! No!!! *** _so_", "What ?! No !!! *** _ so _"),
+        ("Mr. Hale saw Dr. Lee, Mrs. Ray and St. Ives.", "Mr. Hale saw Dr. Lee , Mrs. Ray and St. Ives ."),
+        ("J. R. R. Stone and J.R.R. Stone", "J. R. R. Stone and J.R.R. Stone"),
+        ("George W. Hale met I. M. Lee", "George W. Hale met I. M. Lee"),
+        ("you and I. Then we left.", "you and I . Then we left ."),
+        ("It was plan B. He left.", "It was plan B . He left ."),
+        ("We met at 9 p.m. She ate.", "We met at 9 p.m. . She ate ."),
+        ("We met at 9 p.m. in town", "We met at 9 p.m. in town"),
+        ("in the U.S. army, e.g. there, in the U.S", "in the U.S. army , e.g. there , in the U.S"),
+        ("I live in Main St. He does not.", "I live in Main St. . He does not ."),
+        ("I met Gen. She met Gen. Stone, see No. 5", "I met Gen . She met Gen. Stone , see No. 5"),
+        ("café naïve co-opé e\u0301t", "café naïve co-opé e\u0301t"),
+        ("a _____ here ~ & <b>", "a _____ here ~ & < b >"),
+        ("", ""),
+    ],
+)
+def test_tokenize(text, tokens):
+    assert " ".join(tokenize(text)) == tokens
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["the sky is dark .", "we go ."],
+        ["`` what ? ''", "she asked ."],  # as the release: no look at the next word
+        ["`` go home ! ''", "She went ."],
+        ["`` go home , '' she said .", "`` now . ''", "he went"],
+        ["` go home . '", "` no . '"],
+        ["-lrb- it rained . -rrb-", "we went -lrb- again -RRB- ."],
+        ["-LRB- It rained . ' '' -RRB-", "We went"],
+        ["well ... he left ."],
+        ["`` well ... '' She left ."],
+        ["he paused : `` go ; run -- now '' .", "she ran"],
+        ["Mr. Hale met J. R. R. Stone at 9 p.m. in St. Ives , etc. , and left .", "Good ."],
+        ["We ate at 9 p.m. .", "He left"],
+        ["what ?!", "no !!!", "yes"],
+        ["odd . .", "very odd ... .", "so"],
+        ["the day was raw The sky was dark"],
+        ["Chapter One It rained .", "* * * It snowed"],
+        ["one"],
+        [],
+    ],
+)
+def test_sentences_of_tokens(parts):
+    text = " ".join(parts)
+    for version in (text, text.lower(), text.upper()):
+        assert [version[a:b].lower() for a, b in sentences(version)] == [part.lower() for part in parts]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["“What?”", "she asked.", "“Go home, Mr. Hale,” he said."],
+        ['"What?"', "she asked.", '"Go home," he said.'],
+        ["We ate at 9 p.m.", "She left... and slept.", "(Well!)", "So"],
+        ["‘You and I.’", "Then the boys’ boat sank!"],
+        ["It didn't\nrain.", "We went"],
+    ],
+)
+def test_sentences_of_running_text(parts):
+    text = "  " + " ".join(parts) + " "
+    assert [text[a:b] for a, b in sentences(text, tokenised=False)] == parts
+
+
+@pytest.mark.parametrize("gap", ["\n\n", "\r\n\r\n", " \n \t\n\n "])
+def test_a_blank_line_ends_a_sentence_of_running_text(gap):
+    text = f"CHAPTER ONE{gap}It rained, and{gap}“so”"
+    assert [text[a:b] for a, b in sentences(text, tokenised=False)] == [
+        "CHAPTER ONE",
+        "It rained, and",
+        "“so”",
+    ]
+    assert len(sentences("It rained\nand rained", tokenised=False)) == 1
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n"])
+def test_no_text_has_no_sentence(text):
+    assert sentences(text) == sentences(text, tokenised=False) == tokenize(text) == []
+    assert readable(text) == ""
+
+
+def shown(text, *spans):
+    """Give the readable text with the spans in square brackets, which it must not hold itself."""
+    out, moved = readable_spans(text, spans)
+    for start, end in sorted(moved, reverse=True):
+        out = f"{out[:start]}[{out[start:end]}]{out[end:]}"
+    return out
+
+
+def test_spans_follow_their_words():
+    text = "`` I did n't -- well , he did . ''"
+    words = [match.span() for match in re.finditer(r"\S+", text)]
+    assert shown(text, *words) == "[“][I] [did][n’t][—][well][,] [he] [did][.][”]"
+    assert shown(text, (3, 12)) == "“[I didn’t]—well, he did.”"
+    assert shown(text, (2, 5)) == "“[I] didn’t—well, he did.”"
+    assert shown(text, (0, len(text))) == "[“I didn’t—well, he did.”]"
+    at = text.index("well")
+    assert shown(text, (at + 1, at + 3)) == "“I didn’t—w[el]l, he did.”"
+    assert shown(text, (1, 2)) == "[“]I didn’t—well, he did.”"  # half a token is shown whole
+
+
+def test_spans_in_any_order():
+    assert readable_spans("a b , c", [(6, 7), (0, 1), (2, 5)]) == ("a b, c", [(5, 6), (0, 1), (2, 4)])
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "expected"),
+    [
+        ("he said to ", 11, "he said to []"),
+        ("he said , ", 10, "he said, []"),
+        ("he said `` ", 11, "he said “[]"),
+        ("he said `` Tom '' .", 11, "he said “[]Tom”."),
+        ("he gave  to Tom .", 8, "he gave [] to Tom."),
+        ("he gave  .", 8, "he gave []."),
+        ("`` he gave  '' .", 11, "“he gave []”."),
+        ("` he gave  ' .", 10, "‘he gave []’."),
+        ("he said", 7, "he said[]"),
+        ("he said", 2, "he[] said"),
+        ("he said", 3, "he []said"),
+        ("he said", 5, "he sa[]id"),
+        ("he said -- so", 10, "he said—[]so"),
+        ("he said -- so", 9, "he said[]—so"),
+        ("", 0, "[]"),
+        ("  ", 1, "[]"),
+        (" he", 0, "[] he"),
+    ],
+)
+def test_an_empty_span_keeps_its_place(text, at, expected):
+    assert shown(text, (at, at)) == expected
+
+
+def test_a_span_with_nothing_to_show_becomes_empty():
+    assert readable_spans("a    b", [(2, 4)]) == ("a b", [(2, 2)])
+    assert readable_spans("etc. . So", [(5, 6)]) == ("etc. So", [(4, 4)])
+    assert readable_spans("a   ", [(2, 4)]) == ("a", [(1, 1)])
+
+
+@pytest.mark.parametrize("span", [(-1, 2), (2, 1), (0, 9)])
+def test_a_span_outside_the_text_is_refused(span):
+    with pytest.raises(ValueError, match="not within a text of 3 characters"):
+        readable_spans("one", [span])
+
+
+def test_is_word():
+    assert all(map(is_word, ["tree", "'s", "n't", "1990", "é", "Mr.", "well-known"]))
+    assert not any(map(is_word, ["", "''", "``", ".", "--", "...", "-lrb-", "-RSB-", "_____", "*"]))
+
+
+# Properties
+
+PLAIN = ["the", "He", "Anna", "tree", "walked", "well-known", "o'clock", "I", "1990", "3,500", "café", "'em"]
+WORDS = st.sampled_from(PLAIN).map(lambda word: [word]) | st.sampled_from(
+    [f"{word} {tail}".split() for word in ("she", "Tom", "they") for tail in ("'s", "'ll", "'d", "'re")]
+    + [text.split() for text in ("did n't", "ca n't", "wo n't", "can not", "gon na", "they 'd 've", "I 'm")]
+    + [
+        text.split()
+        for text in ("Mr. Hale", "Dr. Lee", "$ 25", "10 %", "boys '", "Anna -LRB- the cook -RRB-")
+    ]
+)
+CLAUSE = st.lists(WORDS, min_size=1, max_size=5).map(
+    lambda parts: [token for part in parts for token in part]
+)
+JOINS = st.sampled_from([",", ";", ":", "--", "...", "-"])
+ENDS = st.sampled_from([".", "?", "!", "...", "?!", "--", "... ."])
+
+
+@st.composite
+def statements(draw):
+    tokens = draw(CLAUSE)
+    for _ in range(draw(st.integers(0, 2))):
+        tokens = [*tokens, draw(JOINS), *draw(CLAUSE)]
+    return [*tokens, *draw(ENDS).split()]
+
+
+@st.composite
+def passages(draw):
+    tokens = []
+    for _ in range(draw(st.integers(1, 4))):
+        said = draw(statements())
+        left, right = draw(st.sampled_from([("", ""), ("``", "''"), ("`", "'"), ("`` `", "' ''")]))
+        tokens += [*left.split(), *said, *right.split()]
+    return tokens
+
+
+JUNK = st.text(st.sampled_from(list("aIb .,?!'\"`-–—’‘“”…()\n\t5$é_*")), max_size=60)
+SOUP = st.lists(
+    st.sampled_from([*"`'.,?!-*I", "``", "''", "...", "--", "-lrb-", "-RRB-", "Mr.", "word", "n't", "'s"]),
+    max_size=25,
+).map(" ".join)
+TEXTS = st.one_of(JUNK, SOUP, passages().map(" ".join), st.text(max_size=40))
+
+
+@given(passages())
+def test_what_is_readable_can_be_cut_again(tokens):
+    assert tokenize(readable(" ".join(tokens))) == tokens
+
+
+@given(passages())
+def test_straight_quotes_give_the_same_double_quotes(tokens):
+    straight = re.sub("[“”]", '"', readable(" ".join(tokens)))
+    assert [token for token in tokenize(straight) if token in {"``", "''"}] == [
+        token for token in tokens if token in {"``", "''"}
+    ]
+
+
+PLAINLY = {"``": '"', "''": '"', "`": "'", "--": "—"} | {
+    f"-{side}{kind}b-": mark
+    for side, marks in (("l", "([{"), ("r", ")]}"))
+    for kind, mark in zip("rsc", marks, strict=True)
+}
+
+
+@given(SOUP | passages().map(" ".join))
+def test_readable_loses_nothing_else(text):
+    kept = "".join(PLAINLY.get(token.lower(), token) for token in text.split())
+    out = re.sub("[“”]", '"', re.sub("[‘’]", "'", readable(text))).replace(" ", "")
+    undotted = [re.sub(r"(?<=\w\.)\.", "", one) for one in (kept, out)]  # etc. .
+    assert undotted[0] == undotted[1]
+
+
+@given(TEXTS, st.booleans())
+def test_sentences_cover_the_text_in_order(text, tokenised):
+    spans = sentences(text, tokenised=tokenised)
+    before = 0
+    for start, end in spans:
+        assert before <= start < end <= len(text)
+        assert not text[before:start].strip()
+        assert text[start:end] == text[start:end].strip()
+        before = end
+    assert not text[before:].strip()
+
+
+@given(TEXTS, st.booleans(), st.text(st.sampled_from(" \t"), max_size=3))
+def test_blanks_at_the_end_change_no_sentence(text, tokenised, blanks):
+    spans = sentences(text, tokenised=tokenised)
+    assert spans == sentences(text, tokenised=tokenised)
+    assert sentences(text.rstrip() + blanks, tokenised=tokenised) == spans
+
+
+@given(SOUP | passages().map(" ".join), passages().map(" ".join))
+def test_one_more_sentence_leaves_the_others(text, more):
+    text += " the end ."
+    spans = sentences(text)
+    longer = sentences(f"{text} So {more}")
+    assert longer[: len(spans)] == spans
+    assert longer[len(spans)][0] == len(text) + 1
+
+
+@given(passages().map(" ".join))
+def test_case_changes_no_sentence(text):
+    assert sentences(text) == sentences(text.lower())
+
+
+@given(passages().map(" ".join))
+def test_running_text_is_cut_where_its_tokens_are(text):
+    running = readable(text)
+    cuts = [len(text[:end].split()) for _, end in sentences(text)]
+    assert [len(tokenize(running[start:end])) for start, end in sentences(running, tokenised=False)] == [
+        right - left for left, right in zip([0, *cuts], cuts, strict=False)
+    ]
+
+
+@given(TEXTS)
+def test_tokens_hold_no_white_space(text):
+    assert all(token and token.split() == [token] for token in tokenize(text))
+
+
+@given(SOUP | passages().map(" ".join), st.data())
+def test_spans_move_within_the_text_and_keep_their_order(text, data):
+    ends = st.integers(0, len(text))
+    wanted = sorted(tuple(sorted(data.draw(st.tuples(ends, ends)))) for _ in range(3))
+    out, moved = readable_spans(text, wanted)
+    assert all(0 <= start <= end <= len(out) for start, end in moved)
+    assert [start for start, _ in moved] == sorted(start for start, _ in moved)
+    assert all(
+        after == (after[0], after[0])
+        for before, after in zip(wanted, moved, strict=True)
+        if before[0] == before[1]
+    )
+    if all(start < end for start, end in wanted):
+        assert out == readable(text)
+
+
+# The release
+
+
+def lines(name):
+    folder = os.environ.get("WORKBENCH_DATA")
+    if not folder:
+        pytest.skip("WORKBENCH_DATA is not set: the LAMBADA files are read from it")
+    found = sorted(Path(folder).rglob(name))
+    if not found:
+        pytest.skip(f"{name} is not under WORKBENCH_DATA")
+    return found[0].read_text(encoding="utf-8").splitlines()
+
+
+def contexts(texts, *, tokenised=True):
+    """Give the share of passages whose context is the fewest sentences over 50 tokens, and the mean."""
+    held, count = 0, 0
+    for text in texts:
+        parts = [text[start:end] for start, end in sentences(text, tokenised=tokenised)]
+        sizes = [len(part.split() if tokenised else tokenize(part)) for part in parts[:-1]]
+        held += sum(sizes) > 50 and sum(sizes[1:]) <= 50
+        count += len(sizes)
+    return held / len(texts), count / len(texts)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("kind", ["", "capitalized_"])
+@pytest.mark.parametrize("odd", [0, 1])
+def test_development_passages_are_cut_as_they_were_made(kind, odd):
+    share, mean = contexts(lines(f"lambada_development_{kind}plain_text.txt")[odd::2])
+    assert share >= 0.999  # measured: all
+    assert mean == pytest.approx(4.6, abs=0.1)  # Paperno et al. 2016, section 3
+
+
+@pytest.mark.data
+def test_control_passages_are_cut_as_they_were_made():
+    share, _ = contexts(lines("lambada_control_first2500_plain_text.txt"))
+    assert share >= 0.999  # measured: all but one, where one book ends and the next begins
+
+
+@pytest.mark.data
+def test_running_passages_are_cut_as_they_were_made():
+    texts = [json.loads(line)["text"] for line in lines("lambada_openai_first300.jsonl")]
+    share, _ = contexts(texts, tokenised=False)
+    assert share >= 0.975  # measured: 295 of 300; a blank line ends no sentence in the release
+
+
+@pytest.mark.data
+def test_the_release_survives_the_way_there_and_back():
+    texts = lines("lambada_development_capitalized_plain_text.txt")
+    same = sum(tokenize(readable(text)) == text.split() for text in texts)
+    assert same / len(texts) >= 0.975  # measured: 0.981; the rest are turns of Stanford's program
