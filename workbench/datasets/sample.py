@@ -1,0 +1,130 @@
+"""The workbench's own sample: passages and questions from short stories written for it (CC0).
+
+All four tasks in small, with no download: LAMBADA-shaped passages (filtered by readers as in
+Paperno et al. 2016, section 3.1, rejected, and unfiltered), Children's Book Test questions of
+all four classes, and sentence completions. How they were made stands in ``data/sample/README.md``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from workbench import text as wt
+from workbench.datasets import base
+from workbench.files import resource
+from workbench.items import WORD_CLASSES, Item, Items
+from workbench.schema import DataError
+
+PASSAGES = ("plain", "capitalised", "openai")
+VARIANTS = (*PASSAGES, "cbt", *WORD_CLASSES, "msrcc")
+SPLITS = ("dev", "control", "rejected")
+
+
+def load(
+    split: str | None = None,
+    *,
+    variant: str | None = None,
+    path: Path | str | None = None,
+    on_error: str = "raise",
+) -> Items:
+    """Read a part of the sample; see :func:`workbench.datasets.load`.
+
+    Parameters
+    ----------
+    split : str, optional
+        "dev" (passages that readers guess from the passage alone; the default), "control"
+        (unfiltered ones) or "rejected" (what the readers did not let through).
+    variant : str, optional
+        "plain" (the default), "capitalised" or "openai" passages; "cbt" for questions of all
+        word classes, "NE", "CN", "V" or "P" for those of one; "msrcc" for sentence completions.
+        Questions and completions are in "dev".
+    path : path, optional
+        Another folder with files of the same form.
+    """
+    if split == "train":
+        raise DataError("the sample's stories are running text", remedy='use wb.books("sample")')
+    split = base.choose("split", split, SPLITS, "the sample", "dev")
+    variant = base.choose("variant", variant, VARIANTS, "the sample", "plain")
+    folder = resource("sample") if path is None else Path(path)
+    if variant in PASSAGES:
+        records = _passages(folder, split, variant)
+    elif split != "dev":
+        raise DataError(f'the variant {variant!r} is in the split "dev" only')
+    else:
+        records = _completions(folder) if variant == "msrcc" else _questions(folder, variant)
+    return base.gather("sample", records, on_error)
+
+
+def _passages(folder: Path, split: str, variant: str) -> Iterator[Item]:
+    rows = [row for row in _rows(folder / "passages.jsonl") if row["split"] == split]
+    running = variant == "openai"
+    for number, row in enumerate(rows):
+        text = row["running"] if running else row["tokens"]
+        text = text.lower() if variant == "plain" else text
+        start = len(text) - len(row["target"])
+        yield Item(
+            item_id=f"sample/{split}/{number:06d}",
+            dataset="sample",
+            split=split,
+            variant=variant,
+            text=text,
+            answer=text[start:],
+            answer_span=(start, len(text)),
+            sentences=tuple(wt.sentences(text, tokenised=not running, paragraphs=False)),
+            tokenised=not running,
+            book_id=row["book"],
+        )
+
+
+def _questions(folder: Path, variant: str) -> Iterator[Item]:
+    numbers = dict.fromkeys(WORD_CLASSES, 0)
+    for row in _rows(folder / "questions.jsonl"):
+        kind = row["word_class"]
+        if variant in ("cbt", kind):
+            ends = [0]
+            for sentence in row["sentences"]:
+                ends.append(ends[-1] + len(sentence) + 1)
+            start = ends[-2] + len("".join(f"{word} " for word in row["sentences"][-1].split()[: row["blank"]]))
+            yield Item(
+                item_id=f"sample/dev/{kind}/{numbers[kind]:06d}",
+                dataset="sample",
+                split="dev",
+                variant=kind,
+                text="\n".join(row["sentences"]),
+                answer=row["answer"],
+                answer_span=(start, start + len(row["answer"])),
+                sentences=tuple(zip(ends, [end - 1 for end in ends[1:]], strict=False)),
+                candidates=tuple(row["candidates"]),
+                word_class=kind,
+                book_id=row["book"],
+            )
+        numbers[kind] += 1
+
+
+def _completions(folder: Path) -> Iterator[Item]:
+    for number, row in enumerate(_rows(folder / "completions.jsonl"), start=1):
+        text, start = row["sentence"], row["blank"]
+        yield Item(
+            item_id=f"sample/dev/msrcc/{number:04d}",
+            dataset="sample",
+            split="dev",
+            variant="msrcc",
+            text=text,
+            answer=row["answer"],
+            answer_span=(start, start + len(row["answer"])),
+            sentences=((0, len(text)),),
+            candidates=tuple(row["candidates"]),
+            tokenised=False,
+            book_id=row["book"],
+        )
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    try:
+        lines = file.read_text(encoding="utf-8").split("\n")
+        return [json.loads(line) for line in lines if line]
+    except (OSError, ValueError) as error:
+        raise DataError(f"the sample cannot be read ({error})", file=file, remedy="restore the file") from error
