@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -78,7 +79,7 @@ class Items:
     ) -> Items:
         """Wrap rows that were checked already."""
         items = cls.__new__(cls)
-        items._frame = frame.reset_index(drop=True)
+        items._frame = frame.reset_index(drop=True)  # noqa: SLF001 - of this class
         items.attrs, items.problems = dict(attrs), tuple(problems)
         return items
 
@@ -98,7 +99,7 @@ class Items:
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, **options: Any) -> Items:
         """Make items from a table of one's own; see :func:`workbench.own.items_from_frame`."""
-        from workbench.own import items_from_frame  # own builds Items, so it comes after them
+        from workbench.own import items_from_frame  # noqa: PLC0415 - own builds Items, so it comes after them
 
         return items_from_frame(frame, **options)
 
@@ -108,7 +109,7 @@ class Items:
         parts = list(parts)
         if not parts:
             raise DataError("there is nothing to join", remedy="pass at least one Items")
-        frame = pd.concat([part._frame for part in parts], ignore_index=True)
+        frame = pd.concat([part.frame for part in parts], ignore_index=True)
         twice = frame["item_id"][frame["item_id"].duplicated()]
         if len(twice):
             raise DataError(f"the id {twice.iloc[0]!r} occurs in more than one part")
@@ -160,7 +161,7 @@ class Items:
         if values.shape != (len(self),):
             raise DataError(f"the mask has shape {values.shape}, expected ({len(self)},)")
         if values.dtype != bool:
-            values = pd.array(values, dtype="boolean").fillna(False).to_numpy(dtype=bool)  # type: ignore[call-overload]
+            values = pd.array(values, dtype="boolean").to_numpy(dtype=bool, na_value=False)
         return self._trusted(self._frame[values], self.attrs)
 
     def sample(self, n: int, seed: int = 0) -> Items:
@@ -197,14 +198,19 @@ class Items:
                 remedy="read tables of your own with pandas and pass them to Items.from_frame",
             )
         frame = pd.DataFrame(
-            {n: schema.objects(table[n].to_pylist()) if n in schema.NESTED_COLUMNS else table[n].to_pylist() for n in COLUMNS}
+            {
+                n: schema.objects(table[n].to_pylist())
+                if n in schema.NESTED_COLUMNS
+                else table[n].to_pylist()
+                for n in COLUMNS
+            }
         )
         frame["meta"] = schema.objects([json.loads(meta) for meta in frame["meta"]])
         return cls(frame, attrs=json.loads(extra)["attrs"])
 
     def __repr__(self) -> str:
-        kinds = self._frame.groupby(["dataset", "split", "variant"], sort=False).size()
-        parts = [f"{n:,} x {'/'.join(map(str, kind))}" for kind, n in kinds.items()]  # type: ignore[arg-type]
+        kinds = Counter(zip(*(self._frame[c].tolist() for c in ("dataset", "split", "variant")), strict=True))
+        parts = [f"{n:,} x {'/'.join(kind)}" for kind, n in kinds.items()]
         notes = [f"licence {self.attrs['licence']}"] if "licence" in self.attrs else []
         notes += [str(self.attrs["note"])] if "note" in self.attrs else []
         notes += [f"{len(self.problems):,} problems skipped"] if self.problems else []
@@ -221,5 +227,3 @@ def _item(*values: Any) -> Item:
         row[name] = _null(row[name])
     row["tokenised"] = bool(row["tokenised"])
     return Item(**row)
-
-

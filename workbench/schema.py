@@ -116,12 +116,14 @@ class Item:
 
 
 def objects(values: Sequence[Any]) -> pd.Series[Any]:
+    """Return a column that holds the values as they are, tuples and lists included."""
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return pd.Series(column, dtype=object)  # pandas would make text of it, without our checks
 
 
 def as_text(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column of text, or raise DataError if it holds anything but text and nulls."""
     kinds = {type(value) for value in column.tolist()}
     if strange := [kind.__name__ for kind in kinds - {str} if not _is_missing_type(kind)]:
         raise DataError(f"the column {column.name!r} holds {strange[0]}, expected text")
@@ -139,13 +141,21 @@ def frozen(frame: pd.DataFrame) -> pd.DataFrame:
     """Turn lists into tuples, so that no cell can be changed from outside."""
     spans = [tuple(map(int, span)) for span in frame["answer_span"]]
     sentences = [tuple((int(a), int(b)) for a, b in row) for row in frame["sentences"]]
-    candidates = [None if c is None or c is pd.NA or isinstance(c, float) else tuple(c) for c in frame["candidates"]]
+    candidates = [
+        None if c is None or c is pd.NA or isinstance(c, float) else tuple(c) for c in frame["candidates"]
+    ]
     metas = [dict(m) if isinstance(m, Mapping) else {} for m in frame["meta"]]
-    nested = {"answer_span": spans, "sentences": sentences, "candidates": candidates, "meta": metas}
+    nested: dict[str, list[Any]] = {
+        "answer_span": spans,
+        "sentences": sentences,
+        "candidates": candidates,
+        "meta": metas,
+    }
     return frame.assign(**{name: objects(values) for name, values in nested.items()})
 
 
 def check(frame: pd.DataFrame) -> None:
+    """Raise DataError with the first thing that is wrong in a frame of items."""
     ids = frame["item_id"]
     for name in ("item_id", "dataset", "split", "variant", "text"):
         if frame[name].isna().any():
@@ -154,8 +164,10 @@ def check(frame: pd.DataFrame) -> None:
         raise DataError(f"the id {ids[ids.duplicated()].iloc[0]!r} occurs twice")
     strange = set(frame["word_class"].dropna()) - set(WORD_CLASSES)
     if strange:
-        raise DataError(f"the word class {sorted(strange)[0]!r} is none of {' '.join(WORD_CLASSES)}")
-    columns = (frame[c].tolist() for c in ("item_id", "text", "answer", "answer_span", "sentences", "candidates"))
+        raise DataError(f"the word class {min(strange)!r} is none of {' '.join(WORD_CLASSES)}")
+    columns = (
+        frame[c].tolist() for c in ("item_id", "text", "answer", "answer_span", "sentences", "candidates")
+    )
     for row in zip(*columns, strict=True):
         if problem := _fault(*row[1:]):
             raise DataError(f"item {row[0]}: {problem}")
@@ -164,6 +176,12 @@ def check(frame: pd.DataFrame) -> None:
 def _fault(
     text: str, answer: Any, span: Span, sentences: tuple[Span, ...], candidates: tuple[str, ...] | None
 ) -> str | None:
+    """Return what is wrong with one item, if anything is."""
+    wanted = answer if isinstance(answer, str) else ""
+    return _misplaced(text, span, sentences) or _unanswered(text[slice(*span)], answer, wanted, candidates)
+
+
+def _misplaced(text: str, span: Span, sentences: tuple[Span, ...]) -> str | None:
     if not sentences:
         return "there is no sentence; the last one must be the target sentence"
     before = 0
@@ -171,18 +189,18 @@ def _fault(
         if not before <= start <= end:
             return f"the sentence span {start, end} is out of order"
         before = end
-    start, end = span
     if before > len(text):
         return f"the sentence span {sentences[-1]} leaves the text of {len(text)} characters"
-    if not sentences[-1][0] <= start <= end <= sentences[-1][1]:
+    if not sentences[-1][0] <= span[0] <= span[1] <= sentences[-1][1]:
         return f"the answer span {span} is not inside the target sentence {sentences[-1]}"
-    known = isinstance(answer, str)
-    if text[start:end] != (answer if known else ""):
-        return f"the answer span {span} holds {text[start:end]!r}, expected {answer if known else 'an empty span'!r}"
-    if known and not answer:
-        return "the answer is empty; leave it null where it is not known"
-    if candidates is not None and known and answer not in candidates:
-        return f"the answer {answer!r} is not among the candidates {list(candidates)}"
     return None
 
 
+def _unanswered(found: str, answer: Any, wanted: str, candidates: tuple[str, ...] | None) -> str | None:
+    if found != wanted:
+        return f"the answer span holds {found!r}, expected {wanted or 'an empty span'!r}"
+    if answer == "":
+        return "the answer is empty; leave it null where it is not known"
+    if candidates is not None and wanted and wanted not in candidates:
+        return f"the answer {wanted!r} is not among the candidates {list(candidates)}"
+    return None

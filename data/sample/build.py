@@ -1,4 +1,4 @@
-"""Build the sample's items from its stories: ``python data/sample/build.py``.
+"""Build the sample's items from its stories: ``python data/sample/build.py [FOLDER]``.
 
 Passages are cut at the planted words and judged by the readings in ``readings.json``; the
 unfiltered ones are drawn by seed. Questions (``questions.jsonl``) were made once, with a tagger,
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,8 @@ def completions(told: list[Story]) -> list[dict[str, Any]]:
             words = [chosen["answer"], *chosen["decoys"]]
             rng.shuffle(words)
             found = re.search(rf"(?<![\w'-]){re.escape(chosen['answer'])}(?![\w'-])", chosen["sentence"])
-            assert found and chosen["sentence"] in story.text, chosen
+            assert found, chosen
+            assert chosen["sentence"] in story.text, chosen
             rows.append(
                 {
                     "book": story.slug, "sentence": chosen["sentence"], "blank": found.start(),
@@ -82,4 +84,4 @@ def _row(split: str, cut: Passage) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    build(HERE)
+    build(Path(sys.argv[1]) if sys.argv[1:] else HERE)

@@ -8,12 +8,13 @@ all four classes, and sentence completions. How they were made stands in ``data/
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from workbench import text as wt
 from workbench.datasets import base
+from workbench.datasets.sources import Root
 from workbench.files import resource
 from workbench.items import WORD_CLASSES, Item, Items
 from workbench.schema import DataError
@@ -58,6 +59,13 @@ def load(
     return base.gather("sample", records, on_error)
 
 
+def at_hand(_searched: Sequence[Root]) -> Iterator[tuple[str, str, Path | None]]:
+    """Tell for every split and variant where it lies: always with the project."""
+    for split in SPLITS:
+        for variant in VARIANTS if split == "dev" else PASSAGES:
+            yield split, variant, resource("sample")
+
+
 def _passages(folder: Path, split: str, variant: str) -> Iterator[Item]:
     rows = [row for row in _rows(folder / "passages.jsonl") if row["split"] == split]
     running = variant == "openai"
@@ -87,7 +95,9 @@ def _questions(folder: Path, variant: str) -> Iterator[Item]:
             ends = [0]
             for sentence in row["sentences"]:
                 ends.append(ends[-1] + len(sentence) + 1)
-            start = ends[-2] + len("".join(f"{word} " for word in row["sentences"][-1].split()[: row["blank"]]))
+            start = ends[-2] + len(
+                "".join(f"{word} " for word in row["sentences"][-1].split()[: row["blank"]])
+            )
             yield Item(
                 item_id=f"sample/dev/{kind}/{numbers[kind]:06d}",
                 dataset="sample",
@@ -127,4 +137,6 @@ def _rows(file: Path) -> list[dict[str, Any]]:
         lines = file.read_text(encoding="utf-8").split("\n")
         return [json.loads(line) for line in lines if line]
     except (OSError, ValueError) as error:
-        raise DataError(f"the sample cannot be read ({error})", file=file, remedy="restore the file") from error
+        raise DataError(
+            f"the sample cannot be read ({error})", file=file, remedy="restore the file"
+        ) from error

@@ -1,0 +1,23 @@
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def real_data() -> Path:
+    """Give the folder with the real data sets, or skip."""
+    folder = os.environ.get("WORKBENCH_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("needs the real data sets: set WORKBENCH_DATA to their folder")
+    return Path(folder)
+
+
+@pytest.fixture
+def no_data(tmp_path, monkeypatch) -> Path:
+    """Hide every data set of this machine."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
+    monkeypatch.setenv("WORKBENCH_HOME", str(home))
+    return home

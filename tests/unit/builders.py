@@ -1,0 +1,111 @@
+"""Small files in the forms of the releases, with words of our own."""
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+PLAIN = [
+    "the heron stood in the reeds . `` it waits for eels , '' said ada . only the eels could see the heron",
+    "tom had a kite of red silk . he ran down the hill and let go of the string , and up went the kite",
+    "they baked all night . at dawn the whole street smelled of fresh bread",
+]
+CASED = [line[0].upper() + line[1:].replace(" ada", " Ada") for line in PLAIN]
+RUNNING = [
+    'The heron stood in the reeds.\\n\\n"It waits for the eels," said Ada. Only the eels could see the heron',
+    'There was only one who could have done it, and I called her name. \\"Ada',
+    "They baked all night. At dawn the whole street smelled of fresh bread",
+]
+RUNNING[0] = RUNNING[0].replace('"', '\\"')
+WORDS = ["goose", "well", "lamp", "miller", "path", "cart", "bell", "crow", "barn", "oven"]
+
+
+def text(lines):
+    return "".join(f"{line}\n" for line in lines)
+
+
+def openai(texts=RUNNING):
+    return text('{"text": "' + t + '"}' for t in texts)
+
+
+def cbt_block(query="The XXXXX ran .", answer="goose", candidates=None, context=20, empty="\t"):
+    candidates = "|".join(WORDS) if candidates is None else candidates
+    rows = [f"{i} Sentence {i} tells of the {WORDS[i % 10]} ." for i in range(1, context + 1)]
+    return "\n".join([*rows, f"{context + 1} {query}\t{answer}\t{empty}{candidates}"]) + "\n"
+
+
+def cbt(n=3, **options):
+    return "\n".join(cbt_block(**options) for _ in range(n))
+
+
+HOLMES = [
+    ("I keep my [{}] in the coal scuttle , as you know.", ["pipe", "horse", "river", "cloud", "duke"], "a"),
+    ("He [{}] at me and said nothing.", ["boiled", "looked", "grew", "rang", "froze"], "b"),
+    ("The hound's [{}] was heard on the moor.", ["violin", "ink", "howl", "visa", "tax"], "c"),
+]
+
+
+def holmes_questions():
+    return text(
+        f"{i}{letter}) {line.format(word)}"
+        for i, (line, words, _) in enumerate(HOLMES, 1)
+        for letter, word in zip("abcde", words, strict=True)
+    )
+
+
+def holmes_answers():
+    return text(
+        f"{i}{key}) {line.format(words['abcde'.index(key)])}"
+        for i, (line, words, key) in enumerate(HOLMES, 1)
+    )
+
+
+def holmes_csv():
+    rows = (
+        f'{i},"{line.replace("[{}]", "_____")}",{",".join(words)}'
+        for i, (line, words, _) in enumerate(HOLMES, 1)
+    )
+    return text(["id,question,a),b),c),d),e)", *rows])
+
+
+def holmes_csv_answers():
+    return text(["id,answer", *(f"{i},{key}" for i, (_, _, key) in enumerate(HOLMES, 1))])
+
+
+def cnn(answer="@entity3", question="@placeholder sails to @entity1 on friday"):
+    blocks = [
+        "http://news.example/ferry",
+        'the ferry of @entity1 is back . @entity3 , its captain , was glad : " at last " .',
+        question,
+        answer,
+        "@entity3:Ada Brine\n@entity1:Port Ellery: East\n@entity20:Thursday",
+    ]
+    return "\n\n".join(blocks)
+
+
+def write(folder, files):
+    """Write files by name; text as UTF-8."""
+    for name, content in files.items():
+        path = Path(folder) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return Path(folder)
+
+
+def tar(files, mode="w:gz"):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=mode) as archive:
+        for name, content in files.items():
+            data = content if isinstance(content, bytes) else content.encode()
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return out.getvalue()
+
+
+def zipped(files):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return out.getvalue()

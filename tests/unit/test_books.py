@@ -1,0 +1,163 @@
+import builders as b
+import pandas as pd
+import pytest
+
+from workbench.datasets import books
+from workbench.items import DataError
+
+NOVEL = """\
+# Title: The Weir
+
+## Author: A. Nonymous
+
+## Year: 1907
+
+-------
+
+## I
+
+The weir was loud. "Listen," he said.
+"""
+GUTENBERG = """\
+The Project Gutenberg Etext of The Lighthouse Goat, by Jane Inchcape
+
+*** START**THE SMALL PRINT!**FOR PUBLIC DOMAIN ETEXTS**START***
+Why is this "Small Print!" statement here?
+*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*
+
+
+Scanned by a friend.
+
+THE LIGHTHOUSE GOAT
+
+There was a goat. It kept the light.
+
+{}
+"""
+CBT = """\
+_BOOK_TITLE_ : Jane_Inchcape___The_Goat_(From_Tales).txt.out
+A goat kept the light .
+_BOOK_TITLE_ : X___Y.txt.out
+He slept .
+"""
+
+
+def test_markdown(tmp_path):
+    (book,) = books(b.write(tmp_path, {"fiction/weir.md": NOVEL, "README.md": "x", "notes.csv": "x"}))
+    assert (book.book_id, book.title, book.author, book.year) == (
+        "fiction/weir",
+        "The Weir",
+        "A. Nonymous",
+        1907,
+    )
+    assert book.text.startswith("## I\n\nThe weir")
+    assert not book.tokenised
+
+
+@pytest.mark.parametrize(
+    "footer",
+    [
+        "End of The Project Gutenberg Etext of The Lighthouse Goat",
+        "End of Project Gutenberg's Etext of The Goat",
+        "*** END OF THIS PROJECT GUTENBERG EBOOK ***",
+        "This is the end of the Project Gutenberg Edition\n\x1a",
+        "*The Project Gutenberg Etext of The Lighthouse Goat*",
+        "End of\nThe Project Gutenberg Etext of the Goat",
+        "\x1a",
+    ],
+)
+def test_gutenberg_texts_lose_header_and_footer(tmp_path, footer):
+    content = GUTENBERG.format(footer).replace("\n", "\r\n").encode() + b"\r\n"
+    (book,) = books(b.write(tmp_path, {"GOAT10.TXT": content.replace(b"kept", b"k\xe9pt")}))
+    assert book.text == "THE LIGHTHOUSE GOAT\n\nThere was a goat. It k\xe9pt the light.\n"
+    assert (book.title, book.author, book.year) == ("The Lighthouse Goat", "Jane Inchcape", None)
+
+
+def test_a_newer_header(tmp_path):
+    text = "Title: Goats\nAuthor: J. I.\n\n*** START OF THE PROJECT GUTENBERG EBOOK GOATS ***\n\nA goat.\n"
+    (book,) = books(b.write(tmp_path, {"g.txt": text}) / "g.txt")
+    assert (book.title, book.author, book.text) == ("Goats", "J. I.", "A goat.\n")
+
+
+def test_the_books_behind_the_childrens_book_test(tmp_path):
+    folder = b.write(tmp_path, {"cbt_valid.txt": CBT, "README.txt": "x"})
+    first, second = books("cbt", "dev", path=folder)
+    assert first.book_id == "cbt/dev/Jane_Inchcape___The_Goat_(From_Tales)"
+    assert (first.title, first.author) == ("The Goat (From Tales)", "Jane Inchcape")
+    assert (first.text, first.tokenised) == ("A goat kept the light .\n", True)
+    assert second.text == "He slept .\n"
+    packed = b.write(
+        tmp_path / "p",
+        {"CBTest.tgz": b.tar({"CBTest/data/cbt_valid.txt": CBT, "CBTest/data/cbt_test.txt": "x"})},
+    )
+    assert [book.title for book in books("cbt", "dev", path=packed)] == ["The Goat (From Tales)", "Y"]
+
+
+NOVELS = {
+    "train-novels/Fantasy/a.txt": "the goat slept . he did n't wake .\n",
+    "train-novels/Horror/a.txt": "boo .\n",
+}
+
+
+@pytest.mark.parametrize("form", ["nested", "tar", "folder", "own folder"])
+def test_the_training_novels_of_lambada(tmp_path, form):
+    nested = b.tar(
+        {"README": "x", "lambada_test_plain_text.txt": "x y", "train-novels.tar": b.tar(NOVELS, "w")}
+    )
+    own = {name.removeprefix("train-novels/"): text for name, text in NOVELS.items()}
+    files = {"nested": {"lambada-dataset.tar.gz": nested}, "tar": {"train-novels.tar": b.tar(NOVELS, "w")}}
+    folder = b.write(tmp_path, files.get(form, own if form == "own folder" else NOVELS))
+    first, second = books("lambada", path=folder)
+    assert [first.book_id, second.book_id] == ["lambada/train/Fantasy/a", "lambada/train/Horror/a"]
+    assert first.tokenised
+    assert second.text == "boo .\n"
+
+
+def test_the_training_novels_of_the_hub(tmp_path):
+    frame = pd.DataFrame({"text": ["the goat slept .", "boo ."], "domain": ["Fantasy", "Horror"]})
+    frame.to_parquet(tmp_path / "train-00000-of-00002.parquet")
+    frame.to_parquet(tmp_path / "train-00001-of-00002.parquet")
+    found = list(books("lambada", path=tmp_path))
+    assert [book.text for book in found] == ["the goat slept .", "boo ."] * 2
+    assert len({book.book_id for book in found}) == 4
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_the_training_texts_of_sentence_completion(tmp_path, packed):
+    files = {"Holmes_Training_Data/A10.TXT": "A goat.", "Holmes_Training_Data/B10.TXT": "A boat."}
+    folder = b.write(tmp_path, {"holmes_training_data.tar.xz": b.tar(files, "w:xz")} if packed else files)
+    assert [book.book_id for book in books("msrcc", path=folder)] == ["msrcc/train/A10", "msrcc/train/B10"]
+
+
+def test_books_are_read_one_by_one(tmp_path):
+    whole = b.tar({"a.txt": "one", "b.txt": "two" * 100_000, "c.txt": "x"}, "w")
+    reading = books(b.write(tmp_path, {"x.tar": whole[:50_000]}) / "x.tar")
+    assert next(reading).text == "one"
+    with pytest.raises(DataError, match="damaged or cut short"):
+        list(reading)
+
+
+def test_nothing_there(tmp_path, no_data):
+    with pytest.raises(DataError, match=r'wb\.fetch\("lambada"\)'):
+        books("lambada")
+    with pytest.raises(DataError, match="there is train"):
+        books("msrcc", "dev")
+    with pytest.raises(DataError, match="one of lambada, cbt, msrcc, sample"):
+        books("lambda")
+    with pytest.raises(DataError, match=r"no \.txt or \.md"):
+        books(no_data)
+    with pytest.raises(DataError, match="binary file"):
+        books(b.write(tmp_path, {"x.txt": b"a\0b"}) / "x.txt").__next__()
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_real_books(real_data):
+    assert [book.author for book in books("cbt", "dev")][:2] == ["Andrew Lang", "Lucy Maud Montgomery"]
+    holmes = [(len(book.text), "small print" in book.text[:5000].lower()) for book in books("msrcc")]
+    assert len(holmes) == 522
+    assert min(length for length, _ in holmes) > 2000
+    assert sum(header for _, header in holmes) <= 1
+    novels = list(books(real_data / "novels.tar.xz"))
+    assert len({book.book_id for book in novels}) == 232
+    assert all(book.year and book.author for book in novels)

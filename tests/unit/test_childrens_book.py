@@ -1,0 +1,131 @@
+import builders as b
+import pytest
+
+from workbench.datasets import load
+from workbench.items import DataError
+
+NAME = "cbtest_NE_valid_2000ex.txt"
+
+
+def read(folder, content=None, *args, **options):
+    if content is not None:
+        folder = b.write(folder, {NAME: content}) / NAME
+    return load("cbt", *args, path=folder, **options)
+
+
+def test_an_item(tmp_path):
+    item = read(tmp_path, b.cbt())[1]
+    assert item.item_id == "cbt/dev/NE/000001"
+    assert (item.answer, item.word_class, item.variant, item.tokenised) == ("goose", "NE", "NE", True)
+    assert item.text.split("\n")[-1] == "The goose ran ."
+    assert item.context == [f"Sentence {i} tells of the {b.WORDS[i % 10]} ." for i in range(1, 21)]
+    assert (item.left, item.right) == ("The ", " ran .")
+    assert item.candidates == tuple(b.WORDS)
+
+
+def test_all_classes_or_one(tmp_path):
+    folder = b.write(
+        tmp_path,
+        {
+            NAME: b.cbt(),
+            "cbtest_V_valid_2000ex.txt": b.cbt(2),
+            "cbtest_P_test_2500ex.txt": b.cbt(1),
+            "cbtest_CN_train.txt": b.cbt(4),
+        },
+    )
+    assert read(folder).frame["word_class"].tolist() == ["NE"] * 3 + ["V"] * 2
+    assert read(folder).attrs["note"] == "no questions found for CN P"
+    assert len(read(folder, None, "dev", variant="V")) == 2
+    assert "note" not in read(folder, None, "dev", variant="V").attrs
+    assert len(read(folder, None, "test")) == 1
+    assert len(read(folder, None, "train")) == 4
+    with pytest.raises(DataError, match="cbtest_CN_test_2500ex"):
+        read(folder, None, "test", variant="CN")
+    with pytest.raises(DataError, match="there is NE, CN, V, P"):
+        read(folder, variant="ADJ")
+    with pytest.raises(DataError, match="there is train, dev, test"):
+        read(folder, None, "control")
+
+
+@pytest.mark.parametrize("empty", ["\t", ""])
+def test_the_empty_column_may_be_missing(tmp_path, empty):
+    assert len(read(tmp_path, b.cbt(empty=empty))) == 3
+
+
+NINE = b.WORDS[:9]
+
+
+@pytest.mark.parametrize(
+    ("listed", "place"),
+    [
+        ("|".join(NINE) + "||", 9),
+        ("|".join(NINE[:4]) + "|||" + "|".join(NINE[4:]), 4),
+        ("||" + "|".join(NINE), 0),
+        ("|".join(NINE) + "|", 9),
+        ("|".join(NINE[:4]) + "||" + "|".join(NINE[4:]), 4),
+    ],
+)
+def test_a_bar_may_be_a_candidate(tmp_path, listed, place):
+    item = read(tmp_path, b.cbt(1, candidates=listed))[0]
+    assert item.candidates == (*NINE[:place], "|", *NINE[place:])
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        (b.cbt_block(context=19), "expected line 20|expected 21"),
+        (b.cbt_block().replace("\n7 ", "\n8 "), "expected line 7"),
+        (b.cbt_block().replace("\n7 ", "\nx "), "expected line 7"),
+        (b.cbt_block(query="No blank ."), "XXXXX 0 times"),
+        (b.cbt_block(query="XXXXX and XXXXX ."), "XXXXX 2 times"),
+        (b.cbt_block(candidates="|".join(NINE)), "9 candidates, expected 10"),
+        (b.cbt_block(candidates="|".join([*b.WORDS, "more"])), "11 candidates"),
+        (b.cbt_block(answer="duck"), "'duck' is not among"),
+        (b.cbt_block(answer=""), "not among"),
+        (b.cbt_block().replace("\t", " "), "0 tabs"),
+        (b.cbt_block()[:200], "expected 21 lines|expected line"),
+    ],
+)
+def test_bad_questions_name_the_line(tmp_path, block, message):
+    content = "\n".join([b.cbt_block(), block if block.endswith("\n") else block + "\n", b.cbt_block()])
+    with pytest.raises(DataError, match=message) as raised:
+        read(tmp_path, content)
+    assert 23 <= raised.value.line <= 23 + 21
+    assert str(raised.value.file).endswith(NAME)
+    items = read(tmp_path, content, on_error="skip")
+    assert [item.item_id[-1] for item in items] == ["0", "2"]
+    assert len(items.problems) == 1
+
+
+def test_the_offending_line_is_exact(tmp_path):
+    with pytest.raises(DataError) as raised:
+        read(tmp_path, "\n".join([b.cbt_block(), b.cbt_block().replace("\n7 ", "\n9 ")]))
+    assert raised.value.line == 22 + 7
+
+
+def test_a_missing_blank_line_is_forgiven(tmp_path):
+    assert len(read(tmp_path, b.cbt_block() + b.cbt_block())) == 2
+
+
+def test_an_unknown_name_needs_the_class(tmp_path):
+    path = b.write(tmp_path, {"mine.txt": b.cbt()}) / "mine.txt"
+    with pytest.raises(DataError, match="pass variant="):
+        read(path)
+    assert set(read(path, variant="CN").frame["word_class"]) == {"CN"}
+
+
+def test_the_archive_is_read_once_for_all_classes(tmp_path):
+    files = {f"CBTest/data/cbtest_{c}_valid_2000ex.txt": b.cbt(1) for c in ("NE", "CN", "V", "P")}
+    folder = b.write(tmp_path, {"CBTest.tgz": b.tar({"CBTest/data/cbt_valid.txt": "x", **files})})
+    items = read(folder)
+    assert items.frame["word_class"].tolist() == ["NE", "CN", "V", "P"]
+    assert "CBTest.tgz/CBTest/data/cbtest_NE_valid_2000ex.txt" in items.attrs["source"]
+
+
+@pytest.mark.data
+@pytest.mark.usefixtures("real_data")
+def test_real_questions():
+    items = load("cbt", "dev", variant="NE")
+    assert len(items) == 2000
+    assert items.attrs["sha256"] == "6ac395170a959ceb50cc3b37d57fc985164ba233054327e475533b61237ef9c1"
+    assert all(len(item.sentences) == 21 and len(item.candidates) == 10 for item in items)

@@ -1,0 +1,113 @@
+import builders as b
+import pytest
+
+from workbench import parallel
+from workbench.datasets import cnn_qa, load
+from workbench.items import DataError
+
+
+def read(folder, files, *args, **options):
+    return load("cnnqa", *args, path=b.write(folder, files), **options)
+
+
+@pytest.mark.parametrize("content", [b.cnn(), b.cnn() + "\n", b.cnn().replace("\n", "\r\n") + "\r\n"])
+def test_an_item(tmp_path, content):
+    item = read(tmp_path, {"one.question": content})[0]
+    assert item.item_id == "cnnqa/dev/one"
+    assert item.answer == "@entity3"
+    assert item.query == "_____ sails to @entity1 on friday"
+    assert item.text.endswith("\n\n@entity3 sails to @entity1 on friday")
+    assert item.candidates == ("@entity1", "@entity3", "@entity20")
+    assert item.meta["entities"] == {
+        "@entity1": "Port Ellery: East",
+        "@entity3": "Ada Brine",
+        "@entity20": "Thursday",
+    }
+    assert item.meta["url"] == "http://news.example/ferry"
+    assert item.context[0] == "the ferry of @entity1 is back ."
+    assert item.tokenised
+
+
+def tree():
+    return {
+        f"{variant}/questions/{split}/{variant}{n}.question": b.cnn()
+        for variant in ("cnn", "dailymail")
+        for split, count in (("training", 3), ("validation", 2), ("test", 1))
+        for n in range(count)
+    }
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("variant", ["cnn", "dailymail"])
+@pytest.mark.parametrize(("split", "n"), [("train", 3), ("dev", 2), ("test", 1), (None, 2)])
+def test_the_released_folders(tmp_path, packed, variant, split, n):
+    path = b.write(tmp_path, {"all.tgz": b.tar(tree())} if packed else tree())
+    items = load("cnnqa", split, variant=variant, path=path / "all.tgz" if packed else path)
+    assert len(items) == n
+    assert items[0].item_id.endswith(f"{variant}0")
+    assert "note" not in items.attrs
+
+
+def test_a_loose_folder_is_the_split_that_was_asked_for(tmp_path):
+    items = read(tmp_path, {"a.question": b.cnn(), "b.question": b.cnn()}, "test")
+    assert len(items) == 2
+    assert items.attrs["note"] == "the folder names no split: taken as test"
+
+
+def test_a_folder_or_file_tells_what_it_is(tmp_path):
+    path = b.write(tmp_path, tree())
+    items = load("cnnqa", path=path / "dailymail/questions/test")
+    assert (items[0].split, items[0].variant) == ("test", "dailymail")
+    assert len(load("cnnqa", path=path / "cnn/questions/test/cnn0.question")) == 1
+
+
+def test_nothing_there(tmp_path, no_data):
+    with pytest.raises(DataError, match=r'wb\.fetch\("cnnqa"\)'):
+        load("cnnqa", path=tmp_path)
+    with pytest.raises(DataError, match=r"cnn/questions/validation/\*\.question"):
+        load("cnnqa")
+    with pytest.raises(DataError, match=r"no questions/validation"):
+        load("cnnqa", path=b.write(tmp_path, {"s.tgz": b.tar({"a.story": "x"})}) / "s.tgz")
+    assert no_data.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "message"),
+    [
+        (b.cnn().replace("\n\n@entity3\n\n", "\n\n"), 7, "4 blocks, expected 5"),
+        (b.cnn(answer="@entity9"), 7, "'@entity9' is not among the 3"),
+        (b.cnn(question="no blank"), 5, "0 times"),
+        (b.cnn(question="@placeholder saw @placeholder"), 5, "2 times"),
+        (b.cnn().replace("@entity20:", "@entity20 "), 9, "expected an entity"),
+        ("", 1, "0 blocks"),
+    ],
+)
+def test_bad_files(tmp_path, content, line, message):
+    files = {"bad.question": content, "good.question": b.cnn()}
+    with pytest.raises(DataError, match=message) as raised:
+        read(tmp_path, files)
+    assert raised.value.line == line
+    items = read(tmp_path, files, on_error="skip")
+    assert (len(items), len(items.problems)) == (1, 1)
+
+
+def test_many_files_are_read_in_processes(tmp_path, monkeypatch, capsys):
+    files = {f"{n:04d}.question": b.cnn(answer="@entity3" if n != 7 else "x") for n in range(2100)}
+    monkeypatch.setattr(cnn_qa, "cores", lambda: 3)
+    started = []
+    spread = parallel._spread
+    monkeypatch.setattr(parallel, "_spread", lambda *args: started.append(args[2]) or spread(*args))
+    items = read(tmp_path, files, on_error="skip")
+    assert started == [2]
+    assert len(items) == 2099
+    assert items.frame["item_id"].is_monotonic_increasing
+    assert items.problems[0].file.endswith("0007.question")
+    assert "cnn dev" in capsys.readouterr().err
+
+
+@pytest.mark.data
+@pytest.mark.usefixtures("real_data")
+def test_real_questions():
+    items = load("cnnqa")
+    assert len(items) == 5
+    assert all("@placeholder" not in item.text for item in items)

@@ -1,0 +1,739 @@
+import gzip
+import hashlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from workbench.datasets import catalogue, download, registry, unpacking
+from workbench.datasets.registry import describe, fetch
+from workbench.schema import DataError
+
+CONTENT = b"".join(hashlib.sha256(b"%d" % i).digest() for i in range(20_000))  # 640,000 bytes
+SUM = hashlib.sha256(CONTENT).hexdigest()
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+class Server(ThreadingHTTPServer):
+    """Serves `content`, as badly as `manner` says; keeps what was asked for."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.content, self.manner, self.asked, self.stop_at = CONTENT, "", [], len(CONTENT) // 2
+        self.etag = '"one"'
+        self.closing = threading.Event()
+
+    def handle_error(self, *_):
+        pass  # a client that goes away is part of the tests
+
+    @property
+    def address(self):
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        manner, wanted = self.server.manner, self.headers.get("Range")
+        self.server.asked.append((self.path, wanted))
+        if "missing" in manner or self.path.startswith("/missing"):
+            self.answer(404)
+        elif "busy" in manner and len(self.server.asked) < 3:
+            self.answer(503)
+        elif self.path.startswith("/moved"):
+            self.answer(302, Location=self.path.replace("/moved", "/there"))
+        elif "silent" in manner:
+            self.server.closing.wait(20)
+        else:
+            same = self.headers.get("If-Range", self.server.etag) == self.server.etag
+            ranges = wanted and same and "no ranges" not in manner
+            self.send(int(wanted.removeprefix("bytes=").rstrip("-")) if ranges else 0)
+
+    def answer(self, code, length=0, **headers):
+        self.send_response(code)
+        for name, value in {"Content-Length": length, **headers}.items():
+            if value is not None:
+                self.send_header(name.replace("_", "-"), str(value))
+        self.end_headers()
+
+    def send(self, start):
+        manner, content = self.server.manner, self.server.content
+        if start >= len(content):
+            self.answer(416, Content_Range=f"bytes */{len(content)}")
+            return
+        part = f"bytes {start}-{len(content) - 1}/{len(content)}" if start else None
+        length = None if "no length" in manner else len(content) - start
+        tag = None if "no tag" in manner else self.server.etag
+        self.answer(206 if start else 200, length, ETag=tag, Content_Range=part)
+        self.close_connection = manner != ""
+        if "breaks once" in manner or "stalls" in manner:
+            self.wfile.write(content[start:] if start else content[: self.server.stop_at])
+            if "stalls" in manner and not start:
+                self.server.closing.wait(20)
+        else:
+            self.wfile.write(content[start : start + 1000] if "breaks" in manner else content[start:])
+
+
+@pytest.fixture
+def server():
+    with Server() as served:
+        thread = threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield served
+        served.closing.set()
+        served.shutdown()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def _quiet(monkeypatch, tmp_path):
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy") or name in {"WORKBENCH_MIRROR", "WORKBENCH_TIMEOUT"}:
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(download, "PAUSE", 0.01)
+
+
+@pytest.fixture
+def register(monkeypatch, tmp_path, server):
+    """Return a function that puts a data set `toy` of one file into a registry of its own."""
+
+    def write(name="toy.bin", address="/toy.bin", *, manual="", members=None, **known):
+        known = {"bytes": len(server.content), "sha256": hashlib.sha256(server.content).hexdigest(), **known}
+        addresses = [a if "://" in a else server.address + a for a in address.split()]
+        lines = [
+            "[toy]",
+            'title = "A toy"',
+            'licence = "CC0-1.0"',
+            'citation = "Toy et al."',
+            'about = "Bytes."',
+        ]
+        lines += [f"manual = {json.dumps(manual)}", 'found = ["toy*.bin"]'] if manual else []
+        lines += [
+            "[[toy.files]]",
+            f'name = "{name}"',
+            f"addresses = {json.dumps(addresses)}",
+            'about = "bytes"',
+        ]
+        lines += [f"{key} = {json.dumps(value)}" for key, value in known.items() if value is not None]
+        lines += [
+            "[toy.files.members]",
+            *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in (members or {}).items()),
+        ]
+        path = tmp_path / "registry.toml"
+        path.write_text("\n".join(lines), encoding="utf-8")
+        monkeypatch.setattr(catalogue, "resource", lambda *_: path)
+        return tmp_path / "home" / "raw" / "toy"
+
+    return write
+
+
+def visible(folder):
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+
+
+# --- one file
+
+
+def test_a_file_is_fetched_once_with_its_terms(register, server, capsys):
+    folder = register()
+    assert fetch("toy") == folder
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+    assert visible(folder) == ["LICENCE.txt", "toy.bin"]
+    assert "CC0-1.0" in (folder / "LICENCE.txt").read_text(encoding="utf-8")
+    said = capsys.readouterr().out
+    assert SUM in said
+    assert said.count("Toy et al.") == 1
+
+    assert fetch("toy") == folder
+    assert server.asked == [("/toy.bin", None)]
+    assert "Toy et al." not in capsys.readouterr().out
+
+
+def test_the_folder_can_be_chosen(register, tmp_path):
+    register()
+    assert fetch("toy", folder=str(tmp_path / "my own"), progress=False) == tmp_path / "my own"
+    assert (tmp_path / "my own" / "toy.bin").read_bytes() == CONTENT
+
+
+def test_a_file_put_there_by_hand_is_taken(register, server):
+    folder = register()
+    folder.mkdir(parents=True)
+    (folder / "toy.bin").write_bytes(CONTENT)
+    fetch("toy")
+    assert server.asked == []
+    assert (folder / "LICENCE.txt").is_file()
+
+
+def test_a_file_that_changed_is_replaced(register, server, capsys):
+    folder = register()
+    fetch("toy")
+    with (folder / "toy.bin").open("r+b") as file:
+        file.write(b"spoilt")
+    fetch("toy")
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+    assert "not the file it should be" in capsys.readouterr().out
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "record", ["", "[]", "{", '{"files": {"toy.bin": 3}}', '{"files": [], "unpacked": 1}']
+)
+def test_a_damaged_record_does_no_harm(register, record):
+    folder = register()
+    fetch("toy")
+    (folder / ".fetched.json").write_text(record, encoding="utf-8")
+    fetch("toy")
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+
+
+def test_wrong_bytes_are_refused_and_removed(register, server):
+    folder = register()
+    server.content = b"x" * len(CONTENT)
+    with pytest.raises(DataError, match="sha256") as error:
+        fetch("toy")
+    assert SUM in str(error.value)
+    assert hashlib.sha256(server.content).hexdigest() in str(error.value)
+    assert str(folder / "toy.bin") in str(error.value)
+    assert visible(folder) == []
+
+
+def test_a_wrong_download_leaves_what_was_there(register, server):
+    folder = register()
+    folder.mkdir(parents=True)
+    (folder / "toy.bin").write_bytes(b"mine")
+    server.content = b"x" * len(CONTENT)
+    with pytest.raises(DataError):
+        fetch("toy")
+    assert (folder / "toy.bin").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("manner", ["", "no length"])
+@pytest.mark.parametrize("size", [10, len(CONTENT) + 10])
+def test_a_wrong_size_is_refused(register, server, manner, size):
+    folder = register(bytes=size)
+    server.manner = manner
+    with pytest.raises(DataError, match=f"{size:,}|ended after"):
+        fetch("toy")
+    assert not (folder / "toy.bin").exists()
+
+
+def test_an_unknown_checksum_is_printed_and_recorded(register, capsys):
+    folder = register(sha256=None, bytes=None)
+    fetch("toy")
+    assert SUM in capsys.readouterr().out
+    assert SUM in (folder / ".fetched.json").read_text(encoding="utf-8")
+    (folder / "toy.bin").write_bytes(b"spoilt")  # from now on it is known
+    fetch("toy")
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+
+
+def test_an_endless_file_of_unknown_size_is_broken_off(register, server, monkeypatch):
+    folder = register(sha256=None, bytes=None)
+    server.manner = "no length"
+    monkeypatch.setattr(download, "MAX_BYTES", 300_000)
+    with pytest.raises(DataError, match="300,000"):
+        fetch("toy")
+    assert visible(folder) == []
+
+
+def test_redirects_are_followed(register, server):
+    folder = register(address="/moved/toy.bin")
+    fetch("toy")
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+    assert [path for path, _ in server.asked] == ["/moved/toy.bin", "/there/toy.bin"]
+
+
+def test_a_second_address_is_tried(register, server):
+    folder = register(address="/missing/toy.bin /toy.bin")
+    fetch("toy")
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+    server.manner = "missing"
+    with pytest.raises(DataError, match=r"/missing/toy\.bin .*/toy\.bin") as error:
+        fetch("toy", folder=folder / "other")
+    assert str(error.value).count("404") == 2
+
+
+def test_a_mirror_takes_the_place_of_the_publisher(register, server, monkeypatch):
+    folder = register(name="toy one.bin", address="http://127.0.0.1:1/never")
+    monkeypatch.setenv("WORKBENCH_MIRROR", f"{server.address}/mirror/")
+    fetch("toy")
+    assert server.asked == [("/mirror/toy%20one.bin", None)]
+    assert (folder / "toy one.bin").read_bytes() == CONTENT
+
+
+# --- broken connections
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_a_broken_download_goes_on(register, server, progress):
+    folder = register()
+    server.manner = "breaks once"
+    fetch("toy", progress=progress)
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+    assert server.asked == [("/toy.bin", None), ("/toy.bin", f"bytes={len(CONTENT) // 2}-")]
+    assert visible(folder) == ["LICENCE.txt", "toy.bin"]
+
+
+def test_what_came_before_giving_up_is_kept(register, server):
+    folder = register()
+    server.manner = "breaks"
+    with pytest.raises(DataError, match="go on where it stopped"):
+        fetch("toy")
+    assert len(server.asked) == download.TRIES
+    have = (folder / "toy.bin.part").stat().st_size
+    assert have == 1000 * download.TRIES
+    server.manner = ""
+    fetch("toy")
+    assert server.asked[-1] == ("/toy.bin", f"bytes={have}-")
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+
+
+def test_a_server_without_ranges_starts_over(register, server):
+    folder = register()
+    folder.mkdir(parents=True)
+    (folder / "toy.bin.part").write_bytes(CONTENT[:1000])
+    server.manner = "no ranges"
+    fetch("toy")
+    assert server.asked == [("/toy.bin", "bytes=1000-")]
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    "part",
+    [CONTENT + b"more", b"x" * 1000, b"x" * len(CONTENT), b""],
+    ids=["long", "wrong", "whole", "empty"],
+)
+def test_a_part_that_is_of_no_use_is_thrown_away(register, part):
+    folder = register()
+    folder.mkdir(parents=True)
+    (folder / "toy.bin.part").write_bytes(part)
+    fetch("toy")
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+
+
+def test_a_whole_part_needs_no_network(register, server):
+    folder = register()
+    folder.mkdir(parents=True)
+    (folder / "toy.bin.part").write_bytes(CONTENT)
+    fetch("toy")
+    assert server.asked == []
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("manner", ["breaks once", "breaks once, no tag"])
+def test_without_a_checksum_a_part_is_continued_only_if_the_file_is_the_same(register, server, manner):
+    folder = register(sha256=None)
+    server.manner = "breaks" + (", no tag" if "no tag" in manner else "")
+    with pytest.raises(DataError):
+        fetch("toy")
+    server.manner, server.etag, server.content = (
+        "no tag" if "no tag" in manner else "",
+        '"two"',
+        CONTENT[::-1],
+    )
+    fetch("toy")
+    assert (folder / "toy.bin").read_bytes() == CONTENT[::-1]
+
+
+def test_without_a_checksum_the_same_file_is_continued(register, server):
+    folder = register(sha256=None, bytes=None)
+    server.manner = "breaks once"
+    fetch("toy")
+    assert server.asked[-1] == ("/toy.bin", f"bytes={len(CONTENT) // 2}-")
+    assert visible(folder) == ["LICENCE.txt", "toy.bin"]
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+
+
+def test_a_busy_server_is_asked_again(register, server):
+    folder = register()
+    server.manner = "busy"
+    fetch("toy")
+    assert len(server.asked) == 3
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(("manner", "parts"), [("silent", 0), ("stalls", 1)])
+def test_a_silent_server_is_left(register, server, monkeypatch, manner, parts):
+    folder = register()
+    server.manner = manner
+    monkeypatch.setenv("WORKBENCH_TIMEOUT", "0.2")
+    monkeypatch.setattr(download, "TRIES", 2 - parts)
+    with pytest.raises(DataError, match=r"no answer within 0\.2 seconds.*by hand") as error:
+        fetch("toy")
+    assert server.address in str(error.value)
+    assert len(list(folder.glob("*.part"))) == parts
+
+
+def test_a_stalled_download_goes_on(register, server, monkeypatch):
+    folder = register()
+    server.manner = "stalls"
+    monkeypatch.setenv("WORKBENCH_TIMEOUT", "0.3")
+    fetch("toy")
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("seconds", ["soon", "0", "-1", "nan", "inf"])
+def test_a_senseless_timeout_is_named(register, monkeypatch, seconds):
+    register()
+    monkeypatch.setenv("WORKBENCH_TIMEOUT", seconds)
+    with pytest.raises(DataError, match="WORKBENCH_TIMEOUT"):
+        fetch("toy")
+
+
+def test_a_missing_file_is_named_at_once(register, server):
+    folder = register()
+    server.manner = "missing"
+    with pytest.raises(DataError, match="404") as error:
+        fetch("toy")
+    assert f"{server.address}/toy.bin" in str(error.value)
+    assert str(folder / "toy.bin") in str(error.value)
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:1/toy.bin", "http://", "nothing://here/x", "http://[::1/x"]
+)
+def test_an_address_that_leads_nowhere(register, address):
+    register(address=address)
+    with pytest.raises(DataError, match="cannot be had") as error:
+        fetch("toy")
+    assert "object at 0x" not in str(error.value)
+
+
+def test_a_folder_that_cannot_be_made(register, tmp_path):
+    register()
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    with pytest.raises(DataError, match="folder="):
+        fetch("toy", folder=tmp_path / "file" / "below")
+
+
+def test_a_full_disk_is_seen_before(register, server, monkeypatch):
+    register()
+    monkeypatch.setattr(download.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 5}))
+    with pytest.raises(DataError, match="room for 5"):
+        fetch("toy")
+    assert len(server.asked) == 1
+
+
+# --- processes
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from workbench.datasets import catalogue, registry
+catalogue.resource = lambda *_: Path(sys.argv[1])
+registry.fetch("toy", progress=False)
+"""
+
+
+def start(tmp_path):
+    command = [sys.executable, "-W", "error", "-c", SCRIPT, str(tmp_path / "registry.toml")]
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_killed_download_goes_on(register, server, tmp_path):
+    folder = register()
+    server.manner = "stalls"
+    with start(tmp_path) as process:
+        part = folder / "toy.bin.part"
+        for _ in range(1000):
+            if part.is_file() and part.stat().st_size >= 1 << 18:
+                break
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    have = part.stat().st_size
+    assert 0 < have < len(CONTENT)
+    assert not (folder / "toy.bin").exists()
+    server.manner = ""
+    fetch("toy")
+    assert server.asked[-1] == ("/toy.bin", f"bytes={have}-")
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+    assert sorted(p.name for p in folder.iterdir()) == [
+        ".fetch.lock",
+        ".fetched.json",
+        "LICENCE.txt",
+        "toy.bin",
+    ]
+
+
+def test_processes_do_not_disturb_each_other(register, server, tmp_path):
+    folder = register()
+    server.manner = "breaks once"
+    processes = [start(tmp_path) for _ in range(2)]
+    said = "".join(process.communicate(timeout=30)[0] for process in processes)
+    assert [process.returncode for process in processes] == [0, 0]
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+    assert len(server.asked) == 2
+    assert said.count("Toy et al.") == 1
+
+
+def test_threads_do_not_disturb_each_other(register, server):
+    folder = register()
+    server.manner = "breaks once"
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(fetch, ["toy"] * 4)) == [folder] * 4
+    assert (folder / "toy.bin").read_bytes() == CONTENT
+    assert len(server.asked) == 2
+
+
+# --- archives
+
+
+def packed(*members, mode="w:gz"):
+    """Return a tar file; a member is (name, content), or a TarInfo."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode=mode) as tar:
+        for member in members:
+            if isinstance(member, tarfile.TarInfo):
+                tar.addfile(member, io.BytesIO(b"x" * member.size) if member.isreg() else None)
+                continue
+            name, content = member
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return raw.getvalue()
+
+
+def zipped(*members):
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    return raw.getvalue()
+
+
+def special(name, kind, target=""):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+FILES = (("Toy/data/a.txt", b"one"), ("Toy/read me.txt", b"two"))
+SUMS = {"Toy/data/a.txt": hashlib.sha256(b"one").hexdigest()}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        packed(*FILES),
+        packed(*FILES, mode="w"),
+        packed(*FILES, mode="w:xz"),
+        packed(*FILES, mode="w:bz2"),
+        zipped(*FILES),
+    ],
+    ids=["gz", "tar", "xz", "bz2", "zip"],
+)
+def test_an_archive_is_unpacked(register, server, content):
+    server.content = content
+    folder = register("toy.archive", unpack=True, members=SUMS)
+    fetch("toy")
+    assert (folder / "Toy/data/a.txt").read_bytes() == b"one"
+    assert (folder / "Toy/read me.txt").read_bytes() == b"two"
+    assert visible(folder) == ["LICENCE.txt", "Toy", "toy.archive"]
+    fetch("toy")
+    assert len(server.asked) == 1
+
+
+def test_a_damaged_unpacked_file_comes_from_the_archive_again(register, server):
+    server.content = packed(*FILES)
+    folder = register("toy.tgz", unpack=True, members=SUMS)
+    fetch("toy")
+    (folder / "Toy/data/a.txt").write_bytes(b"spoilt")
+    fetch("toy")
+    assert (folder / "Toy/data/a.txt").read_bytes() == b"one"
+    (folder / "toy.tgz").unlink()  # no longer needed
+    fetch("toy")
+    assert len(server.asked) == 1
+    assert [p.name for p in folder.iterdir() if p.name in {".fetching", ".old"}] == []
+
+
+def test_files_without_a_common_folder_get_one(register, server):
+    server.content = packed(("a.txt", b"one"), ("b.txt", b"two"))
+    folder = register("toy.tgz", unpack=True)
+    fetch("toy")
+    assert visible(folder / "toy") == ["a.txt", "b.txt"]
+
+
+def test_an_archive_stays_packed_unless_asked(register, server):
+    server.content = packed(*FILES)
+    folder = register("toy.tgz")
+    fetch("toy")
+    assert visible(folder) == ["LICENCE.txt", "toy.tgz"]
+
+
+@pytest.mark.parametrize("sums", [{"Toy/data/a.txt": "0" * 64}, {"Toy/missing.txt": "0" * 64}])
+def test_what_is_inside_is_checked(register, server, sums):
+    server.content = packed(*FILES)
+    folder = register("toy.tgz", unpack=True, members=sums)
+    with pytest.raises(DataError, match=next(iter(sums))):
+        fetch("toy")
+    assert visible(folder) == ["toy.tgz"]
+
+
+EVIL = {
+    "up": packed(("../evil.txt", b"x")),
+    "up inside": packed(("Toy/../../evil.txt", b"x")),
+    "absolute": packed(("/tmp/evil.txt", b"x")),  # noqa: S108
+    "drive": packed(("C:/evil.txt", b"x")),
+    "backslash": packed(("..\\evil.txt", b"x")),
+    "symbolic link out": packed(special("Toy/link", tarfile.SYMTYPE, "/etc"), ("Toy/link/evil.txt", b"x")),
+    "symbolic link": packed(("Toy/a", b"x"), special("Toy/link", tarfile.SYMTYPE, "a")),
+    "hard link": packed(special("Toy/link", tarfile.LNKTYPE, "/etc/passwd")),
+    "device": packed(special("Toy/null", tarfile.CHRTYPE)),
+    "pipe": packed(special("Toy/pipe", tarfile.FIFOTYPE)),
+    "zip up": zipped(("../evil.txt", b"x")),
+    "zip absolute": zipped(("/tmp/evil.txt", b"x")),  # noqa: S108
+    "cut short": packed(*FILES, ("Toy/c", CONTENT))[:300_000],
+    "no archive": b"<html>Please log in</html>" * 100,
+    "empty": gzip.compress(b""),
+    "file as folder": packed(("Toy", b"x"), ("Toy/a", b"x")),
+    "no end mark": gzip.compress(packed(*FILES, mode="w")[:2048]),
+    "damaged zip": zipped(*FILES)[:-30],
+}
+
+
+@pytest.mark.parametrize("content", EVIL.values(), ids=EVIL)
+def test_an_evil_archive_is_refused(register, server, tmp_path, content):
+    server.content = content
+    folder = register("toy.tgz", unpack=True)
+    with pytest.raises(DataError, match="cannot be unpacked"):
+        fetch("toy")
+    assert visible(folder) == ["toy.tgz"]
+    assert not (folder / ".fetching").exists()
+    assert list(tmp_path.rglob("*evil*")) == []
+
+
+def test_a_link_in_a_zip_is_refused(register, server):
+    link = zipfile.ZipInfo("Toy/link")
+    link.external_attr = 0o120777 << 16
+    server.content = zipped((link, b"/etc"))
+    register("toy.zip", unpack=True)
+    with pytest.raises(DataError, match="link"):
+        fetch("toy")
+
+
+def with_size(size):
+    """Return an archive whose one member claims a size that the archive does not have."""
+    info = tarfile.TarInfo("Toy/big")
+    info.size = size
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        packed(("Toy/zeros", bytes(2_000_000))),
+        packed(*((f"Toy/{i}", b"1") for i in range(20))),
+        zipped(("Toy/zeros", bytes(2_000_000))),
+        gzip.compress(with_size(1 << 40)),
+        gzip.compress(with_size(-512)),
+    ],
+    ids=["size", "members", "zip", "header", "negative"],
+)
+def test_a_bomb_is_refused(register, server, monkeypatch, content):
+    monkeypatch.setattr(unpacking, "MAX_BYTES", 1_000_000)
+    monkeypatch.setattr(unpacking, "MAX_MEMBERS", 10)
+    server.content = content
+    folder = register("toy.tgz", unpack=True)
+    with pytest.raises(DataError, match=r"bytes|files"):
+        fetch("toy")
+    assert visible(folder) == ["toy.tgz"]
+
+
+def test_a_bomb_in_a_header_is_refused(register, server):
+    long_name = tarfile.TarInfo("././@LongLink")
+    long_name.type, long_name.size = tarfile.GNUTYPE_LONGNAME, 1 << 31
+    server.content = gzip.compress(long_name.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 16))
+    register("toy.tgz", unpack=True)
+    with pytest.raises(DataError, match="header"):
+        fetch("toy")
+
+
+# --- what would be done, and by hand
+
+
+def test_a_dry_run_changes_nothing(register, server, tmp_path, capsys):
+    folder = register("toy.tgz", unpack=True)
+    before = sorted(tmp_path.rglob("*"))
+    assert fetch("toy", dry_run=True) == folder
+    assert sorted(tmp_path.rglob("*")) == before
+    assert server.asked == []
+    said = capsys.readouterr().out
+    for part in (f"{server.address}/toy.bin", "640,000", str(folder), "CC0-1.0", "unpacked"):
+        assert part in said
+
+
+def test_a_dry_run_says_what_is_there(register, capsys):
+    folder = register()
+    folder.mkdir(parents=True)
+    (folder / "toy.bin.part").write_bytes(CONTENT[:1000])
+    fetch("toy", dry_run=True)
+    assert "1,000 of them are there" in capsys.readouterr().out
+    fetch("toy")
+    capsys.readouterr()
+    fetch("toy", dry_run=True)
+    assert "there already" in capsys.readouterr().out
+
+
+def test_what_has_no_address_is_got_by_hand(register, server, monkeypatch, capsys):
+    folder = register(address="", manual="ask Toy for toy.bin; put it")
+    with pytest.raises(DataError, match="ask Toy") as error:
+        fetch("toy")
+    assert str(folder) in str(error.value)
+    assert not folder.exists()
+    fetch("toy", dry_run=True)
+    assert "ask Toy" in capsys.readouterr().out
+    assert "ask Toy" in describe("toy")
+
+    monkeypatch.setenv("WORKBENCH_MIRROR", server.address)
+    fetch("toy", folder=folder / "mirrored")
+    assert (folder / "mirrored" / "toy.bin").read_bytes() == CONTENT
+    monkeypatch.delenv("WORKBENCH_MIRROR")
+
+    (folder / "toy (1).bin").write_bytes(b"whatever Toy gave")
+    assert fetch("toy") == folder
+    assert "Toy et al." in (folder / "LICENCE.txt").read_text(encoding="utf-8")
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    with pytest.raises(DataError, match=r"lambada, lambada-openai, cbt.*did you mean 'cbt'"):
+        fetch("cbtt")
+
+
+def test_the_sample_needs_no_fetching(capsys):
+    assert fetch("sample").is_dir()
+    assert "nothing to fetch" in capsys.readouterr().out
+
+
+def test_the_registry_is_complete():
+    assert {"lambada", "lambada-openai", "cbt", "cnnqa", "msrcc", "sample"} <= set(registry.names())
+    assert all(name in describe() for name in registry.names())
+    for name in registry.names():
+        entry = registry.entry(name)
+        assert entry.licence in describe(name)
+        assert entry.citation.strip()
+        assert entry.about
+        assert entry.files or entry.shipped
+        assert bool(entry.manual) != (entry.published or bool(entry.shipped))
+        sums = [s for r in entry.files for s in (r.sha256, *r.members.values()) if s]
+        assert all(len(s) == 64 and set(s) <= set("0123456789abcdef") for s in sums)

@@ -1,0 +1,81 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from workbench import files
+from workbench.files import atomic_path, data_home, resource
+
+
+class StoppedError(Exception):
+    pass
+
+
+def stop_midway(target):
+    with atomic_path(target) as temporary:
+        temporary.write_text("ne")
+        raise StoppedError
+
+
+def test_a_file_is_written_whole(tmp_path):
+    target = tmp_path / "new" / "folder" / "table.txt"
+    with atomic_path(target) as temporary:
+        temporary.write_text("all of it")
+        assert temporary.parent == target.parent
+        assert not target.exists()
+    assert target.read_text() == "all of it"
+    assert [path.name for path in target.parent.iterdir()] == ["table.txt"]
+    assert stat.S_IMODE(target.stat().st_mode) == 0o644
+
+
+def test_what_was_there_stays_until_all_is_written(tmp_path):
+    target = tmp_path / "table.txt"
+    target.write_text("old")
+    with pytest.raises(StoppedError):
+        stop_midway(str(target))
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["table.txt"]
+    with atomic_path(target) as temporary:
+        temporary.write_text("new")
+        assert target.read_text() == "old"
+    assert target.read_text() == "new"
+
+
+def test_nothing_is_left_where_nothing_was_written(tmp_path):
+    with pytest.raises(FileNotFoundError), atomic_path(tmp_path / "table.txt") as temporary:
+        temporary.unlink()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt" or not hasattr(os, "fork"), reason="needs fork")
+def test_a_killed_writer_leaves_the_old_file(tmp_path):
+    target = tmp_path / "table.txt"
+    target.write_text("old")
+    child = os.fork()
+    if not child:
+        with atomic_path(target) as temporary:
+            temporary.write_text("half of the ne")
+            os._exit(9)
+    os.waitpid(child, 0)
+    assert target.read_text() == "old"
+
+
+def test_the_data_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "mine"))
+    assert data_home() == tmp_path / "mine"
+    monkeypatch.setenv("WORKBENCH_HOME", "~/mine")
+    assert data_home() == Path.home() / "mine"
+    monkeypatch.setenv("WORKBENCH_HOME", "")
+    assert data_home() == Path(files.__file__).parents[1] / "data"
+    monkeypatch.setattr(files, "_CHECKOUT", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert data_home() == tmp_path / "data"
+
+
+def test_what_ships_is_found_in_a_checkout_and_in_an_installed_package(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(files, "_CHECKOUT", tmp_path / "checkout")
+    assert resource("registry.toml") == tmp_path / "checkout" / "data" / "registry.toml"
+    (tmp_path / "_data").mkdir()
+    assert resource("sample", "x.txt") == tmp_path / "_data" / "sample" / "x.txt"

@@ -1,0 +1,211 @@
+import dataclasses
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workbench.items import COLUMNS, DataError, Item, Items
+
+TEXT = "It rained . The dog ran ."
+GOOD = Item(
+    "x/dev/0",
+    "x",
+    "dev",
+    "plain",
+    TEXT,
+    "dog",
+    (16, 19),
+    ((0, 11), (12, 25)),
+    ("dog", "cat"),
+    "CN",
+    book_id="b",
+)
+
+
+def changed(**values):
+    return dataclasses.replace(GOOD, **values)
+
+
+def several(n=5):
+    return Items.from_records(
+        [changed(item_id=f"x/dev/{i}", meta={"n": i}) for i in range(n)], attrs={"licence": "MIT"}
+    )
+
+
+def test_what_an_item_shows():
+    assert GOOD.context == ["It rained ."]
+    assert (GOOD.left, GOOD.right) == ("The ", " ran .")
+    assert GOOD.query == "The _____ ran ."
+    assert GOOD.passage == "It rained . The _____ ran ."
+    assert GOOD.tokens == TEXT.split()
+    assert changed(text="It's a dog.", tokenised=False).tokens == ["It", "'s", "a", "dog", "."]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"sentences": ()}, "there is no sentence"),
+        ({"sentences": ((12, 25), (0, 11))}, "out of order"),
+        ({"sentences": ((0, 13), (12, 25))}, "out of order"),
+        ({"sentences": ((11, 0), (12, 25))}, "out of order"),
+        ({"sentences": ((-1, 11), (12, 25))}, "out of order"),
+        ({"sentences": ((0, 11), (12, 26))}, "leaves the text of 25"),
+        ({"sentences": ((0, 11), (17, 25))}, "not inside the target sentence"),
+        ({"sentences": ((0, 11), (12, 18))}, "not inside the target sentence"),
+        ({"answer_span": (19, 16)}, "not inside the target sentence"),
+        ({"answer_span": (16, 18)}, "holds 'do', expected 'dog'"),
+        ({"answer": None}, "expected 'an empty span'"),
+        ({"answer": "", "answer_span": (16, 16)}, "the answer is empty"),
+        ({"candidates": ("cat",)}, "not among the candidates"),
+        ({"word_class": "ADJ"}, "none of NE CN V P"),
+        ({"text": None}, "'text' is empty"),
+        ({"item_id": None}, "'item_id' is empty"),
+        ({"text": 3}, "the column 'text' holds int"),
+        ({"text": TEXT + "\ud800"}, "a character that is none"),
+    ],
+)
+def test_bad_items(values, message):
+    with pytest.raises(DataError, match=message):
+        Items.from_records([changed(**values)])
+
+
+def test_ids_are_unique_and_columns_complete():
+    with pytest.raises(DataError, match="'x/dev/0' occurs twice"):
+        Items.from_records([GOOD, GOOD])
+    with pytest.raises(DataError, match="the columns answer_span are missing"):
+        Items(several().frame.drop(columns="answer_span"))
+
+
+def test_no_item_at_all():
+    items = Items.from_records([])
+    assert len(items) == 0
+    assert list(items.frame.columns) == list(COLUMNS)
+    assert list(items) == []
+    assert "empty" in repr(items)
+
+
+def test_the_items_do_not_change():
+    items = several()
+    before = items.frame
+    stolen = items.frame
+    stolen.loc[0, "text"] = "x"
+    stolen["answer"] = "y"
+    assert items.frame.equals(before)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        items[0].text = "x"
+    with pytest.raises(TypeError):
+        items.frame["sentences"][0][0] = (0, 0)
+
+
+def test_access():
+    items = several()
+    assert items[1].item_id == items["x/dev/1"].item_id == "x/dev/1"
+    assert items[-1].item_id == "x/dev/4"
+    assert items[1:3].frame["item_id"].tolist() == ["x/dev/1", "x/dev/2"]
+    assert [item.meta["n"] for item in items] == [0, 1, 2, 3, 4]
+    assert next(iter(items)) == items[0] == dataclasses.replace(GOOD, meta={"n": 0})
+    with pytest.raises(KeyError):
+        items["x/dev/9"]
+    with pytest.raises(IndexError):
+        items[9]
+
+
+def test_where():
+    items = several()
+    assert len(items.where(np.array([True, False, True, False, False]))) == 2
+    assert items.where(lambda frame: frame["item_id"] == "x/dev/3")[0].item_id == "x/dev/3"
+    by_id = pd.Series([True, False], index=["x/dev/4", "x/dev/0"])
+    assert items.where(by_id).frame["item_id"].tolist() == ["x/dev/4"]
+    assert items.where(by_id).attrs == {"licence": "MIT"}
+    with pytest.raises(DataError, match=r"shape \(2,\), expected \(5,\)"):
+        items.where([True, False])
+
+
+def test_sample():
+    items = several(50)
+    drawn = items.sample(10, seed=1)
+    assert drawn.frame.equals(items.sample(10, seed=1).frame)
+    assert not drawn.frame.equals(items.sample(10, seed=2).frame)
+    assert [item.meta["n"] for item in drawn] == sorted(item.meta["n"] for item in drawn)
+    assert len(items.sample(80)) == 50
+    assert len(items.sample(0)) == 0
+
+
+def test_concat():
+    items = several()
+    joined = Items.concat([items[:2], items[2:]])
+    assert joined.frame.equals(items.frame)
+    assert joined.attrs == items.attrs
+    with pytest.raises(DataError, match="occurs in more than one"):
+        Items.concat([items, items[1:2]])
+    with pytest.raises(DataError, match="nothing to join"):
+        Items.concat([])
+
+
+def test_the_summary():
+    assert repr(several()) == "Items(5: 5 x x/dev/plain; licence MIT)"
+
+
+def test_errors_travel_whole():
+    error = DataError("bad", file="a.txt", line=3, remedy="repair it")
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    assert str(copy) == str(error) == "a.txt, line 3: bad -- repair it"
+    assert (copy.file, copy.line, copy.remedy) == ("a.txt", 3, "repair it")
+
+
+words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+
+
+@st.composite
+def any_item(draw, number):
+    before, left, answer, right = (draw(words) for _ in range(4))
+    known = draw(st.booleans())
+    text = before + left + (answer if known else "") + right
+    start = len(before) + len(left)
+    return Item(
+        item_id=f"h/{number}",
+        dataset=draw(words),
+        split="dev",
+        variant=draw(words),
+        text=text,
+        answer=answer if known else None,
+        answer_span=(start, start + len(answer) * known),
+        sentences=((0, len(before)), (len(before), len(text))),
+        candidates=draw(st.none() | st.tuples(st.just(answer), words)),
+        word_class=draw(st.sampled_from([None, "NE", "CN", "V", "P"])),
+        tokenised=draw(st.booleans()),
+        book_id=draw(st.none() | words),
+        meta=draw(st.dictionaries(words, words | st.integers(-9, 9), max_size=2)),
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data(), n=st.integers(0, 4))
+def test_parquet_gives_back_what_it_was_given(data, n, tmp_path_factory):
+    items = Items.from_records([data.draw(any_item(i)) for i in range(n)], attrs={"note": data.draw(words)})
+    path = tmp_path_factory.mktemp("parquet") / "items.parquet"
+    items.to_parquet(path)
+    back = Items.from_parquet(path)
+    pd.testing.assert_frame_equal(back.frame, items.frame)
+    assert back.frame.equals(items.frame)
+    assert list(back) == list(items)
+    assert back.attrs == items.attrs
+
+
+def test_what_is_no_parquet_of_items(tmp_path):
+    with pytest.raises(DataError, match="no such file"):
+        Items.from_parquet(tmp_path / "x")
+    (tmp_path / "y").write_bytes(b"PAR1 no")
+    with pytest.raises(DataError, match="no whole parquet file"):
+        Items.from_parquet(tmp_path / "y")
+    several().frame[["item_id"]].to_parquet(tmp_path / "z")
+    with pytest.raises(DataError, match="does not hold items"):
+        Items.from_parquet(tmp_path / "z")
+
+
+def test_many_items():
+    records = [changed(item_id=str(i)) for i in range(20_000)]
+    assert len(Items.from_records(records)) == 20_000

@@ -1,0 +1,184 @@
+import json
+
+import builders as b
+import pandas as pd
+import pytest
+
+from workbench.datasets import load
+from workbench.items import DataError
+
+DEV = "lambada_development_plain_text.txt"
+CAPITALISED = "lambada_development_capitalized_plain_text.txt"
+
+
+def read(folder, *args, **options):
+    return load("lambada", *args, path=folder, **options)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return b.write(
+        tmp_path,
+        {
+            DEV: b.text(b.PLAIN),
+            CAPITALISED: b.text(b.CASED),
+            "sub/lambada_test_plain_text.txt": b.text(b.PLAIN[:1]),
+            "sub/lambada_control_test_data_plain_text.txt": b.text(b.PLAIN[1:]),
+            "sub/rejected_plain_text.txt": b.text(b.PLAIN[:2]),
+            "lambada_test.jsonl": b.openai(),
+        },
+    )
+
+
+def test_the_text_is_kept_and_the_last_word_is_the_answer(folder):
+    items = read(folder, "dev")
+    assert [item.text for item in items] == b.PLAIN
+    assert [item.answer for item in items] == ["heron", "kite", "bread"]
+    assert [item.item_id for item in items] == [f"lambada/dev/00000{i}" for i in range(3)]
+    assert items[0].right == ""
+    assert items[0].tokenised
+    assert items[0].query == "only the eels could see the _____"
+    assert items[0].context == ["the heron stood in the reeds .", "`` it waits for eels , '' said ada ."]
+
+
+@pytest.mark.parametrize(
+    ("split", "n"), [("dev", 3), ("test", 1), ("control", 2), ("rejected", 2), (None, 3)]
+)
+def test_splits(folder, split, n):
+    assert len(read(folder, split)) == n
+
+
+def test_capitalised_items_share_their_ids_with_plain_ones(folder):
+    plain, cased = read(folder), read(folder, variant="capitalised")
+    assert plain.frame["item_id"].equals(cased.frame["item_id"])
+    assert set(cased.frame["variant"]) == {"capitalised"}
+
+
+def test_openai_answers_have_no_quotes(folder):
+    items = read(folder, variant="openai")
+    assert set(items.frame["split"]) == {"test"}
+    assert not items[0].tokenised
+    assert [item.answer for item in items] == ["heron", "Ada", "bread"]
+    assert items[1].text.endswith('"Ada')
+    assert "\n\n" in items[0].text
+
+
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [("mine.jsonl", "openai"), ("my_capitalised.txt", "capitalised"), ("mine.txt", "plain")],
+)
+def test_a_file_is_read_as_what_it_is(tmp_path, name, variant):
+    content = {"openai": b.openai(), "capitalised": b.text(b.CASED), "plain": b.text(b.PLAIN)}[variant]
+    items = read(b.write(tmp_path, {name: content}) / name)
+    assert set(items.frame["variant"]) == {variant}
+
+
+def test_a_file_name_tells_the_split(folder):
+    assert read(folder / "sub/lambada_test_plain_text.txt")[0].item_id == "lambada/test/000000"
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\n\n \r\n", ""])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_line_ends_and_byte_order_marks_are_no_text(tmp_path, end, mark):
+    path = b.write(tmp_path, {"x.txt": mark + "\r\n".join(b.PLAIN) + end}) / "x.txt"
+    assert [item.text for item in read(path)] == b.PLAIN
+
+
+@pytest.mark.parametrize("odd", ["\x0c", "\x85", "\u2028", "\x1c"])
+def test_only_line_feeds_end_a_line(tmp_path, odd):
+    path = b.write(tmp_path, {"x.txt": f"one {odd} page two\n"}) / "x.txt"
+    assert read(path)[0].text == f"one {odd} page two"
+
+
+def test_windows_text_is_read_too(tmp_path):
+    path = b.write(
+        tmp_path, {"x.txt": "a caf\xe9 \u2014 d\xe9j\xe0\n".encode("cp1252") + "na\xefve caf\xe9\n".encode()}
+    )
+    items = read(path / "x.txt")
+    assert [item.answer for item in items] == ["d\xe9j\xe0", "caf\xe9"]
+
+
+def test_short_lines_name_file_and_line(tmp_path):
+    path = b.write(tmp_path, {"x.txt": b.text([b.PLAIN[0], "alone", "", b.PLAIN[1]])}) / "x.txt"
+    with pytest.raises(
+        DataError, match=r"x\.txt, line 2: 'alone' is no passage, expected at least two words"
+    ):
+        read(path)
+    items = read(path, on_error="skip")
+    assert [item.item_id[-1] for item in items] == ["0", "3"]
+    assert [problem.line for problem in items.problems] == [2, 3]
+
+
+def test_the_wrong_variant_is_told(tmp_path):
+    path = b.write(tmp_path, {"x.txt": b.text(b.CASED), "x_capitalised.txt": b.text(b.PLAIN)})
+    with pytest.raises(DataError, match='pass variant="capitalised"'):
+        read(path / "x.txt")
+    with pytest.raises(DataError, match='pass variant="plain"'):
+        read(path / "x_capitalised.txt")
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"txt": "a b"}', '{"text": 3}', '{"text": "a \\ud800"}', "", '{"text": "one"}']
+)
+def test_bad_json_lines(tmp_path, line):
+    path = b.write(tmp_path, {"x.jsonl": b.openai() + line + "\n" + b.openai()}) / "x.jsonl"
+    with pytest.raises(DataError, match=r"x\.jsonl, line 4"):
+        read(path)
+    assert len(read(path, on_error="skip")) == 6
+
+
+def test_parquet_of_the_hub(tmp_path):
+    frame = pd.DataFrame({"text": b.PLAIN, "domain": ["Fantasy", "Romance", "Horror"]})
+    folder = b.write(tmp_path, {"x": ""})
+    frame.to_parquet(folder / "validation-00000-of-00001.parquet")
+    items = read(folder)
+    assert [item.text for item in items] == b.PLAIN
+    assert items[1].meta == {"domain": "Romance"}
+    broken = (folder / "validation-00000-of-00001.parquet").read_bytes()[:-20]
+    with pytest.raises(DataError, match="no whole parquet"):
+        read(b.write(folder, {"cut.parquet": broken}) / "cut.parquet")
+
+
+@pytest.mark.parametrize(
+    ("args", "options", "message"),
+    [
+        (("train",), {}, r'wb\.books\("lambada", "train"\)'),
+        (("dve",), {}, "did you mean 'dev'"),
+        (("dev",), {"variant": "openai"}, "there is test"),
+        (("dev",), {"variant": "upper"}, "there is plain, capitalised, openai"),
+        (("dev",), {"on_error": "ignore"}, "there is raise, skip"),
+    ],
+)
+def test_what_there_is_not(folder, args, options, message):
+    with pytest.raises(DataError, match=message):
+        read(folder, *args, **options)
+
+
+def test_an_empty_file(tmp_path):
+    path = b.write(tmp_path, {"x.txt": "\n \n"}) / "x.txt"
+    with pytest.raises(DataError, match="no item"):
+        read(path)
+    items = read(path, on_error="skip")
+    assert len(items) == 0
+    assert len(items.problems) == 1
+
+
+def test_attributes(folder):
+    items = read(folder)
+    assert items.attrs["source"] == DEV
+    assert len(items.attrs["sha256"]) == 64
+    assert json.dumps(items.attrs)
+
+
+@pytest.mark.data
+def test_real_files(real_data):
+    items, cased = load("lambada"), load("lambada", variant="capitalised")
+    assert len(items) == len(cased) == 4869
+    assert items.attrs["sha256"] == "f5b0f1e38fcdad6a1cd3a17bee4b6932a28cd9c5f463ada970c61de0f8679f2f"
+    lines = (real_data / "lambada" / DEV).read_bytes().decode().split("\n")[:-1]
+    assert items.frame["text"].tolist() == lines
+    assert [text.lower() for text in cased.frame["text"]] == lines
+    assert len(load("lambada", "control")) == 2500
+    running = load("lambada", variant="openai")
+    assert len(running) == 300
+    assert sum(item.answer == "Nadia" and item.text.endswith('"Nadia') for item in running) == 1

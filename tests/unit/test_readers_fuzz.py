@@ -1,0 +1,143 @@
+"""Whatever the bytes, a reader gives items or a DataError, and nothing else."""
+
+import contextlib
+
+import builders as b
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from workbench.datasets import archives, books, load
+from workbench.items import DataError, Items
+
+QUESTIONS, ANSWERS = "Holmes.machine_format.questions.txt", "Holmes.machine_format.answers.txt"
+VALID = {
+    "lambada plain": ("lambada", {"lambada_development_plain_text.txt": b.text(b.PLAIN)}),
+    "lambada capitalised": ("lambada", {"x_capitalised.txt": b.text(b.CASED)}),
+    "lambada openai": ("lambada", {"x.jsonl": b.openai()}),
+    "cbt": ("cbt", {"cbtest_NE_valid_2000ex.txt": b.cbt()}),
+    "msrcc": ("msrcc", {QUESTIONS: b.holmes_questions(), ANSWERS: b.holmes_answers()}),
+    "msrcc answers": ("msrcc", {ANSWERS: b.holmes_answers(), QUESTIONS: b.holmes_questions()}),
+    "msrcc csv": ("msrcc", {"testing_data.csv": b.holmes_csv(), "test_answer.csv": b.holmes_csv_answers()}),
+    "msrcc csv answers": (
+        "msrcc",
+        {"test_answer.csv": b.holmes_csv_answers(), "testing_data.csv": b.holmes_csv()},
+    ),
+    "cnnqa": ("cnnqa", {"a.question": b.cnn()}),
+}
+TARGETS = {"msrcc answers": QUESTIONS, "msrcc csv answers": "testing_data.csv"}
+fuzz = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+CHANGES = ["delete", "double", "swap", "bytes", "cut", "insert", "encode", "end"]
+
+
+@st.composite
+def garbled(draw, content):
+    lines = content.encode().split(b"\n")
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(lines) - 1))
+        match draw(st.sampled_from(CHANGES)):
+            case "delete":
+                del lines[at]
+            case "double":
+                lines.insert(at, lines[at])
+            case "swap":
+                lines[at], lines[-1] = lines[-1], lines[at]
+            case "bytes":
+                place = draw(st.integers(0, len(lines[at])))
+                lines[at] = (
+                    lines[at][:place]
+                    + draw(st.binary(max_size=4))
+                    + lines[at][place + draw(st.integers(0, 9)) :]
+                )
+            case "cut":
+                lines[at] = lines[at][: draw(st.integers(0, len(lines[at])))]
+                lines = lines[: at + 1]
+            case "insert":
+                lines.insert(at, draw(st.binary(max_size=30)))
+            case "encode":
+                lines[at] = (
+                    lines[at]
+                    .decode("latin-1")
+                    .encode(draw(st.sampled_from(["utf-16", "utf-8-sig", "cp500"])))
+                )
+            case "end":
+                lines[at] += draw(
+                    st.sampled_from([b"\r", b" ", b"\t", b"\x0c", b"\xc2\x85", b"|", b"||", b'"'])
+                )
+        lines = lines or [b""]
+    return b"\n".join(lines)
+
+
+def try_both(dataset, path):
+    for on_error in ("raise", "skip"):
+        with contextlib.suppress(DataError):
+            items = load(dataset, path=path, on_error=on_error)
+            assert isinstance(items, Items)
+            assert len(items) or items.problems
+
+
+@pytest.mark.parametrize("kind", VALID)
+@fuzz
+@given(data=st.data())
+def test_garbled_files(tmp_path, kind, data):
+    dataset, files = VALID[kind]
+    name = next(iter(files))
+    folder = b.write(tmp_path, files | {name: data.draw(garbled(files[name]))})
+    try_both(dataset, folder / TARGETS.get(kind, name))
+
+
+@pytest.mark.parametrize("kind", VALID)
+@fuzz
+@given(content=st.binary(max_size=300))
+def test_any_bytes(tmp_path, kind, content):
+    dataset, files = VALID[kind]
+    name = next(iter(files))
+    folder = b.write(tmp_path, files | {name: content})
+    try_both(dataset, folder / TARGETS.get(kind, name))
+
+
+@pytest.mark.parametrize("name", ["lambada.parquet", "x.tar", "x.tar.gz", "x.tar.xz", "x.tar.bz2", "x.zip"])
+@pytest.mark.parametrize("dataset", ["lambada", "cbt", "msrcc", "cnnqa"])
+@settings(fuzz, max_examples=25)
+@given(content=st.binary(max_size=200))
+def test_any_bytes_as_an_archive(tmp_path, dataset, name, content):
+    try_both(dataset, b.write(tmp_path, {name: content}) / name)
+
+
+PACKED = {name: text for _, files in VALID.values() for name, text in files.items()}
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz", "w:bz2", "zip"])
+@fuzz
+@given(data=st.data())
+def test_damaged_archives(tmp_path, mode, data):
+    whole = b.zipped(PACKED) if mode == "zip" else b.tar(PACKED, mode)
+    place = data.draw(st.integers(0, len(whole)))
+    damaged = whole[:place] + data.draw(st.binary(max_size=3))
+    if data.draw(st.booleans()):
+        damaged += whole[len(damaged) :]
+    path = b.write(tmp_path, {"x.zip" if mode == "zip" else "x.tar.gz": damaged})
+    path /= "x.zip" if mode == "zip" else "x.tar.gz"
+    for dataset in ("lambada", "cbt", "msrcc", "cnnqa"):
+        try_both(dataset, path)
+    with contextlib.suppress(DataError):
+        list(archives.members(path))
+    with contextlib.suppress(DataError):
+        list(books(path))
+
+
+@fuzz
+@given(
+    content=st.binary(max_size=300)
+    | garbled("# Title: T\n\n## Year: 1900\n\n-----\n\nIt rained.\n\nEnd of Project Gutenberg\n")
+)
+@pytest.mark.parametrize("name", ["x.txt", "x.md", "train-0.parquet"])
+def test_any_book(tmp_path, name, content):
+    path = b.write(tmp_path, {name: content}) / name
+    for dataset in (path, "lambada"):
+        try:
+            list(books(dataset, path=None if dataset is path else path))
+        except DataError:
+            continue

@@ -1,0 +1,151 @@
+"""The sample is whole, has the shapes of the real sets, and is what its builder makes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from workbench import text as wt
+from workbench.analysis import surface
+from workbench.files import resource
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = resource("sample")
+
+
+def rows(name):
+    return [json.loads(line) for line in (SAMPLE / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def in_context(items):
+    return sum(bool(surface.mentions(item)) for item in items) / len(items)
+
+
+def test_there_is_as_much_as_promised():
+    assert len(list((SAMPLE / "novels").glob("*.md"))) >= 16
+    assert len(wb.load("sample")) >= 150
+    assert len(wb.load("sample", "control")) >= 150
+    for word_class in ("NE", "CN", "V", "P"):
+        questions = wb.load("sample", variant=word_class)
+        assert len(questions) >= 40
+        assert set(questions.frame["word_class"]) == {word_class}
+    assert len(wb.load("sample", variant="cbt")) >= 160
+    assert len(wb.load("sample", variant="msrcc")) >= 40
+
+
+def test_stories_are_long_and_hold_dialogue():
+    told = list(wb.books("sample"))
+    words = [len(book.text.split()) for book in told]
+    assert min(words) > 1_300
+    assert sum(words) / len(words) > 1_450
+    for book in told:
+        paragraphs = [p for p in book.text.split("\n\n") if p.strip()]
+        assert sum('"' in p for p in paragraphs) > 0.3 * len(paragraphs), book.title
+
+
+@pytest.mark.parametrize("split", ["dev", "control", "rejected"])
+def test_passages_have_the_shape_of_the_release(split):
+    plain = wb.load("sample", split)
+    cased = wb.load("sample", split, variant="capitalised")
+    running = wb.load("sample", split, variant="openai")
+    assert plain.frame["item_id"].tolist() == cased.frame["item_id"].tolist()
+    for low, high, detokenised in zip(plain, cased, running, strict=True):
+        assert low.text == high.text.lower()
+        assert low.sentences == high.sentences
+        assert wt.tokenize(detokenised.text) == high.tokens
+        assert len(detokenised.sentences) == len(high.sentences)
+        assert low.right == ""
+        assert high.text.endswith(f" {high.answer}")
+        lengths = [len(sentence.split()) for sentence in low.context]
+        assert sum(lengths) > 50 >= sum(lengths[1:])
+
+
+def test_it_looks_like_the_real_thing():
+    assert in_context(wb.load("sample")) > 0.7
+    assert in_context(wb.load("sample", "control")) < 0.2
+    kept = wb.load("sample", variant="capitalised")
+    names = sum(item.answer[0].isupper() for item in kept) / len(kept)
+    assert 0.35 < names < 0.6
+    assert len(set(kept.frame["book_id"])) >= 16
+
+
+def test_readings_decide_what_is_kept():
+    readings = json.loads((SAMPLE / "readings.json").read_text(encoding="utf-8"))
+    for row in rows("passages"):
+        found = [r for key, r in readings.items() if key.startswith(f"{row['book']}/")]
+        if row["split"] == "dev":
+            target = row["target"].lower()
+            fits = [
+                all(guess.lower() == target for guess in reading["passage"])
+                and target not in [guess.lower() for guess in reading["sentence"]]
+                for reading in found
+            ]
+            assert any(fits), row
+
+
+def test_questions_have_the_shape_of_the_book_test():
+    for item in wb.load("sample", variant="cbt"):
+        assert len(item.context) == 20
+        assert len(item.candidates) == len(set(item.candidates)) == 10
+        words = {word for sentence in item.context for word in sentence.split()}
+        assert set(item.candidates) <= words
+        assert item.query.count("_____") == 1
+
+
+def test_questions_are_consecutive_sentences_of_a_story():
+    told = {book.book_id.rpartition("/")[2]: " ".join(wt.tokenize(book.text)) for book in wb.books("sample")}
+    squeezed = {name: "".join(text.split()) for name, text in told.items()}
+    for row in rows("questions"):
+        passage = "".join("".join(row["sentences"]).split())
+        assert passage in squeezed[row["book"]], row["sentences"][-1]
+
+
+def test_completions_offer_five_words():
+    for item in wb.load("sample", variant="msrcc"):
+        assert len(set(item.candidates)) == 5
+        assert item.context == []
+        assert item.left
+        assert item.right
+
+
+def test_places_of_answers_are_not_given_away():
+    first = [item.candidates.index(item.answer) for item in wb.load("sample", variant="msrcc")]
+    assert {0, 1, 2, 3, 4} == set(first)
+
+
+@pytest.mark.parametrize(
+    ("split", "variant", "word"),
+    [("train", None, "books"), ("test", None, "dev"), ("dev", "cloze", "plain"), ("control", "NE", "dev")],
+)
+def test_what_there_is_not_is_told(split, variant, word):
+    with pytest.raises(wb.DataError, match=word):
+        wb.load("sample", split, variant=variant)
+
+
+def test_a_broken_file_is_named(tmp_path):
+    (tmp_path / "passages.jsonl").write_text("{broken\n")
+    with pytest.raises(wb.DataError, match=r"passages\.jsonl"):
+        wb.load("sample", path=tmp_path)
+
+
+def test_building_again_gives_the_same_files(tmp_path):
+    subprocess.run([sys.executable, SAMPLE / "build.py", tmp_path], check=True, cwd=ROOT, capture_output=True)
+    for name in ("passages", "completions"):
+        assert (tmp_path / f"{name}.jsonl").read_bytes() == (SAMPLE / f"{name}.jsonl").read_bytes()
+
+
+@pytest.mark.data
+@pytest.mark.usefixtures("real_data")
+def test_available_lists_what_can_be_loaded():
+    found = wb.available()
+    there = found[found["found"] & (found["variant"] != "books")]
+    assert len(there) > 15
+    for dataset, split, variant in there[["dataset", "split", "variant"]].itertuples(index=False):
+        assert len(wb.load(dataset, split, variant=variant)) > 0
+    absent = found[~found["found"] & (found["variant"] != "books")]
+    for dataset, split, variant in absent[["dataset", "split", "variant"]].itertuples(index=False):
+        with pytest.raises(wb.DataError, match="found no"):
+            wb.load(dataset, split, variant=variant)

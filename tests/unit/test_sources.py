@@ -1,0 +1,160 @@
+import os
+
+import builders as b
+import pytest
+
+from workbench import datasets
+from workbench.datasets import archives, load, sources
+from workbench.items import DataError
+
+DEV = "lambada_development_plain_text.txt"
+ONE = {DEV: b.text(b.PLAIN)}
+
+
+def test_the_usual_places_are_searched_with_their_subfolders(no_data, tmp_path, monkeypatch):
+    b.write(no_data / "raw" / "deep" / "er", ONE)
+    assert len(load("lambada")) == 3
+    b.write(tmp_path / "other", {DEV: b.text(b.PLAIN[:1])})
+    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / "other"))
+    assert len(load("lambada")) == 1
+
+
+def test_what_is_missing_is_named_with_the_places_and_the_remedy(no_data, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / "gone"))
+    with pytest.raises(DataError) as raised:
+        load("lambada", "test")
+    message = str(raised.value)
+    assert "lambada_test_plain_text.txt" in message
+    assert f"{tmp_path / 'gone'} (not there)" in message
+    assert str(no_data / "raw") in message
+    assert 'wb.fetch("lambada")' in message
+    with pytest.raises(DataError, match="no such file or folder"):
+        load("lambada", path=tmp_path / "nowhere")
+
+
+def test_case_of_names_does_not_matter(tmp_path):
+    assert len(load("lambada", path=b.write(tmp_path, {DEV.upper(): b.text(b.PLAIN)}))) == 3
+
+
+def test_the_official_name_wins_over_others(tmp_path):
+    folder = b.write(tmp_path, {"lambada_development_plain_text_old.txt": b.text(b.PLAIN[:2]), **ONE})
+    assert len(load("lambada", path=folder)) == 3
+
+
+def test_several_files_that_fit_are_an_error_unless_they_are_the_same(tmp_path):
+    folder = b.write(tmp_path, {f"a/{DEV}": b.text(b.PLAIN), f"b/{DEV}": b.text(b.PLAIN)})
+    assert len(load("lambada", path=folder)) == 3
+    b.write(folder, {f"b/{DEV}": b.text(b.PLAIN[:1])})
+    with pytest.raises(DataError, match=rf"several files fit.*a/{DEV}, .*b/{DEV} -- pass path="):
+        load("lambada", path=folder)
+
+
+def test_links_that_lead_back_and_hidden_folders_are_no_trouble(tmp_path):
+    folder = b.write(tmp_path, {".cache/" + DEV: "x", "a/" + DEV: b.text(b.PLAIN)})
+    (folder / "a" / "loop").symlink_to(folder)
+    assert len(load("lambada", path=folder)) == 3
+
+
+def test_a_folder_is_scanned_once(tmp_path, monkeypatch):
+    folder = b.write(tmp_path, {f"sub/{n}.question": b.cnn() for n in range(20)} | ONE)
+    scanned = []
+    scandir = os.scandir
+    monkeypatch.setattr(sources.os, "scandir", lambda path: scanned.append(path) or scandir(path))
+    load("lambada", path=folder)
+    assert len(scanned) == 2
+
+
+@pytest.mark.parametrize("suffix", [".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip"])
+def test_archives(tmp_path, suffix):
+    files = {
+        "README": "x",
+        f"release/{DEV}": b.text(b.PLAIN),
+        "release/train-novels.tar": b.tar({"a": "x"}, "w"),
+    }
+    mode = {".tar": "w", ".tar.xz": "w:xz", ".tar.bz2": "w:bz2"}.get(suffix, "w:gz")
+    content = b.zipped(files) if suffix == ".zip" else b.tar(files, mode)
+    path = b.write(tmp_path, {f"lambada-dataset{suffix}": content}) / f"lambada-dataset{suffix}"
+    by_path, by_folder = load("lambada", path=path), load("lambada", path=tmp_path)
+    assert by_path.frame.equals(by_folder.frame)
+    assert by_path.attrs["source"] == f"lambada-dataset{suffix}/release/{DEV}"
+    with pytest.raises(DataError, match="lambada_test_plain_text"):
+        load("lambada", "test", path=path)
+    assert [path.name for path in tmp_path.iterdir()] == [f"lambada-dataset{suffix}"]
+
+
+def test_files_come_before_archives(tmp_path):
+    packed = b.tar({DEV: b.text(b.PLAIN[:1])})
+    assert len(load("lambada", path=b.write(tmp_path, {"lambada-dataset.tar.gz": packed, **ONE}))) == 3
+
+
+def test_an_archive_is_read_no_further_than_needed(tmp_path):
+    packed = b.tar({DEV: b.text(b.PLAIN), "train-novels.tar": os.urandom(300_000)})
+    path = b.write(tmp_path, {"x.tar.gz": packed[:100_000]}) / "x.tar.gz"
+    assert len(load("lambada", path=path)) == 3
+    with pytest.raises(DataError, match=r"damaged or cut short.*download it again"):
+        load("lambada", "test", path=path)
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz", "w:bz2"])
+def test_an_archive_that_is_cut_at_any_byte(tmp_path, mode):
+    whole = b.tar({"a/x.txt": b.text(b.PLAIN) * 3, "a/y.txt": "y"}, mode)
+    path = tmp_path / "x.tar"
+    for cut in range(0, len(whole), max(1, len(whole) // 60)):
+        path.write_bytes(whole[:cut])
+        try:
+            whole_names = [member.name for member in archives.members(path) if member.read()]
+        except DataError:
+            continue
+        assert whole_names == ["a/x.txt", "a/y.txt"]  # only the filling after the last file was lost
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive at all", b"PK\x03\x04 no zip", b"\x1f\x8b\x08"])
+@pytest.mark.parametrize("name", ["x.tar.gz", "x.zip", "x.tar", "x.tar.xz"])
+def test_what_is_no_archive(tmp_path, name, content):
+    with pytest.raises(DataError, match="damaged or cut short"):
+        load("lambada", path=b.write(tmp_path, {name: content}) / name)
+
+
+def test_evil_names_are_read_and_never_unpacked(tmp_path):
+    packed = b.tar({f"../../evil/{DEV}": b.text(b.PLAIN), "/etc/evil": "x"})
+    inner = b.write(tmp_path / "a" / "b" / "c", {"x.tar.gz": packed})
+    assert len(load("lambada", path=inner / "x.tar.gz")) == 3
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["x.tar.gz"]
+
+
+@pytest.mark.parametrize("content", [b"a b\0c", b"\x1f\x8b\x08 x y", b"PAR1 a b", b"%PDF-1.4 a b"])
+def test_binary_files_are_told(tmp_path, content):
+    with pytest.raises(DataError, match="binary file"):
+        load("lambada", path=b.write(tmp_path, {"x.txt": content}) / "x.txt")
+
+
+def test_an_unreadable_file(tmp_path):
+    with pytest.raises(DataError, match="cannot be read"):
+        assert sources.File(tmp_path).data
+
+
+def test_names_of_data_sets():
+    assert datasets.names()[:5] == ["lambada", "cbt", "msrcc", "cnnqa", "sample"]
+    with pytest.raises(DataError, match="did you mean 'lambada'"):
+        load("lamdaba")
+
+
+def test_another_package_may_bring_a_data_set(monkeypatch, tmp_path):
+    class Entry:
+        name = "limericks"
+
+        def load(self):
+            return self
+
+    class Reader:
+        @staticmethod
+        def load(split, *, variant, path, on_error):
+            return split, variant, path, on_error
+
+    entry = Entry()
+    entry.load = lambda: Reader
+    monkeypatch.setattr(
+        datasets, "entry_points", lambda group: [entry] if group == "workbench.datasets" else []
+    )
+    assert datasets.names()[-1] == "limericks"
+    assert load("limericks", "dev", path=tmp_path) == ("dev", None, tmp_path, "raise")

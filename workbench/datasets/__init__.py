@@ -1,0 +1,109 @@
+"""Read the data sets, each into the same kind of items."""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from workbench.datasets import base, sources
+from workbench.datasets.books import Book, at_hand, books
+from workbench.items import Items
+
+__all__ = ["Book", "available", "books", "load", "names"]
+
+_READERS = {
+    "lambada": "lambada",
+    "cbt": "childrens_book",
+    "msrcc": "sentence_completion",
+    "cnnqa": "cnn_qa",
+    "sample": "sample",
+}
+
+
+def names() -> list[str]:
+    """Return the names that :func:`load` knows: the workbench's own, then those of other packages."""
+    return [*_READERS, *sorted(set(_foreign()) - set(_READERS))]
+
+
+def load(
+    dataset: str,
+    split: str | None = None,
+    *,
+    variant: str | None = None,
+    path: Path | str | None = None,
+    on_error: str = "raise",
+) -> Items:
+    """Read one split of a data set.
+
+    Parameters
+    ----------
+    dataset : str
+        "lambada", "cbt", "msrcc", "cnnqa", "sample", or a name that another package gives in
+        the entry point group ``workbench.datasets``.
+    split : str, optional
+        "train", "dev", "test", "control" or "rejected"; null gives the data set's usual one:
+        "test" for msrcc, else "dev".
+    variant : str, optional
+        The form of the text: "plain", "capitalised" or "openai" for lambada, the word class for
+        cbt, "cnn" or "dailymail" for cnnqa.
+    path : path, optional
+        A folder (searched with its subfolders), a file, or the official archive. Without it
+        ``$WORKBENCH_DATA`` is searched, then ``raw/`` in :func:`workbench.files.data_home`.
+    on_error : {"raise", "skip"}
+        Whether a bad record stops the reading, or is left out and kept in ``.problems``.
+
+    Returns
+    -------
+    Items
+        The text as released, byte for byte, with the answer in place.
+
+    Raises
+    ------
+    DataError
+        If the files are not there (it says what to do), or not what they should be.
+    """
+    base.choose("data set", dataset, names(), "the workbench")
+    base.choose("mode", on_error, base.ON_ERROR, "on_error")
+    reader: Any
+    if dataset in _READERS:
+        reader = importlib.import_module(f"workbench.datasets.{_READERS[dataset]}")
+    else:
+        reader = _foreign()[dataset].load()
+    items: Items = reader.load(split, variant=variant, path=path, on_error=on_error)
+    return items
+
+
+def available() -> pd.DataFrame:
+    """Tell which parts of the data sets are on this machine, without reading them.
+
+    Returns
+    -------
+    DataFrame
+        ``dataset``, ``split``, ``variant`` ("books" for what :func:`books` streams), ``found``,
+        and ``where``: the file or folder, relative to the place that was searched.
+    """
+    searched = sources.roots("workbench")
+    rows: list[tuple[str, str, str, Path | None]] = []
+    for name, module in _READERS.items():
+        reader = importlib.import_module(f"workbench.datasets.{module}")
+        rows += [(name, *part) for part in reader.at_hand(searched)]
+    rows += [(name, split, "books", where) for name, split, where in at_hand(searched)]
+    frame = pd.DataFrame(rows, columns=["dataset", "split", "variant", "where"])
+    frame["found"] = frame["where"].notna()
+    frame["where"] = [_short(where, searched) for where in frame["where"]]
+    return frame[["dataset", "split", "variant", "found", "where"]]
+
+
+def _short(where: Path | None, searched: list[sources.Root]) -> str:
+    if where is None:
+        return ""
+    folder = next((root.folder for root in searched if where.is_relative_to(root.folder)), where.parent)
+    return str(where.relative_to(folder))
+
+
+def _foreign() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group="workbench.datasets")}

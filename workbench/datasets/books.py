@@ -1,0 +1,301 @@
+"""Running novels, one at a time: to train on, and to make new items from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path, PurePosixPath
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from workbench import cloze
+from workbench.datasets import archives, base, sources
+from workbench.files import resource
+from workbench.schema import DataError
+
+
+@dataclass(frozen=True)
+class Book:
+    """One book.
+
+    Attributes
+    ----------
+    book_id : str
+        Stable: the data set and split where there is one, then the file's name without its end.
+    title, author : str or None
+        As the file says, else the title is the file's name.
+    year : int or None
+        Year of publication.
+    text : str
+        The text without the headers and licences around it.
+    tokenised : bool
+        Whether words are space-separated tokens.
+    source : str
+        The file it was read from.
+    """
+
+    book_id: str
+    title: str
+    author: str | None
+    year: int | None
+    text: str
+    tokenised: bool
+    source: str
+
+
+@dataclass(frozen=True)
+class _Set:
+    """Where the books of a split lie: files by pattern, the best first, and members of archives."""
+
+    patterns: tuple[str, ...]
+    inside: str
+
+
+def _cbt(name: str) -> _Set:
+    return _Set((f"cbt_{name}.txt", "CBTest.tgz", "CBTest*.t*gz"), f"*cbt_{name}.txt")
+
+
+_SETS = {
+    ("lambada", "train"): _Set(
+        ("train-novels.tar", "*/train-novels/*.txt", "*lambada*/train-*.parquet", "lambada-dataset*.tar*"),
+        "*train-novels*",
+    ),
+    ("cbt", "train"): _cbt("train"),
+    ("cbt", "dev"): _cbt("valid"),
+    ("cbt", "test"): _cbt("test"),
+    ("msrcc", "train"): _Set(
+        ("*/holmes_training_data/*.txt", "holmes_training_data*.*z*", "holmes_training_data*.tar",
+         "*/holmes_data_set/*.txt", "MSR_Sentence_Completion*.t*gz"),
+        "*holmes*/*.txt",
+    ),
+}  # fmt: skip
+
+_NO_BOOK = re.compile(r"(readme|licen[cs]e|\._)", re.IGNORECASE)
+_CBT_TITLE = "_BOOK_TITLE_ : "
+_MARKDOWN = re.compile(r"#{1,2} (Title|Author|Year): *(.*)")
+_RULE = re.compile(r"\s*(-{3,}[ \t]*(\n|$))?\s*")
+_PG = r"project\s+gutenberg"
+_PG_START = re.compile(
+    r"^.*(\*\*\* ?START OF (THIS|THE) PROJECT|END\*?THE SMALL PRINT).*\n(ETEXTS\*?Ver.*\n)?",
+    re.IGNORECASE | re.MULTILINE,
+)
+_PG_END = re.compile(
+    rf"^\W*(\*\*\* ?END OF|(this is )?(the )?end (of|if )?.*{_PG}|{_PG}.* end of|end {_PG}).*",
+    re.IGNORECASE | re.MULTILINE,
+)
+_PG_LAST = re.compile(rf"^\W*(end\s+of\W+)?(the )?{_PG}('s)? e-?text\b", re.IGNORECASE | re.MULTILINE)
+_PG_CREDIT = re.compile(
+    rf"\s*((?=.*({_PG}|\be-?texts?\b|scanned by|(prepared|produced|proof\w*|typed) by)).*\n\s*)+",
+    re.IGNORECASE,
+)
+_PG_FIELD = r"^{}:[ \t]*(\S.*?)[ \t]*$"
+_PG_TITLE = re.compile(
+    rf"{_PG}(?:'s)?(?: e-?text)?(?: edition)?,?(?: of)?:? (.+?)(?:,? by (.+?))?\W*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_HEAD, _TAIL, _LAST = 60_000, 30_000, 400  # characters in which a header ends, a footer or last line begins
+
+Document = tuple[str, str, bytes]
+"""Name with folders, source, content."""
+
+
+def books(
+    dataset_or_path: str | Path, split: str | None = None, *, path: Path | str | None = None
+) -> Iterator[Book]:
+    """Read books one after the other; only one file is in memory at a time.
+
+    Parameters
+    ----------
+    dataset_or_path : str or path
+        "lambada" (its 2,662 training novels), "cbt" (the books behind the questions), "msrcc"
+        (the 522 Project Gutenberg texts to train on), "sample" (ours), or a folder, file or
+        archive of ``.txt`` and ``.md`` files.
+    split : str, optional
+        "train" by default; cbt has "dev" and "test" too.
+    path : path, optional
+        Where the files of a data set are, as in :func:`workbench.datasets.load`.
+
+    Returns
+    -------
+    iterator of Book
+
+    Raises
+    ------
+    DataError
+        At once if nothing is there; while reading if a file is no text or an archive is damaged.
+    """
+    names = [*dict.fromkeys(name for name, _ in _SETS), "sample"]
+    name = str(dataset_or_path)
+    if name == "sample":
+        return _all(_documents([resource("sample", "novels")], "*"), "sample")
+    if name not in names:
+        if path is not None or not Path(name).expanduser().exists():
+            raise DataError(
+                f"there is no file or folder {name!r}, and no data set of that name with books",
+                remedy=f"pass a path, or one of {', '.join(names)}",
+            )
+        return _all(_documents([Path(name).expanduser()], "*"), "")
+    split = base.choose("split", split, [s for n, s in _SETS if n == name], f"{name} (books)", "train")
+    return _all(_documents(_find(name, split, path), _SETS[name, split].inside), f"{name}/{split}")
+
+
+def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
+    """Tell for every data set and split where its books lie, without reading them."""
+    for (name, split), wanted in _SETS.items():
+        yield name, split, sources.spot(searched, wanted.patterns)
+
+
+def _find(name: str, split: str, path: Path | str | None) -> list[Path]:
+    wanted = _SETS[name, split]
+    roots = sources.roots(name, path)
+    if path is not None and roots[0].folder.is_file():
+        return [roots[0].folder]
+    for root in roots:
+        for pattern in wanted.patterns:
+            if found := root.matching(pattern):
+                return found if "/" in pattern else found[:1]
+    if path is not None and name != "cbt":  # novels unpacked under a name of one's own
+        return [roots[0].folder]
+    raise sources.missing(name, wanted.patterns, roots)
+
+
+def _documents(paths: Sequence[Path], inside: str) -> Iterator[Document]:
+    """Read the files that may be books, in the paths themselves, in folders, and in archives."""
+    common = paths[0].parent if len(paths) == 1 else None
+    for path in paths:
+        if path.is_dir():
+            for name in sorted(filter(_may_be_book, sources.walk(path))):
+                yield name[len(str(path)) + 1 :].replace("\\", "/"), name, sources.File(Path(name)).data
+        elif archives.is_archive(path):
+            yield from _packed(archives.members(path), sources.matcher(inside), path.name)
+        elif path.suffix == ".parquet":
+            yield from _parquet(path)
+        else:
+            name = path.name if common else "/".join(path.parts[-2:])
+            yield name, str(path), sources.File(path).data
+
+
+def _packed(
+    members: Iterator[archives.Member], wanted: Callable[[str], object], source: str
+) -> Iterator[Document]:
+    for member in members:
+        if not wanted(member.name):
+            continue
+        if member.name.endswith(".tar"):  # LAMBADA's archive holds its novels in another one
+            nested = archives.members(member.stream, f"{source}/{member.name}")
+            yield from _packed(nested, wanted, f"{source}/{member.name}")
+        elif _may_be_book(member.name):
+            yield member.name, f"{source}/{member.name}", member.read()
+
+
+def _parquet(path: Path) -> Iterator[Document]:
+    number = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(16, columns=["text", "domain"]):
+                for row in batch.to_pylist():
+                    name = f"{row['domain']}/{path.stem}-{number:04d}.txt"
+                    yield name, str(path), str(row["text"]).encode("utf-8", "replace")
+                    number += 1
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise DataError(
+            f"this is no whole parquet file with columns text and domain ({error})",
+            file=path,
+            remedy="download it again",
+        ) from error
+
+
+def _may_be_book(name: str) -> bool:
+    file = PurePosixPath(name)
+    return file.suffix.lower() in {".txt", ".md"} and not _NO_BOOK.match(file.name)
+
+
+def _all(documents: Iterator[Document], prefix: str) -> Iterator[Book]:
+    first = next(documents, None)  # so that what is missing is told now and not at the first book
+    if first is None:
+        raise DataError(
+            "there is no .txt or .md file in it", remedy="pass a folder, file or archive of books"
+        )
+    return chain.from_iterable(_books(*document, prefix) for document in chain([first], documents))
+
+
+def _books(name: str, source: str, content: bytes, prefix: str) -> Iterator[Book]:
+    text = sources.decode(content, source).replace("\r\n", "\n")
+    if text.startswith(_CBT_TITLE):
+        yield from _childrens(text, source, prefix)
+        return
+    parts = PurePosixPath(name).with_suffix("").parts
+    depth = {"msrcc/train": 1, "lambada/train": 2}.get(prefix, len(parts))  # a novel's folder is its genre
+    book_id = "/".join(part for part in (prefix, *parts[-depth:]) if part not in {"", ".", "..", "/"})
+    if _MARKDOWN.match(text):
+        title, author, year, text = _markdown(text)
+    elif re.search(_PG, text[:_HEAD], re.IGNORECASE):
+        title, author, year, text = _gutenberg(text)
+    else:
+        title, author, year = None, None, None
+    yield Book(
+        book_id=book_id,
+        title=title or parts[-1].replace("_", " "),
+        author=author,
+        year=year,
+        text=text,
+        tokenised=cloze.looks_tokenised(text[:_HEAD]),
+        source=source,
+    )
+
+
+def _childrens(text: str, source: str, prefix: str) -> Iterator[Book]:
+    """Part the raw text of the Children's Book Test into its books."""
+    for part in re.split(rf"^{_CBT_TITLE}", text, flags=re.MULTILINE)[1:]:
+        heading, _, body = part.partition("\n")
+        name = heading.removesuffix(".txt.out")
+        author, _, title = name.replace("_", " ").rpartition("   ")
+        yield Book(
+            f"{prefix}/{name}".lstrip("/"), title, author or None, None, body, tokenised=True, source=source
+        )
+
+
+def _markdown(text: str) -> tuple[str | None, str | None, int | None, str]:
+    """Take the headings ``# Title: ...``, ``## Author: ...``, ``## Year: ...`` and the rule off."""
+    fields: dict[str, str] = {}
+    place = 0
+    while found := _MARKDOWN.match(text, place):
+        fields[found[1]] = found[2].strip()
+        place = found.end()
+        place += len(text[place : place + 100]) - len(text[place : place + 100].lstrip())
+    rule = _RULE.match(text, place)
+    year = re.search(r"[0-9]{4}", fields.get("Year", ""))
+    return (
+        fields.get("Title"),
+        fields.get("Author"),
+        int(year[0]) if year else None,
+        text[rule.end() if rule else place :],
+    )
+
+
+def _gutenberg(text: str) -> tuple[str | None, str | None, int | None, str]:
+    """Take the header, the "small print" and the footer of a Project Gutenberg text off.
+
+    The texts are of the 1990s: their headers differ, so title and author are only what is told
+    plainly, and the year of the book is not told at all.
+    """
+    head = text[:_HEAD]
+    title, author = (re.search(_PG_FIELD.format(n), head[:5000], re.MULTILINE) for n in ("Title", "Author"))
+    named = _PG_TITLE.search(head[:5000])
+    starts = list(_PG_START.finditer(head))
+    begin = starts[-1].end() if starts else 0
+    if credit := _PG_CREDIT.match(text, begin):
+        begin = credit.end()
+    end = _PG_END.search(text, max(begin, len(text) - _TAIL))
+    body = text[begin : end.start() if end else len(text)].strip("\x1a \n")
+    if last := _PG_LAST.search(body, max(0, len(body) - _LAST)):
+        body = body[: last.start()].rstrip()
+    return (
+        title[1] if title else named and named[1].strip(" *"),
+        author[1] if author else named and named[2] and named[2].strip(" *"),
+        None,
+        f"{body}\n",
+    )

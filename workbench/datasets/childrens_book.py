@@ -1,0 +1,164 @@
+"""The Children's Book Test: one word of a sentence, after twenty sentences of context.
+
+Hill et al. (2016), "The Goldilocks Principle: Reading Children's Books with Explicit Memory
+Representations", ICLR. One file for each class of the missing word and each split.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby, pairwise
+from pathlib import Path
+
+from workbench.datasets import base, sources
+from workbench.items import Items
+from workbench.schema import WORD_CLASSES, DataError, Item
+
+SPLITS = ("train", "dev", "test")
+BLANK = "XXXXX"
+N_CONTEXT = 20
+N_CANDIDATES = 10
+
+_ARCHIVES = ("CBTest.tgz", "CBTest*")
+_NAMES = {"train": ("train", "train"), "dev": ("valid_2000ex", "valid"), "test": ("test_2500ex", "test")}
+_LINE = re.compile(r"(\d+) (.*)", re.DOTALL)
+
+
+def load(
+    split: str | None = None,
+    *,
+    variant: str | None = None,
+    path: Path | str | None = None,
+    on_error: str = "raise",
+) -> Items:
+    """Read the questions of one split; see :func:`workbench.datasets.load`.
+
+    `variant` is the class of the missing word, "NE" "CN" "V" or "P"; null gives all classes
+    that are there, and ``attrs["note"]`` names the others.
+    """
+    file = sources.single(path)
+    if file is not None:
+        named = re.search(r"_(NE|CN|V|P)_", file.name, re.IGNORECASE)
+        variant = variant or (named and named[1].upper())
+        if variant is None:
+            raise DataError(
+                "the name does not tell the class of the missing word",
+                file=file.label,
+                remedy='pass variant= "NE", "CN", "V" or "P"',
+            )
+        split = split or base.split_in_name(file.name)
+    split = base.choose("split", split, SPLITS, "cbt", "dev")
+    classes = WORD_CLASSES if variant is None else (base.choose("variant", variant, WORD_CLASSES, "cbt"),)
+    if file is not None:
+        files = {classes[0]: file}
+    else:
+        wanted = {c: _patterns(split, c) for c in classes}
+        files = sources.find("cbt", wanted, archives=_ARCHIVES, path=path)
+    lacking = [c for c in classes if c not in files]
+    note = {"note": f"no questions found for {' '.join(lacking)}"} if lacking else {}
+    records = chain.from_iterable(_records(f, split, word_class) for word_class, f in files.items())
+    return base.gather("cbt", records, on_error, files=list(files.values()), attrs=note)
+
+
+def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
+    """Tell for every split and word class where it lies, without reading it."""
+    for split in SPLITS:
+        for word_class in WORD_CLASSES:
+            yield split, word_class, sources.spot(searched, _patterns(split, word_class), _ARCHIVES)
+
+
+def _patterns(split: str, word_class: str) -> tuple[str, str]:
+    full, short = _NAMES[split]
+    return f"cbtest_{word_class}_{full}.txt", f"cbtest_{word_class}_{short}*.txt"
+
+
+def _records(file: sources.File, split: str, word_class: str) -> Iterator[Item | DataError]:
+    for index, block in enumerate(_blocks(file.lines())):
+        try:
+            yield _question(block, file, f"cbt/{split}/{word_class}/{index:06d}", split, word_class)
+        except DataError as error:
+            yield error
+
+
+def _blocks(lines: list[str]) -> Iterator[list[tuple[int, str]]]:
+    """Give the lines of one question after the other, each line with its number in the file."""
+    numbered = enumerate(lines, 1)
+    for blank, group in groupby(numbered, key=lambda line: not line[1].strip()):
+        block: list[tuple[int, str]] = []
+        for line in () if blank else group:
+            if block and line[1].startswith("1 "):  # the blank line before it is missing
+                yield block
+                block = []
+            block.append(line)
+        if block:
+            yield block
+
+
+def _question(
+    block: list[tuple[int, str]], file: sources.File, item_id: str, split: str, word_class: str
+) -> Item:
+    def wrong(problem: str, line: int) -> DataError:
+        remedy = 'correct the question, or leave it out with on_error="skip"'
+        return DataError(problem, file=file.label, line=line, remedy=remedy)
+
+    sentences: list[str] = []
+    for expected, (line, content) in enumerate(block, 1):
+        found = _LINE.fullmatch(content)
+        if found is None or found[1] != str(expected) or expected > N_CONTEXT + 1:
+            raise wrong(
+                f"found {content[:40]!r}, expected line {expected} of a question: 20 numbered sentences,"
+                " then line 21 with query, answer and candidates",
+                line,
+            )
+        sentences.append(found[2])
+    last = block[-1][0]
+    if len(block) != N_CONTEXT + 1:
+        raise wrong(f"the question ends after line {len(block)}, expected 21 lines", last)
+    query, *columns = sentences.pop().split("\t")
+    if len(columns) not in {2, 3}:
+        raise wrong(f"line 21 has {len(columns)} tabs, expected query, answer, nothing, candidates", last)
+    answer, listed = columns[0], columns[-1]
+    if query.count(BLANK) != 1:
+        raise wrong(f"the query holds {BLANK} {query.count(BLANK)} times, expected once", last)
+    candidates = _candidates(listed)
+    if len(candidates) != N_CANDIDATES:
+        raise wrong(f"there are {len(candidates)} candidates, expected {N_CANDIDATES}", last)
+    if not answer or answer not in candidates:
+        raise wrong(f"the answer {answer!r} is not among the candidates {listed!r}", last)
+    sentences.append(query.replace(BLANK, answer))
+    ends = [0]
+    for sentence in sentences:
+        ends.append(ends[-1] + len(sentence) + 1)
+    spans = tuple((start, end - 1) for start, end in pairwise(ends))
+    start = spans[-1][0] + query.index(BLANK)
+    return Item(
+        item_id=item_id,
+        dataset="cbt",
+        split=split,
+        variant=word_class,
+        text="\n".join(sentences),
+        answer=answer,
+        answer_span=(start, start + len(answer)),
+        sentences=spans,
+        candidates=tuple(candidates),
+        word_class=word_class,
+    )
+
+
+def _candidates(listed: str) -> list[str]:
+    """Split the list at ``|``, which in four questions of the release is a candidate itself.
+
+    Such a candidate leaves two empty fields (one where its neighbour's bar is missing).
+    """
+    fields = listed.split("|")
+    if "" not in fields:
+        return fields
+    for per_bar in (2, 1):
+        reading: list[str] = []
+        for empty, group in groupby(fields, key=lambda field: not field):
+            run = list(group)
+            reading += ["|"] * -(-len(run) // per_bar) if empty else run
+        if len(reading) == N_CANDIDATES:
+            return reading
+    return [field for field in fields if field]

@@ -1,0 +1,201 @@
+"""CNN and Daily Mail questions: one entity of a news highlight, after the anonymised article.
+
+Hermann et al. (2015), "Teaching Machines to Read and Comprehend", NeurIPS. One file a question:
+address, article, question with ``@placeholder``, answer, ``@entity7:name`` lines, with blank
+lines between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from workbench import text as wt
+from workbench.datasets import archives, base, sources
+from workbench.items import Items
+from workbench.parallel import chunked_map, cores
+from workbench.schema import DataError, Item
+
+SPLITS = ("train", "dev", "test")
+VARIANTS = ("cnn", "dailymail")
+BLANK = "@placeholder"
+SUFFIX = ".question"
+
+_FOLDERS = {"train": "training", "dev": "validation", "test": "test"}
+_PARTS = ("address", "article", "question", "answer", "entities")
+_ENTITY = re.compile(r"(@entity([0-9]{1,9})):(.*)", re.DOTALL)
+
+Task = tuple[str, str, str, str | None, bytes | None]
+"""Split, variant, path of the file or archive, member of the archive, and its content."""
+
+
+def load(
+    split: str | None = None,
+    *,
+    variant: str | None = None,
+    path: Path | str | None = None,
+    on_error: str = "raise",
+) -> Items:
+    """Read the questions of one split; see :func:`workbench.datasets.load`.
+
+    `variant` is "cnn" or "dailymail". The candidates are all entities that the file lists, by
+    number; their names and the article's address are in ``meta``.
+    """
+    names = [] if path is None else [part.lower() for part in Path(path).parts]
+    if variant is None and any("dailymail" in name for name in names[-4:]):
+        variant = "dailymail"
+    variant = base.choose("variant", variant, VARIANTS, "cnnqa", "cnn")
+    if split is None and names:
+        split = {folder: split for split, folder in _FOLDERS.items()}.get(names[-1])
+    split = base.choose("split", split, SPLITS, "cnnqa", "dev")
+    base.choose("mode", on_error, base.ON_ERROR, "on_error")
+
+    attrs: dict[str, Any] = {}
+    total = None
+    if path is not None and archives.is_archive(path) and Path(path).is_file():
+        attrs["source"] = Path(path).name
+        tasks = _packed(Path(path), split, variant)
+    elif (file := sources.single(path)) is not None:
+        attrs["source"] = file.source
+        tasks = iter([(split, variant, str(file.path), None, None)])
+    else:
+        roots = sources.roots("cnnqa", path)
+        folder, files, official = _folder(roots, split, variant, given=path is not None)
+        if folder:
+            total, attrs["source"] = len(files), f"{Path(folder).name}/*{SUFFIX}"
+            tasks = ((split, variant, name, None, None) for name in files)
+            if not official:
+                attrs["note"] = f"the folder names no split: taken as {split}"
+        else:
+            archive = _archive(roots, variant, split)
+            attrs["source"] = archive.name
+            tasks = _packed(archive, split, variant)
+    workers = min(8, cores() - 1)  # this process has its hands full with putting the items together
+    records = chunked_map(_read, tasks, workers=workers, progress=f"{variant} {split}", total=total)
+    return base.gather("cnnqa", records, on_error, attrs=attrs)
+
+
+def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
+    """Tell for every split and variant where it lies, without reading it."""
+    for variant in VARIANTS:
+        for split in SPLITS:
+            folder = _folder(searched, split, variant, given=False)[0]
+            found = Path(folder) if folder else sources.spot(searched, archives=_packs(variant))
+            yield split, variant, found
+
+
+def _folder(
+    roots: Sequence[sources.Root], split: str, variant: str, *, given: bool
+) -> tuple[str, list[str], bool]:
+    """Return the folder with the files of a split, and whether its name says so."""
+    for root in roots:
+        folders: dict[str, list[str]] = {}
+        for _, path in root.files:
+            if path.endswith(SUFFIX):
+                folders.setdefault(path.rpartition("/")[0], []).append(path)
+        start = 0 if given else len(root.folder.parts) - 1
+        parts = {folder: [p.lower() for p in Path(folder).parts[start:]] for folder in folders}
+        other = next(v for v in VARIANTS if v != variant)
+        unnamed = given or variant == VARIANTS[0]  # what no folder calls dailymail is not
+        ours = [f for f, names in parts.items() if variant in names or (unnamed and other not in names)]
+        for official, fits in (
+            (True, [f for f in ours if parts[f][-1] == _FOLDERS[split] and variant in parts[f]]),
+            (True, [f for f in ours if parts[f][-1] == _FOLDERS[split]]),
+            (False, [f for f in ours if parts[f][-1] not in _FOLDERS.values()]),
+        ):
+            if len(fits) > 1:
+                raise DataError(
+                    f"several folders fit: {', '.join(fits)}", remedy="pass path= the one you mean"
+                )
+            if fits:
+                return fits[0], folders[fits[0]], official
+    return "", [], False
+
+
+def _packs(variant: str) -> tuple[str, ...]:
+    return f"{variant}.tgz", f"{variant}*.t*gz", f"{variant}*.tar*", f"{variant}*.zip"
+
+
+def _archive(roots: Sequence[sources.Root], variant: str, split: str) -> Path:
+    if found := sources.spot(roots, archives=_packs(variant)):
+        return found
+    raise sources.missing(
+        "cnnqa", [f"{variant}/questions/{_FOLDERS[split]}/*{SUFFIX}", f"{variant}.tgz"], roots
+    )
+
+
+def _packed(archive: Path, split: str, variant: str) -> Iterator[Task]:
+    found = False
+    for member in archives.members(archive):
+        folders = member.name.lower().split("/")[:-1]
+        last = folders[-1] if folders else ""
+        other = set(VARIANTS) - {variant}
+        if not member.name.endswith(SUFFIX) or (variant not in folders and other & set(folders)):
+            continue
+        if last == _FOLDERS[split] or last not in _FOLDERS.values():
+            found = True
+            yield split, variant, str(archive), member.name, member.read()
+    if not found:
+        raise DataError(
+            f"no questions/{_FOLDERS[split]}/*{SUFFIX} of {variant} in this archive",
+            file=archive,
+            remedy=f"pass the archive of the questions, {variant}.tgz",
+        )
+
+
+def _read(task: Task) -> Item | DataError:
+    split, variant, path, member, content = task
+    try:
+        return _question(sources.File(Path(path), member, content), split, variant)
+    except DataError as error:
+        return error
+
+
+def _question(file: sources.File, split: str, variant: str) -> Item:
+    def wrong(problem: str, part: int) -> DataError:
+        line = starts[min(part, len(starts) - 1)] if starts else 1
+        remedy = 'correct the file, or leave it out with on_error="skip"'
+        return DataError(problem, file=file.label, line=line, remedy=remedy)
+
+    starts: list[int] = []
+    blocks: list[list[str]] = []
+    blank = True
+    for number, line in enumerate(file.lines(), 1):
+        if line.strip() and blank:
+            starts.append(number)
+            blocks.append([])
+        blank = not line.strip()
+        if not blank:
+            blocks[-1].append(line)
+    if len(blocks) != len(_PARTS):
+        raise wrong(
+            f"there are {len(blocks)} blocks, expected {len(_PARTS)}: {', '.join(_PARTS)}", len(_PARTS)
+        )
+    address, article, query, answer = ("\n".join(block) for block in blocks[:4])
+    if query.count(BLANK) != 1:
+        raise wrong(f"the question holds {BLANK} {query.count(BLANK)} times, expected once", 2)
+    entities = {}
+    for line in blocks[4]:
+        if not (found := _ENTITY.fullmatch(line)):
+            raise wrong(f"found {line[:40]!r}, expected an entity such as @entity7:name", 4)
+        entities[found[1]] = found[3], int(found[2])
+    if answer not in entities:
+        raise wrong(f"the answer {answer[:40]!r} is not among the {len(entities)} entities listed", 3)
+    start = len(article) + 2
+    blank_at = start + query.index(BLANK)
+    text = f"{article}\n\n{query.replace(BLANK, answer)}"
+    ordered = sorted(entities, key=lambda entity: entities[entity][1])
+    return Item(
+        item_id=f"cnnqa/{split}/{file.name.removesuffix(SUFFIX)}",
+        dataset="cnnqa",
+        split=split,
+        variant=variant,
+        text=text,
+        answer=answer,
+        answer_span=(blank_at, blank_at + len(answer)),
+        sentences=(*wt.sentences(article), (start, len(text))),
+        candidates=tuple(ordered),
+        meta={"url": address, "entities": {entity: entities[entity][0] for entity in ordered}},
+    )

@@ -1,0 +1,194 @@
+"""LAMBADA: the last word of a passage, which needs the whole passage to be guessed.
+
+Paperno et al. (2016), "The LAMBADA dataset: Word prediction requiring a broad discourse
+context", ACL. Three forms of the text go round, all read byte for byte: the release
+(`plain`: lower-cased Penn Treebank tokens), its cased twin (`capitalised`), and OpenAI's
+running text (`openai`: test split only).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from workbench import cloze
+from workbench import text as wt
+from workbench.datasets import base, sources
+from workbench.items import Items
+from workbench.schema import DataError, Item
+
+SPLITS = ("dev", "test", "control", "rejected")
+VARIANTS = ("plain", "capitalised", "openai")
+
+_ARCHIVES = ("lambada-dataset.tar.gz", "lambada-dataset*")
+_FILES = {
+    ("dev", "plain"): (
+        "lambada_development_plain_text.txt",
+        "lambada_development_plain_text*.txt",
+        "*lambada*/validation-*.parquet",
+    ),
+    ("test", "plain"): (
+        "lambada_test_plain_text.txt",
+        "lambada_test_plain_text*.txt",
+        "*lambada*/test-*.parquet",
+    ),
+    ("control", "plain"): (
+        "lambada_control_test_data_plain_text.txt",
+        "lambada_control*plain_text*.txt",
+    ),
+    ("rejected", "plain"): (
+        "lambada_rejected_plain_text.txt",
+        "*rejected*plain_text*.txt",
+        "*rejected*.txt",
+    ),
+    ("dev", "capitalised"): (
+        "lambada_development_capitalized_plain_text.txt",
+        "lambada_development_capitali[sz]ed*.txt",
+    ),
+    ("test", "capitalised"): (
+        "lambada_test_capitalized_plain_text.txt",
+        "lambada_test_capitali[sz]ed*.txt",
+    ),
+    ("test", "openai"): ("lambada_test.jsonl", "lambada_test*.jsonl", "lambada_openai*.jsonl"),
+}
+
+
+def load(
+    split: str | None = None,
+    *,
+    variant: str | None = None,
+    path: Path | str | None = None,
+    on_error: str = "raise",
+) -> Items:
+    """Read one split; see :func:`workbench.datasets.load`.
+
+    The answer is the last word of a line. Items of `plain` and `capitalised` share their ids,
+    ``lambada/dev/000017`` for line 18: they are the same passages.
+    """
+    file = sources.single(path)
+    if file is not None:
+        variant = variant or _variant_in_name(file.name)
+        split = split or base.split_in_name(file.name)
+    variant = base.choose("variant", variant, VARIANTS, "lambada", "plain")
+    if split == "train":
+        raise DataError(
+            "LAMBADA's training split is running novels, not passages",
+            remedy='read them with wb.books("lambada", "train")',
+        )
+    split = base.choose("split", split, SPLITS, "lambada", "test" if variant == "openai" else "dev")
+    entry = "lambada-openai" if variant == "openai" else "lambada"  # another release, another licence
+    if file is None:
+        if (split, variant) not in _FILES:
+            there = ", ".join(s for s, v in _FILES if v == variant)
+            raise DataError(f"LAMBADA's variant {variant!r} has no split {split!r}; there is {there}")
+        wanted = {"it": _FILES[split, variant]}
+        file = sources.find(entry, wanted, archives=_ARCHIVES, path=path)["it"]
+    return base.gather(entry, _records(file, split, variant), on_error, files=[file])
+
+
+def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
+    """Tell for every split and variant where it lies, without reading it."""
+    for (split, variant), patterns in _FILES.items():
+        packed = _ARCHIVES if variant == "plain" and split != "rejected" else ()
+        yield split, variant, sources.spot(searched, patterns, packed)
+
+
+def _variant_in_name(name: str) -> str:
+    name = name.lower()
+    if name.endswith(".jsonl"):
+        return "openai"
+    return "capitalised" if "capitalised" in name or "capitalized" in name else "plain"
+
+
+def _records(file: sources.File, split: str, variant: str) -> Iterator[Item | DataError]:
+    rows = _parquet(file) if file.name.lower().endswith(".parquet") else _rows(file, variant)
+    if variant != "openai":
+        _check_case([text for text, _ in rows if isinstance(text, str)], variant, file)
+    for number, (text, meta) in enumerate(rows):
+        if isinstance(text, DataError):
+            yield text
+            continue
+        answer = cloze.last_word(text, tokenised=variant != "openai")
+        if answer is None or not text[: answer[0]].strip():
+            yield DataError(
+                f"{text[:60]!r} is no passage, expected at least two words",
+                file=file.label,
+                line=number + 1,
+                remedy='correct the line, or leave it out with on_error="skip"',
+            )
+            continue
+        spans = wt.sentences(text, tokenised=variant != "openai", paragraphs=False)
+        yield Item(
+            item_id=f"lambada/{split}/{number:06d}",
+            dataset="lambada",
+            split=split,
+            variant=variant,
+            text=text,
+            answer=text[slice(*answer)],
+            answer_span=answer,
+            sentences=cloze.up_to_target(spans, answer, answer[1]),
+            tokenised=variant != "openai",
+            meta=meta,
+        )
+
+
+def _rows(file: sources.File, variant: str) -> list[tuple[str | DataError, dict[str, Any]]]:
+    lines = file.lines()
+    if variant != "openai":
+        return [(line, {}) for line in lines]
+    return [(_json_text(line, file, number), {}) for number, line in enumerate(lines, 1)]
+
+
+def _json_text(line: str, file: sources.File, number: int) -> str | DataError:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        record, found = None, f"this is no JSON ({error})"
+    else:
+        found = "there is no text in it"
+    text = record.get("text") if isinstance(record, dict) else None
+    if isinstance(text, str) and cloze.is_encodable(text):
+        return text
+    if isinstance(text, str):
+        found = "the text holds half a surrogate pair"
+    return DataError(
+        f'{found}, expected {{"text": "..."}}',
+        file=file.label,
+        line=number,
+        remedy='correct the line, or leave it out with on_error="skip"',
+    )
+
+
+def _parquet(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
+    """Read the form in which the Hugging Face hub keeps the data set: columns `text` and `domain`."""
+    try:
+        table = pq.read_table(pa.BufferReader(file.data))
+        texts = table["text"].cast(pa.string()).to_pylist()
+        domains = table["domain"].to_pylist() if "domain" in table.column_names else [None] * len(texts)
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise DataError(
+            f"this is no whole parquet file with a column text ({error})",
+            file=file.label,
+            remedy="download it again",
+        ) from error
+    lacking = DataError("a row has no text", file=file.label)
+    return [
+        (lacking if text is None else text, {} if domain is None else {"domain": str(domain)})
+        for text, domain in zip(texts, domains, strict=True)
+    ]
+
+
+def _check_case(lines: list[str], variant: str, file: sources.File) -> None:
+    cased = sum(line != line.lower() for line in lines)
+    found = "capitalised" if cased * 2 > len(lines) else "plain"
+    if lines and found != variant:
+        raise DataError(
+            f"{cased:,} of {len(lines):,} lines hold capitals: this is the {found} text, expected {variant}",
+            file=file.label,
+            remedy=f'pass variant="{found}"',
+        )

@@ -1,0 +1,258 @@
+"""The Microsoft Research Sentence Completion Challenge: one word of one Sherlock Holmes sentence.
+
+Zweig and Burges (2011), "The Microsoft Research Sentence Completion Challenge", MSR-TR-2011-129.
+The official files have five lines a question, ``12c) ... [word] ...``; a CSV table with the same
+questions goes round too. Both give the same items.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from workbench.datasets import base, sources
+from workbench.items import Items
+from workbench.schema import DataError, Item
+
+SPLITS = ("test",)
+VARIANTS = ("plain",)
+LETTERS = "abcde"
+
+_ARCHIVES = ("MSR_Sentence_Completion_Challenge_V1.tar.gz", "MSR_Sentence_Completion*")
+_QUESTIONS = (
+    "Holmes.machine_format.questions.txt",
+    "Holmes.machine_format.questions*.txt",
+    "testing_data.csv",
+    "testing_data*.csv",
+)
+_LINE = re.compile(r"([0-9]{1,6})([a-e])\) (.*)", re.DOTALL)
+_WORD = re.compile(r"\[([^\[\]]+)\]")
+_BLANK = re.compile(r"_{3,}")
+_REMEDY = 'correct it, or leave it out with on_error="skip"'
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A sentence around its blank, and the words to choose from."""
+
+    left: str
+    right: str
+    words: tuple[str, ...]
+
+
+def load(
+    split: str | None = None,
+    *,
+    variant: str | None = None,
+    path: Path | str | None = None,
+    on_error: str = "raise",
+) -> Items:
+    """Read the questions and the answers beside them; see :func:`workbench.datasets.load`.
+
+    An item's id has the question's own number: ``msrcc/test/0012``. Without an answers file,
+    ``on_error="skip"`` gives items with a null answer and an empty blank.
+    """
+    if split in base.SPLITS and split != "test":
+        raise DataError(
+            f"the challenge has one set of questions, the test set, and no split {split!r}",
+            remedy='load "test"; the texts to train on are wb.books("msrcc", "train")',
+        )
+    base.choose("split", split, SPLITS, "msrcc", "test")
+    base.choose("variant", variant, VARIANTS, "msrcc", "plain")
+    base.choose("mode", on_error, base.ON_ERROR, "on_error")
+    file = (
+        sources.single(path) or sources.find("msrcc", {"it": _QUESTIONS}, archives=_ARCHIVES, path=path)["it"]
+    )
+    questions, problems = _sort_out(_table(file) if _is_csv(file) else _official(file), file)
+    if problems and on_error == "raise":  # the questions first: bad ones need no answers
+        raise problems[0]
+    names = _answer_names(file)
+    beside = file.beside(*names)
+    if beside is None:
+        problems.append(
+            DataError(
+                f"the answers file {names[0]} is missing beside it", file=file.label, remedy="put it there"
+            )
+        )
+        if on_error == "raise":
+            raise problems[-1]
+        answers: dict[int, str] | None = None
+    else:
+        read = _answers_table(beside) if _is_csv(beside) else _answers(beside, questions)
+        answers, wrong = _sort_out(read, beside)
+        problems += wrong
+    records: list[Item | DataError] = [*problems, *_items(questions, answers, beside)]
+    return base.gather("msrcc", records, on_error, files=[file, beside] if beside else [file])
+
+
+def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
+    """Tell where the questions lie, without reading them."""
+    yield "test", "plain", sources.spot(searched, _QUESTIONS, _ARCHIVES)
+
+
+def _is_csv(file: sources.File) -> bool:
+    return file.name.lower().endswith(".csv")
+
+
+def _answer_names(file: sources.File) -> tuple[str, ...]:
+    """Return the names an answers file may have: the questions' name with its other word, else any."""
+    name, any_name = file.name, "test_answer*.csv" if _is_csv(file) else "*machine_format.answers*.txt"
+    for word, other in (("questions", "answers"), ("testing_data", "test_answer")):
+        if word in name.lower():
+            return re.sub(word, other, glob.escape(name), flags=re.IGNORECASE), any_name
+    return (any_name,)
+
+
+def _sort_out(
+    records: Iterator[tuple[int, int, T] | DataError], file: sources.File
+) -> tuple[dict[int, T], list[DataError]]:
+    """Part what was read, (line, number, value) each, into good values by number and errors."""
+    good: dict[int, T] = {}
+    problems: list[DataError] = []
+    for record in records:
+        if isinstance(record, DataError):
+            problems.append(record)
+        elif record[1] in good:
+            problems.append(_wrong(f"the number {record[1]} occurs twice", file, record[0]))
+        else:
+            good[record[1]] = record[2]
+    return good, problems
+
+
+def _wrong(problem: str, file: sources.File, line: int) -> DataError:
+    return DataError(problem, file=file.label, line=line, remedy=_REMEDY)
+
+
+def _lines(file: sources.File) -> Iterator[tuple[int, int, tuple[str, Question]] | DataError]:
+    """Read lines ``12c) ... [word] ...``: the letter, and the sentence with its one word."""
+    for line, content in enumerate(file.lines(), 1):
+        found = _LINE.fullmatch(content)
+        words = _WORD.findall(found[3]) if found else []
+        if found and len(words) == 1:
+            left, right = found[3].split(f"[{words[0]}]")
+            yield line, int(found[1]), (found[2], Question(left, right, (words[0],)))
+        elif content.strip():
+            yield _wrong(f"found {content[:40]!r}, expected '12c) ... [word] ...' with one word", file, line)
+
+
+def _official(file: sources.File) -> Iterator[tuple[int, int, Question] | DataError]:
+    choices: dict[int, list[tuple[int, str, Question]]] = {}
+    for record in _lines(file):
+        if isinstance(record, DataError):
+            yield record
+        else:
+            choices.setdefault(record[1], []).append((record[0], *record[2]))
+    for number, found in choices.items():
+        line, _, first = found[0]
+        letters = "".join(letter for _, letter, _ in found)
+        if letters != LETTERS:
+            yield _wrong(f"question {number} has lines {' '.join(letters)}, expected a b c d e", file, line)
+        elif len({(one.left, one.right) for _, _, one in found}) > 1:
+            yield _wrong(
+                f"the lines of question {number} differ in more than the word in brackets", file, line
+            )
+        else:
+            yield line, number, Question(first.left, first.right, tuple(one.words[0] for _, _, one in found))
+
+
+def _answers(
+    file: sources.File, questions: dict[int, Question]
+) -> Iterator[tuple[int, int, str] | DataError]:
+    for record in _lines(file):
+        if isinstance(record, DataError):
+            yield record
+            continue
+        line, number, (letter, answer) = record
+        asked = questions.get(number)
+        if asked and asked.words[LETTERS.index(letter)] != answer.words[0]:
+            there = asked.words[LETTERS.index(letter)]
+            yield _wrong(
+                f"the answer {number}{letter}) is {answer.words[0]!r}, the question has {there!r}", file, line
+            )
+        else:
+            yield line, number, letter
+
+
+def _rows(file: sources.File, columns: list[str]) -> Iterator[tuple[int, int, list[str]] | DataError]:
+    """Read a table with the columns that are asked for, the first one a number."""
+    reader = csv.reader(io.StringIO(sources.decode(file.data, file.label), newline=""))
+    try:
+        header = [name.strip().lower() for name in next(reader, [])]
+        if header[: len(columns)] != columns:
+            yield _wrong(f"the columns are {', '.join(header)[:80]}, expected {', '.join(columns)}", file, 1)
+            return
+        for row in reader:
+            if not any(row):
+                continue
+            if len(row) != len(columns) or not re.fullmatch(r"[0-9]{1,6}", row[0]):
+                yield _wrong(
+                    f"found {','.join(row)[:60]!r}, expected {', '.join(columns)}", file, reader.line_num
+                )
+            else:
+                yield reader.line_num, int(row[0]), row[1:]
+    except csv.Error as error:
+        yield _wrong(f"this is no CSV ({error})", file, reader.line_num)
+
+
+def _table(file: sources.File) -> Iterator[tuple[int, int, Question] | DataError]:
+    for record in _rows(file, ["id", "question", *(f"{letter})" for letter in LETTERS)]):
+        if isinstance(record, DataError):
+            yield record
+            continue
+        line, number, (sentence, *words) = record
+        parts = _BLANK.split(sentence)
+        if len(parts) != 2:  # noqa: PLR2004 - left and right of one blank
+            yield _wrong(
+                f"the question {sentence[:60]!r} has {len(parts) - 1} blanks, expected one", file, line
+            )
+        elif not all(words):
+            yield _wrong(f"question {number} lacks a choice", file, line)
+        else:
+            yield line, number, Question(parts[0], parts[1], tuple(words))
+
+
+def _answers_table(file: sources.File) -> Iterator[tuple[int, int, str] | DataError]:
+    for record in _rows(file, ["id", "answer"]):
+        if isinstance(record, DataError):
+            yield record
+        elif (letter := record[2][0].strip().lower()) not in tuple(LETTERS):
+            yield _wrong(f"the answer is {letter!r}, expected one of a b c d e", file, record[0])
+        else:
+            yield record[0], record[1], letter
+
+
+def _items(
+    questions: dict[int, Question], answers: dict[int, str] | None, beside: sources.File | None
+) -> Iterator[Item | DataError]:
+    for number, question in questions.items():
+        answer = None
+        if answers is not None:
+            if number not in answers:
+                label = beside.label if beside else None
+                yield DataError(f"there is no answer to question {number}", file=label, remedy=_REMEDY)
+                continue
+            answer = question.words[LETTERS.index(answers[number])]
+        text = f"{question.left}{answer or ''}{question.right}"
+        start = len(question.left)
+        yield Item(
+            item_id=f"msrcc/test/{number:04d}",
+            dataset="msrcc",
+            split="test",
+            variant="plain",
+            text=text,
+            answer=answer,
+            answer_span=(start, start + len(answer or "")),
+            sentences=((0, len(text)),),
+            candidates=question.words,
+            # commas stand alone, but "him." and "don't" do not: words have to be cut from running text
+            tokenised=False,
+        )

@@ -1,0 +1,305 @@
+"""Find the files of a data set and read them, on disk or inside an archive that stays packed."""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import hashlib
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from workbench.datasets.archives import is_archive, members
+from workbench.files import data_home
+from workbench.schema import DataError
+
+_BINARY = (
+    b"\x1f\x8b",
+    b"PK\x03\x04",
+    b"\xfd7zXZ\x00",
+    b"BZh9",
+    b"PAR1",
+    b"%PDF",
+    b"\x7fELF",
+    b"\x89PNG",
+    b"7z\xbc\xaf",
+)
+Matcher = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class File:
+    """One file that was found: its content, and what to call it.
+
+    Attributes
+    ----------
+    path : Path
+        The file on disk, or the archive that holds it.
+    member : str or None
+        Its name inside that archive.
+    """
+
+    path: Path
+    member: str | None = None
+    packed: bytes | None = None
+
+    @property
+    def name(self) -> str:
+        """The file's own name, without its folders."""
+        return (self.member or self.path.name).rpartition("/")[2]
+
+    @property
+    def label(self) -> str:
+        """The name for messages: the path as it was given, with the archive's member."""
+        return f"{self.path}/{self.member}" if self.member else str(self.path)
+
+    @property
+    def source(self) -> str:
+        """The name that goes into ``items.attrs``: no folder of this machine."""
+        name = f"{self.path.name}/{self.member}" if self.member else self.path.name
+        return name.encode("utf-8", "replace").decode()
+
+    @cached_property
+    def data(self) -> bytes:
+        """The content, as it is."""
+        if self.packed is not None:
+            return self.packed
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise DataError(f"this file cannot be read ({error.strerror})", file=self.path) from error
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the content, in hexadecimal."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    def lines(self) -> list[str]:
+        """Return the lines of the text, without their ends and without blank ones at the end."""
+        return lines(decode(self.data, self.label))
+
+    def beside(self, *patterns: str) -> File | None:
+        """Return the first file in the same folder (or archive) whose name fits a pattern."""
+        if self.member is not None:
+            folder = self.member.rpartition("/")[0]
+            wanted = {"it": [f"{glob.escape(folder)}/{p}" if folder else p for p in patterns]}
+            return _from_archive(self.path, wanted).get("it")
+        names = sorted(entry.name for entry in os.scandir(self.path.parent) if entry.is_file())
+        fitting = (name for p in patterns for name in names if matcher(p)(name))
+        return next((File(self.path.parent / name) for name in fitting), None)
+
+
+def decode(data: bytes, name: str | Path) -> str:
+    """Read bytes as text: UTF-8 without its mark; lines that are not UTF-8 as Windows-1252 or Latin-1.
+
+    Raises
+    ------
+    DataError
+        If this is no text at all.
+    """
+    if b"\0" in data or data.startswith(_BINARY):
+        raise DataError(
+            "this is a binary file, expected UTF-8 text", file=name, remedy="unpack it, or pass the text file"
+        )
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return data.decode()
+    except (
+        UnicodeDecodeError
+    ):  # no multi-byte character holds a line end, so the lines can be read one by one
+        return "\n".join(map(_decode_line, data.split(b"\n")))
+
+
+def _decode_line(line: bytes) -> str:
+    for encoding in ("utf-8", "cp1252"):
+        try:
+            return line.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return line.decode("latin-1")
+
+
+def lines(text: str) -> list[str]:
+    """Split at line feeds only: novels hold form feeds and U+2028, which end no line of a file."""
+    found = [line.removesuffix("\r") for line in text.split("\n")]
+    while found and not found[-1].strip():
+        found.pop()
+    return found
+
+
+def matcher(pattern: str) -> Matcher:
+    """Return a test of names against a glob; case does not matter."""
+    fits = re.compile(fnmatch.translate(pattern.lower())).match
+    return lambda name: fits(name.lower())
+
+
+def walk(root: Path) -> list[str]:
+    """Return the paths of all files below a folder, hidden ones left out, near ones first."""
+    found: list[str] = []
+    seen: set[tuple[int, int]] = set()
+    folders = [str(root)]
+    for folder in folders:  # grows while it is read
+        try:
+            status = os.stat(folder)  # noqa: PTH116 - paths of 100,000 files are kept as plain text
+            if (status.st_dev, status.st_ino) in seen:  # a link that leads back
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            with os.scandir(folder) as entries:
+                here = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            continue  # a folder that may not be read holds nothing for us
+        here = [entry for entry in here if not entry.name.startswith((".", "__"))]
+        found += [entry.path for entry in here if entry.is_file()]
+        folders += [entry.path for entry in here if entry.is_dir()]
+    return found
+
+
+@dataclass(frozen=True)
+class Root:
+    """A folder that was searched: every file with the name that patterns are held against."""
+
+    folder: Path
+    files: list[tuple[str, str]]  # (label with folders, path)
+
+    def matching(self, pattern: str) -> list[Path]:
+        """Return the files whose name fits; a pattern with ``/`` is held against the folders too."""
+        fits = matcher(pattern)
+        if "/" in pattern:
+            return [Path(path) for label, path in self.files if fits(label)]
+        return [Path(path) for label, path in self.files if fits(label.rpartition("/")[2])]
+
+
+def roots(dataset: str, path: Path | str | None = None) -> list[Root]:
+    """Return the folders to search, each scanned once: `path`, or the usual places.
+
+    Raises
+    ------
+    DataError
+        If `path` is not there.
+    """
+    if path is not None:
+        folder = Path(path).expanduser()
+        if not folder.exists():
+            raise DataError("there is no such file or folder", file=path)
+        # what a user points at is taken for this data set, whatever its folders are called
+        return [_scan(folder, dataset)]
+    places = [Path(os.environ["WORKBENCH_DATA"]).expanduser()] if os.environ.get("WORKBENCH_DATA") else []
+    return [_scan(folder, folder.name) for folder in dict.fromkeys([*places, data_home() / "raw"])]
+
+
+def _scan(folder: Path, label: str) -> Root:
+    if folder.is_file():
+        return Root(folder, [(f"{label}/{folder.name}", str(folder))])
+    cut = len(str(folder).rstrip(os.sep)) + 1
+    return Root(folder, [(f"{label}/{p[cut:].replace(os.sep, '/')}", p) for p in walk(folder)])
+
+
+def single(path: Path | str | None) -> File | None:
+    """Return the file that `path` names, if it is one and no archive."""
+    if path is None or is_archive(path) or not Path(path).expanduser().is_file():
+        return None
+    return File(Path(path).expanduser())
+
+
+def find(
+    dataset: str,
+    wanted: Mapping[str, Sequence[str]],
+    *,
+    archives: Sequence[str] = (),
+    path: Path | str | None = None,
+) -> dict[str, File]:
+    """Find files of a data set.
+
+    Parameters
+    ----------
+    dataset : str
+        Its name, for ``wb.fetch``.
+    wanted : mapping of str to sequence of str
+        For each file its patterns, the official name first.
+    archives : sequence of str
+        Names of archives that hold the files.
+    path : path, optional
+        A folder or an archive to look into, in place of ``$WORKBENCH_DATA`` and ``data/raw``.
+
+    Returns
+    -------
+    dict of str to File
+        Those that were found, at least one.
+
+    Raises
+    ------
+    DataError
+        If there is none, or if several files fit a pattern equally well.
+    """
+    searched = roots(dataset, path)
+    for root in searched:
+        found = {key: file for key, patterns in wanted.items() if (file := _from_disk(root, patterns))}
+        if not found:
+            packed = _archives(root, ("*",) if root.folder.is_file() else archives)
+            found = next((inside for archive in packed if (inside := _from_archive(archive, wanted))), {})
+        if found:
+            return {key: found[key] for key in wanted if key in found}
+    raise missing(dataset, [patterns[0] for patterns in wanted.values()], searched)
+
+
+def spot(searched: Sequence[Root], patterns: Sequence[str] = (), archives: Sequence[str] = ()) -> Path | None:
+    """Return the first file that fits the patterns in their order, else the first such archive."""
+    for root in searched:
+        for pattern in patterns:
+            if found := root.matching(pattern):
+                return found[0]
+        if packed := _archives(root, archives):
+            return packed[0]
+    return None
+
+
+def missing(dataset: str, names: Sequence[str], searched: Sequence[Root]) -> DataError:
+    """Return the error for files that are nowhere."""
+    places = ", ".join(f"{r.folder}{'' if r.folder.exists() else ' (not there)'}" for r in searched)
+    return DataError(
+        f"found no {' or '.join(names)}; searched {places} with subfolders",
+        remedy=f'get it with wb.fetch("{dataset}"), or pass path= a folder, file or archive',
+    )
+
+
+def _from_disk(root: Root, patterns: Sequence[str]) -> File | None:
+    for pattern in patterns:
+        files = [File(path) for path in root.matching(pattern) if not is_archive(path)]
+        if files:
+            return _only(files, pattern)
+    return None
+
+
+def _archives(root: Root, patterns: Sequence[str]) -> list[Path]:
+    return [path for pattern in patterns for path in root.matching(pattern) if is_archive(path)]
+
+
+def _only(files: Sequence[File], pattern: str) -> File:
+    if len(files) > 1 and len({file.sha256 for file in files}) > 1:
+        raise DataError(
+            f"several files fit {pattern}: {', '.join(file.label for file in files)}",
+            remedy="pass path= the one you mean",
+        )
+    return files[0]
+
+
+def _from_archive(archive: Path, wanted: Mapping[str, Sequence[str]]) -> dict[str, File]:
+    rules = {key: [(matcher(p), "/" in p) for p in patterns] for key, patterns in wanted.items()}
+    found: dict[tuple[str, int], list[File]] = {}
+    for member in members(archive):
+        name = member.name.rpartition("/")[2]
+        for key, tests in rules.items():
+            rank = next(
+                (i for i, (fits, deep) in enumerate(tests) if fits(member.name if deep else name)), None
+            )
+            if rank is not None and not name.startswith("."):
+                found.setdefault((key, rank), []).append(File(archive, member.name, member.read()))
+        if all((key, 0) in found for key in wanted):  # the official ones: the rest need not be unpacked
+            break
+    ranked = sorted(found)
+    best = {key: min(rank for k, rank in ranked if k == key) for key, _ in ranked}
+    return {key: _only(found[key, rank], wanted[key][rank]) for key, rank in best.items()}
