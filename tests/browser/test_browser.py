@@ -1,0 +1,309 @@
+"""The passage browser, driven as a reader drives it."""
+
+import json
+import re
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+IMPORT = "import workbench as wb"
+SAMPLE = 'items = wb.load("sample", variant="capitalised")'
+SHOW = "browser = wb.browse(items)\nbrowser"
+THEMES = ["JupyterLab Light", "JupyterLab Dark"]
+
+
+def wait_count(page, text):
+    page.wait_for_selector(f".wb-count:text-is('{text}')")
+
+
+def test_search_and_filter(show, notebook):
+    page = show("story", IMPORT, SAMPLE, SHOW)
+    total = int(notebook.evaluate("print(len(items))"))
+    wait_count(page, f"{total} of {total}")
+
+    search = page.locator(".wb-search")
+    search.fill("said")
+    expected = notebook.evaluate("print(items.frame.text.str.contains('said', case=False).sum())")
+    wait_count(page, f"{expected} of {total}")
+    assert notebook.evaluate("print(len(browser.selection))") == expected
+    assert page.locator(".wb-passage .wb-h").first.inner_text().lower() == "said"
+
+    page.locator(".wb-facet", has_text="book_id").click()
+    chip = page.locator(".wb-chip").first
+    book = chip.get_attribute("data-value")
+    chip.click()
+    evaluated = (
+        "print((items.frame.text.str.contains('said', case=False) & (items.frame.book_id == {!r})).sum())"
+    )
+    both = notebook.evaluate(evaluated.format(book))
+    wait_count(page, f"{both} of {total}")
+    page.keyboard.press("Escape")
+    assert json.loads(notebook.evaluate("import json; print(json.dumps(browser.filters))")) == {
+        "query": "said", "field": "passage", "regex": False, "facets": {"book_id": [book]},
+    }  # fmt: skip
+    again = "print(len(wb.browse(items, **browser.filters).selection))"
+    assert notebook.evaluate(again) == both
+
+    page.locator(".wb-button", has_text="Reset").click()
+    wait_count(page, f"{total} of {total}")
+
+
+def test_reveal_tag_and_find_again_after_a_restart(show, notebook):
+    page = show("marks", IMPORT, SAMPLE, SHOW)
+    total = notebook.evaluate("print(len(items))")
+    page.locator(".wb-list").focus()
+    page.keyboard.press("j")
+    answer = notebook.evaluate("print(items[1].answer)")
+    page.wait_for_selector(f".wb-meta:has-text('{notebook.evaluate('print(items[1].item_id)')}')")
+    assert answer not in page.locator(".wb-blank").inner_text()
+    assert page.locator(".wb-passage .wb-m").count() == 0
+    page.keyboard.press(" ")
+    assert page.locator(".wb-blank").inner_text() == answer
+    mentions = notebook.evaluate(
+        "from workbench.analysis import surface; print(len(surface.mentions(items[1])))"
+    )
+    assert page.locator(".wb-passage .wb-m").count() == int(mentions)
+    notebook.screenshot("browser-revealed", ".wb-browser")
+
+    page.keyboard.press("t")
+    page.keyboard.type("odd, to discuss")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".wb-marks .wb-tag:text-is('to discuss')")
+    page.keyboard.press("n")
+    page.keyboard.type("a note\nof two lines")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".wb-note:has-text('of two lines')")
+
+    notebook.restart()
+    notebook.ready()
+    notebook.run_all()
+    page.wait_for_selector(f".wb-count:text-is('{total} of {total}')")
+    page.locator(".wb-facet", has_text="tags").click()
+    page.locator(".wb-chip[data-value='odd']").click()
+    wait_count(page, f"1 of {total}")
+    assert page.locator(".wb-note").inner_text() == "a note\nof two lines"
+    notes = notebook.evaluate("print(wb.notes('sample')[['item_id', 'tags', 'note']].values.tolist())")
+    assert "['odd', 'to discuss']" in notes
+
+
+def test_text_from_data_is_only_text(show):
+    hostile = [
+        "<script>window.hacked = 1</script> and <img src=x onerror='window.hacked=1'> she said to <b>Ann</b>",
+        "</textarea></style> $x^2$ and \\(y\\) cost him all of $3 </div>",
+        "שלום עולם she said in the language of her \u202eold home",
+    ]
+    page = show(
+        "hostile",
+        IMPORT,
+        f"items = wb.items_from_text({hostile!r}, tokenised=False)",
+        "import pandas as pd\nkinds = ['<i>one</i>', '</script>', '&amp;']\n"
+        "annotations = pd.DataFrame({'item_id': items.frame.item_id, 'kind': kinds})\n"
+        "browser = wb.browse(items, annotations, reveal=True)\nbrowser",
+    )
+    page.locator(".wb-list").focus()
+    for number, text in enumerate(hostile):
+        page.wait_for_selector(f".wb-meta:has-text('00{number}')")
+        shown = page.evaluate(
+            "[...document.querySelectorAll('.wb-context, .wb-query')].map((n) => n.textContent).join('')"
+        )
+        assert re.sub(r"\s+", "", shown) == re.sub(r"\s+", "", text)
+        page.keyboard.press("j")
+    inside = page.locator(".wb-browser")
+    assert inside.locator("script, img, i, mjx-container").count() == 0
+    assert page.evaluate("window.hacked") is None
+    page.locator(".wb-facet", has_text="kind").click()
+    assert page.locator(".wb-chip").all_inner_texts()
+    assert {c.get_attribute("data-value") for c in page.locator(".wb-chip").all()} == {
+        "<i>one</i>", "</script>", "&amp;",
+    }  # fmt: skip
+    assert page.evaluate("window.hacked") is None
+
+
+def test_errors_and_empty_views_are_told(show, notebook):
+    page = show("errors", IMPORT, SAMPLE, SHOW)
+    total = notebook.evaluate("print(len(items))")
+    page.locator(".wb-button", has_text=".*").click()
+    page.locator(".wb-search").fill("(unclosed")
+    alarm = page.locator(".wb-alarm")
+    alarm.wait_for(state="visible")
+    assert "no regular expression" in alarm.inner_text()
+    page.locator(".wb-search").fill("(closed|open)")
+    alarm.wait_for(state="hidden")
+    expected = notebook.evaluate(
+        "print(items.frame.text.str.contains('closed|open', case=False, regex=True).sum())"
+    )
+    wait_count(page, f"{expected} of {total}")
+    page.locator(".wb-search").fill("zzzz+")
+    wait_count(page, f"0 of {total}")
+    assert "No passage matches" in page.locator(".wb-list").inner_text()
+    assert "Reset" in page.locator(".wb-passage").inner_text()
+    notebook.screenshot("browser-empty", ".wb-browser")
+    assert notebook.evaluate("print(browser.current, len(browser.selection))") == "None 0"
+
+
+def test_keys_stay_in_the_widget(show, notebook):
+    page = show("keys", IMPORT, SAMPLE, SHOW)
+    cells = page.locator(".jp-Cell").count()
+    active = (
+        "[...document.querySelectorAll('.jp-Cell')].findIndex((c) => c.classList.contains('jp-mod-active'))"
+    )
+    page.locator(".wb-row").first.click()
+    before = page.evaluate(active)
+    for key in [
+        "j",
+        "j",
+        "k",
+        "a",
+        "b",
+        "x",
+        "m",
+        "ArrowDown",
+        "ArrowUp",
+        "PageDown",
+        "End",
+        "Home",
+        "d",
+        "d",
+    ]:
+        page.keyboard.press(key)
+    assert page.locator(".jp-Cell").count() == cells
+    assert page.evaluate(active) == before
+    page.keyboard.press("?")
+    page.wait_for_selector(".wb-panel[role=dialog]:has-text('next / previous')")
+    notebook.screenshot("browser-help", ".wb-browser")
+    page.keyboard.press("Escape")
+    assert page.locator(".wb-panel").is_hidden()
+    assert page.evaluate("document.activeElement.className") == "wb-list"
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.className") == "wb-search"
+    page.locator(".wb-copy").first.click()
+    page.wait_for_selector(".wb-copy[data-done=copied]")
+    assert page.evaluate("navigator.clipboard.readText()") == notebook.evaluate("print(browser.current_id)")
+
+
+def test_python_steers_the_view(show, notebook):
+    page = show("steer", IMPORT, SAMPLE, SHOW)
+    total = notebook.evaluate("print(len(items))")
+    notebook.evaluate("browser.filters = {'query': 'said', 'facets': {}}")
+    expected = notebook.evaluate("print(len(browser.selection))")
+    wait_count(page, f"{expected} of {total}")
+    assert page.locator(".wb-search").input_value() == "said"
+    notebook.evaluate("browser.current = browser.selection[2]")
+    wanted = notebook.evaluate("print(browser.selection[2].item_id)")
+    page.wait_for_selector(f".wb-meta:has-text('{wanted}')")
+    page.wait_for_selector(f".wb-selected:has-text('{wanted}')")
+
+
+def test_many_items_scroll_to_the_end(show):
+    page = show(
+        "many",
+        IMPORT,
+        'import pandas as pd\nframe = wb.load("sample").frame\n'
+        "many = pd.concat([frame] * (15_000 // len(frame) + 1), ignore_index=True).head(15_000)\n"
+        "many['item_id'] = [f'many/dev/{i:06d}' for i in range(len(many))]\nitems = wb.Items(many)",
+        SHOW,
+    )
+    wait_count(page, "15,000 of 15,000")
+    assert page.locator(".wb-row").count() < 40
+    page.evaluate("document.querySelector('.wb-list').scrollTop = 1e9")
+    page.wait_for_selector(".wb-row:has-text('many/dev/014999')")
+    page.evaluate("document.querySelector('.wb-list').scrollTop = 400000")
+    page.wait_for_selector(".wb-row:has-text('many/dev/006252')")
+    page.locator(".wb-list").focus()
+    page.keyboard.press("End")
+    page.wait_for_selector(".wb-meta:has-text('many/dev/014999')")
+
+
+CLIPPED = """() => [...document.querySelectorAll('.wb-browser, .wb-browser *')].filter((n) => {
+    if (!n.getClientRects().length || n.closest('.wb-list')) return false;
+    const box = n.getBoundingClientRect();
+    const root = document.querySelector('.wb-browser').getBoundingClientRect();
+    return box.right > root.right + 1 || box.left < root.left - 1;
+}).map((n) => n.className || n.tagName)"""
+
+CONTRAST = """() => {
+    const paint = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+    const rgb = (colour, under) => {
+        paint.fillStyle = `rgb(${under.join(',')})`; paint.fillRect(0, 0, 1, 1);
+        paint.fillStyle = colour; paint.fillRect(0, 0, 1, 1);
+        return [...paint.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    };
+    const back = (n) => n ? rgb(getComputedStyle(n).backgroundColor, back(n.parentElement)) : [255, 255, 255];
+    const linear = (v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    const light = (c) => c.map((v) => linear(v / 255))
+        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+    const bad = [];
+    for (const n of document.querySelectorAll('.wb-browser *')) {
+        const own = [...n.childNodes].some((c) => c.nodeType === 3 && c.textContent.trim());
+        if (!own || !n.getClientRects().length) continue;
+        const under = back(n), over = rgb(getComputedStyle(n).color, under);
+        const [a, b] = [light(under), light(over)].sort((x, y) => y - x);
+        const ratio = (a + 0.05) / (b + 0.05);
+        if (ratio < 4.5) bad.push([n.className || n.tagName, n.textContent.slice(0, 20), ratio.toFixed(2)]);
+    }
+    return bad;
+}"""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_readable_in_both_themes_and_at_700_pixels(show, notebook, theme):
+    page = show(
+        f"look-{theme[-4:].strip()}",
+        IMPORT,
+        'items = wb.load("sample", variant="cbt")',
+        "import pandas as pd\nannotations = pd.DataFrame({'item_id': items.frame.item_id, 'n_tokens':"
+        " items.frame.text.str.split().str.len(), 'long': items.frame.text.str.len() > 2200})\n"
+        "predictions = pd.DataFrame({'item_id': items.frame.item_id, 'model': 'first', 'prediction': 'x',"
+        " 'correct': False, 'rank': 3, 'log_prob': -2.5})\n"
+        "browser = wb.browse(items, annotations, predictions)\nbrowser",
+    )
+    notebook.theme(theme)
+    page.locator(".wb-list").focus()
+    page.keyboard.press("t")
+    page.keyboard.type("tag")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".wb-marks .wb-tag")
+    page.keyboard.press(" ")
+    page.wait_for_selector(".wb-right")
+    page.locator(".wb-search").fill("the")
+    page.wait_for_selector(".wb-passage .wb-h")
+    page.wait_for_timeout(300)
+    name = f"browser-cbt-{theme[-5:].strip().lower()}"
+    assert page.evaluate(CONTRAST) == []
+    notebook.screenshot(name, ".wb-browser")
+    page.locator(".wb-facet", has_text="n_tokens").click()
+    page.wait_for_selector(".wb-bar")
+    assert page.evaluate(CONTRAST) == []
+    notebook.screenshot(f"{name}-range", ".wb-browser")
+    page.locator(".wb-facet", has_text="word_class").click()
+    page.wait_for_selector(".wb-chip")
+    page.locator(".wb-chip").first.click()
+    page.wait_for_selector(".wb-chip[aria-pressed=true]")
+    assert page.evaluate(CONTRAST) == []
+    notebook.screenshot(f"{name}-chips", ".wb-browser")
+    page.keyboard.press("Escape")
+    notebook.command("application:toggle-left-area")
+    page.set_viewport_size({"width": 700, "height": 950})
+    page.wait_for_timeout(400)
+    assert page.evaluate(CLIPPED) == []
+    notebook.screenshot(f"{name}-700")
+
+
+def test_roles_and_focus(show):
+    page = show("roles", IMPORT, SAMPLE, SHOW)
+    tree = page.locator(".wb-browser").aria_snapshot()
+    for role in ['searchbox "Search passages"', 'listbox "Passages"', 'region "Passage"', "option", "status"]:
+        assert role in tree
+    assert "Hidden target" in tree
+    listbox = page.locator(".wb-list")
+    listbox.focus()
+    page.keyboard.press("j")
+    selected = page.locator("[role=option][aria-selected=true]")
+    assert listbox.get_attribute("aria-activedescendant") == selected.get_attribute("id")
+    assert selected.get_attribute("aria-posinset") == "2"
+    for selector in [".wb-list", ".wb-search", ".wb-facet", ".wb-blank"]:
+        page.keyboard.press("Tab")
+        page.locator(selector).first.focus()
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline == "solid", selector

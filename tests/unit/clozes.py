@@ -1,0 +1,61 @@
+"""Items made from texts in which braces mark the answer: ``It rained . The {dog} ran .``."""
+
+from hypothesis import strategies as st
+
+from workbench import text as wt
+from workbench.items import Item, Items
+
+LETTERS = st.text("abcxyzABC", min_size=1, max_size=5)
+TOKENS = st.one_of(
+    LETTERS,
+    st.sampled_from(["``", "''", "-lrb-", "-rrb-", "did", "n't", "'s", ".", ",", "?", "...", "etc.", "--"]),
+    st.sampled_from(["can", "not", "'", "`", '"', "$", "5", "é", "日本", "😀", "_____", "<b>", "x\ue000y"]),
+)
+
+
+def cloze(marked, item_id="x/dev/0", **values):
+    """Make an item; the target sentence is the one with the braces, ``{}`` is an unknown answer."""
+    left, _, rest = marked.partition("{")
+    answer, _, right = rest.partition("}")
+    text, span = left + answer + right, (len(left), len(left) + len(answer))
+    tokenised = values.get("tokenised", True)
+    starts = [start for start, _ in wt.sentences(text, tokenised=tokenised) if start <= span[0]] or [0]
+    ends = [len(text[:start].rstrip()) for start in starts[1:]]
+    ends.append(len(text))
+    dataset, split, _ = item_id.split("/")
+    known = {"dataset": dataset, "split": split, "variant": "plain", "text": text} | values
+    return Item(
+        item_id=item_id,
+        answer=answer or None,
+        answer_span=span,
+        sentences=tuple(zip(starts, ends, strict=True)),
+        **known,
+    )
+
+
+def clozes(*marked, dataset="x", **values):
+    """Make items with ids ``x/dev/0`` and so on."""
+    return Items.from_records(cloze(text, f"{dataset}/dev/{i}", **values) for i, text in enumerate(marked))
+
+
+@st.composite
+def passages(draw, *, known=None):
+    """Draw a tokenised item with one to three sentences and a blank of one token anywhere in the last."""
+    sentences = draw(st.lists(st.lists(TOKENS, min_size=1, max_size=8), min_size=1, max_size=3))
+    place = draw(st.integers(0, len(sentences[-1]) - 1))
+    if not (draw(st.booleans()) if known is None else known):
+        sentences[-1][place] = ""
+    texts = [" ".join(words) for words in sentences]
+    starts = [sum(len(text) + 1 for text in texts[:i]) for i in range(len(texts))]
+    begin = starts[-1] + sum(len(word) + 1 for word in sentences[-1][:place])
+    word = sentences[-1][place]
+    return Item(
+        "x/dev/0",
+        "x",
+        "dev",
+        "plain",
+        " ".join(texts),
+        word or None,
+        (begin, begin + len(word)),
+        tuple((start, start + len(text)) for start, text in zip(starts, texts, strict=True)),
+    )

@@ -1,0 +1,421 @@
+import json
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from clozes import cloze, clozes
+
+import workbench as wb
+from workbench import remarks
+from workbench.items import DataError, Items
+from workbench.widgets import browser as module
+
+TEXTS = [
+    "It rained . The dog said `` go now '' . I fed the {dog}",
+    "It rained . The cat sat . He saw the {Cats} run",
+    "No rain fell . She did n't {run}",
+    "It was dry . The {} ran",
+]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    return tmp_path
+
+
+def talk(browser):
+    """Let nothing travel; return where the answers gather and how to ask."""
+    sent = []
+    browser.send = lambda content, buffers=None: sent.append(json.loads(json.dumps(content)))  # noqa: ARG005
+
+    def ask(kind, **message):
+        before = len(sent)
+        browser._hear(browser, {"type": kind, **message}, [])
+        return sent[before:]
+
+    return sent, ask
+
+
+def one(answers, kind):
+    assert [answer["type"] for answer in answers] == [kind]
+    return answers[0]
+
+
+def joined(parts):
+    return "".join(text for text, _ in parts)
+
+
+def test_opening_sends_the_view():
+    browser = wb.browse(clozes(*TEXTS))
+    _, ask = talk(browser)
+    view = one(ask("open"), "view")
+    assert (view["n"], view["total"], view["index"], view["start"]) == (4, 4, 0, 0)
+    assert [row["id"] for row in view["rows"]] == [f"x/dev/{i}" for i in range(4)]
+    assert view["filters"] == {"query": "", "field": "passage", "regex": False, "facets": {}}
+    assert view["labels"] == []
+    shown = view["passage"]
+    assert (shown["id"], shown["answer"], shown["kind"], shown["source"]) == (
+        "x/dev/0",
+        "dog",
+        ["plain"],
+        None,
+    )
+    assert joined(shown["context"]) == "It rained. The dog said “go now”."
+    assert ["dog", "m"] in shown["context"]
+    assert ["dog", "b"] in shown["query"]
+    assert "dog" not in "".join(view["rows"][0]["text"])
+
+
+def test_filtering_answers_with_a_new_version():
+    browser = wb.browse(clozes(*TEXTS))
+    _, ask = talk(browser)
+    first = one(ask("open"), "view")
+    view = one(ask("filter", filters={"query": "rained"}), "view")
+    assert view["version"] == first["version"] + 1
+    assert (view["n"], view["index"]) == (2, 0)
+    assert view["rows"][0]["text"][1] == "rained"
+    assert ["rained", "h"] in view["passage"]["context"]
+    assert browser.filters == {"query": "rained", "field": "passage", "regex": False, "facets": {}}
+    assert [item.item_id for item in browser.selection] == ["x/dev/0", "x/dev/1"]
+    none = one(ask("filter", filters={"query": "nowhere"}), "view")
+    assert (none["n"], none["index"], none["rows"], none["passage"]) == (0, -1, [], None)
+    assert (len(browser.selection), browser.current, browser.current_id) == (0, None, "")
+    assert browser.to_frame().empty
+    back = one(ask("filter", filters={}), "view")
+    assert (back["n"], back["index"], browser.current_id) == (4, 0, "x/dev/0")
+
+
+def test_the_current_item_stays_while_it_passes():
+    browser = wb.browse(clozes(*TEXTS))
+    _, ask = talk(browser)
+    ask("show", index=1, version=browser._version)
+    view = one(ask("filter", filters={"query": "cat"}), "view")
+    assert (view["index"], view["passage"]["id"]) == (0, "x/dev/1")
+    view = one(ask("filter", filters={"query": "dry"}), "view")
+    assert (view["index"], view["passage"]["id"], browser.current.item_id) == (0, "x/dev/3", "x/dev/3")
+
+
+def test_rows_are_sent_for_the_present_version_only():
+    browser = wb.browse(clozes(*[f"number {i} {{dog}}" for i in range(100)]))
+    _, ask = talk(browser)
+    view = one(ask("open"), "view")
+    assert len(view["rows"]) == 40
+    rows = one(ask("rows", start=90, end=200, version=view["version"]), "rows")
+    assert (rows["start"], rows["version"]) == (90, view["version"])
+    assert [row["id"] for row in rows["rows"]] == [f"x/dev/{i}" for i in range(90, 100)]
+    assert one(ask("rows", start=-5, end=2, version=view["version"]), "rows")["start"] == 0
+    assert one(ask("rows", start=5, end=2, version=view["version"]), "rows")["rows"] == []
+    later = one(ask("filter", filters={"query": "1"}), "view")["version"]
+    stale = one(ask("rows", start=0, end=5, version=view["version"]), "rows")
+    assert (stale["rows"], stale["version"]) == ([], later)
+
+
+def test_showing_a_passage():
+    browser = wb.browse(clozes(*TEXTS))
+    _, ask = talk(browser)
+    version = browser._version
+    shown = one(ask("show", index=2, version=version), "passage")
+    assert (shown["index"], shown["version"], shown["passage"]["id"]) == (2, version, "x/dev/2")
+    assert browser.current.item_id == browser.current_id == "x/dev/2"
+    for index, asked in ((0, version - 1), (4, version), (-1, version)):
+        stale = one(ask("show", index=index, version=asked), "passage")
+        assert (stale["version"], stale["passage"], stale["index"]) == (-1, None, index)
+    assert browser.current_id == "x/dev/2"
+
+
+def test_the_blank_stays_hidden_when_a_search_finds_a_part_of_the_target():
+    browser = wb.browse(clozes(*TEXTS), query="cat")
+    _, ask = talk(browser)
+    view = one(ask("open"), "view")
+    assert [text for text, letters in view["passage"]["query"] if letters == "b"] == ["Cats"]
+    assert not any("Cats" in text for text, letters in view["passage"]["query"] if letters != "b")
+    assert "<b>Cats</b>" in browser.to_html()
+
+
+def test_a_search_in_the_sentence_marks_nothing_before_it():
+    browser = wb.browse(
+        clozes("the dog ran . the dog saw a {cat}"), query="^the", field="sentence", regex=True
+    )
+    _, ask = talk(browser)
+    shown = one(ask("open"), "view")["passage"]
+    assert ["the", "h"] in shown["query"]
+    assert not any("h" in letters for _, letters in shown["context"])
+    answers = wb.browse(clozes("the dog ran . the {cat}"), query="cat", field="answer")
+    assert not any("h" in letters for _, letters in answers._passage(0)["query"])
+
+
+def test_tags_and_notes(home):
+    browser = wb.browse(clozes(*TEXTS))
+    _, ask = talk(browser)
+    marked = one(ask("tags", id="x/dev/1", tags=["plot", " odd "]), "marked")
+    assert (marked["id"], marked["tags"], marked["note"]) == ("x/dev/1", ["plot", "odd"], "")
+    assert marked["labels"] == ["odd", "plot"]
+    assert dict(marked["facets"]["tags"]["choices"]) == {"odd": 1, "plot": 1, "(none)": 3}
+    marked = one(ask("note", id="x/dev/1", note="why?"), "marked")
+    assert (marked["tags"], marked["note"]) == (["plot", "odd"], "why?")
+    assert remarks.read_notes(["x"], folder=home / "notes")["x/dev/1"].note == "why?"
+    view = one(ask("filter", filters={"facets": {"tags": ["plot"]}}), "view")
+    assert view["rows"] == [
+        {"id": "x/dev/1", "text": view["rows"][0]["text"], "tags": ["plot", "odd"], "note": True}
+    ]
+    frame = browser.to_frame()
+    assert (frame["tags"].tolist(), frame["note"].tolist()) == ([["plot", "odd"]], ["why?"])
+    again = wb.browse(clozes(*TEXTS), facets={"tags": ["plot"]})
+    assert [item.item_id for item in again.selection] == ["x/dev/1"]
+    assert again._passage(1)["note"] == "why?"
+
+
+def test_a_mark_is_kept_with_its_data_set(home):
+    items = Items.from_records([cloze("a {dog}", "x/dev/0"), cloze("a {dog}", "y/dev/0")])
+    _, ask = talk(wb.browse(items))
+    one(ask("note", id="y/dev/0", note="here"), "marked")
+    assert (home / "notes" / "y.jsonl").is_file()
+    assert not (home / "notes" / "x.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("message", "lane", "part"),
+    [
+        ({"type": "nonsense"}, None, "nonsense"),
+        ({}, None, "type"),
+        ({"type": "filter", "filters": {"query": "(", "regex": True}}, "filter", "no regular expression"),
+        ({"type": "filter", "filters": {"facets": {"colour": ["red"]}}}, "filter", "colour"),
+        ({"type": "filter", "filters": {"query": "\ud800"}}, "filter", "surrogate"),
+        ({"type": "filter"}, "filter", "filters"),
+        ({"type": "rows", "start": "x", "end": 3, "version": 1}, "rows", "invalid literal"),
+        ({"type": "show"}, "show", "index"),
+        ({"type": "tags", "id": "x/dev/99", "tags": []}, None, "x/dev/99"),
+        ({"type": "note", "id": "x/dev/0"}, None, "note"),
+        ({"type": "note", "id": "x/dev/0", "note": "\ud800"}, None, "surrogate"),
+    ],
+)
+def test_what_goes_wrong_is_answered_and_changes_nothing(message, lane, part):
+    browser = wb.browse(clozes(*TEXTS), query="rained")
+    sent, _ = talk(browser)
+    before = (browser.filters, browser._version, browser.current_id, len(browser.selection))
+    browser._hear(browser, message, [])
+    answer = one(sent, "error")
+    assert answer["lane"] == lane
+    assert part in answer["message"]
+    assert (browser.filters, browser._version, browser.current_id, len(browser.selection)) == before
+
+
+def test_notes_that_cannot_be_written_are_told(home):
+    browser = wb.browse(clozes(*TEXTS))
+    _, ask = talk(browser)
+    (home / "notes").mkdir()
+    (home / "notes" / "x.jsonl").write_text("broken\n")
+    assert "x.jsonl, line 1" in one(ask("note", id="x/dev/0", note="new"), "error")["message"]
+    assert browser._passage(0)["note"] == ""
+    with pytest.raises(DataError, match="line 1"):
+        wb.browse(clozes(*TEXTS))
+
+
+def test_filters_set_in_python():
+    browser = wb.browse(clozes(*TEXTS))
+    sent, _ = talk(browser)
+    browser.filters = {"query": "rained"}
+    assert one(sent, "view")["n"] == 2
+    assert browser.filters == {"query": "rained", "field": "passage", "regex": False, "facets": {}}
+    for bad in ({"query": "(", "regex": True}, {"field": "title"}, {"other": 1}):
+        with pytest.raises(DataError):
+            browser.filters = bad
+        assert browser.filters["query"] == "rained"
+        assert len(browser.selection) == 2
+    browser.filters = {}
+    assert len(browser.selection) == 4
+    assert [message["type"] for message in sent] == ["view", "view"]
+
+
+def test_filters_rebuild_the_view():
+    notes = pd.DataFrame({"item_id": [f"x/dev/{i}" for i in range(4)], "n": [1.5, 2.0, np.nan, 9.0]})
+    items = clozes(*TEXTS)
+    first = wb.browse(items, notes, query="RAIN", field="passage", regex=True, facets={"n": [1, None]})
+    assert [item.item_id for item in first.selection] == ["x/dev/0", "x/dev/1"]
+    again = wb.browse(items, notes, **first.filters)
+    assert again.filters == first.filters
+    assert again.selection.frame.equals(first.selection.frame)
+    assert json.loads(json.dumps(first.filters)) == first.filters
+
+
+def test_the_current_item_can_be_assigned():
+    items = clozes(*TEXTS)
+    browser = wb.browse(items, query="rain")
+    sent, _ = talk(browser)
+    browser.current = "x/dev/1"
+    assert browser.current == items["x/dev/1"]
+    assert one(sent, "view")["index"] == 1
+    browser.current = items[2]
+    assert browser.current_id == "x/dev/2"
+    for missing in ("x/dev/3", "nowhere", items[3]):
+        with pytest.raises(DataError, match="not among those shown"):
+            browser.current = missing
+    assert browser.current_id == "x/dev/2"
+
+
+def test_far_down_the_rows_around_the_current_item_are_sent():
+    browser = wb.browse(clozes(*[f"number {i} {{dog}}" for i in range(100)]))
+    sent, _ = talk(browser)
+    browser.current = "x/dev/70"
+    view = one(sent, "view")
+    assert (view["index"], view["start"], len(view["rows"])) == (70, 50, 40)
+    assert view["rows"][20]["id"] == "x/dev/70"
+
+
+# -- tables beside the items
+
+IDS = [f"x/dev/{i}" for i in range(4)]
+
+
+@pytest.mark.parametrize("form", ["column", "index"])
+def test_annotations_in_any_order(form):
+    table = pd.DataFrame(
+        {
+            "item_id": [IDS[2], IDS[0], "other"],
+            "mood": ["sad", "glad", "mad"],
+            "n": [3, 1, 9],
+            7: [True, None, None],
+        }
+    )
+    browser = wb.browse(clozes(*TEXTS), table if form == "column" else table.set_index("item_id"))
+    assert browser._passage(0)["columns"] == [["mood", "glad"], ["n", "1"], ["7", ""]]
+    assert browser._passage(1)["columns"] == [["mood", ""], ["n", ""], ["7", ""]]
+    _, ask = talk(browser)
+    view = one(ask("filter", filters={"facets": {"mood": ["sad"]}}), "view")
+    assert [row["id"] for row in view["rows"]] == [IDS[2]]
+    assert dict(view["facets"]["mood"]["choices"]) == {"(none)": 2, "sad": 1, "glad": 1}
+    assert (view["facets"]["n"]["low"], view["facets"]["n"]["high"]) == (1.0, 3.0)
+    frame = browser.to_frame()
+    assert frame["mood"].tolist() == ["sad"]
+    assert frame["text"].tolist() == ["No rain fell . She did n't run"]
+
+
+def test_annotations_do_not_replace_what_the_items_hold():
+    table = pd.DataFrame({"item_id": IDS, "split": ["a", "b", "a", "b"]})
+    browser = wb.browse(clozes(*TEXTS), table, facets={"split": ["a"]})
+    assert len(browser.selection) == 2
+    assert browser.to_frame()["split"].tolist() == ["dev", "dev"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "predictions", "message"),
+    [
+        (pd.DataFrame({"id": IDS}), None, "no column 'item_id'"),
+        (pd.DataFrame({"item_id": [IDS[0], IDS[0]]}), None, "hold the item 'x/dev/0' twice"),
+        (pd.DataFrame({"n": [1, 2]}, index=pd.Index([IDS[0]] * 2, name="item_id")), None, "twice"),
+        (None, pd.DataFrame({"item_id": IDS}), "no column 'model'"),
+        (None, pd.DataFrame({"model": ["a"]}), "no column 'item_id'"),
+    ],
+)
+def test_tables_that_do_not_fit_are_told(annotations, predictions, message):
+    with pytest.raises(DataError, match=message):
+        wb.browse(clozes(*TEXTS), annotations, predictions)
+
+
+def test_predictions_are_shown_and_filtered_by():
+    table = pd.DataFrame(
+        {
+            "item_id": [IDS[0], IDS[1], IDS[0], IDS[3]],
+            "model": ["big", "big", "small", "small"],
+            "prediction": ["dog", "cow", "cat", "<b>"],
+            "correct": [True, False, False, np.nan],
+            "log_prob": [-0.5, -1.23456, None, -2],
+        }
+    )
+    browser = wb.browse(clozes(*TEXTS), predictions=table)
+    assert browser._passage(0)["predictions"] == [
+        ["big", "dog", "right", "", "-0.5"],
+        ["small", "cat", "wrong", "", ""],
+    ]
+    assert browser._passage(1)["predictions"] == [["big", "cow", "wrong", "", "-1.235"]]
+    assert browser._passage(2)["predictions"] == []
+    assert browser._passage(3)["predictions"] == [["small", "<b>", "", "", "-2"]]
+    browser.filters = {"facets": {"big is": ["wrong"]}}
+    assert [item.item_id for item in browser.selection] == [IDS[1]]
+    _, ask = talk(browser)
+    facets = one(ask("open"), "view")["facets"]
+    assert dict(facets["big is"]["choices"]) == {"(none)": 2, "right": 1, "wrong": 1}
+    assert dict(facets["small is"]["choices"]) == {"(none)": 1, "wrong": 0}
+    assert wb.browse(clozes(*TEXTS), predictions=table[["item_id", "model"]])._passage(0)["predictions"] == [
+        ["big", "", "", "", ""],
+        ["small", "", "", "", ""],
+    ]
+
+
+@pytest.mark.parametrize("thing", [None, [], pd.DataFrame(), "lambada"])
+def test_only_items_can_be_browsed(thing):
+    with pytest.raises(DataError, match="browse takes Items, not"):
+        wb.browse(thing)
+
+
+def test_no_items_at_all():
+    browser = wb.browse(clozes())
+    _, ask = talk(browser)
+    view = one(ask("open"), "view")
+    assert (view["n"], view["total"], view["passage"], browser.current) == (0, 0, None, None)
+    assert "0 of 0 items" in browser.to_html()
+
+
+# -- without a kernel
+
+
+class Text(HTMLParser):
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.parts = [], []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        assert not [name for name, _ in attrs if name.startswith("on")]
+
+    def handle_data(self, data):
+        self.parts.append(data)
+
+
+def test_a_page_of_hostile_passages_is_text():
+    attack = "<script>alert(1)</script><img/src=x/onerror=alert(1)>&amp;"
+    items = Items.from_records(
+        [
+            cloze(f"{attack} . the {{<i>dog</i>}} {attack}", "x/dev/<u>", candidates=("<i>dog</i>", attack)),
+            cloze(f"</div></style> . a {{{attack}}}", "x/dev/1", book_id=attack),
+        ]
+    )
+    remarks.write_note("x", "x/dev/1", tags=[attack], note=f"a {attack}")
+    browser = wb.browse(items, query="")
+    for html in (browser.to_html(), browser._repr_mimebundle_()[0]["text/html"]):
+        page = Text(html)
+        assert not {"script", "img", "i", "u"} & set(page.tags)
+        assert attack in "".join(page.parts)
+    whole = "".join(Text(browser.to_html()).parts)
+    assert whole.count(attack) == 2 + 1 + 1 + 1 + 2
+    assert "</div></style>" in whole
+    assert "x/dev/<u>" in whole
+
+
+def test_a_page_holds_the_first_ones_shown():
+    browser = wb.browse(clozes(*TEXTS), query="rain")
+    html = browser.to_html(limit=2)
+    assert "2 of 3 of 4 items; passage matches “rain”" in html
+    assert html.count("<article>") == 2
+    assert browser.to_html().count("<article>") == 3
+
+
+def test_what_a_notebook_keeps_is_small():
+    items = clozes(*["It rained . The dog ran . " * 20 + "I fed the {dog}"] * 300)
+    browser = wb.browse(items)
+    data = browser._repr_mimebundle_()[0]
+    assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == browser.model_id
+    assert "I fed the <details>" in data["text/html"]
+    kept = [
+        str(module.Browser._esm),
+        str(module.Browser._css),
+        data["text/html"],
+        json.dumps(browser.get_state(["filters"])),
+    ]
+    assert all(kept)
+    assert sum(len(part.encode()) for part in kept) < 50_000
+    assert not [name for name in browser.keys if "item" in name or "frame" in name]

@@ -1,0 +1,375 @@
+import dataclasses
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from clozes import cloze, clozes
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from workbench.items import DataError, Items
+from workbench.widgets.facets import (
+    NO_FILTERS,
+    NONE,
+    Category,
+    Filters,
+    Labels,
+    Number,
+    facet,
+    hits,
+    patterns,
+)
+
+ITEMS = Items.from_records(
+    [
+        cloze("It rained . The {dog} ran .", "x/dev/0"),
+        cloze("She did n't see a_b . 100% of (it) {went}", "x/dev/1", variant="other"),
+        cloze("she didn't.\n\nSee the {Dog}.", "x/test/2", tokenised=False),
+        cloze("ÉMILE ate. His {} fell", "y/dev/3"),
+    ]
+)
+
+
+def rows(filters, items=ITEMS, columns=None):
+    made = Filters(items, columns or {})
+    mask, _ = made.apply(made.checked(filters))
+    return np.flatnonzero(mask).tolist()
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", [0, 1, 2, 3]),
+        ("  ", [0, 1, 2, 3]),
+        ("dog", [0, 2]),
+        ("DOG", [0, 2]),
+        ("émile", [3]),
+        ("rained . the", [0]),
+        ("rained. The", [0]),
+        ("didn't", [1, 2]),
+        ("did n't", [1]),
+        ("a_b", [1]),
+        ("a.b", []),
+        ("100%", [1]),
+        ("(it)", [1]),
+        ("(", [1]),
+        ("d.g", []),
+        ("d_g", []),
+        ("d%g", []),
+        ("*", []),
+        ("\\", []),
+        ("x/dev/1", [1]),
+        ("/dev/", [0, 1, 3]),
+        ("X/dev/1", []),
+        ("nowhere", []),
+    ],
+)
+def test_plain_search(query, found):
+    assert rows({"query": query}) == found
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "found"),
+    [
+        ("d.g", "passage", [0, 2]),
+        ("^she", "passage", [1, 2]),
+        ("^(the|see)", "sentence", [0, 2]),
+        ("rained", "sentence", []),
+        ("^dog$", "answer", [0, 2]),
+        ("^$", "answer", [3]),
+        (r"\bit\b", "passage", [0, 1]),
+        ("x/dev/1", "passage", []),
+        ("(a+)+b", "passage", []),
+    ],
+)
+def test_search_for_a_regular_expression(query, field, found):
+    assert rows({"query": query, "field": field, "regex": True}) == found
+
+
+def test_search_in_a_field():
+    assert rows({"query": "rained", "field": "sentence"}) == []
+    assert rows({"query": "ran", "field": "sentence"}) == [0]
+    assert rows({"query": "dog", "field": "answer"}) == [0, 2]
+
+
+def test_no_pattern_takes_for_ever():
+    items = clozes("a" * 5000 + " {dog}", "aaab {dog}")
+    assert rows({"query": "(a+)+b", "regex": True}, items) == [1]
+    assert hits("a" * 5000, ["(a+)+b"]) == []
+    assert hits("aaab", ["(a+)+b"]) == [(0, 4)]
+
+
+@pytest.mark.parametrize("query", ["(", "[", "*", "a{2,1}", r"\q", "(?=a)", r"(a)\1"])
+def test_a_bad_regular_expression_is_told(query):
+    with pytest.raises(DataError, match="no regular expression"):
+        rows({"query": query, "regex": True})
+
+
+@pytest.mark.parametrize("sign", [chr(code) for code in range(33, 127) if not chr(code).isalnum()])
+def test_every_sign_stands_for_itself(sign):
+    first = cloze("a+b {dog}", "x/dev/0")
+    first = dataclasses.replace(first, text=first.text.replace("+", sign))
+    items = Items.from_records([first, cloze("aab b {dog}", "x/dev/1", tokenised=False)])
+    assert rows({"query": f"a{sign}b"}, items) == [0]
+    pattern = patterns(f"a{sign}b", regex=False, tokenised=False)
+    assert hits(f"-a{sign}b-", pattern) == [(1, 4)]
+
+
+TEXTS = st.lists(st.text("abAB .*+?()[]{}|^$\\_%-\n'é", max_size=12), min_size=1, max_size=6)
+
+
+@given(TEXTS, st.text("abAB .*+?()[]{}|^$\\_%-'é", max_size=3), st.booleans())
+@example(["A.b", "aXb"], "a.B", False)  # noqa: FBT003 - hypothesis takes it so
+def test_search_finds_what_python_finds(texts, query, regex):
+    items = Items.from_records(
+        cloze(f"{t} {{}}", f"x/dev/{i}", tokenised=False) for i, t in enumerate(texts_of(texts))
+    )
+    if not regex:
+        wanted = re.compile(re.escape(query.strip()), re.IGNORECASE)
+    else:
+        query = "".join(c for c in query if c.isalnum() or c in " .")
+        wanted = re.compile(query.strip(), re.IGNORECASE)
+    expected = [i for i, item in enumerate(items) if wanted.search(item.text)]
+    assert rows({"query": query, "regex": regex}, items) == expected
+
+
+def texts_of(drawn):
+    return [text.replace("{", "<").replace("}", ">") for text in drawn]
+
+
+# -- columns
+
+CATEGORY = st.sampled_from(["a", "b", "c", None])
+NUMBER = st.one_of(st.none(), st.floats(allow_nan=True), st.integers(-3, 3).map(float))
+LABEL = st.one_of(st.none(), st.lists(st.sampled_from(["p", "q", "r"]), max_size=3))
+RANGE = st.lists(st.one_of(st.none(), st.floats(allow_nan=False), st.integers(-3, 3)), min_size=2, max_size=2)
+WANTED = st.fixed_dictionaries(
+    {},
+    optional={
+        "category": st.lists(st.sampled_from(["a", "b", "c", NONE, "gone"]), max_size=3),
+        "number": RANGE,
+        "labels": st.lists(st.sampled_from(["p", "q", NONE, "gone"]), max_size=3),
+    },
+)
+
+
+def slowly(row, name, chosen):
+    """Tell whether a row passes one filter, the plain way."""
+    value = row[name]
+    if not len(chosen):
+        return True
+    if name == "category":
+        return (NONE if value is None else value) in chosen
+    if name == "labels":
+        return bool(set(value or [NONE]) & set(chosen))
+    low, high = chosen
+    missing = value is None or value != value  # noqa: PLR0124 - not a number
+    return not missing and (low is None or value >= low) and (high is None or value <= high)
+
+
+@given(
+    st.lists(st.tuples(CATEGORY, NUMBER, LABEL, st.booleans()), min_size=1, max_size=12),
+    WANTED,
+    st.booleans(),
+)
+def test_masks_and_counts_are_those_of_a_plain_loop(drawn, wanted, searched):
+    table = [{"category": c, "number": n, "labels": v, "dog": d} for c, n, v, d in drawn]
+    items = clozes(*("a dog {ran}" if row["dog"] else "a cat {ran}" for row in table))
+    columns = {
+        "category": pd.Series([row["category"] for row in table], dtype=object),
+        "number": pd.Series([row["number"] for row in table], dtype=float),
+        "labels": pd.Series([row["labels"] for row in table], dtype=object),
+    }
+    made = Filters(items, columns)
+    chosen = {name: value for name, value in wanted.items() if name in made.facets}
+    mask, described = made.apply(made.checked({"query": "dog" if searched else "", "facets": chosen}))
+
+    def passes(row, but=None):
+        found = row["dog"] or not searched
+        return found and all(slowly(row, name, value) for name, value in chosen.items() if name != but)
+
+    assert mask.tolist() == [passes(row) for row in table]
+    assert set(described) == set(made.facets)
+    for name in set(described) & {"category", "labels"}:
+        counts = dict(map(tuple, described[name]["choices"]))
+        left = [row for row in table if passes(row, but=name)]
+        for choice, count in counts.items():
+            assert count == sum(slowly(row, name, [choice]) for row in left)
+        seen = {choice for row in table for choice in counts_of(row, name)}
+        assert seen <= set(counts)
+    if "number" in described:
+        left = [row["number"] for row in table if passes(row, but="number")]
+        finite = [n for n in left if n is not None and np.isfinite(n)]
+        assert sum(described["number"]["bars"]) == len(finite)
+
+
+def counts_of(row, name):
+    value = row[name]
+    return (value or [NONE]) if name == "labels" else [NONE if value is None else value]
+
+
+@given(st.lists(st.floats(), min_size=2, max_size=20), st.data())
+def test_bars_stand_where_the_numbers_are(values, data):
+    made = Number(np.array(values))
+    shown = np.array(data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values))))
+    described = made.describe(shown, ())
+    finite = [v for v, s in zip(values, shown, strict=True) if s and np.isfinite(v)]
+    assert sum(described["bars"]) == len(finite)
+    if np.isfinite(values).any():
+        assert described["low"] == min(v for v in values if np.isfinite(v))
+        assert described["high"] == max(v for v in values if np.isfinite(v))
+
+
+def test_the_bars_cut_the_range_evenly():
+    made = Number(np.array([0.0, 1.0, 12.0, 23.99, 24.0]))
+    bars = made.describe(np.ones(5, dtype=bool), ())["bars"]
+    assert bars == [1, 1, *[0] * 10, 1, *[0] * 10, 2]
+    close = Number(np.array([0.3, 0.1 + 0.2]))
+    assert sum(close.describe(np.ones(2, dtype=bool), ())["bars"]) == 2
+    nothing = Number(np.array([np.nan, np.inf]))
+    assert nothing.describe(np.ones(2, dtype=bool), ()) == {
+        "kind": "number",
+        "low": None,
+        "high": None,
+        "bars": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["a", "b"], Category),
+        (["a", None], Category),
+        ([True, False], Category),
+        ([1, 2], Number),
+        ([1.5, None, 2], Number),
+        ([["p"], ["q", "r"]], Labels),
+        ([{"p"}, frozenset({"q"})], Labels),
+        ([("p",), None], Labels),
+        ([np.array(["p"]), np.array([])], Labels),
+        ([[], None], type(None)),
+        ([[[1, 2], [3]], [[1]]], type(None)),
+        ([[(0, 3)], [(4, 5)]], type(None)),
+        ([[f"word{i}"] for i in range(500)], type(None)),
+        ([{"a": 1}, {"a": 2}], type(None)),
+        (["a", ["b"]], type(None)),
+        (["a", {"b"}], type(None)),
+        (["same", "same"], type(None)),
+        ([1, 1, None], type(None)),
+        ([f"id {i}" for i in range(500)], type(None)),
+        ([], type(None)),
+    ],
+)
+def test_the_kind_of_a_column(values, kind):
+    assert type(facet(pd.Series(values))) is kind
+
+
+def test_sets_and_lists_of_labels():
+    made = facet(pd.Series([{"p", "q"}, None, ["p"], np.array([1, 2])]))
+    assert made.rows == [{"p", "q"}, set(), {"p"}, {"1", "2"}]
+
+
+def test_categories_stand_commonest_first_and_the_rare_ones_of_many_are_left_out():
+    names = [f"{i // 3}" for i in range(900)] + ["often"] * 4
+    made = facet(pd.Series(names))
+    everything = np.ones(len(names), dtype=bool)
+    described = made.describe(everything, ["299"])
+    assert described["choices"][0] == ["often", 4]
+    assert len(described["choices"]) == 201
+    assert described["choices"][-1] == ["299", 3]
+    assert described["more"] == 301 - 201
+
+
+def test_a_chosen_label_keeps_its_place_among_the_choices_when_nothing_carries_it():
+    made = Filters(ITEMS, {})
+    made.set_labels("tags", [["p"], [], [], ["p", "q"]])
+    mask, described = made.apply(made.checked({"facets": {"tags": ["gone"]}}))
+    assert not mask.any()
+    assert dict(map(tuple, described["tags"]["choices"])) == {"p": 2, "q": 1, "gone": 0, NONE: 2}
+
+
+# -- filters
+
+BAD = [
+    ({"queri": "x"}, "there is no filter 'queri'"),
+    ({"field": "title"}, "there is no field 'title'"),
+    ({"facets": {"colour": ["red"]}}, "there is no column 'colour'"),
+    ({"facets": {"split": "dev"}}, "expected a list"),
+    ({"facets": {"split": 5}}, "expected a list"),
+    ({"facets": {"n": ["a"]}}, r"expected \[lowest, highest\]"),
+    ({"facets": {"n": [1]}}, r"expected \[lowest, highest\]"),
+    ({"facets": {"n": [1, "2"]}}, r"expected \[lowest, highest\]"),
+    ({"facets": {"n": [True, False]}}, r"expected \[lowest, highest\]"),
+]
+
+
+@pytest.mark.parametrize(("filters", "message"), BAD)
+def test_a_filter_that_does_not_fit_is_told(filters, message):
+    made = Filters(ITEMS, {"n": pd.Series([1, 2, 3, 4])})
+    with pytest.raises(DataError, match=message):
+        made.checked(filters)
+
+
+FILTERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "query": st.text(max_size=5),
+        "field": st.sampled_from(["passage", "sentence", "answer"]),
+        "regex": st.booleans(),
+        "facets": st.fixed_dictionaries(
+            {}, optional={"split": st.lists(st.text(max_size=2)), "n": RANGE, "dataset": st.just(("x",))}
+        ),
+    },
+)
+
+
+@given(FILTERS)
+def test_checking_twice_changes_nothing(filters):
+    made = Filters(ITEMS, {"n": pd.Series([1, 2, 3, 4])})
+    before = repr(filters)
+    checked = made.checked(filters)
+    assert set(checked) == set(NO_FILTERS)
+    assert made.checked(checked) == checked
+    assert repr(filters) == before
+    assert NO_FILTERS["facets"] == {}
+
+
+# -- where it was found
+
+MARKED = st.text("abAB .\ue000\ue001\ue002é😀\n", max_size=15)
+
+
+@given(MARKED, st.text("abAB .\ue000\ue001é😀", min_size=1, max_size=3))
+def test_hits_are_the_matches(text, query):
+    found = hits(text, patterns(query, regex=False, tokenised=False))
+    assert found == [match.span() for match in re.finditer(re.escape(query), text, re.IGNORECASE)]
+
+
+@given(
+    MARKED,
+    st.lists(
+        st.sampled_from(["a+", "b?", "a|ab", "(a)(b)", ".", "", "\\bab", "^", "(?i)A", "é"]), max_size=3
+    ),
+)
+def test_hits_of_several_patterns_match_and_do_not_overlap(text, found):
+    spans = hits(text, found)
+    edges = [edge for span in spans for edge in span]
+    assert edges == sorted(edges)
+    for start, end in spans:
+        assert start < end
+        assert any(re.search(p, text[start:end], re.IGNORECASE) for p in found if p)
+
+
+@pytest.mark.parametrize("query", [r"\Qrained", "(?P<x>dog)|(?P<x>cat)"])
+def test_what_can_be_searched_but_not_marked_is_not_marked(query):
+    assert rows({"query": query, "regex": True})
+    assert hits("It rained .", [query]) == []
+
+
+def test_a_query_is_found_as_typed_and_as_tokens():
+    found = patterns("didn't", regex=False, tokenised=True)
+    assert hits("she did n't , he didn't", found) == [(4, 11), (17, 23)]
+    assert patterns("didn't", regex=True, tokenised=True) == ["didn't"]
+    assert len(patterns("dog", regex=False, tokenised=True)) == 1
+    assert patterns("didn't", regex=False, tokenised=False) == ["didn\\'t"]

@@ -1,0 +1,132 @@
+"""The shape of the public interface: what a notebook written today counts on."""
+
+import dataclasses
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import workbench as wb
+from workbench.widgets.browser import Browser
+
+# name: parameters as they are written, types left out
+FUNCTIONS = {
+    "available": "()",
+    "books": "(dataset_or_path, split=None, *, path=None)",
+    "browse": (
+        "(items, annotations=None, predictions=None, *, query='', field='passage', regex=False, facets=None,"
+        " reveal=False, height=620)"
+    ),
+    "fetch": "(dataset, *, dry_run=False, folder=None, progress=True)",
+    "items_from_frame": (
+        "(frame, *, text='text', answer='answer', candidates=None, item_id=None, word_class=None,"
+        " book_id=None, dataset='own', split='dev', variant='own', tokenised=None)"
+    ),
+    "items_from_text": "(texts, *, answers=None, candidates=None, **options)",
+    "load": "(dataset, split=None, *, variant=None, path=None, on_error='raise')",
+    "notes": "(dataset=None, *, folder=None)",
+}
+CLASSES = {
+    "Book": "(book_id, title, author, year, text, tokenised, source)",
+    "DataError": "(problem, *, file=None, line=None, remedy=None)",
+    "Item": (
+        "(item_id, dataset, split, variant, text, answer, answer_span, sentences, candidates=None,"
+        " word_class=None, tokenised=True, book_id=None, meta=<factory>)"
+    ),
+    "Items": "(frame, *, attrs=None, problems=())",
+}
+METHODS = {
+    "Items.concat": "(parts)",
+    "Items.from_frame": "(frame, **options)",
+    "Items.from_parquet": "(path)",
+    "Items.from_records": "(records, *, attrs=None, problems=())",
+    "Items.sample": "(self, n, seed=0)",
+    "Items.to_parquet": "(self, path)",
+    "Items.where": "(self, mask)",
+    "Browser.to_frame": "(self)",
+    "Browser.to_html": "(self, *, limit=200)",
+}
+PROPERTIES = {
+    "Item": {"context", "left", "passage", "query", "right", "tokens"},
+    "Items": {"frame"},
+    "Browser": {"current", "selection"},
+}
+OWNERS = {"Item": wb.Item, "Items": wb.Items, "Browser": Browser}
+
+
+def shape(thing):
+    """Write the parameters without their types."""
+    parameters = [p.replace(annotation=p.empty) for p in inspect.signature(thing).parameters.values()]
+    return str(inspect.Signature(parameters))
+
+
+def documented(thing):
+    return bool((thing.__doc__ or "").strip()) and not thing.__doc__.startswith(f"{thing.__name__}(")
+
+
+def test_the_names():
+    assert sorted(wb.__all__) == sorted([*FUNCTIONS, *CLASSES])
+    assert dir(wb) == sorted(wb.__all__)
+    assert wb.__version__
+
+
+@pytest.mark.parametrize(("name", "parameters"), [*FUNCTIONS.items(), *CLASSES.items()])
+def test_the_parameters_of_a_public_name(name, parameters):
+    thing = getattr(wb, name)
+    assert inspect.isclass(thing) == (name in CLASSES)
+    assert shape(thing) == parameters
+    assert documented(thing)
+    assert getattr(wb, name) is thing
+
+
+@pytest.mark.parametrize(("name", "parameters"), METHODS.items())
+def test_the_parameters_of_a_method(name, parameters):
+    owner, _, method = name.partition(".")
+    thing = getattr(OWNERS[owner], method)
+    assert shape(thing) == parameters
+    assert documented(thing)
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_a_class_has_these_public_members_and_no_others(owner):
+    members = {name: value for name, value in vars(OWNERS[owner]).items() if not name.startswith("_")}
+    methods = {name.partition(".")[2] for name in METHODS if name.startswith(f"{owner}.")}
+    properties = {name for name, value in members.items() if isinstance(value, property)}
+    functions = {name for name, value in members.items() if callable(value) or isinstance(value, classmethod)}
+    assert properties == PROPERTIES[owner]
+    assert functions == methods
+    assert all((value.__doc__ or "").strip() for name, value in members.items() if name in properties)
+
+
+def test_the_state_of_a_browser_that_a_notebook_sets():
+    own = set(Browser.class_own_traits()) - {"comm"}
+    assert {name for name in own if not name.startswith("_")} == {"filters", "current_id", "reveal", "height"}
+
+
+def test_the_attributes_of_items_and_errors():
+    made = wb.items_from_text("The dog ___ home.")
+    assert (made.attrs, made.problems) == ({}, ())
+    for wanted in ("__len__", "__iter__", "__getitem__", "__repr__"):
+        assert wanted in vars(wb.Items)
+    error = wb.DataError("wrong", file="a.txt", line=3, remedy="mend it")
+    assert (error.problem, error.file, error.line, error.remedy) == ("wrong", "a.txt", 3, "mend it")
+    assert str(error) == "a.txt, line 3: wrong -- mend it"
+    assert isinstance(error, ValueError)
+
+
+@pytest.mark.parametrize("name", ["Book", "Item"])
+def test_plain_values_are_frozen(name):
+    assert dataclasses.is_dataclass(getattr(wb, name))
+    assert getattr(wb, name).__dataclass_params__.frozen
+
+
+@pytest.mark.parametrize("name", ["Loader", "_nothing", "spacy", "pd"])
+def test_an_unknown_name_is_told(name):
+    with pytest.raises(AttributeError, match=f"module 'workbench' has no attribute '{name}'"):
+        getattr(wb, name)
+
+
+@pytest.mark.parametrize("name", ["Items", "browse", "load"])
+def test_a_name_can_be_the_first_that_is_imported(name):
+    subprocess.run([sys.executable, "-c", f"from workbench import {name}; assert {name}.__doc__"], check=True)

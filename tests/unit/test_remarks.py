@@ -1,0 +1,196 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from workbench import remarks
+from workbench.items import DataError
+from workbench.remarks import Note, notes, read_notes, write_note
+
+ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.lists(ANY, max_size=3), ANY), min_size=1, max_size=5))
+@example([("a", ['"quoted"', "\u2028", "x\ny"], "line\r\nline\x85line\u2029line\x0c")])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_written_is_read_again(tmp_path_factory, drawn):
+    folder = tmp_path_factory.mktemp("notes")
+    expected = {}
+    for item_id, tags, note in drawn:
+        left = write_note("x", item_id, tags=tags, note=note, folder=folder)
+        kept = tuple(dict.fromkeys(tag.strip() for tag in tags if tag.strip()))
+        assert (left.item_id, left.tags, left.note) == (item_id, kept, note.strip())
+        expected[item_id] = left
+    expected = {key: note for key, note in expected.items() if note.tags or note.note}
+    assert read_notes(["x"], folder=folder) == expected
+    table = notes("x", folder=folder).set_index("item_id")
+    assert {key: (tuple(row["tags"]), row["note"]) for key, row in table.iterrows()} == {
+        key: (note.tags, note.note) for key, note in expected.items()
+    }
+
+
+def test_one_part_can_be_set_alone_and_nothing_is_nothing(tmp_path):
+    write_note("x", "x/1", tags=["plot", " plot ", "", "name"], folder=tmp_path)
+    assert write_note("x", "x/1", note=" odd ", folder=tmp_path).tags == ("plot", "name")
+    assert write_note("x", "x/1", tags=[], folder=tmp_path).note == "odd"
+    write_note("x", "x/1", note="", folder=tmp_path)
+    assert read_notes(["x"], folder=tmp_path) == {}
+    assert read_notes(["never", "seen"], folder=tmp_path / "nowhere") == {}
+
+
+def test_the_table_of_all_notes(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    empty = notes()
+    assert list(empty.columns) == ["item_id", "tags", "note", "updated", "dataset"]
+    assert len(empty) == 0
+    assert str(empty["updated"].dt.tz) == "UTC"
+    write_note("x", "x/1", tags=["plot"])
+    write_note("y", "y/1", note="see")
+    write_note("x", "x/2", note="too")
+    table = notes()
+    assert table["item_id"].tolist() == ["x/1", "x/2", "y/1"]
+    assert table["dataset"].tolist() == ["x", "x", "y"]
+    assert table["tags"].tolist() == [["plot"], [], []]
+    assert (pd.Timestamp.now("UTC") - table["updated"]).dt.total_seconds().between(0, 60).all()
+    assert notes("y")["item_id"].tolist() == ["y/1"]
+    assert (tmp_path / "notes" / "x.jsonl").is_file()
+
+
+def test_times_by_hand_are_read(tmp_path):
+    row = {"item_id": "x/1", "tags": [], "note": "n"}
+    times = ["2026-01-02T03:04:05.678+00:00", "2026-01-02T03:04:05+01:00", "2026-01-02"]
+    lines = [json.dumps({**row, "item_id": f"x/{i}", "updated": time}) for i, time in enumerate(times)]
+    (tmp_path / "x.jsonl").write_text("\n\n".join(lines), encoding="utf-8")
+    assert notes("x", folder=tmp_path)["updated"].dt.hour.tolist() == [3, 2, 0]
+
+
+GOOD = '{"item_id": "x/0", "tags": ["a"], "note": "", "updated": "2026-01-02T03:04:05+00:00"}'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{",
+        b"half a li",
+        b"[1]",
+        b"5",
+        b"null",
+        b'{"item_id": "x/1"}',
+        GOOD.replace('["a"]', '"a"').encode(),
+        GOOD.replace('["a"]', "null").encode(),
+        GOOD.replace("2026-01-02", "yesterday").encode(),
+        GOOD.replace('"2026-01-02T03:04:05+00:00"', "5").encode(),
+        b'{"item_id": "\xff"}',
+        b"\xff\xfe",
+    ],
+)
+def test_a_broken_line_is_told_and_nothing_is_changed(tmp_path, line):
+    file = tmp_path / "x.jsonl"
+    content = GOOD.encode() + b"\n\n" + line + b"\n" + GOOD.encode()
+    file.write_bytes(content)
+    for act in (
+        lambda: notes(folder=tmp_path),
+        lambda: read_notes(["x"], folder=tmp_path),
+        lambda: write_note("x", "x/2", note="new", folder=tmp_path),
+    ):
+        with pytest.raises(DataError) as caught:
+            act()
+        assert (caught.value.file, caught.value.line) == (str(file), 3)
+        assert caught.value.remedy
+    assert file.read_bytes() == content
+
+
+HOSTILE = [
+    "..",
+    ".",
+    "",
+    "/",
+    "../../up",
+    "/etc/passwd",
+    "a/b",
+    "a\\b",
+    "C:x",
+    ".hidden",
+    "a\nb",
+    "a\0b",
+    "..jsonl",
+    "~",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_name_leads_out_of_the_folder(tmp_path, name):
+    folder = tmp_path / "in" / "notes"
+    write_note(name, "x/1", note="here", folder=folder)
+    assert read_notes([name], folder=folder)["x/1"].note == "here"
+    assert notes(name, folder=folder)["note"].tolist() == ["here"]
+    assert notes(folder=folder)["note"].tolist() == ["here"]
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {path.parent for path in files} == {folder}
+    assert [path.suffix for path in files if not path.name.startswith(".")] == [".jsonl"]
+
+
+@given(ANY)
+@settings(max_examples=300)
+def test_the_file_of_any_name_lies_in_the_folder(name):
+    file = remarks._file(Path("notes"), name)
+    assert file.parent == Path("notes")
+    assert file.name.endswith(".jsonl")
+    assert file.name[0] != "."
+
+
+def test_a_writer_that_fails_leaves_the_old_notes(tmp_path, monkeypatch):
+    write_note("x", "x/1", note="old", folder=tmp_path)
+    before = (tmp_path / "x.jsonl").read_bytes()
+    with pytest.raises(UnicodeEncodeError):
+        write_note("x", "x/2", note="half a pair \ud800", folder=tmp_path)
+
+    def dump(row, **options):
+        if row["item_id"] == "x/2":
+            raise KeyboardInterrupt
+        return json.JSONEncoder(**options).encode(row)
+
+    monkeypatch.setattr(remarks.json, "dumps", dump)
+    with pytest.raises(KeyboardInterrupt):
+        write_note("x", "x/2", note="new", folder=tmp_path)
+    monkeypatch.undo()
+    assert (tmp_path / "x.jsonl").read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"x.jsonl", ".x.jsonl.lock"}
+    write_note("x", "x/2", note="new", folder=tmp_path)
+    assert set(read_notes(["x"], folder=tmp_path)) == {"x/1", "x/2"}
+
+
+WRITER = """
+import sys
+from threading import Thread
+from workbench.remarks import write_note
+folder, who = sys.argv[1:]
+def write(thread):
+    for i in range(15):
+        write_note("x", f"{who}/{thread}/{i}", tags=[who], note=str(i), folder=folder)
+        write_note("x", "shared", note=who, folder=folder)
+threads = [Thread(target=write, args=(t,)) for t in range(2)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+"""
+
+
+def test_writers_at_the_same_time_lose_nothing(tmp_path):
+    pytest.importorskip("fcntl", reason="the system has no file locks")
+    running = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), who]) for who in ("ada", "bob", "eve")
+    ]
+    assert [process.wait(timeout=120) for process in running] == [0, 0, 0]
+    found = read_notes(["x"], folder=tmp_path)
+    expected = {f"{who}/{t}/{i}" for who in ("ada", "bob", "eve") for t in range(2) for i in range(15)}
+    assert set(found) == expected | {"shared"}
+    assert all(found[key].tags == (key.split("/")[0],) for key in expected)
+
+
+def test_a_note_is_a_plain_value():
+    assert Note("x/1") == Note("x/1", (), "", "")

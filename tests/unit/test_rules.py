@@ -1,0 +1,217 @@
+"""Rules that the whole project keeps, told from its files."""
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "workbench"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+# From left to right; a module imports what stands left of its own place, or lies in its own package.
+LAYERS = (
+    ("text", "files", "parallel"),
+    ("schema",),
+    ("items",),
+    ("cloze",),
+    ("own",),
+    ("remarks", "predictions"),
+    ("datasets", "training"),
+    ("analysis", "models"),
+    ("evaluation", "construction"),
+    ("charts",),
+    ("widgets", "reproduce"),
+    ("cli", "workbench"),
+)
+PLACE = {name: place for place, names in enumerate(LAYERS) for name in names}
+
+# Imports against the direction, within a function: who, what, why.
+EXCEPTIONS = {
+    ("items", "own"): "Items.from_frame is a second name of own.items_from_frame, which builds Items",
+}
+BARE = ("models", "training")
+HEAVY = {
+    "spacy",
+    "altair",
+    "jupyter",
+    "jupyterlab",
+    "ipywidgets",
+    "anywidget",
+    "IPython",
+    "nbclient",
+    "nbconvert",
+}
+LAZY = {
+    "torch",
+    "spacy",
+    "altair",
+    "ipywidgets",
+    "anywidget",
+    "pandas",
+    "numpy",
+    "pyarrow",
+    "requests",
+    "kenlm",
+}
+
+
+def part(path):
+    """Return the part of the package that a file belongs to: its folder, or its name."""
+    first = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return "workbench" if first == "__init__" else first
+
+
+def imported(source, path):
+    """Yield every module that a source imports, names of modules under ``from`` included, and the depth."""
+    here = ("workbench", *path.relative_to(PACKAGE).parts[:-1])
+    tree = ast.parse(source)
+    top = {id(node) for node in tree.body}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = (
+                ".".join((*here[: len(here) - node.level + 1], *filter(None, [node.module])))
+                if node.level
+                else node.module
+            )
+            names = [f"{base}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            yield name, id(node) in top
+
+
+def against(source, path):
+    """Return the imports of a source that go against the direction."""
+    mine = part(path)
+    wrong = []
+    for name, on_top in imported(source, path):
+        whole, _, rest = name.partition(".")
+        other = rest.split(".")[0] if rest.split(".")[0] in PLACE else "workbench"
+        if whole != "workbench" or other == mine or (not on_top and (mine, other) in EXCEPTIONS):
+            continue
+        if PLACE[other] >= PLACE[mine]:
+            wrong.append(f"{mine} imports {name}")
+    return wrong
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_go_one_way(path):
+    assert part(path) in PLACE, "name the new part in LAYERS (and in ARCHITECTURE.md)"
+    assert against(path.read_text(encoding="utf-8"), path) == []
+
+
+@pytest.mark.parametrize(
+    ("where", "source", "wrong"),
+    [
+        ("schema.py", "from workbench import text as wt", 0),
+        ("schema.py", "from workbench.items import Items", 1),
+        ("items.py", "from workbench.own import items_from_frame", 1),
+        ("items.py", "def f():\n    from workbench.own import items_from_frame", 0),
+        ("text.py", "def f():\n    from workbench import files", 1),
+        ("text.py", "import workbench", 1),
+        ("files.py", "import workbench.text as t", 1),
+        ("analysis/deep/x.py", "from workbench.models import base", 1),
+        ("models/x.py", "from workbench.analysis.surface import speech", 1),
+        ("datasets/x.py", "from workbench.training import y", 1),
+        ("datasets/x.py", "from . import base\nfrom .base import y\nfrom .. import schema", 0),
+        ("datasets/x.py", "from ..widgets import facets", 1),
+        ("datasets/x.py", "from .. import cli", 1),
+        ("widgets/x.py", "from workbench import remarks, cli", 1),
+        ("cli.py", "def f():\n    from workbench.reproduce import reproduce", 0),
+        ("__init__.py", "from workbench.widgets.browser import browse", 0),
+    ],
+)
+def test_the_rule_of_imports_finds_what_is_wrong(where, source, wrong):
+    assert len(against(source, PACKAGE / where)) == wrong
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_what_computes_needs_no_notebook_and_no_tagger(name):
+    paths = [path for path in MODULES if part(path) == name]
+    if not paths:
+        pytest.skip(f"there is no {name} yet")
+    for path in paths:
+        found = {module.split(".")[0] for module, _ in imported(path.read_text(encoding="utf-8"), path)}
+        assert not found & HEAVY, path
+
+
+def test_modules_are_short():
+    long = {
+        str(path.relative_to(ROOT)): n
+        for path in MODULES
+        if (n := len(path.read_bytes().splitlines())) >= 360
+    }
+    assert long == {}
+
+
+def test_importing_the_package_imports_none_of_the_heavy_ones():
+    code = "import sys, json; import workbench; dir(workbench); print(json.dumps(sorted(sys.modules)))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = set(json.loads(told.stdout))
+    assert "workbench" in loaded
+    assert not loaded & LAZY
+    assert not [name for name in loaded if name.startswith("workbench.")]
+
+
+def tracked():
+    """Return the files that git holds, or would."""
+    git = shutil.which("git")
+    if not git:
+        pytest.skip("git is not there to say what it tracks")
+    command = [git, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    told = subprocess.run(command, capture_output=True, cwd=ROOT, check=False)
+    if told.returncode:
+        pytest.skip(f"git does not say what it tracks: {told.stderr.decode().strip()}")
+    return [path for name in told.stdout.decode().split("\0") if name and (path := ROOT / name).is_file()]
+
+
+# a path that starts with a folder of one machine, and addresses of package registries
+FOREIGN = re.compile(r"""(?<![\w.)}~-])/(?:work|root|home)/|pypi\.org|files\.pythonhosted""")
+
+
+@pytest.mark.parametrize("text", ["in /{}/main", '"/{}/x"', "=/{}/x", "file:///{}/x"])
+@pytest.mark.parametrize("folder", ["work", "root", "home"])
+def test_the_rule_of_paths_finds_them(text, folder):
+    assert FOREIGN.search(text.format(folder))
+    assert not FOREIGN.search(f"https://example.net/{folder}/page and data/{folder}/x")
+
+
+def test_no_file_names_this_machine_or_a_registry():
+    found = []
+    for path in tracked():
+        content = path.read_bytes()
+        if b"\0" in content[:8192]:
+            continue
+        for number, line in enumerate(content.decode(errors="replace").split("\n"), start=1):
+            if FOREIGN.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}")
+    assert found == []
+
+
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_notebooks_are_kept_without_what_they_showed(path):
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert not [cell for cell in code if cell["outputs"] or cell["execution_count"] is not None]
+    assert "widgets" not in notebook["metadata"]
+    assert "parameters" in code[0]["metadata"].get("tags", [])
+    assert [place for place, cell in enumerate(code) if "parameters" in cell["metadata"].get("tags", [])] == [
+        0
+    ]
+    assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])
+
+
+def test_there_are_notebooks():
+    assert NOTEBOOKS
+    assert all(re.fullmatch(r"\d\d_\w+\.ipynb", path.name) for path in NOTEBOOKS)

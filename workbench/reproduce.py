@@ -1,0 +1,109 @@
+"""Run the notebooks from the command line and keep what they show."""
+
+# ruff: noqa: PLC0415 - Jupyter is slow to import, and only running needs it
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench.files import atomic_path, data_home
+from workbench.schema import DataError
+
+PARAMETERS = "parameters"
+"""The tag of the cell whose names can be set from outside."""
+
+
+def notebooks(folder: Path) -> list[Path]:
+    """Return the numbered notebooks of a folder, in reading order."""
+    return sorted(path for path in folder.glob("[0-9][0-9]_*.ipynb"))
+
+
+def run(path: Path, settings: Mapping[str, Any], *, timeout: int | None = None) -> Any:
+    """Execute a notebook from top to bottom and return it with its outputs.
+
+    Parameters
+    ----------
+    path : Path
+        The notebook; its first code cell is tagged ``parameters``.
+    settings : mapping
+        Values for names in that cell; a cell that sets them is put behind it.
+    timeout : int, optional
+        Seconds that one cell may take.
+
+    Raises
+    ------
+    DataError
+        If the notebook has no such cell, or if a cell of it fails.
+    """
+    import nbformat
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    tagged = [i for i, c in enumerate(notebook.cells) if PARAMETERS in c.metadata.get("tags", [])]
+    if not tagged:
+        raise DataError(f"no cell is tagged {PARAMETERS!r}", file=path, remedy="tag the first code cell")
+    lines = "\n".join(f"{name} = {value!r}" for name, value in settings.items())
+    notebook.cells.insert(tagged[0] + 1, nbformat.v4.new_code_cell(lines))  # type: ignore[no-untyped-call]
+    client = NotebookClient(
+        notebook,
+        timeout=timeout,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(path.parent)}},
+        store_widget_state=False,  # a view is rebuilt in one line; its state is not kept
+    )
+    try:
+        client.execute()
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        raise DataError(f"a cell failed: {error}", file=path) from error
+    return notebook
+
+
+def reproduce(
+    folder: Path,
+    *,
+    out: Path | None = None,
+    only: Iterable[str] = (),
+    settings: Mapping[str, Any] | None = None,
+) -> list[Path]:
+    """Run every notebook of a folder on the data at hand and write an HTML page of each.
+
+    Parameters
+    ----------
+    folder : Path
+        The notebooks.
+    out : Path, optional
+        Where pages, figures and tables go; ``runs/reproduce`` in the data folder by default.
+    only : iterable of str, optional
+        Beginnings of names; all notebooks by default.
+    settings : mapping, optional
+        Further values for the parameters of the notebooks.
+
+    Returns
+    -------
+    list of Path
+        The pages written. Notebooks hand their figures and tables to the folder named in
+        their parameter ``OUT``.
+    """
+    from nbconvert import HTMLExporter
+
+    target = (data_home() / "runs" / "reproduce" if out is None else out).resolve()
+    beginnings = tuple(only) or ("",)
+    chosen = [path for path in notebooks(folder) if path.name.startswith(beginnings)]
+    if not chosen:
+        raise DataError(f"there is no notebook to run in {folder}", remedy="run it from the project's folder")
+    target.mkdir(parents=True, exist_ok=True)
+    written = []
+    for path in chosen:
+        print(f"{path.name} ...", end=" ", flush=True)  # noqa: T201 - progress of a command
+        start = time.perf_counter()
+        notebook = run(path, {"OUT": str(target), **(settings or {})})
+        page, _ = HTMLExporter(embed_images=True).from_notebook_node(notebook)  # type: ignore[no-untyped-call]
+        with atomic_path(target / f"{path.stem}.html") as temporary:
+            temporary.write_text(page, encoding="utf-8")
+        written.append(target / f"{path.stem}.html")
+        print(f"{time.perf_counter() - start:.0f} s -> {written[-1]}")  # noqa: T201
+    return written

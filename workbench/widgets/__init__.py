@@ -1,0 +1,1 @@
+"""Widgets for JupyterLab: one Python file, one ``.js`` and one ``.css`` each."""
