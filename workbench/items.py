@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
@@ -142,7 +143,15 @@ class Items:
             if not len(found):
                 raise KeyError(key)
             key = int(found[0])
-        return _item(*(self._frame[c].array[key] for c in COLUMNS))
+        return _item(*(column[key] for column in self._arrays))
+
+    @cached_property
+    def _arrays(self) -> list[Any]:
+        return [self._frame[c].array for c in COLUMNS]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Let the items travel between processes without what can be derived."""
+        return {name: value for name, value in vars(self).items() if name != "_arrays"}
 
     def where(self, mask: Any) -> Items:
         """Return the items for which `mask` holds.

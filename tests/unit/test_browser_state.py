@@ -101,7 +101,7 @@ def test_rows_are_sent_for_the_present_version_only():
     browser = wb.browse(clozes(*[f"number {i} {{dog}}" for i in range(100)]))
     _, ask = talk(browser)
     view = one(ask("open"), "view")
-    assert len(view["rows"]) == 40
+    assert len(view["rows"]) == 28
     rows = one(ask("rows", start=90, end=200, version=view["version"]), "rows")
     assert (rows["start"], rows["version"]) == (90, view["version"])
     assert [row["id"] for row in rows["rows"]] == [f"x/dev/{i}" for i in range(90, 100)]
@@ -260,8 +260,8 @@ def test_far_down_the_rows_around_the_current_item_are_sent():
     sent, _ = talk(browser)
     browser.current = "x/dev/70"
     view = one(sent, "view")
-    assert (view["index"], view["start"], len(view["rows"])) == (70, 50, 40)
-    assert view["rows"][20]["id"] == "x/dev/70"
+    assert (view["index"], view["start"], len(view["rows"])) == (70, 56, 28)
+    assert view["rows"][14]["id"] == "x/dev/70"
 
 
 # -- tables beside the items

@@ -267,7 +267,14 @@ def test_the_kind_of_a_column(values, kind):
 
 def test_sets_and_lists_of_labels():
     made = facet(pd.Series([{"p", "q"}, None, ["p"], np.array([1, 2])]))
-    assert made.rows == [{"p", "q"}, set(), {"p"}, {"1", "2"}]
+    masks = {name: mask.tolist() for name, mask in made.masks.items()}
+    assert masks == {
+        "1": [False, False, False, True],
+        "2": [False, False, False, True],
+        "p": [True, False, True, False],
+        "q": [True, False, False, False],
+    }
+    assert made.mask(["(none)"]).tolist() == [False, True, False, False]
 
 
 def test_categories_stand_commonest_first_and_the_rare_ones_of_many_are_left_out():

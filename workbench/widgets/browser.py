@@ -20,7 +20,7 @@ from workbench.widgets.facets import NO_FILTERS, TAGS, Filters, hits, patterns
 from workbench.widgets.passages import pieces, plain, snippet
 
 _HERE = Path(__file__).parent
-_FIRST_ROWS = 40
+_FIRST_ROWS = 28
 _PREDICTION = ("model", "prediction", "correct", "rank", "log_prob")
 
 
@@ -130,8 +130,9 @@ class Browser(anywidget.AnyWidget):
         self._send_view()
 
     def _on_filter(self, message: Mapping[str, Any]) -> None:
-        self._set(message["filters"])
-        self._send_view()
+        with self.hold_sync():  # the view is what the reader waits for; the traits follow
+            self._set(message["filters"])
+            self._send_view()
 
     def _on_rows(self, message: Mapping[str, Any]) -> None:
         start = max(0, int(message["start"]))
@@ -140,13 +141,12 @@ class Browser(anywidget.AnyWidget):
 
     def _on_show(self, message: Mapping[str, Any]) -> None:
         index = int(message["index"])
-        passage = None
-        if message["version"] == self._version and 0 <= index < len(self._view):
-            row = int(self._view[index])
-            self.current_id = self._frame["item_id"].iloc[row]
-            passage = self._passage(row)
-        version = self._version if passage else -1
-        self.send({"type": "passage", "version": version, "index": index, "passage": passage})
+        if message["version"] != self._version or not 0 <= index < len(self._view):
+            self.send({"type": "passage", "version": -1, "index": index, "passage": None})
+            return
+        passage = self._passage(int(self._view[index]))
+        self.send({"type": "passage", "version": self._version, "index": index, "passage": passage})
+        self.current_id = passage["id"]
 
     def _on_tags(self, message: Mapping[str, Any]) -> None:
         self._mark(message["id"], tags=message["tags"])

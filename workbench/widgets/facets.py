@@ -52,25 +52,27 @@ class Category:
         return {"kind": "category", "choices": shown, "more": len(self.names) - len(shown)}
 
 
-@dataclass(frozen=True)
 class Labels:
     """A column of label sets, as tags are: a row may carry any number of them."""
 
-    rows: list[frozenset[str]]
+    def __init__(self, rows: Iterable[Iterable[str]]) -> None:
+        sets = [frozenset(row) for row in rows]
+        names = sorted(frozenset().union(*sets))
+        self.masks = {name: np.array([name in row for row in sets], dtype=bool) for name in names}
+        self._none = np.array([not row for row in sets], dtype=bool)
 
     def mask(self, chosen: Sequence[str]) -> Mask:
         """Return the rows that carry one of `chosen`; NONE stands for rows without any."""
-        wanted = set(chosen)
-        return np.array([bool(row & wanted) or (not row and NONE in wanted) for row in self.rows], dtype=bool)
+        found = np.zeros(len(self._none), dtype=bool)
+        for name in chosen:
+            found |= self.masks.get(name, self._none if name == NONE else False)
+        return found
 
     def describe(self, rows: Mask, chosen: Sequence[str]) -> dict[str, Any]:
         """Return the labels with their counts among `rows`, and the rows without any."""
-        counts: dict[str, int] = dict.fromkeys((label for row in self.rows for label in sorted(row)), 0)
-        counts |= dict.fromkeys((*chosen, NONE), 0)
-        for row, shown in zip(self.rows, rows, strict=True):
-            if shown:
-                for label in row or (NONE,):
-                    counts[label] += 1
+        counts = {name: int((mask & rows).sum()) for name, mask in self.masks.items()}
+        counts |= {name: 0 for name in chosen if name not in counts}
+        counts[NONE] = counts.get(NONE, 0) + int((self._none & rows).sum())
         return {"kind": "category", "choices": [[name, n] for name, n in counts.items()], "more": 0}
 
 
