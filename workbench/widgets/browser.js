@@ -43,13 +43,11 @@ function render({ model, el }) {
 
   // ---- talking to the kernel: one filter and one passage request under way at a time, the newest wins
   const lanes = { filter: {}, show: {}, rows: {} };
+  const SILENCE = "The kernel does not answer. If it is busy, wait; if it was restarted, run this cell again.";
   let clock = null;
   const send = (message) => {
     model.send(message);
-    clock ??= setTimeout(
-      () => complain("The kernel does not answer. If it is busy, wait; if it was restarted, run this cell again."),
-      PATIENCE,
-    );
+    clock ??= setTimeout(() => complain(SILENCE), PATIENCE);
   };
   const ask = (lane, message) => {
     if (lanes[lane].busy) lanes[lane].next = message;
@@ -489,6 +487,7 @@ function render({ model, el }) {
   const listen = (message) => {
     clearTimeout(clock);
     clock = null;
+    if (alarm.textContent === SILENCE) complain("");
     heard[message.type]?.(message);
   };
   const sized = new ResizeObserver(() => drawSoon());
