@@ -53,6 +53,7 @@ def run(path: Path, settings: Mapping[str, Any], *, timeout: int | None = None) 
         timeout=timeout,
         kernel_name="python3",
         resources={"metadata": {"path": str(path.parent)}},
+        extra_arguments=["--log-level=ERROR"],  # no talk of sockets between our lines
         store_widget_state=False,  # a view is rebuilt in one line; its state is not kept
     )
     try:

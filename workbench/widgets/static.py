@@ -13,12 +13,15 @@ color:var(--ink);background:var(--paper);font:15px/1.6 Georgia,serif;padding:12p
 --hit:#6b5200;--deep:#8cc1ff}}
 .wbs article{border-top:1px solid var(--line);padding:10px 0}
 .wbs header,.wbs footer{font:12px/1.5 system-ui,sans-serif;color:var(--soft)}
-.wbs p{margin:8px 0;white-space:pre-wrap;overflow-wrap:anywhere}
+.wbs .p{margin:8px 0;white-space:pre-wrap;overflow-wrap:anywhere}
 .wbs .q{border-left:4px solid var(--deep);padding-left:10px}
-.wbs .m{text-decoration:underline 3px var(--deep);text-underline-offset:4px;font-weight:600}
+.wbs article:has(details[open]) .m{text-decoration:underline 3px var(--deep);text-underline-offset:4px;
+font-weight:600}
 .wbs .s{background:var(--tint)}.wbs .h{background:var(--hit)}
-.wbs details{display:inline}.wbs summary{display:inline-block;list-style:none;cursor:pointer;min-width:6em;
-border-bottom:2px solid var(--deep)}.wbs details[open] summary{min-width:0;border:0}
+.wbs details,.wbs details::details-content{display:inline}.wbs summary{display:inline-block;list-style:none;
+cursor:pointer;min-width:6em;text-align:center;border-bottom:2px solid var(--deep);color:var(--soft)}
+.wbs details[open] summary{min-width:0;border:0}.wbs details[open] summary span{display:none}
+.wbs details[open] summary::after{content:"hide";font:11px system-ui,sans-serif;padding-right:4px}
 .wbs details b{color:var(--deep)}
 """
 
@@ -56,8 +59,8 @@ def _article(passage: Mapping[str, Any]) -> str:
     title = " · ".join([passage["id"], *([passage["source"]] if passage["source"] else []), *passage["kind"]])
     parts = [f"<header>{escape(title)}</header>"]
     if passage["context"]:
-        parts.append(f'<p dir="auto">{_words(passage["context"], answer)}</p>')
-    parts.append(f'<p class="q" dir="auto">{_words(passage["query"], answer)}</p>')
+        parts.append(f'<div class="p" dir="auto">{_words(passage["context"], answer)}</div>')
+    parts.append(f'<div class="p q" dir="auto">{_words(passage["query"], answer)}</div>')
     if passage["candidates"]:
         parts.append(f"<footer>Candidates: {escape(', '.join(passage['candidates']))}</footer>")
     if left := [*passage["tags"], *filter(None, [passage["note"]])]:
@@ -69,7 +72,7 @@ def _words(pieces: Sequence[tuple[str, str]], answer: str) -> str:
     out = []
     for text, kinds in pieces:
         if "b" in kinds:
-            out.append(f"<details><summary>_____</summary><b>{escape(answer)}</b></details>")
+            out.append(f"<details><summary><span>_____</span></summary><b>{escape(answer)}</b></details>")
         elif kinds:
             out.append(f'<span class="{escape(" ".join(kinds))}">{escape(text)}</span>')
         else:
