@@ -215,6 +215,23 @@ def test_many_items_scroll_to_the_end(show):
     page.wait_for_selector(".wb-meta:has-text('many/dev/014999')")
 
 
+@pytest.mark.data
+@pytest.mark.usefixtures("real_data")
+def test_the_real_development_set(show, notebook):
+    page = show("lambada", IMPORT, 'items = wb.load("lambada", "dev")', SHOW)
+    wait_count(page, "4,869 of 4,869")
+    page.locator(".wb-search").fill("didn't")
+    expected = int(notebook.evaluate('print(items.frame.text.str.contains("did n\'t", regex=False).sum())'))
+    wait_count(page, f"{expected:,} of 4,869")
+    page.locator(".wb-list").focus()
+    page.keyboard.press("End")
+    last = notebook.evaluate("print(browser.selection[-1].item_id)")
+    page.wait_for_selector(f".wb-meta:has-text('{last}')")
+    page.keyboard.press(" ")
+    answer = notebook.evaluate("print(browser.selection[-1].answer)")
+    assert page.locator(".wb-blank").inner_text() == answer
+
+
 CLIPPED = """() => [...document.querySelectorAll('.wb-browser, .wb-browser *')].filter((n) => {
     if (!n.getClientRects().length || n.closest('.wb-list')) return false;
     const box = n.getBoundingClientRect();
