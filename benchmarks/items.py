@@ -11,14 +11,13 @@ import argparse
 import json
 import os
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from _timing import timed
 
 from workbench import text as wt
 from workbench.items import COLUMNS, Item, Items
@@ -30,7 +29,6 @@ PEERS = {
     "items.to_parquet": "frame.to_parquet",
     "Items.from_parquet": "pd.read_parquet",
 }
-T = TypeVar("T")
 
 
 def columns(n: int) -> dict[str, list[Any]]:
@@ -49,16 +47,6 @@ def columns(n: int) -> dict[str, list[Any]]:
         for name in COLUMNS:
             made[name].append(values.get(name))
     return made
-
-
-def timed(repeats: int, work: Callable[[], T]) -> tuple[list[float], T]:
-    """Return the seconds that each of some runs took, and what the last one gave."""
-    taken = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        value = work()
-        taken.append(time.perf_counter() - start)
-    return taken, value
 
 
 def measure(n: int, repeats: int, folder: Path) -> dict[str, list[float]]:

@@ -22,6 +22,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from _timing import timed
 
 import workbench as wb
 from workbench import text as wt
@@ -35,16 +36,6 @@ SETS: list[tuple[str, str, str | None]] = [
 ]  # fmt: skip
 MSRCC = {"questions": "Holmes.machine_format.questions*.txt", "table": "testing_data*.csv"}
 BOOKS = [("sample", None), ("lambada", "train"), ("cbt", "train"), ("cbt", "dev"), ("msrcc", "train")]
-
-
-def timed(repeats: int, load: Callable[[], wb.Items]) -> tuple[list[float], wb.Items]:
-    """Return the seconds of each run, and the items."""
-    taken = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        items = load()
-        taken.append(time.perf_counter() - start)
-    return taken, items
 
 
 def sets() -> Iterator[tuple[str, Callable[[], wb.Items]]]:

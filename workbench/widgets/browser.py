@@ -21,6 +21,7 @@ from workbench.widgets.passages import pieces, plain, snippet
 
 _HERE = Path(__file__).parent
 _FIRST_ROWS = 28
+_LANES = ("filter", "rows", "show")  # requests that the page sends one at a time
 _PREDICTION = ("model", "prediction", "correct", "rank", "log_prob")
 
 
@@ -120,11 +121,11 @@ class Browser(anywidget.AnyWidget):
 
     def _hear(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
         """Answer the page; whatever goes wrong is shown there."""
-        lanes = {"filter": "filter", "rows": "rows", "show": "show"}
         try:
             getattr(self, f"_on_{message['type']}")(message)
         except Exception as error:  # noqa: BLE001 - the reader sees it, the kernel goes on
-            self.send({"type": "error", "lane": lanes.get(str(message.get("type"))), "message": str(error)})
+            lane = next((lane for lane in _LANES if lane == message.get("type")), None)
+            self.send({"type": "error", "lane": lane, "message": str(error)})
 
     def _on_open(self, _message: Mapping[str, Any]) -> None:
         self._send_view()
@@ -242,9 +243,7 @@ class Browser(anywidget.AnyWidget):
 
     def _label(self) -> None:
         found = [self._notes.get(item_id) for item_id in self._frame["item_id"]]
-        rows = [note.tags if note else () for note in found]
-        self._labels = sorted({tag for row in rows for tag in row})
-        self._filters.set_labels(TAGS, rows)
+        self._labels = self._filters.set_labels(TAGS, [note.tags if note else () for note in found])
 
 
 def browse(

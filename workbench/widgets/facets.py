@@ -166,9 +166,10 @@ class Filters:
         }
         self._ids = pa.array(frame["item_id"].tolist(), pa.large_string())
 
-    def set_labels(self, name: str, rows: Iterable[Iterable[str]]) -> None:
-        """Put a column of label sets in place of what stood under `name`."""
-        self.facets[name] = Labels([frozenset(row) for row in rows])
+    def set_labels(self, name: str, rows: Iterable[Iterable[str]]) -> list[str]:
+        """Put a column of label sets in place of what stood under `name`; return the labels, sorted."""
+        made = self.facets[name] = Labels(rows)
+        return list(made.masks)
 
     def checked(self, filters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the filters with all their parts, or raise DataError with what is wrong in them."""
