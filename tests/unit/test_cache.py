@@ -1,0 +1,186 @@
+"""Tables on disk by key: whole, checked, bounded."""
+
+import os
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench import cache as disk
+from workbench.cache import Cache, code, content, digest, fingerprint
+
+SCHEMA = pa.schema(
+    [
+        ("word", pa.string()),
+        ("known", pa.bool_()),
+        ("count", pa.int64()),
+        ("share", pa.float64()),
+        ("spans", pa.list_(pa.int32())),
+    ]
+)
+ROWS = st.fixed_dictionaries(
+    {
+        "word": st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
+        "known": st.none() | st.booleans(),
+        "count": st.none() | st.integers(-5, 5),
+        "share": st.none() | st.floats(0, 1),
+        "spans": st.none() | st.lists(st.integers(0, 3), max_size=3),
+    }
+)
+TABLES = st.lists(ROWS, max_size=6)
+ONE = [{"word": "heron", "known": True, "count": 3, "share": 0.5, "spans": [1, 2]}]
+
+
+def table(rows):
+    return pa.Table.from_pylist(rows, SCHEMA)
+
+
+@pytest.fixture
+def kept(no_data):
+    assert no_data.is_dir()
+    return Cache("things")
+
+
+@given(TABLES, TABLES)
+def test_the_digest_tells_tables_apart(one, other):
+    assert (content(table(one)) == content(table(other))) == (one == other)
+
+
+@given(TABLES, st.integers(0, 6))
+def test_the_digest_does_not_see_how_a_table_lies_in_memory(rows, cut):
+    parts = pa.concat_tables([table(rows[:cut]), table(rows[cut:])])
+    sliced = table([*ONE, *rows, *ONE]).slice(1, len(rows))
+    assert content(parts) == content(sliced) == content(table(rows))
+
+
+@given(rows=TABLES)
+def test_what_is_put_is_what_one_gets(tmp_path_factory, rows):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
+        kept = Cache("things")
+        kept.put("k", table(rows))
+        assert kept.get("k", SCHEMA).equals(table(rows))
+
+
+def test_nothing_is_got_where_nothing_is(kept):
+    assert kept.get("k", SCHEMA) is None
+
+
+def test_it_is_a_parquet_file_under_the_data_home(kept, no_data):
+    kept.put("k", table(ONE))
+    (file,) = (no_data / "cache" / "things").iterdir()
+    assert file.name == "k.parquet"
+    assert pq.read_table(file).to_pylist() == ONE
+
+
+def test_torn_files_count_as_not_there_and_are_written_anew(kept):
+    kept.put("k", table(ONE))
+    whole = kept.path("k").read_bytes()
+    for cut in range(len(whole)):
+        kept.path("k").write_bytes(whole[:cut])
+        assert kept.get("k", SCHEMA) is None
+    kept.put("k", table(ONE))
+    assert kept.get("k", SCHEMA).to_pylist() == ONE
+
+
+def test_a_changed_byte_is_never_read_as_another_table(kept):
+    kept.put("k", table(ONE * 50))
+    whole = kept.path("k").read_bytes()
+    lost = 0
+    for place in range(len(whole)):
+        kept.path("k").write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
+        got = kept.get("k", SCHEMA)
+        assert got is None or got.to_pylist() == ONE * 50
+        lost += got is None
+    assert lost > len(whole) / 4  # the rest describes what is read anyway, as statistics do
+
+
+def test_foreign_files_count_as_not_there(kept):
+    kept.put("other", table(ONE))
+    kept.path("other").rename(kept.path("k"))
+    assert kept.get("k", SCHEMA) is None
+    pq.write_table(table(ONE), kept.path("k"))
+    assert kept.get("k", SCHEMA) is None
+    said = {"key": "k", "sha256": content(table(ONE * 2))}
+    pq.write_table(table(ONE).replace_schema_metadata(said), kept.path("k"))
+    assert kept.get("k", SCHEMA) is None
+    kept.path("k").unlink()
+    kept.path("k").mkdir()
+    assert kept.get("k", SCHEMA) is None
+
+
+def test_other_columns_count_as_not_there(kept):
+    kept.put("k", table(ONE))
+    assert kept.get("k", SCHEMA) is not None
+    assert kept.get("k", SCHEMA.remove(0)) is None
+    assert kept.get("k", SCHEMA.set(2, pa.field("count", pa.int32()))) is None
+
+
+def test_what_was_not_used_for_longest_goes_first(kept):
+    for age, key in enumerate("abcd"):
+        kept.put(key, table(ONE))
+        os.utime(kept.path(key), (1000 - age, 1000 - age))
+    size = kept.path("a").stat().st_size
+    assert kept.get("c", SCHEMA) is not None  # used now
+    kept.limit = 3 * size
+    kept.trim()
+    assert sorted(path.stem for path in kept.folder.iterdir()) == ["a", "b", "c"]
+    kept.limit = size
+    kept.trim()
+    assert [path.stem for path in kept.folder.iterdir()] == ["c"]
+    assert kept.get("c", SCHEMA).to_pylist() == ONE
+
+
+def test_leftovers_of_killed_writers_go_after_an_hour(kept):
+    kept.put("a", table(ONE))
+    for name, age in ((".a.parquet.1", 7200), (".a.parquet.2", 10)):
+        (kept.folder / name).touch()
+        os.utime(kept.folder / name, (time.time() - age,) * 2)
+    kept.trim()
+    assert sorted(path.name for path in kept.folder.iterdir()) == [".a.parquet.2", "a.parquet"]
+
+
+def test_trimming_what_is_not_there_is_nothing(kept):
+    kept.trim()
+    assert not kept.folder.exists()
+
+
+@given(st.lists(st.text(max_size=3)), st.lists(st.text(max_size=3)))
+def test_digests_see_where_parts_end(one, other):
+    assert (digest(*one) == digest(*other)) == (one == other)
+
+
+def test_a_fingerprint_changes_with_names_and_contents(tmp_path, monkeypatch):
+    one, other = tmp_path / "one", tmp_path / "other"
+
+    def now():
+        return fingerprint([path for path in (other, one) if path.exists()], tmp_path)
+
+    one.write_bytes(b"x" * 100)
+    first = now()
+    assert first == now()
+    other.write_bytes(b"")
+    assert len({first, second := now()}) == 2
+    other.write_bytes(b"y")
+    assert len({first, second, now()}) == 3
+    other.rename(tmp_path / "third")
+    assert now() == first
+    one.write_bytes(b"x" * 99 + b"y")
+    assert now() != first
+    monkeypatch.setattr(disk, "_WHOLE", 50)
+    monkeypatch.setattr(disk, "_ENDS", 10)
+    large = now()
+    one.write_bytes(b"x" * 98 + b"zy")
+    assert now() != large
+
+
+def test_the_code_is_the_same_with_other_line_ends(tmp_path):
+    file = tmp_path / "a.py"
+    found = set()
+    for data in (b"a\nb\n", b"a\r\nb\r\n", b"a\nc\n"):
+        file.write_bytes(data)
+        found.add(code([file], tmp_path))
+    assert len(found) == 2
