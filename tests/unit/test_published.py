@@ -1,0 +1,62 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench import published
+from workbench.items import DataError
+
+NUMBERS = st.decimals(0, 10_000, places=2).map(lambda number: f"{number:f}")
+
+
+def test_the_numbers_of_the_paper_are_read():
+    found = published.value("2b", "lambada", "proper nouns")
+    assert (found.low, found.high, found.about, found.text, found.unit) == (48, 48, 48, "48", "percent")
+    assert published.value("2a", "lambada", "target (or its lemma) in context")[:3] == (80, None, 84)
+    assert published.value("2a", "input", "target (or its lemma) in context")[:3] == (None, 15, None)
+    assert published.value("3.1", "step 1", "items discarded")[:3] == (84, 86, None)
+    assert published.value("text", "dev", "passages").note == "1331 novels"
+
+
+def test_every_cell_of_the_table_is_a_number():
+    rows = published.table(published.ANALYSIS)
+    assert list(rows.columns) == ["figure", "set", "quantity", "value", "unit", "note"]
+    assert set(rows["unit"]) == {"percent", "count", "mean", "probability"}
+    for row in rows.itertuples():
+        assert published.value(row.figure, row.set, row.quantity).text == row.value
+    assert not rows.duplicated(["figure", "set", "quantity"]).any()
+
+
+def test_the_parts_of_the_data_set_add_up():
+    def count(of):
+        return published.value("text", of, "passages").about
+
+    assert count("dev") + count("test") == count("all")
+    assert (
+        f"{published.value('text', 'dev', 'novels').about:g} novels"
+        == published.value("text", "dev", "passages").note
+    )
+
+
+def test_what_is_not_there_is_said():
+    with pytest.raises(DataError, match="common nouns"):
+        published.value("2b", "lambada", "nouns")
+    with pytest.raises(DataError, match="lambada_analysis"):
+        published.table("lambada")
+    assert published.find("2b", "input", "verbs") is None
+    assert published.ANALYSIS in published.tables()
+
+
+@pytest.mark.parametrize("text", ["", "about 5", "5 %", "> 5", "86-84", "-5", "5-", "1,000", "<5-6", "nan"])
+def test_what_is_no_number_is_refused(text):
+    with pytest.raises(DataError, match="no number"):
+        published.parse(text)
+
+
+@given(NUMBERS, NUMBERS)
+def test_numbers_are_read_in_each_form(one, other):
+    low, high = sorted([one, other], key=float)
+    assert published.parse(one) == (float(one), float(one), float(one), one, "", "")
+    assert published.parse(f">{one} (about {other})")[:3] == (float(one), None, float(other))
+    assert published.parse(f" <{one}")[:4] == (None, float(one), None, f"<{one}")
+    for dash in "-\u2013":
+        assert published.parse(f"{low}{dash}{high}")[:3] == (float(low), float(high), None)
