@@ -1,0 +1,122 @@
+"""The pipeline that ships: what it must know, and that its card says what is true."""
+
+import json
+
+import pytest
+import scores
+import treebanks
+
+from workbench.analysis import tagging
+from workbench.files import resource
+
+FOLDER = resource("en_narrative")
+MEGABYTES = 10
+
+SENTENCES = [
+    (
+        "`` Where is Helen ? '' asked Gage , and he looked at Helen again .",
+        "PUNCT ADV AUX PROPN PUNCT PUNCT VERB PROPN PUNCT CCONJ PRON VERB ADP PROPN ADV PUNCT",
+    ),
+    (
+        "The old man opened the door and walked slowly into the dark house .",
+        "DET ADJ NOUN VERB DET NOUN CCONJ VERB ADV ADP DET ADJ NOUN PUNCT",
+    ),
+    (
+        "Mary gave John the letter , but he did n't read it .",
+        "PROPN VERB PROPN DET NOUN PUNCT CCONJ PRON AUX PART VERB PRON PUNCT",
+    ),
+    (
+        "`` I love you , Sarah , '' said Tom .",
+        "PUNCT PRON VERB PRON PUNCT PROPN PUNCT PUNCT VERB PROPN PUNCT",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    return tagging.load("en_narrative")
+
+
+@pytest.fixture(scope="module")
+def found():
+    return json.loads((FOLDER / "scores.json").read_text(encoding="utf-8"))
+
+
+def test_it_loads_and_says_what_it_is(nlp):
+    assert nlp.pipe_names == ["tagger", "lemmatizer"]
+    assert nlp.get_pipe("tagger").labels == tagging.UPOS
+    assert tagging.version() == f"en_narrative {nlp.meta['version']}"
+    assert nlp.meta["license"] == "CC BY-SA 4.0"
+
+
+def test_it_is_small():
+    size = sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file())
+    assert size <= MEGABYTES * 1e6
+
+
+def test_its_licence_lies_beside_it():
+    text = (FOLDER / "LICENSE").read_text(encoding="utf-8")
+    assert "Attribution-ShareAlike 4.0" in text
+
+
+@pytest.mark.parametrize(("text", "wanted"), SENTENCES)
+@pytest.mark.parametrize("change", [str, str.lower])
+def test_plain_sentences_in_either_case(nlp, text, wanted, change):
+    tags, _ = tagging.tag(nlp, [change(text).split()], [None])
+    assert tags == [wanted.split()]
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "lemma"),
+    [
+        ("the herons flew away", 1, "heron"),
+        ("the herons flew away", 2, "fly"),
+        ("she had taken the keys", 2, "take"),
+        ("he was better than the others", 1, "be"),
+    ],
+)
+def test_lemmas(nlp, text, target, lemma):
+    assert tagging.tag(nlp, [text.split()], [target])[1] == [lemma]
+
+
+def test_the_card_is_made_of_the_scores(nlp, found):
+    card = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert card == scores.card(found, scores.TEMPLATE.read_text(encoding="utf-8"))
+    assert found["facts"]["version"] == nlp.meta["version"]
+
+
+def test_the_card_tells_the_size(nlp, found):
+    told = scores.facts(nlp, FOLDER, 0)
+    assert float(told["megabytes"]) == pytest.approx(float(found["facts"]["megabytes"]), abs=0.1)
+
+
+AIMS = [
+    ("ewt-dev, as printed, sentences", "upos", 94.5),
+    ("gum-dev, as printed, sentences", "upos", 95.5),
+    ("ewt-dev, lower-cased, sentences", "upos", 93.5),
+    ("gum-dev, lower-cased, sentences", "upos", 94.5),
+    ("gum-dev, lower-cased, sentences", "propn_f1", 80.0),
+    ("ewt-dev, as printed, sentences", "lemma", 97.0),
+    ("gum-dev, as printed, sentences", "lemma", 97.0),
+]
+
+
+@pytest.mark.parametrize(("name", "key", "least"), AIMS)
+def test_it_meets_its_aims_on_treebanks(found, name, key, least):
+    assert found["treebanks"][name][key] >= least
+
+
+def test_it_meets_its_aims_on_the_half_of_lambada_that_nothing_was_tuned_on(found):
+    half = found["lambada"]["odd"]
+    assert half["same"] >= 95
+    assert abs(half["PN lower-cased"] - half["PN capitalised"]) <= 1.5
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize("lower", [False, True])
+def test_the_scores_can_be_computed_again(nlp, found, real_data, lower):  # noqa: ARG001 - its treebank
+    gold = list(treebanks.sentences(treebanks.find("ewt-dev")))
+    again = scores.treebank_scores(nlp, list(scores.texts(gold, length=1, lower=lower)), lower=lower)
+    written = found["treebanks"][f"ewt-dev, {'lower-cased' if lower else 'as printed'}, sentences"]
+    assert again == pytest.approx(written, abs=0.1)

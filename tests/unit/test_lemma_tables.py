@@ -1,0 +1,176 @@
+import importlib
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.analysis.lemmas import Lemmas, default
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools" / "tagger"
+sys.path.insert(0, str(TOOLS))
+try:
+    treebanks, tables = (importlib.import_module(name) for name in ("treebanks", "lemma_tables"))
+finally:
+    sys.path.remove(str(TOOLS))
+
+IRREGULAR = "# a remark\nVERB see saw seen\nVERB dream+ dreamt\nNOUN man men\nADJ good better best\n"
+GOLD = Counter(
+    {
+        ("dogs", "NOUN", "dog"): 6,
+        ("New", "ADJ", "New"): 5,
+        ("new", "ADJ", "new"): 9,
+        ("the", "PRON", "they"): 1,
+        ("the", "DET", "the"): 99,
+        ("Thais", "PROPN", "Thai"): 2,
+        ("trousers", "NOUN", "trousers"): 2,
+        ("saw", "VERB", "sew"): 1,
+        ("for", "ADV", "forever"): 1,
+        ("ever", "X", "_"): 1,
+        ("GOD", "PROPN", "God"): 3,
+        ("big", "ADJ", "big"): 1,
+    }
+)
+WORDS = Counter(
+    dict.fromkeys(
+        [
+            "hope",
+            "hopes",
+            "hoped",
+            "hoping",
+            "shoe",
+            "shoes",
+            "big",
+            "bigger",
+            "biggest",
+            "potato",
+            "potatoes",
+            "seed",
+            "see",
+        ],
+        30,
+    )
+)
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "lemmas.json"
+    tables.write(path, tables.learn(GOLD, WORDS, IRREGULAR))
+    return path
+
+
+def test_what_is_learnt(small):
+    lemmatiser = Lemmas.read(small)
+    pairs = {
+        ("shoes", "NOUN"): "shoe",  # sho is no word
+        ("potatoes", "NOUN"): "potato",
+        ("hoping", "VERB"): "hope",
+        ("bigger", "ADJ"): "big",
+        ("biggest", "ADV"): "big",
+        ("trousers", "NOUN"): "trousers",
+        ("Thais", "PROPN"): "Thai",
+        ("GOD", "PROPN"): "God",
+        ("New", "ADJ"): "New",
+        ("new", "ADJ"): "new",
+        ("saw", "VERB"): "see",  # once is a misprint
+        ("dreamt", "VERB"): "dream",
+        ("dreamed", "VERB"): "dream",
+        ("seed", "VERB"): "seed",
+        ("better", "ADJ"): "good",
+        ("the", "DET"): "the",
+    }
+    assert {pair: lemmatiser.lemma(*pair) for pair in pairs} == pairs
+    assert not lemmatiser.readings("the") & lemmatiser.readings("they")  # one in a hundred is an error
+    assert lemmatiser.verbs >= {"hope", "see"}
+    assert lemmatiser.words >= {"shoe", "big"}
+    assert "shoes" not in lemmatiser.words
+
+
+def test_the_same_data_give_the_same_file(small, tmp_path):
+    shuffled = Counter(dict(reversed(GOLD.items()))), Counter(dict(reversed(WORDS.items())))
+    other = tmp_path / "other.json"
+    tables.write(other, tables.learn(*shuffled, IRREGULAR))
+    assert other.read_bytes() == small.read_bytes()
+    assert list(json.loads(small.read_text(encoding="utf-8"))["strong"]) == ["see"]
+
+
+def test_accuracy_is_a_share_of_words(small, tmp_path):
+    rows = [("New", "ADJ", "New"), ("dogs", "NOUN", "dog"), ("oxen", "NOUN", "ox"), ("GOD", "PROPN", "God")]
+    lines = [f"{n}\t{w}\t{lm}\t{p}\t_\t_\t_\t_\t_\t_" for n, (w, p, lm) in enumerate(rows, start=1)]
+    path = tmp_path / "x.conllu"
+    path.write_text("\n".join([*lines, "", ""]), encoding="utf-8")
+    lemmatiser = Lemmas.read(small)
+    assert tables.accuracy(lemmatiser, path) == 0.75
+    assert tables.accuracy(lemmatiser, path, lower=True) == 0.75
+    assert tables.accuracy(Lemmas({}, {}, {}), path) == 0.25  # dog alone
+    assert tables.accuracy(Lemmas({}, {}, {}), path, lower=True) == 0.75
+
+
+@pytest.mark.parametrize(
+    ("verb", "forms"),
+    [
+        ("walk", "walking walked walks"),
+        ("hope", "hoping hoped hopes"),
+        ("hop", "hopping hopped hops"),
+        ("cry", "crying cried cries"),
+        ("play", "playing played plays"),
+        ("die", "dying died dies"),
+        ("agree", "agreeing agreed agrees"),
+        ("watch", "watching watched watches"),
+        ("visit", "visiting visitting visited visitted visits"),
+        ("quit", "quitting quitted quits"),
+        ("cook", "cooking cooked cooks"),
+        ("fix", "fixing fixed fixes"),
+    ],
+)
+def test_the_regular_forms_of_a_verb(verb, forms):
+    assert set().union(*tables.inflect(verb).values()) == set(forms.split())
+
+
+@given(st.text("abcdeghiklmnoprstuy", min_size=3, max_size=9))
+def test_forms_that_are_words_come_back_to_their_verb(verb):
+    forms = tables.inflect(verb)
+    words = Counter({verb: 50} | {form: 50 for several in forms.values() for form in several})
+    lemmatiser = Lemmas({}, {}, {})
+    learnt = tables.learn(Counter({(verb, "VERB", verb): 1}), words, "")
+    lemmatiser = Lemmas(learnt["exceptions"], {}, {})
+    for form in forms["ing"] | forms["ed"]:
+        if form not in words or form == verb:
+            continue
+        found = lemmatiser.lemma(form, "VERB")
+        assert found == verb or form in set().union(*tables.inflect(found).values())
+
+
+def test_words_in_lower_case_are_counted():
+    assert tables.vocabulary(["The dog's old-fashioned dog, a Dog; dogs!", "dog"]) == Counter(
+        {"dog": 3, "a": 1, "dogs": 1}
+    )
+
+
+@pytest.mark.parametrize(("name", "floor"), [("ewt-dev", 0.98), ("gum-dev", 0.98)])
+@pytest.mark.data
+def test_the_table_that_ships_is_right(real_data, name, floor):  # noqa: ARG001 - skips
+    path = treebanks.find(name)
+    assert tables.accuracy(default(), path) >= floor
+    assert tables.accuracy(default(), path, lower=True) >= floor
+    right = total = 0  # the oracle reads the file by itself
+    for line in path.read_text(encoding="utf-8").splitlines():
+        cells = line.split("\t")
+        if cells[0].isdigit():
+            total += 1
+            right += default().lemma(cells[1], cells[3]) == cells[2]
+    assert tables.accuracy(default(), path) == right / total
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_the_table_that_ships_is_what_the_data_give(real_data, tmp_path, monkeypatch, capsys):  # noqa: ARG001 - skips
+    shipped = tables.TARGET.read_bytes()
+    monkeypatch.setattr(tables, "TARGET", tmp_path / "lemmas.json")
+    tables.main()
+    assert (tmp_path / "lemmas.json").read_bytes() == shipped
+    assert "gum-dev: lemma accuracy 98." in capsys.readouterr().out

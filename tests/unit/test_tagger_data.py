@@ -1,0 +1,489 @@
+import io
+import json
+import random
+import tarfile
+from collections import Counter
+from itertools import pairwise
+
+import corpora
+import lexicon_table
+import novels
+import numpy as np
+import pytest
+import silver
+import spacy
+import treebanks
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.language import Language
+
+from workbench.analysis.lexicon import Lexicon, fold
+from workbench.schema import DataError
+
+forms = st.text(st.characters(categories=["L"], max_codepoint=0x24F), min_size=1, max_size=5)
+tokens = st.one_of(forms, st.sampled_from(["-", '"', "“", "”", "``", "''", ",", ".", "(", ")", "7"]))
+
+
+@st.composite
+def documents(draw):
+    found = []
+    for name in draw(st.lists(st.sampled_from(["one", "two", "three"]), max_size=4, unique=True)):
+        for words in draw(st.lists(st.lists(tokens, min_size=1, max_size=6), min_size=1, max_size=12)):
+            spaces = draw(st.lists(st.booleans(), min_size=len(words), max_size=len(words)))
+            found.append(sentence(words, [f"T{n}" for n in range(len(words))], spaces, name))
+    return found
+
+
+def sentence(words, tags, spaces=None, doc=""):
+    return treebanks.Sentence(
+        tuple(words), tuple(tags), tuple(words), tuple(spaces or [True] * len(words)), doc
+    )
+
+
+def dice(seed):
+    return random.Random(seed)  # noqa: S311 - no secret
+
+
+class Same(random.Random):
+    """Draws nothing: every number is the one it was given."""
+
+    def __init__(self, number):
+        super().__init__(0)
+        self.number = number
+
+    def random(self):
+        return self.number
+
+
+# corpora
+
+
+def test_hyphenated_words_are_joined():
+    words = ["a", "state", "-", "of", "-", "the", "-", "art", "well", "-", "known", "hat", "-"]
+    tags = "DET ADJ PUNCT ADP PUNCT DET PUNCT NOUN ADV PUNCT ADJ NOUN PUNCT".split()  # noqa: SIM905
+    spaces = [True, False, False, False, False, False, False, True, True, True, True, False, False]
+    found = corpora.joined(sentence(words, tags, spaces))
+    assert found.words == ["a", "state-of-the-art", "well", "-", "known", "hat", "-"]
+    assert found.upos == ["DET", "NOUN", "ADV", "PUNCT", "ADJ", "NOUN", "PUNCT"]
+
+
+@pytest.mark.parametrize("words", [["1990", "-", "95"], ["!", "-", "known"], ["well", "—", "known"]])
+def test_other_hyphens_join_nothing(words):
+    assert corpora.joined(sentence(words, ["X"] * 3, [False] * 3)).words == words
+
+
+@pytest.mark.parametrize("spaces", [[True, False, True], [False, True, True], [True, True, True]])
+def test_a_dash_with_a_space_beside_it_joins_nothing(spaces):
+    words = ["well", "-", "known"]
+    assert corpora.joined(sentence(words, ["ADV", "PUNCT", "ADJ"], spaces)).words == words
+    assert corpora.joined(sentence(words, ["ADV", "PUNCT", "ADJ"], [False, False, True])).upos == ["ADJ"]
+
+
+@given(documents())
+def test_joining_keeps_every_letter_and_the_tag_of_the_last_part(found):
+    for one in found:
+        result = corpora.joined(one)
+        assert "".join(result.words) == "".join(one.words)
+        ends = np.cumsum([len(word) for word in one.words]).tolist()
+        tag_at = dict(zip(ends, one.upos, strict=True))
+        assert result.upos == [tag_at[end] for end in np.cumsum([len(w) for w in result.words]).tolist()]
+
+
+@given(documents(), st.integers(0, 99))
+def test_passages_hold_all_sentences_in_order(found, seed):
+    passages = list(corpora.grouped(found, dice(seed)))
+    assert "".join(w for p in passages for w in p.words) == "".join(w for s in found for w in s.words)
+    assert all(len(words) == len(tags) for words, tags in passages)
+
+
+@given(documents(), st.integers(0, 99))
+def test_no_passage_goes_on_into_another_document(found, seed):
+    passages = list(corpora.grouped(found, dice(seed)))
+    letters = [sum(map(len, words)) for words, _ in passages]
+    ends = set(np.cumsum(letters).tolist())
+    place = 0
+    for one, after in pairwise(found):
+        place += sum(map(len, one.words))
+        assert after.doc == one.doc or place in ends
+
+
+@given(st.lists(tokens, min_size=1, max_size=20), st.integers(0, 999), st.sampled_from([0.0, 0.5, 1.0]))
+def test_variation_keeps_words_and_tags_side_by_side(words, seed, share):
+    passage = corpora.Passage(words, [f"T{n}" for n in range(len(words))])
+    varied = corpora.vary(passage, corpora.Variation(share, share), dice(seed))
+    assert varied.upos == passage.upos[: len(varied.words)]
+    assert len(varied.words) == len(varied.upos) > len(words) // 2
+    for old, new in zip(words, varied.words, strict=False):
+        assert fold(old.upper().lower()) == fold(new.upper().lower())  # quote marks and brackets fold too
+    assert passage.words == words
+
+
+def test_variation_can_leave_a_passage_as_it_is():
+    passage = corpora.Passage(["“", "Go", "”"], ["PUNCT", "VERB", "PUNCT"])
+    rng = Same(0.99)
+    assert corpora.vary(passage, corpora.Variation(0.5, 0.5), rng) == passage
+    assert corpora.vary(passage, corpora.Variation(1.0, 0.5), rng).words == ["“", "go", "”"]
+
+
+def test_passages_are_cut_short_after_a_word():
+    words = ["He", "left", ".", "!", ".", "She", "stayed", "."]
+    for seed in range(30):
+        found = corpora.vary(corpora.Passage(words, ["X"] * 8), corpora.Variation(0, 1), dice(seed)).words
+        assert len(found) == len(words) or found[-1][0].isalpha()
+
+
+def test_somebody_gets_another_name():
+    passage = corpora.Passage(
+        ["Ann", "saw", "Bob", "Ann", "ann"], ["PROPN", "VERB", "PROPN", "PROPN", "NOUN"]
+    )
+    found = {tuple(corpora.renamed(passage, ["cat"], dice(seed)).words) for seed in range(20)}
+    assert found == {("Cat", "saw", "Bob", "Cat", "ann"), ("Ann", "saw", "Cat", "Ann", "ann")}
+    assert corpora.renamed(passage, ["cat"], dice(0)).upos == passage.upos
+    nobody = corpora.Passage(["It", "rained"], ["PRON", "VERB"])
+    assert corpora.renamed(nobody, ["cat"], dice(0)) == nobody
+    place = corpora.Passage(["The", "Thames", "rose"], ["DET", "PROPN", "VERB"])
+    assert corpora.renamed(place, ["cat"], dice(0)) == place
+
+
+def conllu(folder, name, *found):
+    folder.mkdir(exist_ok=True)
+    rows = []
+    for number, (words, tags) in enumerate(found):
+        rows.append(f"# newdoc id = {number}")
+        rows += [
+            "\t".join([str(n), word, word.lower(), tag, "_", "_", "_", "_", "_", "_"])
+            for n, (word, tag) in enumerate(zip(words, tags, strict=True), start=1)
+        ]
+        rows.append("")
+    (folder / treebanks._GOLD[name]).write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+@pytest.fixture
+def data(no_data, monkeypatch):
+    folder = no_data / "given"
+    folder.mkdir()
+    monkeypatch.setenv("WORKBENCH_DATA", str(folder))
+    return folder
+
+
+def test_the_training_corpus_holds_gold_and_a_share_of_silver(data):
+    conllu(data, "ewt-train", (["The", "heron"], ["DET", "NOUN"]), (["Go", "!"], ["VERB", "PUNCT"]))
+    drawn = data / "silver.jsonl"
+    passages = [[[f"Word{letter}", "ran"], ["PROPN", ""]] for letter in "abcdefghij"]
+    drawn.write_text("".join(json.dumps(p) + "\n" for p in passages))
+    nlp = spacy.blank("en")
+    corpus = corpora.narrative_corpus(["ewt-train"], drawn, 0.4, seed=1)
+    epochs = [list(corpus(nlp)) for _ in range(3)]
+    assert [len(epoch) for epoch in epochs] == [6, 6, 6]
+    for epoch in epochs:
+        gold = {tuple(t.pos_ for t in example.reference) for example in epoch}
+        assert gold <= {("DET", "NOUN"), ("DET",), ("VERB", "PUNCT"), ("VERB",), ("PROPN", ""), ("PROPN",)}
+        assert sum(example.reference[0].pos_ == "PROPN" for example in epoch) == 4
+        assert all([t.text for t in e.predicted] == [t.text for t in e.reference] for e in epoch)
+    assert len({tuple(e.reference.text for e in epoch) for epoch in epochs}) == 3
+    again = corpora.narrative_corpus(["ewt-train"], drawn, 0.4, seed=1)
+    assert [e.reference.text for e in again(nlp)] == [e.reference.text for e in epochs[0]]
+    assert len(list(corpora.narrative_corpus(["ewt-train"], None, 0.4, seed=1)(nlp))) == 2
+
+
+def test_the_development_corpus_holds_each_sentence_twice(data):
+    conllu(data, "ewt-dev", (["The", "heron"], ["DET", "NOUN"]))
+    found = list(corpora.narrative_development("ewt-dev")(spacy.blank("en")))
+    assert [[t.text for t in e.reference] for e in found] == [["The", "heron"], ["the", "heron"]]
+    assert [[t.pos_ for t in e.reference] for e in found] == [["DET", "NOUN"]] * 2
+
+
+# silver
+
+
+def lexicon(**names):
+    marks = np.array([0, *names.values()], dtype=np.uint8)
+    return Lexicon(tuple(names), np.zeros((1, 2), np.int8), marks, marks, marks > 0)
+
+
+BELIEVED = lexicon(french=11, stone=2, sir=7, hard=1)
+
+
+@pytest.mark.parametrize(
+    ("word", "tag", "wanted"),
+    [
+        ("Clarity", "NOUN", "PROPN"),  # the lexicon does not know it
+        ("Stone", "NOUN", "PROPN"),  # print is believed
+        ("Hard", "ADV", "PROPN"),
+        ("French", "ADJ", "ADJ"),  # always capitalised, and no name
+        ("French", "NOUN", "PROPN"),
+        ("Hard", "PRON", "PRON"),  # not doubted
+        ("Clarity", "PROPN", "PROPN"),
+        ("clarity", "PROPN", ""),  # tagger and print disagree
+        ("clarity", "NOUN", "NOUN"),
+        ("I", "PRON", "PRON"),
+        ("X", "NOUN", "NOUN"),  # a letter
+        ("O'Brien", "NOUN", "NOUN"),  # not of letters only
+    ],
+)
+def test_capitals_within_a_sentence_are_believed(word, tag, wanted):
+    words, tags = ["they", "all", "met", word, "there", "again"], ["PRON", "PRON", "VERB", tag, "ADV", "ADV"]
+    assert silver.believed(words, tags, BELIEVED) == [*tags[:3], wanted, *tags[4:]]
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted"), [(".", "NOUN"), ("``", "NOUN"), (",", "PROPN"), ("2", "PROPN")]
+)
+def test_a_capital_at_a_start_tells_nothing(before, wanted):
+    words = ["they", "all", before, "Clarity", "came", "too"]
+    tags = ["PRON", "PRON", "X", "NOUN", "VERB", "ADV"]
+    assert silver.believed(words, tags, BELIEVED)[3] == wanted
+    assert silver.believed(words[3:], tags[3:], BELIEVED) == tags[3:]
+
+
+def test_old_books_write_the_king_with_a_capital():
+    tags = ["DET", "NOUN", "VERB"]
+    assert silver.believed(["the", "Stone", "fell"], tags, BELIEVED) == ["DET", "", "VERB"]
+    assert silver.believed(["the", "Stone", "fell"], ["DET", "PROPN", "VERB"], BELIEVED)[1] == ""
+    assert silver.believed(["our", "Stone", "fell"], tags, BELIEVED)[1] == "PROPN"
+
+
+def test_headings_tell_nothing():
+    words, tags = ["With", "Stone", "Of", "gold"], ["ADP", "NOUN", "ADP", "NOUN"]
+    assert silver.believed(words, tags, BELIEVED) == tags
+    assert (
+        silver.believed([*words, "so", "they", "say"], [*tags, "ADV", "PRON", "VERB"], BELIEVED)[1] == "PROPN"
+    )
+    assert silver.believed(["."], ["PUNCT"], BELIEVED) == ["PUNCT"]
+    assert silver.believed([], [], BELIEVED) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "tag", "entity", "wanted"),
+    [
+        ("Stone", "NOUN", True, "PROPN"),
+        ("French", "ADJ", True, "PROPN"),
+        ("French", "ADJ", False, "ADJ"),
+        ("Stone", "NOUN", False, ""),  # capital, yet no entity, and rarely a name
+        ("Sir", "NOUN", False, "PROPN"),  # mostly capitalised
+        ("Clarity", "NOUN", False, "PROPN"),  # the lexicon does not know it
+    ],
+)
+def test_entities_decide_where_they_are_annotated(word, tag, entity, wanted):
+    words = ["they", "all", "met", word, "there", "again"]
+    tags = ["PRON", "PRON", "VERB", tag, "ADV", "ADV"]
+    marks = [False, False, False, entity, False, False]
+    assert silver.believed(words, tags, BELIEVED, marks) == [*tags[:3], wanted, *tags[4:]]
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=40), st.integers(0, 10**4))
+def test_shares_add_up_and_follow_the_sizes(sizes, total):
+    shares = silver._shares(sizes, total)
+    assert sum(shares) == total
+    assert len(shares) == len(sizes)
+    for share, size in zip(shares, sizes, strict=True):
+        assert abs(share - total * size / sum(sizes)) <= 1
+
+
+@Language.component("tagger_data_nouns")
+def nouns(doc):
+    for token in doc:
+        token.pos_ = "NOUN"
+    return doc
+
+
+def test_silver_passages_are_written_and_read(data, monkeypatch, tmp_path):
+    entities = data / "litbank" / "entities_tsv"
+    entities.mkdir(parents=True)
+    rows = ["they\tO", "met\tO", "Stone\tB-PER", "and\tO", "Stone\tO", ".\tO", ""]
+    (entities / "one_brat.tsv").write_text("\n".join(rows) + "\n")
+    books = tmp_path / "novels.txt"
+    line = "then they all met Clarity there .\n"
+    books.write_text(f"{novels.BOOK} a\n{line * 30}{novels.BOOK} b\n{line * 90}")
+    monkeypatch.setattr(silver, "_PASSAGES", 8)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tagger_data_nouns")
+    silver.make(nlp, BELIEVED, books, tmp_path / "silver.jsonl")
+    found = list(corpora.read(tmp_path / "silver.jsonl"))
+    assert len(found) == 9
+    for words, tags in found[:-1]:
+        assert words[:7] == line.split()
+        assert silver._TOKENS <= len(words) < silver._TOKENS + 7
+        assert tags == ["PROPN" if word == "Clarity" else "NOUN" for word in words]
+    assert found[-1] == (
+        ["they", "met", "Stone", "and", "Stone", "."],
+        ["NOUN"] * 2 + ["PROPN", "NOUN", "", "NOUN"],
+    )
+
+
+# novels
+
+
+def archive(path, **texts):
+    with tarfile.open(path, "w:xz") as file:
+        for name, text in texts.items():
+            info = tarfile.TarInfo(f"novels/fiction/{name}.md")
+            info.size = len(text.encode())
+            file.addfile(info, io.BytesIO(text.encode()))
+
+
+def test_novels_are_collected_and_read(data, tmp_path):
+    header = "# Title: {}\n## Author: Nobody\n## Year: 1900\n\n-------\n\n"
+    archive(
+        data / "novels.tar.xz",
+        First=header.format("First") + "They met Clarity. “Go!” she said.\n",
+        Second=header.format("Second") + "It rained.\n",
+    )
+    holmes = data / "holmes_training_data"
+    holmes.mkdir()
+    for name, title in (("A.TXT", "The Golden Road"), ("B.TXT", "Emma")):
+        start = f"Project Gutenberg's {title}, by Nobody\n\nTitle: {title}\n\n"
+        (holmes / name).write_text(f"{start}*** START OF THIS PROJECT GUTENBERG EBOOK ***\n\nThe road.\n")
+    novels.collect(tmp_path / "novels.txt")
+    found = list(novels.read(tmp_path / "novels.txt"))
+    assert found == [
+        [["They", "met", "Clarity", "."], ["``", "Go", "!", "''"], ["she", "said", "."]],
+        [["It", "rained", "."]],
+        [["The", "road", "."]],
+    ]
+    assert len(found) == 3  # one of the Children's Book Test is left out
+    text = (tmp_path / "novels.txt").read_text()
+    assert text.count(novels.BOOK) == 3
+
+
+def test_without_novels_it_is_said_where_they_were_looked_for(data, tmp_path):
+    with pytest.raises(DataError, match=r"novels\.tar\.xz") as caught:
+        novels.collect(tmp_path / "novels.txt")
+    assert str(data) in str(caught.value)
+    assert not (tmp_path / "novels.txt").exists()
+
+
+def test_books_without_sentences_are_passed_over(tmp_path):
+    path = tmp_path / "novels.txt"
+    path.write_text(f"{novels.BOOK} a\n{novels.BOOK} b\nIt rained .\n{novels.BOOK} c\n")
+    assert list(novels.read(path)) == [[["It", "rained", "."]]]
+
+
+# the lexicon
+
+
+CORPUS = [
+    [["The", "heron", "saw", "Clarity", "."], ["“", "Clarity", ",", "Gage", "!", "”"]],
+    [["clarity", "saw", "the", "Heron", "again", "."]],
+]
+
+
+def written(path, books):
+    path.write_text(
+        "".join(f"{novels.BOOK} {n}\n" + "".join(" ".join(s) + "\n" for s in b) for n, b in enumerate(books))
+    )
+    return path
+
+
+def test_forms_are_counted(tmp_path):
+    counts = lexicon_table.count(written(tmp_path / "novels.txt", CORPUS))
+    assert counts.uses == Counter(
+        {"the": 2, "heron": 2, "saw": 2, "clarity": 3, ".": 2, '"': 2, ",": 1, "gage": 1, "!": 1, "again": 1}
+    )
+    assert {word: counts.books[word] for word in ("the", "clarity", "gage", '"')} == {
+        "the": 2, "clarity": 2, "gage": 1, '"': 1,
+    }  # fmt: skip
+    # after a word or a comma: heron saw Clarity | Gage | saw the Heron again
+    assert counts.inside == Counter({"heron": 2, "saw": 2, "clarity": 1, "gage": 1, "the": 1, "again": 1})
+    assert +counts.capital == Counter({"heron": 1, "clarity": 1, "gage": 1})
+
+
+def test_the_table_of_a_small_corpus(tmp_path, monkeypatch):
+    monkeypatch.setattr(lexicon_table, "_OWN_RANK", 2)
+    monkeypatch.setattr(lexicon_table, "_CONTEXTS", 10)
+    monkeypatch.setattr(lexicon_table, "_VECTORS", 5)
+    monkeypatch.setattr(lexicon_table, "_BOOKS", 2)
+    monkeypatch.setattr(lexicon_table, "_SEEN", 2)
+    gold = [sentence(["Herons", "herons", "gage", "Gage", "rare"], ["X"] * 5)]
+    books = [[*CORPUS[0], ["near", "Gage", ",", "Gage", "."]], CORPUS[1]]
+    lexicon_table.make(written(tmp_path / "novels.txt", books), tmp_path / "lexicon.npz", gold)
+    table = Lexicon.from_bytes((tmp_path / "lexicon.npz").read_bytes())
+    assert table.words[0] == "clarity"
+    assert sorted(table.words[1:5]) == [".", "heron", "saw", "the"]  # those of two books
+    assert table.words[5:] == ("gage", "herons")  # taught twice
+    assert table.names[table.row("heron")] == 6  # one of two
+    assert table.names[table.row("saw")] == 1
+    assert table.names[table.row("clarity")] == 0  # once within a sentence: too little
+    assert table.names[table.row("gage")] == 0  # often enough, but of one book
+    assert [int(table.counts[table.row(word)]) for word in ("clarity", "heron", "gage")] == [2, 2, 0]
+    owners = {word for word in table.words if table.own[table.row(word)]}
+    assert owners == {"clarity", table.words[1], "gage", "herons"}
+    assert len(table.vectors) == 6
+    assert not table.vectors[0].any()
+
+
+def test_vectors_are_of_unit_length_and_alike_where_words_stand_alike(tmp_path):
+    rng = dice(0)
+    names, verbs, rest = ["ann", "bob", "cid"], ["ran", "sat", "hid"], ["the", "a", "his"]
+    book = [[rng.choice(names), rng.choice(verbs), "near", rng.choice(rest), "pond", "."] for _ in range(900)]
+    words = [*names, *verbs, *rest, "near", "pond", "."]
+    found = lexicon_table.vectors(written(tmp_path / "novels.txt", [book]), words, width=6).astype(float)
+    lengths = np.linalg.norm(found, axis=1)
+    np.testing.assert_allclose(lengths, np.sqrt(6) * 32, rtol=0.02)
+    alike = (found @ found.T) / np.outer(lengths, lengths)
+    for group in (range(3), range(3, 6), range(6, 9)):
+        inside = min(alike[i, j] for i in group for j in group)
+        outside = max(alike[i, j] for i in group for j in range(9) if j not in group)
+        assert inside > 0.9 > outside + 0.2
+
+
+def neighbours_slowly(books, words):
+    """Count pairs of a word and the one at each offset; beyond the edge of a sentence is only the edge."""
+    kinds = len(words) + 2
+    tables = []
+    for offset in lexicon_table._OFFSETS:
+        pairs = np.zeros((len(words), kinds))
+        for line in (line for book in books for line in book):
+            for place, word in enumerate(map(fold, line)):
+                if word not in words:
+                    continue
+                other = place + offset
+                if not 0 <= other < len(line):
+                    column = kinds - 1
+                else:
+                    known = fold(line[other])
+                    column = words.index(known) + 1 if known in words else 0
+                pairs[words.index(word), column] += 1
+        tables.append(pairs)
+    return tables
+
+
+def information_slowly(pairs):
+    result = np.zeros_like(pairs)
+    smooth = pairs.sum(axis=0) ** 0.75
+    for row in range(len(pairs)):
+        for column, n in enumerate(pairs[row]):
+            if n:
+                ratio = (n / pairs[row].sum()) / (smooth[column] / smooth.sum())
+                result[row, column] = max(0.0, np.log(ratio)) * n / (n + 1)
+    return result
+
+
+@given(st.integers(0, 9999))
+def test_information_is_that_of_a_loop(seed):
+    rng = np.random.default_rng(seed)
+    pairs = rng.integers(0, 6, (4, 7)) * rng.integers(0, 2, (4, 7))
+    found = lexicon_table._information(pairs.astype(np.float32))
+    np.testing.assert_allclose(found, information_slowly(pairs.astype(float)), atol=1e-5)
+
+
+def test_vectors_are_made_of_the_neighbours_counts(tmp_path, monkeypatch):
+    words = ["the", "heron", "clarity", "saw", "."]
+    monkeypatch.setattr(lexicon_table, "_CONTEXTS", len(words))
+    seen = []
+    monkeypatch.setattr(
+        lexicon_table, "_information", lambda pairs: seen.append(pairs.copy()) or information_slowly(pairs)
+    )
+    lexicon_table.vectors(written(tmp_path / "novels.txt", CORPUS), words, width=3)
+    for found, wanted in zip(seen, neighbours_slowly(CORPUS, words), strict=True):
+        assert np.array_equal(found, wanted)
+
+
+def test_the_decomposition_keeps_the_leading_part():
+    rng = np.random.default_rng(2)
+    table = (rng.standard_normal((40, 5)) @ rng.standard_normal((5, 60))).astype(np.float32)
+    found = lexicon_table._reduce(table, 5, seed=0)
+    left, values, _ = np.linalg.svd(table.astype(float), full_matrices=False)
+    wanted = left[:, :5] * np.sqrt(values[:5])
+    wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
+    np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=1e-3)

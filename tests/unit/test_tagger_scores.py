@@ -1,0 +1,322 @@
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import build
+import numpy as np
+import pytest
+import scores
+import silver
+import spacy
+import treebanks
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from workbench.analysis import lexicon, tagging
+
+ANSWERS = {
+    "heron": ("NOUN", "heron"),
+    "Clarity": ("PROPN", "Clarity"),
+    "saw": ("VERB", "see"),
+    ".": ("PUNCT", "."),
+}
+
+
+@Language.component("tagger_scores_table")
+def table(doc):
+    """Tag by a table; what is not in it is a noun and its own lemma."""
+    for token in doc:
+        token.pos_, token.lemma_ = ANSWERS.get(token.text, ("NOUN", token.text))
+    return doc
+
+
+@pytest.fixture
+def nlp():
+    made = spacy.blank("en", meta={"name": "table", "version": "3.2.1"})
+    made.add_pipe("tagger_scores_table")
+    return made
+
+
+def sentence(words, tags, lemmas, doc="one"):
+    return treebanks.Sentence(tuple(words), tuple(tags), tuple(lemmas), (True,) * len(words), doc)
+
+
+FIRST = sentence(
+    ["Clarity", "saw", "Gage", "."], ["PROPN", "VERB", "PROPN", "PUNCT"], ["Clarity", "see", "Gage", "."]
+)
+SECOND = sentence(["The", "heron"], ["DET", "NOUN"], ["the", "heron"])
+OTHER = sentence(["Clarity", "grew"], ["NOUN", "PROPN"], ["clarity", "grow"], "two")
+
+
+def test_sentences_are_joined_within_their_document():
+    parts = list(scores.texts([FIRST, SECOND, SECOND, OTHER], length=2, lower=False))
+    assert [words for words, _, _ in parts] == [
+        ["Clarity", "saw", "Gage", ".", "The", "heron"],
+        ["The", "heron"],
+        ["Clarity", "grew"],
+    ]
+    assert parts[0][1:] == (
+        ["PROPN", "VERB", "PROPN", "PUNCT", "DET", "NOUN"],
+        ["Clarity", "see", "Gage", ".", "the", "heron"],
+    )
+    lower = list(scores.texts([FIRST], length=1, lower=True))
+    assert lower == [(["clarity", "saw", "gage", "."], list(FIRST.upos), ["clarity", "see", "gage", "."])]
+
+
+def test_treebank_scores_are_those_counted_by_hand(nlp):
+    gold = list(scores.texts([FIRST, SECOND, OTHER], length=1, lower=False))
+    # given: PROPN VERB NOUN PUNCT, NOUN NOUN, PROPN NOUN; 8 tokens, 4 tags right
+    found = scores.treebank_scores(nlp, gold, lower=False)
+    assert found == pytest.approx(
+        {
+            "tokens": 8,
+            "upos": 100 * 4 / 8,
+            "lemma": 100 * 5 / 8,  # not The, Clarity (a noun), grew
+            "propn_precision": 100 * 1 / 2,
+            "propn_recall": 100 * 1 / 3,
+            "propn_f1": 100 * 2 / 5,
+        }
+    )
+
+
+def test_in_lower_case_the_case_of_lemmas_does_not_count(nlp):
+    gold = list(scores.texts([FIRST, SECOND, OTHER], length=1, lower=True))
+    # given: NOUN VERB NOUN PUNCT, NOUN NOUN, NOUN NOUN
+    found = scores.treebank_scores(nlp, gold, lower=True)
+    assert found["upos"] == pytest.approx(100 * 4 / 8)
+    assert found["lemma"] == pytest.approx(100 * 7 / 8)  # not grew
+    assert (found["propn_precision"], found["propn_recall"], found["propn_f1"]) == (0, 0, 0)
+    cased = [(words, tags, [lemma.lower() for lemma in lemmas]) for words, tags, lemmas in
+             scores.texts([FIRST], length=1, lower=False)]  # fmt: skip
+    assert scores.treebank_scores(nlp, cased, lower=True)["lemma"] == 100
+
+
+def test_agreement_is_counted_by_class():
+    pairs = [
+        ("PN", "PN"),
+        ("PN", "CN"),
+        ("V", "V"),
+        ("O", "J"),
+        ("CN", "CN"),
+        ("R", "R"),
+        ("CN", "PN"),
+        ("V", "V"),
+    ]
+    found = scores._agreement(pairs)
+    assert found["items"] == 8
+    assert found["same"] == pytest.approx(100 * 5 / 8)
+    assert found["PN capitalised"] == found["PN lower-cased"] == pytest.approx(100 * 2 / 8)
+    assert found["O capitalised"] == pytest.approx(100 / 8)
+    assert found["O lower-cased"] == 0
+    assert found["J lower-cased"] == pytest.approx(100 / 8)
+    for form in ("capitalised", "lower-cased"):
+        shares = [found[f"{name} {form}"] for name in ("PN", "CN", "V", "J", "R", "O")]
+        assert sum(shares) == pytest.approx(100)
+
+
+def test_lambadas_halves_are_every_other_item(nlp, monkeypatch):
+    texts = {
+        "capitalised": ["he met Clarity", "a heron", "it was Clarity", "the grey heron", "they saw"],
+        "plain": ["he met clarity", "a heron", "it was clarity", "the grey heron", "they saw"],
+    }
+
+    def load(name, split, *, variant):
+        assert (name, split) == ("lambada", "dev")
+        return [SimpleNamespace(tokens=text.split()) for text in texts[variant]]
+
+    monkeypatch.setattr(scores, "load", load)
+    found = scores.lambada_scores(nlp)
+    assert [found[half]["items"] for half in ("even", "odd", "all")] == [3, 2, 5]
+    assert [found[half]["same"] for half in ("even", "odd", "all")] == pytest.approx([100 / 3, 100, 60])
+    assert found["even"]["PN capitalised"] == pytest.approx(200 / 3)
+    assert found["even"]["PN lower-cased"] == 0
+    assert found["odd"]["CN lower-cased"] == 100
+
+
+FACTS = {"version": "9.8.7", "megabytes": "1.2", "seconds": "0.34", "date": "2001-02-03"}
+
+
+def test_the_card_holds_every_number():
+    row = dict(zip(("tokens", "upos", "lemma", "propn_precision", "propn_recall", "propn_f1"),
+                   (12345, 91.11, 92.22, 83.33, 84.44, 85.55), strict=True))  # fmt: skip
+    half = scores._agreement([("PN", "PN"), ("V", "O"), ("CN", "CN")])
+    found = {
+        "treebanks": {"ewt-dev, as printed, sentences": row},
+        "lambada": {"even": half, "odd": half, "all": half},
+        "facts": FACTS,
+    }
+    text = scores.card(found, scores.TEMPLATE.read_text(encoding="utf-8"))
+    assert "| ewt-dev, as printed, sentences | 12,345 | 91.1 | 92.2 | 83.3 | 84.4 | 85.5 |" in text
+    assert "| items | 3 | 3 | 3 |" in text
+    assert "| same | 66.7 | 66.7 | 66.7 |" in text
+    assert all(f"| {key} |" in text for key in half)
+    assert all(value in text for value in FACTS.values())
+    assert "{" not in text
+    with pytest.raises(KeyError):
+        scores.card(found | {"facts": {}}, scores.TEMPLATE.read_text(encoding="utf-8"))
+
+
+def test_facts_of_a_folder(nlp, tmp_path):
+    nlp.to_disk(tmp_path / "table")
+    size = sum(path.stat().st_size for path in (tmp_path / "table").rglob("*") if path.is_file())
+    (tmp_path / "table" / "big.bin").write_bytes(bytes(3_000_000))
+    (tmp_path / "table" / "README.md").write_bytes(bytes(5_000_000))
+    found = scores.facts(nlp, tmp_path / "table", 1.234)
+    assert found["version"] == "3.2.1"
+    assert found["seconds"] == "1.23"
+    assert float(found["megabytes"]) == pytest.approx(size / 1e6 + 3, abs=0.051)
+
+
+def test_scores_are_written_beside_the_pipeline_that_was_scored(nlp, tmp_path, monkeypatch, capsys):
+    nlp.to_disk(tmp_path / "table")
+    gold = [FIRST, SECOND, OTHER]
+    monkeypatch.setattr(treebanks, "find", lambda name: name)
+    monkeypatch.setattr(treebanks, "sentences", lambda _: iter(gold))
+    half = scores._agreement([("PN", "PN")])
+    monkeypatch.setattr(scores, "lambada_scores", lambda _: {"even": half, "odd": half, "all": half})
+    assert scores.main(["--pipeline", str(tmp_path / "table"), "--write"]) == 0
+    found = json.loads((tmp_path / "table" / "scores.json").read_text())
+    assert set(found["treebanks"]) == {
+        f"{name}, {case}, {unit}"
+        for name in ("ewt-dev", "gum-dev")
+        for case in ("as printed", "lower-cased")
+        for unit in ("sentences", "passages")
+    }
+    assert found["treebanks"]["ewt-dev, as printed, passages"]["upos"] == 50
+    card = (tmp_path / "table" / "README.md").read_text()
+    assert card.strip() == capsys.readouterr().out.strip()
+    assert card.startswith("# en_narrative 3.2.1")
+
+
+def test_a_pipeline_that_is_not_there_is_an_error(tmp_path, capsys):
+    assert scores.main(["--pipeline", str(tmp_path / "nothing")]) == 1
+    assert "tagger-scores: " in capsys.readouterr().err
+
+
+def test_missing_treebanks_are_an_error(nlp, no_data, tmp_path, capsys):  # noqa: ARG001 - hides the data
+    nlp.to_disk(tmp_path / "table")
+    assert scores.main(["--pipeline", str(tmp_path / "table")]) == 1
+    assert "WORKBENCH_DATA" in capsys.readouterr().err
+
+
+# the training itself
+
+
+GOLD = (
+    (["The", "heron", "saw", "Clarity", "."], ["DET", "NOUN", "VERB", "PROPN", "PUNCT"]),
+    (["Gage", "ran", "."], ["PROPN", "VERB", "PUNCT"]),
+)
+
+
+@pytest.fixture
+def data(no_data, monkeypatch):
+    folder = no_data / "given"
+    folder.mkdir()
+    rows = []
+    for words, tags in GOLD:
+        rows += [
+            f"{n}\t{word}\t{word}\t{tag}" + "\t_" * 6
+            for n, (word, tag) in enumerate(zip(words, tags, strict=True), start=1)
+        ]
+        rows.append("")
+    for name in ("ewt-train", "gum-train", "ewt-dev"):
+        (folder / treebanks._GOLD[name]).write_text("\n".join(rows) + "\n", encoding="utf-8")
+    monkeypatch.setenv("WORKBENCH_DATA", str(folder))
+    return folder
+
+
+def small_lexicon(path):
+    words = ("the", "heron", "clarity")
+    marks = np.array([0, 1, 1, 9], dtype=np.uint8)
+    vectors = np.zeros((4, 64), dtype=np.int8)
+    path.write_bytes(lexicon.Lexicon(words, vectors, marks, marks, marks > 0).to_bytes())
+    return path
+
+
+SIZES = {"width": 8, "depth": 1, "embedding": 4, "rows": [20] * 6}
+
+
+def test_a_tagger_is_trained_by_the_configuration_and_packed(data, tmp_path, capsys, monkeypatch):  # noqa: ARG001
+    table = small_lexicon(tmp_path / "lexicon.npz")
+    drawn = tmp_path / "silver.jsonl"
+    drawn.write_text('[["Clarity", "ran", "."], ["PROPN", "", "PUNCT"]]\n' * 8)
+    final = tmp_path / "final"
+    final.mkdir()
+    (final / "old").touch()
+    train, with_blis = build.train, []
+
+    def watched(nlp, folder):
+        with_blis.extend(node.ops.use_blis for node in nlp.get_pipe("tagger").model.walk())
+        return train(nlp, folder)
+
+    monkeypatch.setattr(build, "train", watched)
+    build.fit(final, lexicon=table, silver_path=drawn, steps=3, **SIZES)
+    assert with_blis
+    assert not any(with_blis)
+    assert not (final / "old").exists()
+    assert not (tmp_path / "final.work").exists()
+    nlp = spacy.load(final)
+    tagger = nlp.get_pipe("tagger")
+    assert tagger.labels == tagging.UPOS
+    assert tagger.model.get_ref("reader").attrs["lexicon"].words == ("the", "heron", "clarity")
+    build.package(final, tmp_path / "packed", (0.8, 0.0, -1.0))
+    packed = tagging.load(tmp_path / "packed")
+    assert tagging.version(tmp_path / "packed") == f"en_narrative {build.META['version']}"
+    assert packed.pipe_names == ["tagger", "lemmatizer"]
+    assert packed.get_pipe("tagger").bias == (0.8, 0.0, -1.0)
+    assert packed.meta["license"] == "CC BY-SA 4.0"
+    assert not (tmp_path / "packed" / "vocab").exists()
+    docs = [Doc(one.vocab, words=GOLD[0][0]) for one in (nlp, packed)]
+    first, second = (
+        one.get_pipe("tagger").model.predict([doc])[0] for one, doc in zip((nlp, packed), docs, strict=True)
+    )
+    np.testing.assert_allclose(first, second, atol=1e-5)
+    assert all(token.pos_ and token.lemma_ for token in packed(docs[1]))
+
+
+def test_training_again_gives_the_same_weights(data, tmp_path, capsys):  # noqa: ARG001
+    table = small_lexicon(tmp_path / "lexicon.npz")
+    for name in ("one", "two"):
+        build.fit(tmp_path / name, lexicon=table, silver_path=None, steps=2, **SIZES)
+    one, two = ((tmp_path / name / "tagger" / "model").read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+def test_the_build_makes_only_what_is_missing(monkeypatch, tmp_path, capsys):
+    made = []
+
+    def step(name):
+        def make(target, *_):
+            made.append(name)
+            Path(target).touch()
+
+        return make
+
+    monkeypatch.setattr(build, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(build.treebanks, "find", lambda name: name)
+    monkeypatch.setattr(build.treebanks, "sentences", lambda _: iter(()))
+    monkeypatch.setattr(build.novels, "collect", step("novels"))
+    monkeypatch.setattr(build.lexicon_table, "make", lambda _, table, gold: step("lexicon")(table, gold))
+    monkeypatch.setattr(build, "fit", lambda target, **_: step(target.name)(target))
+    monkeypatch.setattr(build.tagging, "load", lambda path: path)
+    monkeypatch.setattr(build.Lexicon, "from_bytes", lambda data: data)
+    monkeypatch.setattr(silver, "make", lambda *given: step("silver")(given[-1]))
+    monkeypatch.setattr(build.lemma_tables, "main", lambda: made.append("lemmas"))
+    monkeypatch.setattr(build, "package", lambda trained, _, bias: made.append((trained.name, bias)))
+    end = ["lemmas", ("final", build.BIAS)]
+    assert build.main([]) == 0
+    assert made == ["novels", "lexicon", "first", "silver", "final", *end]
+    made.clear()
+    (tmp_path / "build" / "silver.jsonl").unlink()
+    assert build.main([]) == 0
+    assert made == ["silver", *end]
+    made.clear()
+    assert build.main(["--fresh"]) == 0
+    assert made == ["novels", "lexicon", "first", "silver", "final", *end]
+    assert "tagger: novels.txt ..." in capsys.readouterr().out
+
+
+def test_a_build_without_data_says_what_is_missing(no_data, monkeypatch, tmp_path, capsys):  # noqa: ARG001
+    monkeypatch.setattr(build, "BUILD", tmp_path / "build")
+    assert build.main([]) == 1
+    assert "WORKBENCH_DATA" in capsys.readouterr().err

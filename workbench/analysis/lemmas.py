@@ -1,0 +1,261 @@
+"""Lemmas of English words: one for a word and its part of speech, or all those a form may have.
+
+A lemma is looked up in a table (irregular forms, what treebanks and the words of old novels
+teach) and else made by rules that detach an ending, as WordNet's Morphy does (Fellbaum 1998,
+chapter 1). The rules hold for the words that the table does not know.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from workbench.files import resource
+from workbench.schema import DataError
+
+FORMAT = 1
+"""Number of the form of the table file; one of another number is refused."""
+
+KINDS = {
+    "N": ("NOUN", "N"), "P": ("PROPN", "N"), "V": ("VERB", "V"), "U": ("AUX", "V"), "A": ("ADJ", "A"),
+    "R": ("ADV", "R"), "p": ("PRON", "O"), "d": ("DET", "O"), "t": ("PART", "O"), "o": ("X", "O"),
+}  # fmt: skip
+"""Letters of the parts of speech in the table: the UPOS tag, and the kind of a `Reading`."""
+
+_APOSTROPHES = str.maketrans("’ʼ`", "'''")  # noqa: RUF001 - typographic apostrophes are meant
+_POSSESSIVE = re.compile(r"(?<=\w)'s?$")
+_AMBIGUOUS = frozenset({"'s", "'d", "'"})  # is, has, us, would, had, or the possessive
+_OPEN = frozenset("NPVAR")
+_VOWELS = "aeiouy"
+_PREFIXES = ("counter", "under", "over", "fore", "mis", "out", "pre", "re", "un", "up")
+_SINGULAR_IN_MEN = frozenset({"abdomen", "acumen", "regimen", "specimen"})
+_PEOPLES = re.compile(r"i(?:an|st)s$")  # names that have a singular: Egyptians, Methodists
+_LEAST_NAME = 3  # letters that are left of a name when its plural ending is taken off
+
+
+class Reading(NamedTuple):
+    """One way to read a form: its part of speech, and the lemma with it."""
+
+    kind: str
+    """N (nouns and names), V, A, R, or O (all that does not inflect, and pronouns)."""
+    lemma: str
+    """In lower case."""
+
+
+class Lemmas:
+    """A lemmatiser.
+
+    Parameters
+    ----------
+    exceptions : mapping of str to mapping of str to str
+        For each UPOS tag the lemma of a lower-cased form, where the rules would fail.
+    cased : mapping of str to mapping of str to str
+        The same for forms with capitals that have a lemma with capitals (``New``, ADJ).
+    irregular : mapping of str to mapping of str to list of str
+        For VERB, NOUN, ADJ and ADV the lemmas of irregular forms, all of them.
+    strong : collection of str
+        Verbs that have no regular past form, so that ``seed`` is no form of ``see``.
+    kinds : mapping of str to str
+        For frequent forms the letters of the parts of speech that they occur as, see `KINDS`.
+    attested : mapping of str to sequence of str
+        Words that are their own lemma: ``verbs``, and ``others``.
+    """
+
+    def __init__(
+        self,
+        exceptions: Mapping[str, Mapping[str, str]],
+        cased: Mapping[str, Mapping[str, str]],
+        irregular: Mapping[str, Mapping[str, list[str]]],
+        *,
+        strong: frozenset[str] = frozenset(),
+        kinds: Mapping[str, str] | None = None,
+        attested: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        self._exceptions, self._cased, self._irregular = exceptions, cased, irregular
+        self._strong = frozenset(strong)
+        self._kinds = dict(kinds or {})
+        self.verbs = frozenset((attested or {}).get("verbs", ()))
+        """Attested words that can be verbs."""
+        self.words = self.verbs.union((attested or {}).get("others", ()))
+        """All attested words that are their own lemma."""
+        self.readings = lru_cache(maxsize=1 << 16)(self._readings)
+        """`readings(form)`: the frozenset of all `Reading` of a form, without regard to case."""
+
+    @classmethod
+    def read(cls, path: Path | str) -> Lemmas:
+        """Read a table file, as ``tools/tagger/lemma_tables.py`` writes it.
+
+        Raises
+        ------
+        DataError
+            If it is not there, damaged, or of another format.
+        """
+        try:
+            table = json.loads(Path(path).read_text(encoding="utf-8"))
+            if table["format"] != FORMAT:
+                raise DataError(
+                    f"the table has the format {table['format']}, expected {FORMAT}",
+                    file=path,
+                    remedy="take the file that ships with this version",
+                )
+            return cls(
+                table["exceptions"],
+                table["cased"],
+                table["irregular"],
+                strong=frozenset(table["strong"]),
+                kinds={form: kinds for kinds, forms in table["kinds"].items() for form in forms},
+                attested=table["attested"],
+            )
+        except FileNotFoundError:
+            raise DataError("there is no table of lemmas", file=path, remedy="run make tagger") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if isinstance(error, DataError):
+                raise
+            raise DataError(f"this is no table of lemmas ({error!r})", file=path) from error
+
+    def lemma(self, form: str, pos: str) -> str:
+        """Return the lemma of a form by the conventions of Universal Dependencies.
+
+        Parameters
+        ----------
+        form : str
+            One token, in any case.
+        pos : str
+            Its UPOS tag.
+
+        Returns
+        -------
+        str
+            In lower case, but for names, the pronoun I, and adjectives and others that the
+            treebanks write with capitals; what is known only in lower case stays in it.
+        """
+        low = fold(form)
+        found = self._cased.get(pos, {}).get(form) or self._exceptions.get(pos, {}).get(low)
+        if found or pos == "PROPN":
+            return found or (form[:-1] if _PEOPLES.search(low) else form)
+        if several := self._irregular.get("VERB" if pos == "AUX" else pos, {}).get(low):
+            return several[0]
+        if pos == "NOUN":
+            return self._noun(low)
+        if pos in {"VERB", "AUX"}:
+            return self._verb(low)
+        return low.replace(",", "") if pos == "NUM" and low[:1].isdigit() else low
+
+    def lemmas(self, form: str) -> frozenset[str]:
+        """Return all lemmas that a form may have, whatever its part of speech, in lower case."""
+        return frozenset(lemma for _, lemma in self.readings(form))
+
+    def knows(self, form: str) -> bool:
+        """Tell if a form is an attested word or a frequent form of one."""
+        low = fold(form)
+        return low in self.words or low in self._kinds
+
+    def _readings(self, form: str) -> frozenset[Reading]:
+        """Read a form in all ways; a possessive, a final period and the case make no difference.
+
+        A frequent form is read only as the parts of speech that the treebanks have it as, so that
+        ``evening`` is none of *even*, nor ``his`` of *hi*. A rare one, a name above all, may be any
+        that inflects, and the plural of a name.
+        """
+        low = _stripped(fold(form))
+        if low in _AMBIGUOUS or not any(map(str.isalpha, low)):
+            return frozenset({Reading("O", low)})
+        kinds = self._kinds.get(low, "NVAR")
+        found = {Reading(KINDS[k][1], self.lemma(low, KINDS[k][0]).lower()) for k in kinds}
+        if low.endswith("s") and not {"N", "V"}.isdisjoint(kinds):  # dreams: a frequent noun, a rare verb
+            if (noun := self._noun(low)) in self.words and "N" in self._kinds.get(noun, "N"):
+                found.add(Reading("N", noun))
+            if (verb := self._verb(low)) in self.verbs:
+                found.add(Reading("V", verb))
+        for pos, kind in (("VERB", "V"), ("NOUN", "N"), ("ADJ", "A"), ("ADV", "R")):
+            found.update(Reading(kind, lemma) for lemma in self._irregular.get(pos, {}).get(low, ()))
+        if not _OPEN.isdisjoint(kinds):
+            found.update(Reading(kind, low) for kind in "NVAR")  # an ending can come to any open word
+        if low not in self._kinds:
+            found.update(Reading("N", name) for name in self._names(low))
+        return frozenset(found)
+
+    def _noun(self, low: str) -> str:
+        for ending, singular in (
+            ("men", "man"),
+            ("wives", "wife"),
+            ("children", "child"),
+            ("teeth", "tooth"),
+        ):
+            if low.endswith(ending) and len(low) > len(ending) + 1 and low not in _SINGULAR_IN_MEN:
+                return low.removesuffix(ending) + singular
+        return _singular(low)
+
+    def _verb(self, low: str) -> str:
+        irregular = self._irregular.get("VERB", {})
+        for prefix in _PREFIXES:
+            rest = low.removeprefix(prefix)
+            if len(prefix) + len(rest) == len(low) and len(rest) >= _LEAST_NAME and rest in irregular:
+                return prefix + irregular[rest][0]
+        if low.endswith("ied"):
+            return low[:-3] + ("y" if len(low) > len("died") else "ie")
+        for ending in ("ing", "ed", "eth"):
+            stem = low.removesuffix(ending)
+            if stem != low and len(stem) > 1 and any(letter in _VOWELS for letter in stem):
+                base = _base(stem)
+                return low if ending == "ed" and (stem[-1] == "e" or base in self._strong) else base
+        return _singular(low)
+
+    def _names(self, low: str) -> set[str]:
+        """Return the names that a form may be the plural of: the Wynns, the Joneses."""
+        if not low.endswith("s") or low.endswith("ss") or len(low) <= _LEAST_NAME:
+            return set()
+        return {low[:-1], low[:-2]} if re.search(r"(?:[sxz]|[cs]h)es$", low) else {low[:-1]}
+
+
+def fold(form: str) -> str:
+    """Return a form as the table has it: in lower case, with plain apostrophes."""
+    return form.lower().translate(_APOSTROPHES)
+
+
+@cache
+def default() -> Lemmas:
+    """Return the lemmatiser of the pipeline ``en_narrative``; it is read once."""
+    return Lemmas.read(resource("en_narrative", "lemmatizer", "lemmas.json"))
+
+
+def _stripped(low: str) -> str:
+    """Take off what makes no other word: a possessive, a period; ``goin'`` is *going*."""
+    if low.endswith("in'") and len(low) > len("ain'"):
+        return f"{low[:-1]}g"
+    if low in _AMBIGUOUS:
+        return low
+    low = _POSSESSIVE.sub("", low)
+    # an abbreviation, or a period that the tokenizer left with a name
+    return low[:-1] if low[:-1].isalpha() and low[-1] == "." and len(low) > _LEAST_NAME else low
+
+
+def _singular(low: str) -> str:
+    """Take the ``s`` of a plural, or of the third person, off."""
+    if not low.endswith("s") or low.endswith(("ss", "us", "is", "'s")) or len(low) <= len("as"):
+        return low
+    if low.endswith("ies"):
+        return low[:-3] + ("y" if len(low) > len("pies") else "ie")
+    return low[:-2] if re.search(r"(?:ss|zz|x|[cs]h|[^aeiou]o)es$", low) else low[:-1]
+
+
+# What is left of a verb without -ed or -ing and lacks an e.
+_LACKS_E = re.compile(
+    r"""(?: [cvu](?<!ou) | (?<!s)s | [iy]z | [rdl]g | [aeiou]g | [^aeiourlw]l | (?<![aeo])at
+        | (?:(?<![ao])i | (?<![oa])u | (?<![eo])a | (?<!o)o)d | (?<!o)ut | (?<!o)ot | (?<![ao])in
+        | (?<!a)i[rm] | (?<![oa])ur | u[mn] | (?<![eo])[ao]r | (?<![aeo])[aeio]k
+        | ^[^aeiou]*[aeiouy][^aeiouywx] )$""",
+    re.VERBOSE,
+)
+_DOUBLED = re.compile(r"(?P<twice>[bdgkmnprtv])(?P=twice)$")
+
+
+def _base(stem: str) -> str:
+    """Restore a verb from what is left without -ed or -ing."""
+    if _DOUBLED.search(stem):
+        return stem[:-1]
+    return f"{stem}e" if _LACKS_E.search(stem) else stem

@@ -1,0 +1,349 @@
+"""spaCy pipelines: which there are, and the parts of speech and lemmas that one gives to given words."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+import re
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench import cache, files
+from workbench.parallel import in_worker
+from workbench.schema import DataError
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+UPOS = (
+    "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT",
+    "SCONJ", "SYM", "VERB", "X",
+)  # fmt: skip
+"""The universal parts of speech (Universal Dependencies, version 2)."""
+
+# Penn Treebank tags (Marcus et al. 1993) by universal tag, for pipelines that set nothing else.
+_PENN = {
+    "ADJ": "JJ JJR JJS AFX", "ADP": "IN RP", "ADV": "RB RBR RBS WRB", "AUX": "MD", "CCONJ": "CC",
+    "DET": "DT PDT WDT", "INTJ": "UH", "NOUN": "NN NNS", "NUM": "CD", "PART": "POS TO",
+    "PRON": "PRP PRP$ WP WP$ EX", "PROPN": "NNP NNPS",
+    "PUNCT": ". , : `` '' -LRB- -RRB- HYPH NFP", "SYM": "SYM $ #",
+    "VERB": "VB VBD VBG VBN VBP VBZ", "X": "FW LS XX ADD GW",
+}  # fmt: skip
+_COARSE = {tag: upos for upos, tags in _PENN.items() for tag in tags.split()} | {tag: tag for tag in UPOS}
+
+_GOAL = frozenset({"token.pos", "token.tag", "token.morph", "token.lemma"})
+_BATCH = 4096  # words that go through a network at a time: its arrays stay in the processor's cache
+_OFFICIAL = re.compile(r"[a-z]{2,3}_(?:core|dep|ent)_\w+_(?:sm|md|lg|trf)")
+_PARTS = re.compile(
+    r"(?:trainable_)?lemmatizer|tok2vec|tagger|morphologizer|attribute_ruler|parser|ner|senter|sentencizer"
+    r"|narrative_\w+"
+)
+_LAYER = re.compile(r"(?:spacy|workbench)\.")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A pipeline on disk.
+
+    Attributes
+    ----------
+    name : str
+        What spaCy loads it by: the name of a package, or a path.
+    folder : Path
+        The folder with its ``meta.json``.
+    label : str
+        Name and version, as in ``en_narrative 1.0.0``.
+    """
+
+    name: str
+    folder: Path
+    label: str
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is made of nothing but spaCy's own components and ours, and needs no PyTorch."""
+        config = (self.folder / "config.cfg").read_text(encoding="utf-8")
+        parts = re.findall(r'^factory *= *"(.*)"', config, re.MULTILINE)
+        layers = re.findall(r'^@architectures *= *"(.*)"', config, re.MULTILINE)
+        own = all(_PARTS.fullmatch(part) for part in parts)
+        return own and all(_LAYER.match(layer) and "Torch" not in layer for layer in layers)
+
+    @property
+    def identity(self) -> str:
+        """A digest of all its files."""
+        return cache.fingerprint((path for path in self.folder.rglob("*") if path.is_file()), self.folder)
+
+
+def find(name: str | Path = "en_narrative") -> Source:
+    """Find a pipeline, without loading it (nor spaCy).
+
+    Parameters
+    ----------
+    name : str or Path
+        ``en_narrative``, which ships with the project; an installed package such as
+        ``en_core_web_sm``; or the folder of a pipeline.
+
+    Raises
+    ------
+    DataError
+        If it is not there: says how to get it, and which pipelines are.
+    """
+    shipped = files.resource("en_narrative")
+    if name == "en_narrative" and (shipped / "meta.json").is_file():
+        return _source(str(shipped), shipped)
+    if isinstance(name, str) and (spec := _package(name)) is not None:
+        inside = sorted(spec.glob(f"{name}-*/meta.json"))
+        if inside:
+            return _source(name, inside[-1].parent)
+    folder = Path(name).expanduser()
+    if (folder / "meta.json").is_file() and (folder / "config.cfg").is_file():
+        return _source(str(folder.resolve()), folder)
+    raise _missing(name, folder)
+
+
+def _package(name: str) -> Path | None:
+    if not name.isidentifier():
+        return None
+    spec = importlib.util.find_spec(name)
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
+
+
+def _source(name: str, folder: Path) -> Source:
+    try:
+        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        label = f"{meta['lang']}_{meta['name']} {meta['version']}"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"this does not describe a spaCy pipeline ({error!r})",
+            file=folder / "meta.json",
+            remedy="install the pipeline again",
+        ) from error
+    return Source(name, folder, label)
+
+
+def installed() -> list[str]:
+    """Return the names of the pipelines that can be had by name."""
+    ours = ["en_narrative"] if (files.resource("en_narrative") / "meta.json").is_file() else []
+    return ours + sorted({entry.name for entry in metadata.entry_points(group="spacy_models")})
+
+
+def _missing(name: str | Path, folder: Path) -> DataError:
+    there = f"installed: {', '.join(installed()) or 'none'}"
+    if folder.exists():
+        return DataError(
+            "there is no spaCy pipeline here (meta.json and config.cfg)",
+            file=folder,
+            remedy=f"pass the folder that nlp.to_disk wrote, or a name ({there})",
+        )
+    if name == "en_narrative":
+        remedy = "make tagger trains it"
+    elif _OFFICIAL.fullmatch(str(name)):
+        extra = " and pip install spacy-curated-transformers" if str(name).endswith("_trf") else ""
+        remedy = f"python -m spacy download {name}{extra}"
+    else:
+        remedy = "pip install the package that holds it, or pass the path of its folder"
+    return DataError(f"the spaCy pipeline {str(name)!r} is not installed; {there}", remedy=remedy)
+
+
+def version(name: str | Path = "en_narrative") -> str:
+    """Return name and version of a pipeline, as in ``en_narrative 1.0.0``; see :func:`find`."""
+    return find(name).label
+
+
+def load(name: str | Path = "en_narrative") -> Language:
+    """Load a pipeline, once in a process.
+
+    Parameters
+    ----------
+    name : str or Path
+        See :func:`find`.
+
+    Returns
+    -------
+    spacy.Language
+        The whole pipeline. Where its networks would multiply matrices with BLIS, NumPy does: the same
+        numbers up to rounding, several times as fast on recent processors.
+
+    Raises
+    ------
+    DataError
+        If it is not installed, or spaCy cannot load it.
+    """
+    source = find(name)
+    return _loaded(source, (source.folder / "meta.json").stat().st_mtime_ns)  # trained anew: loaded anew
+
+
+@lru_cache(maxsize=2)
+def _loaded(source: Source, _written: int) -> Language:
+    if in_worker() and source.plain and "torch" not in sys.modules:
+        # spaCy imports PyTorch wherever it is installed: seconds and half a gigabyte a process, for nothing
+        sys.modules["torch"] = None  # type: ignore[assignment]
+    import spacy  # noqa: PLC0415 - slow to import
+
+    import workbench.analysis.narrative  # noqa: F401, PLC0415 - registers the components of our own pipeline
+
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            nlp = spacy.load(source.name)
+    except (ImportError, OSError, ValueError) as error:
+        raise DataError(
+            f"spaCy {metadata.version('spacy')} cannot load the pipeline {source.label} ({error})",
+            file=source.folder,
+            remedy="install the packages that it needs, or a version of it for this spaCy",
+        ) from error
+    for warning in caught:
+        if re.match(r"\[W09[45]\]", str(warning.message)):  # made with another version of spaCy
+            logging.getLogger(__name__).warning("%s", warning.message)
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    use_numpy(nlp)
+    return nlp
+
+
+def use_numpy(nlp: Language) -> None:
+    """Let NumPy multiply matrices where BLIS would, in every network of a pipeline."""
+    from thinc.api import NumpyOps  # noqa: PLC0415 - slow to import
+
+    plain = NumpyOps(use_blis=False)
+    for _, component in nlp.components:
+        model = getattr(component, "model", None)
+        for node in model.walk() if model is not None and hasattr(model, "walk") else ():
+            if type(node.ops) is NumpyOps:  # not those of a GPU, nor Apple's
+                node.ops = plain
+
+
+def documents(nlp: Language, tokens: Sequence[Sequence[str]]) -> list[Doc]:
+    """Return documents of given words, one a list of words: nothing is cut again."""
+    from spacy.tokens import Doc  # noqa: PLC0415 - slow to import
+
+    return [Doc(nlp.vocab, words=list(words)) for words in tokens]
+
+
+def tag(
+    nlp: Language, words: Sequence[Sequence[str]], targets: Sequence[int | None]
+) -> tuple[list[list[str]], list[str | None]]:
+    """Return the parts of speech of all words, and the lemmas of the targets.
+
+    Only what this needs of the pipeline runs. Documents go through it sorted by length.
+
+    Parameters
+    ----------
+    nlp : spacy.Language
+        The pipeline; it is not changed.
+    words : sequence of sequences of str
+        The words of each document, as :func:`workbench.analysis.tokens.shown` gives them.
+    targets : sequence of int or None
+        For each document the index of the word whose lemma is wanted.
+
+    Returns
+    -------
+    tags : list of list of str
+        UPOS of each word, in the order given; Penn Treebank tags are converted where a pipeline
+        sets nothing else, and ``X`` stands for a word that it leaves without.
+    lemmas : list of (str or None)
+        None without a target, and where the pipeline has no lemmatizer.
+
+    Raises
+    ------
+    DataError
+        If the pipeline sets no parts of speech.
+    """
+    run = needed(nlp)
+    lemmatizer = dict(nlp.pipeline).get("lemmatizer")
+    alone = _one_by_one(lemmatizer)
+    off = [name for name in nlp.pipe_names if name not in run or (name == "lemmatizer" and alone)]
+    tags: list[list[str]] = [[] for _ in words]
+    lemmas: list[str | None] = [None] * len(words)
+    found = False
+    for batch in _batches(words):
+        docs = documents(nlp, [words[index] for index in batch])
+        for index, doc in zip(batch, nlp.pipe(docs, batch_size=len(docs), disable=off), strict=True):
+            tags[index], some = _tags(doc)
+            found = found or some
+            if (place := targets[index]) is not None:
+                lemmas[index] = _lemma(doc, place, tags[index][place], lemmatizer if alone else None)
+    if any(map(len, words)) and not found:
+        raise DataError(
+            f"the pipeline {label(nlp)} sets no parts of speech (it has: {', '.join(nlp.pipe_names)})",
+            remedy="take one with a tagger or a morphologizer, en_narrative for example",
+        )
+    return tags, lemmas
+
+
+def label(nlp: Language) -> str:
+    """Return name and version of a loaded pipeline."""
+    return f"{nlp.meta['lang']}_{nlp.meta['name']} {nlp.meta['version']}"
+
+
+def needed(nlp: Language) -> set[str]:
+    """Return the names of the components that parts of speech and lemmas depend on.
+
+    Those are the ones that say they set them (or do not say what they set), and what these say
+    they require or listen to: a shared ``tok2vec`` or ``transformer``.
+    """
+    wanted, run = set(_GOAL), set[str]()
+    for name, component in reversed(nlp.pipeline):
+        meta = nlp.get_pipe_meta(name)
+        hearers = getattr(component, "listening_components", None)
+        heard = hearers is not None and (not run.isdisjoint(hearers))
+        if heard or (hearers is None and (not meta.assigns or not wanted.isdisjoint(meta.assigns))):
+            run.add(name)
+            wanted.update(meta.requires)
+    return run
+
+
+def _one_by_one(lemmatizer: Any) -> bool:
+    """Tell if a component gives the lemma of one token at a time, so that it need not run on all."""
+    from spacy.pipeline import Lemmatizer  # noqa: PLC0415 - slow to import
+
+    return isinstance(lemmatizer, Lemmatizer) or hasattr(lemmatizer, "lemma")
+
+
+def _lemma(doc: Doc, place: int, upos: str, lemmatizer: Any) -> str | None:
+    token = doc[place]
+    if hasattr(lemmatizer, "lemma"):
+        return str(lemmatizer.lemma(token.text, upos)) or None
+    if lemmatizer is not None and (lemmatizer.overwrite or not token.lemma_):
+        return str(lemmatizer.lemmatize(token)[0]) or None
+    return str(token.lemma_) or None
+
+
+def _tags(doc: Doc) -> tuple[list[str], bool]:
+    """Return the tags of a document, and whether the pipeline set any."""
+    names = _names()
+    numbers = doc.to_array("POS").tolist()
+    if any(numbers):
+        return [names[number] for number in numbers], True
+    tags = doc.to_array("TAG").tolist()
+    return [_COARSE.get(doc.vocab.strings[tag], "X") for tag in tags], any(tags)
+
+
+@lru_cache(maxsize=1)
+def _names() -> dict[int, str]:
+    from spacy.parts_of_speech import IDS  # type: ignore[import-not-found] # noqa: PLC0415 - slow to import
+
+    older = {"CONJ": "CCONJ", "": "X", "EOL": "X", "SPACE": "X"}  # of spaCy, not of UD
+    return {number: older.get(name, name) for name, number in IDS.items()}
+
+
+def _batches(words: Sequence[Sequence[str]]) -> Iterator[list[int]]:
+    """Yield the numbers of documents that go together, short ones first; empty ones are left out."""
+    batch: list[int] = []
+    held = 0
+    for index in sorted(filter(lambda i: words[i], range(len(words))), key=lambda i: len(words[i])):
+        if batch and held + len(words[index]) > _BATCH:
+            yield batch
+            batch, held = [], 0
+        batch.append(index)
+        held += len(words[index])
+    if batch:
+        yield batch
