@@ -64,7 +64,7 @@ def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> 
     """
     if tokenised:
         return _cut(text)
-    tokens = _scan(text)
+    tokens = scan(text)
     starts, place = {}, 0
     for index, (piece, _, _) in enumerate(tokens):
         starts[place] = index
@@ -294,11 +294,11 @@ def tokenize(text: str) -> list[str]:
     In the style of the Treebank tokenizer (Marcus et al. 1993), written afresh. It undoes
     `readable` but for the turns of Stanford's program, which made the release.
     """
-    return [piece for piece, _, _ in _scan(text)]
+    return [piece for piece, _, _ in scan(text)]
 
 
-def _scan(text: str) -> list[tuple[str, int, int]]:
-    """Cut running text into tokens, each with its place in the text."""
+def scan(text: str) -> list[tuple[str, int, int]]:
+    """Cut running text as `tokenize` does: tokens with start and end (a period added is empty)."""
     pieces: list[tuple[str, int, int]] = []
     quoted = False  # within straight double quotes
     for match in _TOKEN.finditer(text):
@@ -345,8 +345,3 @@ def _opens(text: str, at: int, pieces: Sequence[tuple[str, int, int]], *, quoted
     # Without a space: "he said--'go'" and "said.""Go" open, "but--" and "go," do not.
     after = text[at + 1 : at + 3].lstrip("'\"“‘")[:1]
     return after.isalnum() and not before.isalnum() and (pieces[-1][0] == "--" or not quoted)
-
-
-def is_word(token: str) -> bool:
-    """Tell if a token holds a letter or a digit and is no name of a bracket (``-lrb-``)."""
-    return any(map(str.isalnum, token)) and token.upper() not in _BRACKETS.values()

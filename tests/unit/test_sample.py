@@ -9,7 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench import text as wt
-from workbench.analysis import surface
+from workbench.analysis.mentions import mentions
 from workbench.files import resource
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,7 @@ def rows(name):
 
 
 def in_context(items):
-    return sum(bool(surface.mentions(item)) for item in items) / len(items)
+    return sum(bool(mentions(item)) for item in items) / len(items)
 
 
 def test_there_is_as_much_as_promised():

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.text import is_word, readable, readable_spans, sentences, tokenize
+from workbench.text import readable, readable_spans, sentences, tokenize
 
 # By example
 
@@ -228,11 +228,6 @@ def test_a_span_with_nothing_to_show_becomes_empty():
 def test_a_span_outside_the_text_is_refused(span):
     with pytest.raises(ValueError, match="not within a text of 3 characters"):
         readable_spans("one", [span])
-
-
-def test_is_word():
-    assert all(map(is_word, ["tree", "'s", "n't", "1990", "é", "Mr.", "well-known"]))
-    assert not any(map(is_word, ["", "''", "``", ".", "--", "...", "-lrb-", "-RSB-", "_____", "*"]))
 
 
 # Properties

@@ -9,8 +9,10 @@ running text (`openai`: test split only).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -56,6 +58,7 @@ _FILES = {
     ),
     ("test", "openai"): ("lambada_test.jsonl", "lambada_test*.jsonl", "lambada_openai*.jsonl"),
 }
+_VOCABULARY = ("lambada-vocab-2.txt", "lambada-vocab*.txt")
 
 
 def load(
@@ -96,6 +99,55 @@ def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path |
     for (split, variant), patterns in _FILES.items():
         packed = _ARCHIVES if variant == "plain" and split != "rejected" else ()
         yield split, variant, sources.spot(searched, patterns, packed)
+
+
+def vocabulary(path: Path | str | None = None) -> Mapping[str, int]:
+    """Read the vocabulary of the release: how often each word occurs in the training novels.
+
+    Parameters
+    ----------
+    path : path, optional
+        The file (a word, a tab and its count on each line), or a folder or an archive that
+        holds ``lambada-vocab-2.txt``, in place of ``$WORKBENCH_DATA`` and ``data/raw``.
+
+    Returns
+    -------
+    mapping of str to int
+        112,746 lower-cased words in the release, ``<s>`` and ``</s>`` among them.
+
+    Raises
+    ------
+    DataError
+        If there is no such file, or a line is not of that form.
+    """
+    file = (
+        sources.single(path)
+        or sources.find("lambada", {"it": _VOCABULARY}, archives=_ARCHIVES, path=path)["it"]
+    )
+    stat = file.path.stat()
+    return _counts(file, stat.st_mtime_ns, stat.st_size)
+
+
+def vocabulary_at_hand() -> Mapping[str, int] | None:
+    """Return the vocabulary if its file lies, unpacked, where data sets are looked for, else None."""
+    found = sources.spot(sources.roots("lambada", None), _VOCABULARY)
+    return None if found is None else vocabulary(found)
+
+
+@lru_cache(maxsize=4)
+def _counts(file: sources.File, _written: int, _size: int) -> Mapping[str, int]:
+    counts: dict[str, int] = {}
+    for number, line in enumerate(file.lines(), 1):
+        word, tab, count = line.partition("\t")
+        if not (word and tab and count.isdecimal()):
+            raise DataError(
+                f"{line[:60]!r} is no line of a vocabulary, expected a word, a tab and a count",
+                file=file.label,
+                line=number,
+                remedy="fetch the file again",
+            )
+        counts[word] = counts.get(word, 0) + int(count)
+    return MappingProxyType(counts)
 
 
 def _variant_in_name(name: str) -> str:

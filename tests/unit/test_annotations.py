@@ -1,0 +1,400 @@
+"""The table of annotations: its columns, its cache, and the workers that may make it."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pandas as pd
+import pipelines
+import pytest
+import spacy
+from annotating import more
+from distributed import Client, LocalCluster
+
+import workbench as wb
+from workbench import cache as disk
+from workbench.analysis import annotations, columns, tagging, targets, tokens
+from workbench.analysis.annotations import annotate
+from workbench.items import DataError, Items
+
+# The contract: every column and its type, written out again.
+DTYPES = {
+    "item_id": "str",
+    "target_pos": "str",
+    "target_class": "str",
+    "target_lemma": "str",
+    "in_context": "boolean",
+    "lemma_in_context": "boolean",
+    "n_mentions": "Int64",
+    "n_context_mentions": "Int64",
+    "mention_distance": "Int64",
+    "mention_sentence": "Int64",
+    "same_root": "boolean",
+    "vocative": "boolean",
+    "direct_speech": "boolean",
+    "target_in_speech": "boolean",
+    "n_names": "Int64",
+    "n_context_sentences": "Int64",
+    "n_tokens": "Int64",
+    "target_count": "Int64",
+    "mentions": "object",
+    "speech": "object",
+    "pipeline": "str",
+}
+HIDE = "import sys; sys.modules['torch'] = None"
+NEVER_NULL = ["item_id", "direct_speech", "target_in_speech", "n_names", "n_context_sentences", "n_tokens"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Give the folder of a small pipeline."""
+    path = tmp_path_factory.mktemp("pipeline") / "ruled"
+    pipelines.ruled().to_disk(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def sample():
+    return wb.load("sample", "dev")
+
+
+@pytest.fixture(autouse=True)
+def home(no_data):
+    """Keep the cache of each test in a folder of its own."""
+    return no_data
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Make chunks of few items, so that a few dozen make many, and workers do them."""
+    monkeypatch.setattr(annotations, "SMALL", 0)
+    monkeypatch.setattr(annotations, "_LEAST", 2)
+    monkeypatch.setattr(annotations, "_MEAN", 4)
+    monkeypatch.setattr(annotations, "_MOST", 6)
+
+
+@pytest.fixture
+def worked(monkeypatch):
+    """Collect the ids of the items that are worked on in this process, chunk by chunk."""
+    found = []
+
+    def counted(nlp, task):
+        found.append(list(task.ids))
+        return features_of(nlp, task)
+
+    features_of = annotations.features_of
+    monkeypatch.setattr(annotations, "features_of", counted)
+    return found
+
+
+@pytest.fixture(scope="module")
+def dask():
+    """Give a client of a real scheduler with two worker processes; they start sooner without PyTorch."""
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=2, processes=True, dashboard_address="127.0.0.1:0", preload=HIDE
+        ) as made,
+        Client(made) as client,
+    ):
+        yield client
+
+
+def plain(items, nlp, vocabulary=None):
+    """Compute the table with a plain loop, one item at a time."""
+    rows = []
+    for item in items:
+        cut = tokens.tokens(item)
+        doc = nlp(tagging.documents(nlp, [tokens.shown(cut.words)])[0])
+        tags, lemma = [token.pos_ for token in doc], doc[cut.head].lemma_ if cut.has_target else None
+        row = targets.features(item, tags, lemma, vocabulary)
+        rows.append({"item_id": item.item_id, **row, "pipeline": tagging.label(nlp)})
+    frame = pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype="object") for name in DTYPES})
+    return frame.astype({name: kind for name, kind in DTYPES.items() if kind != "object"})
+
+
+def same(one, other):
+    """Hold two tables to be equal, spans as lists of tuples."""
+    for name in ("mentions", "speech"):
+        cells = [[tuple(span) for span in cell] for cell in other[name]]
+        assert one[name].tolist() == cells
+    flat = [name for name in DTYPES if DTYPES[name] != "object"]
+    pd.testing.assert_frame_equal(one[flat], other[flat])
+
+
+def test_columns_and_types_are_those_of_the_contract(sample, folder):
+    table = annotate(sample, folder, progress=False)
+    assert {name: str(kind) for name, kind in table.dtypes.items()} == DTYPES
+    assert table["item_id"].tolist() == [item.item_id for item in sample]
+    assert not table[NEVER_NULL].isna().any().any()
+    assert set(table["pipeline"]) == {"en_ruled 1.2.3"}
+    assert [field.name for field in columns.FEATURES] == list(DTYPES)[1:-1]
+    assert all(
+        isinstance(spans, list) and all(type(edge) is int for span in spans for edge in span)
+        for name in ("mentions", "speech")
+        for spans in table[name]
+    )
+
+
+def test_the_table_is_that_of_a_plain_loop(sample, folder):
+    vocabulary = {item.answer.lower(): number for number, item in enumerate(sample) if number % 3}
+    table = annotate(sample, folder, vocabulary=vocabulary, progress=False)
+    same(table, plain(sample, spacy.load(folder), vocabulary))
+    assert table["target_count"].tolist() == [vocabulary.get(item.answer.lower(), 0) for item in sample]
+
+
+def test_nothing_gives_an_empty_table(sample, folder):
+    for _ in range(2):
+        table = annotate(sample[:0], folder)
+        assert len(table) == 0
+        assert {name: str(kind) for name, kind in table.dtypes.items()} == DTYPES
+
+
+def test_items_without_an_answer(folder):
+    items = wb.items_from_text(["The heron waited . It saw the _____ in the reeds ."])
+    table = annotate(items, folder, vocabulary={"eel": 1})
+    nulls = ["target_pos", "target_class", "target_lemma", "in_context", "mention_distance", "target_count"]
+    assert table[nulls].isna().all().all()
+    assert not table[NEVER_NULL].isna().any().any()
+
+
+def test_a_second_call_reads_the_cache_and_does_not_load_the_pipeline(home, sample, folder, monkeypatch):
+    first = annotate(sample, folder)
+    monkeypatch.setattr(tagging, "load", None)
+    monkeypatch.setattr(annotations, "run_chunks", None)
+    same(annotate(sample, folder), first)
+    with pytest.raises(TypeError):
+        annotate(sample, folder, cache=False)
+    assert list((home / "cache" / "annotations").iterdir())
+
+
+def test_names_do_not_matter_to_the_cache_and_contents_do(sample, folder, worked):
+    annotate(sample[:20], folder)
+    frame = sample[:20].frame
+    renamed = Items(frame.assign(item_id=[f"other/{n}" for n in range(20)], dataset="other", book_id="b"))
+    worked.clear()
+    assert annotate(renamed, folder)["item_id"].tolist() == renamed.frame["item_id"].tolist()
+    assert worked == []
+    spans = frame["sentences"].tolist()
+    spans[3] = ((0, spans[3][-1][1]),)  # one sentence
+    annotate(Items(frame.assign(sentences=spans)), folder)
+    assert len(worked) == 1
+    annotate(Items(frame.assign(tokenised=~frame["tokenised"])), folder)
+    assert len(worked) == 2
+
+
+def test_another_pipeline_or_code_is_another_key(sample, folder, worked, monkeypatch, tmp_path):
+    items = sample[:5]
+    annotate(items, folder)
+    nlp = spacy.load(folder)
+    nlp.get_pipe("attribute_ruler").add([[{"ORTH": "a"}]], {"POS": "DET"})
+    nlp.to_disk(tmp_path / "ruled")  # of the same name and version
+    annotate(items, tmp_path / "ruled")
+    assert len(worked) == 2
+    monkeypatch.setattr(annotations.disk, "code", lambda *_: "other code")
+    annotations._version.cache_clear()
+    annotate(items, folder)
+    assert len(worked) == 3
+    monkeypatch.undo()
+    annotations._version.cache_clear()
+
+
+def test_the_version_covers_the_code_that_annotates(folder):
+    code = (
+        "import sys; import workbench as wb; from workbench.analysis.annotations import annotate;"
+        "annotate(wb.load('sample', 'dev')[:3], sys.argv[1], cache=False);"
+        "print(*(n for n in sys.modules if n.startswith('workbench.analysis.')))"
+    )
+    command = [sys.executable, "-c", HIDE + ";" + code, folder]
+    told = subprocess.run(command, check=True, capture_output=True, text=True)
+    used = {name.rpartition(".")[2] for name in told.stdout.split()}
+    assert {"targets", "mentions", "speech"} < used
+    assert used <= set(annotations._SOURCES)
+    here = Path(annotations.__file__).parent
+    assert all((here / f"{name}.py").is_file() for name in annotations._SOURCES)
+
+
+@pytest.mark.usefixtures("small")
+def test_items_added_leave_most_chunks_as_they_are(sample, folder, worked):
+    items = more(sample, 80)
+    annotate(items, folder, workers=1, progress=False)
+    before = [tuple(chunk) for chunk in worked]
+    assert len(before) > 10
+    worked.clear()
+    longer = Items.concat([more(sample, 3, start=900), items[:40], more(sample, 3, start=950), items[40:]])
+    table = annotate(longer, folder, workers=1, progress=False)
+    assert sum(map(len, worked)) <= 6 + 5 * 6  # the new ones, and what is cut anew beside them
+    same(table, plain(longer, spacy.load(folder)))
+
+
+@pytest.mark.usefixtures("small")
+def test_torn_files_in_the_cache_are_made_anew(home, sample, folder, worked):
+    items = more(sample, 20)
+    first = annotate(items, folder, workers=1, progress=False)
+    for file in (home / "cache" / "annotations").iterdir():
+        file.write_bytes(file.read_bytes()[:-30])
+    n = len(worked)
+    same(annotate(items, folder, workers=1, progress=False), first)
+    assert len(worked) == 2 * n
+    same(annotate(items, folder, workers=1, progress=False), first)
+    assert len(worked) == 2 * n
+
+
+@pytest.mark.usefixtures("small")
+def test_a_cache_that_cannot_be_written_is_said_once(home, sample, folder):
+    (home / "cache").write_text("a file in the way")
+    items = more(sample, 20)
+    with pytest.warns(UserWarning, match="annotations are not kept in") as told:
+        table = annotate(items, folder, workers=1, progress=False)
+    assert len(told) == 1
+    same(table, plain(items, spacy.load(folder)))
+
+
+@pytest.mark.usefixtures("small")
+def test_two_processes_give_the_same(sample, folder, capsys):
+    items = more(sample, 60)
+    table = annotate(items, folder, workers=2)
+    assert "annotate (en_ruled 1.2.3)" in capsys.readouterr().err
+    same(table, plain(items, spacy.load(folder)))
+
+
+def test_few_items_start_no_process(sample, folder, monkeypatch, worked):
+    monkeypatch.setattr("workbench.parallel.ProcessPoolExecutor", None)
+    annotate(sample[:50], folder, workers=8)
+    assert sum(map(len, worked)) == 50
+
+
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, {tests!r})
+sys.modules['torch'] = None  # sooner
+from annotating import more
+import workbench as wb
+from workbench import cache
+from workbench.analysis import annotations as a
+
+def put(self, key, table):
+    old(self, key, table)
+    done.append(key)
+    if len(done) == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+done, old = [], cache.Cache.put
+cache.Cache.put = put
+a.SMALL, a._LEAST, a._MEAN, a._MOST = 0, 2, 4, 6
+if __name__ == "__main__":
+    a.annotate(more(wb.load("sample", "dev"), 60), {folder!r}, workers=2, progress=False)
+"""
+
+
+@pytest.mark.usefixtures("small")
+def test_a_killed_run_goes_on_where_it_was(home, sample, folder, worked, tmp_path):
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED.format(tests=str(Path(__file__).parent), folder=str(folder)))
+    done = subprocess.run([sys.executable, script], check=False, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert len(list((home / "cache" / "annotations").glob("*.parquet"))) == 4
+    items = more(sample, 60)
+    digests = [annotations._digest(row) for row in annotations._contents(items)]
+    chunks = len(annotations._edges(digests)) - 1
+    table = annotate(items, folder, workers=1, progress=False)
+    assert len(worked) == chunks - 4
+    same(table, plain(items, spacy.load(folder)))
+
+
+@pytest.mark.usefixtures("small")
+def test_a_dask_cluster_of_which_one_worker_is_killed_gives_the_same(sample, folder, dask, monkeypatch):
+    pids = dask.run(os.getpid)
+    keys = []
+
+    def put(self, key, table):
+        old(self, key, table)
+        keys.append(key)
+        if len(keys) == 2:
+            os.kill(min(pids.values()), signal.SIGKILL)
+
+    old = disk.Cache.put
+    monkeypatch.setattr(disk.Cache, "put", put)
+    items = more(sample, 100)
+    table = annotate(items, folder, client=dask, progress=False)
+    assert len(keys) > 10
+    assert len(set(keys)) == len(keys)  # no chunk was kept twice
+    same(table, plain(items, spacy.load(folder)))
+    dask.wait_for_workers(2, timeout=30)
+    assert set(dask.run(os.getpid).values()) != set(pids.values())
+
+
+def test_a_dask_worker_of_another_version_is_told(sample, folder, dask, monkeypatch):
+    monkeypatch.setattr(annotations, "_version", lambda: "of another day")
+    with pytest.raises(DataError, match="this worker has another version"):
+        annotate(sample[:5], folder, client=dask, cache=False)
+
+
+def test_a_loaded_pipeline_runs_here(sample, folder, worked):
+    nlp = spacy.load(folder)
+    table = annotate(sample[:20], nlp)
+    same(table, plain(sample[:20], nlp))
+    annotate(sample[:20], nlp)
+    assert len(worked) == 1  # kept: its content tells it apart
+    nlp.get_pipe("attribute_ruler").add([[{"ORTH": "a"}]], {"POS": "DET"})
+    annotate(sample[:20], nlp)
+    assert len(worked) == 2
+    nlp.add_pipe("test_breaks")  # a function, of which nothing tells what it does
+    for calls in (3, 4):
+        annotate(sample[:20], nlp)
+        assert len(worked) == calls
+    with pytest.raises(DataError, match=r"runs in this process only.*nlp\.to_disk"):
+        annotate(sample, nlp, workers=2)
+
+
+def test_errors_name_the_item(sample, folder, monkeypatch):
+    nlp = spacy.load(folder)
+    nlp.add_pipe("test_breaks")
+    texts = ["All was well . The heron waited", "There was poison . The heron waited"]
+    items = wb.items_from_text(texts)
+    with pytest.raises(
+        DataError, match=f"item {items[1].item_id} cannot be annotated: RuntimeError: it is poison"
+    ):
+        annotate(items, nlp)
+
+    def broken(item, *_, **__):
+        raise KeyError(item.text[:3])
+
+    monkeypatch.setattr(targets, "features", broken)
+    with pytest.raises(DataError, match=f"item {sample[0].item_id} cannot be annotated: KeyError"):
+        annotate(sample[:3], folder)
+
+
+def test_a_pipeline_that_is_not_there_is_told_before_any_work(sample):
+    with pytest.raises(DataError, match="python -m spacy download en_core_none_sm"):
+        annotate(sample, "en_core_none_sm")
+
+
+def test_threads_share_a_pipeline_in_turn(sample, folder):
+    tables = []
+    work = [
+        threading.Thread(target=lambda: tables.append(annotate(sample[:30], folder, cache=False)))
+        for _ in range(3)
+    ]
+    for thread in work:
+        thread.start()
+    for thread in work:
+        thread.join()
+    for table in tables[1:]:
+        same(table, tables[0])
+    assert len(tables) == 3
+
+
+def test_the_vocabulary_is_found_where_data_sets_are(home, sample, folder):
+    assert annotate(sample[:3], folder)["target_count"].isna().all()
+    file = home / "raw" / "lambada" / "lambada-vocab-2.txt"
+    file.parent.mkdir(parents=True)
+    for text, count in ((f"{sample[1].answer.lower()}\t7\n", 7), ("some\t10\nother\t1\n", 0)):
+        file.write_text(text)
+        assert annotate(sample[1:2], folder)["target_count"].tolist() == [count]
+        assert annotate(sample[1:2], folder, vocabulary=file)["target_count"].tolist() == [count]
+    assert annotate(sample[1:2], folder, vocabulary={sample[1].answer.lower(): 5})[
+        "target_count"
+    ].tolist() == [5]

@@ -1,0 +1,207 @@
+import importlib
+import math
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.schema import DataError
+
+TOOLS = Path(__file__).resolve().parents[2] / "tools" / "tagger"
+sys.path.insert(0, str(TOOLS))
+try:
+    litbank, speech_scores = (importlib.import_module(name) for name in ("litbank", "speech_scores"))
+finally:
+    sys.path.remove(str(TOOLS))
+
+TEXT = "It rained .\n“ Yes , ” he said .\n“ We go .\nNow . ” They left .\n"
+ANN = (
+    "QUOTE\tQ2\t2\t0\t3\t2\t“ We go . Now . ”\nATTRIB\tQ2\tJohn-1\n"
+    "QUOTE\tQ1\t1\t0\t1\t3\t“ Yes , ”\nATTRIB\tQ1\tJohn-1\n"
+)
+TSV = (
+    "The\tB-PER\tO\tO\tO\t\nKing\tI-PER\tO\tO\tO\t\nof\tI-PER\tO\tO\tO\t\n"
+    "Spain\tI-PER\tB-GPE\tO\tO\t\n\nSat\tO\tO\tO\tO\t\n.\tO\tO\tO\tO\t\n\n"
+)
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A folder with one text in LitBank's forms."""
+    for folder in (litbank.QUOTATIONS, litbank.ENTITIES):
+        (tmp_path / folder).mkdir(parents=True)
+    write(tmp_path, "1_a", TEXT, ANN)
+    (tmp_path / litbank.ENTITIES / "1_a_brat.tsv").write_text(TSV, encoding="utf-8")
+    return tmp_path
+
+
+def write(data, name, text, ann):
+    folder = data / litbank.QUOTATIONS
+    (folder / f"{name}_brat.txt").write_text(text, encoding="utf-8")
+    (folder / f"{name}_brat.ann").write_text(ann, encoding="utf-8")
+
+
+def test_quotations_are_read_with_their_places(data):
+    (document,) = litbank.quotations(data)
+    assert document.name == "1_a"
+    assert document.words == tuple(TEXT.split())
+    assert document.sentences == (0, 3, 10, 14)
+    assert document.quotations == ((3, 7), (10, 17))
+
+
+def test_entities_are_read_with_their_layers(data):
+    (document,) = litbank.entities(data)
+    assert document.name == "1_a"
+    assert [[token.word for token in sentence] for sentence in document.sentences] == [
+        ["The", "King", "of", "Spain"],
+        ["Sat", "."],
+    ]
+    assert document.sentences[0][3] == ("Spain", ("I-PER", "B-GPE", "O", "O"))
+    assert document.sentences[1][0].labels == ("O",) * 4
+
+
+@pytest.mark.parametrize(
+    ("ann", "line", "says"),
+    [
+        ("QUOTE\tQ1\t1\t0\t1\t“ Yes , ”\n", 1, "6 fields, expected 7"),
+        (ANN + "QUOTE\tQ1\t1\tx\t1\t3\t“ Yes , ”\n", 5, "not four whole numbers"),
+        ("QUOTE\tQ1\t1\t0\t1\t9\t“ Yes , ”\n", 1, "no token 9 in sentence 1"),
+        ("QUOTE\tQ1\t-1\t0\t1\t3\t“ Yes , ”\n", 1, "no token 0 in sentence -1"),
+        ("QUOTE\tQ1\t1\t0\t1\t3\t“ No , ”\n", 1, "the text has '“ Yes , ”'"),
+        (ANN + "QUOTE\tQ3\t1\t1\t1\t1\tYes\n", 5, "overlaps that of line 3"),
+    ],
+)
+def test_a_wrong_quotation_is_told_with_its_line(data, ann, line, says):
+    write(data, "1_a", TEXT, ann)
+    with pytest.raises(DataError, match=says) as error:
+        list(litbank.quotations(data))
+    assert error.value.line == line
+    assert error.value.file.endswith("1_a_brat.ann")
+    assert "litbank" in error.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("tsv", "line", "says"),
+    [
+        ("The\n", 1, "expected a word and its labels"),
+        (TSV + "X\tO\tO\t\n", 9, "2 labels, but 4"),
+        (TSV.replace("B-GPE", "GPE"), 4, "the label 'GPE'"),
+    ],
+)
+def test_a_wrong_entity_is_told_with_its_line(data, tsv, line, says):
+    (data / litbank.ENTITIES / "1_a_brat.tsv").write_text(tsv, encoding="utf-8")
+    with pytest.raises(DataError, match=says) as error:
+        list(litbank.entities(data))
+    assert error.value.line == line
+
+
+def test_missing_files_and_folders_are_told(data, tmp_path, monkeypatch):
+    (data / litbank.QUOTATIONS / "1_a_brat.txt").unlink()
+    with pytest.raises(DataError, match="the text of this annotation is missing"):
+        list(litbank.quotations(data))
+    with pytest.raises(DataError, match=r"no file \*\.tsv in this folder"):
+        list(litbank.entities(tmp_path / "elsewhere"))
+    (data / litbank.ENTITIES / "1_a_brat.tsv").write_bytes(b"\xff\tO\n")
+    with pytest.raises(DataError, match="not UTF-8"):
+        list(litbank.entities(data))
+    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
+    with pytest.raises(DataError, match="WORKBENCH_DATA names no folder"):
+        list(litbank.quotations())
+    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(DataError, match="there is no folder"):
+        list(litbank.entities())
+    monkeypatch.setenv("WORKBENCH_DATA", str(data))
+    assert litbank.data_folder() == data
+
+
+def test_scores_by_hand(data):
+    """Two texts, a finder that is wrong in known ways."""
+    write(data, "2_b", "a b c d\n", "QUOTE\tQ1\t0\t0\t0\t1\ta b\n")
+    answers = {tuple(TEXT.split()): [(3, 7), (10, 16), (18, 19)], ("a", "b", "c", "d"): []}
+    told = speech_scores.scores(data, find=lambda words: answers[tuple(words)], draws=200)
+    assert [told[part]["documents"] for part in ("tuned", "other", "all")] == [1, 1, 2]
+    first, second, both = (told[part] for part in ("tuned", "other", "all"))
+    # spans: 1 right, 2 wrong, 1 missed; tokens: 4 + 6 right, 1 wrong, 1 missed
+    assert (first["span"]["precision"], first["span"]["recall"], first["span"]["f1"]) == (1 / 3, 1 / 2, 2 / 5)
+    assert first["token"]["f1"] == 20 / 22
+    assert first["token"]["f1_interval"] == pytest.approx((20 / 22, 20 / 22))
+    assert first["passage_token"] == first["token"]  # shorter than a passage
+    assert math.isnan(second["token"]["precision"])
+    assert (second["token"]["recall"], second["token"]["f1"]) == (0, 0)
+    assert both["token"]["recall"] == 10 / 13
+    assert both["token"]["f1"] == 20 / 24
+    low, high = both["token"]["f1_interval"]
+    assert (low, high) == pytest.approx((0, 20 / 22))
+
+
+SPANS = st.lists(st.integers(0, 30), max_size=8, unique=True).map(
+    lambda edges: list(zip(sorted(edges)[::2], sorted(edges)[1::2], strict=False))
+)
+
+
+@given(SPANS, SPANS)
+def test_counts_are_those_of_a_slow_loop(gold, found):
+    spans, tokens = speech_scores.counts(gold, found)
+    slow = [0, 0, 0]
+    for at in range(31):
+        there, told = (any(a <= at < b for a, b in some) for some in (gold, found))
+        slow[0] += there and told
+        slow[1] += told and not there
+        slow[2] += there and not told
+    assert tokens.tolist() == slow
+    right = sum(span in gold for span in found)
+    assert spans.tolist() == [right, len(found) - right, len(gold) - right]
+
+
+@pytest.mark.parametrize(
+    ("cell", "told"),
+    [((3, 1, 2), (3 / 4, 3 / 5, 6 / 9)), ((1, 0, 0), (1, 1, 1)), ((0, 2, 3), (0, 0, 0))],
+)
+def test_f1(cell, told):
+    assert speech_scores.f1(*cell) == pytest.approx(told)
+    assert all(map(math.isnan, speech_scores.f1(0, 0, 0)))
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), SPANS, st.integers(1, 20))
+def test_passages_hold_every_token_and_its_quotation(sizes, spans, size):
+    total = sum(sizes)
+    words = tuple(map(str, range(total)))
+    starts = tuple(sum(sizes[:i]) for i in range(len(sizes)))
+    gold = tuple((a, min(b, total)) for a, b in spans if a < total)
+    pieces = list(speech_scores.passages(litbank.Document("x", words, starts, gold), size))
+    assert tuple(word for piece, _ in pieces for word in piece) == words
+    assert all(len(piece) >= size for piece, _ in pieces[:-1])
+    quoted = [piece[at] for piece, inside in pieces for a, b in inside for at in range(a, b)]
+    assert quoted == [str(at) for a, b in gold for at in range(a, b)]
+    assert all(int(piece[0]) in starts for piece, _ in pieces)
+
+
+def test_the_command_prints_every_score(data, monkeypatch, capsys):
+    write(data, "2_b", TEXT, ANN)
+    monkeypatch.setenv("WORKBENCH_DATA", str(data))
+    speech_scores.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + 3 * 3
+    assert all("1.0000" in line for line in lines[1:])
+
+
+@pytest.mark.data
+def test_litbank_is_read_whole(real_data):
+    quoted, named = list(litbank.quotations(real_data)), list(litbank.entities(real_data))
+    assert len(quoted) == len(named) == 100
+    assert [x.name for x in quoted] == [x.name for x in named]
+    for left, right in zip(quoted, named, strict=True):
+        assert left.words == tuple(token.word for sentence in right.sentences for token in sentence)
+    assert sum(len(document.words) for document in quoted) == 210_532  # LitBank's own figure
+    assert sum(len(document.quotations) for document in quoted) == 1_765
+
+
+@pytest.mark.data
+def test_speech_is_found_as_well_as_the_documentation_says(real_data):
+    told = speech_scores.scores(real_data, draws=10)
+    assert told["tuned"]["token"]["f1"] >= 0.97
+    assert told["other"]["token"]["f1"] >= 0.92
+    assert told["all"]["token"]["f1"] >= 0.95
+    assert told["all"]["span"]["f1"] >= 0.93

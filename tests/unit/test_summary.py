@@ -1,0 +1,271 @@
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from clozes import cloze, clozes
+from hand_annotated import ROWS, frame, frames
+from hypothesis import given
+from hypothesis import strategies as st
+
+import workbench as wb
+from workbench.analysis import histograms, summary
+from workbench.analysis.statistics import statistics
+from workbench.items import DataError, Items
+
+HAND = frame()
+
+
+def rows(table, *columns):
+    return list(table[list(columns)].itertuples(index=False, name=None))
+
+
+@given(st.integers(0, 400), st.integers(0, 400), st.sampled_from([0.8, 0.95, 0.99]))
+def test_intervals_are_those_of_the_formula(count, more, level):
+    n = count + more
+    low, high = summary.wilson(count, n, level=level)
+    if not n:
+        assert np.isnan([low[0], high[0]]).all()
+        return
+    z = {0.8: 1.2815515655446004, 0.95: 1.959963984540054, 0.99: 2.5758293035489004}[level]
+    p = count / n
+    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    assert low[0] == pytest.approx(middle - half, abs=1e-12)
+    assert high[0] == pytest.approx(middle + half, abs=1e-12)
+    assert 0 <= low[0] <= p + 1e-12
+    assert p - 1e-12 <= high[0] <= 1
+
+
+@pytest.mark.parametrize(
+    ("options", "column", "inside"),
+    [
+        ({}, "lemma_in_context", 5),
+        ({"by": "form"}, "in_context", 3),
+        ({"within": "context"}, "n_context_mentions", 4),
+    ],
+)
+def test_targets_in_context_are_counted(options, column, inside):
+    table = summary.in_context(HAND, **options)
+    assert rows(table, "set", "column", "value", "label", "count", "n", "missing") == [
+        ("x/dev", column, True, "in context", inside, 9, 1),
+        ("x/dev", column, False, "not in context", 9 - inside, 9, 1),
+    ]
+    assert table["share"].tolist() == pytest.approx([inside / 9, 1 - inside / 9])
+
+
+def test_forms_in_the_context_sentences_are_no_annotation():
+    with pytest.raises(DataError, match="no annotation"):
+        summary.in_context(HAND, by="form", within="context")
+    with pytest.raises(DataError, match="unknown"):
+        summary.classes_out_of_context(HAND, by="sound")
+
+
+def test_classes_are_counted():
+    table = summary.classes({"one": HAND, "two": HAND.iloc[:4]})
+    assert rows(table[table["set"] == "one"], "value", "count") == [
+        ("PN", 4), ("CN", 3), ("V", 1), ("J", 0), ("R", 1), ("O", 0),
+    ]  # fmt: skip
+    assert table["n"].tolist() == [9] * 6 + [4] * 6
+    assert table["missing"].tolist() == [1] * 6 + [0] * 6
+
+
+def test_classes_out_of_context_are_counted():
+    by_lemma = summary.classes_out_of_context(HAND)
+    assert rows(by_lemma, "value", "count", "n", "missing")[:3] == [
+        ("PN", 1, 4, 1), ("CN", 2, 4, 1), ("V", 1, 4, 1),
+    ]  # fmt: skip
+    by_form = summary.classes_out_of_context(HAND, by="form")
+    assert by_form["count"].tolist() == [2, 2, 1, 0, 1, 0]
+    assert by_form["n"].tolist() == [6] * 6
+
+
+def test_speech_is_counted():
+    assert rows(summary.direct_speech(HAND), "column", "value", "count", "n", "missing") == [
+        ("direct_speech", True, 6, 10, 0),
+        ("target_in_speech", True, 3, 10, 0),
+    ]
+
+
+def test_distances_are_counted():
+    table = histograms.distances(HAND, width=10)
+    assert rows(table, "first", "last", "x", "x2", "count", "n", "missing") == [
+        (1, 10, 0.5, 10.5, 3, 5, 5),
+        (11, 20, 10.5, 20.5, 1, 5, 5),
+        (21, 30, 20.5, 30.5, 1, 5, 5),
+    ]
+    assert table["mean"].tolist() == pytest.approx([56 / 5] * 3)
+
+
+def test_lengths_are_counted():
+    table = histograms.lengths({"a": HAND, "b": HAND.iloc[:1]}, width=10)
+    assert rows(table, "set", "first", "last", "count") == [
+        ("a", 61, 70, 3), ("a", 71, 80, 6), ("a", 81, 90, 1),
+        ("b", 61, 70, 0), ("b", 71, 80, 1), ("b", 81, 90, 0),
+    ]  # fmt: skip
+    sentences = histograms.lengths(HAND, "n_context_sentences", width=1)
+    assert rows(sentences, "first", "count") == [(3, 2), (4, 4), (5, 3), (6, 1)]
+
+
+@given(frames(), st.one_of(st.none(), st.integers(1, 20)))
+def test_histograms_are_those_of_a_slow_loop(drawn, width):
+    table = histograms.distances({"a": drawn}, width=width)
+    values = [int(value) for value in drawn["mention_distance"] if value is not pd.NA]
+    for row in table.itertuples():
+        assert row.count == sum(row.first <= value <= row.last for value in values)
+        assert row.count == sum(row.x < value < row.x2 for value in values)
+    assert table["count"].sum() == len(values) == table["n"].iloc[0]
+    assert table["n"].iloc[0] + table["missing"].iloc[0] == len(drawn)
+
+
+@given(frames())
+def test_shares_add_up(drawn):
+    for table in (summary.in_context(drawn), summary.classes(drawn)):
+        n = table["n"].iloc[0]
+        assert table["count"].sum() == n
+        assert (table["n"] + table["missing"]).eq(len(drawn)).all()
+        assert n == 0 or table["share"].sum() == pytest.approx(1)
+        assert table["share"].isna().all() == (n == 0)
+
+
+def test_a_missing_column_is_named():
+    poor = HAND[["item_id", "n_tokens"]]
+    for count, column in (
+        (summary.in_context, "lemma_in_context"),
+        (summary.classes, "target_class"),
+        (summary.classes_out_of_context, "lemma_in_context"),
+        (summary.direct_speech, "direct_speech"),
+        (histograms.distances, "mention_distance"),
+    ):
+        with pytest.raises(DataError, match=f"of 'poor'.*{column}"):
+            count({"poor": poor})
+
+
+def test_what_is_no_set_is_refused():
+    for wrong in ({}, None, [HAND]):
+        with pytest.raises(DataError, match="no annotations"):
+            summary.named(wrong)
+    with pytest.raises(DataError, match="list"):
+        summary.named({"a": []})
+    with pytest.raises(DataError, match="'X'"):
+        summary.classes(HAND.assign(target_class="X"))
+    with pytest.raises(DataError, match="0, expected 1"):
+        histograms.distances(HAND.assign(mention_distance=0))
+    with pytest.raises(DataError, match="width 0"):
+        histograms.distances(HAND, width=0)
+
+
+def test_a_set_is_named_after_its_items():
+    assert list(summary.named(HAND)) == ["x/dev"]
+    assert list(summary.named(HAND.drop(columns="item_id"))) == ["items"]
+    assert list(summary.named(pd.concat([HAND, frame(ids="y/dev")]))) == ["items"]
+
+
+def found(table, quantity, column="value", **where):
+    for name, value in where.items():
+        table = table[table[name] == value]
+    (cell,) = table.loc[table["quantity"] == quantity, column]
+    return cell
+
+
+ITEMS = clozes(
+    "it rained . the dog ran . the {dog} barked .",  # 11 tokens, 2 context sentences
+    "she left . he {stayed} .",  # 6 and 1
+    "who came ? {}",  # 3 and 0, no answer
+    book_id="novel",
+)
+
+
+def test_statistics_are_those_counted_by_hand():
+    table = statistics(ITEMS)
+    assert found(table, "passages") == 3
+    assert found(table, "novels") == 1
+    assert found(table, "context sentences per passage") == pytest.approx(1)
+    assert found(table, "context sentences per passage", "sd") == pytest.approx(1)
+    assert found(table, "tokens per passage") == pytest.approx(20 / 3)
+    assert found(table, "tokens per passage", "sd") == pytest.approx(math.sqrt(49 / 3))
+    assert found(table, "tokens") == 20
+    assert found(table, "answers") == found(table, "different answers") == 2
+    assert "candidates per item" not in set(table["quantity"])
+    assert table["paper"].isna().all()
+
+
+def test_novels_are_null_where_one_is_unknown():
+    items = Items.concat([ITEMS, clozes("a {b} .", dataset="y")])
+    table = statistics(items)
+    assert found(table, "novels", dataset="x") == 1
+    assert found(table, "novels", dataset="y") is pd.NA
+    assert found(table, "novels", "note", dataset="y") == "1 items name no book"
+
+
+def test_statistics_stand_beside_the_paper():
+    made = [
+        cloze("it rained . the {dog} barked .", item_id=f"lambada/{split}/0") for split in ("dev", "test")
+    ]
+    table = statistics(Items.from_records(made))
+    assert list(dict.fromkeys(table["split"])) == ["dev", "test", "all"]
+    assert found(table, "passages", "paper", split="dev") == "4869"
+    assert found(table, "passages", "paper_row", split="all") == "text / all / passages"
+    assert found(table, "tokens per passage", "paper_row", split="test") == "text / test / tokens per passage"
+    for split in ("dev", "test", "all"):
+        assert found(table, "context sentences per passage", "paper_row", split=split) == (
+            "text / all / context sentences per passage"
+        )
+
+
+def test_statistics_of_annotations():
+    made = [cloze("it {rained} .", item_id=f"lambada/dev/{i}") for i in range(len(ROWS))]
+    notes = frame(ids="lambada/dev").assign(target_pos=["PRON", *["NOUN"] * 8, None])
+    table = statistics(Items.from_records(made), notes.sample(frac=1, random_state=1))
+    expected = {
+        "passages with quoted direct speech": (60, "71"),
+        "target (or its lemma) in context": (500 / 9, ">80 (about 84)"),
+        "target (or its lemma) not in context": (400 / 9, "16"),
+        "proper nouns": (400 / 9, "48"),
+        "common nouns": (300 / 9, "37"),
+        "verbs": (100 / 9, "7.7"),
+        "pronouns": (100 / 9, "0.3"),
+        "proper nouns among targets whose lemma is not in context": (25, "1"),
+    }
+    for quantity, (value, paper) in expected.items():
+        assert found(table, quantity) == pytest.approx(value), quantity
+        assert found(table, quantity, "paper") == paper
+    assert found(table, "verbs", "n") == 9
+    assert found(table, "verbs", "note") == "1 without a value left out"
+    low, high = summary.wilson(1, 9)
+    assert found(table, "verbs", "low") == pytest.approx(100 * low[0])
+    assert found(table, "verbs", "high") == pytest.approx(100 * high[0])
+
+
+def test_the_control_set_stands_beside_the_papers_input():
+    made = [cloze("it {rained} .", item_id=f"lambada/control/{i}") for i in range(len(ROWS))]
+    table = statistics(Items.from_records(made), frame(ids="lambada/control"))
+    assert found(table, "passages with quoted direct speech", "paper") == "61"
+    assert "not released" in found(table, "passages with quoted direct speech", "note")
+    assert found(table, "passages", "paper") == "5000"
+    assert pd.isna(found(table, "tokens per passage", "paper"))
+
+
+def test_statistics_need_the_annotations_of_these_items():
+    notes = frame(ids="x/dev")
+    with pytest.raises(DataError, match="lack 1 items, 'x/dev/2'"):
+        statistics(ITEMS, notes.iloc[:2])
+    with pytest.raises(DataError, match="'x/dev/0' twice"):
+        statistics(ITEMS, pd.concat([notes, notes]))
+    with pytest.raises(DataError, match="no items"):
+        statistics(ITEMS[:0])
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("which", [("lambada", "dev"), ("cbt", "dev"), ("msrcc", "test"), ("cnnqa", "dev")])
+def test_statistics_of_every_data_set(real_data, which):
+    items = wb.load(*which, path=real_data)
+    table = statistics(items)
+    assert found(table, "passages") == len(items)
+    lengths = [len(item.tokens) for item in items]
+    assert found(table, "tokens per passage") == pytest.approx(sum(lengths) / len(lengths))
+    if which[0] == "lambada":
+        assert found(table, "passages") == float(found(table, "passages", "paper"))
+        assert round(found(table, "context sentences per passage"), 1) == float(
+            found(table, "context sentences per passage", "paper")
+        )

@@ -1,0 +1,265 @@
+import dataclasses
+
+import pytest
+from clozes import cloze, passages
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.analysis import mentions, speech, targets
+from workbench.analysis.roots import same_root
+from workbench.analysis.speech import speech_spans
+from workbench.analysis.targets import features, in_speech, n_names, vocative
+from workbench.analysis.tokens import tokens
+
+COLUMNS = {
+    "target_pos", "target_class", "target_lemma", "in_context", "lemma_in_context", "n_mentions",
+    "n_context_mentions", "mention_distance", "mention_sentence", "same_root", "vocative", "direct_speech",
+    "target_in_speech", "n_names", "n_context_sentences", "n_tokens", "target_count", "mentions", "speech",
+}  # fmt: skip
+
+
+def tagged(item, names=()):
+    """Tag by hand: the names given are PROPN, punctuation PUNCT, all else NOUN."""
+    words = tokens(item).words
+    kinds = {True: "PROPN", False: "NOUN"}
+    return [kinds[w.lower() in names] if any(map(str.isalnum, w)) else "PUNCT" for w in words]
+
+
+def test_a_row_counted_by_hand():
+    item = cloze(
+        "Tom died . Ann saw the dead man . `` His death , Ann , '' said Tom , `` killed the men and {Tom}"
+    )
+    row = features(item, tagged(item, {"tom", "ann"}), "Tom", {"tom": 7})
+    assert set(row) == COLUMNS
+    assert row == {
+        "target_pos": "PROPN",
+        "target_class": "PN",
+        "target_lemma": "Tom",
+        "in_context": True,
+        "lemma_in_context": True,
+        "n_mentions": 2,
+        "n_context_mentions": 1,
+        "mention_distance": 7,
+        "mention_sentence": 0,
+        "same_root": False,
+        "vocative": False,
+        "direct_speech": True,
+        "target_in_speech": True,
+        "n_names": 2,
+        "n_context_sentences": 2,
+        "n_tokens": 25,
+        "target_count": 7,
+        "mentions": [(0, 3), (63, 66)],
+        "speech": [(34, 57), (69, 94)],
+    }
+    assert [item.text[slice(*span)] for span in row["mentions"]] == ["Tom", "Tom"]
+
+
+def test_mentions_before_and_after_a_blank_in_the_middle():
+    item = cloze("the dogs ran . he ran . a {dog} saw the dog")
+    row = features(item, tagged(item), "dog", {})
+    assert (row["n_mentions"], row["n_context_mentions"]) == (2, 1)
+    assert (row["mention_distance"], row["mention_sentence"], row["target_count"]) == (7, 2, 0)
+    assert row["in_context"]
+    late = features(cloze("he ran . a {dog} saw the dogs"), None)
+    assert late["mention_distance"] is late["mention_sentence"] is None
+    assert (late["in_context"], late["lemma_in_context"]) == (False, True)
+    assert (late["n_mentions"], late["n_context_mentions"]) == (1, 0)
+
+
+def test_without_an_answer_nothing_is_said_of_the_target():
+    item = cloze("`` Go , '' said Ann Lee . `` She saw {} here . ''")
+    row = features(item, tagged(item, {"ann", "lee"}), None, {"a": 1})
+    assert {name for name, value in row.items() if value is None} == COLUMNS - {
+        "direct_speech", "target_in_speech", "n_names", "n_context_sentences", "n_tokens", "mentions",
+        "speech",
+    }  # fmt: skip
+    assert (row["direct_speech"], row["target_in_speech"], row["mentions"]) == (True, True, [])
+    assert (row["n_names"], row["n_context_sentences"], row["n_tokens"]) == (1, 1, 14)
+
+
+def test_an_empty_context_and_an_empty_item():
+    row = features(cloze("{dog}"), ["NOUN"], "dog")
+    assert (row["n_mentions"], row["n_context_sentences"], row["n_tokens"], row["n_names"]) == (0, 0, 1, 0)
+    assert (row["target_class"], row["in_context"], row["target_count"]) == ("CN", False, None)
+    empty = features(cloze("{}"), [])
+    assert (empty["n_tokens"], empty["n_names"], empty["direct_speech"], empty["speech"]) == (0, 0, False, [])
+
+
+def test_without_tags_what_needs_them_is_left_open():
+    row = features(cloze("the dog died . `` A {death} , '' he said"), None)
+    assert {name for name, value in row.items() if value is None} == {
+        "target_pos", "target_class", "target_lemma", "vocative", "n_names", "mention_distance",
+        "mention_sentence", "target_count",
+    }  # fmt: skip
+    assert row["same_root"]
+
+
+def test_an_answer_of_several_tokens():
+    item = cloze("York is old . he likes {New York}")
+    tags = ["PROPN", "VERB", "ADJ", "PUNCT", "PRON", "VERB", "PROPN", "PROPN"]
+    row = features(item, tags, "York", {"new york": 3})
+    assert (row["target_pos"], row["mention_distance"], row["mention_sentence"]) == ("PROPN", 6, 1)
+    assert (row["n_names"], row["n_tokens"], row["target_count"]) == (1, 8, 3)
+
+
+@pytest.mark.parametrize(
+    ("pos", "wanted"),
+    [("PROPN", "PN"), ("NOUN", "CN"), ("VERB", "V"), ("AUX", "V"), ("ADJ", "J"), ("ADV", "R"), ("PRON", "O"),
+     ("NUM", "O"), ("PUNCT", "O"), ("X", "O"), ("INTJ", "O")],
+)  # fmt: skip
+def test_the_class_of_a_target(pos, wanted):
+    row = features(cloze("a {b}"), ["DET", pos])
+    assert (row["target_pos"], row["target_class"]) == (pos, wanted)
+
+
+def test_tags_must_be_those_of_the_tokens():
+    with pytest.raises(ValueError, match="2 tags for 3 tokens"):
+        features(cloze("a b {c}"), ["X", "X"])
+
+
+@pytest.mark.parametrize(
+    ("marked", "within"),
+    [
+        ("he said , `` go {home} now . ''", True),
+        ("he said `` go now '' {home} .", False),
+        ("he said , `` go {} now . ''", True),
+        ("he said {} `` go now '' .", False),
+        ("he said `` go now '' {} .", False),
+        ("he said , `` go {}", True),
+        ("he said `` go now . '' {}", False),
+        ("he went {}", False),
+        ("{} `` go now '' he said", False),
+    ],
+)
+def test_a_blank_within_speech(marked, within):
+    item = cloze(marked)
+    assert features(item, None)["target_in_speech"] is within
+    cut = tokens(item)
+    assert (in_speech(cut, speech_spans(cut.words)) is not None) is within
+
+
+def test_speech_comes_from_its_module(monkeypatch):
+    item = cloze("a b c {d} e")
+    monkeypatch.setattr(speech, "speech_spans", lambda words: [(1, len(words) - 2)])
+    row = features(item, None)
+    assert (row["direct_speech"], row["target_in_speech"], row["speech"]) == (True, False, [(2, 5)])
+    monkeypatch.setattr(speech, "speech_spans", lambda words: [(1, len(words))])
+    assert features(item, None)["target_in_speech"]
+
+
+@pytest.mark.parametrize(
+    ("marked", "told"),
+    [
+        ("`` I love you , {john}", True),
+        ("`` I love you , {john} , '' she said", True),
+        ("`` I love you , {john} .", True),
+        ("`` I love you , my dear {john} !", True),
+        ("`` I love you , {john} smith . ''", True),
+        ("`` I love you , mr. {smith} . ''", True),
+        ("`` {john} , come here . ''", True),
+        ("`` oh {john} , come here . ''", True),
+        ("`` yes , {sir} . ''", True),
+        ("`` come on , {boys}", True),
+        ("`` my {darling} , '' he said", True),
+        ("` I love you , {john} . '", True),
+        ("“ I love you , {john} . ”", True),
+        ("`` I love you , {john} and mary . ''", False),  # something follows
+        ("`` I love {john}", False),
+        ("`` the love of , well , the {boys}", False),
+        ("`` I saw mary , {john} , and mary . ''", False),  # a list
+        ("`` this is my brother , {john} . ''", False),  # explains the noun
+        ("she loved him , {john} .", False),  # no speech
+        ("`` go . '' then , {john} left", False),
+        ("`` I love you , {table} .", False),  # no term of address
+    ],
+)
+def test_who_is_addressed(marked, told):
+    item = cloze(marked)
+    assert features(item, tagged(item, {"john", "mary", "smith", "mr."}))["vocative"] is told
+
+
+def test_a_verb_is_no_term_of_address():
+    item = cloze("`` to live , {love} . ''")
+    cut = tokens(item)
+    kinds = ["PUNCT", "PART", "VERB", "PUNCT", "VERB", "PUNCT", "PUNCT"]
+    assert not vocative(cut, kinds, (0, 7))
+    assert vocative(cut, [*kinds[:4], "NOUN", *kinds[5:]], (0, 7))
+
+
+@pytest.mark.parametrize(
+    ("text", "n"),
+    [
+        ("", 0),
+        ("john saw john", 1),
+        ("john smith saw JOHN and smith", 1),
+        ("john smith saw mary smith", 1),  # joined by the family
+        ("john saw mary", 2),
+        ("mr. smith saw mr. jones", 2),
+        ("john saw smith . then john smith left", 1),
+        ("smith 's dog and the smiths", 1),
+        ("mary , john , smith", 3),
+        ("dr. and mr.", 2),
+    ],
+)
+def test_distinct_names(text, n):
+    known = {"john", "smith", "smiths", "mary", "jones", "mr.", "dr."}
+    words = text.split()
+    assert n_names(words, ["PROPN" if word.lower() in known else "VERB" for word in words]) == n
+
+
+def slow_names(words, tags):
+    """Join runs that share a word until nothing changes."""
+    runs, last = [], "VERB"
+    for word, tag in zip(words, tags, strict=True):
+        if tag == "PROPN":
+            if last != "PROPN":
+                runs.append(set())
+            runs[-1].add(word)
+        last = tag
+    while any(a & b for i, a in enumerate(runs) for b in runs[:i]):
+        pair = next((a, b) for i, a in enumerate(runs) for b in runs[:i] if a & b)
+        runs = [run for run in runs if run is not pair[0] and run is not pair[1]] + [pair[0] | pair[1]]
+    return len(runs)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["zed", "wix", "yop", "vab", "qun"]), st.booleans()), max_size=12))
+def test_names_as_a_slow_loop_joins_them(pairs):
+    words, tags = [word for word, _ in pairs], ["PROPN" if name else "VERB" for _, name in pairs]
+    assert n_names(words, tags) == slow_names(words, tags)
+
+
+@given(passages(), st.data())
+def test_a_row_holds_together(item, data):
+    cut = tokens(item)
+    tags = data.draw(
+        st.lists(
+            st.sampled_from(["PROPN", "NOUN", "PUNCT"]), min_size=len(cut.words), max_size=len(cut.words)
+        )
+    )
+    row = features(item, tags, None, {})
+    assert row == features(item, tags, None, {}, cut=cut)
+    assert row["mentions"] == mentions.mentions(item)
+    assert row["speech"] == speech.speech(item)
+    if item.answer is None:
+        assert row["target_class"] is row["in_context"] is row["same_root"] is None
+        return
+    found = mentions.find(cut)
+    assert row["n_mentions"] == len(found) >= row["n_context_mentions"]
+    assert row["lemma_in_context"] == bool(found) >= row["in_context"]
+    earlier = [i for i in found if i < cut.target]
+    assert row["mention_distance"] == min((cut.target - i for i in earlier), default=None)
+    assert row["same_root"] == any(same_root(cut.words[cut.head], word) for word in cut.words)
+    assert row["vocative"] <= row["target_in_speech"] <= row["direct_speech"]
+    ends = [sum(start <= i for start in cut.sentences) for i in (*earlier[-1:], cut.target)]
+    assert row["mention_sentence"] == (ends[-1] - ends[0] if earlier else None)
+
+
+@given(passages())
+def test_lower_case_changes_nothing_that_needs_no_tags(item):
+    lowered = dataclasses.replace(item, text=item.text.lower(), answer=item.answer and item.answer.lower())
+    assert features(lowered, None) == features(item, None)
+
+
+def test_the_classes_are_those_of_the_paper():
+    assert set(targets.CLASSES.values()) == {"PN", "CN", "V", "J", "R"}

@@ -1,0 +1,248 @@
+"""Two sets side by side, feature by feature: what sets one apart from the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.schema import DataError
+
+SKIPPED = ("item_id", "pipeline", "mentions", "speech")
+"""Columns of the annotations that are no features."""
+
+CORRECTIONS = ("holm", "bonferroni", "sidak", "holm-sidak", "fdr_bh", "fdr_by")
+
+_LEVELS = 20
+_MEASURES = ("difference", "low", "high", "cliff_delta", "cohen_h", "odds_ratio", "p")
+_LEAST = 2  # values from which a variance can be told
+
+
+def contrast(
+    a: pd.DataFrame,
+    b: pd.DataFrame,
+    *,
+    names: tuple[str, str] = ("a", "b"),
+    level: float = 0.95,
+    correction: str = "holm",
+) -> pd.DataFrame:
+    """Compare every feature of two sets of annotations.
+
+    The sets are taken as independent samples of items; where items of one set come from few
+    novels, the intervals are too narrow.
+
+    Parameters
+    ----------
+    a, b : DataFrame
+        Annotations, from ``wb.annotate``. Truth values, numbers, and texts of at most 20
+        different values are features; a text gives one row a value.
+    names : (str, str), default ("a", "b")
+        What the sets are called in the columns.
+    level : float, default 0.95
+        Confidence level of the intervals.
+    correction : {"holm", "bonferroni", "sidak", "holm-sidak", "fdr_bh", "fdr_by"}
+        How p is corrected for the number of tests.
+
+    Returns
+    -------
+    DataFrame
+        One row a feature (a value of it), the largest effect first:
+
+        `feature`, `level`, `kind`
+            The column, its value where it is a text, and ``share`` or ``number``.
+        one column for each name
+            Shares between 0 and 1, or means; `median_<name>` for numbers; `n_<name>` the
+            items that are not null.
+        `difference`, `low`, `high`
+            First minus second set, and its interval: Newcombe's for shares (Newcombe 1998,
+            method 10), Welch's for means.
+        `cliff_delta`
+            Size of the effect, one measure for all features, from -1 to 1: how much more
+            often a value of the first set is larger than one of the second than the other
+            way round (Cliff 1993). For shares it is their difference.
+        `cohen_h`, `odds_ratio`
+            For shares: difference of arcsine-transformed shares (Cohen 1988, chapter 6), and
+            odds in the first set over odds in the second.
+        `test`, `p`, `p_<correction>`
+            Fisher's exact test for shares, the Mann-Whitney test (normal approximation with
+            correction for ties and continuity) for numbers; two-sided.
+
+        Null where a set has no value. ``.attrs["left_out"]`` says which columns were no
+        features, and why.
+
+    Raises
+    ------
+    DataError
+        If something is no frame, the names are equal, or level or correction are unknown.
+    """
+    _check(a, b, names, level, correction)
+    left_out: dict[str, str] = {}
+    rows: list[dict[str, Any]] = []
+    for feature in dict.fromkeys([*a.columns, *b.columns]):
+        if feature in SKIPPED:
+            continue
+        if feature not in a.columns or feature not in b.columns:
+            left_out[feature] = f"only {names[0] if feature in a.columns else names[1]} has it"
+            continue
+        both = [frame[feature].dropna() for frame in (a, b)]
+        kind = _kind(pd.concat([part.astype(object) for part in both]))
+        if kind not in _COMPARE:
+            left_out[feature] = kind
+            continue
+        rows += [
+            {"feature": feature, "kind": "number" if kind == "number" else "share"} | row
+            for row in _COMPARE[kind](both[0], both[1], level)
+        ]
+    table = _table(rows, names, correction)
+    table.attrs["left_out"] = left_out
+    return table
+
+
+def _check(a: Any, b: Any, names: tuple[str, str], level: float, correction: str) -> None:
+    for frame in (a, b):
+        if not isinstance(frame, pd.DataFrame):
+            raise DataError(
+                f"there is no contrast of a {type(frame).__name__}",
+                remedy="pass two frames of annotations: wb.contrast(wb.annotate(x), wb.annotate(y))",
+            )
+    taken = {*_order(("", "")), ""}
+    if len(set(names)) != len(names) or len(names) != 2 or taken & set(names):  # noqa: PLR2004 - two sets
+        raise DataError(f"the sets cannot be called {names}", remedy="pass two different names")
+    if not 0 < level < 1:
+        raise DataError(f"the confidence level {level} is not between 0 and 1")
+    if correction not in CORRECTIONS:
+        raise DataError(f"the correction {correction!r} is unknown", remedy=f"use {', '.join(CORRECTIONS)}")
+
+
+def _order(names: tuple[str, str]) -> list[str]:
+    left, right = names
+    counts = [f"n_{left}", f"n_{right}", f"median_{left}", f"median_{right}"]
+    measures = list(_MEASURES[:-1])
+    return ["feature", "level", "kind", left, right, *counts, *measures, "test", "p"]
+
+
+def _table(rows: list[dict[str, Any]], names: tuple[str, str], correction: str) -> pd.DataFrame:
+    left, right = names
+    calls = {"a": left, "b": right} | {
+        f"{what}_{side}": f"{what}_{name}"
+        for what in ("n", "median")
+        for side, name in (("a", left), ("b", right))
+    }
+    table = pd.DataFrame([{calls.get(key, key): value for key, value in row.items()} for row in rows])
+    table = table.reindex(columns=_order(names))
+    table[f"p_{correction}"] = _corrected(table["p"].to_numpy(dtype=float), correction)
+    size = table["cliff_delta"].astype(float).abs()
+    return table.loc[size.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
+
+
+def _corrected(p: np.ndarray[Any, Any], correction: str) -> np.ndarray[Any, Any]:
+    from statsmodels.stats.multitest import (  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
+        multipletests,
+    )
+
+    found = np.full(p.shape, np.nan)
+    some = ~np.isnan(p)
+    if some.any():
+        found[some] = multipletests(p[some], method=correction)[1]
+    return found
+
+
+def _kind(values: pd.Series[Any]) -> str:
+    """Return how a feature is compared, or why it is not."""
+    if not len(values):
+        return "it is empty"
+    kinds = {type(value) for value in values.tolist()}
+    if kinds <= {bool, np.bool_}:
+        return "truth"
+    if all(issubclass(kind, int | float | np.number) and kind not in {bool, np.bool_} for kind in kinds):
+        return "number"
+    if kinds <= {str}:
+        different = values.nunique()
+        return "text" if different <= _LEVELS else f"it has {different:,} different values"
+    return f"it holds {', '.join(sorted(kind.__name__ for kind in kinds))}"
+
+
+def _truth(a: pd.Series[Any], b: pd.Series[Any], level: float) -> Iterator[dict[str, Any]]:
+    yield _shares(int(a.astype(bool).sum()), len(a), int(b.astype(bool).sum()), len(b), level)
+
+
+def _text(a: pd.Series[Any], b: pd.Series[Any], level: float) -> Iterator[dict[str, Any]]:
+    for value in sorted({*a.tolist(), *b.tolist()}):
+        compared = _shares(int((a == value).sum()), len(a), int((b == value).sum()), len(b), level)
+        yield {"level": value} | compared
+
+
+def _shares(count_a: int, n_a: int, count_b: int, n_b: int, level: float) -> dict[str, Any]:
+    """Compare two shares."""
+    from scipy.stats import fisher_exact  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
+    from statsmodels.stats.proportion import (  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
+        confint_proportions_2indep,
+    )
+
+    a = count_a / n_a if n_a else np.nan
+    b = count_b / n_b if n_b else np.nan
+    row = {"a": a, "b": b, "n_a": n_a, "n_b": n_b, "test": "Fisher"}
+    if not n_a or not n_b:
+        return row
+    low, high = confint_proportions_2indep(
+        count_a, n_a, count_b, n_b, compare="diff", method="newcomb", alpha=1 - level
+    )
+    cross, other = count_a * (n_b - count_b), count_b * (n_a - count_a)
+    odds = cross / other if other else np.inf if cross else np.nan
+    p = fisher_exact([[count_a, n_a - count_a], [count_b, n_b - count_b]]).pvalue
+    return row | {
+        "difference": a - b,
+        "low": float(low),
+        "high": float(high),
+        "cliff_delta": a - b,
+        "cohen_h": 2 * np.arcsin(np.sqrt(a)) - 2 * np.arcsin(np.sqrt(b)),
+        "odds_ratio": odds,
+        "p": min(float(p), 1.0),
+    }
+
+
+def _numbers(a: pd.Series[Any], b: pd.Series[Any], level: float) -> Iterator[dict[str, Any]]:
+    """Compare two samples of numbers."""
+    from scipy.stats import mannwhitneyu  # noqa: PLC0415 - slow
+
+    x, y = a.to_numpy(dtype=float), b.to_numpy(dtype=float)
+    row: dict[str, Any] = {"n_a": len(x), "n_b": len(y), "test": "Mann-Whitney"}
+    for side, values in (("a", x), ("b", y)):
+        if len(values):
+            row |= {side: float(values.mean()), f"median_{side}": float(np.median(values))}
+    if not len(x) or not len(y):
+        yield row
+        return
+    low, high = _welch(x, y, level)
+    if np.ptp(np.concatenate([x, y])) == 0:  # every value is the same one: the test divides by 0
+        delta, p = 0.0, 1.0
+    else:
+        result = mannwhitneyu(x, y, alternative="two-sided", method="asymptotic")
+        delta, p = 2 * float(result.statistic) / (len(x) * len(y)) - 1, float(result.pvalue)
+    yield row | {
+        "difference": row["a"] - row["b"],
+        "low": low,
+        "high": high,
+        "cliff_delta": delta,
+        "p": min(p, 1.0),
+    }
+
+
+def _welch(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], level: float) -> tuple[float, float]:
+    """Return Welch's interval of the difference of two means (Welch 1947)."""
+    from scipy.stats import t  # noqa: PLC0415 - slow
+
+    if min(len(x), len(y)) < _LEAST:
+        return np.nan, np.nan
+    difference = float(x.mean() - y.mean())
+    parts = np.array([x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)])
+    if not parts.sum():
+        return difference, difference
+    freedom = parts.sum() ** 2 / (parts**2 / np.array([len(x) - 1, len(y) - 1])).sum()
+    half = float(t.ppf((1 + level) / 2, freedom) * np.sqrt(parts.sum()))
+    return difference - half, difference + half
+
+
+_COMPARE = {"truth": _truth, "text": _text, "number": _numbers}

@@ -1,0 +1,85 @@
+"""Mentions of the target elsewhere in the passage, with no tagger and in any case.
+
+A token mentions the target if the two can be forms of one word: for some part of speech both
+have the same lemma (`workbench.analysis.lemmas`). So the answer depends on the two forms alone:
+it is the same in the lower-cased and in the cased text, and more text never takes one away.
+
+Three things in the release would hide a mention, and are looked through: a word joined to others
+by a hyphen or a dash (``non-Tribe``, ``famine-they``), a period that was left with a name
+(``Alex.``), and a conjunction that was joined to a word so
+that the whole is none (``Shaneand``). Of the other ways to hold
+a target within a longer token (``snowboard``, ``stitchover``) nearly all are other words.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+
+from workbench.analysis.lemmas import Reading, default, fold
+from workbench.analysis.tokens import Tokens, tokens
+from workbench.items import Item, Span
+
+_JOINED = re.compile(r"([^\W\d_]{4,})(?:and|but)")
+_HYPHEN = re.compile(r"[-‐‑–—]+")  # noqa: RUF001 - dashes are meant
+_POSSESSIVE = re.compile(r"(?<=\w)'s?$")
+
+
+def find(cut: Tokens) -> list[int]:
+    """Find the mentions of the target, by form or by lemma.
+
+    Parameters
+    ----------
+    cut : Tokens
+        Of one item; of an answer of several tokens the head counts (see `Tokens.head`).
+
+    Returns
+    -------
+    list of int
+        Indices of the tokens, in order, those of the answer apart; none without an answer.
+    """
+    if not cut.has_target:
+        return []
+    wanted = default().readings(cut.words[cut.head])
+    return [
+        index
+        for index, word in enumerate(cut.words)
+        if not wanted.isdisjoint(_held(word)) and not cut.target <= index < cut.end
+    ]
+
+
+def same_form(cut: Tokens, found: Sequence[int]) -> bool:
+    """Tell if one of the mentions has the very form of the target, case and a possessive apart."""
+    wanted = _bare(cut.words[cut.head]) if found else ""
+    return any(_bare(cut.words[index]) == wanted for index in found)
+
+
+def mentions(item: Item) -> list[Span]:
+    """Return the mentions of the target, before and after it, as spans in ``item.text``."""
+    cut = tokens(item)
+    return [cut.spans[index] for index in find(cut)]
+
+
+def sentence_of(cut: Tokens, index: int) -> int:
+    """Return how many sentences before the target sentence a token stands; 0 within it."""
+    return len(cut.sentences) - max(1, bisect_right(cut.sentences, index))
+
+
+@lru_cache(maxsize=1 << 16)
+def _held(word: str) -> frozenset[Reading]:
+    """Return the readings of a token and of the words that were joined in it."""
+    readings = default().readings
+    found = readings(word)
+    parts = _HYPHEN.split(word)
+    if len(parts) > 1:
+        found = found.union(*(readings(part) for part in parts if len(part) > 1))
+    elif (joined := _JOINED.fullmatch(fold(word))) and not default().knows(word):
+        found |= readings(joined[1])
+    return found
+
+
+@lru_cache(maxsize=1 << 16)
+def _bare(word: str) -> str:
+    return _POSSESSIVE.sub("", fold(word))

@@ -1,0 +1,322 @@
+"""Quoted direct speech in a passage: the tokens between quote marks that mark dialogue.
+
+A quote mark can be read in several ways: ``'`` opens, closes or is an apostrophe, ``"`` opens or
+closes, and either may set off a term (so-called scare quotes) instead of speech. Every reading of
+one mark has a cost, told from the tokens around it; the reading of the whole passage is the
+cheapest way through a small automaton, found by the algorithm of Viterbi (1967). So one doubtful
+mark does not turn the rest of the passage inside out.
+"""
+
+# ruff: noqa: RUF001, SIM905 - typographic quotes are what this module is about, words are lists in one string
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from workbench.analysis.tokens import tokens
+from workbench.items import Item, Span
+
+_OPENS, _CLOSES, _EITHER = "opens", "closes", "either"
+_DOUBLE = {
+    "``": _OPENS, "“": _OPENS, "„": _OPENS, "«": _OPENS,
+    "''": _CLOSES, "”": _CLOSES, "»": _CLOSES, '"': _EITHER,
+}  # fmt: skip
+_SINGLE = {"`": _OPENS, "‘": _OPENS, "’": _CLOSES, "'": _EITHER}
+# Some texts leave two marks in one token: the first closes or opens within the second, or around it.
+_MARKS: dict[str, tuple[str, ...]] = {mark: (mark,) for mark in (*_DOUBLE, *_SINGLE)}
+_MARKS |= {a + b: (a, b) for a in _DOUBLE for b in _SINGLE} | {
+    b + a: (b, a) for a in _DOUBLE for b in _SINGLE
+}
+
+_ELIDED = frozenset(  # words that an apostrophe shortens at their start
+    "em tis twas twere twill twould til till cause bout cept neath n round ere er im e t".split()
+)
+_SHORTENED = frozenset("a d lil mo o ol an po t th wi y".split())  # at their end: o' th' wi'
+_SAYS = frozenset(
+    """add added adds answer answered answers ask asked asks began begin begins call called calls continue
+    continued continues cried cries cry exclaim exclaimed exclaims inquire inquired inquires murmur murmured
+    murmurs mutter muttered mutters observe observed observes remark remarked remarks repeat repeated repeats
+    replied replies reply return returned returns said say says scream screamed screams shout shouted shouts
+    tell tells think thinks thought told whisper whispered whispers yell yelled yells""".split()
+)
+_NAMING = frozenset({"call", "called", "calls"})  # what they introduce is a term, what they follow is speech
+_ENDS = frozenset({".", "!", "?", "..."})
+_STOPS = frozenset({",", ".", "!", "?", ";", ":"})
+_TAGGED = frozenset({",", "!", "?", "--"})
+
+# How far a reading goes against what the tokens around a mark say.
+_SLIGHT, _WEAK, _CLEAR, _STRONG = 0.5, 1.0, 2.0, 4.0
+_PER_TOKEN = 0.005  # speech costs so much a token: of two readings the one with less speech in it
+_NEVER = float("inf")
+_FEW_WORDS = 3
+_LONGEST_TERM = 8  # tokens from the opening to the closing mark of a term; "the house ," is a term
+
+# Where a reading is after a mark. "begun" is speech that began before the passage.
+(_OUT, _IN_DOUBLE, _SINGLE_IN_DOUBLE, _IN_SINGLE, _DOUBLE_IN_SINGLE, _BEGUN, _SINGLE_IN_BEGUN,
+ _BEGUN_SINGLE, _DOUBLE_IN_BEGUN, _TERM, _SINGLE_TERM, _TERM_IN_DOUBLE) = range(12)  # fmt: skip
+_SPEECH = slice(_IN_DOUBLE, _DOUBLE_IN_BEGUN + 1)
+_NOT_SPEECH = frozenset({_OUT, _TERM, _SINGLE_TERM})
+_START = {_OUT: 0.0, _BEGUN: _SLIGHT, _BEGUN_SINGLE: _CLEAR}
+_FINAL = {
+    _OUT: 0.0, _IN_DOUBLE: 0.0, _SINGLE_IN_DOUBLE: _SLIGHT, _IN_SINGLE: _WEAK, _DOUBLE_IN_SINGLE: _WEAK,
+}  # fmt: skip
+
+# What a mark does on the way from one place to the next, in the order of the costs of a mark.
+_OPEN, _CLOSE, _NOTHING, _AGAIN, _OPEN_TERM, _CLOSE_TERM = range(6)
+_Way = tuple[int, int, int, float]  # from, to, what the mark does, additional cost
+_WAYS_OF_DOUBLE: tuple[_Way, ...] = (
+    (_OUT, _OUT, _NOTHING, 0), (_OUT, _IN_DOUBLE, _OPEN, 0), (_OUT, _TERM, _OPEN_TERM, 0),
+    (_IN_DOUBLE, _OUT, _CLOSE, 0), (_IN_DOUBLE, _IN_DOUBLE, _AGAIN, 0),
+    (_IN_DOUBLE, _TERM_IN_DOUBLE, _OPEN_TERM, _WEAK), (_TERM_IN_DOUBLE, _IN_DOUBLE, _CLOSE_TERM, 0),
+    (_SINGLE_IN_DOUBLE, _OUT, _CLOSE, _SLIGHT), (_TERM, _OUT, _CLOSE_TERM, 0),
+    (_IN_SINGLE, _DOUBLE_IN_SINGLE, _OPEN, 0), (_DOUBLE_IN_SINGLE, _IN_SINGLE, _CLOSE, 0),
+    (_BEGUN, _OUT, _CLOSE, 0), (_SINGLE_IN_BEGUN, _OUT, _CLOSE, _SLIGHT),
+    (_BEGUN_SINGLE, _DOUBLE_IN_BEGUN, _OPEN, 0), (_DOUBLE_IN_BEGUN, _BEGUN_SINGLE, _CLOSE, 0),
+)  # fmt: skip
+_WAYS_OF_SINGLE: tuple[_Way, ...] = (
+    (_OUT, _OUT, _NOTHING, 0), (_OUT, _IN_SINGLE, _OPEN, 0), (_OUT, _SINGLE_TERM, _OPEN_TERM, 0),
+    (_IN_SINGLE, _OUT, _CLOSE, 0), (_IN_SINGLE, _IN_SINGLE, _AGAIN, 0),
+    (_DOUBLE_IN_SINGLE, _OUT, _CLOSE, _SLIGHT), (_DOUBLE_IN_SINGLE, _DOUBLE_IN_SINGLE, _NOTHING, 0),
+    (_IN_DOUBLE, _IN_DOUBLE, _NOTHING, 0), (_IN_DOUBLE, _SINGLE_IN_DOUBLE, _OPEN, 0),
+    (_SINGLE_IN_DOUBLE, _IN_DOUBLE, _CLOSE, 0), (_SINGLE_IN_DOUBLE, _SINGLE_IN_DOUBLE, _NOTHING, 0),
+    (_BEGUN, _BEGUN, _NOTHING, 0), (_BEGUN, _SINGLE_IN_BEGUN, _OPEN, 0),
+    (_SINGLE_IN_BEGUN, _BEGUN, _CLOSE, 0), (_SINGLE_IN_BEGUN, _SINGLE_IN_BEGUN, _NOTHING, 0),
+    (_BEGUN_SINGLE, _OUT, _CLOSE, 0), (_BEGUN_SINGLE, _BEGUN_SINGLE, _AGAIN, 0),
+    (_DOUBLE_IN_BEGUN, _OUT, _CLOSE, _SLIGHT), (_DOUBLE_IN_BEGUN, _DOUBLE_IN_BEGUN, _NOTHING, 0),
+    (_TERM, _TERM, _NOTHING, 0), (_SINGLE_TERM, _OUT, _CLOSE_TERM, 0),
+    (_SINGLE_TERM, _SINGLE_TERM, _NOTHING, 0), (_TERM_IN_DOUBLE, _TERM_IN_DOUBLE, _NOTHING, 0),
+)  # fmt: skip
+
+
+class _Mark(NamedTuple):
+    """A quote mark: its token, whether it is a double one, and what its form says that it does."""
+
+    at: int
+    double: bool
+    side: str
+
+
+class _Near(NamedTuple):
+    """What stands around a mark, other marks left out."""
+
+    before: str  # the token before it; empty where there is none
+    after: str
+    ended: bool  # punctuation, or the start of the passage, stands before it
+    stop: bool  # nothing that speech could start with stands after it
+    says: bool  # a verb of saying stands before it: he said " yes "
+    introduced: bool  # so it does before a comma or a colon: he said , " yes "
+    tagged: bool  # one stands after it: " yes , " he said
+    joins_before: bool  # a mark of the same kind stands right before it
+    joins_after: bool
+
+
+def speech_spans(words: Sequence[str]) -> list[Span]:
+    """Find the quoted direct speech of a passage.
+
+    Parameters
+    ----------
+    words : sequence of str (n,)
+        Tokens of a passage in which punctuation marks are tokens of their own, in any case. Quote
+        marks may be those of the Treebank, straight or typographic ones.
+
+    Returns
+    -------
+    list of (int, int)
+        Token ranges, end excluded, in order and disjoint; quote marks included. Speech that is
+        still open where the passage ends runs to its end; speech that is closed without having
+        been opened starts with the passage. What is quoted within speech is a part of it, and a
+        mark that is repeated at the start of a paragraph is one too.
+
+    Notes
+    -----
+    Speech is what LitBank's quotations are (Sims and Bamman 2020): dialogue, and not
+    terms, titles or ironic words in quote marks. Such a term is told from speech by its length, the
+    word before it where speech has punctuation or a verb of saying, and the lack of punctuation
+    before its closing mark. Speech without quote marks (after a dash, in italics) is not found.
+
+    Only the form of the tokens counts, and never the case of a letter.
+    """
+    marks = _marks(words)
+    if not marks:
+        return []
+    low = [word.lower() for word in words]
+    score = [_START.get(place, _NEVER) for place in range(12)]
+    opened = [0] * 12  # index of the mark that opened the term
+    back = []
+    last = 0
+    for mark in marks:
+        costs = _costs(low, mark)
+        score[_SPEECH] = [cost + _PER_TOKEN * (mark.at - last) for cost in score[_SPEECH]]
+        last = mark.at
+        new, came, at = [_NEVER] * 12, [0] * 12, opened.copy()
+        for start, end, does, more in _WAYS_OF_DOUBLE if mark.double else _WAYS_OF_SINGLE:
+            cost = score[start] + costs[does] + more
+            if cost < new[end] and not (does == _CLOSE_TERM and mark.at - opened[start] > _LONGEST_TERM):
+                new[end], came[end] = cost, start
+                at[end] = mark.at if does == _OPEN_TERM else opened[start]
+        score, opened = new, at
+        back.append(came)
+    score[_SPEECH] = [cost + _PER_TOKEN * (len(low) - last) for cost in score[_SPEECH]]
+    return _follow(marks, back, min(_FINAL, key=lambda place: score[place] + _FINAL[place]), len(words))
+
+
+def _follow(marks: list[_Mark], back: list[list[int]], place: int, end: int) -> list[Span]:
+    """Return the spans of the reading that ends in a place, from the last mark to the first."""
+    spans = []
+    for mark, came in zip(reversed(marks), reversed(back), strict=True):
+        before = came[place]
+        if before == _OUT and place not in _NOT_SPEECH:
+            spans.append((mark.at, end))
+        elif place == _OUT and before not in _NOT_SPEECH:
+            end = mark.at + 1
+        place = before
+    if place != _OUT:
+        spans.append((0, end))
+    joined: list[Span] = []
+    for start, stop in reversed(spans):
+        if joined and start < joined[-1][1]:  # one token closes and opens
+            start = joined.pop()[0]  # noqa: PLW2901
+        joined.append((start, stop))
+    return joined
+
+
+def _marks(words: Sequence[str]) -> list[_Mark]:
+    found = [(index, mark) for index, word in enumerate(words) if word in _MARKS for mark in _MARKS[word]]
+    low = any(mark == "„" for _, mark in found)  # “ closes what „ opened
+    return [
+        _Mark(
+            index,
+            mark in _DOUBLE,
+            _EITHER if low and mark == "“" else _DOUBLE[mark] if mark in _DOUBLE else _SINGLE[mark],
+        )
+        for index, mark in found
+    ]
+
+
+def _near(low: list[str], mark: _Mark) -> _Near:
+    left, right, size = mark.at - 1, mark.at + 1, len(low)
+    kind = _DOUBLE if mark.double else _SINGLE
+    joins_before = left >= 0 and low[left] in _MARKS and _MARKS[low[left]][-1] in kind
+    joins_after = right < size and low[right] in _MARKS and _MARKS[low[right]][0] in kind
+    while left >= 0 and low[left] in _MARKS:
+        left -= 1
+    while right < size and low[right] in _MARKS:
+        right += 1
+    before, after = low[left] if left >= 0 else "", low[right] if right < size else ""
+    return _Near(
+        before,
+        after,
+        ended=not before[-1:].isalnum(),
+        stop=after in _STOPS or (not after and mark.side != _OPENS),
+        says=before in _SAYS and before not in _NAMING,
+        introduced=before in {",", ":"} and not _SAYS.isdisjoint(low[max(0, left - 3) : left]),
+        tagged=not _SAYS.isdisjoint(low[mark.at + 1 : mark.at + 4]),
+        joins_before=joins_before,
+        joins_after=joins_after,
+    )
+
+
+def _costs(low: list[str], mark: _Mark) -> tuple[float, ...]:
+    """Return the costs of all that a mark may do, in the order of ``_OPEN``, ``_CLOSE`` and so on."""
+    near = _near(low, mark)
+    against_open = _CLEAR * (mark.side == _CLOSES)
+    against_close = _CLEAR * (mark.side == _OPENS)
+    before_speech = _STRONG * near.stop
+    opens = before_speech + _WEAK * (not near.ended and not near.says) + _STRONG * near.joins_after
+    opens += against_open + _CLEAR * (near.tagged and near.before in _TAGGED)
+    closes = against_close + _CLEAR * (not near.ended) + _CLEAR * near.introduced
+    closes += _STRONG * near.joins_before
+    closes += _CLEAR * (not near.before)  # closing marks stand with the sentence before the passage
+    opens_term = before_speech + _CLEAR * (near.says or near.ended) + against_open
+    closes_term = _CLEAR * near.tagged + against_close
+    if near.ended:
+        closes_term += _SLIGHT if near.before in {",", "."} else _CLEAR
+    if mark.double:
+        again = _STRONG
+        if near.before in _ENDS and mark.side != _CLOSES and not near.stop:
+            again = _SLIGHT if mark.side == _OPENS else _CLEAR
+        return opens, closes, _STRONG, again, opens_term, closes_term
+    return _single(near, mark.side, (opens, closes, opens_term, closes_term))
+
+
+def _single(near: _Near, side: str, costs: tuple[float, float, float, float]) -> tuple[float, ...]:
+    """Return the costs of what a single mark may do: it may be an apostrophe, which does nothing."""
+    opens, closes, opens_term, closes_term = costs
+    elided = near.after in _ELIDED and not near.joins_after
+    opens, opens_term = opens + _CLEAR * elided, opens_term + _CLEAR * elided
+    if side == _OPENS:
+        apostrophe, again = (0.0, 0.0) if elided else (_STRONG, _WEAK)
+        return opens, closes, apostrophe, again, opens_term, closes_term
+    word = near.before
+    shortened = word[-1:] in {"s", "x", "z"} or word.endswith("in") or word in _SHORTENED
+    possessive = not near.ended and shortened and (near.after[-1:].isalnum() or not near.after)
+    apostrophe = 0.0 if elided or possessive else _STRONG if near.ended else _WEAK
+    closing = _CLEAR * possessive
+    doubtful = _SLIGHT + _CLEAR * (side == _CLOSES) + closing
+    return (
+        opens + doubtful, closes + closing, apostrophe, apostrophe,
+        opens_term + doubtful, closes_term + closing,
+    )  # fmt: skip
+
+
+def speech(item: Item) -> list[Span]:
+    """Find the quoted direct speech of an item.
+
+    Parameters
+    ----------
+    item : Item
+        Its answer is read in place; a bare blank is no token.
+
+    Returns
+    -------
+    list of (int, int)
+        Character offsets into ``item.text``, end excluded, in order; see :func:`speech_spans`.
+    """
+    words, spans = tokens(item)[:2]
+    return [(spans[start][0], spans[end - 1][1]) for start, end in speech_spans(words)]
+
+
+def definitions(words: Sequence[str], target: int | None = None) -> dict[str, bool]:
+    """Tell in which senses a passage holds direct speech.
+
+    The share of LAMBADA's passages with direct speech (Paperno et al. 2016 give 71 %, and 61 % of
+    the input) depends on what counts, which the paper does not say.
+
+    Parameters
+    ----------
+    words : sequence of str (n,)
+        Tokens of the passage, the answer in place.
+    target : int, optional
+        Index of the answer; the last token where it is left out, as in LAMBADA.
+
+    Returns
+    -------
+    dict of str to bool
+        "mark"
+            There is a double quote mark.
+        "speech"
+            There is speech: a span of :func:`speech_spans`. This is ``direct_speech``.
+        "closed"
+            Some speech is opened and closed in the passage.
+        "words"
+            Some speech has more than three words.
+        "sentence"
+            Some speech holds a whole sentence or ends with a comma before its closing mark.
+        "target"
+            The answer lies in speech.
+    """
+    spans = speech_spans(words)
+    at = len(words) - 1 if target is None else target
+    return {
+        "mark": any(mark in _DOUBLE for word in words for mark in _MARKS.get(word, ())),
+        "speech": bool(spans),
+        "closed": any(words[start] in _MARKS and words[end - 1] in _MARKS for start, end in spans),
+        "words": any(
+            sum(word[-1:].isalnum() for word in words[start:end]) > _FEW_WORDS for start, end in spans
+        ),
+        "sentence": any(
+            not _ENDS.isdisjoint(words[start:end]) or words[end - 2] == "," for start, end in spans
+        ),
+        "target": any(start <= at < end for start, end in spans),
+    }
