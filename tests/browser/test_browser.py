@@ -61,7 +61,7 @@ def test_reveal_tag_and_find_again_after_a_restart(show, notebook):
     page.keyboard.press(" ")
     assert page.locator(".wb-blank").inner_text() == answer
     mentions = notebook.evaluate(
-        "from workbench.analysis import surface; print(len(surface.mentions(items[1])))"
+        "from workbench.analysis.mentions import mentions; print(len(mentions(items[1])))"
     )
     assert page.locator(".wb-passage .wb-m").count() == int(mentions)
     notebook.screenshot("browser-revealed", ".wb-browser")

@@ -1,6 +1,7 @@
 # ruff: noqa: RUF001 - typographic quotes are meant
 import dataclasses
 
+import numpy as np
 import pandas as pd
 import pytest
 from clozes import cloze, passages
@@ -156,7 +157,8 @@ def test_a_row_never_shows_the_target(drawn):
         (1 / 3, "0.3333"),
         (pd.Series([1 / 3], dtype="float32")[0], "0.3333"),
         (1234567, "1234567"),
-        (True, "True"),
+        (True, "yes"),
+        (np.False_, "no"),
         ("two\nlines", "two\nlines"),
         (["a", 0.5, None], "a, 0.5, "),
         ({"b", "a"}, "a, b"),

@@ -276,6 +276,7 @@ function render({ model, el }) {
     requestAnimationFrame(() => { drawing = false; drawList(); });
   }
   function drawList() {
+    if (!list.clientHeight) return; // not laid out (hidden, or the theme is changing): drawn once it is
     const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 4);
     const last = Math.min(s.n, Math.ceil((list.scrollTop + list.clientHeight) / ROW) + 4);
     const nodes = [];

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,17 @@ import pandas as pd
 import traitlets
 
 from workbench import remarks
-from workbench.analysis import surface
-from workbench.items import DataError, Item, Items
+from workbench.analysis.mentions import mentions
+from workbench.analysis.speech import speech
+from workbench.items import DataError, Item, Items, Span
 from workbench.schema import objects
-from workbench.widgets import static
+from workbench.widgets import static, tables
 from workbench.widgets.facets import NO_FILTERS, TAGS, Filters, hits, patterns
 from workbench.widgets.passages import pieces, plain, snippet
 
 _HERE = Path(__file__).parent
 _FIRST_ROWS = 28
 _LANES = ("filter", "rows", "show")  # requests that the page sends one at a time
-_PREDICTION = ("model", "prediction", "correct", "rank", "log_prob")
 
 
 class Browser(anywidget.AnyWidget):
@@ -61,11 +61,13 @@ class Browser(anywidget.AnyWidget):
         self._items = items
         self._frame = items.frame
         self._place = {item_id: row for row, item_id in enumerate(self._frame["item_id"])}
-        self._columns = _aligned(annotations, self._frame["item_id"], "annotations")
-        self._predictions = _by_item(predictions)
+        self._annotations = tables.aligned(annotations, self._frame["item_id"], "annotations")
+        self._marks = tables.marks(self._annotations, self._frame)
+        self._columns = self._annotations.drop(columns=list(self._marks))
+        self._predictions = tables.by_item(predictions)
         self._notes = remarks.read_notes(self._frame["dataset"].unique().tolist())
         columns = {str(name): column for name, column in self._columns.items()}
-        self._filters = Filters(items, columns | _outcomes(predictions, self._frame["item_id"]))
+        self._filters = Filters(items, columns | tables.outcomes(predictions, self._frame["item_id"]))
         self._label()
         self._version = 0
         self._view = np.arange(len(items))
@@ -98,7 +100,7 @@ class Browser(anywidget.AnyWidget):
     def to_frame(self) -> pd.DataFrame:
         """Return the shown items with annotations, tags and notes, one row an item."""
         frame = self._frame.iloc[self._view].reset_index(drop=True)
-        extra = self._columns.iloc[self._view].reset_index(drop=True)
+        extra = self._annotations.iloc[self._view].reset_index(drop=True)
         frame = pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
         found = [self._notes.get(item_id, remarks.Note(item_id)) for item_id in frame["item_id"]]
         return frame.assign(tags=objects([list(n.tags) for n in found]), note=[n.note for n in found])
@@ -216,7 +218,11 @@ class Browser(anywidget.AnyWidget):
 
     def _passage(self, row: int) -> dict[str, Any]:
         item = self._items[row]
-        marks = {"m": surface.mentions(item), "s": surface.speech(item), "h": self._hits(item)}
+        marks = {
+            "m": self._spans("mentions", row, mentions),
+            "s": self._spans("speech", row, speech),
+            "h": self._hits(item),
+        }
         context, query = pieces(item, marks)
         note = self._notes.get(item.item_id, remarks.Note(item.item_id))
         kind = [item.variant, item.word_class if item.word_class != item.variant else None]
@@ -227,6 +233,10 @@ class Browser(anywidget.AnyWidget):
             "columns": [[str(name), plain(value)] for name, value in self._columns.iloc[row].items()],
             "predictions": self._predictions.get(item.item_id, []),
         }  # fmt: skip
+
+    def _spans(self, name: str, row: int, find: Callable[[Item], list[Span]]) -> list[Span]:
+        known = self._marks[name][row] if name in self._marks else None
+        return find(self._items[row]) if known is None else known
 
     def _mark(self, item_id: str, **change: Any) -> None:
         dataset = str(self._frame["dataset"].iloc[self._place[item_id]])
@@ -267,6 +277,8 @@ def browse(
     annotations : DataFrame, optional
         One row an item, with ``item_id`` as a column or the index; each further column
         becomes a filter (text a choice, numbers a range) and is shown beside the passage.
+        ``mentions`` and ``speech``, lists of character spans, are marked in it instead;
+        without them, the marks are found from the text.
     predictions : DataFrame, optional
         Rows of the predictions table (``item_id``, ``model``, ``prediction``, ...), shown
         beside the passage; each model's right and wrong answers become a filter.
@@ -297,42 +309,3 @@ def browse(
     return Browser(
         items, annotations=annotations, predictions=predictions, filters=filters, reveal=reveal, height=height
     )
-
-
-def _aligned(table: pd.DataFrame | None, ids: pd.Series[Any], what: str) -> pd.DataFrame:
-    """Return the table's rows in the order of the items, without the id."""
-    if table is None:
-        return pd.DataFrame(index=range(len(ids)))
-    if "item_id" in table.columns:
-        table = table.set_index("item_id")
-    elif table.index.name != "item_id":
-        raise DataError(f"the {what} have no column 'item_id'", remedy="name the column of the items' ids so")
-    if table.index.has_duplicates:
-        twice = table.index[table.index.duplicated()][0]
-        raise DataError(f"the {what} hold the item {twice!r} twice", remedy="pass one row an item")
-    return table.reindex(ids).reset_index(drop=True)
-
-
-def _by_item(table: pd.DataFrame | None) -> dict[str, list[list[str]]]:
-    """Return the cells of the predictions as shown, by item id."""
-    if table is None:
-        return {}
-    if missing := {"item_id", "model"} - set(table.columns):
-        raise DataError(f"the predictions have no column {min(missing)!r}")
-    rows: dict[str, list[list[str]]] = {}
-    cells = [table[c].tolist() if c in table else [None] * len(table) for c in _PREDICTION]
-    for item_id, model, guess, correct, *numbers in zip(table["item_id"], *cells, strict=True):
-        mark = "" if pd.isna(correct) else "right" if correct else "wrong"
-        rows.setdefault(item_id, []).append([plain(model), plain(guess), mark, *map(plain, numbers)])
-    return rows
-
-
-def _outcomes(table: pd.DataFrame | None, ids: pd.Series[Any]) -> dict[str, pd.Series[Any]]:
-    """Return a column a model: whether its answer to each item is right."""
-    if table is None or "correct" not in table:
-        return {}
-    columns = {}
-    for model, rows in table.groupby("model", sort=False):
-        right = rows.drop_duplicates("item_id").set_index("item_id")["correct"].reindex(ids)
-        columns[f"{model} is"] = right.map({True: "right", False: "wrong"}).reset_index(drop=True)
-    return columns

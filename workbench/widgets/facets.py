@@ -23,6 +23,7 @@ NO_FILTERS: dict[str, Any] = {"query": "", "field": "passage", "regex": False, "
 ITEM_FACETS = ("dataset", "split", "variant", "word_class", "book_id")
 TAGS = "tags"
 NONE = "(none)"
+YES, NO, UNKNOWN = "yes", "no", "unknown"
 _BINS = 24
 _MOST = 200
 _MANY = (list, tuple, set, frozenset, np.ndarray)
@@ -111,13 +112,16 @@ Facet = Category | Labels | Number
 def facet(column: pd.Series[Any]) -> Facet | None:
     """Make a facet of a column: numbers a range, anything else categories; None where it tells nothing.
 
+    Truth values, nullable or not, are the categories YES, NO and UNKNOWN, in this order.
     Lists are label sets; columns of other objects, of one value only, or of text or labels
     that differ from row to row (ids, notes, tokens) have nothing to choose by.
     """
-    kinds = {type(value) for value in column.head(1000)} - {type(None), float}
+    kinds = {type(value) for value in column.head(1000)} - {type(None), type(pd.NA), float}
     if kinds and kinds <= set(_MANY):
         return _labels([list(value) if isinstance(value, _MANY) else [] for value in column])
-    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+    if pd.api.types.infer_dtype(column, skipna=True) == "boolean":
+        return _truth(column)
+    if pd.api.types.is_numeric_dtype(column):
         values = column.to_numpy(dtype=float, na_value=np.nan)
         return Number(values) if len(np.unique(values[~np.isnan(values)])) > 1 else None
     if kinds & {dict, *_MANY}:
@@ -128,6 +132,16 @@ def facet(column: pd.Series[Any]) -> Facet | None:
         return None
     order = counts.index.tolist()
     return Category(order, pd.Categorical(names, categories=order).codes.astype(np.int32))
+
+
+def _truth(column: pd.Series[Any]) -> Category | None:
+    known = column.notna().to_numpy()
+    names = np.full(len(column), UNKNOWN, dtype=object)
+    names[known] = np.where(column[known].to_numpy(dtype=bool), YES, NO)
+    order = [name for name in (YES, NO, UNKNOWN) if (names == name).any()]
+    return (
+        Category(order, pd.Categorical(names, categories=order).codes.astype(np.int32)) if order[1:] else None
+    )
 
 
 def _labels(rows: list[list[Any]]) -> Labels | None:
@@ -151,6 +165,7 @@ class Filters:
     def __init__(self, items: Items, columns: Mapping[str, pd.Series[Any]]) -> None:
         frame = items.frame
         self._n = len(frame)
+        self._last: tuple[tuple[str, str, bool], Mask] | None = None
         self.facets: dict[str, Facet] = {}
         for name, column in [(n, frame[n]) for n in ITEM_FACETS] + list(columns.items()):
             made = facet(column)
@@ -187,7 +202,11 @@ class Filters:
                 raise DataError(f"the filter {name!r} is {chosen!r}, expected a list")
             if isinstance(self.facets[name], Number) and not _is_range(chosen):
                 raise DataError(f"the filter {name!r} is {chosen!r}, expected [lowest, highest]")
-        whole["facets"] = {name: list(chosen) for name, chosen in whole["facets"].items() if len(chosen)}
+        whole["facets"] = {
+            name: [(YES if value else NO) if isinstance(value, bool) else value for value in chosen]
+            for name, chosen in whole["facets"].items()
+            if len(chosen)
+        }
         whole["query"], whole["regex"] = str(whole["query"]), bool(whole["regex"])
         return whole
 
@@ -206,16 +225,26 @@ class Filters:
             described[name] = made.describe(_all(found, others), chosen.get(name, ()))
         return _all(found, list(masks.values())), described
 
+    def mask(self, filters: Mapping[str, Any], *, but: str | None = None) -> Mask:
+        """Return the rows that pass all of the checked `filters` except that on the column `but`."""
+        chosen = {name: values for name, values in filters["facets"].items() if name != but}
+        return _all(self._search(filters), [self.facets[name].mask(chosen[name]) for name in chosen])
+
     def _search(self, filters: Mapping[str, Any]) -> Mask:
         query = filters["query"].strip()
         if not query:
             return np.ones(self._n, dtype=bool)
+        key = (query, filters["field"], filters["regex"])
+        if self._last is not None and self._last[0] == key:  # a facet is clicked: the search stands
+            return self._last[1]
         column = self._fields[filters["field"]]
         mask = np.zeros(self._n, dtype=bool)
         for pattern in patterns(query, regex=filters["regex"], tokenised=self._tokenised):
             mask |= _matches(column, pattern)
         if "/" in query and not filters["regex"]:
             mask |= pc.match_substring(self._ids, query).to_numpy(zero_copy_only=False)
+        mask.flags.writeable = False
+        self._last = (key, mask)
         return mask
 
 

@@ -91,13 +91,15 @@ def readable_spans(item: Item, spans: Sequence[Span]) -> tuple[str, list[Span]]:
 
 
 def plain(value: Any) -> str:
-    """Write a cell of a table for a reader: short numbers, nothing for what is missing."""
+    """Write a cell of a table for a reader: short numbers, yes or no, nothing for what is missing."""
     if isinstance(value, (set, frozenset)):
         return ", ".join(sorted(map(plain, value)))
     if isinstance(value, (list, tuple, np.ndarray)):
         return ", ".join(map(plain, value))
     if pd.isna(value):
         return ""
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
     return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
 
 

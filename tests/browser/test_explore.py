@@ -1,0 +1,343 @@
+"""The linked view, driven as a reader drives it: charts above, passages below."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from by_lot import annotated
+from test_browser import CLIPPED, CONTRAST, THEMES
+
+import workbench as wb
+
+ARTEFACTS = Path(__file__).parents[1] / "artefacts"
+pytestmark = pytest.mark.browser
+
+READ = (
+    "import pandas as pd\nimport workbench as wb\nfrom workbench.widgets.explore import explore\n"
+    'items = wb.load("sample", variant="capitalised")\nannotations = pd.read_parquet("annotations.parquet")'
+)
+SHOW = "explorer = explore(items, annotations)\nexplorer"
+
+
+@pytest.fixture(scope="module")
+def table():
+    return annotated(wb.load("sample", variant="capitalised"))
+
+
+@pytest.fixture
+def explored(lab, show, table):
+    """Open a notebook with the linked view over the sample."""
+
+    def run(name, annotations=table):
+        annotations.to_parquet(lab.folder / "annotations.parquet")
+        page = show(f"explore-{name}", READ, SHOW)
+        page.wait_for_selector(".we-charts .we-bin")
+        return page
+
+    return run
+
+
+def wait_count(page, text):
+    """Wait until the browser and the charts count as many."""
+    page.wait_for_selector(f".wb-count:text-is('{text}')")
+    page.wait_for_selector(f".we-said > b:text-is('{text}')")
+
+
+def bar(page, chart, value):
+    return page.locator(f"[data-chart={chart}] .we-row[data-value='{value}']")
+
+
+def bins(page, chart):
+    """Return the plot's box, and the first number and the width of its bins."""
+    box = page.locator(f"[data-chart={chart}] .we-plot").bounding_box()
+    first, second = (
+        int(
+            page.locator(f"[data-chart={chart}] .we-bin")
+            .nth(i)
+            .get_attribute("title")
+            .split(" ")[0]
+            .strip(":")
+        )
+        for i in (0, 1)
+    )
+    return box, page.locator(f"[data-chart={chart}] .we-bin").count(), first, second - first
+
+
+def drag(page, chart, start, end):
+    page.locator(f"[data-chart={chart}] .we-plot").scroll_into_view_if_needed()
+    box, n, _, _ = bins(page, chart)
+    for _ in range(50):  # a mouse, unlike a click, does not wait until the page lies still
+        page.wait_for_timeout(200)
+        before, (box, n, _, _) = box, bins(page, chart)
+        if box == before:
+            break
+    at = [box["x"] + box["width"] * (place + 0.5) / n for place in (start, end)]
+    page.mouse.move(at[0], box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(at[1], box["y"] + 25, steps=6)
+    page.mouse.up()
+
+
+def facets(notebook):
+    return json.loads(notebook.evaluate("import json; print(json.dumps(explorer.filters['facets']))"))
+
+
+def test_a_click_on_a_bar_shows_its_passages(explored, notebook, table):
+    page = explored("click")
+    total = len(table)
+    counted = table["target_class"].value_counts()
+    bar(page, "target_class", "V").click()
+    wait_count(page, f"{counted['V']} of {total}")
+    assert notebook.evaluate("print(len(explorer.selection))") == str(counted["V"])
+    chosen = set(table.loc[table["target_class"] == "V", "item_id"])
+    assert set(json.loads(notebook.evaluate(
+        "import json; print(json.dumps(explorer.selection.frame.item_id.tolist()))"
+    ))) == chosen  # fmt: skip
+    assert page.locator(".we-said").inner_text().startswith(f"{counted['V']} of {total}")
+    assert "verb" in page.locator(".we-chip").inner_text()
+    bar(page, "target_class", "PN").click()
+    wait_count(page, f"{counted['PN']} of {total}")
+    bar(page, "target_class", "V").click(modifiers=["Control"])
+    wait_count(page, f"{counted['PN'] + counted['V']} of {total}")
+    assert facets(notebook) == {"target_class": ["PN", "V"]}
+    bar(page, "target_class", "PN").click(modifiers=["Control"])
+    wait_count(page, f"{counted['V']} of {total}")
+    bar(page, "target_class", "V").click()
+    wait_count(page, f"{total} of {total}")
+    bar(page, "target_class", "V").dblclick()
+    for _ in range(2):  # it is cleared, and stays so
+        page.wait_for_timeout(300)
+        notebook.ready()
+    assert facets(notebook) == {}
+    wait_count(page, f"{total} of {total}")
+
+
+def test_a_drag_over_a_range_shows_its_passages(explored, notebook, table):
+    page = explored("brush")
+    _, _, first, width = bins(page, "mention_distance")
+    low, high = first + 4 * width, first + 9 * width - 1
+    inside = table["mention_distance"].between(low, high).fillna(value=False)
+    assert 0 < inside.sum() < len(table)
+    drag(page, "mention_distance", 4, 8)
+    wait_count(page, f"{inside.sum()} of {len(table)}")
+    assert facets(notebook) == {"mention_distance": [low, high]}
+    assert notebook.evaluate("print(len(explorer.selection))") == str(inside.sum())
+    assert f"mention {low} to {high} tokens back" in page.locator(".we-chip").inner_text()
+    left = page.locator("[data-chart=mention_distance] .we-bin:not(.we-off)")
+    assert left.count() == 5
+
+    handle = page.locator("[data-chart=mention_distance] [role=slider]").last
+    handle.focus()
+    page.keyboard.press("ArrowLeft")
+    narrower = table["mention_distance"].between(low, high - width).sum()
+    wait_count(page, f"{narrower} of {len(table)}")
+    assert handle.get_attribute("aria-valuenow") == str(high - width)
+    drag(page, "mention_distance", 8, 4)  # the other way round
+    wait_count(page, f"{inside.sum()} of {len(table)}")
+    page.keyboard.press("Escape")
+    wait_count(page, f"{len(table)} of {len(table)}")
+
+    drag(page, "n_tokens", 3, 3)  # a click
+    _, _, first, width = bins(page, "n_tokens")
+    one = table["n_tokens"].between(first + 3 * width, first + 4 * width - 1).sum()
+    wait_count(page, f"{one} of {len(table)}")
+    drag(page, "n_tokens", 3, 3)
+    wait_count(page, f"{len(table)} of {len(table)}")
+
+
+def test_choices_combine_are_told_and_cleared(explored, notebook, table):
+    page = explored("combine")
+    total = len(table)
+    bar(page, "target_class", "PN").click()
+    bar(page, "direct_speech", "no").click()
+    both = table[(table["target_class"] == "PN") & ~table["direct_speech"]]
+    wait_count(page, f"{len(both)} of {total}")
+    known = both["lemma_in_context"]
+    shown = [row.inner_text() for row in page.locator("[data-chart=lemma_in_context] .we-n").all()]
+    assert shown == [str(known.sum()), str((~known).sum()), "0"]
+    pale = page.locator("[data-chart=lemma_in_context] .we-row").first.get_attribute("title")
+    assert f"{known.sum()} of {table['lemma_in_context'].sum()}" in pale
+    _, _, first, width = bins(page, "n_tokens")
+    expected = [
+        both["n_tokens"].between(first + i * width, first + (i + 1) * width - 1).sum() for i in range(5)
+    ]
+    titles = [page.locator("[data-chart=n_tokens] .we-bin").nth(i).get_attribute("title") for i in range(5)]
+    assert [int(title.split(": ")[1].split(" ")[0]) for title in titles] == expected
+
+    assert page.locator(".we-chip").all_inner_texts() == ["proper noun\n✕", "without direct speech\n✕"]
+    page.locator(".we-chip", has_text="proper noun").click()
+    wait_count(page, f"{(~table['direct_speech']).sum()} of {total}")
+    page.locator(".wb-search").fill("zzzz")
+    wait_count(page, f"0 of {total}")
+    assert "No passage is left" in page.locator(".we-said").inner_text()
+    assert "passage holds “zzzz”" in page.locator(".we-said").inner_text()
+    notebook.screenshot("explore-empty", ".widget-vbox")
+    page.locator(".we-button", has_text="Clear").click()
+    wait_count(page, f"{total} of {total}")
+    assert page.locator(".wb-search").input_value() == ""
+    assert page.locator(".we-button", has_text="Clear").is_disabled()
+
+
+def test_what_is_chosen_in_the_browser_or_in_python_shows_in_the_charts(explored, notebook, table):
+    page = explored("one-state")
+    page.locator(".wb-facet", has_text="target_class").click()
+    page.locator(".wb-chip[data-value=CN]").click()
+    page.wait_for_selector("[data-chart=target_class] .we-row[data-value=CN][aria-pressed=true]")
+    assert page.locator("[data-chart=target_class] .we-row.we-off").count() == table["target_class"].nunique()
+    page.keyboard.press("Escape")
+    notebook.evaluate("explorer.filters = {'facets': {'n_tokens': [70, 80], 'in_context': [True]}}")
+    expected = (table["n_tokens"].between(70, 80) & table["in_context"].fillna(value=False)).sum()
+    wait_count(page, f"{expected} of {len(table)}")
+    assert page.locator("[data-chart=target_class] [aria-pressed=true]").count() == 0
+    assert page.locator("[data-chart=n_tokens] .we-handle.we-held").count() == 2
+    assert "70 to 80 tokens" in page.locator(".we-said").inner_text()
+    assert "in_context: yes" in page.locator(".we-said").inner_text()
+    bar(page, "target_class", "CN").click()
+    page.wait_for_selector(".wb-facet.wb-on:has-text('target_class: CN')")
+    page.locator(".wb-button", has_text="Reset").click()
+    page.wait_for_function("!document.querySelector('.we-chip')")
+
+
+def test_by_keyboard_alone(explored, notebook, table):
+    page = explored("keys")
+    cells = page.locator(".jp-Cell").count()
+    bar(page, "target_class", "PN").focus()
+    page.keyboard.press("Enter")
+    counted = table["target_class"].value_counts()
+    wait_count(page, f"{counted['PN']} of {len(table)}")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Control+Space")
+    wait_count(page, f"{counted['PN'] + counted['CN']} of {len(table)}")
+    for key in ["d", "d", "a", "x", "m"]:
+        page.keyboard.press(key)
+    assert page.locator(".jp-Cell").count() == cells
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    page.keyboard.press("Escape")
+    wait_count(page, f"{len(table)} of {len(table)}")
+    tree = page.locator(".we-charts").aria_snapshot()
+    for role in [
+        'group "Target class"',
+        'button "proper noun:',
+        'slider "Passage length (tokens), least"',
+        "status",
+    ]:
+        assert role in tree
+    assert notebook.evaluate("print(len(explorer.selection))") == str(len(table))
+
+
+def test_the_page_without_a_kernel_keeps_targets_hidden(explored, notebook):
+    page = explored("static")
+    bar(page, "target_class", "CN").click()
+    html = json.loads(notebook.evaluate("import json; print(json.dumps(explorer.to_html(limit=5)))"))
+    assert "of 222 passages: common noun" in html
+    page.set_content(html)
+    answer = page.locator("details b").first
+    assert page.locator("svg rect").count()
+    assert answer.is_hidden()
+    assert answer.text_content() not in page.locator("article .q").first.inner_text()
+    page.locator("summary").first.click()
+    answer.wait_for(state="visible")
+    page.screenshot(path=ARTEFACTS / "explore-static.png")
+
+
+def test_errors_and_missing_columns_are_told(explored, notebook, table):
+    page = explored("errors", table.drop(columns=["mention_distance"]).assign(direct_speech=True))
+    assert "no column “mention_distance”" in page.locator("[data-chart=mention_distance]").inner_text()
+    assert "The same wherever it is known: yes" in page.locator("[data-chart=direct_speech]").inner_text()
+    notebook.evaluate("del explorer.browser._filters.facets['n_tokens']")
+    drag(page, "n_tokens", 2, 6)
+    alarm = page.locator(".we-alarm")
+    alarm.wait_for(state="visible")
+    assert "there is no column 'n_tokens' to filter by" in alarm.inner_text()
+    page.wait_for_function(
+        "!document.querySelector('[data-chart=n_tokens] .we-off')"
+    )  # refused, so not drawn
+    bar(page, "target_class", "V").click()
+    alarm.wait_for(state="hidden")
+    wait_count(page, f"{(table['target_class'] == 'V').sum()} of {len(table)}")
+
+
+FAINT = """() => {
+    const paint = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+    const light = (n, name) => {
+        paint.fillStyle = getComputedStyle(n)[name]; paint.fillRect(0, 0, 1, 1);
+        return [...paint.getImageData(0, 0, 1, 1).data].slice(0, 3)
+            .map((v) => v / 255).map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+            .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+    };
+    const ground = light(document.querySelector('.we-charts'), 'backgroundColor');
+    return [...document.querySelectorAll('.we-row .we-left, .we-bin .we-left')].map((n) => {
+        const [a, b] = [ground, light(n, 'backgroundColor')].sort((x, y) => y - x);
+        return (a + 0.05) / (b + 0.05);
+    }).filter((ratio) => ratio < 3);
+}"""
+INNER = (
+    "[...document.querySelectorAll('.we-charts, .wb-browser')].map((n) => n.getBoundingClientRect().height)"
+)
+CUT = """[...document.querySelectorAll('.we-title, .we-label, .we-note, .we-n')]
+    .filter((n) => n.scrollWidth > n.clientWidth + 1).map((n) => n.textContent)"""
+SCROLLS = """[...document.querySelectorAll('.we-body, .widget-vbox')]
+    .filter((n) => n.scrollHeight > n.clientHeight + 1).map((n) => n.className)"""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_readable_in_both_themes_and_at_700_pixels(explored, notebook, theme):
+    dark = theme.endswith("Dark")
+    page = explored("dark" if dark else "light")
+    notebook.theme(theme)
+    page.set_viewport_size({"width": 1400, "height": 1120})
+    before = page.evaluate(INNER)
+    bar(page, "target_class", "CN").click()
+    page.wait_for_selector(".we-chip:has-text('common noun')")
+    drag(page, "mention_distance", 5, 11)
+    page.wait_for_selector(".we-chip:has-text('35 to 69 tokens back')")
+    page.wait_for_timeout(300)
+    notebook.ready()  # the last answer to the drag would hide the target again
+    page.locator(".wb-list").focus()
+    page.keyboard.press(" ")
+    page.wait_for_selector(".wb-passage .wb-m")
+    page.wait_for_timeout(300)
+    name = f"explore-{'dark' if dark else 'light'}"
+    contrast = CONTRAST.replace(".wb-browser *", ".we-charts *, .wb-browser *")
+    assert page.evaluate(contrast) == []
+    assert page.evaluate(FAINT) == []
+    assert page.evaluate(CUT) == []
+    assert page.evaluate(SCROLLS) == []
+    assert page.evaluate(INNER) == before, "the layout jumps"
+    notebook.screenshot(name, ".widget-vbox")
+    notebook.command("application:toggle-left-area")
+    page.set_viewport_size({"width": 700, "height": 1400})
+    page.wait_for_timeout(400)
+    for root in (".wb-browser", ".we-charts"):
+        assert page.evaluate(CLIPPED.replace(".wb-browser", root)) == []
+    assert page.evaluate(CUT) == []
+    assert page.evaluate(SCROLLS) == []
+    assert page.evaluate(contrast) == []
+    assert page.locator(".wb-row").count() > 4
+    notebook.screenshot(f"{name}-700")
+
+
+def test_fifteen_thousand_items(lab, show, table):
+    many = pd.concat([table] * 68, ignore_index=True).head(15_000)
+    many["item_id"] = [f"many/dev/{i:06d}" for i in range(len(many))]
+    many.to_parquet(lab.folder / "many.parquet")
+    page = show(
+        "explore-many",
+        "import pandas as pd\nimport workbench as wb\nfrom workbench.widgets.explore import explore\n"
+        'frame = wb.load("sample", variant="capitalised").frame\n'
+        "frame = pd.concat([frame] * 68, ignore_index=True).head(15_000)\n"
+        "frame['item_id'] = [f'many/dev/{i:06d}' for i in range(len(frame))]\n"
+        "items, annotations = wb.Items(frame), pd.read_parquet('many.parquet')",
+        SHOW,
+    )
+    wait_count(page, "15,000 of 15,000")
+    counted = many["target_class"].value_counts()
+    bar(page, "target_class", "PN").click()
+    wait_count(page, f"{counted['PN']:,} of 15,000")
+    assert page.locator("[data-chart=target_class] .we-n").first.inner_text() == f"{counted['PN']:,}"
+    assert page.evaluate(CUT) == []
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+    kept = json.loads((lab.folder / "explore-many.ipynb").read_text())["cells"][-1]["outputs"]
+    assert 0 < len(json.dumps(kept)) < 30_000

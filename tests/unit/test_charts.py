@@ -1,0 +1,358 @@
+import re
+import struct
+import zlib
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import pytest
+from hand_annotated import ROWS, frame
+
+from workbench import charts, published
+from workbench.charts import theme
+from workbench.items import DataError
+
+HAND = frame()
+LAMBADA, CONTROL = frame(ids="lambada/dev"), frame(ROWS[2:], ids="lambada/control")
+TWO = {"LAMBADA": LAMBADA, "control": CONTROL}
+EVERY = {
+    "in_context": charts.in_context,
+    "target_classes": charts.target_classes,
+    "target_classes_out_of_context": charts.target_classes_out_of_context,
+    "direct_speech": charts.direct_speech,
+    "mention_distance": charts.mention_distance,
+    "lengths": charts.lengths,
+}
+BARS = ["in_context", "target_classes", "target_classes_out_of_context", "direct_speech"]
+SPREAD = ["mention_distance", "lengths"]
+
+
+def rows(chart):
+    """Return the rows of all data of a chart, each table once."""
+    return [row for table in chart.to_dict()["datasets"].values() for row in table]
+
+
+def bars(chart):
+    """Return the rows that are drawn as bars."""
+    tables = chart.to_dict()["datasets"].values()
+    return next(table for table in tables if table and "count" in table[0])
+
+
+def marks(chart):
+    """Return the paper's values: set, bar, share, entry in the legend."""
+    return [(r["set"], r["label"], r["share"], r["kind"]) for r in rows(chart) if "source" in r]
+
+
+def told(chart):
+    """Return title and lines below it as one text."""
+    head = chart.to_dict()["title"]
+    return " ".join([*head["text"], *head.get("subtitle", [])])
+
+
+def named(chart, name):
+    """Return the selection of a name, found anywhere in the chart."""
+    found = [param for param in chart.to_dict().get("params", []) if param["name"] == name]
+    return found[0]["select"] if found else None
+
+
+def test_2a_shows_what_was_counted():
+    chart = charts.in_context(HAND)
+    assert [(r["set"], r["label"], r["count"], r["n"], r["missing"]) for r in bars(chart)] == [
+        ("x/dev", "in context", 5, 9, 1),
+        ("x/dev", "not in context", 4, 9, 1),
+    ]
+    assert bars(chart)[0]["share"] == pytest.approx(5 / 9)
+    assert bars(chart)[0]["low"] < 5 / 9 < bars(chart)[0]["high"]
+    assert told(chart).endswith("x/dev: n = 9 (1 without answer left out)")
+    assert [r["count"] for r in bars(charts.in_context(HAND, by="form"))] == [3, 6]
+    assert [r["count"] for r in bars(charts.in_context(HAND, within="context"))] == [4, 5]
+
+
+def test_2b_shows_any_number_of_sets_side_by_side():
+    sets = {f"set {i}": frame(ROWS[: i + 1]) for i in range(8)}
+    chart = charts.target_classes(sets)
+    assert len(bars(chart)) == 8 * 6
+    assert [r["count"] for r in bars(chart)][-6:] == [4, 3, 1, 0, 0, 0]
+    layer = chart.to_dict()["layer"][0]["layer"][0]["encoding"]
+    assert layer["color"]["scale"]["domain"] == list(sets)
+    assert len(layer["color"]["scale"]["range"]) == 8
+
+
+def test_2c_shows_the_targets_out_of_context():
+    chart = charts.target_classes_out_of_context(HAND)
+    assert [(r["label"], r["count"]) for r in bars(chart)][:3] == [("PN", 1), ("CN", 2), ("V", 1)]
+    assert "n = 4" in told(chart)
+
+
+def test_speech_distances_and_lengths_show_what_was_counted():
+    assert [(r["column"], r["count"]) for r in bars(charts.direct_speech(HAND))] == [
+        ("direct_speech", 6),
+        ("target_in_speech", 3),
+    ]
+    distances = charts.mention_distance(HAND, width=10)
+    assert [(r["values"], r["count"]) for r in bars(distances)] == [("1–10", 3), ("11–20", 1), ("21–30", 1)]  # noqa: RUF001
+    assert "n = 5, mean 11.2 (5 without a mention before left out)" in told(distances)
+    lengths = charts.lengths({"a": HAND, "b": HAND}, column="n_context_sentences")
+    assert [(r["values"], r["count"]) for r in bars(lengths)] == [("3", 2), ("4", 4), ("5", 3), ("6", 1)] * 2
+    assert [r["mean"] for r in rows(lengths) if r.get("kind") == "mean"] == pytest.approx([4.3, 4.3])
+
+
+def test_bars_of_several_sets_share_a_bin_without_overlap():
+    drawn = pd.DataFrame(bars(charts.lengths(TWO, width=5)))
+    for _, part in drawn.groupby("first"):
+        edges = part.sort_values("x")[["x", "x2"]].to_numpy().ravel()
+        assert (np.diff(edges) > -1e-9).all()
+        assert part["first"].iloc[0] - 0.5 <= edges[0]
+        assert edges[-1] <= part["last"].iloc[0] + 0.5
+
+
+def value(*key):
+    return published.value(*key)
+
+
+def test_the_papers_values_stand_beside_its_sets():
+    inside, given = (value("2a", of, "target (or its lemma) in context") for of in ("lambada", "input"))
+    outside = value("text", "lambada", "target (or its lemma) not in context")
+    assert marks(charts.in_context(TWO)) == [
+        ("LAMBADA", "in context", inside.low / 100, f"paper: >{inside.low:g} %"),
+        ("LAMBADA", "not in context", outside.about / 100, "paper"),
+        ("control", "in context", given.high / 100, f"paper: <{given.high:g} %"),
+    ]
+    shapes = {r["kind"]: r["shape"] for r in rows(charts.in_context(TWO)) if "source" in r}
+    assert list(shapes.values()) == ["triangle-up", "diamond", "triangle-down"]
+    assert [(m[0], m[1], m[2]) for m in marks(charts.target_classes(TWO))] == [
+        ("LAMBADA", label, value("2b", "lambada", quantity).about / 100)
+        for label, quantity in (("PN", "proper nouns"), ("CN", "common nouns"), ("V", "verbs"))
+    ]
+    assert marks(charts.target_classes_out_of_context(LAMBADA))[0][1:3] == ("PN", 0.01)
+    assert [m[2] for m in marks(charts.direct_speech(TWO))] == [0.71, 0.61]
+    (mean,) = (r["mean"] for r in rows(charts.lengths(TWO)) if r.get("kind") == "paper's mean")
+    assert mean == value("text", "dev", "tokens per passage").about
+
+
+def test_the_papers_values_stand_beside_no_other_set():
+    assert marks(charts.in_context(HAND)) == []
+    assert marks(charts.in_context({"LAMBADA": HAND})) == []
+    assert marks(charts.in_context(TWO, paper=False)) == []
+    assert marks(charts.in_context(TWO, by="form")) == []
+    assert marks(charts.in_context(TWO, within="context")) == []
+    assert len(marks(charts.in_context({"mine": HAND}, paper={"mine": "lambada"}))) == 2
+    with pytest.raises(DataError, match="'yours'"):
+        charts.in_context({"mine": HAND}, paper={"yours": "lambada"})
+    with pytest.raises(DataError, match="'dev'"):
+        charts.in_context({"mine": HAND}, paper={"mine": "dev"})
+
+
+def test_the_control_set_is_called_a_stand_in():
+    assert "was not released" in told(charts.direct_speech(TWO))
+    assert "was not released" not in told(charts.direct_speech(LAMBADA))
+    assert "was not released" not in told(charts.direct_speech(TWO, paper=False))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_charts_hold_aggregates_only(name):
+    few = EVERY[name](TWO).to_dict()
+    many = EVERY[name]({name: pd.concat([part] * 50) for name, part in TWO.items()}).to_dict()
+    assert "item_id" not in str(few)
+    assert sum(map(len, many["datasets"].values())) == sum(map(len, few["datasets"].values()))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_shares_begin_at_zero_and_stay_below_the_top(name):
+    spec = EVERY[name](TWO).to_dict()
+    text = str(spec)
+    assert "'format': '%'" in text
+    domains = [layer["encoding"]["y"]["scale"]["domain"] for layer in units(spec) if "scale" in y(layer)]
+    assert domains
+    assert all(low == 0 and high <= 1 for low, high in domains)
+    tops = [row[key] for row in rows(EVERY[name](TWO)) for key in ("high", "share") if row.get(key)]
+    assert max(tops) <= max(high for _, high in domains) + 1e-9
+
+
+def units(spec):
+    """Return the drawn layers of a specification."""
+    inner = spec.get("layer") or spec.get("hconcat")
+    return [unit for part in inner for unit in units(part)] if inner else [spec]
+
+
+def y(layer):
+    return layer["encoding"].get("y", {})
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_missing_column_is_named(name):
+    column = {"lengths": "n_tokens", "mention_distance": "mention_distance", "direct_speech": "direct_speech"}
+    needed = column.get(name, "lemma_in_context" if "context" in name else "target_class")
+    with pytest.raises(DataError, match=f"of 'a'.*{needed}"):
+        EVERY[name]({"a": HAND.drop(columns=needed)})
+    with pytest.raises(DataError, match="no lengths 'pages'"):
+        charts.lengths(HAND, column="pages")
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("rows", [0, 1, -1], ids=["none", "one", "no answer"])
+def test_sets_with_nothing_in_them_are_drawn(name, rows, tmp_path):
+    part = HAND.iloc[-1:] if rows < 0 else HAND.iloc[:rows]
+    target = charts.save(EVERY[name]({"few": part, "more": HAND}), tmp_path / "few.svg")
+    assert target.stat().st_size
+    charts.save(EVERY[name]({"few": part}), target)
+
+
+@pytest.mark.parametrize("name", BARS)
+def test_bars_can_be_picked(name):
+    chart = EVERY[name](TWO, select=True)
+    assert named(chart, charts.PICK) == {"fields": ["set", "column", "value"], "type": "point"}
+    assert named(EVERY[name](TWO), charts.PICK) is None
+    for row in bars(chart):
+        part = TWO[row["set"]]
+        if name == "target_classes_out_of_context":
+            part = part[(~part["lemma_in_context"]).fillna(value=False)]
+        picked = (part[row["column"]] == row["value"]).fillna(value=False)
+        assert picked.sum() == row["count"]
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_ranges_can_be_brushed(name):
+    chart = EVERY[name](TWO, select=True)
+    assert named(chart, charts.BRUSH) == {"encodings": ["x"], "type": "interval"}
+    assert named(EVERY[name](TWO), charts.BRUSH) is None
+    widget = alt.JupyterChart(chart)
+    assert set(widget.selections.trait_values()) == {charts.BRUSH}
+
+
+def test_figure_2_has_three_panels():
+    chart = charts.figure_2(lambada=LAMBADA, input=CONTROL, sentence=HAND)
+    spec = chart.to_dict()
+    heads = [" ".join([*panel["title"]["text"], *panel["title"]["subtitle"]]) for panel in spec["hconcat"]]
+    assert heads == [
+        "(a) Target in context n = 9 / 7",
+        "(b) Class of the target n = 9 / 7 / 9",
+        "(c) Class, not in context n = 4",
+    ]
+    assert "control: the paper's input sample was not released" in " ".join(spec["title"]["text"])
+    assert {m[0] for m in marks(chart)} == {"LAMBADA", "control"}
+    (domain,) = {
+        tuple(u["encoding"]["color"]["scale"]["domain"]) for u in units(spec) if "color" in u["encoding"]
+    }
+    assert domain == ("LAMBADA", "control", "sentence only")
+
+
+def test_figure_2_leaves_out_what_is_not_given():
+    only = charts.figure_2(input=HAND)
+    assert len(only.to_dict()["hconcat"]) == 2
+    assert "released" not in str(only.to_dict()["title"])
+    assert {m[0] for m in marks(only)} == {"input"}
+    assert len(charts.figure_2(sentence=HAND).to_dict()["hconcat"]) == 1
+    assert len(charts.figure_2(lambada=HAND, paper=False).to_dict()["hconcat"]) == 3
+    assert marks(charts.figure_2(lambada=HAND, paper=False)) == []
+    renamed = charts.figure_2(lambada=HAND, input=CONTROL, input_name="no filter")
+    assert {r["set"] for r in bars(renamed)} == {"LAMBADA", "no filter"}
+    with pytest.raises(DataError, match="no set"):
+        charts.figure_2()
+    with pytest.raises(DataError, match="one name"):
+        charts.figure_2(lambada=HAND, input=HAND, input_name="LAMBADA")
+
+
+def test_charts_stand_side_by_side():
+    joined = charts.side_by_side(charts.in_context(TWO), charts.mention_distance(TWO))
+    assert len(joined.to_dict()["hconcat"]) == 2
+    assert "config" not in joined.to_dict()["hconcat"][0]
+    assert charts.in_context(TWO).to_dict()["config"]
+
+
+def luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast_of(one, other):
+    high, low = sorted([luminance(one), luminance(other)], reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("paper", ["#ffffff", "#111111"])
+def test_the_first_colours_stand_out_from_light_and_dark(paper):
+    """WCAG 2.2, criterion 1.4.11: 3 to 1 for graphics."""
+    assert min(contrast_of(colour, paper) for colour in theme.PALETTE[:3]) >= 3
+
+
+def pixels(png):
+    """Return the pixels of a PNG of four bytes a pixel, as (height, width, 4)."""
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    place, packed = 8, b""
+    while place < len(png):
+        size, kind = struct.unpack(">I4s", png[place : place + 8])
+        packed += png[place + 8 : place + 8 + size] if kind == b"IDAT" else b""
+        place += 12 + size
+    width, height, depth, colours, _, _, interlaced = struct.unpack(">IIBBBBB", png[16:29])
+    assert (depth, colours, interlaced) == (8, 6, 0)
+    lines = np.frombuffer(zlib.decompress(packed), dtype=np.uint8).reshape(height, 1 + 4 * width)
+    assert set(lines[:, 0]) <= {0, 1}, "each byte as it is, or as the difference from its left neighbour"
+    body = lines[:, 1:].reshape(height, width, 4)
+    summed = np.cumsum(body, axis=1, dtype=np.uint8)
+    return np.where((lines[:, 0] == 1)[:, None, None], summed, body)
+
+
+FIGURES = {name: draw(TWO) for name, draw in EVERY.items()} | {
+    "figure_2": charts.figure_2(lambada=LAMBADA, input=CONTROL, sentence=HAND)
+}
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_is_rendered(name, dark, tmp_path):
+    large = pixels(charts.save(FIGURES[name], tmp_path / "a.png", dark=dark).read_bytes())
+    small = pixels(charts.save(FIGURES[name], tmp_path / "b.png", dark=dark, scale=1).read_bytes())
+    assert large.shape[:2] == pytest.approx([2 * side for side in small.shape[:2]], abs=2)
+    ground = (17, 17, 17, 255) if dark else (255, 255, 255, 255)
+    border = np.concatenate([large[0], large[-1], large[:, 0], large[:, -1]])
+    assert (border == ground).all(), "something is cut off at the edge"
+    bar = [int(theme.PALETTE[0][i : i + 2], 16) for i in (1, 3, 5)]
+    assert (large[:, :, :3] == bar).all(axis=2).sum() > 500
+
+
+def test_files_need_nothing_from_elsewhere(tmp_path):
+    chart = FIGURES["figure_2"]
+    svg = charts.save(chart, tmp_path / "a" / "figure.SVG").read_text(encoding="utf-8")
+    assert svg.startswith("<svg")
+    assert "currentColor" not in svg
+    assert "(c) Class, not in context" in svg
+    assert charts.save(chart, str(tmp_path / "figure.pdf")).read_bytes().startswith(b"%PDF")
+    page = charts.save(chart, tmp_path / "figure.html", dark=True).read_text(encoding="utf-8")
+    assert not re.search(r"<(script|link)[^>]*(src|href)=", page)
+    assert "<style>body { background: #111111 }</style>" in page
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "figure.html", "figure.pdf"]
+
+
+def test_any_altair_chart_can_be_saved(tmp_path):
+    data = pd.DataFrame({"a": [1, 2]})
+    own = alt.Chart(data).mark_point().encode(x="a")
+    assert "#ffffff" in charts.save(own, tmp_path / "own.svg").read_text(encoding="utf-8")
+    own = own.configure(background="#abcdef")
+    assert "#abcdef" in charts.save(own, tmp_path / "own.svg", dark=True).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["figure.jpg", "figure", "figure.svg.gz"])
+def test_an_unknown_ending_is_refused(name, tmp_path):
+    with pytest.raises(DataError, match=r"\.svg \.png \.pdf \.html"):
+        charts.save(FIGURES["lengths"], tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_charts_show_with_no_network():
+    assert alt.renderers.active == "workbench"
+    data, _ = charts.in_context(HAND)._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert data["image/svg+xml"].startswith("<svg")
+    assert "https://esm.sh" not in alt.JupyterChart._esm
+    assert len(alt.JupyterChart._esm) > 100_000
+    data, _ = FIGURES["figure_2"]._repr_mimebundle_()
+    assert "(c) Class, not in context" in data["image/svg+xml"]
+
+
+def test_a_renderer_of_ones_own_stays():
+    with alt.renderers.enable("html"):
+        charts.offline()
+        assert alt.renderers.active == "html"
+    assert alt.renderers.active == "workbench"

@@ -1,0 +1,440 @@
+import json
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from by_lot import annotated
+from clozes import clozes
+from hypothesis import given
+from hypothesis import strategies as st
+
+import workbench as wb
+from workbench.analysis import annotations
+from workbench.items import DataError
+from workbench.widgets import panels, static
+from workbench.widgets.explore import Explorer, explore
+from workbench.widgets.facets import Category, Number, facet
+
+TEXTS = [
+    "a dog . the {dog}",
+    "a cat . the {dog}",
+    "`` no cat ! '' she said . the {cow}",
+    "the {}",
+    "a fox . a {fox}",
+]
+IDS = [f"x/dev/{i}" for i in range(5)]
+TABLE = pd.DataFrame(
+    {
+        "item_id": IDS,
+        "target_class": pd.Series(["CN", "CN", "PN", None, "V"], dtype="str"),
+        "in_context": pd.Series([True, False, False, None, True], dtype="boolean"),
+        "direct_speech": pd.Series([False, False, True, False, False], dtype="boolean"),
+        "mention_distance": pd.Series([3, None, None, None, 9], dtype="Int64"),
+        "n_tokens": pd.Series([60, 61, 61, 70, 90], dtype="Int64"),
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def explorer():
+    return explore(clozes(*TEXTS), TABLE)
+
+
+def ask(explorer, **message):
+    """Send what the page would send; return the answer."""
+    charts = explorer.children[0]
+    sent = []
+    charts.send = lambda content, buffers=None: sent.append(json.loads(json.dumps(content)))  # noqa: ARG005
+    charts._hear(charts, message, [])
+    assert len(sent) == 1
+    return sent[0]
+
+
+def drawn(explorer, name):
+    state = json.loads(json.dumps(explorer.children[0].state))
+    return next(chart for chart in state["charts"] if chart["name"] == name)
+
+
+def words(explorer):
+    return [text for _, text in explorer.children[0].state["words"]]
+
+
+def ids(explorer):
+    return [item.item_id for item in explorer.selection]
+
+
+# -- what is counted
+
+
+def test_the_bars_counted_by_hand(explorer):
+    assert drawn(explorer, "target_class")["rows"] == [
+        ["PN", "proper noun", 1, 1],
+        ["CN", "common noun", 2, 2],
+        ["V", "verb", 1, 1],
+        ["(none)", "not known", 1, 1],
+    ]
+    assert drawn(explorer, "in_context")["rows"] == [
+        ["yes", "yes", 2, 2],
+        ["no", "no", 2, 2],
+        ["unknown", "not known", 1, 1],
+    ]
+    assert drawn(explorer, "direct_speech")["rows"] == [["yes", "yes", 1, 1], ["no", "no", 4, 4]]
+    distance = drawn(explorer, "mention_distance")
+    assert (distance["starts"], distance["width"], distance["open"]) == (list(range(3, 10)), 1, False)
+    assert distance["total"] == distance["left"] == [1, 0, 0, 0, 0, 0, 1]
+    assert distance["missing"] == ["none earlier", 3, 3]
+    tokens = drawn(explorer, "n_tokens")
+    assert (tokens["starts"], tokens["total"]) == (list(range(60, 91)), [1, 2, *[0] * 8, 1, *[0] * 19, 1])
+    assert (explorer.children[0].state["shown"], explorer.children[0].state["total"]) == (5, 5)
+
+
+def test_the_other_charts_show_the_part_that_is_chosen(explorer):
+    assert ask(explorer, type="choose", chosen={"target_class": ["CN"]}) == {"type": "done"}
+    assert drawn(explorer, "in_context")["rows"] == [
+        ["yes", "yes", 2, 1],
+        ["no", "no", 2, 1],
+        ["unknown", "not known", 1, 0],
+    ]
+    assert drawn(explorer, "mention_distance")["left"] == [1, 0, 0, 0, 0, 0, 0]
+    assert drawn(explorer, "mention_distance")["missing"] == ["none earlier", 3, 1]
+    own = drawn(explorer, "target_class")
+    assert own["chosen"] == ["CN"]
+    assert [left for *_, left in own["rows"]] == [1, 2, 1, 1], "its own choice does not empty a chart"
+    assert ids(explorer) == IDS[:2]
+
+
+def test_choices_combine_and_go_one_by_one(explorer):
+    ask(explorer, type="choose", chosen={"in_context": ["yes"], "n_tokens": [60, 61]})
+    assert ids(explorer) == IDS[:1]
+    assert words(explorer) == ["in context", "60 to 61 tokens"]
+    assert [left for *_, left in drawn(explorer, "in_context")["rows"]] == [1, 2, 0]
+    ask(explorer, type="choose", chosen={"n_tokens": None})
+    assert ids(explorer) == [IDS[0], IDS[4]]
+    ask(explorer, type="choose", chosen={"n_tokens": [61, None], "target_class": ["V", "PN"]})
+    assert ids(explorer) == [IDS[4]]
+    assert words(explorer) == ["in context", "61 or more tokens", "verb or proper noun"]
+    explorer.filters = explorer.filters | {"query": "fox"}
+    assert words(explorer)[0] == "passage holds “fox”"
+    ask(explorer, type="query")
+    assert explorer.filters["query"] == ""
+    assert ids(explorer) == [IDS[4]]
+    assert ask(explorer, type="clear") == {"type": "done"}
+    assert (len(explorer.selection), words(explorer)) == (5, [])
+
+
+def test_there_is_one_state(explorer):
+    browser = explorer.browser
+    sent = []
+    browser.send = lambda content, buffers=None: sent.append(content)  # noqa: ARG005
+    ask(explorer, type="choose", chosen={"target_class": ["CN"]})
+    assert [(m["type"], m["n"]) for m in sent] == [("view", 2)]
+    assert browser.filters["facets"] == explorer.filters["facets"] == {"target_class": ["CN"]}
+    browser._hear(browser, {"type": "filter", "filters": {"facets": {"in_context": ["no"]}}}, [])
+    assert drawn(explorer, "in_context")["chosen"] == ["no"]
+    assert drawn(explorer, "target_class")["chosen"] is None
+    assert [left for *_, left in drawn(explorer, "target_class")["rows"]] == [1, 1, 0, 0]
+    browser.filters = {"query": "cat"}
+    assert drawn(explorer, "in_context")["chosen"] is None
+    assert [left for *_, left in drawn(explorer, "in_context")["rows"]] == [0, 2, 0]
+    explorer.filters = {"facets": {"in_context": [False]}}
+    assert browser.filters["facets"] == {"in_context": ["no"]}
+    explorer.filters["facets"].clear()
+    assert browser is explorer.children[1]
+
+
+def test_the_same_view_again():
+    items = clozes(*TEXTS)
+    first = explore(items, TABLE, facets={"n_tokens": [60, 61]}, query="dog")
+    again = explore(items, TABLE, **first.filters)
+    assert again.filters == first.filters
+    assert ids(again) == IDS[:2]
+    assert again.children[0].state == first.children[0].state
+
+
+def test_other_filters_are_told_in_words():
+    table = TABLE.assign(mood=["sad", "glad", "sad", "mad", "mad"], weight=[1.5, 2, 3, 4, 5])
+    made = explore(
+        clozes(*TEXTS), table, facets={"mood": ["sad", "mad"], "weight": [None, 4]}, regex=True, query="d.g"
+    )
+    assert words(made) == ["passage matches the expression “d.g”", "mood: sad or mad", "weight: at most 4"]
+    assert ids(made) == [IDS[0]]
+
+
+def test_nothing_is_left(explorer):
+    ask(explorer, type="choose", chosen={"target_class": ["V"], "direct_speech": ["yes"]})
+    assert (len(explorer.selection), explorer.children[0].state["shown"]) == (0, 0)
+    assert [left for *_, left in drawn(explorer, "in_context")["rows"]] == [0, 0, 0]
+    assert explorer.to_frame().empty
+
+
+@pytest.mark.parametrize(
+    ("message", "part"),
+    [
+        ({"type": "choose", "chosen": {"target_class": "CN"}}, "expected a list"),
+        ({"type": "choose", "chosen": {"n_tokens": ["a", "b"]}}, "expected [lowest, highest]"),
+        ({"type": "choose", "chosen": {"colour": ["red"]}}, "colour"),
+        ({"type": "choose"}, "chosen"),
+        ({"type": "nonsense"}, "nonsense"),
+        ({}, "type"),
+    ],
+)
+def test_what_goes_wrong_is_shown_and_changes_nothing(explorer, message, part):
+    ask(explorer, type="choose", chosen={"target_class": ["CN"]})
+    before = (explorer.filters, explorer.children[0].state)
+    answer = ask(explorer, **message)
+    assert answer["type"] == "error"
+    assert part in answer["message"]
+    assert (explorer.filters, explorer.children[0].state) == before
+
+
+# -- columns that are missing, or tell nothing
+
+
+def test_charts_without_their_column_say_so():
+    table = TABLE[["item_id", "n_tokens"]].assign(
+        target_class=pd.Series([None] * 5, dtype="str"),
+        direct_speech=True,
+        mention_distance=[[i] for i in range(5)],
+    )
+    made = explore(clozes(*TEXTS), table)
+    why = {chart["name"]: chart.get("why") for chart in made.children[0].state["charts"]}
+    assert why == {
+        "in_context": "The annotations have no column “in_context”.",
+        "direct_speech": "The same wherever it is known: yes.",
+        "target_class": "Not known for any passage.",
+        "mention_distance": "The column holds no categories and no numbers.",
+        "n_tokens": None,
+    }
+    assert "no column" in ask(made, type="choose", chosen={"direct_speech": ["yes"]})["message"]
+
+
+def test_the_context_by_lemma_goes_before_that_by_form():
+    by_lemma = pd.Series([True, True, True, None, False], dtype="boolean")
+    made = explore(clozes(*TEXTS), TABLE.assign(lemma_in_context=by_lemma))
+    names = [chart["name"] for chart in made.children[0].state["charts"]]
+    assert names == ["lemma_in_context", "direct_speech", "target_class", "mention_distance", "n_tokens"]
+    assert [row[2] for row in drawn(made, "lemma_in_context")["rows"]] == [3, 1, 1]
+
+
+def test_no_items_at_all():
+    made = explore(clozes(), TABLE)
+    assert {chart["kind"] for chart in made.children[0].state["charts"]} == {"nothing"}
+    assert made.children[0].state["total"] == 0
+
+
+def test_classes_of_another_kind_and_rare_ones():
+    column = pd.Series(["NE"] * 30 + [f"k{i % 9}" for i in range(18)] + [None])
+    chart = panels.chart(panels.PANELS[3], facet(column), column)
+    everything = np.ones(len(column), dtype=bool)
+    counted = chart.counts(everything, np.arange(len(column)) < 31)
+    assert counted["rows"][0] == ["NE", "NE", 30, 30]
+    assert counted["rows"][1] == ["k0", "k0", 2, 1]
+    assert (len(counted["rows"]), counted["more"]) == (8, 3)
+
+
+# -- bins
+
+
+NUMBERS = st.lists(st.one_of(st.none(), st.integers(-50, 3000)), min_size=2, max_size=60)
+
+
+@given(NUMBERS, st.data())
+def test_a_click_on_a_bin_gives_what_the_bin_counts(values, data):
+    column = pd.Series(values, dtype="Int64")
+    number = facet(column)
+    if number is None:
+        assert column.nunique() < 2
+        return
+    assert isinstance(number, Number)
+    chart = panels.chart(panels.PANELS[-1], number, column)
+    everything = np.ones(len(values), dtype=bool)
+    left = np.array(data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values))))
+    counted = chart.counts(everything, left)
+    starts, width = counted["starts"], counted["width"]
+    assert len(starts) <= 40
+    assert np.diff(starts).tolist() == [width] * (len(starts) - 1)
+    for place, (start, total, part) in enumerate(zip(starts, counted["total"], counted["left"], strict=True)):
+        last = place == len(starts) - 1
+        chosen = [start, None if last and counted["open"] else start + width - 1]
+        inside = number.mask(chosen)
+        assert total == inside.sum()
+        assert part == (inside & left).sum()
+    assert sum(counted["total"]) == column.notna().sum()
+    assert counted["missing"][1:] == [column.isna().sum(), (column.isna() & left).sum()]
+
+
+@pytest.mark.parametrize(
+    ("values", "first", "width", "bins", "is_open"),
+    [
+        ([1, 40], 1, 1, 40, False),
+        ([1, 41], 0, 2, 21, False),
+        ([3, 202], 0, 10, 21, False),
+        ([*range(1, 101), 5000], 0, 5, 21, True),
+        ([7, 8], 7, 1, 2, False),
+    ],
+)
+def test_widths_are_round_and_a_few_far_values_share_the_last_bin(values, first, width, bins, is_open):
+    column = pd.Series(values)
+    counted = panels.chart(panels.PANELS[-1], facet(column), column).counts(
+        *[np.ones(len(values), dtype=bool)] * 2
+    )
+    shape = (counted["starts"][0], counted["width"], len(counted["starts"]), counted["open"])
+    assert shape == (first, width, bins, is_open)
+
+
+# -- marks from the annotations
+
+
+def test_the_spans_of_the_annotations_are_marked_and_nothing_else():
+    spans = [[(2, 5)], [], None, None, [[0, 1], [2, 5]]]
+    table = TABLE.assign(mentions=spans, speech=[np.array([[0, 1]]), None, None, [], None])
+    browser = wb.browse(clozes(*TEXTS), table)
+    first = browser._passage(0)
+    assert [text for text, letters in first["context"] if "m" in letters] == ["dog"]
+    assert [text for text, letters in first["context"] if "s" in letters] == ["a"]
+    assert not [letters for _, letters in browser._passage(1)["context"] if letters]
+    assert [text for text, letters in browser._passage(2)["context"] if "s" in letters] == ["“no cat!”"]
+    assert [text for text, letters in browser._passage(4)["context"] if "m" in letters] == ["a", "fox"]
+    assert {"mentions", "speech"}.isdisjoint(name for name, _ in first["columns"])
+    assert {"mentions", "speech"}.isdisjoint(browser._described)
+    assert browser.to_frame()["mentions"].iloc[0] == [(2, 5)]
+
+
+def test_without_annotations_the_marks_are_found():
+    browser = wb.browse(clozes(*TEXTS))
+    assert [text for text, letters in browser._passage(0)["context"] if "m" in letters] == ["dog"]
+    assert [text for text, letters in browser._passage(2)["context"] if "s" in letters] == ["“no cat!”"]
+
+
+def test_a_column_of_that_name_that_holds_no_spans_is_a_column():
+    browser = wb.browse(clozes(*TEXTS), TABLE.assign(mentions=[1, 2, 3, 4, 5]), facets={"mentions": [2, 3]})
+    assert len(browser.selection) == 2
+    assert ["mentions", "1"] in browser._passage(0)["columns"]
+
+
+@pytest.mark.parametrize("span", [(0, 99), (-1, 2), (3, 3)])
+def test_spans_of_another_text_are_told(span):
+    table = TABLE.assign(mentions=[[], [span], [], [], []])
+    with pytest.raises(DataError, match="mentions do not fit the text of 'x/dev/1'"):
+        wb.browse(clozes(*TEXTS), table)
+
+
+# -- truth values as choices
+
+
+@pytest.mark.parametrize("kind", ["boolean", "object", "bool[pyarrow]"])
+def test_truth_values_are_yes_no_and_unknown(kind):
+    made = facet(pd.Series([False, True, None, True], dtype=kind))
+    assert isinstance(made, Category)
+    assert made.names == ["yes", "no", "unknown"]
+    assert made.mask(["yes"]).tolist() == [False, True, False, True]
+    assert made.mask(["unknown", "no"]).tolist() == [True, False, True, False]
+
+
+def test_truth_values_without_gaps_and_of_one_kind_only():
+    assert facet(pd.Series([True, False])).names == ["yes", "no"]
+    assert facet(pd.Series([True, None], dtype="boolean")).names == ["yes", "unknown"]
+    assert facet(pd.Series([True, True], dtype="boolean")) is None
+    assert facet(pd.Series([None, None], dtype="boolean")) is None
+
+
+@pytest.mark.parametrize("given_as", [[True], ["yes"], [True, "yes"]])
+def test_truth_values_can_be_chosen_as_such(given_as):
+    browser = wb.browse(clozes(*TEXTS), TABLE, facets={"in_context": given_as})
+    assert [item.item_id for item in browser.selection] == [IDS[0], IDS[4]]
+    assert set(browser.filters["facets"]["in_context"]) == {"yes"}
+    assert json.loads(json.dumps(browser.filters)) == browser.filters
+
+
+# -- without a kernel
+
+
+class Page(HTMLParser):
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.parts = [], []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        assert not [name for name, _ in attrs if name.startswith("on") or name in ("src", "href")]
+
+    def handle_data(self, data):
+        self.parts.append(data)
+
+
+def test_the_page_without_a_kernel(explorer):
+    ask(explorer, type="choose", chosen={"target_class": ["CN"]})
+    page = Page(explorer.to_html())
+    text = " ".join(page.parts)
+    assert "2 of 5 passages: common noun" in text
+    assert "1 of 2" in text
+    assert "none earlier: 1 of 3" in text
+    assert page.tags.count("article") == 2
+    assert explorer.to_html().count('class="off"') == 3, "bars that are not chosen are pale"
+    assert page.tags.count("rect") == 2 * (7 + 31)
+    ask(explorer, type="choose", chosen={"target_class": None, "n_tokens": [None, 70]})
+    assert explorer.to_html().count('class="off"') == 20
+    ask(explorer, type="choose", chosen={"target_class": ["CN"], "n_tokens": None})
+    assert not {"script", "img", "link"} & set(page.tags)
+    kept = explorer._repr_mimebundle_()
+    assert kept["application/vnd.jupyter.widget-view+json"]["model_id"] == explorer.model_id
+    assert kept["text/html"].count("<article>") == 1
+
+
+def test_names_from_data_are_text_in_the_page():
+    attack = "<script>alert(1)</script>"
+    made = explore(clozes(*TEXTS), TABLE.assign(target_class=[attack, attack, "PN", None, "V"]))
+    page = Page(made.to_html())
+    assert "script" not in page.tags
+    assert attack in "".join(page.parts)
+    state = made.children[0].state | {"words": [["mood", attack]]}
+    assert "script" not in Page(static.charts(state)).tags
+
+
+def test_a_notebook_keeps_counts_and_no_items():
+    texts = [f"number {i} . a {{dog}}" for i in range(2000)]
+    items = clozes(*texts)
+    made = explore(items, annotated(items))
+    charts = made.children[0]
+    assert len(json.dumps(charts.get_state(["state"]))) < 5_000
+    assert "number" not in json.dumps(charts.state)
+    assert [name for name in charts.keys if not name.startswith("_")] == [
+        "layout",
+        "state",
+        "tabbable",
+        "tooltip",
+    ]
+
+
+# -- what is asked for
+
+
+def test_annotations_are_made_where_there_are_none(monkeypatch):
+    asked = []
+    monkeypatch.setattr(annotations, "annotate", lambda items: asked.append(items) or TABLE)
+    items = clozes(*TEXTS)
+    made = explore(items)
+    assert isinstance(made, Explorer)
+    assert asked == [items]
+    assert len(drawn(made, "target_class")["rows"]) == 4
+
+
+@pytest.mark.parametrize("thing", [None, [], pd.DataFrame(), "lambada"])
+def test_only_items_can_be_explored(thing):
+    with pytest.raises(DataError, match="explore takes Items, not"):
+        explore(thing)
+
+
+def test_tables_and_filters_that_do_not_fit_are_told():
+    with pytest.raises(DataError, match="no column 'item_id'"):
+        explore(clozes(*TEXTS), TABLE.drop(columns="item_id"))
+    with pytest.raises(DataError, match="no column 'colour'"):
+        explore(clozes(*TEXTS), TABLE, facets={"colour": ["red"]})

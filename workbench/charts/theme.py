@@ -1,0 +1,129 @@
+"""How charts look, on light and on dark pages.
+
+Text, axes, error bars and the paper's marks have the colour ``currentColor``: in a page it is
+the colour of the text around the chart, so the chart follows JupyterLab's theme and changes with
+it. :func:`workbench.charts.save` puts a colour of its own in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+from typing import Any, TypeVar
+
+import altair as alt
+
+Chart = TypeVar("Chart", alt.LayerChart, alt.HConcatChart)
+
+INK = "currentColor"
+"""Stands for the colour of text until a chart is shown or saved."""
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")
+"""Colours of the sets: Okabe and Ito's, told apart by all kinds of colour vision, those first
+that stand out from white and from black by at least 3 to 1. From the ninth set on they recur."""
+
+FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
+
+# Without a link to an editor on another host, and as SVG, whose colours change with the page's.
+_EMBED = {"renderer": "svg", "actions": {"export": True, "source": False, "compiled": False, "editor": False}}
+
+
+def colours(names: Sequence[str]) -> alt.Scale:
+    """Return the scale that gives each set its colour, by its place."""
+    return alt.Scale(domain=list(names), range=[PALETTE[place % len(PALETTE)] for place in range(len(names))])
+
+
+def config() -> dict[str, Any]:
+    """Return what holds for every part of a chart."""
+    quiet = {"domainOpacity": 0.5, "tickOpacity": 0.5, "gridOpacity": 0.12}
+    ink = {"domainColor": INK, "tickColor": INK, "gridColor": INK, "labelColor": INK, "titleColor": INK}
+    return {
+        "background": "transparent",
+        "font": FONT,
+        "view": {"stroke": None},
+        "axis": {
+            **ink,
+            **quiet,
+            "labelFontSize": 11,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "labelLimit": 0,
+        },
+        "legend": {
+            "labelColor": INK,
+            "titleColor": INK,
+            "labelFontSize": 11,
+            "titleFontSize": 11,
+            "labelLimit": 0,
+            "symbolStrokeWidth": 1,
+        },
+        "title": {
+            "color": INK,
+            "subtitleColor": INK,
+            "fontSize": 14,
+            "fontWeight": "bold",
+            "subtitleFontSize": 11,
+            "subtitlePadding": 4,
+            "anchor": "start",
+            "frame": "group",
+            "offset": 10,
+            "limit": 0,
+        },
+    }
+
+
+def themed(chart: Chart) -> Chart:
+    """Return the chart with the look of all charts."""
+    dressed: Chart = chart.configure(**config()).properties(usermeta={"embedOptions": _EMBED})
+    return dressed
+
+
+def row(panels: Sequence[alt.LayerChart], lines: Sequence[str] = ()) -> alt.HConcatChart:
+    """Return panels side by side, with one legend and lines below; the panels have no look yet."""
+    joined: alt.HConcatChart = alt.hconcat(*panels, spacing=30).resolve_scale(
+        color="shared", shape="shared", xOffset="independent"
+    )
+    if lines:
+        note = alt.TitleParams(
+            text=list(lines), orient="bottom", fontSize=11, fontWeight="normal", offset=16, frame="bounds"
+        )
+        joined = joined.properties(title=note)
+    return themed(joined)
+
+
+def side_by_side(*charts: alt.LayerChart) -> alt.HConcatChart:
+    """Return charts of this package side by side, as one chart.
+
+    Altair joins no charts that have a configuration; it is taken off and put on again.
+
+    Parameters
+    ----------
+    *charts : alt.LayerChart
+        Two or more; each keeps its own legend. At most one may have a selection.
+    """
+    joined: alt.HConcatChart = alt.hconcat(*map(_bare, charts), spacing=36).resolve_scale(
+        color="independent", shape="independent", xOffset="independent"
+    )
+    return themed(joined)
+
+
+def _bare(chart: alt.LayerChart) -> alt.LayerChart:
+    chart = chart.copy()
+    chart.config, chart.usermeta = alt.Undefined, alt.Undefined
+    return chart
+
+
+def title(head: str, lines: Sequence[str], *, width: int = 62) -> alt.TitleParams:
+    """Return a title with lines below it, none of them longer than `width` characters."""
+    return alt.TitleParams(
+        text=wrap(head, width=46), subtitle=[part for line in lines for part in wrap(line, width)]
+    )
+
+
+def inked(spec: Any, ink: str) -> Any:
+    """Return a specification in which text has a colour of its own."""
+    if isinstance(spec, dict):
+        return {key: inked(part, ink) for key, part in spec.items()}
+    if isinstance(spec, list):
+        return [inked(part, ink) for part in spec]
+    return ink if spec == INK else spec

@@ -1,0 +1,263 @@
+/* The charts of the linked view. The kernel counts; the page draws numbers and tells what is chosen.
+   Text from the data reaches the page through textContent alone, never as HTML. */
+
+const PATIENCE = 5000; // ms without an answer before the reader is told
+const SILENCE = "The kernel does not answer. If it is busy, wait; if it was restarted, run this cell again.";
+const HINT = "Click a bar or drag over a range. Ctrl-click adds a bar; a second click, a double click or Esc clears the chart.";
+
+const number = (n) => n.toLocaleString("en");
+const share = (n, of) => (of ? `${((100 * n) / of).toFixed(n && (100 * n) / of < 1 ? 2 : 1)} %` : "");
+
+/** Make an element: h("div", {class: "x", onclick: f, "aria-label": "y"}, ...children). */
+function h(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else node.setAttribute(key, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+function render({ model, el }) {
+  let state = model.get("state");
+  const want = {}; // choices made here that the kernel has not answered yet, by chart
+  let busy = false;
+  let again = false;
+  let clock = null;
+
+  // ---- talking to the kernel: one request under way, the newest choices wait
+  function send(message) {
+    model.send(message);
+    clock ??= setTimeout(() => complain(SILENCE), PATIENCE);
+  }
+  function choose(name, values) {
+    want[name] = values && values.length ? values : null;
+    if (busy) again = true;
+    else {
+      busy = true;
+      send({ type: "choose", chosen: { ...want } });
+    }
+    draw();
+  }
+  function forget() {
+    for (const name of Object.keys(want)) delete want[name];
+  }
+  const chosen = (chart) => (chart.name in want ? want[chart.name] : chart.chosen);
+
+  // ---- the frame of the widget
+  const said = h("div", { class: "we-said", role: "status", "aria-live": "polite" });
+  const clear = h("button", { class: "we-button", type: "button", onclick: () => { forget(); send({ type: "clear" }); } }, "Clear");
+  const legend = h("span", { class: "we-legend", "aria-hidden": "true" }, h("i", { class: "we-left" }), "chosen", h("i", { class: "we-all" }), "all");
+  const alarm = h("div", { class: "we-alarm", role: "alert", hidden: true });
+  const grid = h("div", { class: "we-grid" });
+  el.append(h("div", { class: "we-charts", "data-lm-suppress-shortcuts": "true", onkeydown: onKey },
+    h("div", { class: "we-head" }, said, legend, clear), grid, alarm));
+  function complain(text) {
+    alarm.textContent = text;
+    alarm.hidden = !text;
+  }
+  function onKey(e) {
+    // a plain key is for the widget alone: outside, "d d" deletes the cell
+    if (!e.ctrlKey && !e.metaKey && !e.altKey) e.stopPropagation();
+    const name = e.target.closest("[data-chart]")?.dataset.chart;
+    if (e.key === "Escape" && name) {
+      e.preventDefault();
+      choose(name, null);
+    }
+  }
+
+  // ---- one drawer a chart: made once, then only widths, heights and words change
+  const drawers = state.charts.map((chart) => {
+    const title = h("div", { class: "we-title", title: chart.title }, chart.title);
+    const body = h("div", { class: `we-body we-${chart.kind}` });
+    grid.append(h("section", {
+      class: "we-chart", "data-chart": chart.name, role: "group", "aria-label": chart.title,
+      ondblclick: () => { if (chart.kind !== "nothing") choose(chart.name, null); },
+    }, title, body));
+    return { bars, bins, nothing }[chart.kind](chart, body);
+  });
+
+  function nothing(chart, body) {
+    body.textContent = chart.why;
+    return () => {};
+  }
+
+  function bars(made, body) {
+    const rows = made.rows.map(([value, label]) => {
+      const row = { value, all: h("span", { class: "we-all" }), left: h("span", { class: "we-left" }), n: h("span", { class: "we-n" }) };
+      row.node = h("button", { class: "we-row", type: "button", "data-value": value, onclick: (e) => pick(value, e.ctrlKey || e.metaKey || e.shiftKey) },
+        h("span", { class: "we-label" }, label), h("span", { class: "we-track" }, row.all, row.left), row.n);
+      return row;
+    });
+    body.append(...rows.map((row) => row.node));
+    const digits = `${Math.max(...made.rows.map(([, , total]) => number(total).length))}ch`;
+    for (const row of rows) row.n.style.minWidth = digits; // counts change, the bars' scale stays
+    if (made.more) body.append(h("div", { class: "we-hint" }, `${number(made.more)} rarer values are not drawn`));
+    let now = [];
+    function pick(value, add) {
+      if (add) choose(made.name, now.includes(value) ? now.filter((v) => v !== value) : [...now, value]);
+      else choose(made.name, now.length === 1 && now[0] === value ? null : [value]);
+    }
+    return (chart) => {
+      now = chosen(chart) ?? [];
+      const most = Math.max(1, ...chart.rows.map(([, , total]) => total));
+      chart.rows.forEach(([value, label, total, left], i) => {
+        const { node, all, left: part, n } = rows[i];
+        all.style.width = `${(100 * total) / most}%`;
+        part.style.width = left ? `max(2px, ${(100 * left) / most}%)` : "0";
+        n.textContent = number(left);
+        node.setAttribute("aria-pressed", String(now.includes(value)));
+        node.classList.toggle("we-off", now.length > 0 && !now.includes(value));
+        node.title = `${label}: ${number(left)} of ${number(total)} (${share(left, total)})`;
+        node.setAttribute("aria-label", `${label}: ${number(left)} of ${number(total)}`);
+      });
+    };
+  }
+
+  function bins(made, body) {
+    const { starts, width } = made;
+    const n = starts.length;
+    const end = (i) => (made.open && i === n - 1 ? null : starts[i] + width - 1);
+    const name = (i) => (end(i) === null ? `${starts[i]} or more` : width === 1 ? `${starts[i]}` : `${starts[i]} to ${end(i)}`);
+    const columns = starts.map(() => {
+      const column = { all: h("span", { class: "we-all" }), left: h("span", { class: "we-left" }) };
+      column.node = h("span", { class: "we-bin" }, column.all, column.left);
+      return column;
+    });
+    const handles = ["least", "greatest"].map((which, side) => h("span", {
+      class: "we-handle", role: "slider", tabindex: 0, "aria-label": `${made.title}, ${which}`, "aria-orientation": "horizontal",
+      "aria-valuemin": starts[0], "aria-valuemax": starts[n - 1] + width - 1, onkeydown: (e) => step(e, side),
+    }));
+    const peak = h("span", { class: "we-peak" });
+    const plot = h("div", { class: "we-plot" }, ...columns.map((column) => column.node), peak, ...handles);
+    const axis = h("div", { class: "we-axis", "aria-hidden": "true" });
+    const note = h("div", { class: "we-note" });
+    body.append(plot, axis, note);
+    const every = Math.max(1, Math.ceil(n / 5));
+    for (let i = 0; i < n; i += every) {
+      if (n - i < every / 2 && i) break; // no room for its number
+      const tick = h("span", {}, String(starts[i]));
+      tick.style.left = `${(100 * (i + (width === 1 ? 0.5 : 0))) / n}%`;
+      axis.append(tick);
+    }
+
+    let now = null; // [least, greatest], as the kernel knows it
+    const first = () => (now?.[0] ?? null) === null ? 0 : Math.max(0, Math.min(n - 1, Math.floor((now[0] - starts[0]) / width)));
+    const last = () => (now?.[1] ?? null) === null ? n - 1 : Math.max(0, Math.min(n - 1, Math.floor((now[1] - starts[0]) / width)));
+    const take = (a, b) => {
+      const [from, to] = a < b ? [a, b] : [b, a];
+      choose(made.name, from === 0 && to === n - 1 ? null : [starts[from], end(to)]);
+    };
+    function step(e, side) {
+      const here = side ? last() : first();
+      const far = { ArrowLeft: here - 1, ArrowDown: here - 1, ArrowRight: here + 1, ArrowUp: here + 1, PageDown: here - 5, PageUp: here + 5, Home: 0, End: n - 1 }[e.key];
+      if (far === undefined) return;
+      e.preventDefault();
+      if (side) take(first(), Math.max(first(), Math.min(n - 1, far)));
+      else take(Math.min(last(), Math.max(0, far)), last());
+    }
+
+    let held = null; // the bin where a drag began (or its fixed end), and whether it has moved
+    const under = (e) => {
+      const box = plot.getBoundingClientRect();
+      return Math.max(0, Math.min(n - 1, Math.floor(((e.clientX - box.left) / box.width) * n)));
+    };
+    plot.addEventListener("pointerdown", (e) => {
+      if (e.button !== 0) return;
+      const side = handles.indexOf(e.target);
+      const at = under(e);
+      held = { from: side < 0 ? at : side ? first() : last(), at, moved: false, handle: side >= 0 };
+      plot.setPointerCapture(e.pointerId);
+      e.preventDefault(); // no text is selected
+      if (side >= 0) e.target.focus({ preventScroll: true });
+    });
+    plot.addEventListener("pointermove", (e) => {
+      if (!held || under(e) === held.at) return;
+      held.moved = true;
+      held.at = under(e);
+      take(held.from, held.at);
+    });
+    plot.addEventListener("pointerup", () => {
+      const narrow = held?.handle && first() === last(); // the handles lie over all of the one bin
+      if (held && !held.moved && (!held.handle || narrow)) {
+        const same = narrow || (now && now[0] === starts[held.at] && now[1] === end(held.at));
+        choose(made.name, same ? null : [starts[held.at], end(held.at)]);
+      }
+      held = null;
+    });
+    plot.addEventListener("pointercancel", () => { held = null; });
+
+    return (chart) => {
+      now = chosen(chart);
+      const most = Math.max(1, ...chart.total);
+      peak.textContent = number(most);
+      chart.total.forEach((total, i) => {
+        const { node, all, left } = columns[i];
+        const top = end(i) ?? Infinity;
+        const inside = !now || (starts[i] <= (now[1] ?? Infinity) && top >= (now[0] ?? -Infinity));
+        all.style.height = total ? `max(1px, ${(100 * total) / most}%)` : "0";
+        left.style.height = chart.left[i] ? `max(2px, ${(100 * chart.left[i]) / most}%)` : "0";
+        node.classList.toggle("we-off", !inside);
+        node.title = `${name(i)}: ${number(chart.left[i])} of ${number(total)}`;
+      });
+      const at = [now ? first() : 0, now ? last() + 1 : n];
+      handles.forEach((handle, side) => {
+        handle.style.left = `${(100 * at[side]) / n}%`;
+        handle.classList.toggle("we-held", Boolean(now));
+        const i = side ? last() : first();
+        handle.setAttribute("aria-valuenow", String(side ? end(i) ?? starts[i] : starts[i]));
+        handle.setAttribute("aria-valuetext", now ? name(i) : "all");
+      });
+      const [what, total, left] = chart.missing;
+      note.textContent = total ? `${what}: ${number(now ? 0 : left)} of ${number(total)}` : "";
+    };
+  }
+
+  // ---- the words, and all of it
+  function draw() {
+    state.charts.forEach((chart, i) => drawers[i](chart));
+    const words = state.words;
+    const focused = said.contains(document.activeElement);
+    said.replaceChildren(h("b", {}, `${number(state.shown)} of ${number(state.total)}`), h("span", { class: words.length ? "we-word" : "" }, words.length ? "passages:" : "passages."),
+      ...(words.length ? words.map(([name, text]) => h("button", {
+        class: "we-chip", type: "button", title: `${text} (click to drop it)`, "aria-label": `Drop: ${text}`,
+        onclick: () => (name ? choose(name, null) : send({ type: "query" })),
+      }, h("span", {}, text), h("span", { "aria-hidden": "true" }, "✕"))) : [h("span", { class: "we-hint" }, state.total ? HINT : "There are no passages here.")]));
+    if (words.length && !state.shown) said.append(h("span", { class: "we-hint" }, "No passage is left: drop a choice."));
+    clear.disabled = legend.hidden = !words.length;
+    if (focused) (said.querySelector("button") ?? clear).focus({ preventScroll: true });
+  }
+
+  // ---- what the kernel says
+  const changed = () => {
+    state = model.get("state");
+    draw();
+  };
+  const listen = (message) => {
+    clearTimeout(clock);
+    clock = null;
+    complain(message.type === "error" ? message.message : "");
+    busy = false;
+    if (again && message.type !== "error") {
+      again = false;
+      busy = true;
+      send({ type: "choose", chosen: { ...want } });
+    } else {
+      again = false;
+      forget();
+    }
+    draw();
+  };
+  model.on("change:state", changed);
+  model.on("msg:custom", listen);
+  draw();
+  return () => {
+    clearTimeout(clock);
+    model.off("change:state", changed);
+    model.off("msg:custom", listen);
+  };
+}
+
+export default { render };
