@@ -8,10 +8,10 @@ BIN = .venv/bin
 export PORT IP
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test reproduce bench lint lock
+.PHONY: help setup lab test reproduce bench tagger tagger-scores lint lock
 
 help:  ## list the targets
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup:  ## make the environment in .venv and KenLM's programs in .tools
 	$(SETUP)
@@ -33,6 +33,16 @@ bench:  ## run every benchmark, one after another
 	@set -e; for script in benchmarks/[!_]*.py; do \
 		if [ -e "$$script" ]; then echo "== $$script"; $(BIN)/python "$$script"; fi; \
 	done
+
+tagger:  ## train en_narrative from the data that WORKBENCH_DATA names (ARGS=--fresh: from the start)
+	$(SETUP)
+	$(BIN)/python tools/tagger/build.py $(ARGS)
+	$(BIN)/python tools/tagger/scores.py --write
+
+tagger-scores:  ## score en_narrative and its rules for quoted speech again (ARGS=--write: into its card)
+	$(SETUP)
+	$(BIN)/python tools/tagger/scores.py $(ARGS)
+	$(BIN)/python tools/tagger/speech_scores.py
 
 lint:  ## check style and types
 	$(SETUP)

@@ -10,6 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from workbench import charts
+    from workbench.analysis.annotations import annotate
+    from workbench.analysis.contrast import contrast
+    from workbench.analysis.statistics import statistics
+    from workbench.charts.figure import figure_2
+    from workbench.charts.save import save
     from workbench.datasets import available, load
     from workbench.datasets.books import Book, books
     from workbench.datasets.registry import fetch
@@ -17,20 +23,28 @@ if TYPE_CHECKING:
     from workbench.own import items_from_frame, items_from_text
     from workbench.remarks import notes
     from workbench.widgets.browser import browse
+    from workbench.widgets.explore import explore
 
 _HOME = {
     "Book": "workbench.datasets.books",
     "DataError": "workbench.items",
     "Item": "workbench.items",
     "Items": "workbench.items",
+    "annotate": "workbench.analysis.annotations",
     "available": "workbench.datasets",
     "books": "workbench.datasets.books",
     "browse": "workbench.widgets.browser",
+    "charts": "workbench",
+    "contrast": "workbench.analysis.contrast",
+    "explore": "workbench.widgets.explore",
     "fetch": "workbench.datasets.registry",
+    "figure_2": "workbench.charts.figure",
     "items_from_frame": "workbench.own",
     "items_from_text": "workbench.own",
     "load": "workbench.datasets",
     "notes": "workbench.remarks",
+    "save": "workbench.charts.save",
+    "statistics": "workbench.analysis.statistics",
 }
 
 __all__ = [
@@ -38,14 +52,21 @@ __all__ = [
     "DataError",
     "Item",
     "Items",
+    "annotate",
     "available",
     "books",
     "browse",
+    "charts",
+    "contrast",
+    "explore",
     "fetch",
+    "figure_2",
     "items_from_frame",
     "items_from_text",
     "load",
     "notes",
+    "save",
+    "statistics",
 ]
 __version__ = "0.1.0"
 
@@ -54,7 +75,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for."""
     if name not in _HOME:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    home = _HOME[name]
+    value = import_module(f"{home}.{name}") if home == __name__ else getattr(import_module(home), name)
     globals()[name] = value
     return value
 

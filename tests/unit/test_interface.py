@@ -9,16 +9,30 @@ import pytest
 
 import workbench as wb
 from workbench.widgets.browser import Browser
+from workbench.widgets.explore import Explorer
 
 # name: parameters as they are written, types left out
 FUNCTIONS = {
+    "annotate": (
+        "(items, pipeline='en_narrative', *, vocabulary=None, workers=None, client=None, cache=True,"
+        " progress=True)"
+    ),
     "available": "()",
     "books": "(dataset_or_path, split=None, *, path=None)",
     "browse": (
         "(items, annotations=None, predictions=None, *, query='', field='passage', regex=False, facets=None,"
         " reveal=False, height=620)"
     ),
+    "contrast": "(a, b, *, names=('a', 'b'), level=0.95, correction='holm')",
+    "explore": (
+        "(items, annotations=None, predictions=None, *, query='', field='passage', regex=False, facets=None,"
+        " reveal=False, height=560)"
+    ),
     "fetch": "(dataset, *, dry_run=False, folder=None, progress=True)",
+    "figure_2": (
+        "(*, lambada=None, input=None, sentence=None, lambada_name='LAMBADA', input_name=None,"
+        " sentence_name='sentence only', paper=True)"
+    ),
     "items_from_frame": (
         "(frame, *, text='text', answer='answer', candidates=None, item_id=None, word_class=None,"
         " book_id=None, dataset='own', split='dev', variant='own', tokenised=None)"
@@ -26,7 +40,15 @@ FUNCTIONS = {
     "items_from_text": "(texts, *, answers=None, candidates=None, **options)",
     "load": "(dataset, split=None, *, variant=None, path=None, on_error='raise')",
     "notes": "(dataset=None, *, folder=None)",
+    "save": "(chart, path, *, scale=2, dark=False)",
+    "statistics": "(items, annotations=None)",
 }
+MODULES = {
+    "charts": {
+        "direct_speech", "figure_2", "in_context", "lengths", "mention_distance", "save", "side_by_side",
+        "target_classes", "target_classes_out_of_context",
+    },
+}  # fmt: skip
 CLASSES = {
     "Book": "(book_id, title, author, year, text, tokenised, source)",
     "DataError": "(problem, *, file=None, line=None, remedy=None)",
@@ -46,13 +68,16 @@ METHODS = {
     "Items.where": "(self, mask)",
     "Browser.to_frame": "(self)",
     "Browser.to_html": "(self, *, limit=200)",
+    "Explorer.to_frame": "(self)",
+    "Explorer.to_html": "(self, *, limit=200)",
 }
 PROPERTIES = {
     "Item": {"context", "left", "passage", "query", "right", "tokens"},
     "Items": {"frame"},
     "Browser": {"current", "selection"},
+    "Explorer": {"filters", "selection"},
 }
-OWNERS = {"Item": wb.Item, "Items": wb.Items, "Browser": Browser}
+OWNERS = {"Item": wb.Item, "Items": wb.Items, "Browser": Browser, "Explorer": Explorer}
 
 
 def shape(thing):
@@ -66,7 +91,7 @@ def documented(thing):
 
 
 def test_the_names():
-    assert sorted(wb.__all__) == sorted([*FUNCTIONS, *CLASSES])
+    assert sorted(wb.__all__) == sorted([*FUNCTIONS, *CLASSES, *MODULES])
     assert dir(wb) == sorted(wb.__all__)
     assert wb.__version__
 
@@ -78,6 +103,15 @@ def test_the_parameters_of_a_public_name(name, parameters):
     assert shape(thing) == parameters
     assert documented(thing)
     assert getattr(wb, name) is thing
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_public_module_has_these_functions(name):
+    module = getattr(wb, name)
+    assert inspect.ismodule(module)
+    functions = {function for function in module.__all__ if inspect.isfunction(getattr(module, function))}
+    assert functions - {"offline"} == MODULES[name]
+    assert all(documented(getattr(module, function)) for function in functions)
 
 
 @pytest.mark.parametrize(("name", "parameters"), METHODS.items())
