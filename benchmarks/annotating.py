@@ -29,7 +29,8 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 
 import workbench as wb
-from workbench.analysis import tagging, targets, tokens
+from workbench import tokens
+from workbench.analysis import tagging, targets
 from workbench.analysis.annotations import annotate
 
 GOALS = {"ratio": 3.0, "second call": 0.5, "peak MB": 1500.0}

@@ -16,7 +16,8 @@ from distributed import Client, LocalCluster
 
 import workbench as wb
 from workbench import cache as disk
-from workbench.analysis import annotations, columns, tagging, targets, tokens
+from workbench import tokens
+from workbench.analysis import annotations, columns, tagging, targets
 from workbench.analysis.annotations import annotate
 from workbench.items import DataError, Items
 

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
-CONDA_NAMES = {"torch": "pytorch", "playwright": "playwright-python"}
+CONDA_NAMES = {"duckdb": "python-duckdb", "torch": "pytorch", "playwright": "playwright-python"}
 # What conda brings for other reasons than pyproject.toml.
 CONDA_ONLY = {"python", "pip"}
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")

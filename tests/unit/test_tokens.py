@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench import text as wt
-from workbench.analysis.tokens import shown, tokens
+from workbench.tokens import shown, tokens
 
 
 def test_tokens_of_a_tokenised_item():

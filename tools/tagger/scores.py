@@ -24,10 +24,10 @@ from spacy.tokens import Doc
 
 from workbench.analysis import tagging
 from workbench.analysis.targets import CLASSES
-from workbench.analysis.tokens import shown
 from workbench.datasets import load
 from workbench.files import atomic_path
 from workbench.schema import DataError
+from workbench.tokens import shown
 
 TEMPLATE = Path(__file__).with_name("card.md")
 SETS = ("ewt-dev", "gum-dev")

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from workbench import cache as disk
 from workbench import text as wt
+from workbench import tokens
 from workbench.analysis import columns, tagging
 from workbench.analysis.columns import FEATURES
 from workbench.datasets import lambada
@@ -36,7 +37,7 @@ _MEAN, _LEAST, _MOST = 192, 64, 512  # items of a chunk
 _FORMAT = "1"  # of the files in the cache
 _SOURCES = (  # of this folder, that results depend on
     "__init__", "annotations", "columns", "discourse", "lemmas", "lexicon", "mentions", "narrative",
-    "network", "roots", "speech", "tagging", "targets", "tokens",
+    "network", "roots", "speech", "tagging", "targets",
 )  # fmt: skip
 
 
@@ -202,7 +203,10 @@ def _identity(source: tagging.Source) -> str:
 def _version() -> str:
     """Return a digest of what computes: this code and its table of lemmas, spaCy, the columns."""
     here = Path(__file__).parent
-    sources = disk.code([Path(str(wt.__file__)), *(here / f"{name}.py" for name in _SOURCES)], here.parent)
+    sources = disk.code(
+        [*(Path(str(m.__file__)) for m in (wt, tokens)), *(here / f"{name}.py" for name in _SOURCES)],
+        here.parent,
+    )
     tables = resource("en_narrative", "lemmatizer")  # mentions depend on it with every pipeline
     lemmas = disk.fingerprint(tables.glob("*"), tables)
     return disk.digest(sources, lemmas, metadata.version("spacy"), str(FEATURES))
@@ -268,7 +272,7 @@ def features_of(nlp: Language, task: Task) -> pa.Table:
     pyarrow.Table
         The columns of `FEATURES`; ``target_count`` is null: the vocabulary does not travel.
     """
-    from workbench.analysis import targets, tokens  # noqa: PLC0415 - tables that only this needs
+    from workbench.analysis import targets  # noqa: PLC0415 - tables that only this needs
 
     records = [_item(*pair) for pair in zip(task.ids, task.rows, strict=True)]
     cut = [_named(item, tokens.tokens, item) for item in records]

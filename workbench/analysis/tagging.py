@@ -240,7 +240,7 @@ def tag(
     nlp : spacy.Language
         The pipeline; it is not changed.
     words : sequence of sequences of str
-        The words of each document, as :func:`workbench.analysis.tokens.shown` gives them.
+        The words of each document, as :func:`workbench.tokens.shown` gives them.
     targets : sequence of int or None
         For each document the index of the word whose lemma is wanted.
 
