@@ -1,9 +1,7 @@
 """Treebank tokens to readable text and back, and the sentences of a passage.
 
 The LAMBADA release holds Penn Treebank tokens with a space between them: brackets are
-``-lrb-``, double quotes are two backquotes or two apostrophes, contractions are split
-(``did n't``). No sentence ends by the case of a word, so a lower-cased and a cased copy of one
-tokenised text are cut at the same places.
+``-lrb-``, double quotes are two backquotes or two apostrophes, contractions are split (``did n't``).
 """
 
 # ruff: noqa: RUF001, RUF002 - typographic quotes and dashes are what this module is about
@@ -14,7 +12,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 Span = tuple[int, int]
 
@@ -33,20 +31,18 @@ def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> 
     """Find the sentences of a text.
 
     A sentence ends after a token that is one period or a run of question and exclamation
-    marks, with the closing quotes, closing brackets and further such tokens that follow.
-    Case, the next word, colons, semicolons, dashes and three dots (``...``) end nothing; so
-    ``what ? '' she asked .`` are two sentences and ``well ... He left .`` is one.
+    marks, with the closing quotes, closing brackets and further such tokens that follow. Case, the
+    next word, colons, semicolons, dashes and three dots (``...``) end nothing; so ``what ? '' she
+    asked .`` are two sentences, ``well ... He left .`` is one, and case changes no cut.
 
     Parameters
     ----------
     text : str
         Treebank tokens with white space between them, or running text.
     tokenised : bool, default True
-        False for running text: it is cut into tokens by the rules of `tokenize`, and the same
-        rule is applied.
+        False for running text: it is cut into tokens by `tokenize`, and the same rule is applied.
     paragraphs : bool, default True
-        In running text a blank line ends a sentence too, as headings need it. False where the
-        sentences shall be those of the LAMBADA release, which knows no paragraphs.
+        In running text a blank line ends a sentence too. False for the LAMBADA release, which has none.
 
     Returns
     -------
@@ -56,27 +52,35 @@ def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> 
 
     Notes
     -----
-    The rule is that of the Stanford CoreNLP sentence splitter (Manning et al. 2014, section 4,
-    annotator ``ssplit``). How the release was made tells: a context is the fewest whole
-    sentences of more than 50 tokens before the target sentence (Paperno et al. 2016, section
-    3), so the count of tokens betrays a wrong cut. With this rule it betrays none in the 4,869
-    development passages; it does in 114 of them if three dots end a sentence.
+    The rule is that of the Stanford CoreNLP sentence splitter (Manning et al. 2014, section 4, annotator
+    ``ssplit``). How the release was made tells: a context is the fewest whole sentences of more than 50
+    tokens before the target sentence (Paperno et al. 2016, section 3), so the count of tokens betrays a
+    wrong cut: none in the 4,869 development passages, 114 if three dots ended a sentence.
     """
     if tokenised:
         return _cut(text)
     tokens = scan(text)
-    starts, place = {}, 0
-    for index, (piece, _, _) in enumerate(tokens):
-        starts[place] = index
-        place += len(piece) + 1
-    first = {starts[start] for start, _ in _cut(" ".join(piece for piece, _, _ in tokens))}
-    first.update(
-        index
-        for index, (left, right) in enumerate(pairwise(tokens), start=1)
-        if paragraphs and _PARAGRAPH.search(text, left[2], right[1])
-    )
-    edges = [*sorted(first), len(tokens)]
-    return [(tokens[begin][1], tokens[end - 1][2]) for begin, end in pairwise(edges)]
+    edges = pairwise(_edges(text, tokens, paragraphs=paragraphs))
+    return [(tokens[begin][1], tokens[end - 1][2]) for begin, end in edges]
+
+
+def sentence_tokens(text: str, *, tokenised: bool = True) -> list[list[str]]:
+    """Return the tokens of every sentence that `sentences` finds; running text is scanned once."""
+    if tokenised:
+        return [text[start:end].split() for start, end in _cut(text)]
+    edges = _edges(text, tokens := scan(text), paragraphs=True)
+    return [[piece for piece, _, _ in tokens[begin:end]] for begin, end in pairwise(edges)]
+
+
+def _edges(text: str, tokens: Sequence[tuple[str, int, int]], *, paragraphs: bool) -> list[int]:
+    """Return the index of the first token of every sentence of running text, and the end."""
+    pieces = [piece for piece, _, _ in tokens]
+    starts = {place: index for index, place in enumerate(accumulate((len(p) + 1 for p in pieces), initial=0))}
+    edges = {starts[start] for start, _ in _cut(" ".join(pieces))} | {0, len(tokens)}
+    if paragraphs:
+        begins = [begin for _, begin, _ in tokens]
+        edges.update(bisect_left(begins, match.end()) for match in _PARAGRAPH.finditer(text))
+    return sorted(edges)
 
 
 def _cut(text: str) -> list[Span]:
@@ -162,13 +166,13 @@ def readable(text: str) -> str:
     Returns
     -------
     str
-        One line. The substitutions are: backquotes and apostrophes used as quotes, and ``"``,
-        become “ ” ‘ ’; an apostrophe in a word ’; ``-lrb-`` and its like the bracket; ``--`` an
-        em dash without spaces (one before it after the end of a sentence or a closing quote);
-        the period after an abbreviation that has one already is left out (``etc. .``). All else
-        is kept, three dots included, with the spaces of print: contractions joined (``did n't``,
-        ``can not``, ``gon na``, ``'t was``), no space before ``, . ; : ! ? ) % ...``, after an
-        opening quote or bracket, or after a currency sign. A hyphen between spaces keeps them.
+        One line. The substitutions are: backquotes and apostrophes used as quotes, and ``"``, become
+        “ ” ‘ ’; an apostrophe in a word ’; ``-lrb-`` and its like the bracket; ``--`` an em dash without
+        spaces (one before it after the end of a sentence or a closing quote); the period after an
+        abbreviation that has one already is left out (``etc. .``). All else is kept, three dots included,
+        with the spaces of print: contractions joined (``did n't``, ``can not``, ``gon na``, ``'t was``), no
+        space before ``, . ; : ! ? ) % ...``, after an opening quote or bracket, or after a currency sign. A
+        hyphen between spaces keeps them.
     """
     return "".join(f" {shown}" if space else shown for space, shown in _layout(text.split()))
 
@@ -181,23 +185,20 @@ def readable_spans(text: str, spans: Iterable[Span]) -> tuple[str, list[Span]]:
     text : str
         Tokens with white space between them.
     spans : iterable of (int, int)
-        Character offsets into `text`, end excluded, in any order.
+        Offsets into `text`, in any order.
 
     Returns
     -------
     text : str
-        As `readable`, but for the room that is left for a blank: an empty span with white space
-        (or an end of the text) on both sides stands for a word, and has its spaces around it.
+        As `readable`, but for the room that is left for a blank: an empty span with white space (or an
+        end of the text) on both sides stands for a word, and has its spaces around it.
     spans : list of (int, int)
-        Offsets into that text, in the order given. A span that is not empty loses the white
-        space at its ends; one that ends within a token that is shown with another length is
-        widened to the whole token. An empty span stays empty, and at the end of a token stays
-        there; one of white space alone, or of a period left out, becomes empty.
+        Offsets into that text, in the order given. A span that is not empty loses the white space at its
+        ends; one that ends within a token that is shown with another length is widened to the whole
+        token. An empty span stays empty, and at the end of a token stays there; one of white space alone,
+        or of a period left out, becomes empty.
 
-    Raises
-    ------
-    ValueError
-        If a span is not within `text` or ends before it starts.
+    Raises ValueError if a span is not within `text` or ends before it starts.
     """
     wanted = list(spans)
     for start, end in wanted:
@@ -240,7 +241,8 @@ _LETTER, _ALNUM = r"[^\W\d_]", r"[^\W_][\u0300-\u036f]*"
 _NEXT = rf"""["'”’)]*\s+["'“‘(]*(?:{_STARTERS})\b"""
 _TOKEN = re.compile(
     rf"""
-      (?P<dots>…|\.\.\.|\.(?:[ \u00a0]\.){{2}})
+      (?P<plain>[a-z]+(?=[ ,;\n]))  # most words: nothing below says otherwise, and it is quick
+    | (?P<dots>…|\.\.\.|\.(?:[ \u00a0]\.){{2}})
     | (?P<dash>-{{2,}}|[‒–—―])
     | (?P<mark>[!?]+|\*+|_+|~+|[#]+|=+|``|'')
     | (?P<double>["“”„«»])
@@ -280,14 +282,14 @@ def tokenize(text: str) -> list[str]:
     Returns
     -------
     list of str
-        Double quotes as two backquotes or two apostrophes, single ones as one; a straight quote
-        opens where something follows it and nothing, an opening quote or a bracket stands before
-        it. Contractions are split (``did n't``, ``she 's``, ``can not``, ``gon na``), an
-        apostrophe within a word is kept (``o'clock``, ``'em``), one after a word stands alone.
-        Dashes become ``--`` (a hyphen stays), three dots ``...``, brackets ``-LRB-`` and so on.
-        Titles, initials and abbreviations keep their period, and another period follows one (not
-        a title) where a word that starts sentences comes next (``etc. .``). Words joined by a
-        hyphen, numbers such as 9:30 or 1,000, ``?!`` and ``***`` are one token.
+        Double quotes as two backquotes or two apostrophes, single ones as one; a straight quote opens
+        where something follows it and nothing, an opening quote or a bracket stands before it.
+        Contractions are split (``did n't``, ``she 's``, ``can not``, ``gon na``), an apostrophe within a
+        word is kept (``o'clock``, ``'em``), one after a word stands alone. Dashes become ``--`` (a hyphen
+        stays), three dots ``...``, brackets ``-LRB-`` and so on. Titles, initials and abbreviations keep
+        their period, and another period follows one (not a title) where a word that starts sentences
+        comes next (``etc. .``). Words joined by a hyphen, numbers such as 9:30 or 1,000, ``?!`` and
+        ``***`` are one token.
 
     Notes
     -----
@@ -302,10 +304,10 @@ def scan(text: str) -> list[tuple[str, int, int]]:
     pieces: list[tuple[str, int, int]] = []
     quoted = False  # within straight double quotes
     for match in _TOKEN.finditer(text):
-        kind, piece = str(match.lastgroup), match[0]
+        kind, piece = match.lastgroup, match[0]
         start, end = match.span()
-        if kind == "word":
-            pieces += _parts(piece, start)
+        if kind in {"plain", "word"}:
+            pieces += _parts(piece, start) if kind == "word" or piece in _SPLIT else [(piece, start, end)]
             continue
         if kind == "double":
             opens = _opens(text, start, pieces, quoted=quoted)
@@ -317,7 +319,7 @@ def scan(text: str) -> list[tuple[str, int, int]]:
         elif kind == "bracket":
             piece = _BRACKETS[piece]
         else:
-            piece = {"dots": "...", "dash": "--"}.get(kind) or piece.replace("’", "'")
+            piece = {"dots": "...", "dash": "--"}.get(str(kind)) or piece.replace("’", "'")
         pieces.append((piece, start, end))
         if match["open"] and _STARTING.match(text, end):
             pieces.append((".", end, end))

@@ -1,0 +1,450 @@
+"""The corpus on disk, against plain loops, and what may happen to it there."""
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workbench import text as wt
+from workbench.datasets.books import books
+from workbench.files import resource
+from workbench.models.texts import corpus_of
+from workbench.schema import DataError
+from workbench.training import spool, store
+from workbench.training.corpus import RESERVED, Corpus
+from workbench.training.spool import cut
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = resource("sample", "novels")
+
+
+@dataclass
+class Text:
+    text: str
+    book_id: str = "one"
+    title: str | None = None
+    tokenised: bool = True
+
+
+RUNNING = Text(
+    'Mr. Hale came in. "Who\'s there?" he said.\n\nCHAPTER I\n\nNobody--not one--spoke.\n',
+    "b",
+    "B",
+    tokenised=False,
+)
+TOKENS = Text("`` Who 's there ? '' he said . Nobody spoke", "t")
+
+
+def of(texts, **options):
+    return Corpus.of(texts, progress=False, **options)
+
+
+def sentences(corpus):
+    return [
+        [corpus.words[number] for number in corpus.ids[start:end]]
+        for start, end in zip(corpus.starts, corpus.starts[1:], strict=False)
+    ]
+
+
+def entries():
+    home = Path(os.environ["WORKBENCH_HOME"]) / "cache" / "corpus"
+    return sorted(path.name for path in home.iterdir())
+
+
+WORDS = st.text(st.characters(codec=None, exclude_categories=()), max_size=6) | st.sampled_from(
+    ["the", "The", ".", "?", "''", "<s>", "</s>", "<unk>", "<UNK>", "a\0b", "x\x85y", "İ", "ΑΣ"]
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(WORDS, max_size=8).map(" ".join), max_size=12), st.booleans())
+def test_lines_against_a_plain_loop(tmp_path_factory, lines, lower):
+    expected = []
+    for line in "\n".join(lines).split("\n"):
+        whole = line.replace("\0", " ").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        words = [word.lower() if lower else word for word in whole.split()]
+        expected += [words] if words else []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.getbasetemp() / "home"))
+        if not expected:
+            with pytest.raises(DataError, match="no word in this text"):
+                of(lines, lower=lower)
+            return
+        corpus = of(lines, lower=lower)
+        assert sentences(corpus) == expected
+        counts = Counter(word for words in expected for word in words)
+        ordered = sorted(counts, key=lambda word: (-counts[word], word))
+        assert corpus.words == ordered
+        assert corpus.counts.tolist() == [counts[word] for word in ordered]
+        assert (corpus.n_tokens, corpus.n_sentences) == (counts.total(), len(expected))
+        assert (corpus.ids.dtype, corpus.starts.dtype, corpus.counts.dtype) == ("u4", "i8", "i8")
+        assert corpus.vocabulary(3) == [word for word in ordered if word not in RESERVED][:3]
+        shown = [" ".join("<unk>" if w in RESERVED else w for w in words) for words in expected]
+        assert list(corpus.lines()) == shown
+        known = set(ordered[::2]) - RESERVED
+        assert list(corpus.lines(known)) == [
+            " ".join(w if w in known else "<unk>" for w in words) for words in expected
+        ]
+
+
+def test_books_are_cut_into_the_sentences_of_the_text_module(no_data):
+    corpus = of([RUNNING, TOKENS, "Two lines\nand a third", "fourth", Text(" \n", "empty"), "last"])
+    assert sentences(corpus)[:4] == [
+        ["mr.", "hale", "came", "in", "."],
+        ["``", "who", "'s", "there", "?", "''"],
+        ["he", "said", "."],
+        ["chapter", "i"],
+    ]
+    assert sentences(corpus)[5:7] == [["``", "who", "'s", "there", "?", "''"], ["he", "said", "."]]
+    assert sentences(corpus)[8:] == [["two", "lines"], ["and", "a", "third"], ["fourth"], ["last"]]
+    assert corpus.books.to_dict("list") == {
+        "book_id": ["b", "t", "lines", "empty", "lines"],
+        "title": ["B", "", "", "", ""],
+        "first": [0, 5, 8, 11, 11],
+        "sentences": [5, 3, 3, 0, 1],
+        "tokens": [23, 11, 6, 0, 1],
+    }
+    assert of([RUNNING], lower=False).words != of([RUNNING]).words
+    assert of([RUNNING], lower=False).lower is False
+    assert no_data.is_dir()
+
+
+def test_what_a_text_says_of_its_tokens_can_be_overruled(no_data):
+    assert sentences(of(["Who's there? Me."]))[0] == ["who's", "there?", "me."]
+    assert sentences(of(["Who's there? Me."], tokenised=False)) == [["who", "'s", "there", "?", "me", "."]]
+    assert sentences(of([RUNNING], tokenised=True))[0][:2] == ["mr.", "hale"]
+    assert "\"who's" in of(RUNNING, tokenised=True).words
+    assert no_data.is_dir()
+
+
+PROSE = st.lists(
+    st.sampled_from(
+        [
+            "He",
+            "said",
+            "Mr.",
+            "etc.",
+            ".",
+            "?",
+            "!?",
+            "''",
+            '"',
+            "``",
+            ")",
+            "-RRB-",
+            "...",
+            ". . .",
+            "'",
+            "\n",
+            "\n\n",
+        ]
+    )
+    | st.text("ab.?!'\"”)\n ", max_size=5)
+).map(" ".join)
+
+
+@given(PROSE)
+def test_the_tokens_of_sentences_are_those_of_the_text(text):
+    for tokenised in (True, False):
+        found = wt.sentence_tokens(text, tokenised=tokenised)
+        spans = wt.sentences(text, tokenised=tokenised)
+        assert all(found)
+        assert len(found) == len(spans)
+        assert [token for tokens in found for token in tokens] == (
+            text.split() if tokenised else wt.tokenize(text)
+        )
+        if tokenised:
+            assert found == [text[start:end].split() for start, end in spans]
+        else:  # a token of a sentence starts within its span
+            starts = [start for _, start, _ in wt.scan(text)]
+            firsts = np.cumsum([0, *map(len, found)])[:-1]
+            assert [starts[first] for first in firsts] == [start for start, _ in spans]
+
+
+@given(PROSE, st.integers(2, 30))
+def test_a_long_text_of_tokens_is_cut_between_its_sentences(text, size):
+    pieces = list(cut(text, tokenised=True, size=size))
+    assert "".join(pieces) == text
+    whole = wt.sentence_tokens(text)
+    if max((end - start for start, end in wt.sentences(text)), default=0) < size // 2:
+        assert [tokens for piece in pieces for tokens in wt.sentence_tokens(piece)] == whole
+    assert "".join(cut(text, tokenised=False, size=size)) == text
+
+
+def test_running_text_is_cut_after_paragraphs():
+    paragraph = 'It was late. "Go," he said, and went.\n\n'
+    text = paragraph * 100
+    pieces = list(cut(text, tokenised=False, size=200))
+    assert len(pieces) > 10
+    assert max(map(len, pieces)) <= 400
+    assert all(piece.endswith("went.\n\n") for piece in pieces)
+    assert [len(piece) for piece in cut("x" * 1000, tokenised=False, size=100)] == [1000]
+    assert [len(piece) for piece in cut("xyz " * 100, tokenised=True, size=100)] == [104, 104, 192]
+
+
+def test_pieces_and_processes_change_nothing(no_data, monkeypatch):
+    found = [*islice(books(SAMPLE), 2), *(f"line {n} of many" for n in range(3000))]
+    whole = of(found)
+    assert whole.n_tokens > 10_000
+    monkeypatch.setattr(spool, "PIECE", 20_000)
+    monkeypatch.setattr(cut, "__kwdefaults__", {"size": 20_000})
+    monkeypatch.setattr(spool, "_FEW", 0)
+    parted = of(found, workers=2)
+    assert parted.folder != whole.folder
+    assert parted.sha256 == whole.sha256
+    assert parted.books.equals(whole.books)
+    assert entries() == sorted([whole.folder.name, parted.folder.name])
+    assert no_data.is_dir()
+
+
+def test_a_second_run_cuts_nothing(no_data, monkeypatch):
+    first = of([RUNNING, TOKENS, "a line"])
+    before = (first.folder / store.IDS).stat().st_mtime_ns
+
+    def fail(_piece):
+        raise AssertionError
+
+    monkeypatch.setattr(spool, "_tokenise", fail)
+    second = of(iter([RUNNING, TOKENS, "a line"]), name="again")
+    assert (second.folder, second.sha256) == (first.folder, first.sha256)
+    assert (second.folder / store.IDS).stat().st_mtime_ns == before
+    with pytest.raises(AssertionError):
+        of([RUNNING, TOKENS, "another line"])
+    assert of(first) is first
+    assert no_data.is_dir()
+
+
+KILLED = """
+import os, signal, sys
+from workbench.training import spool
+from workbench.training.corpus import Corpus
+spool.PIECE = 4000
+real = spool._tokenise
+def until(piece):
+    if piece.offset > 10_000:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(piece)
+spool._tokenise = until
+Corpus.of([f"line {n} of a text" for n in range(2000)], progress=False)
+"""
+
+
+def test_a_run_that_was_killed_goes_on(no_data, tmp_path, monkeypatch):
+    done = subprocess.run([sys.executable, "-c", KILLED], check=False, cwd=ROOT)
+    assert done.returncode == -signal.SIGKILL
+    cut_here = []
+    real = spool._tokenise
+
+    def counted(piece):
+        cut_here.append(piece.offset)
+        return real(piece)
+
+    monkeypatch.setattr(spool, "PIECE", 4000)
+    monkeypatch.setattr(spool, "_tokenise", counted)
+    lines = [f"line {n} of a text" for n in range(2000)]
+    corpus = of(lines)
+    assert min(cut_here) > 10_000  # what came before lay on the disk
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "other"))
+    begun = len(cut_here)
+    assert of(lines).sha256 == corpus.sha256
+    assert len(cut_here) - begun > begun > 1
+    assert no_data.is_dir()
+
+
+@pytest.mark.parametrize(
+    "name", [store.IDS, store.STARTS, store.COUNTS, store.WORDS, store.BOOKS, store.MANIFEST]
+)
+@pytest.mark.parametrize("harm", ["cut", "change", "remove"])
+def test_what_was_torn_is_made_again(no_data, name, harm):
+    corpus = of([TOKENS])
+    whole = {path.name: path.read_bytes() for path in corpus.folder.iterdir()}
+    content = bytearray(whole[name])
+    content[len(content) // 2] ^= 1
+    path = corpus.folder / name
+    if harm == "remove":
+        path.unlink()
+    else:
+        path.write_bytes(whole[name][:-3] if harm == "cut" else content)
+    if name != store.MANIFEST or harm != "change":  # there a changed blank harms nothing
+        with pytest.raises(DataError, match="no corpus here, or it was changed"):
+            Corpus(corpus.folder)
+    of([TOKENS])
+    assert {path.name: path.read_bytes() for path in corpus.folder.iterdir()} == whole
+    assert entries() == [corpus.folder.name]
+    assert no_data.is_dir()
+
+
+def test_the_manifest_says_what_there_is(no_data):
+    corpus = of([TOKENS])
+    told = json.loads((corpus.folder / store.MANIFEST).read_text())
+    assert told["sha256"] == corpus.sha256
+    assert told["files"][store.IDS][0] == 4 * corpus.n_tokens
+    assert no_data.is_dir()
+
+
+def test_the_digest_is_that_of_the_content(no_data):
+    same = of([Text("a b .\nc .", "x")]), of([Text("a b .  c .", "y", "Y")]), of(["a b .", "c ."])
+    assert len({corpus.sha256 for corpus in same}) == 1
+    assert len({corpus.folder for corpus in same}) == 3
+    others = of(["a b . c ."]), of(["a b .", "d ."]), of(["c .", "a b ."]), of([Text("a b ."), Text("c .")])
+    assert len({corpus.sha256 for corpus in (same[0], *others)}) == 5
+    assert no_data.is_dir()
+
+
+def test_several_at_a_time(no_data):
+    found, faults = [], []
+
+    def work():
+        try:
+            found.append(of([f"line {n}" for n in range(2000)]))
+        except Exception as error:  # noqa: BLE001 - any is a fault
+            faults.append(error)
+
+    threads = [Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert len({corpus.sha256 for corpus in found}) == 1
+    assert len(entries()) == 1
+    assert no_data.is_dir()
+
+
+def test_leftovers_of_killed_runs_are_removed_when_they_are_old(no_data):
+    home = no_data / "cache" / "corpus"
+    for name, age in ((".tmp-old", 200_000), (".tmp-new", 10)):
+        (home / name / "corpus").mkdir(parents=True)
+        os.utime(home / name, (time.time() - age,) * 2)
+    corpus = of([TOKENS])
+    assert entries() == sorted([".tmp-new", corpus.folder.name])
+
+
+def test_without_some_books(no_data):
+    texts = [Text("a b .", "x"), "l1 a", Text("c a .", "y"), Text("b e .", "x"), Text("d .", "z")]
+    corpus = of(texts)
+    less = corpus.without("x")
+    assert sentences(less) == [["l1", "a"], ["c", "a", "."], ["d", "."]]
+    assert less.sha256 == of([texts[1], texts[2], texts[4]]).sha256
+    assert less.words == [".", "a", "c", "d", "l1"]
+    assert less.books["first"].tolist() == [0, 1, 2]
+    assert corpus.without([]) is corpus
+    assert corpus.without("x").folder == less.folder
+    assert sentences(corpus.without(["x", "lines", "z"])) == [["c", "a", "."]]
+    with pytest.raises(DataError, match="no book 'w'"):
+        corpus.without(["x", "w"])
+    with pytest.raises(DataError, match="no word in this text"):
+        corpus.without({"x", "y", "z", "lines"})
+    assert no_data.is_dir()
+
+
+@pytest.mark.parametrize(
+    "texts", ["a line", b"bytes", Path("x.txt"), [b"bytes"], [Path("x.txt")], [3], [None]]
+)
+def test_what_is_no_text(no_data, texts):
+    with pytest.raises(DataError, match=r"is no text to train on.* -- pass books, or lines in a list"):
+        of(texts)
+    assert entries() == []
+    assert no_data.is_dir()
+
+
+@pytest.mark.parametrize("texts", [[], [""], [" \n\0\x85"], [Text("")], ["", Text("\n")]])
+def test_what_holds_no_word(no_data, texts):
+    with pytest.raises(DataError, match=r"no word in this text, nothing to train on -- pass"):
+        of(texts)
+    assert entries() == []
+    assert no_data.is_dir()
+
+
+def test_an_error_while_texts_are_read_leaves_nothing(no_data):
+    def texts():
+        yield "a line"
+        raise DataError("the archive is damaged")
+
+    with pytest.raises(DataError, match="damaged"):
+        of(texts())
+    assert entries() == []
+    assert no_data.is_dir()
+
+
+def test_it_travels_between_processes_as_a_path(no_data):
+    corpus = of([TOKENS], name="tokens")
+    sent = pickle.dumps(corpus)
+    assert len(sent) < 1000
+    back = pickle.loads(sent)  # noqa: S301 - just written
+    assert (back.sha256, back.name) == (corpus.sha256, "tokens")
+    assert repr(back) == "Corpus('tokens', 11 tokens, 11 types, 3 sentences, 1 books)"
+    assert no_data.is_dir()
+
+
+def test_blocks_of_lines_join_up(no_data, monkeypatch):
+    corpus = of([*(f"w{n} " * (n % 7 + 1) for n in range(200)), "long " * 500, "end"])
+    whole = list(corpus.lines())
+    monkeypatch.setattr("workbench.training.corpus._BLOCK", 50)
+    assert list(corpus.lines()) == whole
+    assert len(whole) == 202
+    assert no_data.is_dir()
+
+
+def test_paths_are_read_as_books(no_data, tmp_path):
+    by_hand = of(books(SAMPLE))
+    corpus = corpus_of(SAMPLE, progress=False)
+    assert corpus.folder == by_hand.folder
+    archive = tmp_path / "novels.tar.gz"
+    with tarfile.open(archive, "w:gz") as file:
+        file.add(SAMPLE, "novels")
+    mixed = corpus_of(["a line", archive, TOKENS, SAMPLE], progress=False, lower=False)
+    assert mixed.books["book_id"].tolist()[0] == "lines"
+    assert mixed.n_tokens == 2 * corpus.n_tokens + 2 + 11
+    assert corpus_of(corpus) is corpus
+    assert corpus_of(RUNNING, progress=False).sha256 == of([RUNNING]).sha256
+    with pytest.raises(DataError, match=r"a string alone .* -- pass pathlib.Path"):
+        corpus_of(str(SAMPLE))
+    with pytest.raises(DataError, match="there is no file or folder"):
+        corpus_of([Path("nowhere.txt")], progress=False)
+    assert no_data.is_dir()
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    try:
+        options = ["-t", "tmpfs", "-o", "size=64k", "tmpfs", folder]
+        mounted = subprocess.run(["mount", *options], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        mounted = False
+    if not mounted:
+        pytest.skip("needs the right to mount a tmpfs")
+    try:
+        monkeypatch.setenv("WORKBENCH_HOME", str(folder))
+        with pytest.raises(DataError, match=r"the disk is full.* -- make room, or let \$WORKBENCH_HOME"):
+            of([f"line {n}" for n in range(20_000)])
+        assert entries() == []
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.mark.data
+def test_tokens_of_real_books(real_data, no_data, monkeypatch):
+    monkeypatch.delenv("WORKBENCH_HOME")
+    monkeypatch.setenv("WORKBENCH_HOME", str(no_data))
+    found = list(books("cbt", "dev", path=real_data))
+    corpus = of(found)
+    assert corpus.books["book_id"].tolist() == [book.book_id for book in found]
+    assert corpus.books["tokens"].tolist() == [len(book.text.split()) for book in found]
+    counts = Counter(word.lower() for book in found for word in book.text.split())
+    assert dict(zip(corpus.words, corpus.counts.tolist(), strict=True)) == counts

@@ -1,0 +1,382 @@
+# ruff: noqa: RUF001 - typographic apostrophes are meant
+
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from workbench import text as wt
+from workbench.own import items_from_frame, items_from_text
+from workbench.schema import DataError
+from workbench.training import grams
+from workbench.training.grams import normalise
+from workbench.training.overlap import held, overlap, refuse
+
+PASSAGE = (
+    "The ferry did not sail that morning , for the river had frozen from bank to bank . `` We shall walk , "
+    "'' said Tom 's aunt , and she did n't wait for an answer . So the whole family crossed the ice on foot "
+    "behind the old gray mule"
+)
+RUNNING = (
+    "The ferry did not sail that morning, for the river had frozen from bank to bank. “We shall walk,” said "
+    "Tom’s aunt, and she didn’t wait for an answer. So the whole family crossed the ice on foot behind the "
+    "old gray mule."
+)
+OTHER = "a lamp burned in every window of the long street and nobody slept while the bells were ringing ."
+
+
+def stored(books, words=None):
+    """Stand in for a corpus: what is used of one."""
+    sentences = [(name, sentence) for name, text in books for sentence in text]
+    kinds = words or sorted({word for _, sentence in sentences for word in sentence})
+    number = {word: place for place, word in enumerate(kinds)}
+    sizes = [len(sentence) for _, sentence in sentences]
+    lengths = [len(text) for _, text in books]
+    return SimpleNamespace(
+        words=kinds,
+        ids=np.array([number[word] for _, sentence in sentences for word in sentence], dtype=np.uint32),
+        starts=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        books=pd.DataFrame(
+            {
+                "book_id": [name for name, _ in books],
+                "title": [name.title() for name, _ in books],
+                "first": (np.cumsum(lengths) - lengths).astype(np.int64),
+                "sentences": lengths,
+                "tokens": [sum(map(len, text)) for _, text in books],
+            }
+        ),
+    )
+
+
+def streamed(*texts):
+    return [(f"book {number}", text.split()) for number, text in enumerate(texts)]
+
+
+def row(items, texts, **options):
+    return overlap(items, texts, progress=False, **options).frame.iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [
+        ("``", ()),
+        ("-LRB-", ()),
+        ("-lrb-", ()),
+        ("...", ()),
+        ("--", ()),
+        ("Don't", ("do", "nt")),
+        ("don’t", ("do", "nt")),
+        ("n't", ("nt",)),
+        ("Tom's", ("tom", "s")),
+        ("'s", ("s",)),
+        ("couldn't've", ("could", "nt", "ve")),
+        ("cannot", ("can", "not")),
+        ("'Twas", ("t", "was")),
+        ("d'ye", ("d", "ye")),
+        ("o'clock", ("oclock",)),
+        ("'em", ("em",)),
+        ("U.S.", ("us",)),
+        ("Mr.", ("mr",)),
+        ("1,000", ("1000",)),
+        ("well-known", ("well", "known")),
+        ('said."--"I', ("said", "i")),
+        ("well...he", ("well", "he")),
+        ("_Never_", ("never",)),
+        ("Élan", ("elan",)),
+        ("café´s", ("cafe", "s")),
+    ],
+)
+def test_tokens_become_plain_words(token, words):
+    assert normalise(token) == words
+
+
+def plain(pieces):
+    return [word for piece in pieces for word in normalise(piece)]
+
+
+PIECES = """It can't o'clock Tom's 9:30 a.m. gonna wait--no "Go," 'Tis (so) well-known end. Mr. 'em she'd've
+ol' 5,000 what?! ...and U.S. boys' d'you naïve “No” cannot etc.""".split()  # noqa: SIM905 - shorter
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12))
+def test_treebank_tokens_and_running_text_become_the_same_words(pieces):
+    text = " ".join(pieces)
+    assert plain(wt.tokenize(text)) == plain(text.split()) == plain(wt.tokenize(text.replace("'", "’")))
+
+
+@pytest.mark.parametrize(
+    "text", [PASSAGE, PASSAGE.upper(), RUNNING, RUNNING.lower(), PASSAGE.replace(" , ", " ; ")]
+)
+@pytest.mark.parametrize("item", [PASSAGE, RUNNING.rstrip(".")])
+def test_a_planted_passage_is_found_whatever_its_tokens(item, text):
+    items = items_from_text([item])
+    found = row(items, streamed(OTHER, f"{OTHER} {text} {OTHER}"))
+    assert found["passage"]
+    assert found["query"]
+    assert found["share"] == 1
+    assert found["n_grams"] == found["found"] == found["longest"] - 7
+    assert found["query_words"] == 14
+    assert found["books"] == ("book 1",)
+
+
+def test_a_changed_word_leaves_a_part():
+    items = items_from_text([PASSAGE])
+    found = row(items, streamed(PASSAGE.replace("frozen", "thawed")))
+    assert not found["passage"]
+    assert found["query"]
+    assert found["n_grams"] - found["found"] == 8
+    assert found["share"] == found["found"] / found["n_grams"]
+    before = plain(PASSAGE.split()).index("frozen")
+    assert found["longest"] == len(plain(PASSAGE.split())) - before - 1
+    found = row(items, streamed(PASSAGE.replace("mule", "horse")))
+    assert not found["query"]
+    assert found["n_grams"] - found["found"] == 1
+
+
+def test_books_have_borders_and_sentences_have_none():
+    items = items_from_text([PASSAGE])
+    words = PASSAGE.split()
+    halves = words[:30], words[30:]
+    assert row(items, stored([("one", halves)]))["passage"]
+    apart = row(items, stored([("one", halves[:1]), ("two", halves[1:])]))
+    assert not apart["passage"]
+    assert apart["n_grams"] - apart["found"] == 7
+    assert set(apart["books"]) == {"one", "two"}
+    assert row(items, [("one", halves[0]), ("one", halves[1])])["passage"]
+    assert not row(items, [("one", halves[0]), ("two", halves[1])])["passage"]
+
+
+def test_items_shorter_than_an_n_gram_are_one():
+    items = items_from_text(["He rang the bell", "She rang the bell"])
+    frame = overlap(items, streamed("then he rang the bell twice"), progress=False).frame
+    assert frame["n_grams"].tolist() == [1, 1]
+    assert frame["found"].tolist() == [1, 0]
+    assert frame["passage"].tolist() == frame["query"].tolist() == [True, False]
+    assert frame["longest"].tolist() == [4, 0]
+    assert frame["books"].tolist() == [("book 0",), ()]
+
+
+def test_a_short_query_is_looked_for_at_its_own_length():
+    items = items_from_text([f"{OTHER} he rang"])
+    found = row(items, streamed("she said that he rang twice"))
+    assert found["query"]
+    assert not found["passage"]
+    assert (found["found"], found["query_words"], found["books"]) == (0, 2, ())
+
+
+def test_a_blank_without_answer_is_crossed_by_no_n_gram():
+    text = OTHER.replace("window", "___")
+    items = items_from_frame(
+        pd.DataFrame({"text": [text, OTHER.replace("lamp", "___")], "answer": [None, "lamp"]})
+    )
+    frame = overlap(items, streamed(OTHER, OTHER.replace("window ", "")), progress=False).frame
+    assert frame["passage"].isna().tolist() == frame["query"].isna().tolist() == [True, False]
+    assert frame["n_grams"].tolist() == [18 - 5 - 8, 18 - 7] == [5, 11]
+    assert frame["share"].tolist() == [1, 1]
+    assert frame["passage"][1]
+
+
+def test_an_item_without_words_has_no_share():
+    items = items_from_text(["* _____"], answers=["!"])
+    frame = overlap(items, streamed("nothing here"), progress=False).frame
+    assert frame["share"].isna().all()
+    assert frame["passage"].isna().all()
+
+
+def test_the_books_that_hold_most_come_first():
+    items = items_from_text([PASSAGE])
+    words = PASSAGE.split()
+    texts = [(f"b{size}", words[:size]) for size in (20, 40, 30, 10, 45)]
+    found = overlap(items, texts, progress=False)
+    assert found.frame["books"][0] == ("b45", "b40", "b30")
+    assert found.pairs["book_id"].tolist() == ["b45", "b40", "b30", "b20", "b10"]
+    assert found.pairs["found"].is_monotonic_decreasing
+    assert found.texts["book_id"].tolist() == ["b20", "b40", "b30", "b10", "b45"]
+
+
+def oracle(items, books, n):
+    """Count with sets of tuples."""
+    rows = []
+    texts = [tuple(words) for _, words in books]
+    known = [{book[k : k + n] for k in range(len(book) - n + 1)} for book in texts]
+    for item in items:
+        words = tuple(item.text.split())
+        start = len(item.text[: item.sentences[-1][0]].split())
+        places = [words[k : k + n] for k in range(len(words) - n + 1)]
+        inside = [[gram in grams for gram in places] for grams in known]
+        whole = {
+            size: {book[k : k + size] for book in texts for k in range(len(book) - size + 1)}
+            for size in {len(words), len(words) - start}
+        }
+        if len(words) < n:
+            inside = [[words in {book[k : k + len(words)] for k in range(len(book))}] for book in texts]
+            places = [words]
+        longest = 0
+        for size in range(min(n, len(words)), len(words) + 1):
+            if any(
+                words[k : k + size] == book[j : j + size]
+                for book in texts
+                for k in range(len(words) - size + 1)
+                for j in range(len(book) - size + 1)
+            ):
+                longest = size
+        counts = [sum(one) for one in inside]
+        order = sorted((-count, place) for place, count in enumerate(counts) if count)
+        rows.append(
+            (
+                words in whole[len(words)],
+                words[start:] in whole[len(words) - start],
+                len(words) - start,
+                len(places),
+                sum(map(any, zip(*inside, strict=True))),
+                longest,
+                tuple(books[place][0] for _, place in order[:3]),
+            )
+        )
+    return rows
+
+
+@st.composite
+def cases(draw):
+    n = draw(st.integers(1, 5))
+    letters = draw(st.sampled_from(["ab", "abcd"]))
+    texts = draw(st.lists(st.text(letters, min_size=1, max_size=30).map(list), min_size=1, max_size=4))
+    passages = draw(st.lists(st.text(letters, min_size=2, max_size=12).map(list), min_size=1, max_size=4))
+    cuts = [draw(st.integers(0, len(passage) - 1)) for passage in passages]
+    return n, texts, passages, cuts
+
+
+def made(passages, cuts):
+    """Make items whose target sentence begins at a word of our choice."""
+    frame = items_from_text([" ".join(words) for words in passages], tokenised=True).frame
+    spans = []
+    for words, cut in zip(passages, cuts, strict=True):
+        at = len(" ".join(words[:cut])) + bool(cut)
+        end = len(" ".join(words))
+        spans.append([(0, at - 1), (at, end)] if cut else [(0, end)])
+    frame["sentences"] = spans
+    return items_from_frame(frame)
+
+
+@given(case=cases(), block=st.integers(1, 9), kept=st.booleans())
+@example(case=(3, [["a", "a", "a", "a", "a"]], [["a"] * 6, ["a", "a"]], [4, 0]), block=2, kept=True)
+@settings(max_examples=60, deadline=None)
+def test_counts_are_those_of_sets_of_tuples(case, block, kept):
+    n, texts, passages, cuts = case
+    items = made(passages, cuts)
+    books = [(f"b{place}", words) for place, words in enumerate(texts)]
+    text = stored([(name, [words]) for name, words in books]) if kept else books
+    patch = pytest.MonkeyPatch()
+    with patch.context() as context:
+        context.setattr(grams, "BLOCK", block)
+        context.setattr(grams, "_READ", block)
+        context.setattr(grams, "_PAIRS", 3)
+        frame = overlap(items, text, n=n, progress=False).frame
+    columns = ["passage", "query", "query_words", "n_grams", "found", "longest", "books"]
+    assert list(frame[columns].itertuples(index=False, name=None)) == oracle(items, books, n)
+
+
+@pytest.mark.parametrize(
+    "codes", [lambda n: np.zeros(n, dtype=np.uint64), lambda n: np.arange(n, dtype=np.uint64) % 2]
+)
+def test_hashes_that_collide_find_nothing_that_is_not_there(monkeypatch, codes):
+    rng = random.Random(4)  # noqa: S311 - a test
+    passages = [rng.choices("abcdefg", k=12) for _ in range(20)]
+    books = [(f"b{place}", rng.choices("abcdefg", k=400)) for place in range(3)]
+    items = made(passages, [9] * 20)
+    expected = overlap(items, books, n=4, progress=False).frame
+    assert 0 < expected["found"].sum() < expected["n_grams"].sum()
+    monkeypatch.setattr(grams, "codes", codes)
+    pd.testing.assert_frame_equal(overlap(items, books, n=4, progress=False).frame, expected)
+
+
+def test_a_stored_and_a_streamed_text_give_the_same():
+    rng = random.Random(1)  # noqa: S311 - a test
+    kinds = [
+        "Don't",
+        "well-known",
+        "--",
+        "the",
+        "Sea",
+        "sea",
+        "'s",
+        "rose",
+        "can",
+        "not",
+        "cannot",
+        "fell",
+        ".",
+    ]
+    passages = [rng.choices(kinds, k=15) for _ in range(30)]
+    books = [(f"b{place}", rng.choices(kinds, k=3000)) for place in range(3)]
+    items = items_from_text([" ".join([*words, "end"]) for words in passages], tokenised=True)
+    kept = overlap(items, stored([(name, [words]) for name, words in books]), n=3, progress=False)
+    read = overlap(items, books, n=3, progress=False)
+    assert 0 < kept.frame["found"].sum() < kept.frame["n_grams"].sum()
+    pd.testing.assert_frame_equal(kept.frame, read.frame)
+    pd.testing.assert_frame_equal(kept.pairs, read.pairs)
+    pd.testing.assert_frame_equal(kept.texts, read.texts)
+
+
+def test_a_bar_shows_how_much_is_read(capsys):
+    items = items_from_text([PASSAGE])
+    overlap(items, stored([("one", [PASSAGE.split()])]))
+    assert "reading the texts: 100%" in capsys.readouterr().err
+    overlap(items, streamed(PASSAGE), progress=False)
+    assert not capsys.readouterr().err
+
+
+def test_what_cannot_be_compared_is_refused():
+    items = items_from_text([PASSAGE])
+    for texts in ([], [("empty", [])], [("marks", ["--", "..."])]):
+        with pytest.raises(DataError, match="no word"):
+            overlap(items, texts, progress=False)
+    with pytest.raises(DataError, match="no item"):
+        overlap(items[:0], streamed(PASSAGE), progress=False)
+    with pytest.raises(DataError, match="0 words"):
+        overlap(items, streamed(PASSAGE), n=0, progress=False)
+
+
+KINDS = [f"w{number}" for number in range(2000)]
+
+
+def novel(seed, length=4000):
+    return random.Random(seed).choices(KINDS, k=length)  # noqa: S311 - a test
+
+
+def test_a_book_that_items_come_from_is_refused_by_its_words():
+    book, other = novel(1), novel(2)
+    items = items_from_text([" ".join(book[at : at + 80]) for at in range(100, 3000, 300)], tokenised=True)
+    corpus = stored([("wrong", [other]), ("right", [book]), ("third", [novel(3)])])
+    with pytest.raises(DataError, match=r"right \(Right\): 10 .*corpus.without\(\['right'\]\)"):
+        refuse(items, corpus, progress=False)
+    with pytest.raises(DataError, match=r"right: 10 .*leave them out: \['right'\]"):
+        refuse(items, [("right", book), ("wrong", other)], progress=False)
+    assert refuse(items, [("wrong", other)], progress=False).n == 13
+    two = [("few", [*other[:500], *book[90:190], *other[500:700], *book[400:490]])]
+    assert refuse(items, two, progress=False).frame["passage"].sum() == 2
+    with pytest.raises(DataError, match="few: 2"):
+        refuse(items[:2], two, progress=False)
+
+
+def test_single_sentences_are_told_by_many():
+    book = novel(5)
+    items = items_from_text([" ".join(book[at : at + 20]) for at in range(0, 4000, 100)], tokenised=True)
+    with pytest.raises(DataError, match="it: 40"):
+        refuse(items, [("it", book)], progress=False)
+    four = refuse(items, [("it", [*book[:330], *novel(6)])], progress=False)
+    assert (four.n, four.frame["passage"].sum(), len(held(four))) == (8, 4, 1)
+    assert held(four, least=5).empty
+
+
+def test_many_books_are_not_listed_one_by_one():
+    texts = [(f"b{seed}", novel(seed, 200)) for seed in range(12)]
+    items = items_from_text(
+        [" ".join(words[k : k + 60]) for _, words in texts for k in (0, 50, 100)], tokenised=True
+    )
+    with pytest.raises(DataError, match=r"12 of the books.* and 2 more.*held\(overlap\(items, texts, n=13\)"):
+        refuse(items, texts, progress=False)
