@@ -1,0 +1,417 @@
+import json
+import math
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from clozes import cloze, clozes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+
+from workbench import predictions
+from workbench.items import Items
+from workbench.models.base import FILE, Predictor, pad
+from workbench.models.rows import Ranked, from_ranking, from_scores
+from workbench.schema import DataError
+
+VOCABULARY = ["ash", "bay", "cat", "dog", "elm"]
+ITEMS = clozes("a {cat} ran", "the {dog}", "an {owl}", "some {}", dataset="lambada")
+MIXED = Items.from_records(
+    [
+        cloze("one {cat}", "lambada/dev/0"),
+        cloze("two {dog}", "cbt/dev/1", candidates=("elm", "dog"), word_class="CN"),
+        cloze("three {Elm}", "lambada/dev/2"),
+        cloze("four {}", "cbt/dev/3", candidates=("cat", "dog", "ash")),
+    ]
+)
+
+
+class Lengths(Predictor):
+    """Prefers the words whose letters sum up to most; knows five words, all of the same probability."""
+
+    name = "Lengths"
+    systems: ClassVar[dict[str, str]] = {"cbt": "LENGTHS"}
+    score_type = "log_prob"
+    vocabulary = VOCABULARY
+
+    def __init__(self, power=1, chunk=2):
+        self.power, self.chunk = power, chunk
+
+    @property
+    def config(self):
+        return {"power": self.power, "chunk": self.chunk}
+
+    def form(self, word):
+        return word.lower()
+
+    def _weight(self, word):
+        return sum(map(ord, self.form(word))) ** self.power if self.form(word) in VOCABULARY else 0
+
+    def score(self, items, words):
+        del items
+        total = sum(map(self._weight, VOCABULARY))
+        with np.errstate(divide="ignore"):
+            return pad([[float(np.log(self._weight(word) / total)) for word in row] for row in words])
+
+    def distribution(self, items, *, chunk=256):
+        del chunk
+        row = self.score(items, [VOCABULARY])[0]
+        for start in range(0, len(items), self.chunk):
+            yield np.tile(row, (len(items[start : start + self.chunk]), 1))
+
+
+@st.composite
+def scored(draw):
+    """Draw items with candidates and few different scores, so that there are ties."""
+    records, words, scores = [], [], []
+    for i in range(draw(st.integers(1, 6))):
+        row = draw(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8, unique=True))
+        answer = draw(st.sampled_from([*row, "", "z"]))
+        given_ = draw(st.booleans()) and answer != "z"
+        records.append(cloze(f"x {{{answer}}}", f"x/dev/{i}", candidates=tuple(row) if given_ else None))
+        words.append(row)
+        scores.append(
+            draw(
+                st.lists(st.sampled_from([-math.inf, -2.0, -1.5, 0.0]), min_size=len(row), max_size=len(row))
+            )
+        )
+    return Items.from_records(records), words, scores
+
+
+@given(scored(), st.integers(0, 5), st.integers(1, 9))
+@settings(max_examples=100)
+def test_rows_of_scores(drawn, seed, top_k):
+    items, words, scores = drawn
+    rows = from_scores(items, pad(scores), words, model="m", score_type="score", seed=seed, top_k=top_k)
+    for row, item, choices, values in zip(rows.itertuples(), items, words, scores, strict=True):
+        best = [w for w, v in zip(choices, values, strict=True) if v == max(values)]
+        assert row.prediction in best
+        assert row.n_choices == len(choices)
+        ordered = sorted(values, reverse=True)
+        assert row.top_log_probs == ordered[:top_k]
+        assert [dict(zip(choices, values, strict=True))[w] for w in row.top_words] == ordered[:top_k]
+        assert len(set(row.top_words)) == min(top_k, len(choices))
+        assert row.candidate_scores == (None if item.candidates is None else values)
+        if item.answer is None:
+            assert all(pd.isna(v) for v in (row.correct, row.p_correct, row.rank, row.n_tied, row.known))
+            continue
+        assert row.correct == (row.prediction == item.answer)
+        assert row.p_correct == (1 / len(best) if item.answer in best else 0)
+        assert row.known == (item.answer in choices)
+        if item.answer in choices:
+            place = choices.index(item.answer)
+            assert row.rank == rankdata([-v for v in values], method="min")[place]
+            assert row.n_tied == values.count(values[place])
+        else:
+            assert (row.rank, row.n_tied) == (len(choices) + 1, 1)
+
+
+def test_ties_are_drawn_evenly_and_by_the_seed():
+    n = 3000
+    items = Items.from_records(cloze("a {b}", f"x/dev/{i}") for i in range(n))
+    words, scores = [["a", "b", "c", "d"]] * n, np.array([[1.0, 1.0, 0.0, 1.0]] * n)
+    first, again, other = (
+        from_scores(items, scores, words, model="m", score_type="score", seed=seed) for seed in (1, 1, 2)
+    )
+    counts = first["prediction"].value_counts()
+    assert set(counts.index) == {"a", "b", "d"}
+    assert (abs(counts - n / 3) < 5 * math.sqrt(n * 2 / 9)).all()
+    assert first.equals(again)
+    agree = (first["prediction"] == other["prediction"]).mean()
+    assert abs(agree - 1 / 3) < 5 * math.sqrt(2 / 9 / n)  # independent draws
+    part = from_scores(items[7:9], scores[:2], words[:2], model="m", score_type="score", seed=1)
+    assert part["prediction"].tolist() == first["prediction"].tolist()[7:9]  # whatever else is asked
+
+
+@pytest.mark.parametrize(("scores", "words"), [([[1, np.nan]], [["b", "c"]]), ([[1.0]], [[]])])
+def test_words_without_scores(scores, words):
+    with pytest.raises(DataError, match="gave no score to some word of x/dev/0"):
+        from_scores(clozes("a {b}"), np.array(scores), words, model="m", score_type="score")
+
+
+def test_what_lies_beyond_an_items_words_is_not_looked_at():
+    scores = np.array([[1.0, np.nan, 9.0], [1.0, 2.0, 3.0]])
+    items = clozes("a {b}", "a {b}")
+    rows = from_scores(items, scores, [["b"], ["b", "c", "d"]], model="m", score_type="score")
+    assert rows["prediction"].tolist() == ["b", "d"]
+    assert rows["rank"].tolist() == [1, 3]
+
+
+def ranked(items, rank, n_tied, tops, *, known=True):
+    n = len(items)
+    return Ranked(
+        np.full(n, -1.5),
+        np.full(n, rank),
+        np.full(n, n_tied),
+        np.full(n, known),
+        [tops] * n,
+        [[-1.5] * len(tops)] * n,
+    )
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 3])
+@pytest.mark.parametrize("tops", [["b", "c", "a"], ["c", "b", "a"]])
+def test_a_shared_first_rank_is_drawn(top_k, tops):
+    n = 2000
+    items = Items.from_records(cloze("a {b}", f"x/dev/{i}") for i in range(n))
+    rows = from_ranking(items, ranked(items, 1, 2, tops), model="m", vocabulary_size=9, top_k=top_k)
+    assert set(rows["prediction"]) == {"b", "c"}
+    assert rows["correct"].tolist() == (rows["prediction"] == "b").tolist()
+    assert abs(rows["correct"].mean() - 0.5) < 5 * math.sqrt(1 / 4 / n)
+    assert set(rows["p_correct"]) == {0.5}
+    assert rows["top_words"].map(len).eq(top_k).all()
+    assert rows["top_log_probs"].map(len).eq(top_k).all()
+
+
+@pytest.mark.parametrize(
+    ("rank", "n_tied", "known", "prediction", "expected"),
+    [
+        (1, 1, True, "B", (True, 1.0, 1, 1)),
+        (3, 2, True, "B", (False, 0.0, 3, 2)),
+        (7, 3, False, "B", (False, 0.0, 10, 1)),
+    ],
+)
+def test_rows_of_a_ranking(rank, n_tied, known, prediction, expected):
+    answer = "b" if rank == 1 else "c"
+    items = clozes(f"a {{{answer}}}")
+    rows = from_ranking(
+        items,
+        ranked(items, rank, n_tied, ["B", "d"], known=known),
+        model="m",
+        vocabulary_size=9,
+        unknown="unk",
+    )
+    assert rows["prediction"].tolist() == [prediction]
+    assert tuple(rows[["correct", "p_correct", "rank", "n_tied"]].iloc[0]) == expected
+    assert (rows["vocabulary_size"].item(), rows["n_choices"].item(), rows["unknown"].item()) == (9, 9, "unk")
+    assert rows["log_prob"].tolist() == [-1.5]
+
+
+def test_an_item_without_an_answer_has_a_prediction_alone():
+    items = clozes("a {}")
+    rows = from_ranking(items, ranked(items, 0, 0, ["b"], known=False), model="m", vocabulary_size=9)
+    assert rows["prediction"].tolist() == ["b"]
+    assert rows[["correct", "p_correct", "rank", "n_tied", "known", "log_prob"]].isna().all(axis=None)
+
+
+@given(st.integers(-3, 3), st.integers(1, 5), st.integers(0, 12))
+@settings(max_examples=30)
+def test_the_base_ranks_a_vocabulary(power, chunk, top_k):
+    rows = Lengths(power, chunk).predict(MIXED[::2], top_k)
+    weights = np.array([Lengths(power)._weight(word) for word in VOCABULARY])
+    order = np.argsort(-weights, kind="stable")
+    logs = np.log(weights / weights.sum())
+    assert rows["top_words"].tolist() == [[VOCABULARY[i] for i in order[:top_k]]] * 2
+    assert rows["top_log_probs"].tolist() == [pytest.approx(logs[order[:top_k]].tolist())] * 2
+    for row, word in zip(rows.itertuples(), ("cat", "elm"), strict=True):
+        place = VOCABULARY.index(word)
+        assert row.rank == rankdata(-weights, method="min")[place]
+        assert row.n_tied == (weights == weights[place]).sum()
+        assert row.log_prob == pytest.approx(logs[place])
+    assert rows["known"].all()
+    assert set(rows["n_choices"]) == set(rows["vocabulary_size"]) == {5}
+
+
+def test_items_with_and_without_candidates_keep_their_order():
+    rows = Lengths().predict(MIXED)
+    assert rows["item_id"].tolist() == MIXED.frame["item_id"].tolist()
+    assert rows["n_choices"].tolist() == [5, 2, 5, 3]
+    assert rows["system"].isna().tolist() == [True, False, True, False]
+    assert rows["candidate_scores"].isna().tolist() == [True, False, True, False]
+    assert rows["correct"].tolist() == [False, False, True, pd.NA]
+    assert rows["prediction"].tolist() == ["elm", "elm", "elm", "ash"]
+    for i in range(len(MIXED)):
+        assert Lengths().predict(MIXED[i : i + 1]).equals(rows.iloc[i : i + 1].reset_index(drop=True))
+    with pytest.raises(DataError, match="no items"):
+        Lengths().predict(MIXED[:0])
+
+
+def test_a_model_without_a_vocabulary_ranks_none():
+    class Bare(Lengths):
+        vocabulary = None
+        distribution = Predictor.distribution
+
+    assert len(Bare().predict(MIXED[1:2])) == 1
+    with pytest.raises(DataError, match="ranks no vocabulary"):
+        Bare().predict(MIXED[:1])
+
+
+def test_save_and_load(tmp_path):
+    Lengths(3).save(tmp_path / "new" / "model")
+    assert Predictor.load(tmp_path / "new" / "model").power == 3
+    assert Lengths.load(tmp_path / "new" / "model").config == {"power": 3, "chunk": 2}
+
+    class Other(Lengths):
+        def _save(self, folder):
+            assert not (folder / FILE).exists()  # what is half replaced is no model
+            raise OSError("full")
+
+    with pytest.raises(DataError, match="is a Lengths, not a Other"):
+        Other.load(tmp_path / "new" / "model")
+    with pytest.raises(OSError, match="full"):
+        Other().save(tmp_path / "new" / "model")
+    with pytest.raises(DataError, match="no saved model"):
+        Predictor.load(tmp_path / "new" / "model")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "{", "[]", "{}", '{"class": 3, "config": {}}', '{"class": "no.such:Model", "config": {}}',
+        '{"class": "json:nothing", "config": {}}', '{"class": "json:dumps", "config": {}}',
+        '{"class": "json:JSONDecoder", "config": {}}',
+    ],
+)  # fmt: skip
+def test_what_is_no_saved_model(told, tmp_path):
+    (tmp_path / FILE).write_text(told)
+    with pytest.raises(DataError, match=r"predictor\.json"):
+        Predictor.load(tmp_path)
+
+
+@given(st.lists(st.lists(st.floats(allow_nan=False), max_size=4), max_size=4))
+def test_pad(rows):
+    found = pad(rows)
+    assert found.shape == (len(rows), max(map(len, rows), default=0))
+    for values, row in zip(found, rows, strict=True):
+        assert values[: len(row)].tolist() == row
+        assert np.isnan(values[len(row) :]).all()
+
+
+GOOD = Lengths().predict(MIXED)
+
+
+def changed(row=0, **values):
+    frame = GOOD.copy()
+    for name, value in values.items():
+        column = frame[name].tolist()
+        column[row] = value
+        frame[name] = pd.Series(column, dtype=object)
+    return frame
+
+
+def test_good_predictions_pass_unchanged():
+    assert predictions.check(GOOD, MIXED).equals(GOOD)
+    assert list(GOOD.columns) == predictions.SCHEMA.names
+    shuffled = GOOD[GOOD.columns[::-1]].iloc[::-1]
+    assert predictions.check(shuffled).equals(GOOD.iloc[::-1].reset_index(drop=True))
+    as_objects = GOOD.astype(object)
+    assert predictions.check(as_objects).dtypes.equals(GOOD.dtypes)
+
+
+@pytest.mark.parametrize(
+    ("bad", "problem"),
+    [
+        (GOOD.drop(columns="rank"), "no column 'rank'"),
+        (GOOD.assign(more=1), "a column 'more'"),
+        (pd.concat([GOOD, GOOD[:1]]), "occurs twice"),
+        (changed(item_id=None), "'item_id' is empty"),
+        (changed(model=None), "'model' is empty"),
+        (changed(log_prob=0.1), "log-probability is above 0"),
+        (changed(log_prob="a"), "not of type double"),
+        (changed(score_type="score"), "a score has no log-probability"),
+        (changed(score_type="logit"), "'score_type' is none of log_prob, score"),
+        (changed(unit="token"), "'unit' is none of word, last-token"),
+        (changed(filter="some"), "'filter' is none of none, stop-words"),
+        (changed(unknown="some"), "'unknown' is none of none, unk, shared"),
+        (changed(rank=0), "'rank' is below 1"),
+        (changed(rank=1.5), "'rank' is not of type int64"),
+        (changed(n_tied=0), "'n_tied' is below 1"),
+        (changed(p_correct=1.5), "'p_correct' is not within 0 and 1"),
+        (changed(p_correct=-0.5), "'p_correct' is not within 0 and 1"),
+        (changed(correct=None), "'correct' must be null just where"),
+        (changed(p_correct=None), "'p_correct' must be null just where"),
+        (changed(3, correct=True), "'correct' must be null just where"),
+        (changed(correct=True), "yes, but the prediction is not the answer"),
+        (changed(prediction="cat"), "no, but the prediction is the answer"),
+        (changed(2, rank=2), "yes, but the rank is not 1"),
+        (changed(2, p_correct=0.0), "yes, but 'p_correct' is 0"),
+    ],
+)
+def test_bad_predictions_are_refused(bad, problem):
+    with pytest.raises(DataError, match=problem):
+        predictions.check(bad)
+
+
+def test_predictions_are_of_the_items():
+    with pytest.raises(DataError, match="'lambada/dev/2' is none of the items"):
+        predictions.check(GOOD, MIXED[:2])
+
+
+def test_the_same_item_may_occur_for_two_models_or_runs():
+    both = pd.concat([GOOD, GOOD.assign(model="other"), GOOD.assign(run="second")])
+    assert len(predictions.check(both)) == 12
+
+
+def test_tables_give_the_frame_back():
+    table = predictions.to_table(GOOD)
+    assert table.schema == predictions.SCHEMA
+    again = predictions.from_table(table)
+    assert predictions.check(again).equals(GOOD)
+    assert again.dtypes.equals(GOOD.dtypes)
+    assert len(predictions.from_table(table[:0])) == 0
+
+
+def test_answers_given_elsewhere():
+    rows = predictions.from_answers(
+        ITEMS, {"lambada/dev/1": "Dog", "lambada/dev/0": "bat", "lambada/dev/3": "salt"}, model="people",
+        system="Human",
+    )  # fmt: skip
+    assert rows["item_id"].tolist() == ["lambada/dev/0", "lambada/dev/1", "lambada/dev/3"]
+    assert rows["correct"].tolist() == [False, True, pd.NA]
+    assert rows["p_correct"].tolist()[:2] == [0, 1]
+    assert rows["rank"].isna().all()
+    assert set(rows["system"]) == {"Human"}
+    assert set(rows["score_type"]) == {"score"}
+    frame = pd.DataFrame(
+        {
+            "item_id": ["cbt/dev/1", "lambada/dev/0"],
+            "prediction": ["elm", "cat"],
+            "log_prob": [-3, -1.5],
+            "rank": [2, 1],
+        }
+    )
+    rows = predictions.from_answers(MIXED, frame, model="program", run="r")
+    assert rows["log_prob"].tolist() == [-1.5, -3]
+    assert rows["rank"].tolist() == [1, 2]
+    assert rows["n_choices"].tolist() == [pd.NA, 2]
+    assert set(rows["score_type"]) == {"log_prob"}
+
+
+def test_a_missing_answer_is_no_word():
+    items = clozes("so {None}", "so {nan}")
+    frame = pd.DataFrame({"item_id": items.frame["item_id"], "prediction": [None, np.nan]})
+    rows = predictions.from_answers(items, frame, model="people")
+    assert rows["prediction"].isna().all()
+    assert rows["correct"].tolist() == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("answers", "problem"),
+    [
+        ({"lambada/dev/9": "a"}, "'lambada/dev/9' is none of the items"),
+        (pd.DataFrame({"item_id": ["lambada/dev/0"] * 2, "prediction": ["a", "b"]}), "occurs twice"),
+        (pd.DataFrame({"item_id": ["lambada/dev/0"]}), "no column 'prediction'"),
+        (
+            pd.DataFrame({"item_id": ["lambada/dev/0"], "prediction": ["cat"], "rank": [2]}),
+            "yes, but the rank is not 1",
+        ),
+    ],
+)
+def test_strange_answers(answers, problem):
+    with pytest.raises(DataError, match=problem):
+        predictions.from_answers(ITEMS, answers, model="people")
+
+
+def test_a_strange_column_is_named():
+    with pytest.raises(TypeError, match="no column 'sytem'"):
+        predictions.from_answers(ITEMS, {"lambada/dev/0": "a"}, model="people", sytem="Human")
+
+
+def test_the_columns_are_documented_types():
+    assert json.loads(json.dumps(predictions.COLUMNS)) == list(GOOD.columns)
+    kinds = {name: str(kind) for name, kind in GOOD.dtypes.items()}
+    assert kinds["rank"] == kinds["n_tied"] == kinds["vocabulary_size"] == "Int64"
+    assert kinds["correct"] == kinds["known"] == "boolean"
+    assert kinds["prediction"] == kinds["item_id"] == "str"

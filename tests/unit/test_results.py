@@ -1,0 +1,711 @@
+"""The store of runs: validated, whole or not there, found again, never overwritten."""
+
+import importlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_predictions import made
+from pandas.testing import assert_frame_equal
+
+import workbench as wb
+from workbench import predictions
+from workbench.models.base import Predictor, pad
+from workbench.schema import DataError
+
+store = importlib.import_module("workbench.results")  # by its name
+
+TEXTS = [
+    "the heron ate the ___ .",
+    "tom let go of the ___ .",
+    "they baked ___ all night .",
+    "who is it ? ___",
+]
+WORDS = ["eel", "string", "bread", "ada"]
+
+
+def items(texts=TEXTS, answers=WORDS, candidates=None):
+    candidates = [sorted(WORDS)] * 4 if candidates is None else candidates
+    return wb.items_from_text(list(texts), answers=list(answers), candidates=candidates)
+
+
+ITEMS = items()
+
+
+class Length(Predictor):
+    """Longer words are better: the shape of a model of one's own."""
+
+    def __init__(self, config=None, *, name="length", change=None):
+        self.name, self._config, self.change = name, config or {}, change
+        self.asked = 0
+
+    @property
+    def config(self):
+        return self._config
+
+    def score(self, items, words):
+        del items
+        return pad([[len(word) for word in row] for row in words])
+
+    def predict(self, items, top_k=10, *, seed=0):
+        self.asked += 1
+        frame = super().predict(items, top_k, seed=seed)
+        return frame if self.change is None else self.change(frame)
+
+
+@pytest.fixture
+def home(no_data):
+    return no_data / "runs"
+
+
+def names(home):
+    return sorted(path.name for path in home.iterdir()) if home.exists() else []
+
+
+def kept(home, frame, of=ITEMS, **options):
+    """Keep predictions of the items, made from a frame of `made`."""
+    frame = frame.assign(item_id=of.frame["item_id"])
+    assert home.name == "runs"
+    return store.keep(of, frame, **options)
+
+
+# what is kept is what was predicted
+
+
+def test_a_run_holds_the_predictions_and_all_that_they_depend_on(home):
+    model = Length({"a": 1, "b": (2, 3)})
+    run = store.predict(ITEMS, model, top_k=2, seed=5)
+    want = Length.predict(model, ITEMS, 2, seed=5).assign(run=run.run)
+    assert_frame_equal(run.predictions, want.astype({"run": "str"}))
+    assert run.folder == home / run.run
+    assert (len(run), run.model) == (4, "length")
+    info = json.loads((run.folder / "run.json").read_text(encoding="utf-8"))
+    assert info == run.info
+    assert info["config"] == {"a": 1, "b": [2, 3]}
+    assert (info["n"], info["seed"], info["top_k"], info["device"]) == (4, 5, 2, "cpu")
+    assert info["accuracy"] == pytest.approx(want["correct"].mean())
+    assert info["python"] == sys.version.split()[0]
+    assert info["packages"]["numpy"] == np.__version__
+    assert info["seconds"] > 0
+    assert {"git", "code", "items", "training", "sha256", "finished"} <= set(info)
+    assert sorted(path.name for path in run.folder.iterdir()) == ["predictions.parquet", "run.json"]
+
+
+def test_predictions_are_the_same_from_disk_whatever_is_null(home):
+    frame = made(4).assign(answer=None, correct=None, p_correct=None, log_prob=None, rank=None, n_tied=None,
+                           known=None, top_words=None)  # fmt: skip
+    nested = pd.Series([["a", "b"], [], None, ["“"]], dtype=object)
+    run = kept(home, frame.assign(top_words=nested))
+    assert_frame_equal(run.predictions, predictions.check(run.predictions, ITEMS))
+    assert run.predictions["top_words"].tolist() == nested.tolist()
+    assert run.predictions["correct"].isna().all()
+    assert run.info["accuracy"] is None
+    assert pd.isna(store.runs()["accuracy"].iloc[0])
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 999), n=st.integers(1, 4))
+def test_what_is_kept_is_what_one_gets(tmp_path_factory, seed, n):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
+        part = ITEMS[:n]
+        frame = made(n, seed=seed, oov=0.3, tied=0.5).assign(item_id=part.frame["item_id"])
+        run = store.keep(part, frame)
+        assert_frame_equal(run.predictions, predictions.check(frame.assign(run=run.run)))
+
+
+# predictions are validated on writing
+
+WRONG = {
+    "none of the items": lambda f: f.assign(item_id=["strange", *f["item_id"][1:]]),
+    "above 0": lambda f: f.assign(score_type="log_prob", log_prob=[-1, 0.5, -1, -1]),
+    "'rank' is below 1": lambda f: f.assign(rank=[0, 1, 1, 1], correct=False, prediction="x", p_correct=0.0),
+    "'n_tied' is below 1": lambda f: f.assign(n_tied=0),
+    "says yes, but the prediction is not": lambda f: f.assign(correct=True, prediction="x", rank=1),
+    "says no, but the prediction is": lambda f: f.assign(correct=False, prediction=f["answer"]),
+    "says yes, but the rank is not 1": lambda f: f.assign(
+        correct=True, prediction=f["answer"], p_correct=1.0, rank=2
+    ),
+    "says yes, but 'p_correct' is 0": lambda f: f.assign(
+        correct=True, prediction=f["answer"], rank=1, p_correct=0.0
+    ),
+    "not within 0 and 1": lambda f: f.assign(p_correct=1.5),
+    "occurs twice": lambda f: pd.concat([f, f[:1]]),
+    "no column 'known'": lambda f: f.drop(columns="known"),
+    "a column 'more'": lambda f: f.assign(more=1),
+    "not of type": lambda f: f.assign(rank="first"),
+    "null just where": lambda f: f.assign(correct=None),
+}
+
+
+@pytest.mark.parametrize("problem", WRONG)
+def test_wrong_predictions_are_refused_and_nothing_is_kept(home, problem):
+    with pytest.raises(DataError, match=problem):
+        store.predict(ITEMS, Length(change=WRONG[problem]))
+    assert names(home) == []
+    with pytest.raises(DataError, match=problem):
+        store.keep(ITEMS, WRONG[problem](Length().predict(ITEMS)))
+    assert names(home) == []
+    assert store.runs().empty
+    store.predict(ITEMS, Length())
+    assert len(store.runs()) == 1
+
+
+def test_a_model_predicts_every_item_and_says_who_it_is(home):
+    with pytest.raises(DataError, match="predicts nothing for 3 items"):
+        store.predict(ITEMS, Length(change=lambda frame: frame[2:3]))
+    with pytest.raises(DataError, match="of 'other'"):
+        store.predict(ITEMS, Length(change=lambda frame: frame.assign(model="other")))
+    assert names(home) == []
+
+
+def test_a_model_that_fails_leaves_nothing(home):
+    def fail(frame):
+        raise KeyError(len(frame))
+
+    with pytest.raises(KeyError):
+        store.predict(ITEMS, Length(change=fail))
+    assert names(home) == []
+
+
+@pytest.mark.parametrize("config", [{"a": {1, 2}}, {"a": np.int64(3)}, {"a": "\ud800"}, {"a": object()}])
+def test_a_config_that_json_cannot_hold_is_one_clear_error_before_the_work(home, config):
+    model = Length(config)
+    with pytest.raises(DataError, match="the config of 'length' cannot be written as JSON") as told:
+        store.predict(ITEMS, model)
+    assert "lists" in told.value.remedy
+    assert model.asked == 0
+    assert names(home) == []
+
+
+def test_what_a_model_says_of_its_training_is_checked_before_the_work(home, monkeypatch):
+    monkeypatch.setattr(Length, "training", {"books": {1}})
+    model = Length()
+    with pytest.raises(DataError, match="its training"):
+        store.predict(ITEMS, model)
+    assert (model.asked, names(home)) == (0, [])
+
+
+def test_seeds_and_devices_may_be_of_other_kinds(home):
+    model = Length()
+    model.device = sys  # as torch has objects of its own for it
+    run = store.predict(ITEMS, model, top_k=np.int64(3), seed=np.int32(7))
+    assert (run.info["seed"], run.info["top_k"], run.info["device"]) == (7, 3, str(sys))
+    assert store.predict(ITEMS, model, top_k=3, seed=7).run == run.run
+    assert len(names(home)) == 1
+
+
+def test_the_arguments_in_the_other_order_are_told():
+    with pytest.raises(TypeError, match=r"predict\(items, model\)"):
+        store.predict(Length(), ITEMS)
+
+
+# a finished run is found again
+
+
+def test_the_same_is_found_and_not_computed(home):
+    model = Length({"a": [1, 2]})
+    first = store.predict(ITEMS, model)
+    before = (first.folder / "run.json").read_bytes()
+    again = store.predict(items(), other := Length({"a": (1, 2)}))
+    assert (again.run, again.info, other.asked) == (first.run, first.info, 0)
+    assert (first.folder / "run.json").read_bytes() == before
+    assert names(home) == [first.run]
+
+
+def test_items_are_the_same_from_a_file(home, tmp_path):
+    first = store.predict(ITEMS, Length())
+    ITEMS.to_parquet(tmp_path / "items.parquet")
+    again = store.predict(wb.Items.from_parquet(tmp_path / "items.parquet"), model := Length())
+    assert (again.run, model.asked, len(names(home))) == (first.run, 0, 1)
+
+
+OTHERWISE = {
+    "a text": {"of": items([TEXTS[0].replace("heron", "stork"), *TEXTS[1:]])},
+    "an answer": {"of": items(answers=["ada", *WORDS[1:]])},
+    "candidates": {"of": items(candidates=[[*sorted(WORDS), "well"]] * 4)},
+    "fewer items": {"of": ITEMS[:3]},
+    "config": {"config": {"a": 1}},
+    "seed": {"seed": 1},
+    "top_k": {"top_k": 3},
+    "name": {"name": "long"},
+}
+
+
+@pytest.mark.parametrize("what", OTHERWISE)
+def test_anything_else_is_a_run_of_its_own(home, what):
+    first = store.predict(ITEMS, Length())
+    other = dict(OTHERWISE[what])
+    model = Length(other.pop("config", None), name=other.pop("name", "length"))
+    second = store.predict(other.pop("of", ITEMS), model, **other)
+    assert second.run != first.run
+    assert model.asked == 1
+    assert names(home) == sorted([first.run, second.run])
+    assert store.predict(ITEMS, again := Length()).run == first.run
+    assert again.asked == 0
+
+
+def test_another_class_with_the_same_name_and_config_is_another_model(home):
+    class Other(Length):
+        """Not the same class."""
+
+    runs = {store.predict(ITEMS, model).run for model in (Length(), Other())}
+    assert len(runs) == len(names(home)) == 2
+
+
+def test_other_code_of_the_package_is_another_run(home, monkeypatch):
+    first = store.predict(ITEMS, Length())
+    monkeypatch.setattr(store.provenance, "code", lambda model: f"changed {model.name}")
+    assert store.predict(ITEMS, model := Length()).run != first.run
+    assert (model.asked, len(names(home))) == (1, 2)
+
+
+OWN = """
+from workbench.models.base import Predictor, pad
+
+SIGN = {sign}
+
+class Own(Predictor):
+    name = "own"
+    config = {{}}
+
+    def score(self, items, words):
+        return pad([[SIGN * len(word) for word in row] for row in words])
+"""
+
+
+def imported(folder, monkeypatch, sign, module="own_model_of_a_test"):
+    (folder / f"{module}.py").write_text(OWN.format(sign=sign), encoding="utf-8")
+    shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    return importlib.import_module(module).Own()
+
+
+def test_a_class_from_a_users_file_counts_with_its_code(home, tmp_path, monkeypatch):
+    longest = store.predict(ITEMS, imported(tmp_path, monkeypatch, 1))
+    shortest = store.predict(ITEMS, imported(tmp_path, monkeypatch, -1))
+    assert longest.predictions["prediction"].tolist() == ["string"] * 4
+    assert set(shortest.predictions["prediction"]) <= {"eel", "ada"}
+    assert store.predict(ITEMS, imported(tmp_path, monkeypatch, 1)).run == longest.run
+    assert len(names(home)) == 2
+    assert longest.info["class"] == "own_model_of_a_test:Own"
+
+
+# whole or not there
+
+STOPPING = """
+import importlib, sys, time
+from pathlib import Path
+import pyarrow.parquet as pq
+import workbench as wb
+{own}
+store = importlib.import_module("workbench.results")
+flag, go = map(Path, sys.argv[1:])
+items = wb.items_from_text(["a ___ b ."], answers=["x"], candidates=[["x", "yy"]])
+
+def pause():
+    flag.touch()
+    while not go.exists():
+        time.sleep(0.01)
+
+{place}
+print(store.predict(items, Own()).run)
+"""
+BEFORE_TABLE = """
+write = pq.write_table
+def slow(table, path, **options):
+    Path(path).write_bytes(b"PAR1 torn")
+    pause()
+    write(table, path, **options)
+pq.write_table = slow
+"""
+BEFORE_NAME = """
+sync = store.os.fsync
+def slow(number):
+    pause()
+    sync(number)
+store.os.fsync = slow
+"""
+PLACES = {"the table": BEFORE_TABLE, "the name": BEFORE_NAME}
+
+
+def started(script, *, place="", flag="", go=""):
+    """Start a process that predicts, and stops at a place until a file is there."""
+    script.write_text(STOPPING.format(own=OWN.format(sign=1), place=place), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.fspath, sys.path))}
+    return subprocess.Popen(
+        [sys.executable, script, flag, go], stdout=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def wait(path, process, seconds=60):
+    end = time.monotonic() + seconds
+    while not path.exists() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+    assert path.exists(), "the process did not come to the place"
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_killed_process_leaves_no_half_of_a_run(home, tmp_path, place):
+    flag = tmp_path / "flag"
+    process = started(tmp_path / "own.py", place=PLACES[place], flag=flag, go=tmp_path / "never")
+    try:
+        wait(flag, process)
+        assert not [name for name in names(home) if not name.startswith(".partial-")]
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    (left,) = names(home)
+    assert left.startswith(".partial-")
+    assert store.runs().empty
+    assert store.query("select count(*) as n from predictions")["n"].tolist() == [0]
+    with pytest.raises(DataError, match="no run"):
+        store.find(left)
+    run = store.predict(ITEMS, model := Length())
+    assert model.asked == 1
+    assert store.runs()["run"].tolist() == [run.run]
+    assert_frame_equal(store.find(run.run).predictions, run.predictions)
+
+
+def test_two_processes_at_once_make_one_run(home, tmp_path):
+    go = tmp_path / "go"
+    flags = [tmp_path / "0" / "flag", tmp_path / "1" / "flag"]
+    for flag in flags:  # two scripts of one name and content: one run, as the code is the same
+        flag.parent.mkdir()
+    processes = [started(flag.parent / "own.py", place=BEFORE_NAME, flag=flag, go=go) for flag in flags]
+    try:
+        for flag, process in zip(flags, processes, strict=True):
+            wait(flag, process)
+        assert len(names(home)) == 2  # both have predicted, none has its name
+        go.touch()
+        said = {process.communicate(timeout=60)[0].strip() for process in processes}
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    assert [process.returncode for process in processes] == [0, 0]
+    assert names(home) == sorted(said)
+    assert len(said) == 1
+    assert len(store.find(*said).predictions) == 1
+
+
+def test_leftovers_of_killed_processes_go_after_an_hour(home):
+    for name, age, inner in (("old", 7200, 7200), ("new", 10, 10), ("busy", 7200, 10)):
+        folder = home / f".partial-{name}"
+        folder.mkdir(parents=True)
+        (folder / "predictions.parquet").touch()
+        os.utime(folder / "predictions.parquet", (time.time() - inner,) * 2)
+        os.utime(folder, (time.time() - age,) * 2)
+    run = store.predict(ITEMS, Length())
+    assert names(home) == sorted([".partial-busy", ".partial-new", run.run])
+
+
+def test_a_full_disk_leaves_nothing(home, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store.pq, "write_table", full)
+    with pytest.raises(OSError, match="No space"):
+        store.predict(ITEMS, Length())
+    assert names(home) == []
+
+
+# damaged folders
+
+
+def test_damaged_predictions_are_one_clear_error_or_not_damaged(home):
+    run = store.predict(ITEMS, Length())
+    file = home / run.run / "predictions.parquet"
+    whole, want = file.read_bytes(), run.predictions
+    broken = [whole[:cut] for cut in range(0, len(whole), 97)]
+    broken += [
+        whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :] for at in [*range(0, len(whole), 41), 0]
+    ]
+    told = []
+    for data in broken:
+        file.write_bytes(data)
+        try:
+            got = run.predictions
+        except DataError as error:
+            told.append(error)
+        else:
+            assert_frame_equal(got, want)
+    assert {error.file for error in told} == {str(file)}
+    assert {error.remedy for error in told} == {"remove the folder and predict again"}
+    assert len(told) > len(broken) / 3
+    file.unlink()
+    with pytest.raises(DataError, match="cannot be read"):
+        _ = store.predict(ITEMS, Length()).predictions
+
+
+def test_predictions_of_another_run_are_not_taken_for_its_own(home):
+    one, other = store.predict(ITEMS, Length()), store.predict(ITEMS, Length(), seed=1)
+    shutil.copy(home / one.run / "predictions.parquet", home / other.run / "predictions.parquet")
+    with pytest.raises(DataError, match="not those that were written"):
+        _ = other.predictions
+    (home / one.run / "predictions.parquet").write_bytes(b"")
+    with pytest.raises(DataError, match="cannot be read"):
+        _ = one.predictions
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "3", "{}", '{"model": "m"}', b"\xff\xfe{"])
+def test_a_damaged_run_json_is_one_clear_error(home, text):
+    whole = store.predict(ITEMS, Length(), seed=1)
+    run = store.predict(ITEMS, Length())
+    (home / run.run / "run.json").write_bytes(text if isinstance(text, bytes) else text.encode())
+    assert store.runs()["run"].tolist() == [whole.run]
+    assert len(store.query("from predictions")) == 4
+    for ask in (lambda: store.find(run.run), lambda: store.predict(ITEMS, Length())):
+        with pytest.raises(DataError, match="does not tell of a run") as told:
+            ask()
+        assert told.value.file == str(home / run.run / "run.json")
+        assert "remove the folder" in told.value.remedy
+    shutil.rmtree(home / run.run)
+    assert store.predict(ITEMS, Length()).run == run.run
+
+
+def test_a_folder_without_run_json_is_damaged_and_not_missing(home):
+    run = store.predict(ITEMS, Length())
+    (home / run.run / "run.json").unlink()
+    with pytest.raises(DataError, match="does not tell of a run"):
+        store.predict(ITEMS, Length())
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../runs", "a/b", "nothing", ".partial-x"])
+def test_a_name_that_is_none_is_told(home, name):
+    store.keep(ITEMS, Length().predict(ITEMS), name="one")
+    shutil.copytree(home / "one", home / ".partial-x")
+    with pytest.raises(DataError, match="there is no run"):
+        store.find(name)
+
+
+def test_a_part_of_a_name_helps(home):
+    run = store.predict(ITEMS, Length())
+    assert home.exists()
+    with pytest.raises(DataError, match=f"did you mean {run.run}"):
+        store.find("LENGTH")
+
+
+def test_the_name_of_the_folder_wins(home):
+    run = store.predict(ITEMS, Length())
+    shutil.copytree(run.folder, home / "a copy")
+    (home / run.run).rename(home / "renamed")
+    assert sorted(store.runs()["run"]) == ["a copy", "renamed"]
+    found = store.find("renamed")
+    assert (found.run, found.info["run"]) == ("renamed", "renamed")
+    assert set(found.predictions["run"]) == {"renamed"}
+    assert_frame_equal(predictions.check(found.predictions, ITEMS), found.predictions)
+    counted = store.query("select run, count(*) as n from predictions group by run order by run")
+    assert counted.to_dict("list") == {"run": ["a copy", "renamed"], "n": [4, 4]}
+    assert store.predict(ITEMS, model := Length()).run == run.run
+    assert model.asked == 1
+
+
+# results made elsewhere
+
+
+def answers(words=WORDS, model="ada", **options):
+    given = dict(zip(ITEMS.frame["item_id"], words, strict=True))
+    return predictions.from_answers(ITEMS, given, model=model, **options)
+
+
+def test_answers_of_people_are_a_run_too(home):
+    run = store.keep(
+        ITEMS, answers(["eel", "kite", "bread", "tom"]), source="a class of pupils", device="paper"
+    )
+    assert run.info["accuracy"] == 0.5
+    assert run.info["source"] == "a class of pupils"
+    assert run.model == "ada"
+    listed = store.runs().iloc[0]
+    assert (listed["model"], listed["n"], listed["accuracy"], listed["device"]) == ("ada", 4, 0.5, "paper")
+    assert pd.isna(listed["seconds"])
+    assert names(home) == [run.run]
+
+
+def test_the_same_answers_are_kept_once(home):
+    first = store.keep(ITEMS, answers(), source="a")
+    assert store.keep(ITEMS, answers(), source="a").run == first.run
+    assert store.keep(ITEMS, answers(), source="b").run != first.run
+    assert store.keep(ITEMS, answers(["eel"] * 4), source="a").run != first.run
+    assert len(names(home)) == 3
+
+
+def test_a_name_is_given_once(home):
+    first = store.keep(ITEMS, answers(), name="pupils")
+    assert store.keep(ITEMS, answers(), name="pupils").info == first.info  # a cell of a notebook, run again
+    for frame, info in ((answers(["eel"] * 4), {}), (answers(), {"source": "b"})):
+        with pytest.raises(DataError, match="a run 'pupils' already"):
+            store.keep(ITEMS, frame, name="pupils", **info)
+    assert names(home) == ["pupils"]
+    assert_frame_equal(store.find("pupils").predictions, first.predictions)
+
+
+def test_a_name_that_another_process_has_just_given_is_told(home, monkeypatch):
+    rename = store.Path.rename
+
+    def first(self, target):
+        monkeypatch.setattr(store.Path, "rename", rename)
+        store.keep(ITEMS, answers(["eel"] * 4), name="pupils")
+        return rename(self, target)
+
+    monkeypatch.setattr(store.Path, "rename", first)
+    with pytest.raises(DataError, match="a run 'pupils' already"):
+        store.keep(ITEMS, answers(), name="pupils")
+    assert store.find("pupils").predictions["prediction"].tolist() == ["eel"] * 4
+    assert names(home) == ["pupils"]
+
+
+@pytest.mark.parametrize("name", ["a", "A.b+c-d_e", "2016", "x" * 200])
+def test_names_of_runs(home, name):
+    assert store.keep(ITEMS, answers(), name=name).run == name
+    assert names(home) == [name]
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", ".a", "-a", "a/b", "a\\b", "a b", "a\n", "x" * 201, "Ä", "a\0"]
+)
+def test_names_that_no_folder_should_have(home, name):
+    with pytest.raises(DataError, match="is no name for a run"):
+        store.keep(ITEMS, answers(), name=name)
+    assert names(home) == []
+
+
+def test_predictions_of_several_models_are_not_one_run(home):
+    both = pd.concat([answers(), answers(model="tom")], ignore_index=True)
+    with pytest.raises(DataError, match="of 2 models"):
+        store.keep(ITEMS, both)
+    with pytest.raises(DataError, match="of 0 models"):
+        store.keep(ITEMS, both[:0])
+    assert names(home) == []
+
+
+@pytest.mark.parametrize("word", ["run", "n", "model", "sha256", "key", "accuracy", "dataset"])
+def test_what_a_run_tells_itself_cannot_be_told_otherwise(home, word):
+    with pytest.raises(DataError, match=f"'{word}' is told by the run itself"):
+        store.keep(ITEMS, answers(), **{word: "x"})
+    with pytest.raises(DataError, match="cannot be written as JSON"):
+        store.keep(ITEMS, answers(), when={1, 2})
+    assert names(home) == []
+
+
+# the list of runs, and queries over all
+
+
+def test_no_runs_are_an_empty_list(home):
+    listed = store.runs()
+    assert listed.columns.tolist() == [
+        "run", "model", "dataset", "split", "variant", "n", "accuracy", "finished", "seconds", "device",
+        "seed",
+    ]  # fmt: skip
+    assert listed.empty
+    assert not home.exists()
+    assert store.query("select model, sum(n) as n, avg(accuracy) as a from runs group by model").empty
+    assert store.query("select avg(p_correct) as a from predictions")["a"].isna().tolist() == [True]
+    assert store.query("from predictions").columns.tolist() == list(predictions.COLUMNS)
+
+
+def test_the_newest_run_comes_first(home):
+    made_in_order = [store.predict(ITEMS, Length(), seed=seed).run for seed in range(3)]
+    for place, name in enumerate(made_in_order):
+        file = home / name / "run.json"
+        info = json.loads(file.read_text(encoding="utf-8"))
+        file.write_text(json.dumps(info | {"finished": f"2026-01-0{place + 1}T00:00:00.000+00:00"}))
+    assert store.runs()["run"].tolist() == made_in_order[::-1]
+
+
+def test_strange_information_does_not_break_the_list(home):
+    store.keep(ITEMS, answers(), name="strange", seconds="a day", seed="none", device=3)
+    store.predict(ITEMS, Length())
+    listed = store.runs().set_index("model")
+    assert listed.loc["ada", ["seconds", "seed", "device"]].isna().all()
+    assert listed.loc["length", "seed"] == 0
+    assert store.query("select max(seed) as most from runs")["most"].tolist() == [0]
+    assert len(names(home)) == 2
+
+
+@pytest.fixture
+def several(home):
+    frames = {name: made(4, seed=i, oov=0.3, right=0.5) for i, name in enumerate(("one", "two", "three"))}
+    runs = [kept(home, frame.assign(model=f"model {name}"), name=name) for name, frame in frames.items()]
+    return pd.concat([run.predictions for run in runs], ignore_index=True)
+
+
+def test_a_query_is_what_pandas_finds(several):
+    asked = store.query(
+        "select run, model, count(*) as n, avg(p_correct) as p, avg(log_prob) as l, sum(rank) as r,"
+        " sum(known::int) as k from predictions where rank > 1 or correct group by all order by run"
+    )
+    part = several[(several["rank"] > 1) | several["correct"]]
+    want = part.groupby(["run", "model"], as_index=False).agg(
+        n=("item_id", "size"),
+        p=("p_correct", "mean"),
+        l=("log_prob", "mean"),
+        r=("rank", "sum"),
+        k=("known", "sum"),
+    )
+    assert len(want) == 3
+    assert_frame_equal(asked, want.sort_values("run"), check_dtype=False)
+
+
+def test_a_query_sees_every_cell(several):
+    asked = store.query("from predictions order by run, item_id")
+    want = several.sort_values(["run", "item_id"], ignore_index=True)
+    assert asked.columns.tolist() == want.columns.tolist()
+    for name in want.columns:
+        got, wanted = (frame[name].astype(object).where(frame[name].notna(), None) for frame in (asked, want))
+        assert got.tolist() == wanted.tolist(), name
+
+
+def test_a_query_joins_both_views(several):
+    asked = store.query(
+        "select p.run, any_value(r.accuracy) as a, avg(correct::int) as b from predictions p join runs r"
+        " using (run) group by 1 order by 1"
+    )
+    assert asked["a"].tolist() == pytest.approx(asked["b"].tolist())
+    assert asked["run"].tolist() == sorted(several["run"].unique())
+
+
+@pytest.mark.parametrize("sql", ["selekt 1", "select nothing from predictions", "from elsewhere", ""])
+def test_a_query_that_is_none_is_told(several, sql):
+    assert len(several)
+    with pytest.raises(DataError, match=r"DuckDB says|asks for nothing"):
+        store.query(sql)
+
+
+def test_a_query_names_the_run_that_is_damaged(several, home):
+    assert len(several)
+    file = home / "two" / "predictions.parquet"
+    for data in (file.read_bytes()[:-50], b"", None):
+        file.unlink()
+        if data is not None:
+            file.write_bytes(data)
+        with pytest.raises(DataError, match="cannot be read") as told:
+            store.query("select sum(rank) from predictions")
+        assert told.value.file == str(file)
+        file.touch()
+
+
+def test_folders_with_signs_that_mean_something_to_globs(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "data [1] * what? {a}"))
+    run = store.predict(ITEMS, Length())
+    assert store.query("select distinct run from predictions")["run"].tolist() == [run.run]
+
+
+def test_a_script_finds_what_it_predicted_before(home, tmp_path, monkeypatch):
+    """The key is the same in every process, whatever its hash seed."""
+    said = set()
+    for seed in ("1", "2"):
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        said.add(started(tmp_path / "own.py").communicate(timeout=60)[0].strip())
+    assert names(home) == sorted(said)
+    assert len(said) == 1

@@ -1,0 +1,1 @@
+"""Models that predict a missing word; each is a :class:`workbench.models.base.Predictor`."""

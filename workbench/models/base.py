@@ -1,0 +1,256 @@
+"""What every model does: give words scores, and from these make rows of the predictions table."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+
+from workbench.files import atomic_path
+from workbench.items import Items
+from workbench.models.rows import Ranked, from_ranking, from_scores
+from workbench.predictions import Floats
+from workbench.schema import DataError
+
+FILE = "predictor.json"
+
+
+class Predictor(ABC):
+    """A model that says how well words fit the blank of an item.
+
+    A subclass has `name`, `config` and `score`; one that ranks a whole vocabulary has
+    `vocabulary` and `distribution` or `ranking` too.
+
+    Attributes
+    ----------
+    name : str
+        What tables and widgets call it.
+    config : dict
+        All that the predictions depend on beside the items, as JSON can hold it: the arguments
+        that would build it again, and digests of what it was trained on.
+    systems : dict of str to str
+        By data set, the row of the papers' table that it stands for.
+    score_type : {"log_prob", "score"}
+        Whether scores are natural log-probabilities.
+    vocabulary : sequence of str or None
+        The words that it ranks where an item has no candidates.
+    training : dict
+        What it was trained on, and whether that was checked for the items (see ``wb.contamination``).
+    device : str
+        Where it computes.
+    """
+
+    name: str
+    systems: ClassVar[dict[str, str]] = {}
+    score_type: str = "score"
+    vocabulary: Sequence[str] | None = None
+    device: str = "cpu"
+    unknown: str = "none"
+
+    @property
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """All that the predictions depend on."""
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """What it was trained on; empty where it learns nothing."""
+        return {}
+
+    @abstractmethod
+    def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
+        """Say how well words fit the blank of each item.
+
+        Parameters
+        ----------
+        items : Items (n,)
+        words : sequence of sequence of str
+            The words of each item.
+
+        Returns
+        -------
+        array (n, most words)
+            Higher is better; natural log-probabilities where `score_type` says so. NaN beyond
+            the words of an item.
+        """
+
+    def log_prob(self, items: Items) -> Floats:
+        """Return the natural log-probability of each answer, shape (n,); NaN where there is none."""
+        answers = items.frame["answer"].tolist()
+        if self.score_type != "log_prob":
+            return np.full(len(items), np.nan)
+        found = self.score(items, [[a] if isinstance(a, str) else [] for a in answers])
+        return np.asarray(found[:, 0] if found.shape[1] else np.full(len(items), np.nan), dtype=float)
+
+    def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
+        """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time.
+
+        Raises
+        ------
+        DataError
+            If the model has no vocabulary.
+        """
+        del items, chunk
+        raise DataError(
+            f"{self.name} ranks no vocabulary", remedy="use it on items with candidates, or another model"
+        )
+
+    def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
+        """Rank the answers among all words of the vocabulary.
+
+        An answer outside the vocabulary is counted as `unknown` says. This goes through
+        `distribution`; a model that knows a faster way has its own.
+        """
+        words = list(self.vocabulary or ())
+        place = {word: index for index, word in enumerate(words)}
+        wanted = [place.get(self.form(a), -1) if isinstance(a, str) else -1 for a in items.frame["answer"]]
+        ids, parts = np.array(wanted, dtype=np.int64), []
+        log_prob = self.log_prob(items)
+        start = 0
+        for values in self.distribution(items):
+            own = ids[start : start + len(values)]
+            mine = values[np.arange(len(values)), np.maximum(own, 0)][:, None]
+            order = np.argsort(-values, axis=1, kind="stable")[:, :top_k]
+            parts.append(((values > mine).sum(axis=1) + 1, (values == mine).sum(axis=1), order,
+                          np.take_along_axis(values, order, axis=1)))  # fmt: skip
+            start += len(values)
+        if not parts:
+            none = np.zeros(0, dtype=np.int64)
+            return Ranked(log_prob, none, none, none.astype(bool), [], [])
+        rank, tied, order, best = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Ranked(
+            log_prob, rank, tied, ids >= 0, [[words[i] for i in row] for row in order], best.tolist()
+        )
+
+    def form(self, word: str) -> str:
+        """Return a word as the model's vocabulary has it."""
+        return word
+
+    def choices(self, items: Items) -> list[list[str]] | None:
+        """Return the words that each item is to be chosen from, None for the vocabulary.
+
+        Called with items that all have candidates, or none of which has.
+        """
+        candidates = items.frame["candidates"].tolist()
+        return None if any(c is None for c in candidates) else [list(c) for c in candidates]
+
+    def predict(self, items: Items, top_k: int = 10, *, seed: int = 0) -> pd.DataFrame:
+        """Predict the answer of every item.
+
+        Parameters
+        ----------
+        items : Items
+            Those with candidates are chosen from these, the others from the vocabulary.
+        top_k : int, default 10
+            Number of best words kept in each row.
+        seed : int, default 0
+            Decides among equal scores.
+
+        Returns
+        -------
+        DataFrame
+            Predictions (see :mod:`workbench.predictions`), in the order of the items.
+        """
+        given = items.frame["candidates"].notna().to_numpy()
+        parts = []
+        for mask in (given, ~given):
+            if mask.any():
+                some = items if mask.all() else items.where(mask)
+                parts.append(self._predict(some, top_k, seed))
+        if not parts:
+            raise DataError("there are no items to predict")
+        whole = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
+        order = pd.Series(range(len(items)), index=items.frame["item_id"])
+        return whole.iloc[np.argsort(order.loc[whole["item_id"]].to_numpy())].reset_index(drop=True)
+
+    def _columns(self, items: Items) -> dict[str, Any]:
+        """Return the columns that are the same whatever is predicted."""
+        tasks = _tasks(items.frame)
+        return {
+            "system": pd.Series([self.systems.get(task) for task in tasks], dtype="str"),
+            "vocabulary_size": pd.NA if self.vocabulary is None else len(self.vocabulary),
+            "unknown": self.unknown,
+        }
+
+    def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
+        more = self._columns(items)
+        words = self.choices(items)
+        if words is None:
+            ranked = self.ranking(items, top_k=max(top_k, 2))  # two: one may be the answer, drawn against
+            return from_ranking(items, ranked, model=self.name, seed=seed, top_k=top_k, **more)
+        return from_scores(
+            items, self.score(items, words), words, model=self.name, score_type=self.score_type,
+            log_prob=self.log_prob(items), seed=seed, top_k=top_k, **more,
+        )  # fmt: skip
+
+    def save(self, folder: Path | str) -> None:
+        """Write the model into a folder, from which `load` reads it; what is there is replaced."""
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        (target / FILE).unlink(missing_ok=True)
+        self._save(target)
+        kind = type(self)
+        told = {"class": f"{kind.__module__}:{kind.__qualname__}", "config": self.config}
+        with atomic_path(target / FILE) as path:  # last: it says that the rest is whole
+            path.write_text(json.dumps(told, indent=1), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Self:
+        """Read a model that `save` wrote.
+
+        Raises
+        ------
+        DataError
+            If the folder holds none, or one of another class.
+        """
+        file = Path(folder) / FILE
+        try:
+            told = json.loads(file.read_text(encoding="utf-8"))
+            module, _, name = told["class"].partition(":")
+            kind = getattr(importlib.import_module(module), name)
+            config = told["config"]
+        except (OSError, ValueError, KeyError, TypeError, ImportError, AttributeError) as error:
+            raise DataError(f"there is no saved model: {error}", file=file, remedy="save it again") from error
+        if not (isinstance(kind, type) and issubclass(kind, cls)):
+            raise DataError(f"this is a {name}, not a {cls.__name__}", file=file)
+        model: Self = kind._load(Path(folder), config)  # noqa: SLF001 - of this family
+        return model
+
+    def _save(self, folder: Path) -> None:
+        """Write what the configuration does not hold."""
+        del folder
+
+    @classmethod
+    def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
+        del folder
+        return cls(**config)
+
+
+def pad(rows: Sequence[Sequence[float] | Floats], width: int | None = None) -> Floats:
+    """Return rows of different lengths as one array, NaN beyond the end of each, shape (n, longest)."""
+    most = max((len(row) for row in rows), default=0) if width is None else width
+    found = np.full((len(rows), most), np.nan)
+    for index, row in enumerate(rows):
+        found[index, : len(row)] = row
+    return found
+
+
+def _tasks(frame: pd.DataFrame) -> list[str]:
+    """Return the task of each item: its data set, or what the variant tells, as the sample holds several."""
+    found = []
+    for dataset, variant, word_class in zip(
+        frame["dataset"], frame["variant"], frame["word_class"], strict=True
+    ):
+        if dataset != "sample":
+            found.append(dataset)
+        elif isinstance(word_class, str):
+            found.append("cbt")
+        else:
+            found.append("msrcc" if variant == "msrcc" else "lambada")
+    return found

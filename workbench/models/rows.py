@@ -1,0 +1,212 @@
+"""Rows of the predictions table, from scores of words or from a ranking of a vocabulary."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from workbench.items import Items
+from workbench.predictions import Floats, frame_of, nullable
+from workbench.schema import DataError, objects
+
+
+class Ranked(NamedTuple):
+    """What a model says of the answers of `n` items among all words of its vocabulary.
+
+    Attributes
+    ----------
+    log_prob : array (n,)
+        Natural log-probability of the answer; NaN where the item has none.
+    rank : array (n,)
+        1 + number of words that are strictly more probable; 0 where the item has no answer.
+    n_tied : array (n,)
+        Words exactly as probable as the answer, itself counted.
+    known : array (n,)
+        Whether the answer is in the vocabulary.
+    top_words : list of list of str
+        The most probable words, the best first.
+    top_log_probs : list of list of float
+    """
+
+    log_prob: Floats
+    rank: npt.NDArray[np.int64]
+    n_tied: npt.NDArray[np.int64]
+    known: npt.NDArray[np.bool_]
+    top_words: list[list[str]]
+    top_log_probs: list[list[float]]
+
+
+def from_scores(
+    items: Items,
+    scores: Floats,
+    words: Sequence[Sequence[str]],
+    *,
+    model: str,
+    score_type: str,
+    log_prob: Floats | None = None,
+    seed: int = 0,
+    top_k: int = 10,
+    **variant: Any,
+) -> pd.DataFrame:
+    """Make the rows of items with words to choose from.
+
+    Parameters
+    ----------
+    items : Items (n,)
+    scores : array (n, m)
+        Score of each word, higher is better; what is beyond an item's words is not looked at.
+    words : sequence of sequence of str
+        The words of each item; no word twice.
+    model : str
+        Name of the model.
+    score_type : {"log_prob", "score"}
+    log_prob : array (n,), optional
+        Natural log-probability of the answers.
+    seed : int, default 0
+        Decides among words with the same best score, for each item by itself.
+    top_k : int, default 10
+        Number of best words that are kept.
+    **variant
+        Columns such as ``system``, ``vocabulary_size``, ``unit``.
+
+    Raises
+    ------
+    DataError
+        If a word has no score, or an item no words.
+    """
+    frame = items.frame
+    length = np.array([len(row) for row in words], dtype=np.int64)
+    width = int(length.max(initial=0))
+    inside = np.arange(width)[None, :] < length[:, None]
+    values = np.where(inside, np.asarray(scores, dtype=float)[:, :width], -np.inf)
+    bad = np.isnan(values).any(axis=1) | (length == 0)
+    if bad.any():
+        which = frame["item_id"].iloc[int(bad.argmax())]
+        raise DataError(f"the model {model!r} gave no score to some word of {which}, or it has no words")
+    answers = frame["answer"].tolist()
+    place = np.array(
+        [_index(row, answer) for row, answer in zip(words, answers, strict=True)], dtype=np.int64
+    ).reshape(-1)
+    best = values.max(axis=1, initial=-np.inf)
+    chosen = _draw((values == best[:, None]) & inside, frame["item_id"].tolist(), seed)
+    has, found = frame["answer"].notna().to_numpy(), place >= 0
+    own = np.where(found, values[np.arange(len(frame)), np.maximum(place, 0)], np.nan)
+    rank = np.where(found, 1 + (values > own[:, None]).sum(axis=1), length + 1)
+    tied = np.where(found, ((values == own[:, None]) & inside).sum(axis=1), 1)
+    order = np.argsort(-values, axis=1, kind="stable")[:, :top_k]
+    tops = [row[: min(top_k, n)].tolist() for row, n in zip(order, length, strict=True)]
+    candidates = frame["candidates"].tolist()
+    own_words = [c is not None and list(c) == list(w) for c, w in zip(candidates, words, strict=True)]
+    said = {
+        "model": model,
+        "score_type": score_type,
+        "prediction": [row[index] for row, index in zip(words, chosen, strict=True)],
+        "correct": nullable((chosen == place) & found, has),
+        "p_correct": np.where(has, np.where(found & (rank == 1), 1 / tied, 0.0), np.nan),
+        "log_prob": np.full(len(frame), np.nan) if log_prob is None else log_prob,
+        "rank": nullable(rank, has),
+        "n_tied": nullable(tied, has),
+        "n_choices": length,
+        "known": nullable(found, has),
+        "top_words": objects([[row[i] for i in top] for row, top in zip(words, tops, strict=True)]),
+        "top_log_probs": objects([values[i, top].tolist() for i, top in enumerate(tops)]),
+        "candidate_scores": objects(
+            [values[i, : length[i]].tolist() if own_words[i] else None for i in range(len(frame))]
+        ),
+    }
+    return frame_of(frame, said, variant)
+
+
+def from_ranking(
+    items: Items,
+    ranked: Ranked,
+    *,
+    model: str,
+    vocabulary_size: int,
+    seed: int = 0,
+    top_k: int | None = None,
+    **variant: Any,
+) -> pd.DataFrame:
+    """Make the rows of items whose answer is one of all words of a vocabulary.
+
+    Parameters
+    ----------
+    items : Items (n,)
+    ranked : Ranked (n,)
+    model : str
+        Name of the model.
+    vocabulary_size : int
+        Number of words; an answer that is none of them has the rank after the last.
+    seed : int, default 0
+        Decides where the answer shares the first rank, for each item by itself.
+    top_k : int, optional
+        Number of best words that are kept; all by default. The ranking should have two at least: the
+        prediction is the second where the answer shares the first rank and the seed decides against it.
+    **variant
+        Columns such as ``system`` and ``unknown``.
+    """
+    frame = items.frame
+    has = frame["answer"].notna().to_numpy()
+    known = ranked.known & has
+    rank = np.where(known, ranked.rank, vocabulary_size + 1)
+    tied = np.where(known, ranked.n_tied, 1)
+    share = np.where(known & (rank == 1), 1 / np.maximum(tied, 1), 0.0)
+    ids = frame["item_id"].tolist()
+    correct = (share == 1) | np.array(
+        [0 < p < 1 and _uniform(name, seed) < p for p, name in zip(share, ids, strict=True)], dtype=bool
+    )
+    said = {
+        "model": model,
+        "score_type": "log_prob",
+        "prediction": [
+            _said(top, answer, right=right, tied=0 < p < 1)
+            for top, answer, right, p in zip(ranked.top_words, frame["answer"], correct, share, strict=True)
+        ],
+        "correct": nullable(correct, has),
+        "p_correct": np.where(has, share, np.nan),
+        "log_prob": np.where(has, ranked.log_prob, np.nan),
+        "rank": nullable(rank, has),
+        "n_tied": nullable(tied, has),
+        "n_choices": vocabulary_size,
+        "known": nullable(known, has),
+        "top_words": objects([row[:top_k] for row in ranked.top_words]),
+        "top_log_probs": objects([row[:top_k] for row in ranked.top_log_probs]),
+        "candidate_scores": objects([None] * len(frame)),
+    }
+    return frame_of(frame, said, {"vocabulary_size": vocabulary_size} | variant)
+
+
+def _index(words: Sequence[str], answer: Any) -> int:
+    try:
+        return list(words).index(answer)
+    except ValueError:
+        return -1
+
+
+def _said(top: Sequence[str], answer: Any, *, right: bool, tied: bool) -> str | None:
+    """Return what the model predicts: the first of its words that agrees with what was drawn."""
+    if right:
+        return next((word for word in top if word.casefold() == str(answer).casefold()), str(answer))
+    if tied:  # the answer is one of the best, and another was drawn
+        top = [word for word in top if word.casefold() != str(answer).casefold()]
+    return top[0] if top else None
+
+
+def _uniform(item_id: str, seed: int) -> float:
+    """Return a number in [0, 1) that depends on the item and the seed alone."""
+    found = hashlib.blake2b(f"{seed}\0{item_id}".encode(), digest_size=8).digest()
+    return (int.from_bytes(found, "little") >> 11) / 2**53
+
+
+def _draw(tied: npt.NDArray[np.bool_], ids: Sequence[str], seed: int) -> npt.NDArray[np.int64]:
+    """Return for every row the place of one true value, each as likely as the others."""
+    if not tied.shape[1]:
+        return np.zeros(len(ids), dtype=np.int64)
+    count = tied.sum(axis=1)
+    wanted = np.array([int(_uniform(name, seed) * n) for name, n in zip(ids, count, strict=True)])
+    return np.asarray((np.cumsum(tied, axis=1) == wanted[:, None] + 1).argmax(axis=1), dtype=np.int64)
