@@ -1,0 +1,323 @@
+"""ARPA files read into arrays: every n-gram in its place, or one clear error."""
+
+import os
+import random
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ngrams import STRANGE, arpa, random_grams
+
+from workbench.models import arpa as module
+from workbench.models.arpa import compile_arpa, rename_unknown
+from workbench.models.backoff import SPECIAL, BackOff
+from workbench.schema import DataError
+
+SEEDS = st.integers(0, 10**6)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _unsynced():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)  # these files are small and many
+        yield
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Give an ARPA file with n-grams of four orders."""
+    words, grams = random_grams(3, n_words=4, order=4)
+    assert len(grams) == 4
+    assert len(words) == 4
+    return arpa(grams, tmp_path / "m.arpa")
+
+
+def listed(model):
+    """Return the n-grams of the arrays as an ARPA file has them."""
+    grams, before = [], [()]
+    for order, level in enumerate(model.levels, start=1):
+        key = level.get("key", np.arange(len(level["logp"]), dtype=np.uint64))
+        assert (key[1:] > key[:-1]).all()
+        before = [(*before[int(k) >> 32], model.word(int(k) & 0xFFFFFFFF)) for k in key]
+        grams.append(dict(zip(before, zip(*values(model, order - 1), strict=True), strict=True)))
+    return grams
+
+
+def values(model, index):
+    level = model.levels[index]
+    return level["logp"].tolist(), level.get("backoff", np.zeros(len(level["logp"]))).tolist()
+
+
+def rounded(grams):
+    return [
+        {g: (float(np.float32(p)), float(np.float32(b))) for g, (p, b) in level.items()} for level in grams
+    ]
+
+
+@settings(max_examples=60)
+@given(seed=SEEDS, order=st.integers(2, 5), ragged=st.booleans(), block=st.sampled_from([60, 300, 1 << 25]))
+def test_every_n_gram_is_in_its_place(tmp_path_factory, seed, order, ragged, block):
+    folder = tmp_path_factory.mktemp("arpa")
+    words, grams = random_grams(seed, order=order, ties=bool(seed % 2))
+    shuffled = random.Random(seed).sample(words, len(words))  # noqa: S311 - no secret
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_BLOCK", block)
+        told = []
+        model = compile_arpa(
+            arpa(grams, folder / "m.arpa", ragged=ragged),
+            folder / "m",
+            shuffled,
+            tell=lambda *a: told.append(a),
+        )
+    assert model.words == shuffled
+    assert listed(model) == rounded(grams)
+    for length in range(2, len(grams) + 1):
+        assert sum(n for o, n in told if o == length) == len(grams[length - 1])
+    again = BackOff.open(folder / "m")
+    assert listed(again) == rounded(grams)
+    for level in model.levels[1:]:  # what counting needs: sorted within each context
+        context = level["key"] >> np.uint64(32)
+        for name in ("top", "below"):
+            same = context[1:] == context[:-1]
+            assert (level[name][1:] <= level[name][:-1])[same].all()
+    shutil.rmtree(folder)
+
+
+def test_without_a_vocabulary_words_go_by_falling_probability(file, tmp_path):
+    model = compile_arpa(file, tmp_path / "m")
+    logp = model.levels[0]["logp"][: len(model.words)].tolist()
+    assert [(-p, w) for p, w in zip(logp, model.words, strict=True)] == sorted(
+        (-p, w) for p, w in zip(logp, model.words, strict=True)
+    )
+    assert len(model.words) == 4
+
+
+def test_strange_words_are_words(tmp_path):
+    level = {(word,): (-1 - i / 8, -i / 16) for i, word in enumerate([*STRANGE, *SPECIAL])}
+    pairs = {(a, b): (-(i + j) / 8, 0) for i, a in enumerate(STRANGE) for j, b in enumerate(STRANGE)}
+    file = arpa([level, pairs], tmp_path / "m.arpa")
+    model = compile_arpa(file, tmp_path / "m", STRANGE)
+    assert listed(model) == rounded([level, pairs])
+    assert model.ids(["nan", "no such word", "é"]) == [
+        STRANGE.index("nan"),
+        model.index["<unk>"],
+        STRANGE.index("é"),
+    ]
+
+
+def test_an_order_without_n_grams(tmp_path):
+    words, grams = random_grams(3, n_words=4, order=2)
+    file = arpa([*grams, {}], tmp_path / "m.arpa")
+    model = compile_arpa(file, tmp_path / "m", words)
+    assert model.order == 3
+    assert listed(model)[:2] == rounded(grams)
+    contexts = model.contexts([[0, 1], [2], []])
+    two = compile_arpa(arpa(grams, tmp_path / "two.arpa"), tmp_path / "two", words)
+    every = np.tile(np.arange(len(words)), (3, 1))
+    assert (model.log10(contexts, every) == two.log10(contexts[:, 1:], every)).all()
+
+
+@settings(max_examples=60)
+@given(share=st.floats(0, 1))
+def test_a_file_that_is_cut_off_anywhere_is_refused(tmp_path_factory, share):
+    folder = tmp_path_factory.mktemp("cut")
+    file = arpa(random_grams(3, n_words=4, order=3)[1], folder / "m.arpa")
+    content = file.read_bytes()
+    whole = content.rstrip()
+    file.write_bytes(content[: int(share * (len(whole) - 1))])
+    with pytest.raises(DataError, match=r"m\.arpa: .* -- estimate the model again"):
+        compile_arpa(file, folder / "m")
+    with pytest.raises(DataError, match="not whole"):
+        BackOff.open(folder / "m")
+    shutil.rmtree(folder)
+
+
+def changed(file, pattern, new, count=1):
+    content, n = re.subn(pattern, new, file.read_text(encoding="utf-8"), count=count, flags=re.MULTILINE)
+    assert n
+    file.write_text(content, encoding="utf-8", newline="\n")
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+@pytest.mark.parametrize("more", [-1, 1])
+def test_wrong_counts_are_told(file, tmp_path, order, more):
+    changed(file, rf"^ngram {order}=(\d+)", lambda m: f"ngram {order}={int(m[1]) + more}")
+    with pytest.raises(DataError, match=f"n-grams of order {order}"):
+        compile_arpa(file, tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "new", "message"),
+    [
+        (
+            r"(\\3-grams:\n\S+\t)(\S+) ",
+            r"\1no-such-word ",
+            "the word no-such-word is in an n-gram, but no unigram",
+        ),
+        (r"(\\3-grams:\n\S+\t\S+) ", r"\1 \1 ", "no n-gram of an ARPA file|order 3 has another length"),
+        (r"(\\3-grams:\n\S+\t\S+) ", r"\1_", "order 3 has another length"),
+        (r"(\\2-grams:\n\S+\t\S+ \S+)\t", r"\1\tword\t", "is no n-gram of an ARPA file"),
+        (r"(\\2-grams:\n)\S+\t", r"\1much\t", "is no n-gram of an ARPA file"),
+        (r"(\\2-grams:\n)\S+\t", r"\1nan\t", "is no number"),
+        (r"(\\2-grams:\n)\S+\t", r"\1\t", "is no number"),
+        (r"(\\1-grams:\n)\S+\t", r"\1nan\t", "is no number"),
+        (r"(\\2-grams:\n\S+\t\S+ \S+)\t", r"\1\tnan", "is no n-gram of an ARPA file|is no number"),
+        (r"^(\S+)\t<unk>", r"\1\tunk", "the model does not know <unk>"),
+        (r"^(\S+)\t<s>\t", r"\1\ts\t", "the model does not know <s>"),
+        (r"^\\3-grams:", r"\\5-grams:", "the sections are not all there"),
+        (r"^\\2-grams:(?s:.*)\\3-grams:", r"\\3-grams:", "the sections are not all there"),
+        (r"^\\1-grams:", "", "no whole ARPA file"),
+        (r"^\\data\\", "", "no whole ARPA file"),
+        (r"(?s:.*)", "", "there is no model here"),
+    ],
+)
+def test_what_is_no_model_is_told(file, tmp_path, pattern, new, message):
+    changed(file, pattern, new)
+    with pytest.raises(DataError, match=message):
+        compile_arpa(file, tmp_path / "m")
+    with pytest.raises(DataError, match="not whole"):
+        BackOff.open(tmp_path / "m")
+
+
+def test_a_missing_file_is_told(tmp_path):
+    with pytest.raises(DataError, match="there is no model here"):
+        compile_arpa(tmp_path / "none.arpa", tmp_path / "m")
+
+
+@pytest.mark.parametrize("order", [3, 4])
+def test_a_missing_context_is_told(tmp_path, order):
+    words, grams = random_grams(3, n_words=4, order=4)
+    gram = next(iter(grams[order - 1]))
+    del grams[order - 2][gram[:-1]]
+    file = arpa(grams, tmp_path / "m.arpa")
+    with pytest.raises(DataError, match=r"the context of the n-gram .* is missing") as found:
+        compile_arpa(file, tmp_path / "m", words)
+    named = tuple(found.value.problem.removeprefix("the context of the n-gram ").split()[:-2])
+    assert named[:-1] == gram[:-1] or named[:-1] not in grams[len(named) - 2]
+
+
+def test_n_grams_that_are_listed_twice_are_told(file, tmp_path):
+    content = file.read_text(encoding="utf-8")
+    for order, message in [(1, "a word is listed twice"), (3, "an n-gram of order 3 is listed twice")]:
+        n = int(re.search(rf"^ngram {order}=(\d+)", content, re.MULTILINE)[1])
+        file.write_text(
+            re.sub(rf"(\\{order}-grams:\n)(.*\n)", r"\1\2\2", content).replace(
+                f"ngram {order}={n}", f"ngram {order}={n + 1}"
+            ),
+            encoding="utf-8",
+            newline="\n",
+        )
+        with pytest.raises(DataError, match=message):
+            compile_arpa(file, tmp_path / "m")
+
+
+def test_a_vocabulary_that_lacks_a_word_is_refused_and_more_words_are_left_out(file, tmp_path):
+    words = compile_arpa(file, tmp_path / "m").words
+    with pytest.raises(DataError, match="not in the vocabulary"):
+        compile_arpa(file, tmp_path / "n", words[1:])
+    assert compile_arpa(file, tmp_path / "n", ["more", *words[::-1], "<s>"]).words == words[::-1]
+
+
+def test_a_huge_line_is_told(file, tmp_path, monkeypatch):
+    long = "x" * 500
+    changed(file, r"(\\1-grams:\n\S+\t)\S+", rf"\1{long}")
+    monkeypatch.setattr(module, "_BLOCK", 400)
+    with pytest.raises(DataError, match="a line is longer than"):
+        compile_arpa(file, tmp_path / "m")
+    with pytest.raises(DataError, match="a line is longer than"):
+        rename_unknown(long_pairs(tmp_path, long), "w0")
+
+
+def long_pairs(folder, long):
+    level = {(word,): (-1, 0) for word in ["w0", long, *SPECIAL]}
+    return arpa([level, {("w0", long): (-1, 0), (long, "w0"): (-1, 0)}], folder / "long.arpa")
+
+
+def test_a_long_line_is_read(tmp_path):
+    long = "ab" * 5_000_000
+    file = long_pairs(tmp_path, long)
+    rename_unknown(file, "w0")
+    model = compile_arpa(file, tmp_path / "m")
+    assert model.words == [long]
+    assert len(model.levels[1]["key"]) == 2
+
+
+def test_a_failing_model_replaces_no_whole_one_as_if_whole(file, tmp_path):
+    compile_arpa(file, tmp_path / "m")
+    changed(file, r"^ngram 4=(\d+)", "ngram 4=1")
+    with pytest.raises(DataError):
+        compile_arpa(file, tmp_path / "m")
+    with pytest.raises(DataError, match="not whole"):
+        BackOff.open(tmp_path / "m")
+
+
+@pytest.mark.parametrize("damage", ["shorter", "empty", "gone", "other"])
+def test_damaged_arrays_are_told(file, tmp_path, damage):
+    compile_arpa(file, tmp_path / "m")
+    array = tmp_path / "m" / "logp.2.npy"
+    if damage == "shorter":
+        array.write_bytes(array.read_bytes()[:-4])
+    elif damage == "empty":
+        array.write_bytes(b"")
+    elif damage == "gone":
+        array.unlink()
+    else:
+        np.save(array, np.load(array)[:-1])
+    with pytest.raises(DataError, match=r"the model is not whole.*remove the folder and fit again"):
+        BackOff.open(tmp_path / "m")
+
+
+@pytest.mark.parametrize("content", ["", "{", "{}", "[]", '{"counts": [1], "bytes": {"key.7": 1}}'])
+def test_a_damaged_manifest_is_told(file, tmp_path, content):
+    compile_arpa(file, tmp_path / "m")
+    (tmp_path / "m" / "key.7.npy").write_bytes((tmp_path / "m" / "key.2.npy").read_bytes())
+    (tmp_path / "m" / "backoff.json").write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match="the model is not whole"):
+        BackOff.open(tmp_path / "m")
+
+
+@settings(max_examples=60)
+@given(seed=SEEDS, block=st.sampled_from([40, 200, 1 << 25]))
+def test_the_word_for_unknown_ones_is_unk_afterwards(tmp_path_factory, seed, block):
+    folder = tmp_path_factory.mktemp("rename")
+    mark = "<out-side>"
+    _, grams = random_grams(seed, order=3)
+    renamed = [
+        {tuple(w.replace("<unk>", mark) for w in gram): pair for gram, pair in level.items()}
+        for level in grams
+    ]
+    of_mark = renamed[0][(mark,)]
+    given_ = [renamed[0] | {("<unk>",): (-2.5, 0)}, *renamed[1:]]
+    file = arpa(given_, folder / "m.arpa")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_BLOCK", block)
+        rename_unknown(file, mark)
+    model = compile_arpa(file, folder / "m")
+    both = np.log10(10 ** of_mark[0] + 10**-2.5)
+    wanted = rounded([grams[0] | {("<unk>",): (both, of_mark[1])}, *grams[1:]])
+    found = listed(model)
+    assert found[1:] == wanted[1:]
+    assert found[0].pop(("<unk>",)) == pytest.approx(wanted[0].pop(("<unk>",)), rel=1e-6)
+    assert found[0] == wanted[0]
+    shutil.rmtree(folder)
+
+
+def test_without_the_word_the_file_stays(file):
+    before = file.read_bytes()
+    rename_unknown(file, "<out-side>")
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_words_that_hold_the_word_are_written_back_too(tmp_path, alone):
+    level = {(w,): (-1, 0) for w in ["x<out>y", *SPECIAL, *(["<out>"] if alone else [])]}
+    pairs = {("x<out>y", "<out>" if alone else "x<out>y"): (-1, 0)}
+    file = arpa([level, pairs], tmp_path / "m.arpa")
+    rename_unknown(file, "<out>")
+    model = compile_arpa(file, tmp_path / "m", ["x<unk>y"])
+    assert listed(model)[1] == {("x<unk>y", "<unk>" if alone else "x<unk>y"): (-1, 0)}
+    assert Path(file).read_text(encoding="utf-8").count("<unk>") == 4

@@ -1,0 +1,163 @@
+"""Log-probabilities, ranks, ties and best words against KenLM, asked for every word of the vocabulary."""
+
+import os
+import random
+import shutil
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ngrams import Loop, arpa, by_value, fitted, random_grams, text
+
+from workbench.models.arpa import compile_arpa
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _unsynced():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)  # these files are small and many
+        yield
+
+
+def check(model, rows, scores, wanted, *, k=10):
+    """Compare all that a model says of contexts (lists of words) with KenLM's scores of all words."""
+    contexts, n = model.contexts([model.ids(row) for row in rows]), len(rows)
+    state = model.state(contexts)
+    own = scores[np.arange(n), wanted]
+    found = model.log10(contexts, wanted[:, None], state)[:, 0]
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, own)
+    above = model.count(state, found, n)
+    np.testing.assert_array_equal(above, (scores > own[:, None]).sum(axis=1))
+    both = model.count(state, found, n, equal=True)
+    np.testing.assert_array_equal(both - above, (scores == own[:, None]).sum(axis=1))
+    values, words = model.top(contexts, k)
+    best = by_value(scores, k)
+    np.testing.assert_array_equal(words, best)
+    np.testing.assert_array_equal(values, np.take_along_axis(scores, best, axis=1))
+    chunks = list(model.distribution(contexts, chunk=97))
+    assert all(len(chunk) == 97 for chunk in chunks[:-1])
+    np.testing.assert_array_equal(np.concatenate(chunks), scores)
+    return both - above
+
+
+@settings(max_examples=120)
+@given(
+    seed=st.integers(0, 10**6),
+    size=st.tuples(st.integers(2, 5), st.integers(1, 7)),
+    ties=st.booleans(),
+    gaps=st.booleans(),
+)
+def test_any_model_is_as_kenlm_has_it(tmp_path_factory, seed, size, ties, gaps):
+    folder = tmp_path_factory.mktemp("model")
+    words, grams = random_grams(seed, order=size[0], n_words=size[1], ties=ties, gaps=gaps)
+    file = arpa(grams, folder / "m.arpa", ragged=bool(seed % 2))
+    try:
+        loop = Loop(file, words)
+    except OSError as error:  # it makes room for a few gaps only, and has two orders at least
+        assert (gaps and "ProbingSizeException" in str(error)) or len(grams) == 1  # noqa: PT017 - the rest is good
+        return
+    model = compile_arpa(file, folder / "m", words)
+    chosen = random.Random(seed)  # noqa: S311 - no secret
+    rows = [(*start, *chosen.choices([*words, "<unk>", "unheard"], k=chosen.randint(0, 6)))
+            for start in [(), ("<s>",)] * 20]  # fmt: skip
+    rows += [gram for level in grams for gram in level if gram[-1] != "</s>"][:40]  # those that are listed
+    scores = np.array([loop.scores(row[row[:1] == ("<s>",) :], begin=row[:1] == ("<s>",)) for row in rows])
+    wanted = np.array(chosen.choices(range(len(words)), k=len(rows)))
+    check(model, rows, scores, wanted, k=chosen.randint(1, len(words) + 2))
+    shutil.rmtree(folder)
+
+
+def test_all_contexts_of_a_model_full_of_ties(tmp_path):
+    words, grams = random_grams(11, order=4, n_words=4, ties=True, share=0.6)
+    file = arpa(grams, tmp_path / "m.arpa")
+    model, loop = compile_arpa(file, tmp_path / "m", words), Loop(file, words)
+    rows = [row for n in range(5) for row in product([*words, "<unk>"], repeat=n)]
+    scores = np.array([loop.scores(row) for row in rows])
+    tied = [check(model, rows, scores, np.full(len(rows), word), k=3) for word in range(len(words))]
+    assert (np.array(tied) > 1).mean() > 0.1
+    assert (np.array(tied) == 1).mean() > 0.1
+
+
+MODELS = {
+    "Kneser-Ney, order 2": {"order": 2},
+    "Kneser-Ney, order 3": {"order": 3},
+    "Kneser-Ney, order 5": {"order": 5},
+    "Kneser-Ney, order 5, pruned": {"order": 5, "pruning": (0, 0, 1, 1, 2)},
+    "Kneser-Ney, all words": {"order": 3, "vocabulary": None},
+    "Kneser-Ney, fixed discounts": {"order": 5, "n_lines": 60, "vocabulary": 150},
+    "Good-Turing, order 2": {"order": 2, "smoothing": "good-turing"},
+    "Good-Turing, order 3": {"order": 3, "smoothing": "good-turing"},
+    "Good-Turing, order 5, pruned": {"order": 5, "smoothing": "good-turing", "pruning": (0, 0, 0, 1, 1)},
+}
+
+
+def random_contexts(n, seed=1):
+    """Draw contexts: from the text or at random, at the start of a sentence or not, with unknown words."""
+    chosen, lines = random.Random(seed), [line.split() for line in text()]  # noqa: S311 - no secret
+    types = sorted({word for line in lines for word in line})
+    for _ in range(n):
+        line = chosen.choice(lines)
+        place = chosen.randint(0, len(line))
+        begin, length = chosen.random() < 0.3, chosen.randint(0, 6)
+        if begin:
+            context = line[: min(place, length)]
+        elif chosen.random() < 0.8:
+            context = line[max(0, place - length) : place]
+        else:
+            context = chosen.choices(types, k=length)
+        if context and chosen.random() < 0.2:
+            context[chosen.randrange(len(context))] = chosen.choice(["never seen", "<unk>", *types[-40:]])
+        after = line[place] if place < len(line) else chosen.choice(types)
+        yield begin, context, after if chosen.random() < 0.7 else chosen.choice(types)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_thousands_of_contexts_of_fitted_models(name):
+    fit = fitted(**MODELS[name])
+    model, loop = fit.model, Loop(fit.binary, fit.vocabulary)
+    drawn = list(random_contexts(2000 if name == "Kneser-Ney, order 5" else 500))
+    rows = [["<s>"] * begin + context for begin, context, _ in drawn]
+    scores = np.array([loop.scores(context, begin=begin) for begin, context, _ in drawn])
+    places = {word: place for place, word in enumerate(fit.vocabulary)}
+    wanted = np.array([places.get(word, 0) for *_, word in drawn])
+    tied = check(model, rows, scores, wanted, k=25)
+    assert (tied > 1).any()
+    nodes = model.state(model.contexts([model.ids(row) for row in rows])).nodes
+    listed = np.array(nodes).T >= 0
+    assert listed[:, -1].any()  # else the highest order was never asked
+    assert not listed[:, -1].all()
+
+
+def test_ends_and_unknown_words_are_scored_too():
+    fit = fitted(order=3)
+    model, loop = fit.model, Loop(fit.binary, ["</s>", "<unk>"])
+    drawn = list(random_contexts(300))
+    contexts = model.contexts([model.ids(["<s>"] * begin + context) for begin, context, _ in drawn])
+    ids = np.tile(model.ids(["</s>", "<unk>"]), (len(drawn), 1))
+    wanted = [loop.scores(context, begin=begin) for begin, context, _ in drawn]
+    np.testing.assert_array_equal(model.log10(contexts, ids), wanted)
+
+
+def test_no_contexts_at_all():
+    model = fitted(order=3).model
+    none = model.contexts([])
+    assert none.shape == (0, 2)
+    values, words = model.top(none, 10)
+    assert values.shape == words.shape == (0, 10)
+    assert list(model.distribution(none)) == []
+    assert model.log10(none, np.zeros((0, 4), dtype=np.int64)).shape == (0, 4)
+
+
+def test_the_best_words_where_nearly_all_are_tied(tmp_path):
+    words = [f"w{i:03d}" for i in range(500)]
+    level = {(w,): (-3.0 if i % 50 else -2.5, 0) for i, w in enumerate([*words, "</s>", "<unk>"])}
+    level[("<s>",)] = (-99, -0.5)
+    pairs = {("<s>", w): (-3.5, 0) for w in words[::3]}  # just what backing off gives
+    file = arpa([level, pairs], tmp_path / "m.arpa")
+    model, loop = compile_arpa(file, tmp_path / "m", words), Loop(file, words)
+    scores = np.array([loop.scores([]), loop.scores([], begin=True)])
+    for k in (1, 9, 10, 11, 100, 500):
+        check(model, [[], ["<s>"]], scores, np.array([3, 4]), k=k)

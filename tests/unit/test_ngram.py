@@ -1,0 +1,544 @@
+"""N-gram models from texts to predictions, against KenLM."""
+
+import errno
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import kenlm
+import numpy as np
+import pandas as pd
+import pytest
+from ngrams import Loop, asked, by_value, fitted, slow_log_probs, text
+
+import workbench as wb
+from workbench import predictions, programs
+from workbench.models import estimating, lmplz
+from workbench.models.base import Predictor
+from workbench.models.ngram import NGram
+from workbench.own import items_from_text
+from workbench.schema import DataError
+from workbench.tokens import tokens
+from workbench.training.corpus import Corpus
+
+QUICK = {"memory": "60M", "progress": False}
+MODELS = [("kneser-ney", 3), ("kneser-ney", 5), ("good-turing", 3)]
+
+
+@pytest.fixture(params=MODELS, ids=str)
+def fit(request):
+    smoothing, order = request.param
+    return fitted(order=order, smoothing=smoothing)
+
+
+@pytest.fixture(scope="module")
+def sample():
+    return wb.load("sample")
+
+
+@pytest.fixture(scope="module")
+def of_sample(tmp_path_factory):
+    """Give a 4-gram model of the sample's novels."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
+        return NGram.fit(wb.books("sample"), order=4, vocabulary=1500, **QUICK)
+
+
+def tiny(lines=400, **options):
+    return NGram.fit(list(text()[:lines]), **{"order": 2, "vocabulary": 100} | QUICK | options)
+
+
+def models(home):
+    """Return what looks like a whole model."""
+    return sorted((home / "cache" / "ngram").glob(f"[!.]*/{estimating.INFO}"))
+
+
+# Probabilities sum to 1.
+
+
+def sums(model, contexts):
+    every = np.arange(len(model.words) + 2)  # and </s> and <unk>
+    found = model.log10(contexts, np.tile(every, (len(contexts), 1))).astype(float)
+    return (10**found).sum(axis=1)
+
+
+def contexts_of(model, lines):
+    rows = [["<s>", *line.split()][: place + 1] for line in lines for place in range(6)]
+    rows += [row[1:] for row in rows] + [[], ["<unk>"], ["<unk>", "<unk>"]]
+    return model.contexts([model.ids(row) for row in rows])
+
+
+@pytest.mark.parametrize("order", [2, 3, 5])
+@pytest.mark.parametrize("smoothing", ["kneser-ney", "good-turing"])
+def test_with_all_words_probabilities_sum_to_1(smoothing, order):
+    model = fitted(order=order, smoothing=smoothing, vocabulary=None, n_lines=2000).model
+    found = sums(model, contexts_of(model, text()[:50]))
+    np.testing.assert_allclose(found, 1, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("pruning", [None, (0, 0, 1, 1, 2)])
+def test_with_unknown_words_probabilities_lack_a_part_of_what_lmplz_keeps_for_unk(tmp_path, pruning):
+    """Tell the tolerance by what makes it: that is added to <unk> alone, not where n-grams end in it."""
+    fit = fitted(order=5, pruning=pruning)
+    known = set(fit.vocabulary)
+    lines = [" ".join(w if w in known else "<other>" for w in line.split()) for line in text()]
+    lmplz.estimate(lambda: lines, tmp_path / "m.arpa", order=2, **QUICK)
+    arpa = (tmp_path / "m.arpa").read_text(encoding="utf-8")
+    own, other = (
+        10 ** float(re.search(rf"^(\S+)\t{w}\t", arpa, re.MULTILINE)[1]) for w in ("<unk>", "<other>")
+    )
+    assert 0 < own < 2e-4 < other
+    found = sums(fit.model, contexts_of(fit.model, text()[:50]))
+    assert found.max() < 1 + 1e-5
+    assert found.min() > 1 - own - 1e-5
+    assert sums(fit.model, fit.model.contexts([[]])) == pytest.approx(1, abs=1e-6)
+    unk = fit.model.index["<unk>"]
+    assert 10 ** float(fit.model.levels[0]["logp"][unk]) == pytest.approx(own + other, rel=1e-5)
+
+
+def test_good_turing_sums_to_1_with_unknown_words_too():
+    model = fitted(order=3, smoothing="good-turing").model
+    np.testing.assert_allclose(sums(model, contexts_of(model, text()[:50])), 1, rtol=0, atol=1e-5)
+
+
+def test_the_text_ends_with_a_newline(no_data, monkeypatch):
+    """Without one lmplz loses the end of the last sentence: probabilities sum to much more than 1."""
+    del no_data
+    options = {"order": 3, "vocabulary": None, **QUICK}
+    lines = ["a b c a b", "b c d", "a a c d b", "d e"]
+
+    def worst(model):
+        rows = [line.split()[:n] for line in lines for n in range(1, 6)] + [["<s>"], []]
+        return abs(sums(model, model.contexts([model.ids(row) for row in rows])) - 1).max()
+
+    assert worst(NGram.fit(lines, **options).model) < 1e-5
+    whole = lmplz._text
+
+    def without(*args, **kwargs):
+        yield b"".join(whole(*args, **kwargs)).removesuffix(b"\n")
+
+    monkeypatch.setattr(lmplz, "_text", without)
+    assert worst(NGram.fit([*lines, "e d"], **options).model) > 1e-3  # so this test would tell
+
+
+# Scores of words.
+
+
+def choices(fit):
+    """Return candidates: known, unknown, of several tokens."""
+    some = fit.vocabulary
+    return [
+        some[0],
+        some[200],
+        "unheard",
+        f"{some[3]} {some[9]}",
+        f"{some[1]} unheard {some[2]}",
+        some[-1].upper(),
+    ]
+
+
+@pytest.mark.parametrize("unknown", ["shared", "unk"])
+def test_scores_are_those_of_kenlm_word_by_word(fit, unknown):
+    items = asked(60)
+    model = NGram(fit.folder, unknown=unknown)
+    words = [choices(fit)[: 1 + i % 6] for i in range(len(items))]
+    found = model.position_scores(items, words)
+    assert found.shape == (60, 6, fit.order)
+    score, alone = (
+        model.score(items, words),
+        NGram(fit.folder, unknown=unknown, after=False).score(items, words),
+    )
+    types = {word for line in text() for word in line.split()}
+    share = math.log(len(types - set(fit.vocabulary))) if unknown == "shared" else 0
+    for i, rows in enumerate(slow_log_probs(fit, items, words)):
+        for j, values in enumerate(rows):
+            pieces = words[i][j].lower().split()
+            inside = sum(values[: len(pieces)]) - share * pieces.count("unheard")
+            after = values[len(pieces) : len(pieces) + fit.order - 1]
+            expected = np.full(fit.order, np.nan)
+            expected[: 1 + len(after)] = [inside, *after]
+            np.testing.assert_allclose(found[i, j], expected, rtol=1e-6)
+            assert score[i, j] == pytest.approx(inside + sum(after), rel=1e-6)
+            assert alone[i, j] == pytest.approx(inside, rel=1e-6)
+        assert np.isnan(score[i, len(rows) :]).all()
+        assert np.isnan(alone[i, len(rows) :]).all()
+
+
+def test_scores_differ_as_those_of_whole_sentences_do(fit):
+    items, whole = asked(60), kenlm.Model(str(fit.binary))
+    words = [choices(fit)] * len(items)
+    found = fit.score(items, words)
+    known = set(fit.vocabulary)
+    for item, row in zip(items, found, strict=True):
+        cut = tokens(item)
+        left, right = cut.words[cut.sentences[-1] : cut.target], cut.words[cut.end :]
+        sentences = [" ".join([*left, word.lower(), *right]) for word in choices(fit)]
+        of_kenlm = np.array([whole.score(sentence) for sentence in sentences]) * np.log(10)
+        of_kenlm -= [fit.unknown_share * len(set(word.lower().split()) - known) for word in choices(fit)]
+        np.testing.assert_allclose(row - row[0], of_kenlm - of_kenlm[0], atol=1e-4)
+
+
+def test_log_prob_is_that_of_the_answer_given_what_is_before(fit):
+    items = asked(150)
+    answers = items.frame["answer"].tolist()
+    found = fit.log_prob(items)
+    for value, answer, rows in zip(
+        found, answers, slow_log_probs(fit, items, [[a] for a in answers]), strict=True
+    ):
+        share = 0 if answer in fit.vocabulary else fit.unknown_share
+        assert value == pytest.approx(rows[0][0] - share, rel=1e-6)
+    unknown = [a not in fit.vocabulary for a in answers]
+    assert 5 < sum(unknown) < 100
+
+
+# Rankings.
+
+
+def test_rankings_are_those_of_kenlm_word_by_word(fit):
+    items, loop = asked(150), Loop(fit.binary, fit.vocabulary)
+    scores = []
+    for item in items:
+        cut = tokens(item)
+        scores.append(loop.scores([w.lower() for w in cut.words[cut.sentences[-1] : cut.target]], begin=True))
+    scores = np.array(scores)
+    frame = predictions.check(fit.predict(items, 7), items)
+    places = {word: place for place, word in enumerate(fit.vocabulary)}
+    best = by_value(scores, 7)
+    for i, row in enumerate(frame.itertuples()):
+        place = places.get(row.answer)
+        if place is None:
+            assert (row.known, row.rank, row.p_correct, row.correct) == (False, len(places) + 1, 0, False)
+        else:
+            above, same = (scores[i] > scores[i, place]).sum(), (scores[i] == scores[i, place]).sum()
+            assert (row.rank, row.n_tied, row.known) == (above + 1, same, True)
+            assert row.p_correct == (1 / same if above == 0 else 0)
+            assert row.log_prob == pytest.approx(scores[i, place] * np.log(10), rel=1e-6)
+        assert list(row.top_words) == [fit.vocabulary[j] for j in best[i]]
+        np.testing.assert_allclose(row.top_log_probs, scores[i, best[i]] * np.log(10), rtol=1e-6)
+    assert (frame["vocabulary_size"] == len(fit.vocabulary)).all()
+    assert (frame["system"] == "N-Gram").all()
+    for values, row in zip(np.concatenate(list(fit.distribution(items, chunk=64))), scores, strict=True):
+        np.testing.assert_allclose(values, row * np.log(10), rtol=1e-6)
+
+
+def test_the_general_way_ranks_alike(of_sample, sample):
+    own, general = of_sample.ranking(sample), Predictor.ranking(of_sample, sample)
+    known = own.known
+    assert 100 < known.sum() < len(sample)
+    np.testing.assert_array_equal(known, general.known)
+    np.testing.assert_array_equal(own.rank[known], general.rank[known])
+    np.testing.assert_array_equal(own.n_tied[known], general.n_tied[known])
+    assert (own.n_tied[known] > 1).any()
+    np.testing.assert_allclose(own.log_prob, general.log_prob)
+    assert own.top_words == general.top_words
+    np.testing.assert_allclose(own.top_log_probs, general.top_log_probs)
+
+
+@pytest.mark.parametrize("variant", ["plain", "cbt", "msrcc"])
+def test_predictions_are_sound(of_sample, variant):
+    items = wb.load("sample") if variant == "plain" else wb.load("sample", variant=variant)
+    frame = predictions.check(of_sample.predict(items), items)
+    assert frame["item_id"].tolist() == items.frame["item_id"].tolist()
+    assert frame["log_prob"].notna().all()
+    if variant != "plain":
+        scores = of_sample.score(items, [list(item.candidates) for item in items])
+        for row, item, values in zip(frame.itertuples(), items, scores, strict=True):
+            np.testing.assert_array_equal(row.candidate_scores, values[: len(item.candidates)])
+            assert row.prediction == item.candidates[int(np.nanargmax(values))] or row.n_tied > 1
+
+
+def test_ranking_in_several_parts_changes_nothing(of_sample, sample, monkeypatch):
+    whole = of_sample.predict(sample)
+    monkeypatch.setattr("workbench.models.ngram._CONTEXTS", 50)
+    pd.testing.assert_frame_equal(of_sample.predict(sample), whole)
+
+
+def test_no_items(of_sample, sample):
+    none = sample[:0]
+    ranked = of_sample.ranking(none)
+    assert [len(part) for part in ranked] == [0] * 6
+    assert of_sample.score(none, []).shape[0] == 0
+    assert of_sample.log_prob(none).shape == (0,)
+
+
+def test_items_without_an_answer_are_predicted(of_sample):
+    items = items_from_text(["he had come for a ___", "the ___ was red"], answers=[None, None])
+    frame = predictions.check(of_sample.predict(items), items)
+    assert frame["rank"].isna().all()
+    assert frame["log_prob"].isna().all()
+    assert frame["prediction"].tolist() == [row[0] for row in frame["top_words"]]
+
+
+def test_unknown_answers_are_counted_as_the_row_says(fit):
+    items = items_from_text(["w1 ___", "___ w1"], answers=["unheard"] * 2, tokenised=True)
+    shared, unk = fit.predict(items), NGram(fit.folder, unknown="unk").predict(items)
+    assert shared["unknown"].tolist() == ["shared"] * 2
+    assert unk["unknown"].tolist() == ["unk"] * 2
+    n = fit.info["unknown_types"]
+    assert n == 650 - 550
+    np.testing.assert_allclose(unk["log_prob"] - shared["log_prob"], math.log(n))
+    for frame in (shared, unk):
+        assert frame["rank"].tolist() == [551] * 2
+        assert not frame["known"].any()
+    loop = Loop(fit.binary, ["<unk>"])
+    expected = loop.scores([], begin=True)[0] * np.log(10)
+    assert unk["log_prob"][1] == pytest.approx(expected, rel=1e-6)
+
+
+def test_what_is_expected(of_sample, sample):
+    found = of_sample.expected(sample[:5], top_k=4)
+    assert found["place"].tolist() == [1, 2, 3, 4] * 5
+    top = of_sample.ranking(sample[:5], top_k=4)
+    assert found["word"].tolist() == [word for row in top.top_words for word in row]
+    np.testing.assert_allclose(found["log_prob"], np.ravel(top.top_log_probs))
+
+
+def test_a_cased_model_knows_case(no_data):
+    del no_data
+    lines = ["The dog saw the Dog .", "the dog ran", "A Dog ran"]
+    cased = NGram.fit(lines, order=2, lower=False, **QUICK)
+    assert {"The", "the", "Dog", "dog"} <= set(cased.vocabulary)
+    items = items_from_text(["the ___"], answers=["Dog"], tokenised=True)
+    lowered = NGram.fit(lines, order=2, **QUICK)
+    assert "Dog" not in lowered.vocabulary
+    assert (cased.form("Dog"), lowered.form("Dog")) == ("Dog", "dog")
+    assert cased.predict(items)["top_words"][0][0] in {"Dog", "dog"}
+    assert lowered.predict(items)["known"].tolist() == [True]
+    assert cased.log_prob(items)[0] != lowered.log_prob(items)[0]
+
+
+# Fitting once, and what goes wrong.
+
+
+def test_equal_texts_and_settings_find_the_model_again(no_data, monkeypatch):
+    first = tiny()
+    (file,) = models(no_data)
+    before = {path: path.stat().st_mtime_ns for path in file.parent.iterdir()}
+
+    def never(*_, **__):
+        raise AssertionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(programs, "run", never)
+        again = tiny(memory="70M", temporary=no_data, after=False, name="other")
+    assert again.folder == first.folder == file.parent
+    assert {path: path.stat().st_mtime_ns for path in file.parent.iterdir()} == before
+    assert (again.name, again.after) == ("other", False)
+    others = [
+        tiny(lines=401), tiny(order=3), tiny(vocabulary=99), tiny(smoothing="good-turing"), tiny(lower=False),
+        tiny(order=3, pruning=(0, 0, 1)),
+    ]  # fmt: skip
+    assert len({first.folder, *(other.folder for other in others)}) == 7
+    checked = tiny(held_out=items_from_text(["Not from any of these texts"]))
+    assert (checked.folder, checked.training["checked_for"]["items"]) == (first.folder, 1)
+    assert checked.config != first.config
+    assert len(models(no_data)) == 7
+    assert not list((no_data / "cache" / "ngram").glob(".*"))
+
+
+def test_config_tells_how_it_was_made(no_data):
+    fit = tiny(pruning=[0, 1])
+    assert not models(no_data)[0].samefile(no_data)
+    assert json.loads(json.dumps(fit.config)) == fit.config
+    assert fit.config["pruning"] == [0, 1]
+    assert fit.training["checked_for"] is None
+    assert fit.training["tokens"] == sum(len(line.split()) for line in text()[:400])
+    assert fit.training["sentences"] == 400
+
+
+def test_a_model_is_saved_and_loaded(of_sample, sample, tmp_path):
+    NGram(of_sample.folder, after=False, unknown="unk", name="mine").save(tmp_path / "saved")
+    loaded = Predictor.load(tmp_path / "saved")
+    assert isinstance(loaded, NGram)
+    assert (loaded.after, loaded.unknown, loaded.name) == (False, "unk", "mine")
+    assert loaded.folder.is_relative_to(tmp_path)
+    frame = NGram(of_sample.folder, after=False, unknown="unk", name="mine").predict(sample)
+    pd.testing.assert_frame_equal(loaded.predict(sample), frame)
+    loaded.save(tmp_path / "saved")  # where it lies itself
+    pd.testing.assert_frame_equal(NGram.load(tmp_path / "saved").predict(sample), frame)
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["model", "predictor.json"]
+    kenlm.Model(str(loaded.binary))
+    shutil.rmtree(tmp_path / "saved" / "model")
+    with pytest.raises(DataError, match="no n-gram model here"):
+        NGram.load(tmp_path / "saved")
+
+
+def test_items_held_out_are_refused_and_their_books_named(no_data, sample):
+    some = sample.where(sample.frame["book_id"].isin(["bees-for-the-bishop", "copper-bay"]).to_numpy())
+    books = list(wb.books("sample"))
+    with pytest.raises(DataError) as found:
+        NGram.fit(books, order=2, held_out=some, **QUICK)
+    assert "sample/bees-for-the-bishop (Bees for the Bishop)" in str(found.value)
+    assert "sample/copper-bay (Copper Bay)" in str(found.value)
+    assert "market-day" not in str(found.value)
+    assert models(no_data) == []
+    others = [book for book in books if "bees" not in book.book_id and "copper" not in book.book_id]
+    fit = NGram.fit(others, order=2, vocabulary=500, held_out=some, **QUICK)
+    assert fit.training["checked_for"]["items"] == len(some)
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "message"),
+    [
+        ([], {}, "no word in this text"),
+        (["", " \n "], {}, "no word in this text"),
+        ("the text itself", {}, "a string alone"),
+        (["a b"], {"order": 1}, "order 2 or more"),
+        (["a b"], {"smoothing": "laplace"}, "expected one of kneser-ney, good-turing"),
+        (["a b"], {"vocabulary": 0}, "no word of the vocabulary"),
+        (["a b"], {"vocabulary": ["c"]}, "no word of the vocabulary"),
+        (["a b c d"] * 9, {"memory": "much"}, "memory|lmplz"),
+        (["a b"], {"unknown": "none"}, "expected one of"),
+    ],
+)
+def test_what_cannot_be_fitted_is_one_clear_error(no_data, texts, options, message):
+    with pytest.raises(DataError, match=message):
+        NGram.fit(texts, **{"order": 2} | QUICK | options)
+    if options.keys() != {"unknown"}:
+        assert models(no_data) == []
+    assert not list((no_data / "cache").glob("ngram/.*"))
+
+
+def test_a_cased_corpus_is_not_taken_for_a_lower_cased_one(no_data):
+    del no_data
+    corpus = Corpus.of(["A b c"], lower=False, progress=False)
+    with pytest.raises(DataError, match="the corpus is cased -- pass lower=False"):
+        NGram.fit(corpus, order=2, **QUICK)
+
+
+@pytest.mark.parametrize("smoothing", ["kneser-ney", "good-turing"])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["word"],
+        ["word word word"],
+        ["a"] * 3,
+        ["<unk> a x<unk>y <unk>-like", "x<unk>y b"],
+        ["<s> a </s>", "b <UNK> c"],
+    ],
+    ids=str,
+)
+def test_tiny_and_reserved_texts(no_data, lines, smoothing):
+    del no_data
+    model = NGram.fit(lines, order=3, smoothing=smoothing, lower=False, **QUICK)
+    words = {word for line in lines for word in line.split()} - {"<s>", "</s>", "<unk>"}
+    assert words - set(model.vocabulary) <= {"<UNK>"}
+    loop = Loop(model.binary, model.vocabulary)
+    rows = [[], [model.vocabulary[0]], ["unheard"]]
+    found = np.concatenate(
+        list(model.model.distribution(model.model.contexts([model.model.ids(r) for r in rows])))
+    )
+    np.testing.assert_array_equal(found, [loop.scores(row) for row in rows])
+
+
+def test_a_full_disk_is_one_clear_error(no_data, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("workbench.models.arpa.np.save", full)
+        with pytest.raises(DataError, match="the disk is full"):
+            tiny()
+    assert list((no_data / "cache" / "ngram").iterdir()) == []
+    assert tiny().predict(asked(5))["rank"].notna().all()
+
+
+CHILD = """
+import os, sys, time
+from pathlib import Path
+from workbench.models import arpa, estimating
+from workbench.models.ngram import NGram
+from workbench.training.corpus import Corpus
+
+def stop(*_, **__):
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+
+def lines(self, vocabulary=None, own=Corpus.lines):
+    yield from list(own(self, vocabulary))[:200]
+    stop()
+
+texts = Path(sys.argv[1]).read_text(encoding="utf-8").split("\\n")
+for stage in ("lmplz", "binary", "arrays", "last"):
+    if os.fork():
+        continue
+    os.environ["WORKBENCH_HOME"] = str(Path(sys.argv[1]).parent / stage)
+    if stage == "lmplz":
+        Corpus.lines = lines
+    elif stage == "binary":
+        estimating.lmplz.build_binary = stop
+    elif stage == "arrays":
+        arpa._falling = stop
+    else:
+        arpa.BackOff.open = stop
+    NGram.fit(texts, order=2, vocabulary=100, memory="60M", progress=False)
+    raise SystemExit("it was not stopped")
+while True:
+    try:
+        print(os.wait()[1], flush=True)
+    except ChildProcessError:
+        break
+"""
+
+
+def test_a_killed_fit_leaves_nothing_that_looks_whole(tmp_path, monkeypatch):
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\n".join(text()[:400]), encoding="utf-8")
+    with subprocess.Popen([sys.executable, "-c", CHILD, lines], stdout=subprocess.PIPE) as parent:
+        fits = [int(parent.stdout.readline()) for _ in range(4)]
+        for fit in fits:
+            os.kill(fit, signal.SIGKILL)
+        assert [int(parent.stdout.readline()) for _ in range(4)] == [signal.SIGKILL] * 4
+    for stage in ("lmplz", "binary", "arrays", "last"):
+        home = tmp_path / stage
+        monkeypatch.setenv("WORKBENCH_HOME", str(home))
+        assert models(home) == []
+        left = list((home / "cache" / "ngram").iterdir())
+        assert [path.name[:5] for path in left] == [".tmp-"]
+        os.utime(left[0], (time.time() - 2 * 86_400,) * 2)  # not being written any more
+        fit = tiny()
+        assert [path.parent for path in models(home)] == [fit.folder]
+        assert list((home / "cache" / "ngram").iterdir()) == [fit.folder]
+        check_alike(fit, fitted(order=2, vocabulary=100, n_lines=400))
+
+
+def check_alike(one, other):
+    assert one.vocabulary == other.vocabulary
+    for mine, its in zip(one.model.levels, other.model.levels, strict=True):
+        for name, array in mine.items():
+            np.testing.assert_array_equal(array, its[name])
+
+
+def test_the_model_of_one_name_is_written_by_two_at_once(no_data, monkeypatch):
+    """Another process was first: its model stays."""
+    publish = estimating._publish
+
+    def late(partial, target):
+        shutil.copytree(partial, target)
+        (target / "first").touch()
+        publish(partial, target)
+
+    monkeypatch.setattr(estimating, "_publish", late)
+    fit = tiny()
+    assert (fit.folder / "first").exists()
+    assert [path.parent for path in models(no_data)] == [fit.folder]
+    assert not list((no_data / "cache" / "ngram").glob(".*"))
+
+
+def test_a_folder_that_is_no_model_is_told(no_data, tmp_path):
+    with pytest.raises(DataError, match="there is no n-gram model here"):
+        NGram(tmp_path)
+    fit = tiny()
+    (fit.folder / estimating.INFO).unlink()
+    with pytest.raises(DataError, match="this is no whole model -- remove the folder"):
+        tiny()
+    shutil.rmtree(fit.folder)
+    assert Path(tiny().folder) == fit.folder
+    assert models(no_data)
