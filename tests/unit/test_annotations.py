@@ -43,6 +43,7 @@ DTYPES = {
     "target_count": "Int64",
     "mentions": "object",
     "speech": "object",
+    "names": "object",
     "pipeline": "str",
 }
 HIDE = "import sys; sys.modules['torch'] = None"
@@ -118,7 +119,7 @@ def plain(items, nlp, vocabulary=None):
 
 def same(one, other):
     """Hold two tables to be equal, spans as lists of tuples."""
-    for name in ("mentions", "speech"):
+    for name in ("mentions", "speech", "names"):
         cells = [[tuple(span) for span in cell] for cell in other[name]]
         assert one[name].tolist() == cells
     flat = [name for name in DTYPES if DTYPES[name] != "object"]
@@ -134,7 +135,7 @@ def test_columns_and_types_are_those_of_the_contract(sample, folder):
     assert [field.name for field in columns.FEATURES] == list(DTYPES)[1:-1]
     assert all(
         isinstance(spans, list) and all(type(edge) is int for span in spans for edge in span)
-        for name in ("mentions", "speech")
+        for name in ("mentions", "speech", "names")
         for spans in table[name]
     )
 

@@ -15,6 +15,7 @@ COLUMNS = {
     "target_pos", "target_class", "target_lemma", "in_context", "lemma_in_context", "n_mentions",
     "n_context_mentions", "mention_distance", "mention_sentence", "same_root", "vocative", "direct_speech",
     "target_in_speech", "n_names", "n_context_sentences", "n_tokens", "target_count", "mentions", "speech",
+    "names",
 }  # fmt: skip
 
 
@@ -51,8 +52,10 @@ def test_a_row_counted_by_hand():
         "target_count": 7,
         "mentions": [(0, 3), (63, 66)],
         "speech": [(34, 57), (69, 94)],
+        "names": [(0, 3), (11, 14), (49, 52), (63, 66), (91, 94)],
     }
     assert [item.text[slice(*span)] for span in row["mentions"]] == ["Tom", "Tom"]
+    assert [item.text[slice(*span)] for span in row["names"]] == ["Tom", "Ann", "Ann", "Tom", "Tom"]
 
 
 def test_mentions_before_and_after_a_blank_in_the_middle():
@@ -72,7 +75,7 @@ def test_without_an_answer_nothing_is_said_of_the_target():
     row = features(item, tagged(item, {"ann", "lee"}), None, {"a": 1})
     assert {name for name, value in row.items() if value is None} == COLUMNS - {
         "direct_speech", "target_in_speech", "n_names", "n_context_sentences", "n_tokens", "mentions",
-        "speech",
+        "speech", "names",
     }  # fmt: skip
     assert (row["direct_speech"], row["target_in_speech"], row["mentions"]) == (True, True, [])
     assert (row["n_names"], row["n_context_sentences"], row["n_tokens"]) == (1, 1, 14)

@@ -33,6 +33,7 @@ FEATURES = pa.schema(
         ("target_count", pa.int64()),
         ("mentions", _SPANS),
         ("speech", _SPANS),
+        ("names", _SPANS),
     ]
 )
 """The columns of the table in order, but for ``item_id`` before and ``pipeline`` after them."""

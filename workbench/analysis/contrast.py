@@ -10,7 +10,7 @@ import pandas as pd
 
 from workbench.schema import DataError
 
-SKIPPED = ("item_id", "pipeline", "mentions", "speech")
+SKIPPED = ("item_id", "pipeline", "mentions", "speech", "names")
 """Columns of the annotations that are no features."""
 
 CORRECTIONS = ("holm", "bonferroni", "sidak", "holm-sidak", "fdr_bh", "fdr_by")

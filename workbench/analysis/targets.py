@@ -71,8 +71,9 @@ def features(
         ``target_pos``, ``target_class``, ``target_lemma``, ``in_context``, ``lemma_in_context``,
         ``n_mentions``, ``n_context_mentions``, ``mention_distance`` (tokens), ``mention_sentence``
         (sentences), ``same_root``, ``vocative``, ``direct_speech``, ``target_in_speech``, ``n_names``,
-        ``n_context_sentences``, ``n_tokens``, ``target_count``, and ``mentions`` and ``speech`` as
-        lists of character spans into ``item.text``. What is said about a target is None without one.
+        ``n_context_sentences``, ``n_tokens``, ``target_count``, and ``mentions``, ``speech`` and
+        ``names`` (all proper nouns) as lists of character spans into ``item.text``. What is said about
+        a target is None without one.
 
     Raises
     ------
@@ -98,6 +99,7 @@ def features(
         "n_tokens": len(cut.words),
         "target_count": _count(item, vocabulary),
         "speech": [(cut.spans[start][0], cut.spans[end - 1][1]) for start, end in spoken],
+        "names": [span for span, tag in zip(cut.spans, tags or (), strict=False) if tag == "PROPN"],
     }
 
 

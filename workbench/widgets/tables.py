@@ -11,7 +11,7 @@ import pandas as pd
 from workbench.items import DataError, Span
 from workbench.widgets.passages import plain
 
-SPANS = ("mentions", "speech")
+SPANS = ("mentions", "speech", "names")
 _PREDICTION = ("model", "prediction", "correct", "rank", "log_prob")
 _MANY = (list, tuple, np.ndarray)
 
@@ -42,7 +42,7 @@ def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Spa
     Parameters
     ----------
     columns : DataFrame, n rows
-        Annotations in the order of the items; ``mentions`` and ``speech`` are looked at. A
+        Annotations in the order of the items; ``mentions``, ``speech`` and ``names`` are looked at. A
         column of these names that holds anything but lists (a number of mentions) is left alone.
     frame : DataFrame, n rows
         The items' frame.

@@ -1,0 +1,202 @@
+import math
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+from clozes import cloze, clozes, passages
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workbench.datasets import lambada
+from workbench.items import Items
+from workbench.models.base import Predictor
+from workbench.models.chance import RandomWord
+from workbench.schema import DataError
+
+WORDS = ["ash", "bay", "cat", "dog", "elm"]
+CHOICES = clozes("Ann saw a {cat} .", "it ran to the {elm} .", "the {fig}", "a {} .", dataset="msrcc")
+
+
+def with_candidates(*candidates, answer="cat", dataset="msrcc"):
+    return Items.from_records([cloze(f"a {{{answer}}} .", f"{dataset}/dev/0", candidates=candidates)])
+
+
+def test_a_vocabulary_word():
+    rows = RandomWord(vocabulary=WORDS).predict(CHOICES, top_k=3)
+    assert rows["log_prob"].tolist()[:2] == [pytest.approx(-math.log(5))] * 2
+    assert rows["log_prob"].isna().tolist() == [False, False, True, True]
+    assert rows["rank"].tolist() == [1, 1, 6, pd.NA]
+    assert rows["n_tied"].tolist() == [5, 5, 1, pd.NA]
+    assert rows["known"].tolist() == [True, True, False, pd.NA]
+    assert rows["p_correct"].tolist()[:3] == [0.2, 0.2, 0]
+    assert rows["top_words"].map(lambda top: len(set(top) & set(WORDS))).tolist() == [3] * 4
+    assert rows["top_log_probs"].map(set).tolist() == [{-math.log(5)}] * 4
+    assert set(rows["vocabulary_size"]) == {5}
+    assert set(rows["model"]) == {"Random vocabulary word"}
+    assert set(rows["prediction"]) <= set(WORDS)
+
+
+def test_an_unknown_answer_may_count_as_one_more_word():
+    rows = RandomWord(vocabulary=WORDS, unknown="unk").predict(CHOICES)
+    assert rows["log_prob"].tolist()[:3] == [pytest.approx(-math.log(6))] * 3
+    assert rows["rank"].tolist()[2] == 6
+    assert rows["p_correct"].tolist()[2] == 0
+    assert set(rows["unknown"]) == {"unk"}
+
+
+@pytest.mark.parametrize(("top_k", "n"), [(1, 2000), (10, 500)])
+def test_the_predictions_are_uniform(top_k, n):
+    items = Items.from_records(cloze("a {cat}", f"lambada/dev/{i}") for i in range(n))
+    rows = RandomWord(vocabulary=WORDS).predict(items, top_k, seed=3)
+    counts = Counter(rows["prediction"])
+    assert set(counts) == set(WORDS)
+    spread = 5 * math.sqrt(n * 0.2 * 0.8)  # five standard deviations
+    assert all(abs(count - n / 5) < spread for count in counts.values())
+    assert rows["correct"].tolist() == (rows["prediction"] == "cat").tolist()
+    other = RandomWord(vocabulary=WORDS).predict(items, top_k, seed=4)
+    assert other["prediction"].tolist() != rows["prediction"].tolist()
+    assert RandomWord(vocabulary=WORDS).predict(items, top_k, seed=3).equals(rows)
+
+
+def test_candidates_are_chosen_from():
+    items = with_candidates(*WORDS)
+    for model in (RandomWord(), RandomWord("passage"), RandomWord("capitalised"), RandomWord("vocabulary")):
+        rows = model.predict(items)
+        assert rows["p_correct"].tolist() == [0.2]
+        assert (rows["rank"].item(), rows["n_tied"].item(), rows["n_choices"].item()) == (1, 5, 5)
+        assert rows["system"].tolist() == ["Chance"]
+    assert RandomWord().predict(items)["log_prob"].item() == pytest.approx(-math.log(5))
+    assert RandomWord().predict(items)["candidate_scores"].item() == [-math.log(5)] * 5
+    assert RandomWord("passage").predict(items)["log_prob"].isna().all()
+
+
+@given(passages())
+@settings(max_examples=40)
+def test_words_of_the_passage(item):
+    items = Items.from_records([item])
+    before = item.text[: item.answer_span[0]].split()
+    pool = before + item.text[item.answer_span[1] :].split()
+    if not pool:
+        with pytest.raises(DataError, match="no words"):
+            RandomWord("passage").predict(items)
+        return
+    by_types, by_tokens = (RandomWord("passage", unit=unit).predict(items) for unit in ("types", "tokens"))
+    assert by_types["n_choices"].item() == len(set(pool))
+    for rows, choices in ((by_types, set(pool)), (by_tokens, pool)):
+        assert rows["prediction"].item() in pool
+        if item.answer is None:
+            assert np.isnan(rows["p_correct"].item())
+        else:
+            expected = sum(word == item.answer for word in choices) / len(choices)
+            assert rows["p_correct"].item() == pytest.approx(expected)
+
+
+def test_tokens_are_drawn_in_proportion():
+    items = Items.from_records(cloze("a a a b c {a} c", f"lambada/dev/{i}") for i in range(1500))
+    rows = RandomWord("passage", unit="tokens").predict(items)
+    assert set(rows["p_correct"]) == {0.5}
+    share = Counter(rows["prediction"])
+    for word, p in (("a", 1 / 2), ("b", 1 / 6), ("c", 1 / 3)):
+        assert abs(share[word] - 1500 * p) < 5 * math.sqrt(1500 * p * (1 - p))
+    assert set(rows["model"]) == {"Random word from passage, by tokens"}
+
+
+def test_capitalised_words():
+    items = clozes("Then Tom saw Ann . He saw {Tom} .", "it saw {it} .", dataset="lambada")
+    rows = RandomWord("capitalised").predict(items)
+    assert rows["n_choices"].tolist() == [4, 3]  # the second has none: all its words
+    assert rows["p_correct"].tolist() == pytest.approx([1 / 4, 1 / 3])
+    assert rows["system"].tolist() == ["Random capitalized word from passage"] * 2
+    with pytest.raises(DataError, match="annotations="):
+        RandomWord("capitalised").predict(items[1:])
+
+
+@pytest.mark.parametrize(
+    "names", [["tom", "ann lee"], [(5, 8), (13, 20)], [(0, 3), (5, 8), (13, 16), (17, 20)]]
+)
+def test_proper_nouns_of_the_annotations(names):
+    items = clozes("then tom saw ann lee . he saw {tom} .", dataset="lambada")
+    expected = 3
+    model = RandomWord(
+        "capitalised", annotations=pd.DataFrame({"item_id": ["lambada/dev/0"], "names": [names]})
+    )
+    rows = model.predict(items)
+    assert rows["n_choices"].item() == expected
+    assert rows["p_correct"].item() == pytest.approx(1 / expected)
+    assert rows["model"].item() == "Random proper noun from passage (annotations)"
+    assert rows["system"].isna().all()  # it is not what was published
+    with pytest.raises(DataError, match="nothing of own/dev/0"):
+        model.predict(clozes("a {b}", dataset="own"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"choices": "word"}, "choices is 'word'"),
+        ({"unit": "lines"}, "unit is 'lines'"),
+        ({"unknown": "shared"}, "unknown is 'shared'"),
+        ({"vocabulary": []}, "empty"),
+        ({"vocabulary": ["a", "b", "a"]}, "twice"),
+        ({"vocabulary": "a b"}, "one text"),
+        ({"choices": "capitalised", "annotations": pd.DataFrame({"item_id": ["a"]})}, "no column 'names'"),
+        ({"choices": "passage", "annotations": pd.DataFrame()}, "capitalised words only"),
+    ],
+)
+def test_strange_arguments(arguments, problem):
+    with pytest.raises(DataError, match=problem):
+        RandomWord(**arguments)
+
+
+def test_a_vocabulary_is_needed_without_candidates():
+    with pytest.raises(DataError, match="vocabulary="):
+        RandomWord().predict(CHOICES)
+
+
+NAMES = pd.DataFrame(
+    {"item_id": [f"msrcc/dev/{i}" for i in range(4)], "names": [["Ann"], ["it"], [(0, 3)], []]}
+)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomWord(vocabulary=WORDS, unknown="unk"),
+        RandomWord("passage", unit="tokens"),
+        RandomWord("capitalised"),
+        RandomWord("capitalised", annotations=NAMES),
+    ],
+)
+def test_save_and_load(model, tmp_path):
+    model.save(tmp_path / "model")
+    again = Predictor.load(tmp_path / "model")
+    assert type(again) is RandomWord
+    assert (again.config, again.name) == (model.config, model.name)
+    assert again.predict(CHOICES).equals(model.predict(CHOICES))
+
+
+def test_configurations_differ():
+    models = [
+        RandomWord(), RandomWord(vocabulary=WORDS), RandomWord(vocabulary=WORDS[:4]), RandomWord("passage"),
+        RandomWord("passage", unit="tokens"), RandomWord("capitalised", annotations=NAMES),
+        RandomWord("capitalised", annotations=NAMES[:2]), RandomWord(vocabulary=WORDS, unknown="unk"),
+    ]  # fmt: skip
+    assert len({str(model.config) for model in models}) == len(models)
+
+
+@given(st.lists(st.sampled_from(WORDS), unique=True, min_size=1), st.sampled_from(WORDS))
+def test_scores_are_probabilities(words, asked):
+    items = clozes("a {cat}")
+    (found,) = RandomWord(vocabulary=words).score(items, [[asked, *words]])
+    assert np.exp(found[1:]).sum() == pytest.approx(1)
+    assert found[0] == (pytest.approx(-math.log(len(words))) if asked in words else -math.inf)
+
+
+@pytest.mark.data
+def test_the_published_rows(real_data):
+    items = lambada.load("dev", variant="capitalised", path=real_data / "lambada")
+    for choices, published in (("passage", 1.6), ("capitalised", 7.3)):
+        rows = RandomWord(choices).predict(items)
+        assert 100 * rows["p_correct"].mean() == pytest.approx(published, abs=0.05)  # of the test set
+        spread = 5 * math.sqrt(rows["p_correct"].mean() / len(items))
+        assert abs(rows["correct"].mean() - rows["p_correct"].mean()) < spread
