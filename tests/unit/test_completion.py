@@ -1,0 +1,322 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.discrete.conditional_models import ConditionalLogit
+from toy_ngram import ToyNGram
+
+from workbench.datasets import books, load
+from workbench.items import DataError, Items
+from workbench.models.base import Predictor
+from workbench.models.completion import (
+    Generating,
+    NextWord,
+    Positional,
+    Reversed,
+    WordTwoOn,
+    conditional_logit,
+)
+from workbench.models.simple import Simple4Gram, occurrences
+from workbench.own import items_from_text
+from workbench.text import tokenize
+from workbench.training.corpus import Corpus
+
+TEXT = [
+    "the cat sat on the mat .",
+    "the dog sat on the rug .",
+    "a dog ate the old bone .",
+    "the king 's old dog slept on the rug .",
+    "he saw the cat , and the cat saw him .",
+]
+ASKED = items_from_text(
+    [
+        "the ___ sat on the rug .",
+        "The old ___ .",
+        "___ slept on the rug and the king 's mat .",
+        "he saw the ___",
+    ],
+    answers=["dog", "cat", "it", "cat"],
+    candidates=[
+        ["cat", "dog", "bone", "zebra"],
+        ["bone", "cat", "king 's"],
+        ["it", "dog"],
+        ["cat", "mat", "him"],
+    ],
+    tokenised=True,
+)
+
+
+@pytest.fixture
+def corpus(no_data):
+    del no_data
+    return Corpus.of(TEXT, progress=False, workers=1)
+
+
+@pytest.fixture(scope="module")
+def toy():
+    return ToyNGram(TEXT, order=3)
+
+
+def words(items):
+    return [list(row) for row in items.frame["candidates"]]
+
+
+def slow_points(lines, left, focus, right, points):
+    """Every n-gram of the whole sentence that has all of the focus, found by looking for it as a string."""
+    sentence = [*left, *focus, *right]
+    hold = set(range(len(left), len(left) + len(focus)))
+    total = 0
+    for n, value in points.items():
+        for start in range(len(sentence) - n + 1):
+            gram = " ".join(sentence[start : start + n])
+            if hold <= set(range(start, start + n)) and any(f" {gram} " in f" {line} " for line in lines):
+                total += value
+    return total
+
+
+def slow_score(items, lines, points):
+    found = []
+    for item, row in zip(items, words(items), strict=True):
+        left, right = item.left.lower().split(), item.right.lower().split()
+        found.append([slow_points(lines, left, w.lower().split(), right, points) for w in row])
+    return found
+
+
+def same(found, wanted):
+    for row, right in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(row[: len(right)], right)
+        assert np.isnan(row[len(right) :]).all()
+
+
+def test_points_by_hand(corpus):
+    [row] = Simple4Gram(corpus, progress=False).score(ASKED[:1], words(ASKED[:1]))
+    # the cat | cat sat | the cat sat | cat sat on | the cat sat on | cat sat on the ; the dog likewise
+    assert row.tolist() == [1 + 1 + 2 + 2 + 3 + 3, 12, 0, 0]
+
+
+@pytest.mark.parametrize("points", [{2: 1, 3: 2, 4: 3}, {1: 5}, {3: 1.5, 6: 2}])
+def test_points_against_a_loop(corpus, points):
+    model = Simple4Gram(corpus, points=points, progress=False)
+    same(model.score(ASKED, words(ASKED)), slow_score(ASKED, TEXT, points))
+
+
+@settings(max_examples=20)
+@given(data=st.data())
+def test_points_of_random_texts(tmp_path_factory, data):
+    line = st.lists(st.sampled_from("abcd"), min_size=1, max_size=6).map(" ".join)
+    lines = data.draw(st.lists(line, min_size=1, max_size=8))
+    left, right = data.draw(line), data.draw(line)
+    items = items_from_text(f"{left} ___ {right}", candidates=[["a", "b", "z", "a b"]], tokenised=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
+        model = Simple4Gram(Corpus.of(lines, progress=False, workers=1), progress=False)
+        same(model.score(items, words(items)), slow_score(items, lines, model.points))
+
+
+def test_a_match_does_not_reach_over_sentences(corpus):
+    items = items_from_text("saw ___", answers=["him"], candidates=[["him", "."]], tokenised=True)
+    assert Simple4Gram(corpus, progress=False).score(items, words(items)).tolist() == [[1, 0]]
+    grams = np.unique(
+        [[corpus.words.index(a), corpus.words.index(b)] for a, b in ((".", "the"), ("on", "the"))], axis=0
+    )
+    assert dict(zip(map(tuple, grams.tolist()), occurrences(corpus, grams, progress=False), strict=True)) == {
+        (corpus.words.index("."), corpus.words.index("the")): 0,
+        (corpus.words.index("on"), corpus.words.index("the")): 3,
+    }
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_occurrences_in_a_text_of_several_blocks(no_data, monkeypatch, n):
+    del no_data
+    monkeypatch.setattr("workbench.models.simple.BLOCK", 64)
+    rng = np.random.default_rng(n)
+    lines = [" ".join(rng.choice(list("abcde"), rng.integers(1, 9))) for _ in range(200)]
+    corpus = Corpus.of(lines, progress=False, workers=1)
+    grams = np.unique(rng.integers(0, 5, (40, n)), axis=0)
+    wanted = [
+        sum(
+            line.split()[i : i + n] == [corpus.words[g] for g in gram]
+            for line in lines
+            for i in range(len(line.split()))
+        )
+        for gram in grams
+    ]
+    assert sum(wanted) > 0
+    for _ in range(2):  # the second time from the cache
+        assert occurrences(corpus, grams, progress=False).tolist() == wanted
+
+
+def test_what_was_counted_is_kept(corpus, monkeypatch):
+    model = Simple4Gram(corpus, progress=False)
+    first = model.score(ASKED, words(ASKED))
+    monkeypatch.setattr("workbench.models.simple._count", None)
+    np.testing.assert_array_equal(model.score(ASKED, words(ASKED)), first)
+
+
+def test_how_often_it_must_occur(corpus):
+    row = Simple4Gram(corpus, points={2: 1}, minimum=3, progress=False).score(ASKED[:1], words(ASKED[:1]))
+    assert row.tolist() == [[1, 0, 0, 0]]  # the cat, three times
+
+
+def test_ties_of_points(corpus):
+    frame = Simple4Gram(corpus, progress=False).predict(ASKED)
+    row = frame.iloc[0]
+    assert (row["n_tied"], row["rank"], row["p_correct"]) == (2, 1, 0.5)
+    assert frame["score_type"].eq("score").all()
+
+
+def test_a_saved_simple_model(corpus, tmp_path):
+    model = Simple4Gram(corpus, points={2: 2, 3: 1}, minimum=2, progress=False)
+    model.save(tmp_path / "m")
+    again = Predictor.load(tmp_path / "m")
+    assert (again.config, again.name) == (model.config, "Simple 4-gram")
+    np.testing.assert_array_equal(again.score(ASKED, words(ASKED)), model.score(ASKED, words(ASKED)))
+
+
+def test_bad_points(corpus):
+    with pytest.raises(DataError, match="one word or more"):
+        Simple4Gram(corpus, points={})
+    with pytest.raises(DataError, match="seen once"):
+        Simple4Gram(corpus, minimum=0)
+
+
+def test_the_next_word_and_the_word_two_on(toy):
+    scores = NextWord(toy).score(ASKED, words(ASKED))
+    # p(next | previous word, option): the cat -> sat
+    assert scores[0, 0] == pytest.approx(-np.log(toy.p(["the", "cat"], "sat")))
+    assert scores[2, 1] == pytest.approx(-np.log(toy.p(["<s>", "dog"], "slept")))
+    assert scores[3, 0] == pytest.approx(-np.log(toy.p(["the", "cat"], "</s>")))
+    assert np.isnan(scores[0]).sum() == 0
+    assert np.isnan(scores[1]).tolist() == [False, False, False, True]
+    two = WordTwoOn(toy).score(ASKED, words(ASKED))
+    assert two[0, 1] == pytest.approx(np.log(toy.p(["dog", "sat"], "on")))
+    assert two[1, 1] == pytest.approx(np.log(toy.p(["cat", "."], "</s>")))
+    assert two[3].tolist()[:3] == [0, 0, 0]  # the sentence is over: all are as good
+    both = Positional(toy).score(ASKED, words(ASKED))
+    np.testing.assert_allclose(both, scores + two)
+    weighed = Positional(toy, weights={0: 0.5, 2: 3}).score(ASKED, words(ASKED))
+    np.testing.assert_allclose(weighed, 0.5 * toy.position_scores(ASKED, words(ASKED))[..., 0] + 3 * two)
+
+
+def test_the_lowest_score(toy):
+    low, high = Reversed(toy), toy
+    np.testing.assert_array_equal(low.score(ASKED, words(ASKED)), -high.score(ASKED, words(ASKED)))
+    assert low.score_type == "score"
+    assert low.systems == {"msrcc": "Smoothed 3-gram, lowest"}
+    best, worst = high.predict(ASKED), low.predict(ASKED)
+    for first, last in zip(best["top_log_probs"], worst["top_log_probs"], strict=True):
+        assert last == [-value for value in first[::-1]]
+    assert worst["prediction"].tolist()[1] == "king 's"  # unknown as a whole
+
+
+def test_the_generating_model(toy):
+    items = Items(ASKED.frame.assign(dataset="held-in"))
+    high, low = Generating(toy).predict(items), Generating(toy, lowest=True).predict(items)
+    assert high["system"].unique().tolist() == ["Generating model"]
+    assert low["system"].unique().tolist() == ["Generating model, lowest"]
+    assert high["log_prob"].notna().all()
+    assert low["log_prob"].isna().all()
+    assert Generating(toy).systems.get("msrcc") is None  # the paper's own model is not at hand
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Reversed,
+        NextWord,
+        WordTwoOn,
+        Positional,
+        lambda ngram: Positional(ngram, weights={0: 0.25, 1: -2}),
+        lambda ngram: Generating(ngram, lowest=True, datasets=["own"]),
+        lambda ngram: Positional.fit(ngram, ASKED),
+    ],
+)
+def test_saved_models(toy, make, tmp_path):
+    model = make(toy)
+    model.save(tmp_path / "m")
+    again = Predictor.load(tmp_path / "m")
+    assert type(again) is type(model)
+    assert (again.config, again.name, again.systems) == (model.config, model.name, model.systems)
+    np.testing.assert_array_equal(again.score(ASKED, words(ASKED)), model.score(ASKED, words(ASKED)))
+    assert again.predict(ASKED).equals(model.predict(ASKED))
+
+
+def test_positions_that_a_model_does_not_see():
+    with pytest.raises(DataError, match="order 2 looks back 1"):
+        Positional(ToyNGram(TEXT, order=2))
+    with pytest.raises(DataError, match=r"positions are \[\]"):
+        Positional(ToyNGram(TEXT), weights={})
+
+
+def test_fitting_needs_answers(toy):
+    asked = items_from_text("the ___ sat .", candidates=[["cat", "dog"]])
+    with pytest.raises(DataError, match="no question has an answer"):
+        Positional.fit(toy, asked)
+
+
+def choices(seed, n=300, features=3):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n, 5, features))
+    utility = values @ np.array([0.8, -1.2, 0.1])[:features] + rng.gumbel(size=(n, 5))
+    return values, utility.argmax(axis=1)
+
+
+def test_the_weights_are_those_of_statsmodels():
+    values, answers = choices(1)
+    outcome = (np.arange(5) == answers[:, None]).ravel()
+    other = ConditionalLogit(
+        outcome.astype(int), values.reshape(-1, 3), groups=np.repeat(np.arange(len(values)), 5)
+    ).fit(disp=False)
+    np.testing.assert_allclose(conditional_logit(values, answers), other.params, atol=1e-3)
+
+
+def test_the_weights_where_items_have_fewer_choices():
+    values, answers = choices(2)
+    longer = np.concatenate([values, np.full((len(values), 2, 3), np.nan)], axis=1)
+    np.testing.assert_allclose(
+        conditional_logit(longer, answers, ridge=1), conditional_logit(values, answers, ridge=1)
+    )
+
+
+def test_the_ridge_pulls_towards_zero():
+    values, answers = choices(3)
+    size = [np.abs(conditional_logit(values, answers, ridge=r)).sum() for r in (0, 10, 1000)]
+    assert size[0] > size[1] > size[2]
+
+
+def test_answers_that_are_told_without_error():
+    values = np.zeros((4, 2, 1))
+    values[:, 0] = 1.0
+    with pytest.raises(DataError, match="raise ridge"):
+        conditional_logit(values, np.zeros(4, dtype=int))
+    assert conditional_logit(values, np.zeros(4, dtype=int), ridge=0.1)[0] > 1
+
+
+def test_fitted_weights_are_recorded(toy):
+    model = Positional.fit(toy, ASKED, positions=(0, 1, 2), ridge=2)
+    assert list(model.weights) == [0, 1, 2]
+    assert model.config["fitted"]["questions"] == 4
+    assert model.config["fitted"]["dataset"] == ["own"]
+    other = Positional.fit(toy, ASKED[:3], positions=(0, 1, 2), ridge=2)
+    assert other.config["fitted"]["sha256"] != model.config["fitted"]["sha256"]
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_real_questions(real_data, no_data, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_DATA", str(real_data))
+    del no_data
+    items = load("msrcc")
+    assert len(items) == 520
+    some = [book for _, book in zip(range(2), books("msrcc", "train"), strict=False)]
+    corpus = Corpus.of(some, progress=False)
+    frame = Simple4Gram(corpus, progress=False).predict(items)
+    assert frame["system"].eq("Simple 4-gram").all()
+    lines = list(corpus.lines())
+    for item in items[:12]:
+        sides = ([word.lower() for word in tokenize(side)] for side in (item.left, item.right))
+        row = frame[frame["item_id"] == item.item_id].iloc[0]
+        left, right = sides
+        assert row["candidate_scores"] == [
+            slow_points(lines, left, [word], right, {2: 1, 3: 2, 4: 3}) for word in item.candidates
+        ]

@@ -1,0 +1,186 @@
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from toy_ngram import ToyNGram
+
+from workbench.datasets import books as read_books
+from workbench.items import DataError
+from workbench.models.completion import Positional
+from workbench.models.held_in import held_out, validation_questions
+from workbench.training.corpus import Corpus
+
+
+class Book:
+    tokenised = True
+
+    def __init__(self, book_id, lines):
+        self.book_id = self.title = book_id
+        self.text = " ".join(lines)
+
+
+def lines(seed, n):
+    """Make sentences of a few frequent words and many rare ones."""
+    rng = np.random.default_rng(seed)
+    rare = [f"{a}{b}" for a in "abcdefghij" for b in "klmnop"]
+    return [
+        " ".join(
+            ["the", rng.choice(["old", "new"]), rng.choice(rare), rng.choice(["sat", "ran"]), "down", "."]
+        )
+        for _ in range(n)
+    ]
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return {name: lines(seed, 150) for seed, name in enumerate(("one", "two", "three"))}
+
+
+@pytest.fixture
+def corpus(no_data, texts):
+    del no_data
+    return Corpus.of([Book(*pair) for pair in texts.items()], progress=False, workers=1)
+
+
+def ask(corpus, **options):
+    defaults = {"n": 40, "books": ["two"], "frequency": 0.02, "minimum": 2, "alternates": 12, "kept": 6}
+    return validation_questions(corpus, **{**defaults, **options})
+
+
+def trained_on(texts):
+    return [line for name in ("one", "three") for line in texts[name]]
+
+
+def check(items, texts, minimum=2, frequency=0.02):
+    counts = Counter(word for line in trained_on(texts) for word in line.split())
+    total = sum(counts.values())
+    for item in items:
+        assert item.text in texts["two"]
+        assert item.text[slice(*item.answer_span)] == item.answer
+        assert len(set(item.candidates)) == 5
+        assert item.answer in item.candidates
+        for word in item.candidates:
+            assert counts[word] >= minimum
+            assert counts[word] / total < frequency
+            assert word.isalpha()
+        assert (item.dataset, item.variant, item.book_id) == ("held-in", "synthetic", "two")
+        assert len(item.left.split()) >= 2
+        assert item.right.split()
+
+
+def test_questions(corpus, texts):
+    items = ask(corpus)
+    assert len(items) == 40
+    check(items, texts)
+    assert len(items.frame["item_id"].unique()) == 40
+    places = Counter(item.candidates.index(item.answer) for item in items)
+    assert len(places) == 5  # the answer stands anywhere
+    assert "no part of a released set" in items.attrs["note"]
+
+
+def test_decoys_follow_the_words_before_in_the_other_books(no_data):
+    del no_data
+    other = [f"a very {w} one ." for w in ("big", "red", "tall", "wet", "odd")]
+    other += [f"no very {w} one ." for w in ("sly", "shy")] + ["some far off one ."] * 3
+    asked = ["a very big thing ."]
+    train, test = Book("train", other * 2), Book("test", asked)
+    corpus = Corpus.of([train, test], progress=False, workers=1)
+    seen = set()
+    for seed in range(25):
+        items = ask(corpus, books=["test"], frequency=0.2, n=1, seed=seed)
+        if items[0].answer == "big":
+            seen |= set(items[0].candidates)
+    assert seen == {"big", "red", "tall", "wet", "odd", "sly", "shy"}  # the last two after "very" alone
+
+
+def test_the_same_seed_gives_the_same_questions(corpus):
+    first = ask(corpus, seed=3)
+    assert ask(corpus, seed=3).frame.equals(first.frame)
+    assert not ask(corpus, seed=4).frame.equals(first.frame)
+
+
+def test_the_size_of_blocks_changes_nothing(corpus, monkeypatch):
+    whole = ask(corpus)
+    monkeypatch.setattr("workbench.models.held_in._BLOCK", 17)
+    assert ask(corpus).frame.equals(whole.frame)
+
+
+def test_decoys_that_predict_the_next_word(corpus, texts):
+    ngram = ToyNGram(trained_on(texts), order=3)
+    items = ask(corpus, ngram=ngram, kept=4)
+    check(items, texts)
+    words = [list(c) for c in items.frame["candidates"]]
+    scores = ngram.position_scores(items, words)
+    answers = np.array([row.index(a) for row, a in zip(words, items.frame["answer"], strict=True)])
+    rows = np.arange(len(items))
+    whole = np.nan_to_num(scores).sum(axis=2)
+    assert scores[..., 1].mean() > scores[rows, answers, 1].mean()
+    assert (whole.max(axis=1) >= whole[rows, answers]).all()
+    # the fitted weights find out how the decoys were chosen
+    assert Positional.fit(ngram, items, positions=(1,)).weights[1] < 0
+
+
+def test_the_four_steps_by_a_loop(corpus, texts):
+    ngram = ToyNGram(trained_on(texts), order=3)
+    plain = ask(corpus, n=400, alternates=10**6)  # every word that can follow
+    ranked = ask(corpus, n=400, alternates=10**6, kept=4, ngram=ngram)
+    by_text = {(item.text, item.answer): item for item in ranked}
+    follow = Counter()
+    for line in trained_on(texts):
+        words = line.split()
+        follow.update(pairwise(words))
+    counts = Counter(word for line in trained_on(texts) for word in line.split())
+    limit = 0.02 * sum(counts.values())
+    kept = 0
+    for item in plain:
+        left, right = item.left.split(), item.right.split()
+        rare = [
+            w
+            for (v, w) in follow
+            if v == left[-1] and 2 <= counts[w] < limit and w.isalpha() and w != item.answer
+        ]
+
+        def score(word, place, left=left, right=right):
+            words = ["<s>", *left, word, *right, "</s>"]
+            at = len(left) + 1 + place
+            return np.log(ngram.p(words[:at], words[at]))
+
+        best = sorted(rare, key=lambda w: -score(w, 1))
+        total = {w: sum(score(w, k) for k in range(3)) for w in [*rare, item.answer]}
+        made = by_text.get((item.text, item.answer))
+        if all(total[w] < total[item.answer] for w in rare):
+            assert made is None
+            continue
+        kept += 1
+        worst = score(best[3], 1)  # ties may be broken either way
+        assert made is not None
+        assert all(score(w, 1) >= worst - 1e-12 for w in made.candidates if w != item.answer)
+    assert 0 < kept == len(ranked)
+
+
+def test_which_books_are_held_out(corpus):
+    assert len(held_out(corpus)) == 1
+    assert len(held_out(corpus, share=0.99)) == 2
+    assert {held_out(corpus, seed=s)[0] for s in range(20)} == {"one", "two", "three"}
+    with pytest.raises(DataError, match="one book"):
+        held_out(corpus.without(["one", "two"]))
+
+
+def test_wrong_books(corpus):
+    with pytest.raises(DataError, match="no book 'four'"):
+        ask(corpus, books=["four"])
+    with pytest.raises(DataError, match="all books are held out"):
+        ask(corpus, books=["one", "two", "three"])
+    with pytest.raises(DataError, match="no question"):
+        ask(corpus, minimum=10**6)
+    with pytest.raises(DataError, match="no question"):
+        ask(corpus, lengths=(50, 60))
+
+
+def test_questions_of_the_sample(no_data):
+    del no_data
+    corpus = Corpus.of(read_books("sample"), progress=False, workers=1)
+    items = ask(corpus, books=held_out(corpus, share=0.3), frequency=1e-3, minimum=2, n=50)
+    assert 10 < len(items) <= 50
+    assert {item.book_id for item in items} <= set(held_out(corpus, share=0.3))
