@@ -1,0 +1,184 @@
+import pandas as pd
+import pytest
+
+import workbench as wb
+from workbench.datasets.books import Book
+from workbench.evaluation.contamination import Contamination, contamination
+from workbench.schema import DataError
+from workbench.training.corpus import Corpus
+from workbench.training.overlap import refuse
+from workbench.widgets.facets import Filters
+
+SENTENCE = "The ferry did not sail that morning, for the river had frozen from bank to bank."
+PASSAGE = f"{SENTENCE} So the whole family crossed the ice on foot behind the old gray mule"
+OTHER = "A lamp burned in every window of the long street & nobody slept while the bells were ringing"
+LONELY = "They baked all night in the little shop. At dawn the whole street smelled of warm fresh bread"
+
+
+def book(name, text):
+    return Book(name, name, None, None, text, tokenised=False, source=name)
+
+
+@pytest.fixture
+def items():
+    return wb.items_from_text([PASSAGE, OTHER, LONELY])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "novels"
+    path.mkdir()
+    (path / "ice.txt").write_text(f"Once.\n\n{PASSAGE.upper()}.\n\nThe end.", encoding="utf-8")
+    (path / "lamps.txt").write_text(OTHER.replace("burned", "glowed"), encoding="utf-8")
+    return path
+
+
+def check(report):
+    assert isinstance(report, Contamination)
+    assert report.frame["passage"].tolist() == [True, False, False]
+    assert report.frame["query"].tolist() == [True, False, False]
+    assert report.frame["found"].tolist() == [23, 7, 0]
+    assert report.frame["n_grams"].tolist() == [23, 10, 11]
+
+
+def test_texts_may_come_in_any_form(items, folder):
+    whole = PASSAGE.lower()
+    changed = OTHER.replace("burned", "glowed")
+    for texts in (
+        folder,
+        str(folder),
+        [folder / "ice.txt", folder / "lamps.txt"],
+        [book("a", whole), book("b", changed)],
+        [whole, changed],
+        iter([book("a", whole), changed, folder / "lamps.txt", whole[:20]]),
+        [SENTENCE, PASSAGE[len(SENTENCE) :], changed],  # lines are one text
+    ):
+        check(contamination(items, texts, progress=False))
+    assert contamination(items, book("a", whole), progress=False).frame["passage"].tolist() == [
+        True,
+        False,
+        False,
+    ]
+    assert contamination(items, folder, progress=False).frame["books"].tolist() == [("ice",), ("lamps",), ()]
+    assert contamination(items, [whole, changed], progress=False).texts["book_id"].tolist() == ["lines"]
+
+
+@pytest.mark.usefixtures("no_data")
+def test_a_real_corpus_gives_the_same(items, folder):
+    corpus = Corpus.of(wb.books(folder), progress=False)
+    report = contamination(items, corpus, progress=False)
+    check(report)
+    read = contamination(items, folder, progress=False)
+    pd.testing.assert_frame_equal(report.frame, read.frame)
+    with pytest.raises(DataError, match=r"corpus.without\(\['ice'\]\)"):
+        refuse(items[:1], corpus, progress=False)
+    refuse(items[:1], corpus.without(["ice"]), progress=False)
+
+
+def test_the_summary_counts(items, folder):
+    report = contamination(items, folder, progress=False)
+    table = report.summary.set_index("what")
+    assert table["found"].tolist() == [1, 1, 1, 2, 2, 30]
+    assert table["of"].tolist() == [3, 3, 3, 3, 3, 44]
+    assert table["share"].tolist() == pytest.approx([1 / 3, 1 / 3, 1 / 3, 2 / 3, 2 / 3, 30 / 44])
+    assert set(table["n"]) == {8}
+    assert report.by_book()["book_id"].tolist() == ["ice", "lamps"]
+    assert report.by_book()["items"].tolist() == report.by_book()["half"].tolist() == [1, 1]
+    assert report.info == {
+        "n": 8, "items": 3, "books": 2, "words": 50, "passages_found": 1, "queries_found": 1,
+        "n_grams": 44, "n_grams_found": 30,
+    }  # fmt: skip
+
+
+def test_long_queries_are_counted_apart():
+    items = wb.items_from_text([PASSAGE, "He had gone to the river at dawn and found the ferry. It sank"])
+    report = contamination(items, ["it sank", PASSAGE], progress=False)
+    assert report.summary["found"].tolist()[:3] == [1, 2, 1]
+    assert report.summary["of"].tolist()[:3] == [2, 2, 1]
+
+
+def test_it_is_told_plainly(items):
+    named = [book(f"<{place}>", PASSAGE) for place in range(7)]
+    report = contamination(items, named, progress=False)
+    assert str(report) == repr(report)
+    lines = str(report).splitlines()
+    assert lines[0] == "3 items against 210 words of 7 books, 8-grams"
+    assert lines[1] == "  items whose whole passage occurs: 1 of 3 (33.3%)"
+    assert lines[-1] == "  and 2 more books"
+    page = report._repr_html_()
+    assert "&lt;0&gt;" in page
+    assert "<0>" not in page
+    assert "33.3%" in page
+    clean = contamination(items, ["nothing of it"], progress=False)
+    assert "0 of 3 (0.0%)" in str(clean)
+    assert "Books" not in clean._repr_html_()
+    blank = wb.items_from_text(["The ___ ran"], answers=[None])
+    assert "whole passage occurs: 0 of 0\n" in str(contamination(blank, ["the dog ran"], progress=False))
+
+
+def test_the_columns_become_filters(items, folder):
+    report = contamination(items, folder, progress=False)
+    columns = {name: report.frame[name] for name in report.frame.columns if name != "item_id"}
+    filters = Filters(items, columns)
+    for name, chosen, rows in [
+        ("passage", ["yes"], [True, False, False]),
+        ("query", ["no"], [False, True, True]),
+        ("share", [0.5, 0.9], [False, True, False]),
+        ("longest", [None, 20], [False, True, True]),
+        ("found", [1, None], [True, True, False]),
+        ("books", ["lamps"], [False, True, False]),
+        ("books", ["(none)"], [False, False, True]),
+    ]:
+        mask, _ = filters.apply(filters.checked({"facets": {name: chosen}}))
+        assert mask.tolist() == rows, name
+
+
+def test_the_browser_takes_the_report(items, folder):
+    report = contamination(items, folder, progress=False)
+    browser = wb.browse(items, annotations=report.frame, facets={"passage": ["yes"]})
+    assert [item.text for item in browser.selection] == [PASSAGE]
+    clean = items.where((report.frame["share"] < 0.1).to_numpy())
+    assert [item.text for item in clean] == [LONELY]
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["-- ..."], [book("a", "  ")]])
+def test_texts_without_words_are_refused(items, texts):
+    with pytest.raises(DataError, match="no word"):
+        contamination(items, texts, progress=False)
+
+
+@pytest.mark.parametrize("texts", [[3], 3, [("a", ["b"])], [None]])
+def test_what_is_no_text_is_refused(items, texts):
+    with pytest.raises(DataError, match="no text to read"):
+        contamination(items, texts, progress=False)
+
+
+def test_a_path_that_is_not_there_is_named(items, tmp_path):
+    with pytest.raises(DataError, match="nowhere"):
+        contamination(items, tmp_path / "nowhere", progress=False)
+
+
+@pytest.mark.data
+def test_the_childrens_questions_stand_in_their_books(real_data):
+    """13 passages of the release run from the end of one book into the next: their queries stand in one."""
+    items = wb.load("cbt", "dev")
+    path = real_data / "cbt" / "cbt_valid.txt"
+    report = contamination(items, path, progress=False)
+    frame = report.frame
+    assert frame["query"].all()
+    assert (~frame["passage"]).sum() == 13
+    assert (frame["n_grams"] - frame["found"])[~frame["passage"]].tolist() == [7] * 13
+    assert (frame["share"][frame["passage"]] == 1).all()
+    assert (frame["longest"][frame["passage"]] == frame["n_grams"][frame["passage"]] + 7).all()
+    with pytest.raises(DataError, match="Golden_Road"):
+        refuse(items, ((one.book_id, one.text.split()) for one in wb.books(path)), progress=False)
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_the_novels_at_hand_hold_no_childrens_question(real_data):
+    items = wb.load("cbt", "dev")
+    read = (one for one in wb.books(real_data / "novels.tar.xz") if "/children/" in one.book_id)
+    report = contamination(items, read, n=13, progress=False)
+    assert len(report.texts) == 51
+    assert report.frame["found"].sum() == 0

@@ -1,0 +1,252 @@
+import sys
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_predictions import made, run, scores, uniform, unknown_answers
+from scipy import stats
+from sklearn.metrics import accuracy_score, log_loss
+from statsmodels.stats.proportion import proportion_confint
+
+from workbench import datasets
+from workbench.evaluation import resampling
+from workbench.evaluation.metrics import MEASURES, evaluate
+from workbench.items import DataError
+
+FAST = settings(max_examples=12)
+
+
+def one(frame, **options):
+    (row,) = evaluate(frame, **options).to_dict("records")
+    return row
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95])
+def test_accuracy_is_that_of_scikit_learn_with_the_interval_of_statsmodels(level):
+    frame = made(500, seed=1)
+    row = one(frame, level=level)
+    assert row["accuracy"] == pytest.approx(accuracy_score(frame["answer"], frame["prediction"]))
+    low, high = proportion_confint(frame["correct"].sum(), 500, alpha=1 - level, method="wilson")
+    assert (row["accuracy_low"], row["accuracy_high"]) == pytest.approx((low, high))
+    known = frame[frame["known"]]
+    assert (row["n"], row["n_known"]) == (500, len(known))
+    assert row["accuracy_known"] == pytest.approx(accuracy_score(known["answer"], known["prediction"]))
+    low, high = proportion_confint(known["correct"].sum(), len(known), alpha=1 - level, method="wilson")
+    assert (row["accuracy_known_low"], row["accuracy_known_high"]) == pytest.approx((low, high))
+    assert row["expected_accuracy"] == pytest.approx(frame["p_correct"].mean())
+    assert (row["interval"], row["resampled_by"]) == ("Wilson", "item")
+    assert pd.isna(row["n_novels"])
+
+
+def test_perplexity_is_that_of_scikit_learns_log_loss():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(7), size=60)
+    answers = rng.integers(0, 7, 60)
+    frame = made(60, log_prob=np.log(p[np.arange(60), answers]))
+    assert one(frame)["perplexity"] == pytest.approx(np.exp(log_loss(answers, p, labels=range(7))))
+
+
+@pytest.mark.parametrize("vocabulary", [1, 2, 7, 60_000])
+def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(vocabulary):
+    frame = uniform(40, vocabulary) if vocabulary > 1 else uniform(40, 1).assign(prediction="x", n_tied=1)
+    row = one(frame)
+    assert row["perplexity"] == pytest.approx(vocabulary, rel=1e-12)
+    assert row["perplexity_low"] == pytest.approx(vocabulary)
+    assert row["median_rank"] == row["median_rank_low"] == row["median_rank_high"] == (vocabulary + 1) / 2
+    assert row["expected_accuracy"] == pytest.approx(1 / vocabulary)
+    assert row["n_tied_items"] == (40 if vocabulary > 1 else 0)
+
+
+def test_the_bootstrap_is_that_of_scipy():
+    frame = made(300, seed=2, tied=0.3)
+    row = one(frame, resamples=9_999)
+    values = frame["log_prob"].to_numpy()
+    how = {"n_resamples": 9_999, "method": "percentile", "rng": np.random.default_rng(5)}
+    low, high = stats.bootstrap((values,), np.mean, **how).confidence_interval
+    error = 4 * values.std() / np.sqrt(300) / 40  # of a quantile, far in the tails of many replicates
+    assert np.log([row["perplexity_high"], row["perplexity_low"]]) == pytest.approx([-low, -high], abs=error)
+    ranks = frame["rank"].to_numpy(dtype=float) + (frame["n_tied"].to_numpy(dtype=float) - 1) / 2
+    low, high = stats.bootstrap((ranks,), np.median, **how).confidence_interval
+    assert row["median_rank"] == np.median(ranks)
+    assert [row["median_rank_low"], row["median_rank_high"]] == pytest.approx([low, high], abs=12)
+    assert row["median_rank_low"] < row["median_rank"] < row["median_rank_high"]
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=9), st.integers(1, 4), st.integers(0, 99))
+@FAST
+def test_replicates_are_statistics_of_what_was_drawn(ranks, novels, seed):
+    ranks = np.array(ranks, dtype=float)
+    of = resampling.units(pd.Series([f"b{i % novels}" for i in range(len(ranks))], dtype="str"))
+    drawn = np.vstack(list(resampling._weights(of.number, 20, seed, len(ranks))))
+    assert (drawn.sum(axis=1) == of.number).all()
+    again = [np.repeat(ranks, weights[of.codes].astype(int)) for weights in drawn]
+    medians = resampling.medians(ranks, of, 20, seed)
+    if of.number == len(ranks):  # else the block of weights may be cut elsewhere
+        assert medians == pytest.approx([np.median(sample) for sample in again])
+        means = resampling.means(ranks[:, None], of, 20, seed)[:, 0]
+        assert means == pytest.approx([sample.mean() for sample in again])
+    assert set(np.round(2 * medians) / 2) == set(medians)
+
+
+def test_replicates_of_novels_are_those_of_a_slow_loop():
+    frame = made(80, books=7, seed=4)
+    of = resampling.units(frame["book_id"])
+    values = np.column_stack([frame["log_prob"], np.where(frame["known"], 1.0, np.nan) * frame["correct"]])
+    (drawn,) = resampling._weights(7, 50, 3, 80)
+    means, medians = resampling.means(values, of, 50, 3), resampling.medians(values[:, 0], of, 50, 3)
+    for weights, mean, median in zip(drawn, means, medians, strict=True):
+        books = [f"novel {i}" for i, times in enumerate(weights) for _ in range(int(times))]
+        rows = np.concatenate([np.flatnonzero(frame["book_id"] == book) for book in books])
+        assert mean == pytest.approx(np.nanmean(values[rows], axis=0))
+        assert median == pytest.approx(np.median(values[rows, 0]))
+
+
+def test_novels_are_resampled_where_every_item_names_one():
+    rng = np.random.default_rng(0)
+    easy = rng.random(10) < 0.5  # a novel is easy or hard as a whole
+    frame = made(400, books=10, seed=3, right=0, oov=0, tied=0)
+    right = np.array([easy[i % 10] for i in range(400)])
+    frame = frame.assign(correct=pd.array(right, dtype="boolean"))
+    row = one(frame)
+    assert (row["interval"], row["resampled_by"], row["n_novels"]) == ("bootstrap by novel", "novel", 10)
+    wide = row["accuracy_high"] - row["accuracy_low"]
+    items = one(frame.assign(book_id=pd.Series([None] * 400, dtype="str")))
+    assert items["interval"] == "Wilson"
+    assert wide > 3 * (items["accuracy_high"] - items["accuracy_low"])
+    missing = frame.assign(book_id=frame["book_id"].where(np.arange(400) > 0))
+    assert one(missing)["resampled_by"] == "item"
+
+
+def test_where_resampling_says_nothing_wilson_does():
+    none = one(made(90, books=5, right=0))
+    assert none["interval"] == "Wilson"
+    assert none["accuracy_low"] == 0 < none["accuracy_high"]
+    single = one(made(90, books=1))
+    assert (single["interval"], single["n_novels"]) == ("Wilson", 1)
+    assert pd.isna(single["perplexity_low"])
+    assert not pd.isna(single["perplexity"])
+
+
+def test_the_note_says_what_was_resampled():
+    assert "LAMBADA's release does not say" in evaluate(made()).attrs["note"]
+    assert "LAMBADA" not in evaluate(made(start="cbt/dev")).attrs["note"]
+    note = evaluate(made(books=5)).attrs["note"]
+    assert "5 novels were resampled as wholes; with fewer than 20" in note
+    assert "fewer" not in evaluate(made(books=50)).attrs["note"]
+    assert "2,000 replicates, seed 0" in note
+    both = evaluate([made(books=5), made(books=30, model="b"), made(model="c")]).attrs["note"]
+    assert "5 to 30 novels" in both
+    assert "(in 1 of 3 rows)" in both
+    assert evaluate([]).attrs["note"] == "There are no predictions."
+
+
+def test_an_impossible_answer_has_infinite_perplexity():
+    frame = made(50)
+    frame.loc[7, "log_prob"] = -np.inf
+    row = one(frame)
+    assert row["perplexity"] == row["perplexity_high"] == np.inf
+    assert np.isfinite(row["perplexity_low"])  # some replicates do not draw it
+    assert row["accuracy"] == one(made(50))["accuracy"]
+    assert one(made(50, log_prob=-np.inf))["perplexity_low"] == np.inf
+
+
+def test_models_that_give_scores_have_no_perplexity():
+    row = one(scores(made()))
+    assert pd.isna(row["perplexity"])
+    assert row["n_perplexity"] == 0
+    assert row["median_rank"] == one(made())["median_rank"]
+
+
+@pytest.mark.parametrize("frame", [unknown_answers(made(5)), made(0)])
+def test_groups_without_an_answer_are_no_error(frame):
+    table = evaluate(frame)
+    assert list(table.columns) == ["model", "run", *MEASURES]
+    for row in table.to_dict("records"):
+        assert row["n"] == row["n_perplexity"] == row["n_tied_items"] == 0
+        assert all(pd.isna(row[name]) for name in ("accuracy", "accuracy_low", "perplexity", "median_rank"))
+
+
+def test_unanswered_items_change_nothing_else():
+    frame = made(60, first=100)
+    both = pd.concat([frame, unknown_answers(made(9))])
+    left, right = one(frame), one(both)
+    assert left == right
+
+
+@given(st.permutations(range(30)), st.booleans())
+@FAST
+def test_the_order_of_the_rows_does_not_matter(order, books):
+    frame = made(30, books=4 if books else None)
+    pd.testing.assert_frame_equal(
+        evaluate(frame, resamples=50, by="known"), evaluate(frame.iloc[order], resamples=50, by="known")
+    )
+
+
+@given(st.integers(1, 5), st.integers(0, 1000))
+@FAST
+def test_groups_add_up(groups, seed):
+    rng = np.random.default_rng(seed)
+    frame = made(60, seed=seed)
+    kinds = pd.DataFrame({"item_id": frame["item_id"], "kind": rng.integers(0, groups, 60)})
+    parts = evaluate(frame, by="kind", annotations=kinds.sample(frac=1, random_state=1), resamples=20)
+    whole = one(frame, resamples=20)
+    assert (parts["n"].sum(), parts["n_known"].sum()) == (whole["n"], whole["n_known"])
+    assert (parts["accuracy"] * parts["n"]).sum() == pytest.approx(whole["accuracy"] * 60)
+    logs = np.log(parts["perplexity"].to_numpy(dtype=float)) * parts["n"].to_numpy(dtype=float)
+    assert logs.sum() == pytest.approx(60 * np.log(whole["perplexity"]))
+    assert parts["n_tied_items"].sum() == whole["n_tied_items"]
+    assert parts["kind"].is_monotonic_increasing
+
+
+def test_groups_are_joined_by_item():
+    items = datasets.load("sample", "dev")
+    frame = made(len(items), book_id=None, item_id=items.frame["item_id"], answer=items.frame["answer"],
+                 prediction="?", right=0)  # fmt: skip
+    table = evaluate(frame.sample(frac=1, random_state=0), items=items, by=["book_id", "known"])
+    truth = items.frame.set_index("item_id")["book_id"].loc[frame["item_id"]].to_numpy()
+    wanted = frame.groupby([truth, frame["known"].to_numpy(dtype=bool)]).size()
+    assert {(row.book_id, row.known): row.n for row in table.itertuples()} == wanted.to_dict()
+    assert set(table["resampled_by"]) == {"novel"}
+    half = items.where(np.arange(len(items)) < 3)
+    grouped = evaluate(frame, items=half, by="book_id")
+    assert grouped["n"].sum() == len(items)
+    assert grouped["book_id"].isna().sum() == 1
+
+
+def test_runs_frames_and_names_are_all_read(monkeypatch):
+    stored = run(made(20, seed=1), "kept")
+    runs = ModuleType("workbench.results")
+    runs.find = {"kept": stored}.__getitem__
+    monkeypatch.setitem(sys.modules, "workbench.results", runs)
+    table = evaluate([stored, made(20, seed=2, model="b", run="r2"), "kept"])
+    assert table[["model", "run"]].to_numpy().tolist() == [["made", "kept"], ["b", "r2"], ["made", "kept"]]
+    pd.testing.assert_frame_equal(evaluate("kept"), evaluate(stored))
+    both = pd.concat([made(20, model="a"), made(20, model="b")])
+    assert evaluate(both)["model"].tolist() == ["a", "b"]
+    assert stored.predictions["run"].eq("").all()  # what was given is not changed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "said"),
+    [
+        (3, {}, "no predictions in a int"),
+        ([made(3), None], {}, "no predictions in a NoneType"),
+        (made(3).drop(columns="known"), {}, "no column 'known'"),
+        (made(3).assign(log_prob="x"), {}, "strange type"),
+        (pd.concat([made(3), made(3)]), {}, "two predictions for the item 'lambada/dev/000000'"),
+        (made(3), {"by": "colour"}, "no column 'colour'"),
+        (made(3).assign(model=None), {}, "without item_id or model"),
+        (made(3).assign(top_words=[["a"]] * 3), {"by": "top_words"}, "cannot be grouped by top_words"),
+        (made(3), {"level": 1}, "between 0 and 1"),
+        (made(3), {"resamples": 0}, "0 resamples"),
+        (made(3), {"annotations": pd.DataFrame({"x": [1]})}, "no column 'item_id'"),
+        (made(3), {"annotations": pd.DataFrame({"item_id": ["z"]})}, "know none of the predicted"),
+        (made(3), {"annotations": pd.DataFrame({"item_id": ["z", "z"]})}, "hold the item 'z' twice"),
+    ],
+)
+def test_what_is_wrong_is_said(arguments, options, said):
+    with pytest.raises(DataError, match=said):
+        evaluate(arguments, **options)

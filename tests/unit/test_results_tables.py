@@ -1,0 +1,298 @@
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_predictions import made, run, scores, unknown_answers
+
+from workbench import datasets, published
+from workbench.evaluation import papers, rendering
+from workbench.evaluation.metrics import evaluate
+from workbench.evaluation.papers import NAMES
+from workbench.evaluation.tables import table
+from workbench.items import DataError
+
+QUICK = {"resamples": 100}
+SOURCES = {
+    "lambada": "lambada_table1",
+    "cbt": "cbt_test_table2",
+    "msrcc": "msrcc_table1",
+    "cnnqa": "cnnqa_table3",
+    "cbt-variants": "cbt_table4",
+    "cbt-anonymised": "cbt_anonymised",
+    "cnnqa-ablation": "cnnqa_ablation",
+}
+
+
+def lambada(split="dev", **columns):
+    return made(150, start=f"lambada/{split}", **columns)
+
+
+def book(word_class, split="dev", n=60, **columns):
+    return made(n, start=f"cbt/{split}", word_class=word_class, variant=word_class, **columns).assign(
+        item_id=[f"cbt/{split}/{word_class}/{i:06d}" for i in range(n)]
+    )
+
+
+def rows(shown, **wanted):
+    frame = shown.frame
+    for column, value in wanted.items():
+        frame = frame[frame[column] == value]
+    return frame
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_runs_every_row_of_the_paper_is_there_and_missing(name):
+    shown = table(name, [])
+    source = published.table(SOURCES[name])
+    numbers = [column for column in source.columns if column not in {"set", "system", "note"}]
+    cells = [text for row in source[numbers].to_numpy().tolist() for text in row]
+    assert shown.frame["printed"].fillna("").tolist() == cells
+    assert shown.frame["published"].dropna().tolist() == [float(text) for text in cells if text]
+    assert shown.frame["system"].tolist() == [name for name in source["system"] for _ in numbers]
+    assert shown.frame[["model", "ours", "low", "difference", "n"]].isna().all(axis=None)
+    assert shown.notes == ("There is none of ours yet.",)
+
+
+def test_the_validation_table_stands_beside_the_development_set():
+    shown = table("cbt", [], split="dev")
+    source = published.table("cbt_validation")
+    assert rows(shown, column="Verbs")["printed"].tolist() == source["verbs"].tolist()
+    assert set(shown.frame["split"]) == {"dev"}
+    assert "validation" in shown.title
+    mine = book("NE", system="Sliding  window")
+    assert table("cbt", mine, **QUICK).title == shown.title
+    assert "test set" in table("cbt", book("NE", "test"), **QUICK).title
+
+
+def test_ours_are_measured_as_everywhere_else():
+    dev, control = lambada(system="n-gram", seed=3), lambada("control", system="N-Gram", seed=4, right=0.6)
+    shown = table("lambada", [run(dev, "d"), run(control, "c")], **QUICK)
+    for section, frame in (("lambada", dev), ("control", control)):
+        (wanted,) = evaluate(frame, **QUICK).to_dict("records")
+        for measure, scale in (("accuracy", 100), ("perplexity", 1), ("median_rank", 1)):
+            (cell,) = rows(shown, section=section, system="N-Gram", measure=measure).to_dict("records")
+            assert cell["ours"] == pytest.approx(scale * wanted[measure])
+            assert cell["low"] == pytest.approx(scale * wanted[f"{measure}_low"])
+            assert cell["high"] == pytest.approx(scale * wanted[f"{measure}_high"])
+            assert cell["difference"] == pytest.approx(cell["ours"] - cell["published"])
+            assert (cell["n"], cell["model"]) == (150, "made")
+            if measure == "accuracy":
+                assert cell["ours_known"] == pytest.approx(100 * wanted["accuracy_known"])
+                assert cell["expected"] == pytest.approx(100 * wanted["expected_accuracy"])
+    assert rows(shown, system="LSTM")["ours"].isna().all()
+
+
+def test_several_models_of_one_system_all_have_rows_and_others_come_last():
+    a, b = lambada(system="RNN", model="small"), lambada(system="RNN", model="large", seed=1)
+    extra, nameless = lambada(system="Pointer", model="p"), lambada(model="q")
+    shown = table("lambada", [extra, a, nameless, b], **QUICK)
+    found = rows(shown, section="lambada", measure="accuracy")
+    order = published.table("lambada_table1").query("set == 'lambada'")["system"].tolist()
+    at = order.index("RNN")
+    assert found["system"].fillna("-").tolist() == [*order[:at], "RNN", *order[at:], "Pointer", "-"]
+    assert found["model"].dropna().tolist() == ["small", "large", "p", "q"]
+    assert found["printed"].isna().tolist()[-2:] == [True, True]
+    # their control set was not predicted: the rows of the paper are missing there, the others not shown
+    assert len(rows(shown, section="control", measure="accuracy")) == len(order)
+
+
+def test_runs_of_one_model_fill_one_row():
+    parts = [
+        run(book(kind, system="Sliding window", seed=i), f"r{i}") for i, kind in enumerate(["NE", "CN", "P"])
+    ]
+    other = book("NE", system="Sliding window", seed=7).assign(run="again")
+    found = rows(table("cbt", [*parts, other], **QUICK), system="SLIDING WINDOW")
+    assert found["run"].tolist() == ["r0, r1, r2"] * 4 + ["again"] * 4
+    assert found["ours"].isna().tolist() == [False, False, True, False, False, True, True, True]
+    assert found["word_class"].tolist() == ["NE", "CN", "V", "P"] * 2
+    assert found["measured_in"].unique().tolist() == ["fraction"]
+    assert found["ours"].iloc[0] == parts[0].predictions["correct"].mean()
+
+
+def test_other_variants_have_rows_of_their_own_and_are_named():
+    plain, cased = lambada(system="N-Gram"), lambada(system="N-Gram", variant="capitalised", unknown="shared")
+    shown = table("lambada", [plain, run(cased, "cased", seed=11)], **QUICK)
+    assert rows(shown, system="N-Gram", section="lambada", measure="accuracy")["variant"].tolist() == [
+        "plain",
+        "capitalised",
+    ]
+    notes = " ".join(shown.notes)
+    assert "Variant plain (made), capitalised (made); unit word; filter none; vocabulary size 1,000" in notes
+    assert "unknown answers unk (made), shared (made)" in notes
+    assert "Seeds of the runs: made: 11." in notes
+
+
+def test_the_notes_say_what_is_to_be_known():
+    frame = lambada(system="N-Gram", model="m")
+    notes = " ".join(table("lambada", frame, seed=5, **QUICK).notes)
+    known = frame[frame["known"]]
+    value = 100 * known["correct"].mean()
+    assert f"among the choices (lambada): m {value:.1f} ({len(known)} of 150)" in notes
+    assert "The paper's numbers for lambada are on the test set, ours on the development set." in notes
+    assert "LAMBADA's release does not say which novel" in notes
+    assert "100 replicates, seed 5" in notes
+    test = " ".join(table("lambada", lambada("test"), **QUICK).notes)
+    assert "development set" not in test
+    whole = lambada(system="N-Gram", oov=0, books=20)
+    notes = " ".join(table("lambada", whole, **QUICK).notes)
+    assert "among the choices (" not in notes
+    assert "Novels were resampled as wholes." in notes
+
+
+def test_the_split_is_chosen():
+    both = [lambada(system="RNN"), lambada("test", system="LSTM")]
+    shown = table("lambada", both, **QUICK)
+    assert set(rows(shown, section="lambada")["split"]) == {"test"}
+    assert shown.frame["model"].notna().sum() == 3
+    dev = table("lambada", both, split="dev", **QUICK)
+    assert rows(dev, system="RNN", section="lambada")["ours"].notna().all()
+    assert rows(dev, system="LSTM", section="lambada")["ours"].isna().all()
+    assert table("cnnqa", []).frame["split"].unique().tolist() == ["dev", "test"]
+    assert table("cnnqa", [], split="test").frame["split"].unique().tolist() == ["test"]
+    for options in ({"split": "control"}, {"split": "train"}):
+        with pytest.raises(DataError, match="no table for the split"):
+            table("lambada", [], **options)
+    with pytest.raises(DataError, match="there are lambada, cbt"):
+        table("squad", [])
+
+
+def test_other_data_sets_stay_out():
+    frames = [lambada("test", system="N-Gram"), book("NE", "test", system="SLIDING WINDOW")]
+    for name in ("lambada", "cbt"):
+        assert set(table(name, frames, **QUICK).frame["model"].dropna()) == {"made"}
+    assert table("msrcc", frames, **QUICK).notes == ("There is none of ours yet.",)
+    assert table("lambada", [unknown_answers(frames[0])], **QUICK).frame["ours"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("name", "variant"), [("lambada", "plain"), ("cbt", "cbt"), ("msrcc", "msrcc"), ("cnnqa", None)]
+)
+def test_the_sample_can_stand_in(name, variant):
+    sets = [datasets.load("sample", "dev", variant=kind).frame for kind in ("plain", "cbt", "msrcc")]
+    every = pd.concat(sets, ignore_index=True)
+    same = ["item_id", "dataset", "split", "variant", "word_class", "book_id", "answer"]
+    frame = made(len(every), right=0, **{column: every[column] for column in same})
+    shown = table(name, frame, dataset="sample", **QUICK)
+    wanted = 0 if variant is None else len(datasets.load("sample", "dev", variant=variant))
+    accuracy = rows(shown, measure="accuracy")
+    assert accuracy["n"].fillna(0).sum() == wanted
+    if wanted:
+        assert "sample, not those of the paper" in shown.notes[0]
+    assert table(name, frame, **QUICK).frame["ours"].isna().all()
+
+
+NASTY = r"""<script>alert("x")</script> & 50 % of $\alpha_1^2$ {a} ~ #1 | `b` *c* [d](e)"""
+
+
+@pytest.fixture
+def nasty():
+    frames = [
+        lambada("test", system="N-Gram", model=NASTY),
+        scores(lambada("test", system=NASTY, model="two\nlines")),
+        lambada("test", system="LSTM", model="never", log_prob=-np.inf),
+    ]
+    return table("lambada", frames, **QUICK)
+
+
+class Page(HTMLParser):
+    """Reads a fragment: which tags are open, and the cells of each row."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.tags, self.rows = [], set(), []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.tags.add(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in {"td", "th"}:
+            self.rows[-1] += [""] * int(dict(attrs).get("colspan", 1))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if {"td", "th"} & set(self.open):
+            self.rows[-1][-1] += data
+
+
+def test_the_html_is_balanced_and_escaped(nasty):
+    page = Page(nasty.to_html())
+    assert page.open == []
+    allowed = {"style", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "small", "ul", "li"}
+    assert page.tags <= allowed
+    assert {len(row) for row in page.rows} == {2 + 3 * 3 + 1}
+    assert any(row[:2] == ["N-Gram", NASTY] for row in page.rows)
+    assert nasty._repr_html_() == nasty.to_html()
+    style = nasty.to_html().split("</style>")[0]
+    assert "var(--jp-content-font-color1,inherit)" in style
+    assert not re.search(r"#(?:[0-9a-f]{3}|[0-9a-f]{6})\b", style)  # no colour that fits one theme only
+
+
+def test_the_latex_is_balanced_and_escaped(nasty):
+    text = nasty.to_latex()
+    begun, ended = (re.findall(rf"\\{word}{{(\w+)}}", text) for word in ("begin", "end"))
+    assert begun == ended[::-1] == ["table", "tabular"]
+    for rule in ("toprule", "bottomrule"):
+        assert text.count(f"\\{rule}") == 1
+    bare = re.sub(r"\\[{}%$&#_\\]", "", text.split("\n", 1)[1].replace("\\\\", ""))
+    depth = np.cumsum([(sign == "{") - (sign == "}") for sign in bare])
+    assert depth.min() == depth[-1] == 0
+    assert bare.count("$") % 2 == 0
+    assert not set(bare) & set("%#_^~<>|∞\N{MINUS SIGN}\N{EN DASH}")
+    body = [line for line in text.split("\n") if line.endswith(r" \\")]
+    spans = [sum(int(n) - 1 for n in re.findall(r"\\multicolumn{(\d+)}", line)) for line in body]
+    cells = [len(re.findall(r"(?<!\\)&", line)) + 1 for line in body]
+    assert {cell + span for cell, span in zip(cells, spans, strict=True)} == {12}
+    assert r"50 \% of \$\textbackslash{}alpha\_1\textasciicircum{}2\$" in text
+    assert r"$\infty$" in text
+
+
+def test_the_markdown_has_one_table_a_section(nasty):
+    text = nasty.to_markdown()
+    assert str(nasty) == text
+    lines = [line for line in text.split("\n") if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {13}
+    assert sum(line.startswith("| :--") for line in lines) == 2
+    assert "<" not in text
+    assert "two lines" in text
+    assert r"\`b\` \*c\* \[d\](e)" in text
+
+
+@given(st.text())
+def test_any_text_is_one_line_without_open_marks_in_latex(text):
+    found = rendering.escape_latex(text)
+    assert "\n" not in found
+    left = re.sub(r"\\(text\w+{}|infty|[&%$#_{}])|\$-\$|\$\\infty\$", "", found)
+    assert not set(left) & set("\\&%$#_{}~^<>|")
+
+
+def test_numbers_are_shown_in_their_unit():
+    number = rendering.number
+    assert [number(0.4567, "fraction"), number(12.345, "percent"), number(np.nan, "percent")] == [
+        "0.457",
+        "12.3",
+        "-",
+    ]
+    assert [number(993.0, "rank"), number(57.5, "rank")] == ["993", "57.5"]
+    assert [number(57_040.2, "per target word"), number(3.14, "per target word")] == ["57040", "3.1"]
+    assert [number(np.inf, "per target word"), number(3e12, "per target word")] == ["∞", "3.00e+12"]
+    assert number(-0.5, "percent") == "\N{MINUS SIGN}0.5"
+    assert number(pd.NA, "rank") == "-"
+
+
+def test_every_published_number_is_one():
+    for name in NAMES:
+        for split in ("dev", "test"):
+            for column in papers.paper(name, split, set()).columns:
+                assert all(
+                    published.parse(text).about is not None for text in column.printed.values() if text
+                )
+                assert len(column.printed) == len({papers.same(system) for system in column.printed})

@@ -1,0 +1,216 @@
+import dataclasses
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_predictions import made, run, scores, unknown_answers
+from scipy import stats
+from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
+from statsmodels.stats.multitest import multipletests
+
+from workbench.evaluation import resampling
+from workbench.evaluation.significance import holm, mcnemar, significance
+from workbench.items import DataError
+
+QUICK = {"resamples": 500}
+
+
+def pair(n=400, **options):
+    return made(n, seed=1, right=0.4, **options), made(n, seed=2, right=0.3, model="other", **options)
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_mcnemar_is_that_of_statsmodels(only_a, only_b):
+    wanted = statsmodels_mcnemar([[5, only_a], [only_b, 7]], exact=True).pvalue
+    assert mcnemar(only_a, only_b) == pytest.approx(wanted)
+
+
+def test_the_numbers_of_a_comparison():
+    a, b = pair()
+    found = significance(a, b)
+    right = [frame["correct"].to_numpy(dtype=bool) for frame in (a, b)]
+    assert (found.n, found.n_units, found.resampled_by) == (400, 400, "item")
+    assert (found.accuracy_a, found.accuracy_b) == pytest.approx((right[0].mean(), right[1].mean()))
+    assert found.difference == pytest.approx(right[0].mean() - right[1].mean())
+    assert (found.n_only_a, found.n_only_b) == ((right[0] & ~right[1]).sum(), (right[1] & ~right[0]).sum())
+    table = pd.crosstab(right[0], right[1])
+    assert found.p_value == pytest.approx(statsmodels_mcnemar(table, exact=True).pvalue)
+    assert found.test == "exact McNemar test"
+    assert found.log_prob_difference == pytest.approx(a["log_prob"].mean() - b["log_prob"].mean())
+
+
+def test_the_intervals_are_those_of_scipys_paired_bootstrap():
+    a, b = pair()
+    found = significance(a, b, level=0.9)
+    for column, interval in (("correct", found.interval), ("log_prob", found.log_prob_interval)):
+        x, y = (frame[column].to_numpy(dtype=float) for frame in (a, b))
+        wanted = stats.bootstrap(
+            (x, y), lambda x, y, axis: (x - y).mean(axis=axis), paired=True, method="percentile",
+            confidence_level=0.9, n_resamples=9_999, rng=np.random.default_rng(9),
+        ).confidence_interval  # fmt: skip
+        error = (x - y).std() / np.sqrt(400)
+        assert interval == pytest.approx(tuple(wanted), abs=0.1 * error)
+        assert interval[1] - interval[0] > 2 * error
+
+
+@pytest.mark.parametrize(("books", "exact"), [(6, True), (60, False)])
+def test_the_test_by_novel_is_scipys_permutation_test(books, exact):
+    a, b = pair(books=books)
+    found = significance(a, b)
+    assert found.resampled_by == "novel"
+    assert found.n_units == books
+    assert found.test.startswith("paired sign-flip test by novel")
+    assert found.test.endswith("exact" if exact else "random choices of signs")
+    for column, p in (("correct", found.p_value), ("log_prob", found.log_prob_p_value)):
+        sums = (a[column].astype(float) - b[column].astype(float)).groupby(a["book_id"]).sum()
+        wanted = stats.permutation_test(
+            (sums, np.zeros(books)), lambda x, y, axis: (x - y).mean(axis=axis),
+            permutation_type="samples", n_resamples=20_000, rng=np.random.default_rng(3),
+        ).pvalue  # fmt: skip
+        error = 0 if exact else 5 * np.sqrt(wanted * (1 - wanted) * (1 / 10_000 + 1 / 20_000)) + 2e-4
+        assert p == pytest.approx(wanted, abs=error + 1e-12)
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=8))
+def test_few_signs_are_all_tried(differences):
+    values = np.array(differences, dtype=float)
+    of = resampling.units(pd.Series([None] * len(values), dtype="str"))
+    p, exact = resampling.sign_flip(values, of, 1, 0)
+    sums = [abs(np.dot(signs, values)) for signs in itertools.product([-1, 1], repeat=len(values))]
+    assert exact
+    assert p == pytest.approx(np.mean(np.array(sums) >= abs(values.sum())))
+
+
+def test_random_signs_come_near_the_exact_p():
+    values = np.random.default_rng(0).normal(0.25, 1, 17)  # one more than are all tried
+    of = resampling.units(pd.Series([None] * 17, dtype="str"))
+    p, exact = resampling.sign_flip(values, of, 20_000, 0)
+    signs = np.array(list(itertools.product([-1.0, 1.0], repeat=17)))
+    wanted = (np.abs(signs @ values) >= abs(values.sum()) - 1e-9).mean()
+    assert not exact
+    assert 0.02 < wanted < 0.9
+    assert p == pytest.approx(wanted, abs=4 * np.sqrt(wanted * (1 - wanted) / 20_000))
+
+
+@pytest.mark.parametrize("books", [None, 5, 40])
+def test_a_model_does_not_differ_from_itself(books):
+    frame = made(books=books)
+    found = significance(frame, frame.sample(frac=1, random_state=0), **QUICK)
+    assert (found.difference, found.interval, found.p_value) == (0, (0, 0), 1)
+    assert (found.log_prob_difference, found.log_prob_interval, found.log_prob_p_value) == (0, (0, 0), 1)
+
+
+@given(st.integers(0, 10_000), st.booleans())
+@settings(max_examples=10)
+def test_the_sides_can_be_changed(seed, books):
+    a = made(40, seed=seed, books=8 if books else None)
+    b = made(40, seed=seed + 1, model="b", books=8 if books else None)
+    one, two = significance(a, b, **QUICK), significance(b, a, **QUICK)
+    assert one.difference == -two.difference
+    assert one.interval == pytest.approx((-two.interval[1], -two.interval[0]), abs=0.03)
+    assert one.p_value == pytest.approx(two.p_value)
+    assert (one.n_only_a, one.n_only_b) == (two.n_only_b, two.n_only_a)
+
+
+def test_items_are_paired_by_their_id():
+    a, b = pair(100)
+    shifted = made(100, seed=2, right=0.3, model="other", first=20)
+    found = significance(a, shifted, **QUICK)
+    assert found.n == 80
+    assert any("20 items that only made predicted are left out" in note for note in found.notes)
+    assert any("20 items that only other predicted" in note for note in found.notes)
+    whole = significance(a, b, **QUICK)
+    assert not any("left out" in note for note in whole.notes)
+    assert whole == significance(a.sample(frac=1, random_state=1), b, **QUICK)
+
+
+def test_what_makes_a_comparison_doubtful_is_said():
+    a, b = made(), made(seed=1, model="b", unknown="shared", vocabulary_size=70_000, variant="capitalised")
+    b["answer"] = b["prediction"] = b["answer"].str.title()
+    notes = " ".join(significance(a, b, **QUICK).notes)
+    assert "They differ in unknown: unk and shared." in notes
+    assert "They differ in vocabulary_size: 1000 and 70000." in notes
+    assert "They differ in variant: plain and capitalised." in notes
+    assert "LAMBADA's release does not say" in notes
+    assert "novels were resampled" in " ".join(significance(*pair(books=5), **QUICK).notes)
+    assert not any("differ" in note for note in significance(*pair(), **QUICK).notes)
+
+
+def test_log_probabilities_are_compared_only_where_both_have_them():
+    a, b = pair()
+    found = significance(a, scores(b), **QUICK)
+    assert found.log_prob_difference is found.log_prob_interval is found.log_prob_p_value is None
+    b.loc[:99, "log_prob"] = np.nan
+    found = significance(a, b, **QUICK)
+    assert found.log_prob_difference == pytest.approx((a["log_prob"] - b["log_prob"])[100:].mean())
+    assert any("compared on 300 items" in note for note in found.notes)
+
+
+def test_impossible_answers_make_the_difference_infinite():
+    a, b = pair()
+    a.loc[3, "log_prob"] = -np.inf
+    found = significance(a, b, **QUICK)
+    assert found.log_prob_difference == -np.inf
+    assert found.log_prob_interval is found.log_prob_p_value is None
+    assert any("probability 0" in note for note in found.notes)
+    b.loc[3, "log_prob"] = -np.inf
+    both = significance(a, b, **QUICK)
+    assert both.log_prob_difference * 400 == pytest.approx((a["log_prob"] - b["log_prob"]).drop(3).sum())
+    assert both.log_prob_p_value is not None
+    b.loc[4, "log_prob"] = a.loc[5, "log_prob"] = -np.inf
+    assert np.isnan(significance(a, b, **QUICK).log_prob_difference)
+
+
+def test_one_item_or_novel_gives_no_interval():
+    for frames in (pair(1), pair(books=1)):
+        found = significance(*frames, **QUICK)
+        assert np.isnan(found.interval).all()
+        assert found.p_value == 1
+        assert "interval" not in str(found)
+
+
+def test_a_comparison_reads_as_a_sentence():
+    a, b = pair()
+    found = significance(run(a, "r1"), run(b.assign(model="made"), "r2"), level=0.9)
+    assert str(found).startswith(f"made (r1) is right on {100 * found.accuracy_a:.1f} % and made (r2) on ")
+    assert f"a difference of {100 * found.difference:+.1f} points, 90 % interval +" in str(found)
+    assert str(found).endswith(", exact McNemar test).")
+    assert "p < 0.0001" in str(dataclasses.replace(found, p_value=1e-7))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.p_value = 0
+
+
+def test_a_comparison_shows_as_html():
+    a, b = made(model="<b>&x"), made(seed=1, model="y")
+    page = significance(a, b, **QUICK)._repr_html_()
+    assert "&lt;b&gt;&amp;x" in page
+    assert "<b>" not in page
+    assert "mean ln p per target word" in page
+    assert "ln p" not in significance(a, scores(b), **QUICK)._repr_html_()
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.integers(0, 2))
+@settings(max_examples=25)
+def test_holm_is_that_of_statsmodels(values, missing):
+    wanted = multipletests(values, method="holm")[1]
+    found = holm([np.nan] * missing + values)
+    assert found[missing:] == pytest.approx(wanted)
+    assert np.isnan(found[:missing]).all()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        (made(), made(first=1000), "no item in common"),
+        (made(), unknown_answers(made()), "no item in common whose answer is known"),
+        (pd.concat([made(), made(model="b")]), made(), "a must hold the predictions of one model, found 2"),
+        (made(), [], "b must hold the predictions of one model, found 0: none"),
+        (made(), made(answer="x", prediction="x", right=1, oov=0), "has another answer"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(a, b, said):
+    with pytest.raises(DataError, match=said):
+        significance(a, b)

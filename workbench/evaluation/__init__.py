@@ -1,0 +1,1 @@
+"""What reads predictions: measures, tests, rankings, and the papers' tables with ours beside."""

@@ -1,0 +1,192 @@
+"""Which items occur in a text that a model is trained on: a report, and a column to filter by."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from workbench.datasets.books import Book, books
+from workbench.items import Items
+from workbench.schema import DataError
+from workbench.training.grams import TokenisedText
+from workbench.training.overlap import Overlap, overlap
+
+_LINES = 10_000  # lines handed on together
+_HALF = 0.5
+_SHOWN = 5  # books named in a report
+
+Part = tuple[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Contamination(Overlap):
+    """A report on what items share with texts; its parts are those of an :class:`Overlap`.
+
+    ``frame`` has one row an item and goes as it is to ``wb.browse(items, annotations=report.frame)``,
+    where its columns become filters, or is merged with other annotations by ``item_id``.
+    """
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """Counts and shares: ``what``, ``n`` (words in an n-gram), ``found``, ``of``, ``share``."""
+        frame = self.frame
+        long = frame["query_words"] >= self.n
+        some = frame["n_grams"] > 0
+        rows = [
+            ("items whose whole passage occurs", frame["passage"].dropna()),
+            ("items whose whole query occurs", frame["query"].dropna()),
+            (f"... of a query of {self.n} words or more", frame.loc[long, "query"].dropna()),
+            (f"items with half of their {self.n}-grams or more", frame.loc[some, "share"] >= _HALF),
+            (f"items with one {self.n}-gram or more", frame.loc[some, "found"] > 0),
+        ]
+        counts = [(what, int(column.sum()), len(column)) for what, column in rows]
+        counts.append(
+            (f"{self.n}-grams of the items", int(frame["found"].sum()), int(frame["n_grams"].sum()))
+        )
+        made = pd.DataFrame(counts, columns=["what", "found", "of"])
+        made.insert(1, "n", self.n)
+        return made.assign(share=made["found"] / made["of"].where(made["of"] > 0))
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """The report in a few plain numbers, as a record of a run keeps it."""
+        frame = self.frame
+        return {
+            "n": self.n,
+            "items": len(frame),
+            "books": len(self.texts),
+            "words": int(self.texts["words"].sum()),
+            "passages_found": int(frame["passage"].sum()),
+            "queries_found": int(frame["query"].sum()),
+            "n_grams": int(frame["n_grams"].sum()),
+            "n_grams_found": int(frame["found"].sum()),
+        }
+
+    def by_book(self) -> pd.DataFrame:
+        """Count by book: ``book_id``, ``words``, ``items`` (with an n-gram in it), ``half``.
+
+        ``half`` counts the items with half of their n-grams or more in that book. Only books that
+        have something in common with the items, those with most first.
+        """
+        rows = self.pairs.assign(half=self.pairs["share"] >= _HALF).groupby("book_id", sort=False)
+        counts = rows.agg(items=("item_id", "size"), half=("half", "sum")).reset_index()
+        made = self.texts.merge(counts, on="book_id")
+        return made.sort_values(["half", "items"], ascending=False, kind="stable", ignore_index=True)
+
+    def __str__(self) -> str:
+        lines = [self._title()]
+        for what, _, found, of, share in self.summary.itertuples(index=False):
+            lines.append(f"  {what}: {found:,} of {of:,}{'' if pd.isna(share) else f' ({share:.1%})'}")
+        rows = self.by_book()
+        for book_id, words, items, half in rows.head(_SHOWN).itertuples(index=False):
+            lines.append(f"  {book_id} ({words:,} words): shares with {items:,} items, half of {half:,}")
+        if len(rows) > _SHOWN:
+            lines.append(f"  and {len(rows) - _SHOWN:,} more books")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        cells = self.summary.drop(columns="n")
+        parts = [f"<p>{html.escape(self._title())}</p>", _table(cells)]
+        rows = self.by_book()
+        if len(rows):
+            more = f" (the first {_SHOWN} of {len(rows):,})" if len(rows) > _SHOWN else ""
+            named = {"items": "items with an n-gram", "half": "items with half of theirs"}
+            parts += [f"<p>Books{more}</p>", _table(rows.head(_SHOWN).rename(columns=named))]
+        return "".join(parts)
+
+    def _title(self) -> str:
+        words = int(self.texts["words"].sum())
+        return (
+            f"{len(self.frame):,} items against {words:,} words of {len(self.texts):,} books, {self.n}-grams"
+        )
+
+
+def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True) -> Contamination:
+    """Find out which items occur in the texts that a model is trained on.
+
+    Parameters
+    ----------
+    items : Items
+        What the model will be tested on.
+    texts : Corpus, path, str, or iterable of Book, str and path
+        What it is trained on. A string alone is what :func:`workbench.datasets.books.books` takes:
+        the name of a data set with books (``"msrcc"``), or a path. Strings in an iterable are
+        lines; together they are one book called ``lines``. Paths are read as books.
+    n : int, default 8
+        Words in an n-gram, 1 or more.
+    progress : bool
+        Show a bar.
+
+    Returns
+    -------
+    Contamination
+        ``.frame`` (one row an item), ``.summary``, ``.by_book()``; see
+        :class:`workbench.training.overlap.Overlap` for the columns.
+
+    Raises
+    ------
+    DataError
+        If the texts hold no word or cannot be read, or there is no item.
+
+    Examples
+    --------
+    >>> report = wb.contamination(items, "msrcc")  # doctest: +SKIP
+    >>> clean = items.where(report.frame["share"].to_numpy() < 0.1)  # doctest: +SKIP
+    >>> wb.browse(items, annotations=report.frame)  # doctest: +SKIP
+    """
+    read = texts if isinstance(texts, TokenisedText) else _parts(texts)
+    found = overlap(items, read, n=n, progress=progress)
+    return Contamination(found.n, found.frame, found.pairs, found.texts)
+
+
+def _parts(texts: Any) -> Iterator[Part]:
+    """Turn texts into ids of books with their words, cut at white space."""
+    if isinstance(texts, (str, Path)):
+        return _pieces(books(texts))
+    if hasattr(texts, "text") or not isinstance(texts, Iterable):
+        texts = [texts]
+    return _mixed(texts)
+
+
+def _mixed(texts: Iterable[Any]) -> Iterator[Part]:
+    lines: list[str] = []
+    for one in texts:
+        if isinstance(one, str):
+            lines.append(one)
+        if lines and (len(lines) >= _LINES or not isinstance(one, str)):
+            yield _joined(lines)
+            lines = []
+        if isinstance(one, Path):
+            yield from _pieces(books(one))
+        elif not isinstance(one, str):
+            yield from _pieces([one])
+    if lines:
+        yield _joined(lines)
+
+
+def _joined(lines: list[str]) -> Part:
+    return "lines", list(chain.from_iterable(map(str.split, lines)))
+
+
+def _pieces(read: Iterable[Book]) -> Iterator[Part]:
+    for book in read:
+        try:
+            yield book.book_id, book.text.split()
+        except AttributeError:
+            raise DataError(
+                f"this is no text to read: {type(book).__name__}",
+                remedy="pass a corpus, a path, books, or lines",
+            ) from None
+
+
+def _table(frame: pd.DataFrame) -> str:
+    shown = frame.assign(share=frame["share"].map("{:.1%}".format)) if "share" in frame else frame
+    return str(shown.to_html(index=False, border=0, na_rep=""))

@@ -1,0 +1,241 @@
+"""Accuracy, perplexity and median rank with their intervals, by any column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from workbench.analysis.summary import wilson
+from workbench.evaluation import resampling
+from workbench.evaluation.reading import check_options, floats, joined, sources
+from workbench.evaluation.resampling import Floats, Units
+from workbench.items import Items
+from workbench.schema import DataError
+
+_INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels")
+_FLOATS = (
+    "accuracy", "accuracy_low", "accuracy_high", "expected_accuracy",
+    "accuracy_known", "accuracy_known_low", "accuracy_known_high",
+    "perplexity", "perplexity_low", "perplexity_high",
+    "median_rank", "median_rank_low", "median_rank_high",
+)  # fmt: skip
+MEASURES = (
+    "n", "n_known", *_FLOATS[:3], "interval", *_FLOATS[3:7], "n_perplexity", *_FLOATS[7:], "n_tied_items",
+    "resampled_by", "n_novels",
+)  # fmt: skip
+"""Columns that `measure` gives."""
+
+
+def evaluate(
+    runs: Any,
+    *,
+    by: str | Sequence[str] | None = None,
+    items: Items | None = None,
+    annotations: pd.DataFrame | None = None,
+    level: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Measure how good predictions are.
+
+    Parameters
+    ----------
+    runs : Run, DataFrame or str, or several of these
+        Runs, frames of predictions, or names of stored runs.
+    by : str or sequence of str, optional
+        Columns to group the items by: of the predictions (``word_class``, ``known``, ``book_id``),
+        of `items` or of `annotations` (``target_class``, ``direct_speech``).
+    items : Items, optional
+        What the predictions are about.
+    annotations : DataFrame, optional
+        From ``wb.annotate``, or any frame with a column ``item_id``.
+    level : float, default 0.95
+        Confidence level of the intervals.
+    resamples : int, default 2000
+        Bootstrap replicates.
+    seed : int, default 0
+        Of the bootstrap.
+
+    Returns
+    -------
+    DataFrame
+        One row a model and run, or one for each of their groups. Null: not known.
+
+        `model`, `run`, and the columns of `by`
+        `n`, `n_known`
+            Items with an answer; those whose answer is in the model's vocabulary.
+        `accuracy`, `accuracy_low`, `accuracy_high`
+            Fraction of right answers, from 0 to 1; ties were broken by the seed of the predictions.
+        `interval`
+            How the accuracies' intervals were made: ``bootstrap by novel`` where novels are
+            resampled, else ``Wilson`` (over items; Wilson 1927). Also Wilson where all outcomes are
+            equal or there is one novel: there resampling says nothing.
+        `expected_accuracy`
+            Mean of ``p_correct``: the accuracy that breaking ties gives on average.
+        `accuracy_known`, `accuracy_known_low`, `accuracy_known_high`
+            Of the `n_known` items only.
+        `n_perplexity`, `perplexity`, `perplexity_low`, `perplexity_high`
+            exp(-mean ln p), per target word, natural logarithm, over the `n_perplexity` items whose
+            answer has a log-probability (Paperno et al. 2016, section 4). Infinite where one answer
+            has probability 0; null for models that give scores.
+        `median_rank`, `median_rank_low`, `median_rank_high`
+            Median over items of the mid-rank of the answer: its rank + (number tied with it - 1) / 2.
+        `n_tied_items`
+            Items whose answer shares its rank with another word.
+        `resampled_by`, `n_novels`
+            ``novel`` where every item of the group has a ``book_id``, else ``item``.
+
+        Intervals but Wilson's are percentile bootstrap intervals. ``.attrs["note"]`` says what was
+        resampled, and why.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, or an option makes no sense.
+
+    Examples
+    --------
+    >>> wb.evaluate([run, other], by="word_class")  # doctest: +SKIP
+    """
+    check_options(level, resamples)
+    names = list(dict.fromkeys([by] if isinstance(by, str) else by or ()))
+    rows: list[dict[str, Any]] = []
+    datasets: set[str] = set()
+    for source in sources(runs):
+        frame = joined(source.frame, items, annotations)
+        datasets |= set(frame["dataset"].dropna())
+        head = {"model": source.model, "run": source.run}
+        for group, part in _groups(frame, names):
+            rows.append(head | group | measure(part, level=level, resamples=resamples, seed=seed))
+    columns = [name for name in ("model", "run") if name not in names] + names
+    table = typed(pd.DataFrame(rows, columns=[*columns, *MEASURES]))
+    table.attrs["note"] = note(table, datasets, level=level, resamples=resamples, seed=seed)
+    return table
+
+
+def _groups(frame: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    if not names:
+        yield {}, frame
+        return
+    if lacking := [name for name in names if name not in frame.columns]:
+        raise DataError(
+            f"there is no column {lacking[0]!r} to group by",
+            remedy=f"pass items or annotations that have it; there are {', '.join(map(str, frame.columns))}",
+        )
+    try:
+        grouped = list(frame.groupby(names, dropna=False, observed=True))
+    except TypeError as error:
+        raise DataError(f"items cannot be grouped by {', '.join(names)}: {error}") from None
+    for values, part in grouped:
+        yield dict(zip(names, values, strict=True)), part
+
+
+class _Drawing(NamedTuple):
+    """How intervals are made."""
+
+    level: float
+    resamples: int
+    seed: int
+
+    def bounds(self, replicates: Callable[..., Floats], values: Floats, of: Units) -> tuple[float, float]:
+        """Return the percentile interval of a function of `resampling` of one column."""
+        drawn = replicates(values, of, self.resamples, self.seed)
+        return resampling.interval(drawn.reshape(-1), self.level, of.number)
+
+
+def measure(frame: pd.DataFrame, *, level: float, resamples: int, seed: int) -> dict[str, Any]:
+    """Measure the predictions of one model; see :func:`evaluate` for what comes back.
+
+    Parameters
+    ----------
+    frame : DataFrame (n,)
+        Predictions with the types that `sources` gives, sorted by item. May be empty.
+    """
+    frame = frame[frame["correct"].notna()]
+    of = resampling.units(frame["book_id"])
+    correct = floats(frame["correct"])
+    known = frame["known"].fillna(value=False).to_numpy(dtype=bool)
+    found: dict[str, Any] = {"n": len(frame), "n_known": int(known.sum()), "n_tied_items": 0}
+    found |= {"resampled_by": of.by, "n_novels": of.number if of.by == "novel" else None}
+    found["interval"] = "bootstrap by novel" if _clustered(correct, of) else "Wilson"
+    how = _Drawing(level, resamples, seed)
+    found |= _share("accuracy", correct, of, how)
+    found |= _share("accuracy_known", correct[known], of.of(known), how)
+    found["expected_accuracy"] = _mean(floats(frame["p_correct"]))
+    found |= _perplexity(frame, of, how)
+    ranks = mid_ranks(frame)
+    some = ~np.isnan(ranks)
+    if some.any():
+        found["median_rank"] = float(np.median(ranks[some]))
+        low, high = how.bounds(resampling.medians, ranks[some], of.of(some))
+        found |= {"median_rank_low": low, "median_rank_high": high}
+        found["n_tied_items"] = int((frame["n_tied"].fillna(1) > 1).sum())
+    return found
+
+
+def mid_ranks(frame: pd.DataFrame) -> Floats:
+    """Return the mean rank of each answer and the words tied with it, shape (n,); NaN without one."""
+    return floats(frame["rank"]) + (floats(frame["n_tied"].fillna(1)) - 1) / 2
+
+
+def _mean(values: Floats) -> float:
+    values = values[~np.isnan(values)]
+    return float(values.mean()) if len(values) else np.nan
+
+
+def _clustered(correct: Floats, of: Units) -> bool:
+    """Tell whether resampling novels says how sure an accuracy is."""
+    return of.by == "novel" and of.number > 1 and 0 < correct.mean() < 1
+
+
+def _share(name: str, correct: Floats, of: Units, how: _Drawing) -> dict[str, float]:
+    n, count = len(correct), int(correct.sum())
+    if not n:
+        return {}
+    if _clustered(correct, of):
+        low, high = how.bounds(resampling.means, correct[:, None], of)
+    else:
+        low, high = (float(bound[0]) for bound in wilson(count, n, level=how.level))
+    return {name: count / n, f"{name}_low": low, f"{name}_high": high}
+
+
+def _perplexity(frame: pd.DataFrame, of: Units, how: _Drawing) -> dict[str, Any]:
+    values = floats(frame["log_prob"])
+    some = ~np.isnan(values) & (frame["score_type"] == "log_prob").to_numpy(dtype=bool)
+    values, of = values[some], of.of(some)
+    if not len(values):
+        return {"n_perplexity": 0}
+    low, high = how.bounds(resampling.means, values[:, None], of)
+    with np.errstate(over="ignore"):  # of a mean below -709 nothing but infinity can be said
+        found = np.exp(-np.array([values.mean(), high, low]))
+    names = ("perplexity", "perplexity_low", "perplexity_high")
+    return {"n_perplexity": len(values)} | dict(zip(names, map(float, found), strict=True))
+
+
+def typed(table: pd.DataFrame) -> pd.DataFrame:
+    """Give the columns of `measure` types that hold nulls."""
+    kinds = dict.fromkeys(_INTS, "Int64") | dict.fromkeys(_FLOATS, "Float64")
+    kinds |= dict.fromkeys(("interval", "resampled_by"), "str")
+    return table.astype({name: kind for name, kind in kinds.items() if name in table.columns})
+
+
+def note(table: pd.DataFrame, datasets: Iterable[str], *, level: float, resamples: int, seed: int) -> str:
+    """Say how the intervals of a table of measures were made."""
+    if not len(table):
+        return "There are no predictions."
+    parts = [f"{100 * level:g} % intervals; bootstrap with {resamples:,} replicates, seed {seed}"]
+    for by, rows in table.groupby("resampled_by", sort=True):
+        least = int(rows["n_novels"].min()) if by == "novel" else 0
+        most = int(rows["n_novels"].max()) if by == "novel" else 0
+        which = "" if len(rows) == len(table) else f" (in {len(rows)} of {len(table)} rows)"
+        text = resampling.said(str(by), least)
+        if least != most:
+            text = text.replace(f"{least:,} novels", f"{least:,} to {most:,} novels", 1)
+        parts.append(f"{text}{which}")
+        if by == "item" and "lambada" in datasets:
+            parts.append(resampling.LAMBADA)
+    text = "; ".join(parts)
+    return f"{text}."
