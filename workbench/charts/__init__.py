@@ -7,6 +7,7 @@ returns a chart whose data are aggregates: its size does not grow with the set.
 from __future__ import annotations
 
 from workbench.charts.bars import FIELDS, PICK
+from workbench.charts.expected import expected
 from workbench.charts.figure import figure_2
 from workbench.charts.save import save
 from workbench.charts.show import offline
@@ -24,6 +25,7 @@ __all__ = [
     "FIELDS",
     "PICK",
     "direct_speech",
+    "expected",
     "figure_2",
     "in_context",
     "lengths",

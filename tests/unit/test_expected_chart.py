@@ -1,0 +1,362 @@
+"""What a model expected: the numbers of the chart, read from its specification."""
+
+import importlib
+import json
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_predictions import made, scores
+
+import workbench as wb
+from workbench import charts
+from workbench.charts import theme
+from workbench.models.rows import from_scores
+from workbench.schema import DataError
+
+MODULE = importlib.import_module("workbench.charts.expected")  # charts.expected is the function
+TEXTS = [
+    "`` it 's late , '' said tom . he looked for the ___",
+    "they did n't see that -- ___ , of all things , was here .",
+]
+ITEMS = wb.items_from_text(TEXTS, answers=["heron", "mrs. tulley"], tokenised=True)
+IDS = ITEMS.frame["item_id"].tolist()
+WORDS = [["the", "''", "Heron", "."], ["</s>", "counterrevolutionarinesses", "<unk>", "``"]]
+PROBABILITIES = [[0.5, 0.25, 0.125, 0.004], [0.3, 0.2, 1e-7, 0.0]]
+
+
+def table(words=WORDS, values=PROBABILITIES, ids=IDS):
+    rows = [
+        {"item_id": item_id, "place": place, "word": word, "log_prob": math.log(p) if p else -math.inf}
+        for item_id, ws, ps in zip(ids, words, values, strict=True)
+        for place, (word, p) in enumerate(zip(ws, ps, strict=True), start=1)
+    ]
+    return pd.DataFrame(rows)
+
+
+TABLE = table()
+
+
+def predicted(**columns):
+    """Make predictions of the two items."""
+    frame = made(2, known=True, rank=[3, 1234], log_prob=np.log([0.125, 2e-6]), correct=False, p_correct=0.0,
+                 prediction="x", answer=["heron", "mrs. tulley"], item_id=IDS, n_tied=1)  # fmt: skip
+    lists = {
+        "top_words": WORDS,
+        "top_log_probs": [np.log(np.maximum(p, 1e-300)).tolist() for p in PROBABILITIES],
+    }
+    return frame.assign(**{name: pd.Series(value, dtype=object) for name, value in lists.items()}).assign(
+        **columns
+    )
+
+
+def panels(chart):
+    """Return the panels of a chart in order: title, bars, lines below, and the specification."""
+    spec = chart.to_dict()
+    found = []
+    for row in spec["vconcat"]:
+        for panel in row["hconcat"]:
+            given = [next(part["data"] for part in (layer, panel, row, spec) if "data" in part)
+                     for layer in panel["layer"]]  # fmt: skip
+            tables = [spec["datasets"][data["name"]] for data in given]
+            below = [line["line"] for part in tables[2:] for line in part]
+            found.append(
+                SimpleNamespace(title=panel["title"]["text"], bars=tables[0], below=below, spec=panel)
+            )
+    return found
+
+
+def head(chart):
+    title = chart.to_dict()["title"]
+    return " ".join([*title["text"], *title["subtitle"]])
+
+
+def test_there_is_a_panel_an_item_and_a_bar_a_word():
+    chart = charts.expected(TABLE)
+    one, two = panels(chart)
+    assert [bar["word"] for bar in one.bars] == WORDS[0]
+    assert [bar["p"] for bar in one.bars] == pytest.approx(PROBABILITIES[0])
+    assert [bar["place"] for bar in two.bars] == [1, 2, 3, 4]
+    assert [bar["p"] for bar in two.bars] == pytest.approx(PROBABILITIES[1])
+    assert (one.title, two.title) == ([IDS[0]], [IDS[1]])
+    assert (one.below, two.below) == ([], [])
+    assert head(chart) == "What the model expects The most probable words, with their probabilities."
+    x, y = (one.spec["layer"][0]["encoding"][axis] for axis in "xy")
+    assert x["field"] == "p"
+    assert x["axis"]["format"] == ".0%"
+    assert y["scale"]["domain"] == [1, 2, 3, 4]
+
+
+def test_only_so_many_bars_are_drawn():
+    assert [len(panel.bars) for panel in panels(charts.expected(TABLE, top_k=3))] == [3, 3]
+    many = table([[f"w{i}" for i in range(30)]], [[1 / 30] * 30], IDS[:1])
+    assert len(panels(charts.expected(many))[0].bars) == 10
+    shuffled = many.sample(frac=1, random_state=1)
+    assert [bar["word"] for bar in panels(charts.expected(shuffled))[0].bars] == [f"w{i}" for i in range(10)]
+
+
+def test_the_answer_has_a_colour_and_a_sign():
+    one, two = panels(charts.expected(TABLE, items=ITEMS))
+    assert [bar["answer"] for bar in one.bars] == [False, False, True, False]  # heron, Heron
+    assert [bar["end"] for bar in one.bars] == ["50 %", "25 %", "12.5 % ← answer", "0.4 %"]
+    colour = one.spec["layer"][0]["encoding"]["color"]
+    assert colour["condition"]["value"] == theme.PALETTE[1] != colour["value"]
+    assert colour["condition"]["test"] == "datum.answer"
+    assert one.below == []
+    assert two.below == ["answer: mrs. tulley"]
+    assert not any(bar["answer"] for bar in two.bars)
+
+
+@pytest.mark.parametrize("how", ["mapping", "frame", "predictions", "in the table"])
+def test_answers_come_in_several_ways(how):
+    given = {
+        "mapping": dict(zip(IDS, ["heron", "lamp"], strict=True)),
+        "frame": pd.DataFrame({"item_id": IDS, "answer": ["heron", "lamp"]}),
+        "predictions": predicted(answer=["heron", "lamp"]),
+        "in the table": None,
+    }[how]
+    data = TABLE.assign(answer=["heron"] * 4 + ["lamp"] * 4) if given is None else TABLE
+    one, two = panels(charts.expected(data, answers=given, items=ITEMS))
+    assert [bar["word"] for bar in one.bars if bar["answer"]] == ["Heron"]
+    assert two.below[0].startswith("answer: lamp")
+    assert (", rank 1,234, p = 0.0002 %" in two.below[0]) == (how == "predictions")
+
+
+def test_predictions_say_all_by_themselves():
+    chart = charts.expected(predicted(model="5-gram"))
+    one, two = panels(chart)
+    assert [bar["p"] for bar in one.bars] == pytest.approx(PROBABILITIES[0])
+    assert two.below == ["answer: mrs. tulley, rank 1,234, p = 0.0002 %"]
+    assert "What 5-gram expects" in head(chart)
+    run = SimpleNamespace(predictions=predicted(model="5-gram"))
+    assert charts.expected(run).to_dict() == chart.to_dict()
+
+
+def test_an_answer_outside_the_vocabulary_is_said_to_be_there():
+    (_, two) = panels(charts.expected(predicted(known=[True, False], rank=[3, 1001])))
+    assert two.below == ["answer: mrs. tulley, outside the vocabulary, p = 0.0002 %"]
+    assert two.spec["layer"][0]["encoding"]["y"]["scale"]["domain"] == [1, 2, 3, 4, "line 0"]
+    long = predicted(answer=["heron", "an answer of many very short words and more"], known=False)
+    (_, two) = panels(charts.expected(long.assign(top_words=[["a"], ["b"]], top_log_probs=[[-1.0]] * 2)))
+    assert two.below[-1].endswith("p = 0.0002 %")
+    assert len(two.below) == 2
+    assert two.spec["layer"][0]["encoding"]["y"]["scale"]["domain"] == [1, "line 0", "line 1"]
+
+
+def test_an_answer_that_nobody_knows_is_not_spoken_of():
+    unknown = predicted(answer=None, correct=None, p_correct=np.nan, log_prob=np.nan, rank=None, known=None)
+    for panel in panels(charts.expected(unknown)):
+        assert panel.below == []
+        assert not any(bar["answer"] for bar in panel.bars)
+
+
+CANDIDATES = wb.items_from_text(["the ___ ate .", "a ___ ."], answers=["heron", "eel"],
+                                candidates=[["eel", "heron", "tom"], ["eel", "ada", "tom"]])  # fmt: skip
+
+
+def test_candidates_are_shown_by_their_shares():
+    values = np.array([[-40.0, -38.0, -41.0], [-700.0, -710.0, -705.0]])
+    words = [list(c) for c in CANDIDATES.frame["candidates"]]
+    frame = from_scores(
+        CANDIDATES, values, words, model="m", score_type="log_prob", log_prob=np.log([0.1, 0.2])
+    )
+    chart = charts.expected(frame)
+    for panel, row in zip(panels(chart), values, strict=True):
+        want = np.exp(row - row.max()) / np.exp(row - row.max()).sum()
+        assert [bar["p"] for bar in panel.bars] == pytest.approx(sorted(want, reverse=True))
+        assert sum(bar["answer"] for bar in panel.bars) == 1
+    assert "sum to 1" in head(chart)
+    one, _ = panels(charts.expected(frame.assign(answer="crow"), top_k=1))
+    assert one.below[0].startswith("answer: crow")
+    assert "p =" not in one.below[0]  # it would be no share
+
+
+def test_several_models_stand_side_by_side():
+    other = table([words[::-1] for words in WORDS], [sorted(p, reverse=True) for p in PROBABILITIES])
+    chart = charts.expected({"5-gram": TABLE, "3-gram": other}, items=ITEMS)
+    spec = chart.to_dict()
+    assert [len(row["hconcat"]) for row in spec["vconcat"]] == [2, 2]
+    assert [panel.title for panel in panels(chart)] == [["5-gram"], ["3-gram"]] * 2
+    assert spec["vconcat"][0]["title"]["text"][-1].endswith("looked for the ____")
+    fills = [panel.spec["layer"][0]["encoding"]["color"]["value"] for panel in panels(chart)]
+    assert fills[:2] == fills[2:]
+    assert len({*fills, theme.PALETTE[1]}) == 3
+    assert [bar["word"] for bar in panels(chart)[1].bars] == WORDS[0][::-1]
+    both = pd.concat([TABLE.assign(model="5-gram"), other.assign(model="3-gram")])
+    assert panels(charts.expected(both, items=ITEMS))[1] == panels(chart)[1]
+    three, five = predicted(model="3", rank=[7, 8]), predicted(model="5")
+    below = [panel.below for panel in panels(charts.expected(pd.concat([three, five], ignore_index=True)))]
+    assert ["rank 8," in line for line in below[2]] == [True]
+    assert ["rank 1,234," in line for line in below[3]] == [True]
+
+
+def test_panels_stand_in_rows():
+    ids = [f"x/{i}" for i in range(5)]
+    data = table([["a"]] * 5, [[0.5]] * 5, ids)
+    assert [len(row["hconcat"]) for row in charts.expected(data).to_dict()["vconcat"]] == [2, 2, 1]
+    assert [len(row["hconcat"]) for row in charts.expected(data, columns=3).to_dict()["vconcat"]] == [3, 2]
+    assert [panel.title for panel in panels(charts.expected(data))] == [[name] for name in ids]
+
+
+def test_panels_have_one_scale_or_each_its_own():
+    def ends(chart):
+        return [panel.spec["layer"][0]["encoding"]["x"]["scale"]["domain"] for panel in panels(chart)]
+
+    assert ends(charts.expected(TABLE)) == [[0, pytest.approx(0.5)]] * 2
+    assert ends(charts.expected(TABLE, same_scale=False)) == [
+        [0, pytest.approx(0.5)],
+        [0, pytest.approx(0.3)],
+    ]
+    assert ends(charts.expected(table(values=[[0.0] * 4] * 2))) == [[0, 1]] * 2
+
+
+@given(st.floats(1e-9, 1))
+def test_ticks_are_few_round_and_told_apart(top):
+    axis = MODULE._axis(top).to_dict()
+    digits = int(axis["format"][1:-1])
+    shown = [f"{tick:.{digits}%}" for tick in axis["values"]]
+    assert 2 <= len(shown) <= 6
+    assert len(set(shown)) == len(shown)
+    assert shown[0].strip("0.") == "%"
+    assert [float(text[:-1]) / 100 for text in shown] == pytest.approx(axis["values"])
+    assert max(axis["values"]) <= top * (1 + 1e-9)
+
+
+@given(st.floats(0, 1, allow_subnormal=False))
+def test_probabilities_are_written_to_two_digits(p):
+    text = MODULE._percent(p)
+    assert text.endswith(" %")
+    assert len(text) <= 12
+    assert float(text[:-2]) == pytest.approx(100 * p, rel=0.06, abs=1e-300)
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [
+        (0, "0 %"),
+        (1, "100 %"),
+        (0.1234, "12.3 %"),
+        (0.00456, "0.46 %"),
+        (2e-6, "0.0002 %"),
+        (2e-7, "2.0e-5 %"),
+    ],
+)
+def test_how_probabilities_are_written(p, text):
+    assert MODULE._percent(p) == text
+
+
+def labels(panel):
+    """Return what the vertical axis says, as the page would compute it."""
+    expression = panel.spec["layer"][0]["encoding"]["y"]["axis"]["labelExpr"]
+    assert expression.endswith("[datum.value] || ''")
+    return json.loads(expression.removesuffix("[datum.value] || ''"))
+
+
+def test_words_can_be_read():
+    one, two = panels(charts.expected(TABLE))
+    assert labels(one) == {"1": "the", "2": "” (closing quote)", "3": "Heron", "4": ". (full stop)"}
+    assert labels(two) == {
+        "1": "end of sentence", "2": "counterrevolutionarin…", "3": "unknown word", "4": "“ (opening quote)",
+    }  # fmt: skip
+    (panel,) = panels(charts.expected(table([["n't", "-lrb-", "--", "a b"]], [[0.1] * 4], ["x"])))
+    assert list(labels(panel).values()) == ["n’t", "(", "— (dash)", "a b"]  # noqa: RUF001
+    assert two.bars[1]["word"] == "counterrevolutionarinesses"
+
+
+def test_words_that_are_shown_alike_are_two_bars():
+    (panel,) = panels(charts.expected(table([["''", "”", '"']], [[0.3, 0.2, 0.1]], ["x"])))
+    assert len(panel.bars) == 3
+    assert panel.spec["layer"][0]["encoding"]["y"]["scale"]["domain"] == [1, 2, 3]
+
+
+def test_the_heading_is_the_text_before_the_blank():
+    one, two = panels(charts.expected(TABLE, items=ITEMS))
+    assert " ".join(one.title) == "“it’s late,” said tom. he looked for the ____"  # noqa: RUF001
+    assert " ".join(two.title) == "they didn’t see that—____, of all …"  # noqa: RUF001
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 80), st.integers(0, 8), st.booleans())
+def test_headings_keep_within_two_lines(before, after, tokenised):
+    text = " ".join(["word"] * before + ["___"] + ["more"] * after + ["."])
+    item = wb.items_from_text([text], answers=["it"], tokenised=tokenised)
+    ids = item.frame["item_id"].tolist()
+    (panel,) = panels(charts.expected(table([["a"]], [[0.5]], ids), items=item))
+    lines = panel.title
+    assert len(lines) <= 2
+    assert max(map(len, lines)) <= 46
+    whole = " ".join(lines)
+    assert whole.count("____") == 1
+    assert "it" not in whole.split()
+    assert whole.startswith("… ") == (whole.split("____")[0].count("word") < before)
+    assert whole.split("____")[1].count("more") == min(after, 3)
+
+
+def test_a_passage_of_one_endless_word_is_drawn():
+    item = wb.items_from_text(["x" * 500 + " ___"], answers=["it"], tokenised=True)
+    (panel,) = panels(charts.expected(table([["a"]], [[0.5]], item.frame["item_id"].tolist()), items=item))
+    assert panel.title == ["… ____"]
+
+
+def test_a_chart_has_so_many_panels_and_no_more():
+    ids = [f"x/{i}" for i in range(25)]
+    data = table([["a"]] * 25, [[0.5]] * 25, ids)
+    assert len(panels(charts.expected(data[:24]))) == 24
+    with pytest.raises(DataError, match="25 panels") as told:
+        charts.expected(data)
+    assert "ids[:24]" in told.value.remedy
+    with pytest.raises(DataError, match="26 panels") as told:
+        charts.expected({"a": data[:13], "b": data[:13]})
+    assert "ids[:12]" in told.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (TABLE.drop(columns="word"), "no column 'word'"),
+        (TABLE[:0], "nothing to show"),
+        ({}, "nothing to show"),
+        (pd.concat([TABLE, TABLE]), "two words at one place"),
+        (TABLE.assign(log_prob=3.0), "above 0"),
+        (scores(made(2)).assign(top_words=[["a"]] * 2, top_log_probs=[[1.0]] * 2), "no probabilities"),
+        (made(2), "names no best words"),
+    ],
+)
+def test_what_cannot_be_drawn_is_told(data, problem):
+    with pytest.raises(DataError, match=problem) as told:
+        charts.expected(data)
+    assert told.value.remedy
+
+
+def test_answers_without_answers_are_told():
+    with pytest.raises(DataError, match="no column 'answer'"):
+        charts.expected(TABLE, answers=pd.DataFrame({"item_id": IDS}))
+
+
+def test_what_is_passed_is_not_changed():
+    data, frame = TABLE.copy(), predicted()
+    before = frame.copy(deep=True)
+    charts.expected(data, answers=frame, items=ITEMS)
+    pd.testing.assert_frame_equal(data, TABLE)
+    pd.testing.assert_frame_equal(frame, before)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_it_is_rendered_with_its_labels(dark, tmp_path):
+    chart = charts.expected(TABLE, answers=predicted(), items=ITEMS)
+    svg = charts.save(chart, tmp_path / "a.svg", dark=dark).read_text(encoding="utf-8")
+    for text in (
+        "Heron",
+        "” (closing quote)",
+        "12.5 % ← answer",
+        "rank 1,234, p = 0.0002 %",
+        "looked for the ____",
+    ):
+        assert text in svg
+    assert svg.count(theme.PALETTE[1]) == 1
+    assert "currentColor" not in svg
+    assert "NaN" not in svg

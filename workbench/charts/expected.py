@@ -1,0 +1,339 @@
+"""What a model expected in a blank: its most probable words, and where the answer is among them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from workbench import text as wt
+from workbench.charts import theme
+from workbench.items import Items
+from workbench.schema import DataError, Item
+
+LIMIT = 24
+"""Panels that one chart may have."""
+
+SIGN = "← answer"
+
+_NEEDED = ("item_id", "place", "word", "log_prob")
+_PREDICTED = ("item_id", "top_words", "top_log_probs")
+_TOLD = ("item_id", "model", "answer", "rank", "log_prob", "known")
+_ALL = "The most probable words, with their probabilities."
+_SHARES = "The candidates, with their shares: the probabilities of all candidates sum to 1."
+_SOME = f"{_ALL} Those of candidates sum to 1."
+_BLANK, _HOLD = "____", "\u00a0"  # where no line breaks
+_NAMES = {
+    ".": "full stop", ",": "comma", ";": "semicolon", ":": "colon", "?": "question mark",
+    "!": "exclamation mark", "``": "opening quote", "''": "closing quote", '"': "quote", "`": "opening quote",
+    "'": "quote", "--": "dash", "-": "hyphen", "...": "dots",
+    "</s>": "end of sentence", "<unk>": "unknown word",
+}  # fmt: skip
+_STEPS = tuple(part * 10.0**power for power in range(-9, 0) for part in (1, 2, 5))
+_TICKS = 5
+_SLACK = 1e-6
+_LONGEST = 22  # letters of a word
+_LINE = 46  # letters of a line
+_LINES = 2  # of a heading
+_AFTER = 3  # words after the blank
+_STEP = 19  # pixels a bar
+_LETTER = 6.2  # pixels
+_BARS, _ROOM = 190, 110  # pixels for bars, and for what stands at their ends
+
+
+def expected(
+    expected: pd.DataFrame | Mapping[str, pd.DataFrame] | Any,
+    *,
+    answers: Mapping[str, str] | pd.DataFrame | None = None,
+    items: Items | None = None,
+    top_k: int = 10,
+    columns: int = 2,
+    same_scale: bool = True,
+) -> alt.VConcatChart:
+    """Draw the most probable words for some blanks: one panel an item and model, one bar a word.
+
+    Parameters
+    ----------
+    expected : DataFrame, run, or mapping of name to such
+        Either with the columns ``item_id``, ``place`` (1 is the most probable), ``word`` and ``log_prob``
+        (natural), as :meth:`workbench.models.ngram.NGram.expected` gives, or predictions. There may be a
+        column ``model``; models can be given by name too: ``{"5-gram": a, "3-gram": b}``. Where predictions
+        are of candidates, the bars are the candidates' shares: their probabilities sum to 1.
+    answers : mapping of item_id to word, or DataFrame
+        A frame has the columns ``item_id`` and ``answer``, and perhaps ``rank``, ``log_prob``, ``known`` and
+        ``model``: predictions have them. By default what `expected` says, else what `items` say.
+    items : Items, optional
+        With them, a panel's heading is the passage's last words before the blank, else the item's id.
+    top_k : int, default 10
+        Bars a panel, at most.
+    columns : int, default 2
+        Panels side by side, where there is one model; several models stand side by side.
+    same_scale : bool, default True
+        Whether all panels have the same horizontal axis.
+
+    Returns
+    -------
+    alt.VConcatChart
+        The answer's bar has a colour and a sign of its own; where the answer is none of the words, a line
+        below the bars says its rank and probability as far as they are known.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, there is nothing to show, there are more than 24 panels, or the predictions
+        hold scores that are no probabilities, or a word's place is taken twice.
+    """
+    data = _table(expected, top_k)
+    models, ids = list(dict.fromkeys(data["model"])), list(dict.fromkeys(data["item_id"]))
+    panels = data[["item_id", "model"]].drop_duplicates()
+    if len(panels) > LIMIT:
+        raise DataError(
+            f"{len(panels)} panels are more than one can read, expected {LIMIT} at most",
+            remedy=f"choose passages: expected[expected['item_id'].isin(ids[:{LIMIT // len(models)}])]",
+        )
+    known = _answers(expected, answers, items, alone=len(models) == 1)
+    texts = (
+        {item.item_id: item for item in items.where(items.frame["item_id"].isin(ids).to_numpy())}
+        if items
+        else {}
+    )
+    extent = min(max(map(len, data["shown"])), _LONGEST + 3) * _LETTER + 10
+    colours = [colour for colour in theme.PALETTE if colour != theme.PALETTE[1]]
+    drawn: dict[str, list[alt.LayerChart]] = {}
+    for keys, part in data.groupby(["item_id", "model"], sort=False):
+        item_id, model = map(str, keys)
+        top = float((data if same_scale else part)["p"].max()) or 1.0
+        fill = colours[models.index(model) % len(colours)]
+        answer = known.get((item_id, model)) or known.get((item_id, None)) or {}
+        panel = _panel(part, answer, fill=fill, top=top, extent=extent)
+        heading = _heading(texts.get(item_id), item_id) if len(models) == 1 else [model]
+        drawn.setdefault(item_id, []).append(panel.properties(title=_title(heading)))
+    if len(models) == 1:
+        flat = [panel for row in drawn.values() for panel in row]
+        rows = [alt.hconcat(*flat[at : at + columns], spacing=24) for at in range(0, len(flat), columns)]
+        what = f"What {models[0]} expects" if models[0] else "What the model expects"
+    else:
+        rows = [
+            alt.hconcat(*row, spacing=24).properties(title=_title(_heading(texts.get(item_id), item_id)))
+            for item_id, row in drawn.items()
+        ]
+        what = "What the models expect"
+    told = _SHARES if data["among"].all() else _SOME if data["among"].any() else _ALL
+    title = theme.title(what, [told])
+    title.frame = "bounds"
+    chart = alt.vconcat(*rows, spacing=28).properties(title=title)
+    return theme.themed(chart)  # type: ignore[type-var] # it dresses any chart
+
+
+def _table(expected: Any, top_k: int) -> pd.DataFrame:
+    """Return one row a bar: item_id, model, place, word, shown, p, among (of candidates only)."""
+    tables: list[pd.DataFrame] = []
+    for name, frame in _frames(expected):
+        if set(_PREDICTED) <= set(frame.columns):
+            table = _unfolded(frame, top_k)
+        elif lacking := [column for column in _NEEDED if column not in frame.columns]:
+            raise DataError(
+                f"there is no column {lacking[0]!r}",
+                remedy="pass what model.expected(items) gives, or predictions",
+            )
+        else:
+            table = frame.assign(
+                p=np.exp(frame["log_prob"].astype(float)), among=False, model=frame.get("model", "")
+            )
+        tables.append(table if name is None else table.assign(model=name))
+    if not tables or not any(map(len, tables)):
+        raise DataError("there is nothing to show", remedy="pass what model.expected(items) gives")
+    data = pd.concat(tables, ignore_index=True)
+    if (data["p"] > 1 + _SLACK).any():
+        raise DataError("a log-probability is above 0", remedy="pass natural logarithms of probabilities")
+    twice = data.duplicated(["item_id", "model", "place"])
+    if twice.any():
+        raise DataError(f"{data['item_id'][twice].iloc[0]} has two words at one place",
+                        remedy="give each model a name of its own: {'name': expected, ...}")  # fmt: skip
+    data = data[data["place"] <= top_k].sort_values("place", kind="stable")
+    order = {item_id: at for at, item_id in enumerate(dict.fromkeys(pd.concat(tables)["item_id"]))}
+    data = data.sort_values("item_id", key=lambda column: column.map(order), kind="stable")
+    data["shown"] = [_shown(word) for word in data["word"]]
+    return data[["item_id", "model", "place", "word", "shown", "p", "among"]]
+
+
+def _frames(expected: Any) -> list[tuple[str | None, pd.DataFrame]]:
+    parts: Any = expected.items() if isinstance(expected, Mapping) else [(None, expected)]
+    return [(name, getattr(one, "predictions", one)) for name, one in parts]
+
+
+def _unfolded(frame: pd.DataFrame, top_k: int) -> pd.DataFrame:
+    """Return the lists of predictions as one row a word."""
+    rows: list[dict[str, Any]] = []
+    for row in frame.to_dict("records"):
+        words, values = _listed(row["top_words"]), _listed(row["top_log_probs"])
+        if row.get("score_type", "log_prob") != "log_prob":
+            raise DataError(
+                f"the model {row.get('model')!r} gives scores, which are no probabilities",
+                remedy="choose a model whose score_type is log_prob",
+            )
+        if not words:
+            raise DataError(
+                f"the prediction for {row['item_id']} names no best words", remedy="predict with top_k=10"
+            )
+        choices = _listed(row.get("candidate_scores"))
+        whole = np.logaddexp.reduce(choices) if choices else 0.0
+        rows += [
+            {"item_id": row["item_id"], "model": row.get("model") or "", "place": place, "word": word,
+             "p": float(np.exp(value - whole)), "among": bool(choices)}
+            for place, (word, value) in enumerate(zip(words, values, strict=True), start=1) if place <= top_k
+        ]  # fmt: skip
+    return pd.DataFrame(rows, columns=["item_id", "model", "place", "word", "p", "among"])
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple | np.ndarray) else []
+
+
+def _answers(
+    expected: Any, answers: Any, items: Items | None, *, alone: bool
+) -> dict[tuple[str, str | None], dict[str, Any]]:
+    """Return what is known of the answers, by item and model; None where it holds for every model."""
+    found: dict[tuple[str, str | None], dict[str, Any]] = {}
+    if items is not None:
+        pairs = zip(items.frame["item_id"], items.frame["answer"], strict=True)
+        found = {(item_id, None): {"answer": word} for item_id, word in pairs if isinstance(word, str)}
+    given = pd.DataFrame({"item_id": [], "answer": []}) if answers is None else answers
+    if isinstance(given, Mapping):
+        given = pd.DataFrame({"item_id": list(given), "answer": list(given.values())})
+    if "answer" not in given.columns:
+        raise DataError("the answers have no column 'answer'", remedy="pass predictions, or a mapping")
+    one = alone and ("model" not in given or len(given["model"].unique()) == 1)  # so they are that model's
+    for name, told in [*((name, told) for name, frame in _frames(expected) for told in _told(frame)),
+                       *((None, told) for told in _told(given))]:  # fmt: skip
+        found[told["item_id"], name or told.get("model")] = told
+    for told in _told(given):
+        found[told["item_id"], None] = told if one else {"answer": told["answer"]}
+    return found
+
+
+def _told(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return what a frame tells of answers, without what is null."""
+    if "answer" not in frame.columns:
+        return []
+    rows = frame[[column for column in _TOLD if column in frame.columns]].to_dict("records")
+    told = [{str(key): value for key, value in row.items() if not pd.isna(value)} for row in rows]
+    return [row for row in told if "answer" in row]
+
+
+def _panel(
+    part: pd.DataFrame, answer: Mapping[str, Any], *, fill: str, top: float, extent: float
+) -> alt.LayerChart:
+    """Draw the bars of one item and model."""
+    word = str(answer.get("answer", "")).casefold()
+    is_answer = (part["word"].str.casefold() == word) & bool(word)
+    ends = [
+        f"{_percent(p)} {SIGN}" if own else _percent(p) for p, own in zip(part["p"], is_answer, strict=True)
+    ]
+    part = part.assign(answer=is_answer, end=ends)
+    below: list[str] = []
+    if word and not is_answer.any():
+        told = _missed(answer, among=bool(part["among"].any()))
+        below = wrap(", ".join(told), int((extent + _BARS + _ROOM) / _LETTER))
+        below = [line.replace(_HOLD, " ") for line in below]
+    places = [*part["place"].tolist(), *(f"line {at}" for at in range(len(below)))]
+    labels = json.dumps(
+        {str(place): shown for place, shown in zip(part["place"], part["shown"], strict=True)}
+    )
+    y = alt.Y(
+        "place:O", sort=None, title=None, scale=alt.Scale(domain=places, paddingInner=0.2),
+        axis=alt.Axis(labelExpr=f"{labels}[datum.value] || ''", ticks=False, domain=False, minExtent=extent,
+                      labelFontSize=12, labelPadding=6),
+    )  # fmt: skip
+    x = alt.X(
+        "p:Q", title=None, scale=alt.Scale(domain=[0, top], range=[0, _BARS], nice=False), axis=_axis(top)
+    )
+    base = alt.Chart(part).encode(y=y)
+    bars = base.mark_bar().encode(
+        x=x,
+        color=alt.condition("datum.answer", alt.value(theme.PALETTE[1]), alt.value(fill)),
+        tooltip=[
+            alt.Tooltip("word:N", title="word"),
+            alt.Tooltip("place:O", title="place"),
+            alt.Tooltip("p:Q", format=".3%", title="probability"),
+        ],
+    )
+    text: dict[str, Any] = {"align": "left", "baseline": "middle", "color": theme.INK, "fontSize": 11}
+    numbers = base.mark_text(dx=4, **text).encode(x=x, text="end:N")
+    layers: list[alt.Chart] = [bars, numbers]
+    if below:
+        lines = pd.DataFrame({"place": places[len(part) :], "line": below})
+        layers.append(alt.Chart(lines).mark_text(**text).encode(y=y, x=alt.value(-extent), text="line:N"))
+    chart = alt.LayerChart(layer=layers)
+    return chart.properties(width=_BARS + _ROOM, height=_STEP * len(places))
+
+
+def _missed(answer: Mapping[str, Any], *, among: bool) -> list[str]:
+    """Say where the answer is that is none of the best words."""
+    parts = [f"answer: {_shown(str(answer['answer']))}"]
+    if answer.get("known") is not None and not answer["known"]:
+        parts.append("outside the vocabulary")
+    elif "rank" in answer:
+        parts.append(f"rank {int(answer['rank']):,}")
+    if "log_prob" in answer and not among:
+        parts.append(f"p = {_percent(float(np.exp(answer['log_prob'])))}")
+    return [part.replace(" ", _HOLD) for part in parts]
+
+
+def _axis(top: float) -> alt.Axis:
+    step = next((step for step in _STEPS if top <= _TICKS * step), _STEPS[-1])
+    digits = max(0, int(np.ceil(-np.log10(step) - 2 - 1e-9)))
+    ticks = [round(float(tick), 12) for tick in np.arange(0, top + step * 1e-9, step)]
+    return alt.Axis(format=f".{digits}%", values=ticks, tickSize=4, grid=False)
+
+
+def _percent(p: float) -> str:
+    """Write a probability as a percentage of two or three digits."""
+    value = 100 * p
+    if value == 0 or value >= 1e-4:  # noqa: PLR2004 - below, a power of ten is easier to read
+        return f"{value:.3g} %" if value >= 1 else f"{value:.2g} %"
+    return f"{value:.1e} %".replace("e-0", "e-")
+
+
+def _shown(word: str) -> str:
+    """Write a token so that it can be read by itself, and is not too long."""
+    shown = wt.readable(word) if len(word.split()) == 1 else word
+    name = _NAMES.get(word)
+    if name:
+        return name if word.startswith("<") else f"{shown} ({name})"
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+
+
+def _heading(item: Item | None, item_id: str) -> list[str]:
+    """Return the last words before the blank, the blank, and a few words after it."""
+    if item is None:
+        return [item_id]
+    if item.tokenised:
+        text, [(start, end)] = wt.readable_spans(item.text, [item.answer_span])
+    else:
+        text, (start, end) = item.text, item.answer_span
+    after = text[end:].split()
+    tail = ("" if text[end : end + 1].strip() else " ") + " ".join(after[:_AFTER])
+    tail = f"{_BLANK}{tail.rstrip()}{' …' if len(after) > _AFTER else ''}"
+    glue = "" if text[:start][-1:].strip() else " "
+    before = text[:start].split()
+    kept: list[str] = []
+    while before and len(_lines([*before[-1:], *kept], glue, tail)) <= _LINES:
+        kept.insert(0, before.pop())
+    return _lines(kept, glue, tail, cut=bool(before))
+
+
+def _lines(words: Sequence[str], glue: str, tail: str, *, cut: bool = True) -> list[str]:
+    text = f"{'… ' if cut else ''}{' '.join(words)}{glue if words else ''}{tail}"
+    return wrap(text, _LINE)
+
+
+def _title(lines: Sequence[str]) -> alt.TitleParams:
+    return alt.TitleParams(
+        text=list(lines), fontSize=12, fontWeight="normal", frame="bounds", offset=8, lineHeight=15
+    )
