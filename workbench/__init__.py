@@ -19,9 +19,15 @@ if TYPE_CHECKING:
     from workbench.datasets import available, load
     from workbench.datasets.books import Book, books
     from workbench.datasets.registry import fetch
+    from workbench.evaluation.contamination import contamination
+    from workbench.evaluation.leaderboard import leaderboard
+    from workbench.evaluation.metrics import evaluate
+    from workbench.evaluation.significance import significance
+    from workbench.evaluation.tables import table
     from workbench.items import DataError, Item, Items
     from workbench.own import items_from_frame, items_from_text
     from workbench.remarks import notes
+    from workbench.results import predict, runs
     from workbench.widgets.browser import browse
     from workbench.widgets.explore import explore
 
@@ -35,16 +41,23 @@ _HOME = {
     "books": "workbench.datasets.books",
     "browse": "workbench.widgets.browser",
     "charts": "workbench",
+    "contamination": "workbench.evaluation.contamination",
     "contrast": "workbench.analysis.contrast",
+    "evaluate": "workbench.evaluation.metrics",
     "explore": "workbench.widgets.explore",
     "fetch": "workbench.datasets.registry",
     "figure_2": "workbench.charts.figure",
     "items_from_frame": "workbench.own",
     "items_from_text": "workbench.own",
+    "leaderboard": "workbench.evaluation.leaderboard",
     "load": "workbench.datasets",
     "notes": "workbench.remarks",
+    "predict": "workbench.results",
+    "runs": "workbench.results",
     "save": "workbench.charts.save",
+    "significance": "workbench.evaluation.significance",
     "statistics": "workbench.analysis.statistics",
+    "table": "workbench.evaluation.tables",
 }
 
 __all__ = [
@@ -57,16 +70,23 @@ __all__ = [
     "books",
     "browse",
     "charts",
+    "contamination",
     "contrast",
+    "evaluate",
     "explore",
     "fetch",
     "figure_2",
     "items_from_frame",
     "items_from_text",
+    "leaderboard",
     "load",
     "notes",
+    "predict",
+    "runs",
     "save",
+    "significance",
     "statistics",
+    "table",
 ]
 __version__ = "0.1.0"
 

@@ -169,7 +169,7 @@ def _bar(label: str | None) -> Iterator[Callable[[list[bytes], float], None]]:
     from tqdm.auto import tqdm  # noqa: PLC0415 - loads ipywidgets in a notebook
 
     shown = 0.0
-    with tqdm(desc=label, total=100, bar_format="{l_bar}{bar}| {elapsed}") as bar:
+    with tqdm(desc=label, total=100, leave=False, bar_format="{l_bar}{bar}| {elapsed}") as bar:
 
         def show(told: list[bytes], fed: float) -> None:
             nonlocal shown

@@ -58,7 +58,7 @@ def rounded(grams):
     ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(seed=SEEDS, order=st.integers(2, 5), ragged=st.booleans(), block=st.sampled_from([60, 300, 1 << 25]))
 def test_every_n_gram_is_in_its_place(tmp_path_factory, seed, order, ragged, block):
     folder = tmp_path_factory.mktemp("arpa")
@@ -121,7 +121,7 @@ def test_an_order_without_n_grams(tmp_path):
     assert (model.log10(contexts, every) == two.log10(contexts[:, 1:], every)).all()
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(share=st.floats(0, 1))
 def test_a_file_that_is_cut_off_anywhere_is_refused(tmp_path_factory, share):
     folder = tmp_path_factory.mktemp("cut")
@@ -280,7 +280,7 @@ def test_a_damaged_manifest_is_told(file, tmp_path, content):
         BackOff.open(tmp_path / "m")
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(seed=SEEDS, block=st.sampled_from([40, 200, 1 << 25]))
 def test_the_word_for_unknown_ones_is_unk_afterwards(tmp_path_factory, seed, block):
     folder = tmp_path_factory.mktemp("rename")

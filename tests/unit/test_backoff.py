@@ -43,7 +43,7 @@ def check(model, rows, scores, wanted, *, k=10):
     return both - above
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
     size=st.tuples(st.integers(2, 5), st.integers(1, 7)),
@@ -139,6 +139,18 @@ def test_ends_and_unknown_words_are_scored_too():
     ids = np.tile(model.ids(["</s>", "<unk>"]), (len(drawn), 1))
     wanted = [loop.scores(context, begin=begin) for begin, context, _ in drawn]
     np.testing.assert_array_equal(model.log10(contexts, ids), wanted)
+
+
+def test_ties_are_by_frequency_where_they_come_from_different_lists(tmp_path):
+    words = [f"w{i:03d}" for i in range(300)]
+    level = {(word,): (-3.0, 0) for word in [*words, "</s>", "<unk>"]} | {("<s>",): (-99, -0.5)}
+    pairs = {("<s>", word): (-9.0, 0) for word in words[:40]} | {
+        ("<s>", w): (-3.5, 0) for w in words[100:140]
+    }
+    file = arpa([level, pairs], tmp_path / "m.arpa")
+    model, loop = compile_arpa(file, tmp_path / "m", words), Loop(file, words)
+    check(model, [["<s>"]], np.array([loop.scores([], begin=True)]), np.array([120]), k=10)
+    assert model.top(model.contexts([model.ids(["<s>"])]), 10)[1].tolist() == [list(range(40, 50))]
 
 
 def test_no_contexts_at_all():

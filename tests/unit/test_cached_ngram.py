@@ -131,6 +131,23 @@ def test_a_cache_of_no_weight_is_the_model_itself(base, items):
     np.testing.assert_allclose(one["log_prob"], other["log_prob"])
 
 
+@pytest.mark.parametrize(("weight", "decay"), [(0.0, 1.0), (0.3, 0.5)])
+def test_words_that_the_cache_does_not_lift_keep_their_ties(base, weight, decay):
+    """Rounding must not part what the n-gram model has as equal."""
+    rare, last = base.vocabulary[-40:], " ".join(base.vocabulary[:60])
+    texts = [f"{' '.join(rare)} . {last} . {start} ___" for start in ("w1", base.vocabulary[7], last)]
+    items = items_from_text([t for t in texts for _ in rare], answers=rare * 3, tokenised=True)
+    model = base.cached(weight, decay=decay)
+    own, general = model.ranking(items), Predictor.ranking(model, items)
+    assert (own.n_tied > 1).mean() > 0.2
+    np.testing.assert_array_equal(own.rank, general.rank)
+    np.testing.assert_array_equal(own.n_tied, general.n_tied)
+    if weight == 0:
+        alone = base.ranking(items)
+        np.testing.assert_array_equal(own.rank, alone.rank)
+        np.testing.assert_array_equal(own.n_tied, alone.n_tied)
+
+
 def test_where_nothing_is_before_the_model_stands_alone(base):
     frame, alone = base.cached(0.5).predict(MORE[:1]), base.predict(MORE[:1])
     assert frame["log_prob"][0] == pytest.approx(alone["log_prob"][0])

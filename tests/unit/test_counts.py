@@ -75,7 +75,7 @@ def test_counts_are_those_of_a_loop(lines, order, block, vocabulary):
         assert counts.count_of_counts[n - 1].tolist() == [of_counts[r] for r in range(MOST + 1)]
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(texts, st.lists(st.integers(1, 4), min_size=1, max_size=3).map(sorted), st.sampled_from([3, 1000]))
 def test_cutoffs_when_counting_and_afterwards_are_the_same(lines, higher, block):
     corpus, cutoffs = Sentences(lines), (1, *higher)
@@ -93,7 +93,7 @@ def test_cutoffs_when_counting_and_afterwards_are_the_same(lines, higher, block)
             assert listed(counts, n, corpus.words) == wanted
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(texts, st.integers(1, 3), st.data())
 def test_lookup_is_the_dictionary(lines, order, data):
     corpus = Sentences(lines)

@@ -1,6 +1,8 @@
 """The shape of the public interface: what a notebook written today counts on."""
 
 import dataclasses
+import functools
+import importlib
 import inspect
 import subprocess
 import sys
@@ -23,7 +25,9 @@ FUNCTIONS = {
         "(items, annotations=None, predictions=None, *, query='', field='passage', regex=False, facets=None,"
         " reveal=False, height=620)"
     ),
+    "contamination": "(items, texts, *, n=8, progress=True)",
     "contrast": "(a, b, *, names=('a', 'b'), level=0.95, correction='holm')",
+    "evaluate": ("(runs, *, by=None, items=None, annotations=None, level=0.95, resamples=2000, seed=0)"),
     "explore": (
         "(items, annotations=None, predictions=None, *, query='', field='passage', regex=False, facets=None,"
         " reveal=False, height=560)"
@@ -38,15 +42,58 @@ FUNCTIONS = {
         " book_id=None, dataset='own', split='dev', variant='own', tokenised=None)"
     ),
     "items_from_text": "(texts, *, answers=None, candidates=None, **options)",
+    "leaderboard": (
+        "(runs=None, *, dataset=None, split=None, by=('dataset', 'split', 'variant'), level=0.95,"
+        " resamples=2000, seed=0)"
+    ),
     "load": "(dataset, split=None, *, variant=None, path=None, on_error='raise')",
     "notes": "(dataset=None, *, folder=None)",
+    "predict": "(items, model, *, top_k=10, seed=0)",
+    "runs": "()",
     "save": "(chart, path, *, scale=2, dark=False)",
+    "significance": "(a, b, *, resamples=10000, seed=0, level=0.95)",
     "statistics": "(items, annotations=None)",
+    "table": "(name, runs, *, split=None, dataset=None, level=0.95, resamples=2000, seed=0)",
+}
+MODELS = {
+    "chance.RandomWord": (
+        "(choices='vocabulary', *, vocabulary=None, annotations=None, unit='types', unknown='none')"
+    ),
+    "frequency.MaximumFrequency": "(where, *, corpus=None, query=False, lower=True)",
+    "frequency.SlidingWindow": (
+        "(*, weight='inverse', overlap='tokens', length='set', punctuation=True, query=False, lower=True)"
+    ),
+    "frequency.WordDistance": (
+        "(m=5, *, within='query', mention=True, punctuation=True, query=False, lower=True)"
+    ),
+    "ngram.NGram.fit": (
+        "(texts, *, order=5, smoothing='kneser-ney', vocabulary=60000, pruning=None, lower=True,"
+        " tokenised=None, held_out=None, memory='2G', temporary=None, progress=True, **options)"
+    ),
+    "ngram.NGram.cached": "(self, weight=0.1, *, decay=1.0)",
+    "cached.CachedNGram.tuned": (
+        "(self, items, *, weights=(0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7,"
+        " 0.8), by='accuracy')"
+    ),
+    "lsa.LSA.fit": (
+        "(texts, *, dimensions=300, weighting='log-entropy', minimum=5, solver='arpack', seed=0,"
+        " progress=True, **options)"
+    ),
+    "cbow.CBOW.fit": (
+        "(texts, *, dimensions=200, window=5, epochs=5, vocabulary=60000, negative=5,"
+        " sample=0.001, seed=0, workers=1, progress=True, **options)"
+    ),
+    "base.Predictor.predict": "(self, items, top_k=10, *, seed=0)",
+    "base.Predictor.score": "(self, items, words)",
+    "base.Predictor.log_prob": "(self, items)",
+    "base.Predictor.distribution": "(self, items, *, chunk=256)",
+    "base.Predictor.save": "(self, folder)",
+    "base.Predictor.load": "(folder)",
 }
 MODULES = {
     "charts": {
-        "direct_speech", "figure_2", "in_context", "lengths", "mention_distance", "save", "side_by_side",
-        "target_classes", "target_classes_out_of_context",
+        "direct_speech", "expected", "figure_2", "in_context", "lengths", "mention_distance", "save",
+        "side_by_side", "target_classes", "target_classes_out_of_context",
     },
 }  # fmt: skip
 CLASSES = {
@@ -118,6 +165,14 @@ def test_a_public_module_has_these_functions(name):
 def test_the_parameters_of_a_method(name, parameters):
     owner, _, method = name.partition(".")
     thing = getattr(OWNERS[owner], method)
+    assert shape(thing) == parameters
+    assert documented(thing)
+
+
+@pytest.mark.parametrize(("name", "parameters"), MODELS.items())
+def test_the_parameters_of_a_model(name, parameters):
+    module, *path = name.split(".")
+    thing = functools.reduce(getattr, path, importlib.import_module(f"workbench.models.{module}"))
     assert shape(thing) == parameters
     assert documented(thing)
 

@@ -10,19 +10,26 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import kenlm
 import numpy as np
 import pandas as pd
 import pytest
+from clozes import passages
+from hypothesis import given
+from hypothesis import strategies as st
 from ngrams import Loop, asked, by_value, fitted, slow_log_probs, text
 
 import workbench as wb
 from workbench import predictions, programs
+from workbench.items import Items
 from workbench.models import estimating, lmplz
 from workbench.models.base import Predictor
 from workbench.models.ngram import NGram
+from workbench.models.passage import lefts
+from workbench.models.passage import passages as of_items
 from workbench.own import items_from_text
 from workbench.schema import DataError
 from workbench.tokens import tokens
@@ -292,6 +299,16 @@ def test_unknown_answers_are_counted_as_the_row_says(fit):
     assert unk["log_prob"][1] == pytest.approx(expected, rel=1e-6)
 
 
+def test_what_kenlm_reserves_is_no_answer(fit):
+    items = items_from_text(["w1 ___"] * 3, answers=["</s>", "<s>", "<unk>"], tokenised=True)
+    frame = predictions.check(fit.predict(items), items)
+    assert frame["rank"].tolist() == [551] * 3
+    assert not frame["known"].any()
+    assert not {"</s>", "<s>", "<unk>"} & {
+        word for row in fit.predict(items, 551)["top_words"] for word in row
+    }
+
+
 def test_what_is_expected(of_sample, sample):
     found = of_sample.expected(sample[:5], top_k=4)
     assert found["place"].tolist() == [1, 2, 3, 4] * 5
@@ -312,6 +329,14 @@ def test_a_cased_model_knows_case(no_data):
     assert cased.predict(items)["top_words"][0][0] in {"Dog", "dog"}
     assert lowered.predict(items)["known"].tolist() == [True]
     assert cased.log_prob(items)[0] != lowered.log_prob(items)[0]
+
+
+@given(st.lists(passages(), min_size=1, max_size=3), st.booleans())
+def test_the_quick_way_to_what_is_before_the_blank(drawn, lower):
+    items = Items.from_records(replace(item, item_id=f"x/dev/{i}") for i, item in enumerate(drawn))
+    assert [tuple(left) for left in lefts(items, lower=lower)] == [
+        passage.left for _, passage in of_items(items, lower=lower)
+    ]
 
 
 # Fitting once, and what goes wrong.
@@ -382,6 +407,8 @@ def test_items_held_out_are_refused_and_their_books_named(no_data, sample):
     others = [book for book in books if "bees" not in book.book_id and "copper" not in book.book_id]
     fit = NGram.fit(others, order=2, vocabulary=500, held_out=some, **QUICK)
     assert fit.training["checked_for"]["items"] == len(some)
+    fit.save(no_data / "saved")
+    assert NGram.load(no_data / "saved").training == fit.training
 
 
 @pytest.mark.parametrize(

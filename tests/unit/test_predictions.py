@@ -81,7 +81,7 @@ def scored(draw):
 
 
 @given(scored(), st.integers(0, 5), st.integers(1, 9))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_rows_of_scores(drawn, seed, top_k):
     items, words, scores = drawn
     rows = from_scores(items, pad(scores), words, model="m", score_type="score", seed=seed, top_k=top_k)

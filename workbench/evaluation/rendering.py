@@ -19,10 +19,10 @@ sans-serif);overflow-x:auto}
 .wb-results table{border-collapse:collapse;font:inherit;color:inherit;background:transparent}
 .wb-results caption{caption-side:top;text-align:left;font-weight:600;padding:4px 0;color:inherit}
 .wb-results :is(th,td){padding:2px 8px;border:0;text-align:right;white-space:nowrap;background:transparent}
-.wb-results .t{text-align:left}
+.wb-results table .t{text-align:left!important}
 .wb-results thead tr:last-child th,.wb-results .s th{border-bottom:1px solid var(--jp-border-color1,#8888)}
-.wb-results .g{text-align:center;border-bottom:1px solid var(--jp-border-color2,#8886)}
-.wb-results .s th{text-align:left;padding-top:10px}
+.wb-results table .g{text-align:center!important;border-bottom:1px solid var(--jp-border-color2,#8886)}
+.wb-results table .s th{text-align:left!important;padding-top:10px}
 .wb-results small,.wb-results ul{color:var(--jp-content-font-color2,inherit)}
 .wb-results ul{font-size:12px;margin:6px 0;padding-left:18px;max-width:90ch}
 """.strip()

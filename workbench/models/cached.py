@@ -212,8 +212,8 @@ class CachedNGram(Predictor):
             leave = (plain10 >= bound[:, None]) if equal else (plain10 > bound[:, None])
             enter = (mixed >= own[:, None]) if equal else (mixed > own[:, None])
             counts.append(above + (inside * (enter.astype(int) - leave)).sum(axis=1))
-        most = min(top_k + width, len(self.vocabulary))
-        values10, words = model.top(contexts, most, state)
+        # The cache lifts words of the passage and no others, so the best others are among the model's best.
+        values10, words = model.top(contexts, top_k, state)
         values = values10.astype(float) * LN10 + scale
         twice = ((words[:, :, None] == held[:, None, :]) & inside[:, None, :]).any(axis=2)
         joined = np.concatenate([np.where(twice, -np.inf, values), mixed], axis=1)

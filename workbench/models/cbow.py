@@ -268,7 +268,9 @@ def _train(corpus: Corpus, how: dict[str, Any], *, progress: bool) -> Vectors:
     counts = np.asarray(corpus.counts)[:n].tolist()
     model.build_vocab_from_freq(dict(zip(corpus.words[:n], counts, strict=True)), corpus_count=sentences)
     total = sentences * how["epochs"]
-    with tqdm(total=total, desc="CBOW", unit=" sentences", unit_scale=True, disable=not progress) as bar:
+    with tqdm(
+        total=total, desc="CBOW", unit=" sentences", unit_scale=True, disable=not progress, leave=False
+    ) as bar:
         model.train(_Sentences(corpus, bar), total_examples=sentences, epochs=how["epochs"])
     place = model.wv.key_to_index
     order = np.array([place[word] for word in corpus.words[:n]])

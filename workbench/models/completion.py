@@ -173,7 +173,7 @@ class Positional(_Wrapped):
                 remedy="take other positions, or a model of higher order",
             )
         self._inner, self.fitted = ngram, None if fitted is None else dict(fitted)
-        self.name = f"{self.title} ({ngram.name})"
+        self.name = f"{self.title}{', fitted' if self.fitted else ''} ({ngram.name})"
         self.systems = {"msrcc": self.system}  # type: ignore[misc]
 
     @property

@@ -274,7 +274,7 @@ def _runs(
     from tqdm.auto import tqdm  # noqa: PLC0415 - only where a bar is shown
 
     runs: list[_Run] = []
-    bar = tqdm(stream, f"{length}-grams", len(stream.blocks), unit="block", disable=not progress)
+    bar = tqdm(stream, f"{length}-grams", len(stream.blocks), unit="block", disable=not progress, leave=False)
     for number, (span, words) in enumerate(bar):
         context = (words if length == 2 else at[span])[:-1]  # noqa: PLR2004 - the context is a word
         usable = words[1:] != stream.n_words + 2

@@ -172,5 +172,5 @@ def _estimate(
 def _bar(*, shown: bool) -> Iterator[Callable[[int, int], object]]:
     from tqdm.auto import tqdm  # noqa: PLC0415 - loads ipywidgets in a notebook
 
-    with tqdm(desc="sorting n-grams", unit="", unit_scale=True, disable=not shown) as bar:
+    with tqdm(desc="sorting n-grams", unit="", unit_scale=True, disable=not shown, leave=False) as bar:
         yield lambda _, rows: bar.update(rows)

@@ -226,7 +226,9 @@ def _write(
 
     listed = [len(key) for key in counts.keys]
     file.write(b"\\data\\\n" + b"".join(b"ngram %d=%d\n" % row for row in enumerate(listed, 1)))
-    bar = tqdm(desc="ARPA", total=sum(listed), unit=" n-grams", unit_scale=True, disable=not progress)
+    bar = tqdm(
+        desc="ARPA", total=sum(listed), unit=" n-grams", unit_scale=True, disable=not progress, leave=False
+    )
     probability = _unigrams(counts, kept[0], notes)
     shorter = np.zeros(listed[0], np.uint32)  # of each n-gram the index of its last n - 1 words
     scaled = 0

@@ -276,7 +276,7 @@ def _lanczos(matrix: Any, k: int, seed: int, *, progress: bool) -> tuple[Floats,
 
     with (
         ThreadPoolExecutor(os.cpu_count()) as pool,
-        tqdm(desc="LSA", unit=" products", disable=not progress) as bar,
+        tqdm(desc="LSA", unit=" products", disable=not progress, leave=False) as bar,
     ):
 
         def product(vector: Floats) -> Floats:

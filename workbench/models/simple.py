@@ -160,7 +160,9 @@ def _count(corpus: Corpus, grams: Ints, *, progress: bool) -> Ints:
     finder = Grams(grams.astype(np.int32).reshape(-1), np.arange(k) * n, hashes[0], n)
     starts, size = np.asarray(corpus.starts), len(corpus.ids)
     found = np.zeros(k, dtype=np.int64)
-    with tqdm(total=size, desc=f"{n}-grams", unit=" tokens", unit_scale=True, disable=not progress) as bar:
+    with tqdm(
+        total=size, desc=f"{n}-grams", unit=" tokens", unit_scale=True, disable=not progress, leave=False
+    ) as bar:
         for first in range(0, size, BLOCK):
             block = np.asarray(corpus.ids[first : first + BLOCK + n - 1]).astype(np.int32)
             bar.update(min(BLOCK, size - first))

@@ -196,7 +196,12 @@ class Reader:
         parts = self._streamed(cast("Any", texts)) if corpus is None else self._stored(corpus)
         before = None
         with tqdm(
-            total=total, unit=" tokens", unit_scale=True, desc="reading the texts", disable=not progress
+            total=total,
+            unit=" tokens",
+            unit_scale=True,
+            desc="reading the texts",
+            disable=not progress,
+            leave=False,
         ) as bar:
             for book_id, numbers, n_tokens in parts:
                 if book_id != before:

@@ -260,5 +260,5 @@ def _bar(*, shown: bool) -> Iterator[Callable[[int], object]]:
         return
     from tqdm.auto import tqdm  # noqa: PLC0415 - loads ipywidgets in a notebook
 
-    with tqdm(desc="reading", unit="B", unit_scale=True) as bar:
+    with tqdm(desc="reading", unit="B", unit_scale=True, leave=False) as bar:
         yield bar.update
