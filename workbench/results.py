@@ -147,7 +147,8 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Ru
     name = _name(items, model.name, cache.digest(json.dumps(told, sort_keys=True)))
     if (data_home() / "runs" / name).exists():
         return find(name)
-    training = provenance.plain(model.training, f"what {model.name!r} says of its training")
+    known = {"checked_for": None} | model.training if model.training else {}
+    training = provenance.plain(known, f"what {model.name!r} says of its training")
     start = time.perf_counter()
     frame = model.predict(items, top_k, seed=seed)
     seconds = time.perf_counter() - start

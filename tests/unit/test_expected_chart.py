@@ -1,7 +1,6 @@
 """What a model expected: the numbers of the chart, read from its specification."""
 
 import importlib
-import json
 import math
 from types import SimpleNamespace
 
@@ -63,7 +62,7 @@ def panels(chart):
             given = [next(part["data"] for part in (layer, panel, row, spec) if "data" in part)
                      for layer in panel["layer"]]  # fmt: skip
             tables = [spec["datasets"][data["name"]] for data in given]
-            below = [line["line"] for part in tables[2:] for line in part]
+            below = [line["line"] for part in tables[3:] for line in part]
             found.append(
                 SimpleNamespace(title=panel["title"]["text"], bars=tables[0], below=below, spec=panel)
             )
@@ -250,10 +249,17 @@ def test_how_probabilities_are_written(p, text):
 
 
 def labels(panel):
-    """Return what the vertical axis says, as the page would compute it."""
-    expression = panel.spec["layer"][0]["encoding"]["y"]["axis"]["labelExpr"]
-    assert expression.endswith("[datum.value] || ''")
-    return json.loads(expression.removesuffix("[datum.value] || ''"))
+    """Return what stands beside the bars."""
+    (names,) = (one for one in panel.spec["layer"] if one["encoding"].get("text", {}).get("field") == "shown")
+    assert names["mark"]["align"] == "right"
+    return {str(bar["place"]): bar["shown"] for bar in panel.bars}
+
+
+def test_words_that_vega_has_a_meaning_for_are_drawn(tmp_path):
+    words = ["if", "datum", "signal", 'it\'s "x" \\ y', "<b>"]
+    charts.save(charts.expected(table([words], [[0.2] * 5], ["x"])), tmp_path / "words.svg")
+    picture = (tmp_path / "words.svg").read_text(encoding="utf-8")
+    assert all(f">{word}<" in picture for word in ("if", "datum", "signal", "&lt;b&gt;"))
 
 
 def test_words_can_be_read():

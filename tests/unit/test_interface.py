@@ -76,12 +76,12 @@ MODELS = {
         " 0.8), by='accuracy')"
     ),
     "lsa.LSA.fit": (
-        "(texts, *, dimensions=300, weighting='log-entropy', minimum=5, solver='arpack', seed=0,"
-        " progress=True, **options)"
+        "(texts, *, dimensions=300, weighting='none', minimum=5, solver='arpack', seed=0,"
+        " held_out=None, progress=True, **options)"
     ),
     "cbow.CBOW.fit": (
         "(texts, *, dimensions=200, window=5, epochs=5, vocabulary=60000, negative=5,"
-        " sample=0.001, seed=0, workers=1, progress=True, **options)"
+        " sample=0.001, seed=0, held_out=None, workers=1, progress=True, **options)"
     ),
     "base.Predictor.predict": "(self, items, top_k=10, *, seed=0)",
     "base.Predictor.score": "(self, items, words)",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any
@@ -242,13 +241,9 @@ def _panel(
         below = wrap(", ".join(told), int((extent + _BARS + _ROOM) / _LETTER))
         below = [line.replace(_HOLD, " ") for line in below]
     places = [*part["place"].tolist(), *(f"line {at}" for at in range(len(below)))]
-    labels = json.dumps(
-        {str(place): shown for place, shown in zip(part["place"], part["shown"], strict=True)}
-    )
     y = alt.Y(
         "place:O", sort=None, title=None, scale=alt.Scale(domain=places, paddingInner=0.2),
-        axis=alt.Axis(labelExpr=f"{labels}[datum.value] || ''", ticks=False, domain=False, minExtent=extent,
-                      labelFontSize=12, labelPadding=6),
+        axis=alt.Axis(labels=False, ticks=False, domain=False, minExtent=extent),
     )  # fmt: skip
     x = alt.X(
         "p:Q", title=None, scale=alt.Scale(domain=[0, top], range=[0, _BARS], nice=False), axis=_axis(top)
@@ -265,7 +260,11 @@ def _panel(
     )
     text: dict[str, Any] = {"align": "left", "baseline": "middle", "color": theme.INK, "fontSize": 11}
     numbers = base.mark_text(dx=4, **text).encode(x=x, text="end:N")
-    layers: list[alt.Chart] = [bars, numbers]
+    # an axis would take its labels from an expression, where Vega stumbles over words such as "if"
+    names = base.mark_text(dx=-6, **text | {"align": "right", "fontSize": 12}).encode(
+        x=alt.value(0), text="shown:N"
+    )
+    layers: list[alt.Chart] = [bars, numbers, names]
     if below:
         lines = pd.DataFrame({"place": places[len(part) :], "line": below})
         layers.append(alt.Chart(lines).mark_text(**text).encode(y=y, x=alt.value(-extent), text="line:N"))

@@ -23,7 +23,7 @@ from workbench.items import Items
 from workbench.models.base import Predictor, pad
 from workbench.models.passage import one_of
 from workbench.models.rows import Ranked
-from workbench.models.texts import Texts, corpus_of
+from workbench.models.texts import Texts, checked, corpus_of
 from workbench.models.vectors import Matrix, Scope, Vectors, around, cached, unit
 from workbench.predictions import Floats
 from workbench.schema import DataError
@@ -48,6 +48,8 @@ class CBOW(Predictor):
     scope : {"passage", "sentence"}
         Which words are added up: those of the whole passage without the answer, or those of the target
         sentence. A word counts as often as it occurs.
+    checked_for : dict, optional
+        The items that the texts were checked for (`fit` with ``held_out``).
 
     Notes
     -----
@@ -62,21 +64,23 @@ class CBOW(Predictor):
     systems: ClassVar[dict[str, str]] = {"lambada": "Unsup-CBOW"}
     score_type = "log_prob"
 
-    def __init__(self, vectors: Vectors, *, scope: Scope = "passage") -> None:
+    def __init__(
+        self, vectors: Vectors, *, scope: Scope = "passage", checked_for: dict[str, Any] | None = None
+    ) -> None:
         one_of("scope", scope, get_args(Scope))
-        self.vectors = vectors
+        self.vectors, self.checked_for = vectors, checked_for
         self.scope: Scope = scope
         self.vocabulary = vectors.words
 
     @property
     def config(self) -> dict[str, Any]:
         """How the vectors were made, and how they are used."""
-        return {"vectors": self.vectors.info, "scope": self.scope}
+        return {"vectors": self.vectors.info, "scope": self.scope, "checked_for": self.checked_for}
 
     @property
     def training(self) -> dict[str, Any]:
         """What the vectors were trained on."""
-        return {"corpus": self.vectors.info["corpus"]}
+        return {"corpus": self.vectors.info["corpus"], "checked_for": self.checked_for}
 
     @property
     def input(self) -> Matrix:
@@ -100,6 +104,7 @@ class CBOW(Predictor):
         negative: int = 5,
         sample: float = 1e-3,
         seed: int = 0,
+        held_out: Items | None = None,
         workers: int = 1,
         progress: bool = True,
         **options: Any,
@@ -121,6 +126,8 @@ class CBOW(Predictor):
         workers : int, default 1
             Threads. With one, the same seed gives the same vectors; with more it does not, as they
             write into one matrix without waiting for each other.
+        held_out : Items, optional
+            Items that must not be in the texts: see :func:`workbench.contamination`.
         progress : bool, default True
         **options
             `scope`, as for the class.
@@ -131,6 +138,7 @@ class CBOW(Predictor):
             If the corpus is empty.
         """
         corpus = corpus_of(texts, progress=progress)
+        options["checked_for"] = checked(corpus, held_out, progress=progress)
         how = {
             "corpus": corpus.sha256,
             "lower": corpus.lower,
@@ -227,7 +235,8 @@ class CBOW(Predictor):
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
-        return cls(Vectors.read(folder / "vectors"), scope=config["scope"])
+        options = {name: config[name] for name in ("scope", "checked_for")}
+        return cls(Vectors.read(folder / "vectors"), **options)
 
 
 def _log_sum(values: Floats) -> Floats:

@@ -9,16 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from workbench import cache, provenance
+from workbench import cache
 from workbench.files import data_home
 from workbench.items import Items
 from workbench.models import counts, good_turing, lmplz
 from workbench.models.arpa import compile_arpa, rename_unknown
-from workbench.models.texts import Texts, corpus_of
+from workbench.models.texts import Texts, checked, corpus_of
 from workbench.schema import DataError
 from workbench.training import store
 from workbench.training.corpus import Corpus
-from workbench.training.overlap import refuse
 
 BINARY, INFO = "model.binary", "ngram.json"
 SMOOTHING = ("kneser-ney", "good-turing")
@@ -82,10 +81,7 @@ def estimated(
         "corpus_sha256": corpus.sha256,
         "format": _FORMAT,
     }
-    checked: dict[str, Any] | None = None
-    if held_out is not None:
-        refuse(held_out, corpus, progress=progress)
-        checked = {"items": len(held_out), "sha256": provenance.digest(held_out)}
+    found = checked(corpus, held_out, progress=progress)
     key = cache.digest(json.dumps(settings, sort_keys=True))
     home = data_home() / "cache" / "ngram"
     if not (home / key / INFO).is_file():
@@ -105,7 +101,7 @@ def estimated(
             }  # fmt: skip
             (partial / INFO).write_text(json.dumps(told, indent=1), encoding="utf-8")
             _publish(partial, home / key)
-    return home / key, checked
+    return home / key, found
 
 
 def _publish(partial: Path, target: Path) -> None:

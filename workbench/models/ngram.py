@@ -86,7 +86,8 @@ class NGram(Predictor):
         self.order, self.lower = int(self.info["order"]), bool(self.info["lower"])
         self.smoothing = str(self.info["smoothing"])
         kind = {"kneser-ney": "Kneser-Ney", "good-turing": "Good-Turing"}[self.smoothing]
-        self.name = name or f"{self.order}-gram, {kind}"
+        said = ", fallback discounts" if self.info["report"].get("fallback_discounts") else ""
+        self.name = name or f"{self.order}-gram, {kind}{said}"
 
     @classmethod
     def fit(

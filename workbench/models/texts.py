@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from workbench import provenance
 from workbench.datasets.books import Book, books
+from workbench.items import Items
 from workbench.schema import DataError
 from workbench.training.corpus import Corpus
+from workbench.training.overlap import refuse
 from workbench.training.spool import Readable
 
 Texts = Corpus | Path | Book | Readable | Iterable[str | Path | Book | Readable]
@@ -44,6 +47,25 @@ def corpus_of(texts: Texts, **options: Any) -> Corpus:
         return Corpus.of(texts, **options)
     given: Any = [texts] if isinstance(texts, Path) or hasattr(texts, "book_id") else texts
     return Corpus.of(_read(given), **options)
+
+
+def checked(corpus: Corpus, held_out: Items | None, *, progress: bool = True) -> dict[str, Any] | None:
+    """Refuse a corpus that holds the books of some items; return what is to be kept of the check.
+
+    Returns
+    -------
+    dict or None
+        How many items, and their digest; None without items.
+
+    Raises
+    ------
+    DataError
+        If it holds them (see :func:`workbench.training.overlap.refuse`), with the books to leave out.
+    """
+    if held_out is None:
+        return None
+    refuse(held_out, corpus, progress=progress)
+    return {"items": len(held_out), "sha256": provenance.digest(held_out)}
 
 
 def _read(texts: Iterable[str | Path | Readable]) -> Iterator[str | Readable]:
