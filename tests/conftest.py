@@ -4,14 +4,6 @@ from pathlib import Path
 import pytest
 
 
-def pytest_collection_modifyitems(items):
-    """Where tests are spread over processes, keep a file's together, and all that start a JupyterLab."""
-    for item in items:
-        folder = item.path.parent.name
-        name = "jupyter" if folder in {"browser", "notebooks"} else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(name))
-
-
 @pytest.fixture
 def real_data() -> Path:
     """Give the folder with the real data sets, or skip."""
