@@ -120,7 +120,8 @@ class Cache:
     def trim(self) -> None:
         """Remove what was not used for longest, until the rest is within the limit, and torn leftovers."""
         with contextlib.suppress(OSError):
-            entries = [(entry, entry.stat()) for entry in os.scandir(self.folder) if entry.is_file()]
+            with os.scandir(self.folder) as found:
+                entries = [(entry, entry.stat()) for entry in found if entry.is_file()]
             left, now = self.limit, time.time()
             for entry, stat in sorted(entries, key=lambda pair: pair[1].st_mtime, reverse=True):
                 left -= stat.st_size

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-_PATIENCE = 60.0  # seconds for which a cluster may be without any worker
+_PATIENCE = 180.0  # seconds for which a cluster may be without any worker
 _LOOK = 2.0  # seconds between two looks at a cluster that has finished nothing in between
 _KEPT = "; where a cache is used, what was finished is kept"
 
@@ -45,7 +45,7 @@ def on_cluster(
     Raises
     ------
     WorkerError
-        If there is no worker for a minute, the scheduler has gone, or a chunk was given up
+        If there is no worker for three minutes, the scheduler has gone, or a chunk was given up
         because every worker that had it died.
     """
     import distributed  # noqa: PLC0415 - slow to import
