@@ -325,7 +325,7 @@ def test_a_stored_and_a_streamed_text_give_the_same():
 def test_a_bar_shows_how_much_is_read(capsys):
     items = items_from_text([PASSAGE])
     overlap(items, stored([("one", [PASSAGE.split()])]))
-    assert "reading the texts:" in capsys.readouterr().err
+    assert "reading the texts: 100%" in capsys.readouterr().err
     overlap(items, streamed(PASSAGE), progress=False)
     assert not capsys.readouterr().err
 

@@ -201,7 +201,6 @@ class Reader:
             unit_scale=True,
             desc="reading the texts",
             disable=not progress,
-            leave=False,
         ) as bar:
             for book_id, numbers, n_tokens in parts:
                 if book_id != before:
