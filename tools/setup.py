@@ -168,8 +168,7 @@ def lock(arguments: Sequence[str]) -> None:
         "--quiet",
         "--universal",
         "--generate-hashes",
-        "--extra",
-        "dev",
+        "--all-extras",
         "--no-header",
     ]
     with step("requirements.lock"):

@@ -39,9 +39,22 @@ SCHEMA = pa.schema(
         ("filter", _TEXT),
         ("vocabulary_size", pa.int64()),
         ("unknown", _TEXT),
+        ("prompt", _TEXT),
+        ("log_prob_uncorrected", pa.float64()),
+        ("greedy_correct", pa.bool_()),
+        ("rank_is_bound", pa.bool_()),
+        ("attention", pa.list_(pa.float64())),
     ]
 )
 COLUMNS = tuple(SCHEMA.names)
+OPTIONAL = ("prompt", "log_prob_uncorrected", "greedy_correct", "rank_is_bound", "attention")
+"""Columns that a frame may lack; they are null then.
+
+``prompt`` tells (as JSON) what stood before the passage, ``log_prob_uncorrected`` is the log-probability of
+the answer's sub-tokens, whatever goes on after them, ``greedy_correct`` whether each of these was the most
+probable one, ``rank_is_bound`` whether the rank is at least what ``rank`` says, and ``attention`` has one
+weight a token of the item (see :func:`workbench.tokens.tokens`).
+"""
 _NEVER_NULL = (
     "item_id",
     "dataset",
@@ -62,8 +75,9 @@ _WORDS = {
     "unknown": UNKNOWN,
 }
 _SLACK = 1e-9
+_LOOSE = 1e-3  # two sums of single-precision logarithms
 _VARIANT = {"run": "", "system": None, "unit": "word", "filter": "none", "vocabulary_size": pd.NA,
-            "unknown": "none"}  # fmt: skip
+            "unknown": "none", **dict.fromkeys(OPTIONAL)}  # fmt: skip
 
 
 def from_answers(
@@ -141,8 +155,9 @@ def check(frame: pd.DataFrame, items: Items | None = None) -> pd.DataFrame:
         If a column is missing or strange, an id occurs twice for one model and run or is not known, a
         log-probability is above 0, a rank below 1, or ``correct`` does not fit the prediction.
     """
-    if lacking := [name for name in COLUMNS if name not in frame.columns]:
+    if lacking := [name for name in COLUMNS if name not in frame.columns and name not in OPTIONAL]:
         raise DataError(f"the predictions have no column {lacking[0]!r}")
+    frame = frame.assign(**{name: None for name in OPTIONAL if name not in frame.columns})
     if more := [name for name in frame.columns if name not in COLUMNS]:
         raise DataError(f"the predictions have a column {more[0]!r}", remedy="join such columns by item_id")
     frame = frame.loc[:, list(COLUMNS)].reset_index(drop=True)
@@ -162,6 +177,10 @@ def check(frame: pd.DataFrame, items: Items | None = None) -> pd.DataFrame:
     score = frame["score_type"] == "score"
     _all(frame, frame["log_prob"].isna() | (frame["log_prob"] <= _SLACK), "a log-probability is above 0")
     _all(frame, frame["log_prob"].isna() | ~score, "a score has no log-probability")
+    open_ended = frame["log_prob_uncorrected"]
+    _all(frame, open_ended.isna() | (open_ended <= _SLACK), "a log-probability is above 0")
+    unended = open_ended.isna() | frame["log_prob"].isna() | (frame["log_prob"] <= open_ended + _LOOSE)
+    _all(frame, unended, "'log_prob' is above 'log_prob_uncorrected'")
     for name in ("rank", "n_tied"):
         _all(frame, (frame[name] >= 1).fillna(value=True), f"{name!r} is below 1")
     _all(
@@ -194,6 +213,14 @@ def to_table(frame: pd.DataFrame) -> pa.Table:
         values = frame[field.name] if field.type in _KINDS else frame[field.name].tolist()
         columns.append(pa.array(values, field.type, from_pandas=True))
     return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def completed(table: pa.Table) -> pa.Table:
+    """Return an Arrow table with all columns of `SCHEMA`: those of `OPTIONAL` that it lacks are null."""
+    for place, column in enumerate(SCHEMA):
+        if column.name not in table.column_names:
+            table = table.add_column(place, column, pa.nulls(len(table), column.type))
+    return table
 
 
 def from_table(table: pa.Table) -> pd.DataFrame:

@@ -86,9 +86,14 @@ class Run:
         DataError
             If the file is damaged.
         """
-        frame = predictions.from_table(_table(self.folder, self.info))
+        frame = predictions.from_table(self.table)
         frame["run"] = pd.Series(self.run, index=frame.index, dtype="str")  # the folder may have been renamed
         return frame
+
+    @property
+    def table(self) -> pa.Table:
+        """The same as an Arrow table, in which lists of words take little room, read anew each time."""
+        return _table(self.folder, self.info)
 
     @property
     def model(self) -> str:
@@ -261,7 +266,9 @@ def query(sql: str) -> pd.DataFrame:
         try:
             if infos:
                 files = [glob.escape(str(home / info["run"] / TABLE)) for info in infos]
-                base.from_parquet(files, filename=True).project(_NAMED).create_view("predictions")
+                base.from_parquet(files, filename=True, union_by_name=True).project(_NAMED).create_view(
+                    "predictions"
+                )
             else:
                 base.register("predictions", predictions.SCHEMA.empty_table())
             answer = base.sql(sql)
@@ -295,13 +302,18 @@ def _info(folder: Path) -> dict[str, Any]:
 def _table(folder: Path, info: Mapping[str, Any]) -> pa.Table:
     file = folder / TABLE
     try:
-        table = pq.ParquetFile(pa.BufferReader(file.read_bytes())).read()
-        table = table.replace_schema_metadata(None).cast(predictions.SCHEMA)
+        table = pq.ParquetFile(pa.BufferReader(file.read_bytes())).read().replace_schema_metadata(None)
+        held = [
+            f
+            for f in predictions.SCHEMA
+            if f.name in table.column_names or f.name not in predictions.OPTIONAL
+        ]
+        table = table.cast(pa.schema(held))
     except (OSError, pa.ArrowException, ValueError) as error:
         raise DataError(f"the predictions cannot be read ({error})", file=file, remedy=_AGAIN) from None
     if cache.content(table) != info.get("sha256"):
         raise DataError("the predictions are not those that were written", file=file, remedy=_AGAIN)
-    return table
+    return predictions.completed(table)
 
 
 def _store(name: str, frame: pd.DataFrame, items: Items, told: dict[str, Any]) -> Run:

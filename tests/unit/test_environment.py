@@ -12,12 +12,14 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
-CONDA_NAMES = {"duckdb": "python-duckdb", "torch": "pytorch", "playwright": "playwright-python"}
+CONDA_NAMES = {"duckdb": "python-duckdb", "torch": "pytorch", "playwright": "playwright-python",
+               "lm-eval": "lm_eval"}  # fmt: skip
 # What conda brings for other reasons than pyproject.toml.
 CONDA_ONLY = {"python", "pip"}
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-DIRECT = [Requirement(text) for text in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]]
+EXTRAS = PROJECT["optional-dependencies"]
+DIRECT = [Requirement(text) for text in [*PROJECT["dependencies"], *EXTRAS["pretrained"], *EXTRAS["dev"]]]
 
 
 def lock_entries(lock):

@@ -10,17 +10,18 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.items import Items
+from workbench.predictions import OPTIONAL
 from workbench.schema import DataError
 
-VARIANT = ("unit", "filter", "vocabulary_size", "unknown")
+VARIANT = ("unit", "filter", "vocabulary_size", "unknown", "prompt")
 """Columns of predictions that tell results apart which must not be mixed up."""
 
 _KINDS = {
     **dict.fromkeys(("item_id", "dataset", "split", "variant", "word_class", "book_id", "answer"), "str"),
-    **dict.fromkeys(("model", "system", "run", "score_type", "unit", "filter", "unknown"), "str"),
-    **dict.fromkeys(("correct", "known"), "boolean"),
+    **dict.fromkeys(("model", "system", "run", "score_type", "unit", "filter", "unknown", "prompt"), "str"),
+    **dict.fromkeys(("correct", "known", "greedy_correct", "rank_is_bound"), "boolean"),
     **dict.fromkeys(("rank", "n_tied", "vocabulary_size"), "Int64"),
-    **dict.fromkeys(("p_correct", "log_prob"), "float64"),
+    **dict.fromkeys(("p_correct", "log_prob", "log_prob_uncorrected"), "float64"),
 }
 NEEDED = tuple(_KINDS)
 """Columns of predictions that evaluation reads."""
@@ -80,6 +81,7 @@ def _several(runs: Any) -> Iterable[Any]:
 
 def _apart(frame: pd.DataFrame, name: str | None, info: Mapping[str, Any]) -> Iterable[Source]:
     """Give the models and runs of one frame apart."""
+    frame = frame.assign(**{n: None for n in OPTIONAL if n in NEEDED and n not in frame.columns})
     if lacking := [column for column in NEEDED if column not in frame.columns]:
         raise DataError(
             f"the predictions have no column {lacking[0]!r}",
