@@ -12,9 +12,9 @@ import pandas as pd
 
 from workbench.items import Items
 from workbench.models.backoff import Ids
-from workbench.models.base import Predictor
 from workbench.models.ngram import LN10, NGram
 from workbench.models.passage import Passage, parts, passages
+from workbench.models.positions import Positional
 from workbench.models.rows import Ranked
 from workbench.predictions import Floats
 from workbench.schema import DataError
@@ -31,7 +31,7 @@ class _Mixed(NamedTuple):
     plain: Floats
 
 
-class CachedNGram(Predictor):
+class CachedNGram(Positional):
     """An n-gram model interpolated with the unigrams of the context.
 
     A word has the probability (1 - weight) P(word | n-gram context) + weight P(word | passage), where
@@ -47,7 +47,6 @@ class CachedNGram(Predictor):
         1 counts all tokens alike (a plain unigram cache); less favours the last ones.
     """
 
-    score_type = "log_prob"
     systems: ClassVar[dict[str, str]] = {
         "lambada": "N-Gram w/cache",
         "cbt": "KNESER-NEY LANGUAGE MODEL + CACHE",
@@ -59,7 +58,7 @@ class CachedNGram(Predictor):
         if not 0 < decay <= 1:
             raise DataError(f"the decay is {decay}, expected 0 < decay <= 1")
         self.base, self.weight, self.decay = base, float(weight), float(decay)
-        self.unknown = base.unknown
+        self.unknown, self.after = base.unknown, base.after
         self.name = f"{base.name}, cache {weight:g}" + (f", decay {decay:g}" if decay < 1 else "")
 
     @property
@@ -145,19 +144,6 @@ class CachedNGram(Predictor):
             share[:, 1 : len(after) + 1] = after
             found[row] = np.where(np.isnan(found[row]), np.nan, self._mix(found[row], share))
         return found
-
-    def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Return log-probabilities of words in the blank, with those of the words after it as `base` does."""
-        values = self.position_scores(items, words)
-        if not self.base.after:
-            return values[:, :, 0]
-        return np.where(np.isnan(values[:, :, 0]), np.nan, np.nansum(values, axis=2))
-
-    def log_prob(self, items: Items) -> Floats:
-        """Return the natural log-probability of each answer given what stands before it, shape (n,)."""
-        answers = items.frame["answer"].tolist()
-        values = self.position_scores(items, [[a] if isinstance(a, str) else [] for a in answers])
-        return values[:, 0, 0] if values.shape[1] else np.full(len(items), np.nan)
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time."""

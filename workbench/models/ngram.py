@@ -16,8 +16,8 @@ import pandas as pd
 from workbench.items import Items
 from workbench.models import estimating
 from workbench.models.backoff import BackOff, Ids
-from workbench.models.base import Predictor
 from workbench.models.passage import Passage, lefts, parts, passages
+from workbench.models.positions import Positional
 from workbench.models.rows import Ranked
 from workbench.models.texts import Texts
 from workbench.predictions import UNKNOWN, Floats
@@ -48,7 +48,7 @@ class Blank(NamedTuple):
     right: tuple[int, ...]
 
 
-class NGram(Predictor):
+class NGram(Positional):
     """An n-gram model that was fitted before; :meth:`fit` makes one.
 
     Parameters
@@ -66,8 +66,6 @@ class NGram(Predictor):
     checked_for : dict, optional
         The items that the texts were checked for (`fit` with ``held_out``).
     """
-
-    score_type = "log_prob"
 
     def __init__(
         self,
@@ -252,26 +250,6 @@ class NGram(Predictor):
             for start in range(0, len(rows), _CONTEXTS)
         ]
         return np.concatenate(found).astype(float) * LN10 if found else np.zeros(0)
-
-    def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Return log-probabilities of words in the blank, with those of the words after it where `after`.
-
-        Returns
-        -------
-        array (n, most words)
-            The part of the target sentence's natural log-probability that depends on the word.
-        """
-        values = self.position_scores(items, words)
-        if not self.after:
-            return values[:, :, 0]
-        return np.where(np.isnan(values[:, :, 0]), np.nan, np.nansum(values, axis=2))
-
-    def log_prob(self, items: Items) -> Floats:
-        """Return the natural log-probability of each answer given what stands before it, shape (n,)."""
-        answers = items.frame["answer"].tolist()
-        given = [[a] if isinstance(a, str) else [] for a in answers]
-        values = self.position_scores(items, given)
-        return values[:, 0, 0] if values.shape[1] else np.full(len(items), np.nan)
 
     def contexts(self, items: Items) -> Ids:
         """Return the last words before each blank as ids, shape (n, order - 1); -1 where there are fewer."""
