@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -152,10 +152,21 @@ def _update(found: Any, column: pa.ChunkedArray | pa.Array) -> None:
         _update(found, pc.list_flatten(column))
     elif pa.types.is_string(column.type):
         found.update(_bytes(pc.fill_null(pc.binary_length(column), -1)))
-        found.update("".join(filter(None, column.to_pylist())).encode())
+        for text in _texts(column):
+            found.update(text)
     else:
         column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
         found.update(_bytes(pc.fill_null(column, 0)))
+
+
+def _texts(column: pa.ChunkedArray | pa.Array) -> Iterator[memoryview]:
+    """Yield the UTF-8 bytes of a column of text, one after another, as they lie in memory."""
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        held = chunk.drop_null()  # behind a null there may be bytes
+        _, offsets, data = held.buffers()
+        if len(held) and data is not None:
+            bounds = np.frombuffer(offsets, np.int32)
+            yield memoryview(data)[bounds[held.offset] : bounds[held.offset + len(held)]]
 
 
 def _bytes(column: pa.ChunkedArray | pa.Array) -> bytes:

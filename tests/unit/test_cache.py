@@ -1,9 +1,12 @@
 """Tables on disk by key: whole, checked, bounded."""
 
+import hashlib
 import os
 import time
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -184,3 +187,20 @@ def test_the_code_is_the_same_with_other_line_ends(tmp_path):
         file.write_bytes(data)
         found.add(code([file], tmp_path))
     assert len(found) == 2
+
+
+@given(
+    st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=6), max_size=12),
+    st.integers(0, 6),
+    st.integers(0, 6),
+)
+def test_the_digest_of_text_is_that_of_its_bytes_however_it_lies_in_memory(rows, first, cut):
+    """Slices, chunks, nulls with bytes behind them: against a digest that joins Python's strings."""
+    whole = pa.array([*["x"] * first, *rows], pa.string())
+    hidden = pc.if_else(pa.array([True] * first + [row is not None for row in rows]), whole, None)
+    column = pa.chunked_array([hidden[:cut], hidden[cut:]], pa.string())[first:]
+    found = hashlib.sha256(f"text\0string\0{len(rows)}\0".encode())
+    found.update(bytes(row is not None for row in rows))
+    found.update(np.array([-1 if r is None else len(r.encode()) for r in rows], np.int32).tobytes())
+    found.update("".join(row or "" for row in rows).encode())
+    assert content(pa.table({"text": column})) == found.hexdigest()
