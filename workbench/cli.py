@@ -1,4 +1,4 @@
-"""The command ``workbench``: fetch data, see what is at hand, run the notebooks."""
+"""The command ``workbench``: fetch data, see what is at hand, compare runs, run the notebooks."""
 
 # ruff: noqa: PLC0415 - a command loads only what it needs
 
@@ -50,6 +50,17 @@ def _parser() -> argparse.ArgumentParser:
     showing.add_argument("--seed", type=int, default=0, help="which ones are drawn (0)")
     showing.set_defaults(act=_show)
 
+    comparing = commands.add_parser("compare", help="compare stored runs on the items that all predicted")
+    comparing.add_argument("run", nargs="+", help="names of runs, or their folders")
+    comparing.add_argument("--html", type=Path, help="write a page of its own: models, pairs, slices, items")
+    comparing.add_argument("--limit", type=int, default=200, help="items on the page (200)")
+    comparing.add_argument("--dataset", help="of the items; found from the runs by default, as are")
+    comparing.add_argument("--split")
+    comparing.add_argument("--variant")
+    comparing.add_argument("--path", type=Path, help="where the items are")
+    comparing.add_argument("--annotate", action="store_true", help="slice by all annotations (takes longer)")
+    comparing.set_defaults(act=_compare)
+
     running = commands.add_parser("reproduce", help="run the notebooks on the data at hand")
     running.add_argument("only", nargs="*", help="beginnings of names (all)")
     running.add_argument("--notebooks", type=Path, default=Path("notebooks"), help="their folder")
@@ -80,6 +91,31 @@ def _show(arguments: argparse.Namespace) -> None:
     print(f"{items!r}\n")
     for item in items.sample(arguments.n, seed=arguments.seed):
         print(f"{item.item_id}\n{item.passage}\n= {item.answer}\n")
+
+
+def _compare(arguments: argparse.Namespace) -> None:
+    from workbench.evaluation.comparison import Comparison
+    from workbench.evaluation.rows import loaded, run_of
+    from workbench.evaluation.told import told
+    from workbench.files import atomic_path
+
+    runs = [run_of(name) for name in arguments.run]
+    given = {name: getattr(arguments, name) for name in ("dataset", "split", "variant", "path")}
+    items = loaded(runs, **given)
+    annotations = None
+    if arguments.annotate:
+        from workbench.analysis.annotations import annotate
+
+        annotations = annotate(items)
+    found = Comparison.of(items, runs, annotations=annotations)
+    print(told(found))
+    if arguments.html is not None:
+        from workbench.widgets.compare_page import page
+
+        text = page(found, limit=arguments.limit)
+        with atomic_path(arguments.html) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+        print(f"\nwritten to {arguments.html}")
 
 
 def _reproduce(arguments: argparse.Namespace) -> None:

@@ -3,10 +3,12 @@ import sys
 from pathlib import Path
 
 import builders as b
+import pandas as pd
 import pytest
 
-from workbench import cli
+from workbench import cli, results
 from workbench.datasets import load
+from workbench.predictions import from_answers
 
 
 @pytest.fixture
@@ -51,6 +53,8 @@ def test_show_prints_items_with_the_blank_and_the_answer(released, capsys):
         ["show", "lambada", "--path", "nowhere"],
         ["show", "lambada"],
         ["fetch", "nothing", "--dry-run"],
+        ["compare", "nothing"],
+        ["compare", "nowhere/nothing", "--dataset", "lambada"],
         ["reproduce", "--notebooks", "nowhere"],
     ],
 )
@@ -81,6 +85,68 @@ def test_a_stopped_command_says_so(monkeypatch, capsys):
     assert capsys.readouterr().err == "workbench: stopped\n"
 
 
+@pytest.fixture
+def two_runs(no_data, released):
+    """Two stored runs on the released passages: one knows the answer of half of them."""
+    items = load("lambada", "dev", path=released)
+    ids = items.frame["item_id"].tolist()
+    answers = {
+        "half": dict.fromkeys(ids[:4], "eel") | dict.fromkeys(ids[4:], "cat"),
+        "never": dict.fromkeys(ids, "dog"),
+    }
+    for name, given in answers.items():
+        results.keep(items, from_answers(items, given, model=f"{name} right"), name=name)
+    return no_data / "runs"
+
+
+def test_compare_prints_models_and_pairs_and_writes_a_page(two_runs, released, tmp_path, capsys):
+    out = tmp_path / "out.html"
+    where = ["--path", str(released)]
+    assert (
+        cli.main(["compare", "half", str(two_runs / "never"), *where, "--html", str(out), "--limit", "3"])
+        == 0
+    )
+    told = capsys.readouterr().out
+    assert told.startswith("2 models on 8 items; 95 % intervals\n")
+    lines = {line.split("  ")[0]: line for line in told.splitlines()}
+    assert "50.0 [" in lines["half right"]
+    assert "+50.0 [" in lines["half right - never right"]
+    assert lines["half right - never right"].split()[-5:] == ["4", "/", "0", "0.12", "0.12"]
+    assert f"written to {out}" in told
+    page = out.read_text(encoding="utf-8")
+    assert page.count("<article>") == 3
+    assert "half right minus never right: +50.0 points" in page
+    assert list(tmp_path.glob("*.html*")) == [out]
+
+
+def test_compare_finds_the_items_by_what_the_runs_name(two_runs, released, monkeypatch, capsys):
+    monkeypatch.setenv("WORKBENCH_DATA", str(released))
+    assert cli.main(["compare", "half", "--dataset", "lambada", "--split", "dev", "--variant", "plain"]) == 0
+    one = capsys.readouterr().out
+    assert cli.main(["compare", "half"]) == 0
+    assert capsys.readouterr().out == one
+    assert "Pairs" not in one
+    assert cli.main(["compare", "half", "--split", "control"]) == 1
+    assert "the items of lambada control cannot be loaded" in capsys.readouterr().err
+    (two_runs / "half" / "run.json").write_text("{}")
+    assert cli.main(["compare", str(two_runs / "half")]) == 1
+    assert "this does not tell of a run" in capsys.readouterr().err
+
+
+def test_compare_can_annotate(two_runs, released, monkeypatch, capsys):
+    asked = []
+
+    def annotate(items):
+        asked.append(len(items))
+        return pd.DataFrame({"item_id": items.frame["item_id"], "target_class": ["PN", "CN"] * 4})
+
+    monkeypatch.setattr("workbench.analysis.annotations.annotate", annotate)
+    assert cli.main(["compare", "half", "never", "--path", str(released), "--annotate"]) == 0
+    assert asked == [8]
+    assert "\nproper noun   4        50.0          0.0\n" in capsys.readouterr().out
+    assert two_runs.is_dir()
+
+
 def test_reproduce_hands_its_options_on(monkeypatch, tmp_path):
     asked = []
     monkeypatch.setattr(
@@ -102,5 +168,5 @@ def test_reproduce_hands_its_options_on(monkeypatch, tmp_path):
 def test_the_command_is_installed():
     program = Path(sys.executable).with_name("workbench")
     told = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
-    for command in ("list", "fetch", "show", "reproduce"):
+    for command in ("list", "fetch", "show", "compare", "reproduce"):
         assert f"\n    {command}" in told.stdout

@@ -56,7 +56,7 @@ def sources(runs: Any) -> list[Source]:
         predictions for one item.
     """
     found: list[Source] = []
-    for one in _several(runs):
+    for one in several(runs):
         if isinstance(one, str):
             from workbench.results import find  # noqa: PLC0415 - reads DuckDB
 
@@ -74,7 +74,8 @@ def sources(runs: Any) -> list[Source]:
     return found
 
 
-def _several(runs: Any) -> Iterable[Any]:
+def several(runs: Any) -> Iterable[Any]:
+    """Return what was passed as runs one by one: a single run, frame or name is one."""
     single = isinstance(runs, str | pd.DataFrame) or not isinstance(runs, Iterable)
     return [runs] if single else runs
 

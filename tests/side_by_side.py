@@ -1,0 +1,57 @@
+"""Predictions of several models for the same items, by lot: some give scores, some tell their attention."""
+
+import numpy as np
+import pandas as pd
+
+from workbench import predictions
+from workbench.tokens import tokens
+
+WORDS = ["the", "a", "of", "little", "house", "garden", "river", "window", "mother", "said"]
+
+
+def predicted(items, m=4, *, seed=0, names=None, scores=(2,), attentive=(1,)):
+    """Return a frame a model: better from one to the next; `scores` and `attentive` are places of models."""
+    frame = items.frame
+    return [
+        _one(frame, items, np.random.default_rng([seed, k]), names[k] if names else f"model {k}",
+             0.15 + 0.5 * k / m, score=k in scores, attentive=k in attentive)
+        for k in range(m)
+    ]  # fmt: skip
+
+
+def _one(frame, items, random, name, right, *, score, attentive):
+    n = len(frame)
+    ok = random.random(n) < right
+    lists, values = [], []
+    for answer, good in zip(frame["answer"], ok, strict=True):
+        words = [word for word in random.permutation(WORDS).tolist() if word != answer]
+        lists.append([answer, *words[:-1]] if good else words)
+        part = np.sort(random.dirichlet(np.full(len(WORDS) + 2, 0.4)))[::-1][: len(lists[-1])]
+        values.append((part if score else np.log(np.maximum(part, 1e-9))).tolist())
+    rank = np.where(ok, 1, random.integers(2, 3000, n))
+    rows = frame[["item_id", "dataset", "split", "variant", "word_class", "book_id", "answer"]].assign(
+        model=name,
+        system=None,
+        run="",
+        prediction=[words[0] for words in lists],
+        correct=ok,
+        p_correct=ok.astype(float),
+        score_type="score" if score else "log_prob",
+        log_prob=np.nan if score else -random.gamma(3, 1.5, n),
+        rank=rank,
+        n_tied=1,
+        n_choices=3000,
+        known=True,
+        top_words=lists,
+        top_log_probs=values,
+        candidate_scores=None,
+        unit="word",
+        filter="none",
+        vocabulary_size=3000,
+        unknown="unk",
+    )
+    if attentive:
+        rows["attention"] = [
+            random.dirichlet(np.full(len(tokens(item).words), 0.2)).tolist() for item in items
+        ]
+    return predictions.check(pd.DataFrame(rows), items)

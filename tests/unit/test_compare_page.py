@@ -1,0 +1,179 @@
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from clozes import cloze
+from made_predictions import made
+from test_static import Page
+
+from workbench.evaluation.comparison import Comparison
+from workbench.items import Items
+from workbench.widgets.compare_page import page
+
+HOSTILE = "</style></bdi><script>alert(1)</script><img src=x onerror=alert(1)>\"'&amp;"
+RTL, ZERO, LONG = "\u202eشمس\u202c", "zero\u200bwidth", "w" * 3000
+
+
+class Document(Page):
+    """A whole document: elements that have no end may lie anywhere."""
+
+    def handle_starttag(self, tag, attrs):
+        super().handle_starttag(tag, attrs)
+        if tag in {"col", "img", "br"}:
+            self.open.pop()
+
+
+def compared(words=("dog", "sun", "moon"), m=3, n=3, **columns):
+    frames, rows = [], []
+    for k in range(m):
+        frame = made(n, seed=k, right=0.5, model=f"model {k}").assign(**columns)
+        said = [list(words)] * n
+        values = [[-0.1 * k - 0.5 * place for place in range(len(words))]] * n
+        frames.append(frame.assign(top_words=pd.Series(said), top_log_probs=pd.Series(values)))
+    for item_id, answer in zip(frames[0]["item_id"], frames[0]["answer"], strict=True):
+        rows.append(cloze(f"The dog ran . I saw the {{{answer}}} .", item_id=item_id))
+    return Comparison.of(Items.from_records(rows), frames, resamples=20), frames
+
+
+def test_the_page_is_a_document_that_asks_for_nothing():
+    found, _ = compared()
+    html = page(found)
+    assert html.startswith("<!DOCTYPE html>")
+    read = Document(html)
+    assert read.open == []
+    assert not {"script", "link", "img", "iframe", "base", "form"} & set(read.tags)
+    assert not re.search(r"url\(|@import|https?://|javascript:", html)
+    assert ("http-equiv", "Content-Security-Policy") in read.attributes
+    assert not [name for name, _ in read.attributes if name.startswith("on") or name in {"src", "href"}]
+    assert "prefers-color-scheme:dark" in html
+
+
+def test_the_models_and_pairs_are_told():
+    found, _ = compared(n=40)
+    html = page(found, limit=0)
+    read = Document(html)
+    table, pairs = found.table(), found.pairs()
+    for row in table.itertuples():
+        assert row.label in read.text
+        assert (
+            f"{100 * row.accuracy:.1f} % [{100 * row.accuracy_low:.1f}, {100 * row.accuracy_high:.1f}]"
+            in html
+        )
+    titles = [value for name, value in read.attributes if name == "title" and value and "minus" in value]
+    assert len(titles) == 2 * len(pairs)
+    for row in pairs.itertuples():
+        points = f"{100 * row.difference:+.1f}".replace("+0.0", "0.0").replace("-0.0", "0.0")
+        told = next(t for t in titles if t.startswith(f"{row.label_a} minus {row.label_b}: {points} points"))
+        assert f"{row.n_only_a:,} items only the first got right; {row.n_only_b:,} only the second" in told
+    assert "<article" not in html
+    assert page(found, pair=(1, 2)).count('class="chosen"') + page(found, pair=(1, 2)).count(" chosen") == 1
+    assert "Items that model 1 got right and model 2 wrong" in page(found, found.cell(1, 2), pair=(1, 2))
+
+
+def test_items_are_listed_as_asked_for():
+    found, _ = compared(n=6)
+    ids = found.items.frame["item_id"].tolist()
+
+    def listed(*args, **options):
+        return re.findall(r"<article><header><bdi>(\S+)</bdi>", page(found, *args, **options))
+
+    assert listed() == ids
+    assert listed(limit=2) == ids[:2]
+    assert listed(np.array([4, 0, 2])) == [ids[4], ids[0], ids[2]]
+    assert listed(np.array([True, False, True, False, False, True])) == [ids[0], ids[2], ids[5]]
+    assert listed(np.zeros(6, dtype=bool)) == []
+    assert "6 items, the first 2 of them here." in page(found, limit=2)
+
+
+def test_bars_have_one_scale_and_the_answer_is_marked():
+    found, frames = compared(words=("dog", "word0", "sun"), n=1, m=2)
+    html = page(found)
+    first, second = (html.split("<section><h3>")[k] for k in (-2, -1))
+    lines = [
+        re.findall(r'<div class="w( in)?( t)?( last)?">.*?--v:([\d.]+)%', part) for part in (first, second)
+    ]
+    most = max(0, *(frame["log_prob"][0] for frame in frames))
+    assert most == 0  # the best word of the first model has probability 1
+    for k, rows in enumerate(lines):
+        sizes = [float(size) for *_, size in rows]
+        np.testing.assert_allclose(sizes, 100 * np.exp([-0.1 * k, -0.1 * k - 0.5, -0.1 * k - 1]), atol=0.06)
+        assert [bool(inside) for inside, *_ in rows] == [True, False, False]
+        assert [bool(target) for _, target, *_ in rows] == [False, True, False]
+    assert '<div class="p" dir="auto">The dog ran.</div>' in html
+    assert "I saw the <mark>word0</mark>." in html
+
+
+def test_an_answer_that_is_no_best_word_has_a_line_of_its_own():
+    found, frames = compared(n=1, m=1, rank_is_bound=True)
+    html = page(found)
+    assert html.count('class="w t last"') == 1
+    rank = frames[0]["rank"][0]
+    assert f"rank ≥ {rank:,}" in html
+
+
+def test_scores_and_no_best_words():
+    found, frames = compared(n=2, m=2)
+    given = [frames[0].assign(score_type="score", log_prob=np.nan), frames[1].assign(top_words=None)]
+    html = page(Comparison.of(found.items, given, resamples=20))
+    sizes = re.findall(r'<div class="w[^"]*">.*?--v:([\d.]+)%', html.split("<article>")[1])
+    assert sizes[:3] == ["100.0", "50.0", "0.0"]
+    assert "gives no log-probabilities" in html
+
+
+def test_attention_is_shown_where_it_fits_the_tokens():
+    found, frames = compared(n=1, m=1)
+    weights = [0.1] * 8 + [0.4]
+    cut = Comparison.of(found.items, frames[0].assign(attention=pd.Series([weights])), resamples=20)
+    assert page(cut).count('<span style="--a:25%">') == 8
+    assert '<span style="--a:100%">' in page(cut)
+    short = Comparison.of(found.items, frames[0].assign(attention=pd.Series([[0.5]])), resamples=20)
+    assert "attention" not in page(short).split("<body>")[1]
+
+
+def test_slices_are_told():
+    found, frames = compared(n=40)
+    notes = pd.DataFrame(
+        {"item_id": frames[0]["item_id"], "target_class": ["PN", "V"] * 20, HOSTILE: ["a<", "b"] * 20}
+    )
+    found = Comparison.of(found.items, frames, annotations=notes, resamples=20)
+    text = Document(page(found, limit=0)).text
+    assert "Class of the target" in text
+    assert "proper noun 20 items" in text
+    whole = page(found, limit=0, columns=[HOSTILE])
+    assert "<script" not in whole
+    assert "a&lt;" in whole
+    assert "Class of the target" not in whole
+
+
+@pytest.mark.parametrize("bad", [HOSTILE, RTL, ZERO, LONG])
+def test_whatever_the_data_hold_is_text(bad):
+    word = bad.replace(" ", "_").replace("}", "")
+    frame = made(2).assign(answer=word, prediction=[word, bad], correct=[True, False], rank=[1, 2], n_tied=1)
+    frame = frame.assign(
+        model=bad, top_words=pd.Series([[bad, word]] * 2), top_log_probs=pd.Series([[-1.0, -2.0]] * 2)
+    )
+    rows = [
+        cloze(f"The {bad} ran . I saw the {{{word}}} {bad} .", item_id=i, book_id=bad)
+        for i in frame["item_id"]
+    ]
+    other = frame.assign(model=f"{bad}2", variant=bad)
+    found = Comparison.of(Items.from_records(rows), [frame, other], resamples=20)
+    html = page(found, title=bad, pair=(0, 1))
+    read = Document(html)
+    assert read.open == []
+    assert not {"script", "img"} & set(read.tags)
+    assert read.tags.count("style") == 1
+    assert bad in read.text
+    assert html.encode("utf-8")
+
+
+def test_many_models_are_numbered_in_the_matrix():
+    found, _ = compared(m=10, n=4)
+    text = Document(page(found, limit=1)).text
+    assert "10 model 9" in text
+
+
+def test_one_model_has_no_matrix():
+    found, _ = compared(m=1)
+    assert "Differences in accuracy" not in page(found)

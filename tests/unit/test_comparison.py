@@ -1,0 +1,361 @@
+import numpy as np
+import pandas as pd
+import pytest
+from clozes import cloze
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_predictions import made, run, scores, unknown_answers
+from statsmodels.stats.proportion import proportion_confint
+
+from workbench import results
+from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.metrics import evaluate
+from workbench.evaluation.slices import MOST, cut, occurs
+from workbench.items import Items
+from workbench.schema import DataError
+
+
+def items_of(frame, **columns):
+    """Make the items that made predictions are about."""
+    rows = [
+        cloze(f"It rained . The dog saw {{{answer}}} .", item_id=item_id, dataset="lambada")
+        for item_id, answer in zip(frame["item_id"], frame["answer"], strict=True)
+    ]
+    table = Items.from_records(rows).frame
+    return Items(table.assign(**columns))
+
+
+def several(m=3, n=40, **options):
+    return [made(n, seed=k, right=0.2 + 0.2 * k, model=f"model {k}", **options) for k in range(m)]
+
+
+def compared(frames, **options):
+    return Comparison.of(items_of(frames[0]), frames, resamples=50, **options)
+
+
+def test_models_are_lined_up_by_item_whatever_the_order():
+    frames = several()
+    items = items_of(frames[0])[::-1]
+    shuffled = [frame.sample(frac=1, random_state=k) for k, frame in enumerate(frames)]
+    found = Comparison.of(items, shuffled, resamples=50)
+    assert found.labels == ["model 0", "model 1", "model 2"]
+    assert found.items.frame["item_id"].tolist() == items.frame["item_id"].tolist()
+    assert (found.m, found.n) == (3, 40)
+    for k, frame in enumerate(frames):
+        one = frame.set_index("item_id").loc[items.frame["item_id"]]
+        assert found.correct[k].tolist() == one["correct"].tolist()
+        assert found.log_prob[k].tolist() == one["log_prob"].tolist()
+        assert found.rank[k].tolist() == one["rank"].tolist()
+        assert [found.prediction(k, row) for row in range(40)] == one["prediction"].tolist()
+    assert found.answers == one["answer"].tolist()
+    assert found.warnings == []
+
+
+def test_what_is_drawn_does_not_depend_on_the_order_of_the_items():
+    frames = several(books=5)
+    tables = [
+        Comparison.of(items, frames, resamples=80)
+        for items in (items_of(frames[0]), items_of(frames[0])[::-1])
+    ]
+    for name in ("table", "pairs"):
+        one, other = (getattr(found, name)() for found in tables)
+        pd.testing.assert_frame_equal(one, other)
+
+
+@pytest.mark.parametrize("books", [None, 6])
+def test_the_table_is_that_of_evaluate(books):
+    frames = several(books=books, n=120)
+    frames[1] = scores(frames[1])
+    table = Comparison.of(items_of(frames[0]), frames, resamples=200).table()
+    wanted = evaluate(frames, resamples=200)
+    for name in table.columns.intersection(wanted.columns):
+        values = [table[name].tolist(), wanted[name].tolist()]
+        if pd.api.types.is_float_dtype(wanted[name]):
+            values = [
+                np.array([np.nan if pd.isna(v) else v for v in column], dtype=float) for column in values
+            ]
+            np.testing.assert_allclose(*values, rtol=1e-5, err_msg=name)
+        else:
+            assert [str(v) for v in values[0]] == [str(v) for v in values[1]], name
+    assert {"accuracy_low", "perplexity_high", "median_rank_low", "n_perplexity"} <= set(table.columns)
+
+
+@pytest.mark.usefixtures("no_data")
+def test_a_stored_run_gives_what_its_frame_gives():
+    frames = several()
+    words = pd.Series([[f"w{i}", "other"] for i in range(40)])
+    weights = pd.Series([[0.5, 0.25, i / 100] for i in range(40)])
+    frames[0] = frames[0].assign(
+        top_words=words, top_log_probs=words.map(lambda _: [-1.0, -2.0]), attention=weights
+    )
+    items = items_of(frames[0])
+    stored = [results.keep(items, frame, name=f"run-{k}") for k, frame in enumerate(frames)]
+    one, other = (Comparison.of(items, runs, resamples=50) for runs in (stored, frames))
+    by_name = Comparison.of(items, "run-1")
+    assert by_name.labels == ["model 1"]
+    assert by_name.table()["run"].tolist() == ["run-1"]
+    pd.testing.assert_frame_equal(one.pairs(), other.pairs())
+    pd.testing.assert_frame_equal(one.table().drop(columns="run"), other.table().drop(columns="run"))
+    assert one.top(7) == other.top(7)
+    said = one.top(7)[0]
+    assert (said["words"], said["log_probs"]) == (["w7", "other"], [-1.0, -2.0])
+    assert said["attention"] == [0.5, 0.25, 0.07]
+    assert said["answer_log_prob"] == frames[0]["log_prob"][7]
+    assert said["rank"] == frames[0]["rank"][7]
+    assert one.top(7)[1]["words"] == []
+    assert one.top(7)[1]["attention"] is None
+
+
+TWELVE = made(12)
+ITEMS = items_of(TWELVE)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sets(st.integers(0, 11)), min_size=1, max_size=4), st.sets(st.integers(0, 11)))
+def test_items_are_those_that_all_predicted_and_know(predicted, asked):
+    whole, items = TWELVE, ITEMS.where(np.isin(np.arange(12), list(asked)))
+    frames = [
+        whole[np.isin(np.arange(12), list(those))].assign(model=f"m{k}") for k, those in enumerate(predicted)
+    ]
+    if not any(map(len, frames)):
+        frames = []
+    left = set.intersection(asked, *(those for those in predicted if those))
+    if not left or not frames:
+        with pytest.raises(DataError):
+            Comparison.of(items, frames)
+        return
+    found = Comparison.of(items, frames, resamples=10)
+    assert found.items.frame["item_id"].tolist() == [f"lambada/dev/{i:06d}" for i in sorted(left)]
+    for a in range(found.m):
+        for b in range(found.m):
+            assert found.cell(a, b).tolist() == [
+                bool(x and not y) for x, y in zip(found.correct[a], found.correct[b], strict=True)
+            ]
+
+
+def test_what_was_left_out_is_told():
+    frames = several()
+    frames[1] = frames[1].iloc[:30]
+    found = compared(frames)
+    assert found.n == 30
+    said = (
+        "The models did not predict the same items, so they are compared on the 30 items that all predicted:"
+    )
+    assert found.warnings == [f"{said} “model 0” and “model 2” each have 10 more."]
+    few = Comparison.of(items_of(frames[0])[:20], frames[:1])
+    assert few.warnings == ["20 items that “model 0” predicted are not among those given, and are left out."]
+    more = Comparison.of(items_of(frames[0]), frames[1])
+    assert more.warnings == [
+        "Of the 40 items given, 10 are left out: no model predicted them, or their answers are not known."
+    ]
+
+
+def test_nothing_in_common_is_an_error():
+    frames = several()
+    items = items_of(frames[0])
+    with pytest.raises(DataError, match=r"no item in common.*same data set"):
+        Comparison.of(items, [frames[0].iloc[:20], frames[1].iloc[20:]])
+    with pytest.raises(DataError, match="'model 1' predicted none of these items"):
+        Comparison.of(items, [frames[0], unknown_answers(frames[1])])
+    with pytest.raises(DataError, match="no predictions"):
+        Comparison.of(items_of(frames[0]), [])
+    other = frames[1].assign(answer="cat", correct=False)
+    with pytest.raises(DataError, match="'model 1' tells of the answer 'cat'"):
+        compared([frames[0], other])
+    with pytest.raises(DataError, match="two predictions for the item"):
+        Comparison.of(items, pd.concat([frames[0], frames[0]]))
+    with pytest.raises(DataError, match="confidence level"):
+        compared(frames, level=2)
+    with pytest.raises(DataError, match="no column"):
+        compared(frames).bins("nothing")
+
+
+def test_case_does_not_tell_answers_apart():
+    frames = several(2)
+    upper = frames[1].assign(**{name: frames[1][name].str.title() for name in ("answer", "prediction")})
+    assert compared([frames[0], upper]).n == 40
+
+
+def test_labels_are_unique():
+    frame = made(10)
+    given = [run(frame, "a"), run(frame, "b"), run(frame, "b"), frame.assign(model="other")]
+    found = Comparison.of(items_of(frame), given)
+    assert found.labels == ["made (a)", "made (b)", "made (b) #2", "other"]
+    assert compared([frame, frame]).labels == ["made (not stored)", "made (not stored) #2"]
+
+
+def test_what_must_not_be_compared_is_told_with_names():
+    a, b = several(2)
+    texts = {
+        "variant": ({"variant": "openai"}, "different variants", "openai (“model 1”)"),
+        "unit": ({"unit": "last-token"}, "same unit", "the last token only (“model 1”)"),
+        "filter": ({"filter": "stop-words"}, "filtered", "stop words left out (“model 1”)"),
+        "vocabulary": (
+            {"vocabulary_size": 60_000},
+            "vocabularies of different size",
+            "60,000 words (“model 1”)",
+        ),
+        "unknown": ({"unknown": "shared"}, "outside the vocabulary", "shared (“model 1”)"),
+        "prompt": (
+            {"prompt": '{"template": "{passage}", "shots": 2, "seed": 5, "examples": []}'},
+            "not prompted alike",
+            "2 examples drawn by seed 5, template '{passage}' (“model 1”)",
+        ),
+        "corrected": (
+            {"log_prob_uncorrected": b["log_prob"]},
+            "not of the same event",
+            "the sub-tokens of the answer, whatever follows them (“model 1”)",
+        ),
+        "bound": ({"rank_is_bound": True}, "only lower bounds", "“model 1”, 40 items"),
+        "none": ({"log_prob": np.nan}, "gives no log-probabilities", "“model 1”"),
+        "zero": ({"log_prob": -np.inf}, "probability 0", "“model 1” gives"),
+        "some": (
+            {"log_prob": b["log_prob"].where(np.arange(40) < 30)},
+            "different items",
+            "30 items (“model 1”)",
+        ),
+    }
+    for changed, said, who in texts.values():
+        found = compared([a, b.assign(**changed)])
+        assert len(found.warnings) == 1, changed
+        assert said in found.warnings[0]
+        assert who in found.warnings[0]
+        assert found.warnings[0].endswith(".")
+    ended = b["log_prob"] + 0.0
+    proper = compared([a, b.assign(log_prob=ended, log_prob_uncorrected=ended / 2)])
+    assert proper.warnings == []  # both are of the whole word
+
+
+def test_the_variant_of_the_items_themselves_is_looked_at():
+    frame = made(5)
+    items = items_of(frame, variant="capitalised")
+    assert Comparison.of(items, frame).warnings == [
+        "The models read the variant plain, and the items shown are of the variant capitalised."
+    ]
+
+
+def test_disagreement_and_variance():
+    frames = several(4)
+    found = compared(frames)
+    right = found.correct.sum(axis=0)
+    np.testing.assert_allclose(found.disagreement, right * (4 - right) / 4)
+    np.testing.assert_allclose(found.variance, found.log_prob.var(axis=0))
+    assert found.n_right.tolist() == right.tolist()
+    alone = compared(frames[:1])
+    assert alone.disagreement.tolist() == [0] * 40
+    assert np.isnan(alone.variance).all()
+    assert len(alone.pairs()) == 0
+    holed = compared([frames[0].assign(log_prob=-np.inf), *map(scores, frames[1:3]), frames[3]])
+    assert np.isnan(holed.variance).all()
+
+
+def annotated(frame, seed=0):
+    rng = np.random.default_rng(seed)
+    n = len(frame)
+    columns = {
+        "target_class": rng.choice(["PN", "CN", "V"], n),
+        "in_context": pd.array(rng.random(n) < 0.7, dtype="boolean"),
+        "mention_distance": pd.array(rng.integers(1, 120, n), dtype="Int64"),
+        "rare": [f"kind {k}" for k in rng.integers(0, 40, n)],
+        "share": rng.random(n),
+        "constant": "same",
+        "spans": [[(0, 1)]] * n,
+    }
+    table = pd.DataFrame({"item_id": frame["item_id"], **columns})
+    table.loc[:9, ["target_class", "in_context", "mention_distance"]] = None
+    return table.sample(frac=1, random_state=seed)
+
+
+def test_slices_are_those_of_pandas_and_statsmodels():
+    frames = several(3, n=200)
+    notes = annotated(frames[0])
+    found = compared(frames, annotations=notes)
+    assert {"target_class", "in_context", "mention_distance", "rare", "share"} <= set(found.columns)
+    assert not {"constant", "spans", "item_id", "dataset", "answer_in_passage"} & set(found.columns)
+    mask = found.cell(2, 0) | found.cell(0, 2)
+    for chosen in (None, mask):
+        table = found.slices("target_class", chosen).set_index(["key", "label"])
+        for k, frame in enumerate(frames):
+            beside = frame.merge(notes, on="item_id")
+            beside = beside if chosen is None else beside[chosen]
+            values = beside["target_class"].astype(object).where(beside["target_class"].notna(), None)
+            for value, part in beside.groupby(values, dropna=False):
+                row = table.loc["null" if pd.isna(value) else f"is:{value}", f"model {k}"]
+                assert row["n"] == len(part)
+                assert row["accuracy"] == pytest.approx(part["correct"].mean())
+                bounds = proportion_confint(part["correct"].sum(), len(part), method="wilson")
+                np.testing.assert_allclose([row["low"], row["high"]], bounds, atol=1e-12)
+    assert found.slices("target_class")["bin"].drop_duplicates().tolist() == [
+        "proper noun", "common noun", "verb", "not known",
+    ]  # fmt: skip
+
+
+def test_every_item_is_in_one_bin():
+    frames = several(2, n=200)
+    found = compared(frames, annotations=annotated(frames[0]))
+    for column in found.columns:
+        bins = found.bins(column)
+        assert np.sum([one.mask for one in bins], axis=0).tolist() == [1] * 200, column
+        assert len({one.key for one in bins}) == len({one.label for one in bins}) == len(bins)
+    rare = found.bins("rare")
+    assert len(rare) == MOST + 1
+    assert (rare[-1].key, rare[-1].label) == ("other", "other")
+    sizes = [int(one.mask.sum()) for one in rare[:-1]]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+@given(st.lists(st.none() | st.integers(-(10**6), 10**6) | st.floats(), min_size=1, max_size=60))
+def test_ranges_hold_what_they_say(values):
+    column = np.array([np.nan if v is None else float(v) for v in values])
+    bins = cut("x", pd.Series(column))
+    assert len({one.key for one in bins}) == len({one.label for one in bins}) == len(bins)
+    assert np.sum([one.mask for one in bins], axis=0).tolist() == [1] * len(values)
+    for one in bins:
+        held = column[one.mask]
+        if one.key == "null":
+            assert np.isnan(held).all()
+        elif one.key.startswith("from:"):
+            low, high = one.key[5:].split(":to:")
+            low, high = float(low or -np.inf), float(high or np.inf)
+            assert (held >= low - 1e-9 * abs(low)).all() if low > -np.inf else high < np.inf
+            assert (held < high + 1e-9 * abs(high)).all() if high < np.inf else low > -np.inf
+
+
+def test_a_column_without_annotations_tells_whether_the_answer_is_in_the_passage():
+    rows = [
+        cloze("The dog ran . I saw the {Dog} .", item_id="x/dev/0"),
+        cloze("The dogs ran . I saw the {dog} .", item_id="x/dev/1"),
+        cloze("The hot-dog . I saw the {dog} .", item_id="x/dev/2"),
+    ]
+    frame = made(3, start="x/dev").assign(
+        item_id=["x/dev/0", "x/dev/1", "x/dev/2"], answer=["Dog", "dog", "dog"], correct=False, prediction="x"
+    )
+    found = Comparison.of(Items.from_records(rows), frame)
+    assert [one.mask.tolist() for one in found.bins("answer_in_passage")] == [
+        [True, False, True],
+        [False, True, False],
+    ]
+    assert not occurs("", "text")
+
+
+def test_annotations_must_be_of_these_items():
+    frame = made(5)
+    notes = pd.DataFrame({"item_id": frame["item_id"], "kind": list("ababa")})
+    assert compared([frame], annotations=notes.set_index("item_id")).columns == ["kind"]
+    for wrong, said in (
+        (notes.drop(columns="item_id"), "no column 'item_id'"),
+        (pd.concat([notes, notes]), "twice"),
+        (notes.assign(item_id="x/" + notes["item_id"]), "know none of the items"),
+    ):
+        with pytest.raises(DataError, match=said):
+            compared([frame], annotations=wrong)
+
+
+def test_novels_are_known_from_the_items_or_the_predictions():
+    frames = several(2)
+    assert set(compared(frames).table()["resampled_by"]) == {"item"}
+    assert set(compared([made(40, books=4, model="b"), frames[0]]).table()["n_novels"]) == {4}
+    items = items_of(frames[0], book_id=[f"b{k % 8}" for k in range(40)])
+    found = Comparison.of(items, frames, resamples=50)
+    assert set(found.table()["n_novels"]) == {8}
+    assert found.pairs()["p_novel"].notna().all()

@@ -1,0 +1,127 @@
+import builders as b
+import numpy as np
+import pandas as pd
+import pytest
+from clozes import cloze
+from made_predictions import made, scores
+
+from workbench.datasets import load
+from workbench.evaluation.hardest import hardest
+from workbench.items import Items
+from workbench.predictions import from_answers
+from workbench.schema import DataError
+
+HOSTILE = "</td><script>alert(1)</script>"
+
+
+def items_of(frame):
+    rows = zip(frame["item_id"], frame["answer"], strict=True)
+    return Items.from_records(cloze(f"It rained . I saw the {{{answer}}} .", item_id=i) for i, answer in rows)
+
+
+@pytest.fixture(scope="module")
+def models():
+    return [made(60, seed=k, right=0.3 + 0.1 * k, model=f"m{k}") for k in range(4)]
+
+
+@pytest.fixture(scope="module")
+def table(models):
+    """The same numbers by a loop."""
+    rows = []
+    for parts in zip(*(frame.to_dict("records") for frame in models), strict=True):
+        right = [part["model"] for part in parts if part["correct"]]
+        ln_p = [part["log_prob"] for part in parts]
+        rows.append(
+            {
+                "item_id": parts[0]["item_id"],
+                "n_right": len(right),
+                "disagreement": len(right) * (4 - len(right)) / 4,
+                "alone": right[0] if len(right) == 1 else None,
+                "mean_log_prob": np.mean(ln_p),
+                "variance": np.var(ln_p),
+            }
+        )
+    return pd.DataFrame(rows).set_index("item_id")
+
+
+KEYS = {
+    "difficulty": lambda row: (row["n_right"], row["mean_log_prob"]),
+    "disagreement": lambda row: (-row["disagreement"], -row["variance"]),
+    "alone": lambda row: (row["alone"], row["mean_log_prob"]) if row["n_right"] == 1 else None,
+    "variance": lambda row: -row["variance"],
+    "all wrong": lambda row: row["mean_log_prob"] if row["n_right"] == 0 else None,
+}
+
+
+@pytest.mark.parametrize("by", KEYS)
+def test_items_are_ordered_as_a_loop_orders_them(by, models, table):
+    found = hardest(models, items_of(models[0]), by=by)
+    keys = {item_id: KEYS[by](row) for item_id, row in table.iterrows()}
+    wanted = sorted((i for i in keys if keys[i] is not None), key=keys.__getitem__)
+    assert found.frame["item_id"].tolist() == wanted
+    assert found.items.frame["item_id"].tolist() == wanted
+    assert wanted
+    rows = table.loc[wanted].reset_index()
+    for name in ("n_right", "disagreement", "mean_log_prob", "variance"):
+        np.testing.assert_allclose(found.frame[name], rows[name], err_msg=name)
+    assert found.frame["alone"].fillna("").tolist() == rows["alone"].fillna("").tolist()
+    assert set(found.frame["n_models"]) == {4}
+    assert len(hardest(models, items_of(models[0]), by=by, n=2)) == 2
+
+
+def test_the_items_are_a_set_like_any_other(models, tmp_path):
+    found = hardest(models, items_of(models[0]), n=5)
+    found.items.to_parquet(tmp_path / "hard.parquet")
+    again = Items.from_parquet(tmp_path / "hard.parquet")
+    pd.testing.assert_frame_equal(again.frame, found.items.frame)
+    assert hardest(models, again).frame["item_id"].tolist() == found.frame["item_id"].tolist()
+
+
+def test_models_of_scores_have_no_mean_and_one_model_no_variance(models):
+    items = items_of(models[0])
+    given = hardest([scores(models[0]), scores(models[1])], items)
+    assert given.frame[["mean_log_prob", "variance"]].isna().all(axis=None)
+    assert given.frame["n_right"].is_monotonic_increasing
+    one = hardest(models[0], items)
+    assert one.frame["alone"].isna().all()
+    assert np.isfinite(one.frame["mean_log_prob"]).all()
+    impossible = hardest([models[0].assign(log_prob=-np.inf), models[1]], items)
+    assert (impossible.frame["mean_log_prob"] == -np.inf).all()
+    assert impossible.frame["variance"].isna().all()
+
+
+def test_items_are_loaded_by_what_the_predictions_name(no_data):
+    lines = [f"it rained . the heron number {i} saw the eel" for i in range(6)]
+    b.write(no_data / "raw", {"lambada_development_plain_text.txt": b.text(lines)})
+    items = load("lambada", "dev")
+    ids = items.frame["item_id"]
+    runs = [from_answers(items, dict.fromkeys(ids, word), model=word) for word in ("eel", "cat")]
+    found = hardest(runs, by="alone")
+    assert found.items.frame["text"].tolist() == lines
+    assert set(found.frame["alone"]) == {"eel"}
+    with pytest.raises(DataError, match=r"several sets: lambada dev, lambada test"):
+        hardest([runs[0], runs[1].assign(split="test")])
+    with pytest.raises(DataError, match="items of lambada test cannot be loaded"):
+        hardest(runs[0].assign(split="test"))
+
+
+def test_it_is_shown_as_a_table_of_text(models):
+    rows = [cloze(f"It rained . {HOSTILE} saw the {{{a}}} .", item_id=i) for i, a in
+            zip(models[0]["item_id"], models[0]["answer"], strict=True)]  # fmt: skip
+    named = [frame.assign(model=f"{HOSTILE}{k}") for k, frame in enumerate(models)]
+    html = hardest(named, Items.from_records(rows), by="alone")._repr_html_()
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    shown = hardest(models, items_of(models[0]))._repr_html_()
+    assert "the first 20 are shown" in shown
+    assert shown.count("<tr>") == 21
+
+
+def test_what_makes_no_sense_is_an_error(models):
+    items = items_of(models[0])
+    with pytest.raises(DataError, match="'size' is unknown"):
+        hardest(models, items, by="size")
+    with pytest.raises(DataError, match="cannot be 0 items"):
+        hardest(models, items, n=0)
+    with pytest.raises(DataError, match="one model cannot be right alone"):
+        hardest(models[0], items, by="alone")
