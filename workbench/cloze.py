@@ -5,12 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from workbench import text as wt
 from workbench.schema import Span
 
 _OPENING = "\"'`“‘«([{*_"  # noqa: RUF001 - typographic quotes are what novels hold
 _CLOSING = ".,;:!?…\"'`”’»)]}*_"  # noqa: RUF001
 _DETACHED = re.compile(r"(?<=\s)(?:[.,;:?!]|``|''|n't|'(?:s|ll|re|ve|d|m))(?=\s|$)")
 _ATTACHED = re.compile(r"\w[,;:?!](?=\s|$)|\w{4,}\.(?=\s|$)|\w(?:n't|'(?:s|ll|re|ve|d|m))(?=\s|$)")
+
+
+def sentences(text: str, answer: Span, *, tokenised: bool) -> list[Span]:
+    """Cut a text into sentences; an empty blank counts as the word that would stand in it.
+
+    So ``She said ___`` is one sentence, and in ``She left. ___`` the blank is a sentence of its own.
+    """
+    start, end = answer
+    if start < end:
+        return wt.sentences(text, tokenised=tokenised)
+    spans = wt.sentences(f"{text[:start]}x{text[start:]}", tokenised=tokenised)
+    return [(first - (first > start), last - (last > start)) for first, last in spans]
 
 
 def up_to_target(spans: Sequence[Span], answer: Span, end: int) -> tuple[Span, ...]:

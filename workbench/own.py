@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from workbench import cloze
-from workbench import text as wt
 from workbench.items import Items
 from workbench.schema import COLUMNS, DataError, Item, Span
 
@@ -143,7 +142,7 @@ def _item(row: Mapping[str, Any], number: int, about: Mapping[str, Any], *, toke
     for piece in (text, *(choices or ())):
         if not cloze.is_encodable(piece):
             raise DataError("the text holds half a surrogate pair, which no file can hold")
-    spans = wt.sentences(text, tokenised=known)
+    spans = cloze.sentences(text, span, tokenised=known)
     return Item(
         item_id=_text(row, "item_id") or f"{about['dataset']}/{about['split']}/{number:06d}",
         text=text,

@@ -36,10 +36,14 @@ class Passage(NamedTuple):
 def passages(items: Items, *, lower: bool) -> Iterator[tuple[Item, Passage]]:
     """Yield every item with its tokens, lower-cased or as written."""
     for item in items:
-        cut = tokens(item)
-        words = tuple([word.lower() for word in cut.words]) if lower else cut.words
-        first = cut.sentences[-1]
-        yield item, Passage(words[:first], words[first : cut.target], words[cut.end :])
+        yield item, _passage(item, lower=lower)
+
+
+def _passage(item: Item, *, lower: bool) -> Passage:
+    cut = tokens(item)
+    words = tuple([word.lower() for word in cut.words]) if lower else cut.words
+    first = cut.sentences[-1]
+    return Passage(words[:first], words[first : cut.target], words[cut.end :])
 
 
 def lefts(items: Items, *, lower: bool) -> Iterator[Sequence[str]]:
@@ -48,7 +52,7 @@ def lefts(items: Items, *, lower: bool) -> Iterator[Sequence[str]]:
         if item.tokenised:
             yield (item.left.lower() if lower else item.left).split()
         else:
-            yield next(passages(Items.from_records([item]), lower=lower))[1].left
+            yield _passage(item, lower=lower).left
 
 
 def parts(item: Item, word: str, *, lower: bool) -> tuple[str, ...]:

@@ -1,0 +1,201 @@
+"""Asking models about a passage, driven as a reader does it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from test_browser import CLIPPED, CONTRAST, THEMES
+
+pytestmark = pytest.mark.browser
+
+MODELS = (Path(__file__).parents[1] / "unit" / "ask_models.py").read_text(encoding="utf-8")
+IMPORT = "from workbench.widgets.ask import ask\nfast, slow, failing = Counting('fast'), Gated(), Failing()"
+TEXT = "Nobody trusted the keeper. But the first man out of the storm was the"
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def asked(lab, notebook):
+    """Open a notebook with the widget."""
+
+    def run(name, *cells):
+        notebook.open(lab.write(f"ask-{name}.ipynb", MODELS, IMPORT, *cells))
+        notebook.run_all()
+        notebook.page.wait_for_selector(".wa-ask .wa-card", state="attached")
+        return notebook.page
+
+    return run
+
+
+def card(page, name):
+    return page.locator(f".wa-card[aria-label='{name}']")
+
+
+def wait_status(page, text):
+    page.wait_for_selector(f".wa-status:text-is('{text}')")
+
+
+def shown(page, name):
+    """Return probabilities and gain of one card, as words."""
+    return card(page, name).locator(".wa-p, .wa-gain").all_inner_texts()
+
+
+def python(notebook, what):
+    return json.loads(notebook.evaluate(f"import json; print(json.dumps({what}))"))
+
+
+INSIDE = """[...document.querySelectorAll('.wa-ask, .wa-top, .wa-results, .wa-history')]
+    .map((n) => n.getBoundingClientRect().height)"""
+
+
+def test_type_and_watch_while_a_slow_model_thinks(asked, notebook):
+    page = asked("type", "asker = ask([fast, slow])\nasker")
+    assert page.locator(".wa-empty").is_visible()
+    assert page.locator(".wa-card").first.is_hidden()
+    notebook.screenshot("ask-empty", ".wa-ask")
+    before = page.evaluate(INSIDE)
+    cells = page.locator(".jp-Cell").count()
+    text = page.locator(".wa-text").first
+    text.click()
+    page.keyboard.type(f"{TEXT} dd keeper")
+    wait_status(page, "1 of 2 models have answered")
+    page.wait_for_selector(".wa-card[aria-label=slow].wa-thinks .wa-mark:has-text('thinking')")
+    assert card(page, "fast").locator(".wa-row").count() == 20
+    assert card(page, "slow").locator(".wa-row").count() == 0
+    assert page.evaluate(INSIDE) == before  # nothing jumps
+    assert page.locator(".jp-Cell").count() == cells
+    said = python(notebook, "[f'{100 * 2.718281828459045 ** x:#.3g} %' for x in asker.results().log_prob]")
+    assert shown(page, "fast")[1:] == said  # after the gain
+    assert python(notebook, "asker.results().model.tolist()") == ["fast", "fast"]
+    target = page.locator(".wa-read .wa-target")
+    assert target.inner_text() == "keeper"
+    assert page.locator(".wa-context").inner_text() == "Nobody trusted the keeper."
+
+    notebook.evaluate("slow.gate.set()")
+    wait_status(page, "all 2 models have answered")
+    assert shown(page, "slow") == shown(page, "fast")
+    assert page.locator(".wa-stale").count() == 0
+    page.wait_for_selector(".wa-past")  # it is kept by itself
+    first = shown(page, "fast")
+
+    notebook.evaluate("slow.gate.clear()")
+    text.fill(f"{TEXT} storm")
+    page.wait_for_selector(".wa-card[aria-label=slow].wa-stale")
+    page.wait_for_function("!document.querySelector('.wa-card[aria-label=fast].wa-stale')")
+    page.wait_for_function("document.querySelector('.wa-target')?.textContent === 'storm'")
+    assert shown(page, "slow") == first  # the old numbers, pale
+    text.fill(f"{TEXT} keeper keeper keeper")
+    page.wait_for_function("(old) => document.querySelector('.wa-gain')?.textContent !== old", arg=first[0])
+    notebook.evaluate("slow.gate.set()")
+    wait_status(page, "all 2 models have answered")
+    assert shown(page, "slow") == shown(page, "fast") != first
+    assert python(notebook, "[a[0][-20:] for a in slow.asked]") == [
+        f"{TEXT} dd keeper"[-20:], f"{TEXT} storm"[-20:], f"{TEXT} keeper keeper keeper"[-20:]
+    ]  # fmt: skip
+
+
+def test_words_problems_and_a_silent_kernel(asked, notebook):
+    page = asked("told", f"asker = ask(fast, '{TEXT} keeper')\nasker")
+    text = page.locator(".wa-text").first
+    wait_status(page, "answered")
+    count = page.locator(".jp-InputPrompt").all_inner_texts()
+    page.locator(".wa-line").first.fill("unheard")
+    page.locator(".wa-line").first.press("Control+Enter")
+    page.wait_for_selector(".wa-told:text-is('not in the vocabulary of 12')")
+    assert python(notebook, "asker.word") == "unheard"
+    assert page.locator(".jp-InputPrompt").all_inner_texts() == count
+    text.fill("no blank ___ is like ___ another")
+    page.wait_for_selector(".wa-problem:has-text('2 blanks')")
+    assert text.input_value() == "no blank ___ is like ___ another"
+    notebook.screenshot("ask-problem", ".wa-ask")
+    tree = page.locator(".wa-ask").aria_snapshot()
+    for role in ['textbox "Passage"', 'textbox "Word"', 'region "History"', 'region "Answers"', "status"]:
+        assert role in tree
+    notebook.restart()
+    notebook.ready()
+    text.fill("is anybody there")
+    page.wait_for_selector(".wa-alarm:has-text('The kernel does not answer')")
+
+
+def test_pairs_errors_history_and_python(asked, notebook):
+    models = f"[fast, failing, Counting({EVIL!r}, [{EVIL!r}, 'keeper'])]"
+    page = asked("pairs", f"asker = ask({models}, '{TEXT} keeper')\nasker")
+    wait_status(page, "all 3 models have answered")
+    errors = page.locator(".wa-error").all_inner_texts()
+    assert errors == ["it ranks no <i>vocabulary</i> -- give candidates"]
+    assert card(page, "failing").locator(".wa-error").count() == 1
+    assert page.locator(".wa-ask img, .wa-ask i:not(.wa-key)").count() == 0
+    assert page.locator(".wa-name").all_inner_texts()[2] == EVIL
+    page.wait_for_selector(".wa-past")
+    notebook.screenshot("ask-error", ".wa-ask")
+
+    page.locator(".wa-button", has_text="Minimal pair").click()
+    second = page.locator(".wa-text").nth(1)
+    assert second.input_value() == f"{TEXT} keeper"
+    second.fill(f"{TEXT.replace('keeper', 'baker')} keeper")
+    page.wait_for_function("document.querySelectorAll('.wa-read .wa-differs').length === 2")
+    assert page.locator(".wa-differs").all_inner_texts() == ["keeper", "baker"]
+    wait_status(page, "all 3 models have answered")
+    page.wait_for_function(
+        "document.querySelector('.wa-card[aria-label=fast] .wa-between')?.textContent.includes('+1.')"
+    )
+    rows = python(notebook, "asker.results().query('model == \"fast\"').log_prob.tolist()")
+    between = card(page, "fast").locator(".wa-between .wa-gain").all_inner_texts()
+    assert between[0].startswith(f"A over B +{rows[0] - rows[2]:.2f} nats")
+    assert between[1].startswith("A over B 0.00 nats")
+    page.wait_for_function("document.querySelectorAll('.wa-past').length >= 2")
+
+    page.locator(".wa-past").last.click()  # the oldest
+    page.wait_for_function("!document.querySelector('.wa-pairs')")
+    assert second.is_hidden()
+    assert page.locator(".wa-text").first.input_value() == f"{TEXT} keeper"
+    wait_status(page, "all 3 models have answered")
+    assert python(notebook, "asker.state") == [f"{TEXT} keeper", "", "", "", False]
+
+    notebook.evaluate("asker.text = 'A storm. The ___ was a rock'")
+    page.wait_for_function("document.querySelector('.wa-target')?.textContent === '▁▁▁'")
+    wait_status(page, "all 3 models have answered")
+    assert page.locator(".wa-text").first.input_value() == "A storm. The ___ was a rock"
+    assert card(page, "fast").locator(".wa-p").count() == 0
+    n = page.locator(".wa-past").count()
+    page.locator(".wa-button", has_text="Keep").click()
+    page.wait_for_function(f"document.querySelectorAll('.wa-past').length === {n + 1}")
+    assert python(notebook, "asker.history.text.tolist()")[-1] == "A storm. The ___ was a rock"
+    page.locator(".wa-line").nth(1).fill("boat|rock|keeper")
+    page.wait_for_selector(".wa-note:text-is('shares of the 3 candidates')")
+    page.locator(".wa-line").nth(1).press("d")
+    page.locator(".wa-line").nth(1).press("d")
+    assert page.locator(".wa-line").nth(1).input_value() == "boat|rock|keeperdd"
+
+
+def test_readable_in_both_themes_and_at_700_pixels(asked, notebook):
+    page = asked("look", f"asker = ask([fast, failing, Scoring(), Counting('{'a long name ' * 9}')])\nasker")
+    contrast, clipped = (
+        code.replace("wb-browser", "wa-ask").replace("wb-", "wa-") for code in (CONTRAST, CLIPPED)
+    )
+
+    def look(name):
+        for theme in THEMES:
+            notebook.theme(theme)
+            assert page.evaluate(contrast) == []
+            assert page.evaluate(clipped) == []
+            notebook.screenshot(f"ask-{name}{theme.split()[-1].lower()}", ".wa-ask")
+
+    page.set_viewport_size({"width": 1400, "height": 1100})
+    before = page.evaluate(INSIDE)
+    page.locator(".wa-button", has_text="Try an example").click()
+    wait_status(page, "all 4 models have answered")
+    page.wait_for_selector(".wa-past")
+    assert page.evaluate(INSIDE) == before
+    look("")
+    page.locator(".wa-button", has_text="Minimal pair").click()
+    second = page.locator(".wa-text").nth(1)
+    second.fill(second.input_value().replace("keeper, and", "baker, and"))
+    page.wait_for_function("document.querySelectorAll('.wa-read .wa-differs').length === 2")
+    wait_status(page, "all 4 models have answered")
+    page.wait_for_function("document.querySelectorAll('.wa-between').length === 3")
+    look("pairs-")
+    notebook.command("application:toggle-left-area")
+    page.set_viewport_size({"width": 700, "height": 1000})
+    page.wait_for_function("document.querySelector('.wa-ask').getBoundingClientRect().width < 660")
+    look("700-")

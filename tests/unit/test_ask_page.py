@@ -1,0 +1,161 @@
+"""What the asking widget says of an answer in words, and its static twin."""
+
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from ask_models import Counting, Failing, Gated, Scoring
+
+from workbench.models.rows import Ranked
+from workbench.schema import DataError
+from workbench.widgets import ask_page
+from workbench.widgets.ask import ask
+
+TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
+EVIL = "<img src=x onerror=alert(1)>\"'&"
+PAUSE = 20
+
+
+def view_of(model, text, **options):
+    widget = ask(model, text, **options)
+    try:
+        widget.wait(PAUSE)
+        record = widget._asking.current
+        return ask_page.shown(record.question, record.answers[0], widget.top_k)
+    finally:
+        widget.close()
+
+
+def test_words_outside_the_vocabulary_are_told():
+    [side] = view_of(Counting(), TEXT, word="unheard")["sides"]
+    assert side["passage"]["rank"] == "not in the vocabulary of 12"
+    [side] = view_of(Scoring(), TEXT, word="unheard")["sides"]
+    assert side["passage"]["rank"] == "not among its 3 words"
+    assert side["gain"] == {"nats": "", "factor": ""}
+
+
+def test_candidates_have_shares_and_scores_are_no_probabilities():
+    [side] = view_of(Counting(), TEXT, candidates=["boat", "storm"])["sides"]
+    bars = side["passage"]["bars"]
+    assert side["passage"]["note"] == "shares of the 3 candidates"
+    assert {bar[0] for bar in bars} == {"boat", "storm", "keeper"}
+    assert sum(float(bar[2].split()[0]) for bar in bars) == pytest.approx(100, abs=0.2)
+    assert side["passage"]["rank"].startswith("rank 1 of 3, 2 tied")
+    [side] = view_of(Scoring(), TEXT)["sides"]
+    assert side["passage"]["note"] == "scores, no probabilities; of 3 words of its own choice"
+    assert [bar[:3] for bar in side["passage"]["bars"]] == [
+        ["sea", 1, "-3"],
+        ["boat", pytest.approx(2 / 3), "-4"],
+        ["keeper", 0, "-6"],
+    ]
+    assert (side["passage"]["p"], side["passage"]["rank"]) == ("", "rank 3 of 3")
+
+
+def test_a_bare_blank_has_words_but_no_rank():
+    [side] = view_of(Counting(), "A storm. The ___")["sides"]
+    assert (side["word"], side["passage"]["p"], side["passage"]["rank"]) == (None, "", "")
+    assert len(side["passage"]["bars"]) == 10
+    assert side["single"] is False
+    assert view_of(Counting(), "The ___", top_k=3)["sides"][0]["single"] is True
+
+
+class Bound(Counting):
+    """Tells bounds, minus infinity, and words that are to be shown otherwise."""
+
+    def ranking(self, items, *, top_k=10):
+        del top_k
+        n = len(items)
+        one, yes = np.ones(n, dtype=int), np.ones(n, dtype=bool)
+        return Ranked(np.full(n, -np.inf), 4 * one, one, yes, [["``", "</s>"]] * n, [[-1.0, -np.inf]] * n)
+
+    def predict(self, items, top_k=10, *, seed=0):
+        return super().predict(items, top_k, seed=seed).assign(rank_is_bound=True)
+
+
+def test_bounds_and_impossible_words():
+    [side] = view_of(Bound(), TEXT)["sides"]
+    cell = side["passage"]
+    assert (cell["p"], cell["ln"], cell["rank"]) == ("0 %", "ln p −∞", "rank at least 4 of 12")  # noqa: RUF001
+    assert [bar[:3] for bar in cell["bars"]] == [
+        ["“", pytest.approx(np.exp(-1)), "36.8 %"],
+        ["</s>", 0.0, "0 %"],
+    ]
+    assert side["gain"] == {"nats": "", "factor": ""}
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [
+        (1, "100 %"),
+        (0.1234, "12.3 %"),
+        (0.05, "5.00 %"),
+        (0.008, "0.80 %"),
+        (2e-6, "0.00020 %"),
+        (3e-9, "3.0e-7 %"),
+        (0, "0 %"),
+    ],
+)
+def test_percent(p, text):
+    assert ask_page.percent(p) == text
+
+
+class Text(HTMLParser):
+    """Collect tags and text of a page."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.text = set(), ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        assert not [name for name, _ in attrs if name.startswith("on")]
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_static_twin_is_escaped_and_whole():
+    models = [
+        Counting(EVIL, [EVIL.split(maxsplit=1)[0], "keeper", "the"]),
+        Failing(error=DataError(EVIL)),
+        Scoring(),
+    ]
+    widget = ask(models, f"{EVIL} ran. He said {EVIL} to the keeper", other=f"{EVIL} sat. The keeper")
+    widget.wait(PAUSE)
+    widget.text = "a ___ and ___"
+    html = widget.to_html()
+    page = Text(html)
+    assert page.tags <= {
+        "meta",
+        "style",
+        "div",
+        "article",
+        "p",
+        "span",
+        "b",
+        "table",
+        "caption",
+        "tr",
+        "th",
+        "td",
+    }
+    assert page.text.count(EVIL) >= 4
+    assert "A − B" in page.text  # noqa: RUF001
+    assert "has 2 blanks" in page.text
+    data = widget._repr_mimebundle_()
+    data = data[0] if isinstance(data, tuple) else data
+    assert "text/html" in data
+    widget.close()
+    empty = ask(Counting())
+    assert "Nothing was asked yet." in empty.to_html()
+    empty.close()
+
+
+def test_what_has_not_answered_is_told_in_the_static_twin():
+    slow = Gated()
+    widget = ask([slow, Counting()], TEXT)
+    assert "has not answered" in Text(widget.to_html()).text
+    slow.gate.set()
+    assert "has not answered" not in Text(widget.wait(PAUSE).to_html()).text
+    widget.close()

@@ -1,0 +1,294 @@
+"""Questions to models: who answers what, and which answers count."""
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pandas as pd
+import pytest
+from ask_models import Counting, Failing, Gated, Scoring
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ngrams import fitted
+
+from workbench.items import Items
+from workbench.own import items_from_text
+from workbench.schema import DataError
+from workbench.widgets.asking import Asking, Inbox
+from workbench.widgets.questions import Answer, State
+
+TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
+PAUSE = 20  # seconds that a test waits before it gives up
+
+
+def asking(*models, **options):
+    return Asking({model.name: model for model in models}, **{"settle": None} | options)
+
+
+# -- who answers
+
+
+def test_a_slow_model_holds_up_nobody_and_its_old_answer_is_dropped():
+    told = []
+    slow, fast = Gated(), Counting("fast")
+    ask = asking(
+        slow, fast, tell=lambda kind, record, place: told.append((kind, record.question.number, place))
+    )
+    ready = threading.Event()
+    real = ask.take
+    ask.take = lambda place, *rest: real(place, *rest) and place == 1 and ready.set()
+    ask.ask(State("one two keeper"))
+    assert slow.entered.wait(PAUSE)
+    assert ready.wait(PAUSE)
+    assert ("answer", 1, 1) in told
+    for text in ("one two storm", "one two boat", "one two rock"):
+        ready.clear()
+        ask.ask(State(text))
+        assert ready.wait(PAUSE)
+    with pytest.raises(TimeoutError, match="still thinking after 0 s: slow"):
+        ask.wait(0)
+    assert slow.asked == []
+    slow.gate.set()
+    ask.wait(PAUSE)
+    assert slow.asked == [["one two keeper"], ["one two rock"]]  # what came between was never begun
+    assert [entry for entry in told if entry[2] == 0] == [("answer", 4, 0)]
+    assert ask.current.answers[0].replies["A", "passage"]["rank"] == fast_rank(fast, "one two rock")
+    ask.close()
+
+
+def fast_rank(model, text):
+    return int(model.predict(items_from_text(text))["rank"].iloc[0])
+
+
+def test_an_error_is_that_models_alone_and_may_be_of_one_version():
+    failing = Failing(error=DataError("no vocabulary", remedy="give candidates"))
+    half, strange = Failing("half", ValueError("too long"), "Nobody"), Failing("strange", SystemExit())
+    ask = asking(failing, half, strange, Counting())
+    ask.ask(State(TEXT))
+    ask.wait(PAUSE)
+    frame = ask.frame(ask.history).set_index(["model", "version"])
+    assert frame.loc["failing", "error"].tolist() == ["no vocabulary -- give candidates"] * 2
+    assert frame.loc[("half", "passage"), "error"] == "ValueError: too long"
+    assert frame.loc[("half", "sentence"), "rank"] == frame.loc[("counting", "sentence"), "rank"]
+    assert frame.loc["strange", "error"].tolist() == ["SystemExit"] * 2
+    assert frame.loc["counting", "error"].isna().all()
+    assert frame.loc["failing", "rank"].isna().all()
+    assert not ask.current.answers[0].whole
+    assert ask.current.answers[3].whole
+    ask.close()
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["ask", "answer", "keep"]), st.integers(0, 5), st.integers(0, 2)),
+        max_size=14,
+    )
+)
+@settings(max_examples=30, deadline=None)
+def test_no_answer_is_told_after_a_newer_question(steps):
+    """Ask and answer in any order: what is told of answers is always of the question told last."""
+    now, shown = [0], {}
+
+    def tell(kind, record, place):
+        if kind == "asked":
+            now[0] = record.question.number
+            shown.clear()
+            shown.update({p: a.seconds for p, a in record.answers.items()})
+        elif kind == "answer":
+            assert record.question.number == now[0]
+            shown[place] = record.answers[place].seconds
+
+    ask = asking(*(Counting(name) for name in "xyz"), tell=tell)
+    ask._start = list  # no threads: answers come from here
+    texts = {}
+    for step, n, place in steps:
+        if step == "ask":
+            record = ask.ask(State(f"text number {n}"))
+            texts[record.question.number] = n
+        elif step == "answer":  # it carries the number of its text in the seconds
+            replies = {key: {"rank": 1} for key in ask.current.question.versions}
+            taken = ask.take(place, n, Answer(float(texts.get(n, -1)), replies))
+            assert taken == (n == now[0] > 0)
+        else:
+            ask.keep(now=True)
+        assert set(shown.values()) <= {float(texts[now[0]])} if now[0] else not shown
+    ask.close()
+
+
+def test_the_threads_end_with_it():
+    slow, fast = Gated("a slow one"), Counting("a fast one")
+    ask = asking(slow, fast, settle=60)
+    ask.ask(State(TEXT))
+    threads = list(ask._threads)
+    assert [t.name for t in threads] == ["ask a slow one", "ask a fast one"]
+    assert all(t.daemon for t in threads)
+    assert slow.entered.wait(PAUSE)
+    ask.close()
+    threads[1].join(PAUSE)
+    assert not threads[1].is_alive()
+    assert threads[0].is_alive()  # it computes: it ends when it is done
+    slow.gate.set()
+    threads[0].join(PAUSE)
+    assert not threads[0].is_alive()
+    assert ask.current.answers.keys() <= {1}
+    with pytest.raises(DataError, match="closed"):
+        ask.wait()
+    ask.ask(State("another text"))
+    assert threads == ask._threads
+
+
+def test_the_threads_end_when_nobody_has_it_any_more():
+    ask = asking(Counting(), settle=60)
+    ask.ask(State(TEXT))
+    ask.wait(PAUSE)
+    threads, ref = ask._threads, weakref.ref(ask)
+    del ask
+    gc.collect()
+    assert ref() is None
+    for thread in threads:
+        thread.join(PAUSE)
+        assert not thread.is_alive()
+
+
+def test_an_inbox_keeps_the_newest():
+    box = Inbox()
+    first, second = object(), object()
+    box.put(first)
+    box.put(second)
+    assert box.get() is second
+    box.put(first)
+    box.put(None)
+    box.close()
+    assert box.get() is None
+
+
+# -- what is kept
+
+
+def test_history_keeps_what_is_settled_once_and_answers_from_it():
+    model, failing = Counting(), Failing()
+    ask = asking(model, failing)
+    with pytest.raises(DataError, match="there is no passage"):
+        ask.wait()
+    ask.ask(State("a ___ and a ___"))
+    with pytest.raises(DataError, match="2 blanks"):
+        ask.wait()
+    ask.ask(State(TEXT))
+    ask.wait(PAUSE)
+    ask.ask(State(TEXT + " ran"))
+    ask.ask(State(TEXT, word="boat"))
+    ask.wait(PAUSE)
+    before = len(model.asked)
+    ask.ask(State(TEXT, other="not asked"))
+    ask.wait(PAUSE)
+    assert len(model.asked) == before  # it had answered this; the one that failed was asked again
+    assert [r.question.state.word for r in ask.history] == ["", "boat"]
+    assert ask.history[0] is ask.current
+    found = ask.questions()
+    assert found["question"].tolist() == [1, 2]
+    assert found["predictions"][0] == {"counting": "the", "failing": None}
+    assert found["other"].tolist() == ["not asked", ""]
+    items = ask.items()
+    assert items.frame["answer"].tolist() == ["keeper", "boat"]
+    ask.close()
+
+
+def test_a_question_settles_by_itself_when_all_have_answered():
+    slow, kept = Gated(), threading.Event()
+    ask = asking(slow, settle=0.01, tell=lambda kind, *_: kind == "kept" and kept.set())
+    ask.ask(State(TEXT))
+    ask._timer.join(PAUSE)
+    assert ask.history == []
+    slow.gate.set()
+    assert kept.wait(PAUSE)
+    assert len(ask.history) == 1
+    kept.clear()
+    ask.ask(State(TEXT, word="boat"))
+    assert kept.wait(PAUSE)
+    assert len(ask.history) == 2
+    ask.close()
+
+
+def test_kept_at_once_with_the_answers_that_are_there():
+    slow = Gated()
+    ask = asking(slow)
+    ask.ask(State(TEXT))
+    ask.keep()
+    assert ask.history == []
+    ask.keep(99, now=True)
+    assert ask.history == []
+    ask.keep(now=True)
+    assert len(ask.history) == 1
+    assert ask.frame(ask.history).empty
+    slow.gate.set()
+    ask.wait(PAUSE)
+    assert len(ask.frame(ask.history)) == 2  # the answer came later
+    ask.close()
+
+
+def test_items_of_the_history_are_unique_and_can_be_exported(tmp_path):
+    ask = asking(Counting())
+    assert len(ask.items()) == 0
+    assert ask.questions().empty
+    assert ask.frame(ask.history).empty
+    for state in (
+        State("A storm. The keeper", "A rock. The keeper", pairs=True),
+        State("A storm. The keeper"),
+        State("A rock. The keeper", candidates="keeper|boat"),
+        State("A storm. The ___"),
+    ):
+        ask.ask(state)
+        ask.wait(PAUSE)
+    items = ask.items()
+    assert items.frame["text"].tolist() == [
+        "A storm. The keeper", "A rock. The keeper", "A rock. The keeper", "A storm. The "
+    ]  # fmt: skip
+    items.to_parquet(tmp_path / "asked.parquet")
+    assert Items.from_parquet(tmp_path / "asked.parquet").frame.equals(items.frame)
+    assert len(ask.frame(ask.history)) == 2 * 5
+    ask.close()
+
+
+# -- the numbers are those of the model
+
+
+@pytest.mark.parametrize("tokenised", [True, False])
+def test_numbers_equal_those_of_the_model(tokenised):
+    ngram = fitted()
+    models = [ngram, ngram.cached(0.2), Scoring()]
+    known = [word for word in ngram.vocabulary if word.isalnum()]
+    first = f"{known[5]} {known[9]} {known[30]}{' .' if tokenised else '.'}"
+    last = f"{known[3]} {known[7]}"
+    word, others = known[11], known[1:3]
+    asked = [  # what is asked, and the answers and candidates of its item
+        (State(f"{first} {last} {known[30]}"), known[30], None),
+        (State(f"{first} {last} {known[30]}", word=word), word, None),
+        (State(f"{first} {last} ___", word="unheard"), "unheard", None),
+        (State(f"{first} {last} ___"), None, None),
+        (State(f"{first} {last} ___", word=word, candidates="|".join(others)), word, [*others, word]),
+    ]
+    ask = asking(*models)
+    for state, _, _ in asked:
+        ask.ask(state)
+        ask.wait(PAUSE)
+    frame = ask.frame(ask.history)
+    assert len(frame) == len(asked) * len(models) * 2
+    for version, start in (("passage", f"{first} "), ("sentence", "")):
+        items = items_from_text(
+            [f"{start}{last} ___"] * len(asked), answers=[answer for _, answer, _ in asked],
+            candidates=[choices for *_, choices in asked], tokenised=tokenised,
+        )  # fmt: skip
+        for model in models:
+            mine = frame[(frame["model"] == model.name) & (frame["version"] == version)]
+            theirs = model.predict(items, 10)
+            for name in ("log_prob", "rank", "n_tied", "known", "n_choices", "score_type", "vocabulary_size"):
+                pd.testing.assert_series_equal(
+                    mine[name].reset_index(drop=True), theirs[name], check_names=False, rtol=1e-12
+                )
+            alone = ((theirs["n_tied"] == 1) | theirs["answer"].isna()).to_numpy()  # else the id decides
+            assert mine["prediction"][alone].tolist() == theirs["prediction"][alone].tolist()
+            assert mine["top_words"].tolist() == theirs["top_words"].tolist()
+            for one, other in zip(mine["top_log_probs"], theirs["top_log_probs"], strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-12)
+    ask.close()

@@ -1,0 +1,322 @@
+/* Asking models about a passage. The kernel reads it and the models answer; the page draws words and numbers.
+   Text from the data reaches the page through textContent alone, never as HTML. */
+
+const QUIET = 250; // ms without a key before the models are asked
+const PATIENCE = 5000; // ms without an answer of the kernel before the reader is told
+const SLOW = 400; // ms that a model may think before the page says so
+const SILENCE = "The kernel does not answer. If it is busy, wait; if it was restarted, run this cell again.";
+const HEADS = { passage: "whole passage", sentence: "last sentence alone" };
+const STEPS = [1, 1.5, 2, 3, 4, 5, 6, 8, 10];
+
+/** Make an element: h("div", {class: "x", onclick: f, "aria-label": "y"}, ...children). */
+function h(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else node.setAttribute(key, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+/** The end of a scale: the next round number. */
+function ceiling(value) {
+  if (!(value > 0)) return 1;
+  const unit = 10 ** Math.floor(Math.log10(value));
+  return Math.min(1, unit * (STEPS.find((step) => step >= value / unit - 1e-9) ?? 10));
+}
+const percent = (p) => `${Number((100 * p).toPrecision(2))} %`;
+const seconds = (s) => (s < 0.0095 ? "under 0.01 s" : s < 9.95 ? `${s.toFixed(2)} s` : `${Math.round(s)} s`);
+
+function render({ model, el }) {
+  const uid = `wa${Math.random().toString(36).slice(2, 9)}`;
+  const s = { number: -1, opened: false, cards: [], views: [], top: 1, history: [], state: null, since: 0, example: "" };
+  const topK = model.get("top_k");
+
+  // ---- talking to the kernel: one question under way at a time, the newest waits
+  let clock = null;
+  let soon = null; // the pause in typing that is waited for
+  let busy = false;
+  let next = null;
+  const send = (message) => {
+    clock ??= setTimeout(() => complain(SILENCE), PATIENCE);
+    try {
+      model.send({ from: uid, ...message });
+    } catch { // the kernel was restarted: it knows nothing of this widget
+      complain(SILENCE);
+    }
+  };
+  const request = (message) => {
+    if (busy) next = { ...message, settled: message.settled || next?.settled };
+    else {
+      busy = true;
+      send(message);
+    }
+  };
+  const answered = () => {
+    busy = false;
+    const message = next;
+    next = null;
+    if (message) request(message);
+  };
+  const edited = () => soon !== null || busy; // the boxes are the reader's
+  const boxes = () => ({
+    text: text.value, other: other.value, word: word.value, candidates: choices.value, pairs: pairs.getAttribute("aria-pressed") === "true",
+  });
+  function go(settled = false) {
+    clearTimeout(soon);
+    soon = null;
+    request({ type: "ask", state: boxes(), settled });
+  }
+  function typed() {
+    clearTimeout(soon);
+    soon = setTimeout(go, QUIET);
+  }
+
+  // ---- the frame of the widget
+  const area = (label, hint) => h("textarea", {
+    class: "wa-text", "aria-label": label, placeholder: hint, spellcheck: "false", dir: "auto", rows: 4, oninput: typed, onchange: () => go(true),
+  });
+  const line = (label, hint) => h("input", {
+    type: "text", class: "wa-line", "aria-label": label, placeholder: hint, spellcheck: "false", oninput: typed, onchange: () => go(true),
+  });
+  const text = area("Passage", "Type or paste a passage. Its last word is the target, hidden from the models; or mark a blank with ___ anywhere.");
+  const other = area("Second passage", "The second version: change a word or two.");
+  const word = line("Word", "the last word");
+  const choices = line("Candidates", "any; or a|b|c");
+  const pairs = h("button", { class: "wa-button", type: "button", "aria-pressed": "false", title: "Compare two versions of the passage", onclick: () => {
+    const on = pairs.getAttribute("aria-pressed") !== "true";
+    if (on && !other.value.trim()) other.value = text.value;
+    press(on);
+    go();
+    (on ? other : text).focus({ preventScroll: true });
+  } }, "Minimal pair");
+  const keep = h("button", { class: "wa-button", type: "button", title: "Keep this question in the history now", onclick: () => {
+    if (soon !== null) go();
+    send({ type: "keep" });
+  } }, "Keep");
+  const status = h("span", { class: "wa-status", role: "status", "aria-live": "polite" });
+  const read = h("div", { class: "wa-read", tabindex: 0, role: "region", "aria-label": "The passage as the models get it" });
+  const alarm = h("div", { class: "wa-alarm", role: "alert", hidden: true });
+  const legend = h("div", { class: "wa-legend" });
+  const cards = h("div", { class: "wa-cards" });
+  const empty = h("div", { class: "wa-empty" }, h("p", {}, "How much of a word’s probability comes from the passage, and how much from its last sentence?"),
+    h("button", { class: "wa-button", type: "button", onclick: () => {
+      text.value = s.example;
+      word.value = choices.value = "";
+      go(true);
+      text.focus({ preventScroll: true });
+    } }, "Try an example"), h("p", { class: "wa-soft" }, "Ctrl+Enter asks at once; else the models are asked when you pause."));
+  const results = h("div", { class: "wa-results", tabindex: 0, role: "region", "aria-label": "Answers" }, legend, cards, empty);
+  const list = h("ol", { class: "wa-list" });
+  const aside = h("div", { class: "wa-history", role: "region", "aria-label": "History" }, h("div", { class: "wa-title" }, "History"), list);
+  const root = h("div", { class: "wa-ask", "data-lm-suppress-shortcuts": "true", onkeydown: onKey },
+    h("div", { class: "wa-top" }, h("div", { class: "wa-texts" }, text, other), read,
+      h("div", { class: "wa-bar" }, h("label", {}, "word", word), h("label", {}, "candidates", choices), pairs, keep, status)),
+    alarm, h("div", { class: "wa-main" }, results, aside));
+  root.style.setProperty("--wa-height", `${model.get("height")}px`);
+  root.style.setProperty("--wa-rows", topK);
+  el.append(root);
+
+  function press(on) {
+    pairs.setAttribute("aria-pressed", String(on));
+    other.hidden = !on;
+    root.classList.toggle("wa-pairs", on);
+  }
+  function complain(what) {
+    alarm.textContent = what;
+    alarm.hidden = !what;
+  }
+  function onKey(e) {
+    // a plain key is for the widget alone: outside, "d d" deletes the cell
+    if (!e.ctrlKey && !e.metaKey && !e.altKey) e.stopPropagation();
+    if (e.key !== "Enter") return;
+    if (e.ctrlKey || e.metaKey || e.target.matches("input")) { // Ctrl+Enter outside runs the cell
+      if (e.target.matches("button")) return void e.stopPropagation();
+      e.preventDefault();
+      e.stopPropagation();
+      go(true);
+    }
+  }
+
+  // ---- the passage as it was read
+  function drawRead(sides, problems) {
+    const pair = sides.length > 1;
+    read.replaceChildren(...sides.map((side) => {
+      const words = (parts) => parts.map(([what, kinds]) => {
+        if (kinds.includes("b")) return h("span", { class: `wa-target${kinds.includes("d") ? " wa-differs" : ""}`, title: "the target, hidden from the models" }, what || "▁▁▁");
+        return kinds ? h("span", { class: "wa-differs" }, what) : what;
+      });
+      const node = h("div", { class: "wa-side", dir: "auto" }, pair && h("b", { class: "wa-letter" }, side.side), h("span", { class: "wa-context" }, ...words(side.context)), side.context.length ? " " : "", h("span", { class: "wa-query" }, ...words(side.query)));
+      return node;
+    }), ...Object.entries(problems).map(([side, why]) => h("div", { class: "wa-problem", role: "alert" }, s.state.pairs ? `${side}: ${why}` : why)));
+    for (const node of read.children) {
+      node.scrollTop = node.scrollHeight; // the target sentence is at the end
+      const differs = node.querySelector(".wa-differs");
+      if (differs && differs.offsetTop < node.offsetTop + node.scrollTop) node.scrollTop = differs.offsetTop - node.offsetTop - 22;
+    }
+    if (!read.children.length) read.append(h("div", { class: "wa-soft" }, "Here the passage shows as the models get it: the last sentence in bold, the target marked."));
+  }
+
+  // ---- one card a model: its frame is made once
+  function makeCard(label) {
+    const card = { mark: h("span", { class: "wa-mark" }), body: h("div", { class: "wa-body" }) };
+    card.node = h("section", { class: "wa-card", "aria-label": label }, h("div", { class: "wa-head" }, h("b", { class: "wa-name", title: label }, label), card.mark), card.body);
+    return card;
+  }
+  function lines(cell) {
+    if (cell.error) return [h("div", { class: "wa-error", title: cell.error }, cell.error)];
+    return [cell.p && h("div", { class: "wa-line-1" }, h("span", { class: "wa-p" }, cell.p), h("span", { class: "wa-soft" }, cell.ln)), h("div", { class: "wa-told" }, cell.rank)];
+  }
+  const ratio = (what, found) => h("span", { class: "wa-gain" }, ...(found.nats ? [`${what} ${found.nats}, ${found.factor}`] : []));
+  const letter = (side) => h("b", { class: "wa-letter" }, side);
+  function bars(cell) {
+    const full = cell.kind === "p" ? s.top : 1;
+    return h("div", { class: "wa-bars" }, ...(cell.bars ?? []).map(([what, value, label, here, own]) => {
+      const bar = h("span", { class: "wa-fill" });
+      bar.style.width = value > 0 ? `max(1px, ${(100 * value) / full}%)` : "0";
+      return h("div", { class: `wa-row${here ? " wa-here" : ""}${own ? " wa-own" : ""}`, title: `${what}: ${label}${here ? ", a word of the passage" : ""}${own ? ", the target" : ""}` },
+        h("span", { class: "wa-word" }, own && h("span", { class: "wa-arrow", "aria-hidden": "true" }, "▸"), what), h("span", { class: "wa-track" }, bar), h("span", { class: "wa-value" }, label));
+    }));
+  }
+  function drawCard(card, view) {
+    card.view = view;
+    if (!view) {
+      card.body.replaceChildren();
+      return;
+    }
+    if (view.error) {
+      card.body.replaceChildren(h("div", { class: "wa-error wa-all" }, view.error));
+      return;
+    }
+    const pair = view.sides.length > 1;
+    const sides = view.sides.map((side) => ({ ...side, cells: [side.passage, side.sentence] }));
+    const between = view.differences;
+    card.body.replaceChildren(h("div", { class: "wa-two wa-heads" }, h("div", {}, HEADS.passage), h("div", {}, HEADS.sentence)),
+      ...sides.filter((side) => side.word !== null || side.cells.some((cell) => cell.error)).flatMap((side) => [
+        h("div", { class: "wa-asked" }, h("span", { title: side.word ?? "" }, pair && letter(side.side), side.word ?? ""), ratio("gain", side.gain),
+          h("span", { class: "wa-soft" }, side.single ? "(one sentence)" : "")),
+        h("div", { class: "wa-two wa-numbers" }, ...side.cells.map((cell) => h("div", {}, ...lines(cell))))]),
+      ...(between ? [h("div", { class: "wa-two wa-between" }, ...Object.keys(HEADS).map((version) => h("div", {}, ratio("A over B", between[version]))))] : []),
+      ...sides.flatMap((side) => [
+        pair && h("div", { class: "wa-asked" }, h("span", {}, letter(side.side), "expects")),
+        h("div", { class: "wa-two" }, ...side.cells.map(bars)),
+        side.cells.some((cell) => cell.note) && h("div", { class: "wa-note" }, side.cells.find((cell) => cell.note).note),
+      ]).filter(Boolean));
+  }
+  function drawAll() {
+    const values = s.views.flatMap((view) => (view?.sides ?? []).flatMap((side) => [side.passage, side.sentence]))
+      .filter((cell) => cell.kind === "p").flatMap((cell) => cell.bars.map((bar) => bar[1]));
+    s.top = ceiling(Math.max(0, ...values));
+    legend.replaceChildren(h("span", {}, values.length ? `bars: probability, 0 to ${percent(s.top)}` : "bars"), h("i", { class: "wa-key wa-here" }), "word of the passage", h("i", { class: "wa-key" }), "other word",
+      h("span", {}, "▸ target"));
+    s.cards.forEach((card, i) => drawCard(card, s.views[i]));
+  }
+  let missing = []; // which models have not answered the current question
+  function drawMarks() {
+    const asked = s.state && s.number >= 0 && missing.length > 0;
+    const waited = (performance.now() - s.since) / 1000;
+    s.cards.forEach((card, i) => {
+      const thinks = asked && missing[i];
+      const slow = thinks && waited * 1000 > SLOW;
+      card.node.classList.toggle("wa-stale", Boolean(thinks));
+      card.node.classList.toggle("wa-thinks", Boolean(slow));
+      card.mark.textContent = slow ? `thinking, ${waited.toFixed(waited < 10 ? 1 : 0)} s` : card.view && !thinks ? seconds(card.view.seconds) : card.mark.textContent;
+      if (!asked && !card.view) card.mark.textContent = "";
+    });
+    const n = missing.filter((one) => !one).length;
+    const said = asked ? (n === missing.length ? (n === 1 ? "answered" : `all ${n} models have answered`) : `${n} of ${missing.length} ${missing.length === 1 ? "model has" : "models have"} answered`) : "";
+    if (status.textContent !== said) status.textContent = said;
+  }
+  const tick = setInterval(() => { if (missing.includes(true)) drawMarks(); }, 100);
+
+  // ---- the history
+  function drawHistory() {
+    const focused = list.contains(document.activeElement) ? document.activeElement.dataset.number : null;
+    const atTop = list.scrollTop < 5;
+    list.replaceChildren(...s.history.map((row) => h("li", {}, h("button", {
+      class: "wa-past", type: "button", "data-number": row.number, title: "Back to this question", onclick: () => {
+        clearTimeout(soon);
+        soon = null;
+        next = null;
+        send({ type: "back", number: row.number });
+      },
+    }, h("span", { class: "wa-past-head" }, h("b", {}, row.word || "no word"), h("span", {}, row.pairs ? "pair" : "", " ", row.time)), h("span", { class: "wa-past-text" }, row.text)))).reverse());
+    if (!s.history.length) list.replaceChildren(h("li", { class: "wa-soft" }, "A question is kept here when all have answered and you pause."));
+    if (atTop) list.scrollTop = 0;
+    if (focused) list.querySelector(`[data-number="${focused}"]`)?.focus({ preventScroll: true });
+  }
+
+  // ---- what the kernel says
+  const heard = {
+    asked(m) {
+      if (m.from === uid) answered();
+      if (m.number < s.number) return;
+      s.number = m.number;
+      s.state = m.state;
+      s.example = m.example;
+      s.since = performance.now() - 1000 * m.since;
+      if (!s.cards.length) {
+        s.cards = m.labels.map(makeCard);
+        cards.replaceChildren(...s.cards.map((card) => card.node));
+      }
+      if (!s.opened || (m.from !== uid && !edited())) {
+        for (const [box, value] of [[text, m.state.text], [other, m.state.other], [word, m.state.word], [choices, m.state.candidates]]) {
+          if (box.value !== value) box.value = value;
+        }
+        press(m.state.pairs);
+      }
+      s.opened = true;
+      word.placeholder = m.read.length && m.read[0].word === null ? "none" : "the last word";
+      drawRead(m.read, m.problems);
+      const nothing = !m.state.text.trim() && !(m.state.pairs && m.state.other.trim());
+      const asks = m.read.length > 0;
+      empty.hidden = !nothing;
+      legend.hidden = cards.hidden = nothing;
+      read.classList.toggle("wa-nothing", nothing);
+      missing = asks ? m.answers.map((view) => !view) : [];
+      if (nothing) s.views = [];
+      m.answers.forEach((view, i) => { if (view) s.views[i] = view; });
+      for (const card of s.cards) card.node.classList.toggle("wa-old", !asks); // numbers of what was read before
+      drawAll();
+      drawMarks();
+    },
+    answer(m) {
+      if (m.number !== s.number) return; // of an older question
+      s.views[m.place] = m.view;
+      missing[m.place] = false;
+      drawAll();
+      drawMarks();
+    },
+    history(m) {
+      s.history = m.rows;
+      drawHistory();
+    },
+    done() {},
+    error(m) {
+      if (m.from === uid) answered();
+      complain(m.message);
+    },
+  };
+  const listen = (message) => {
+    if (message.type !== "answer" && message.type !== "history") { // those come from threads, whatever the kernel does
+      clearTimeout(clock);
+      clock = null;
+      complain("");
+    }
+    heard[message.type]?.(message);
+  };
+  model.on("msg:custom", listen);
+  press(model.get("pairs"));
+  drawHistory();
+  send({ type: "open" });
+  return () => {
+    clearTimeout(clock);
+    clearTimeout(soon);
+    clearInterval(tick);
+    model.off("msg:custom", listen);
+  };
+}
+
+export default { render };
