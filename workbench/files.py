@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +32,15 @@ def resource(*parts: str) -> Path:
     """Return the path of a file or folder that ships with the project's ``data/``."""
     installed = _PACKAGE / "_data"
     return (installed if installed.is_dir() else _CHECKOUT / "data").joinpath(*parts)
+
+
+def sweep(home: Path, pattern: str, *, seconds: float = 3600) -> None:
+    """Remove folders that killed processes left: those into which nothing was written for so many seconds."""
+    for folder in home.glob(pattern):
+        with contextlib.suppress(OSError):  # another process may remove it too
+            written = max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
+            if time.time() - written > seconds:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -215,6 +215,12 @@ def to_table(frame: pd.DataFrame) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
+def cast(table: pa.Table) -> pa.Table:
+    """Return an Arrow table with the types of `SCHEMA`; it may lack columns of `OPTIONAL`."""
+    held = [field for field in SCHEMA if field.name in table.column_names or field.name not in OPTIONAL]
+    return table.replace_schema_metadata(None).cast(pa.schema(held))
+
+
 def completed(table: pa.Table) -> pa.Table:
     """Return an Arrow table with all columns of `SCHEMA`: those of `OPTIONAL` that it lacks are null."""
     for place, column in enumerate(SCHEMA):

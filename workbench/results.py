@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workbench import cache, predictions, provenance
-from workbench.files import data_home
+from workbench.files import data_home, sweep
 from workbench.items import Items
 from workbench.schema import DataError
 
@@ -38,7 +38,6 @@ _KINDS: dict[str, Any] = {"str": str, "Int64": int, "float64": (int, float)}
 _OURS = ("run", "model", "dataset", "split", "variant", "n", "accuracy", "items", "key", "finished", "sha256",
          "git", "python", "packages")  # fmt: skip
 _NAMED = "* exclude (filename) replace (parse_filename(parse_dirpath(filename)) as run)"  # as its folder is
-_LEFTOVER = 3600  # seconds after which a folder that was never finished is not being written any more
 
 
 class Model(Protocol):
@@ -302,13 +301,7 @@ def _info(folder: Path) -> dict[str, Any]:
 def _table(folder: Path, info: Mapping[str, Any]) -> pa.Table:
     file = folder / TABLE
     try:
-        table = pq.ParquetFile(pa.BufferReader(file.read_bytes())).read().replace_schema_metadata(None)
-        held = [
-            f
-            for f in predictions.SCHEMA
-            if f.name in table.column_names or f.name not in predictions.OPTIONAL
-        ]
-        table = table.cast(pa.schema(held))
+        table = predictions.cast(pq.ParquetFile(pa.BufferReader(file.read_bytes())).read())
     except (OSError, pa.ArrowException, ValueError) as error:
         raise DataError(f"the predictions cannot be read ({error})", file=file, remedy=_AGAIN) from None
     if cache.content(table) != info.get("sha256"):
@@ -322,7 +315,7 @@ def _store(name: str, frame: pd.DataFrame, items: Items, told: dict[str, Any]) -
     table = predictions.to_table(frame)
     home = data_home() / "runs"
     home.mkdir(parents=True, exist_ok=True)
-    _sweep(home)
+    sweep(home, f"{_PARTIAL}*")
     one = items.frame[["dataset", "split", "variant"]].drop_duplicates()
     info: dict[str, Any] = {
         "run": name,
@@ -353,15 +346,6 @@ def _store(name: str, frame: pd.DataFrame, items: Items, told: dict[str, Any]) -
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return Run(name, home / name, info)
-
-
-def _sweep(home: Path) -> None:
-    """Remove what killed processes left."""
-    for folder in home.glob(f"{_PARTIAL}*"):
-        with contextlib.suppress(OSError):  # another process may remove it too
-            written = max(path.stat().st_mtime for path in (folder, *folder.iterdir()))
-            if time.time() - written > _LEFTOVER:
-                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _name(items: Items, model: str, key: str) -> str:

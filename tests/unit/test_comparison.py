@@ -304,6 +304,15 @@ def test_every_item_is_in_one_bin():
     assert sizes == sorted(sizes, reverse=True)
 
 
+@pytest.mark.parametrize("kind", ["Int64", "boolean", "str", "float64", "object"])
+def test_a_column_of_which_nothing_is_known_is_one_bin_and_no_slice(kind):
+    unknown = pd.Series([None] * 3, dtype=kind)
+    assert [(one.key, one.mask.tolist()) for one in cut("x", unknown)] == [("null", [True] * 3)]
+    found = compared(several(2, n=3))
+    about = pd.DataFrame({"item_id": found.items.frame["item_id"], "x": unknown})
+    assert "x" not in compared(several(2, n=3), annotations=about).columns
+
+
 @given(st.lists(st.none() | st.integers(-(10**6), 10**6) | st.floats(), min_size=1, max_size=60))
 def test_ranges_hold_what_they_say(values):
     column = np.array([np.nan if v is None else float(v) for v in values])

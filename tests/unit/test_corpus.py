@@ -329,7 +329,8 @@ def test_leftovers_of_killed_runs_are_removed_when_they_are_old(no_data):
     home = no_data / "cache" / "corpus"
     for name, age in ((".tmp-old", 200_000), (".tmp-new", 10)):
         (home / name / "corpus").mkdir(parents=True)
-        os.utime(home / name, (time.time() - age,) * 2)
+        for folder in (home / name / "corpus", home / name):
+            os.utime(folder, (time.time() - age,) * 2)
     corpus = of([TOKENS])
     assert entries() == sorted([".tmp-new", corpus.folder.name])
 

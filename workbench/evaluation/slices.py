@@ -175,6 +175,9 @@ def occurs(word: str, text: str) -> bool:
 def cut(name: str, values: pd.Series[Any]) -> list[Bin]:
     """Cut the items by one column; no bin is empty."""
     null = values.isna().to_numpy(dtype=bool)
+    unknown = Bin("null", _NULL.get(name, "not known"), null)
+    if null.all():
+        return [unknown]
     kind = values.dtype
     if pd.api.types.is_bool_dtype(kind) or _all(values[~null], (bool, np.bool_)):
         truth = values.where(~null, other=False).to_numpy(dtype=bool)
@@ -187,8 +190,7 @@ def cut(name: str, values: pd.Series[Any]) -> list[Bin]:
         found = _choices(name, values, null)
     else:
         return []  # lists and spans
-    found.append(Bin("null", _NULL.get(name, "not known"), null))
-    return [one for one in found if one.mask.any()]
+    return [one for one in (*found, unknown) if one.mask.any()]
 
 
 def _all(values: pd.Series[Any], kinds: tuple[type, ...]) -> bool:

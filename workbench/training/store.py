@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.cache import digest
+from workbench.files import sweep
 from workbench.schema import DataError
 
 VERSION = 1
@@ -100,10 +101,7 @@ def scratch(folder: Path, remedy: str = _ROOM) -> Iterator[Path]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.glob(".tmp-*"):
-            with contextlib.suppress(OSError):
-                if time.time() - old.stat().st_mtime > _LEFTOVER:
-                    shutil.rmtree(old, ignore_errors=True)
+        sweep(folder, ".tmp-*", seconds=_LEFTOVER)
         temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".tmp-"))
     except OSError as error:
         raise DataError(
