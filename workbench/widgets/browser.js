@@ -46,8 +46,12 @@ function render({ model, el }) {
   const SILENCE = "The kernel does not answer. If it is busy, wait; if it was restarted, run this cell again.";
   let clock = null;
   const send = (message) => {
-    model.send(message);
     clock ??= setTimeout(() => complain(SILENCE), PATIENCE);
+    try {
+      model.send(message);
+    } catch { // the kernel was restarted: it knows nothing of this widget
+      complain(SILENCE);
+    }
   };
   const ask = (lane, message) => {
     if (lanes[lane].busy) lanes[lane].next = message;

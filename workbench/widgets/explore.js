@@ -29,8 +29,12 @@ function render({ model, el }) {
 
   // ---- talking to the kernel: one request under way, the newest choices wait
   function send(message) {
-    model.send(message);
     clock ??= setTimeout(() => complain(SILENCE), PATIENCE);
+    try {
+      model.send(message);
+    } catch { // the kernel was restarted: it knows nothing of this widget
+      complain(SILENCE);
+    }
   }
   function choose(name, values) {
     want[name] = values && values.length ? values : null;
