@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from workbench.datasets.books import Book, books
     from workbench.datasets.registry import fetch
     from workbench.evaluation.contamination import contamination
+    from workbench.evaluation.exported import export_results
+    from workbench.evaluation.hardest import hardest
+    from workbench.evaluation.imported import import_results
     from workbench.evaluation.leaderboard import leaderboard
     from workbench.evaluation.metrics import evaluate
     from workbench.evaluation.significance import significance
@@ -28,7 +31,9 @@ if TYPE_CHECKING:
     from workbench.own import items_from_frame, items_from_text
     from workbench.remarks import notes
     from workbench.results import predict, runs
+    from workbench.widgets.ask import ask
     from workbench.widgets.browser import browse
+    from workbench.widgets.compare import compare
     from workbench.widgets.explore import explore
 
 _HOME = {
@@ -37,16 +42,21 @@ _HOME = {
     "Item": "workbench.items",
     "Items": "workbench.items",
     "annotate": "workbench.analysis.annotations",
+    "ask": "workbench.widgets.ask",
     "available": "workbench.datasets",
     "books": "workbench.datasets.books",
     "browse": "workbench.widgets.browser",
     "charts": "workbench",
+    "compare": "workbench.widgets.compare",
     "contamination": "workbench.evaluation.contamination",
     "contrast": "workbench.analysis.contrast",
     "evaluate": "workbench.evaluation.metrics",
     "explore": "workbench.widgets.explore",
+    "export_results": "workbench.evaluation.exported",
     "fetch": "workbench.datasets.registry",
     "figure_2": "workbench.charts.figure",
+    "hardest": "workbench.evaluation.hardest",
+    "import_results": "workbench.evaluation.imported",
     "items_from_frame": "workbench.own",
     "items_from_text": "workbench.own",
     "leaderboard": "workbench.evaluation.leaderboard",
@@ -66,16 +76,21 @@ __all__ = [
     "Item",
     "Items",
     "annotate",
+    "ask",
     "available",
     "books",
     "browse",
     "charts",
+    "compare",
     "contamination",
     "contrast",
     "evaluate",
     "explore",
+    "export_results",
     "fetch",
     "figure_2",
+    "hardest",
+    "import_results",
     "items_from_frame",
     "items_from_text",
     "leaderboard",

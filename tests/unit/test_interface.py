@@ -10,7 +10,9 @@ import sys
 import pytest
 
 import workbench as wb
+from workbench.widgets.ask import Ask
 from workbench.widgets.browser import Browser
+from workbench.widgets.compare import Compare
 from workbench.widgets.explore import Explorer
 
 # name: parameters as they are written, types left out
@@ -19,11 +21,19 @@ FUNCTIONS = {
         "(items, pipeline='en_narrative', *, vocabulary=None, workers=None, client=None, cache=True,"
         " progress=True)"
     ),
+    "ask": (
+        "(models, text='', *, word=None, other=None, candidates=None, pairs=None, top_k=10, seed=0,"
+        " height=780)"
+    ),
     "available": "()",
     "books": "(dataset_or_path, split=None, *, path=None)",
     "browse": (
         "(items, annotations=None, predictions=None, *, query='', field='passage', regex=False, facets=None,"
         " reveal=False, height=620)"
+    ),
+    "compare": (
+        "(items, runs, annotations=None, *, column='', pair=None, bins=None, sort='order', against=None,"
+        " hidden=(), query='', level=0.95, resamples=2000, seed=0, height=860)"
     ),
     "contamination": "(items, texts, *, n=8, progress=True)",
     "contrast": "(a, b, *, names=('a', 'b'), level=0.95, correction='holm')",
@@ -32,10 +42,16 @@ FUNCTIONS = {
         "(items, annotations=None, predictions=None, *, query='', field='passage', regex=False, facets=None,"
         " reveal=False, height=560)"
     ),
+    "export_results": "(runs, path, *, items=None)",
     "fetch": "(dataset, *, dry_run=False, folder=None, progress=True)",
     "figure_2": (
         "(*, lambada=None, input=None, sentence=None, lambada_name='LAMBADA', input_name=None,"
         " sentence_name='sentence only', paper=True)"
+    ),
+    "hardest": "(runs, items=None, *, by='difficulty', n=None)",
+    "import_results": (
+        "(path, items=None, *, model=None, variant=None, item=None, prediction=None, person=None,"
+        " log_prob=None, text=None, keep=True, on_error='raise', seed=0)"
     ),
     "items_from_frame": (
         "(frame, *, text='text', answer='answer', candidates=None, item_id=None, word_class=None,"
@@ -44,7 +60,7 @@ FUNCTIONS = {
     "items_from_text": "(texts, *, answers=None, candidates=None, **options)",
     "leaderboard": (
         "(runs=None, *, dataset=None, split=None, by=('dataset', 'split', 'variant'), level=0.95,"
-        " resamples=2000, seed=0)"
+        " resamples=2000, seed=0, published=True)"
     ),
     "load": "(dataset, split=None, *, variant=None, path=None, on_error='raise')",
     "notes": "(dataset=None, *, folder=None)",
@@ -83,6 +99,20 @@ MODELS = {
         "(texts, *, dimensions=200, window=5, epochs=5, vocabulary=60000, negative=5,"
         " sample=0.001, seed=0, held_out=None, workers=1, progress=True, **options)"
     ),
+    "pretrained.CausalLM": (
+        "(path_or_name, *, vocabulary=None, text='as-is', correct=None, filter='none', prompt=None,"
+        " budget=1000, batch_tokens=None, device=None, dtype=None, revision=None, trust_remote_code=False,"
+        " name=None, attention=False, progress=True)"
+    ),
+    "masked.MaskedLM": (
+        "(path_or_name, *, text='as-is', over='sentence', within_word='original', length=None,"
+        " batch_tokens=None, device=None, dtype=None, revision=None, trust_remote_code=False, name=None,"
+        " progress=False)"
+    ),
+    "prompts.Prompt": (
+        "(template='{text}', *, examples=None, shots=0, seed=0, separator='\\n\\n',"
+        " answer_template='{answer}', per_item=False)"
+    ),
     "base.Predictor.predict": "(self, items, top_k=10, *, seed=0)",
     "base.Predictor.score": "(self, items, words)",
     "base.Predictor.log_prob": "(self, items)",
@@ -115,6 +145,14 @@ METHODS = {
     "Items.where": "(self, mask)",
     "Browser.to_frame": "(self)",
     "Browser.to_html": "(self, *, limit=200)",
+    "Ask.close": "(self)",
+    "Ask.keep": "(self)",
+    "Ask.results": "(self)",
+    "Ask.to_frame": "(self)",
+    "Ask.to_html": "(self)",
+    "Ask.wait": "(self, timeout=None)",
+    "Compare.to_frame": "(self)",
+    "Compare.to_html": "(self, *, limit=200)",
     "Explorer.to_frame": "(self)",
     "Explorer.to_html": "(self, *, limit=200)",
 }
@@ -122,9 +160,14 @@ PROPERTIES = {
     "Item": {"context", "left", "passage", "query", "right", "tokens"},
     "Items": {"frame"},
     "Browser": {"current", "selection"},
+    "Ask": {"history", "items", "problem", "state"},
+    "Compare": {"comparison", "current", "selection", "state_kwargs"},
     "Explorer": {"filters", "selection"},
 }
-OWNERS = {"Item": wb.Item, "Items": wb.Items, "Browser": Browser, "Explorer": Explorer}
+OWNERS = {
+    "Item": wb.Item, "Items": wb.Items, "Browser": Browser, "Explorer": Explorer, "Compare": Compare,
+    "Ask": Ask,
+}  # fmt: skip
 
 
 def shape(thing):

@@ -1,10 +1,13 @@
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
 from made_predictions import made, run, scores, unknown_answers
 from statsmodels.stats.multitest import multipletests
 
-from workbench import datasets
+from workbench import datasets, published
+from workbench.evaluation import literature
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.significance import significance
@@ -12,6 +15,7 @@ from workbench.items import DataError
 from workbench.results import keep
 
 QUICK = {"resamples": 200}
+ours = partial(leaderboard, published=False)
 RUNS = [
     made(120, seed=1, right=0.2, model="low", run="r1"),
     made(120, seed=2, right=0.6, model="high", run="r2", system="N-Gram", vocabulary_size=60_000),
@@ -22,7 +26,7 @@ RUNS = [
 
 
 def test_runs_are_ranked_by_accuracy_within_each_variant():
-    table = leaderboard(RUNS, **QUICK)
+    table = ours(RUNS, **QUICK)
     groups = table.groupby(["dataset", "split", "variant"])["run"].agg(list).to_dict()
     assert groups == {
         ("cbt", "test", "plain"): ["r1"],
@@ -36,7 +40,7 @@ def test_runs_are_ranked_by_accuracy_within_each_variant():
 
 
 def test_the_numbers_are_those_of_evaluate_and_significance():
-    table = leaderboard(RUNS[:3], **QUICK).set_index("run")
+    table = ours(RUNS[:3], **QUICK).set_index("run")
     measured = evaluate(RUNS[:3], **QUICK).set_index("run")
     for column in ("n", "accuracy", "accuracy_low", "accuracy_high", "perplexity", "median_rank"):
         assert table[column].dropna().to_dict() == measured[column].dropna().to_dict()
@@ -54,58 +58,122 @@ def test_the_numbers_are_those_of_evaluate_and_significance():
 
 def test_equal_accuracies_share_a_place():
     again = RUNS[0].assign(run="again")
-    table = leaderboard([RUNS[0], again, RUNS[1]], **QUICK)
+    table = ours([RUNS[0], again, RUNS[1]], **QUICK)
     assert table["place"].tolist() == [1, 2, 2]
     assert table["run"].tolist() == ["r2", "again", "r1"]
-    assert leaderboard([again, RUNS[1], RUNS[0]], **QUICK).equals(table)
+    assert ours([again, RUNS[1], RUNS[0]], **QUICK).equals(table)
 
 
 def test_runs_on_other_items_are_not_compared():
-    table = leaderboard([RUNS[0], made(50, seed=9, first=500, right=0.9)], **QUICK)
+    table = ours([RUNS[0], made(50, seed=9, first=500, right=0.9)], **QUICK)
     assert table.loc[1, ["difference", "p", "p_holm"]].isna().all()
-    part = leaderboard([RUNS[1], made(50, seed=9, right=0.1)], **QUICK)
+    part = ours([RUNS[1], made(50, seed=9, right=0.1)], **QUICK)
     assert part["n"].tolist() == [120, 50]
     assert part["n_paired"].tolist() == [pd.NA, 50]
 
 
 def test_what_is_ranked_can_be_chosen():
-    assert set(leaderboard(RUNS, dataset="cbt", **QUICK)["dataset"]) == {"cbt"}
-    assert not len(leaderboard(RUNS, split="train", **QUICK))
-    one = leaderboard(RUNS[:4], by="split", **QUICK)
+    assert set(ours(RUNS, dataset="cbt", **QUICK)["dataset"]) == {"cbt"}
+    assert not len(ours(RUNS, split="train", **QUICK))
+    one = ours(RUNS[:4], by="split", **QUICK)
     assert len(one) == 4
     assert list(one.columns[:2]) == ["split", "place"]
-    assert len(leaderboard(RUNS[:4], by=(), **QUICK)) == 4
-    assert not len(leaderboard([unknown_answers(made(4))], **QUICK))
-    empty = leaderboard([], **QUICK)
+    assert len(ours(RUNS[:4], by=(), **QUICK)) == 4
+    assert not len(ours([unknown_answers(made(4))], **QUICK))
+    empty = ours([], **QUICK)
     assert not len(empty)
-    assert list(empty.columns) == list(leaderboard(RUNS, **QUICK).columns)
+    assert list(empty.columns) == list(ours(RUNS, **QUICK).columns)
     with pytest.raises(DataError, match="colour"):
-        leaderboard(RUNS, by="colour")
+        ours(RUNS, by="colour")
 
 
 @pytest.mark.usefixtures("no_data")
 def test_all_stored_runs_are_ranked():
-    assert not len(leaderboard(**QUICK))
+    assert not len(ours(**QUICK))
     kept = []
     for number, variant in enumerate(["plain", "plain", "msrcc"]):
         items = datasets.load("sample", "dev", variant=variant)
         copied = items.frame[["item_id", "dataset", "split", "variant", "word_class", "book_id", "answer"]]
         frame = made(len(items), seed=number, right=0, **copied, model=f"m{number}")
         kept.append(keep(items, frame.assign(top_words=[["a"]] * len(items)), name=f"run{number}"))
-    stored = leaderboard(**QUICK)
+    stored = ours(**QUICK)
     assert stored["run"].tolist() == ["run2", "run1", "run0"]
     assert stored["place"].tolist() == [1, 1, 1]
     assert stored["perplexity"].iloc[1] < stored["perplexity"].iloc[2]  # decides among equal accuracies
     assert stored["variant"].tolist() == ["msrcc", "plain", "plain"]
-    pd.testing.assert_frame_equal(stored, leaderboard(kept, **QUICK))
-    pd.testing.assert_frame_equal(stored, leaderboard(["run0", "run1", "run2"], **QUICK))
-    assert len(leaderboard(dataset="sample", split="dev", **QUICK)) == 3
-    assert not len(leaderboard(dataset="it's", **QUICK))
+    pd.testing.assert_frame_equal(stored, ours(kept, **QUICK))
+    pd.testing.assert_frame_equal(stored, ours(["run0", "run1", "run2"], **QUICK))
+    assert len(ours(dataset="sample", split="dev", **QUICK)) == 3
+    assert not len(ours(dataset="it's", **QUICK))
 
 
 def test_the_note_says_how():
-    note = leaderboard(RUNS, **QUICK).attrs["note"]
+    note = ours(RUNS, **QUICK).attrs["note"]
     assert "200 replicates" in note
     assert "8 novels were resampled as wholes" in note
     assert "LAMBADA's release" in note
-    assert np.isfinite(leaderboard(run(RUNS[0]), **QUICK)["accuracy"].astype(float)).all()
+    assert np.isfinite(ours(run(RUNS[0]), **QUICK)["accuracy"].astype(float)).all()
+
+
+TEST = [
+    made(120, seed=1, right=0.05, model="low", run="r1", start="lambada/test"),
+    made(120, seed=2, right=0.9, model="high", run="r2", start="lambada/test", variant="openai"),
+]
+
+
+def test_published_scores_are_rows_without_items():
+    plain = ours(TEST, **QUICK)
+    assert not plain["published"].any()
+    table = leaderboard(TEST, **QUICK)
+    assert "without intervals or tests" in table.attrs["note"]
+    assert "without intervals or tests" not in plain.attrs["note"]
+    measured, theirs = table[~table["published"]], table[table["published"]]
+    columns = plain.columns.drop(["place", "system", "prompt", "source"])
+    pd.testing.assert_frame_equal(measured[columns].reset_index(drop=True), plain[columns], check_dtype=False)
+    assert set(table["dataset"]) == {"lambada"}
+    assert theirs[["n", "p", "p_holm", "accuracy_low", "difference"]].isna().all(axis=None)
+    printed = published.table("lambada_table1")
+    group = table[(table["split"] == "test") & (table["variant"] == "plain")]
+    for row in printed[printed["set"] == "lambada"].to_dict("records"):
+        found = group[group["model"] == row["system"]].iloc[0]
+        assert found["accuracy"] == pytest.approx(float(row["accuracy_percent"]) / 100)
+        assert found["source"] == "Paperno et al. 2016, table 1"
+        assert (str(int(found["perplexity"])) if row["perplexity"] else "") == row["perplexity"]
+    accuracies = group["accuracy"].tolist()
+    assert accuracies == sorted(accuracies, reverse=True)
+    assert group["place"].tolist() == [1 + sum(b > a for b in accuracies) for a in accuracies]
+    assert group["model"].iloc[0] == "Random capitalized word from passage"
+    assert group["published"].tolist()[:2] == [True, False]
+    openai = table[table["variant"] == "openai"]
+    assert openai["model"].tolist()[:2] == ["high", "Pythia 12B"]
+    assert openai.loc[openai["model"].str.startswith("GPT-2"), "perplexity"].tolist() == [40.06]
+    assert "GPT-2 1.5B, stop-word filter" in set(table.loc[table["variant"] == "", "model"])
+
+
+def test_what_published_scores_are_shown():
+    everything = leaderboard([], **QUICK)
+    assert set(everything["dataset"]) == {"lambada", "cbt", "msrcc", "cnnqa"}
+    assert set(leaderboard([], dataset="msrcc")["dataset"]) == {"msrcc"}
+    assert set(leaderboard(TEST, split="control")["split"]) == {"control"}
+    classes = leaderboard([], dataset="cbt", split="test", by=["split", "word_class"])
+    best = classes[classes["place"] == 1].set_index("word_class")["accuracy"]
+    assert best.to_dict() == {"NE": 0.816, "CN": 0.816, "V": 0.828, "P": 0.806}
+    assert not leaderboard(TEST, by="book_id", **QUICK)["published"].any()
+
+
+def test_every_published_number_is_in_the_leaderboard_once():
+    found = literature.scores()
+    assert not found.duplicated(["dataset", "split", "variant", "word_class", "model"]).any()
+    cells = sum(len(row.split(" / ")) for row in published.table("later_results")["value"])
+    assert (
+        cells
+        == (~found["source"].str.contains("table|appendix") | found["source"].str.contains("GPT-2")).sum()
+    )
+    assert found["accuracy"].between(0, 1).all()
+    gpt3 = found[found["model"].str.startswith("GPT-3")].set_index("model")["accuracy"].to_dict()
+    assert gpt3 == {"GPT-3 zero-shot": 0.762, "GPT-3 one-shot": 0.725, "GPT-3 few-shot": 0.864}
+    assert {"word RNN on 19th-century novels", "bidirectional RNN on 19th-century novels"} <= set(
+        found["model"]
+    )
+    for name in ("cbt_test_table2", "cbt_table4", "cbt_validation", "cnnqa_table3", "msrcc_table1"):
+        assert set(published.table(name)["system"]) <= set(found["model"])

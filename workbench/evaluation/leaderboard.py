@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from workbench.evaluation import literature
 from workbench.evaluation.metrics import measure, note, typed
 from workbench.evaluation.reading import NEEDED, VARIANT, Source, check_options, one_value, sources
 from workbench.evaluation.significance import compare, holm
@@ -17,6 +18,11 @@ _MEASURED = (
     "n", "n_known", "accuracy", "accuracy_low", "accuracy_high", "interval", "accuracy_known", "perplexity",
     "median_rank", "resampled_by", "n_novels",
 )  # fmt: skip
+_PUBLISHED = ("published", "source")
+_REPORTED = (
+    "Published rows are as their sources print them: on all items, without intervals or tests, and by "
+    "rules of their own."
+)
 _AGAINST = ("difference", "difference_low", "difference_high", "n_paired", "p", "p_holm")
 
 
@@ -29,6 +35,7 @@ def leaderboard(
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
+    published: bool = True,
 ) -> pd.DataFrame:
     """Rank runs by accuracy, and test each against the best.
 
@@ -45,6 +52,11 @@ def leaderboard(
     resamples : int, default 2000
         Bootstrap replicates, and random choices of signs.
     seed : int, default 0
+    published : bool, default True
+        Whether to rank what others report (``data/published``) among the runs of the same data sets.
+        Such rows have no items: no `n`, no interval, no test. Where a source does not say which variant
+        it is about, the row is in a group of its own. They are left out where `by` names a column that
+        only items have, such as ``book_id``.
 
     Returns
     -------
@@ -67,6 +79,10 @@ def leaderboard(
 
         Null for the best itself, and where two runs have no item in common.
 
+        `published`, `source`
+            Whether the row is one of those (all are not with ``published=False``), and the paper and table
+        it is from.
+
     Raises
     ------
     DataError
@@ -75,12 +91,37 @@ def leaderboard(
     check_options(level, resamples)
     names = list(dict.fromkeys([by] if isinstance(by, str) else by))
     found = sources(stored(dataset, split) if runs is None else runs)
+    groups = _groups(found, names, {"dataset": dataset, "split": split})
+    reported = _reported(names, {"dataset": dataset, "split": split}, groups) if published else {}
+    rows: list[dict[str, Any]] = []
+    for key in sorted(groups.keys() | reported.keys(), key=lambda key: tuple(map(str, key))):
+        ranked = _ranked(groups.get(key, []), level=level, resamples=resamples, seed=seed)
+        ranked = _placed(ranked, reported.get(key, []))
+        rows += [dict(zip(names, key, strict=True)) | row for row in ranked]
+    head = [*names, *(name for name in ("place", "model", "system", "run", *VARIANT) if name not in names)]
+    table = typed(pd.DataFrame(rows, columns=[*head, *_MEASURED, *_AGAINST, *_PUBLISHED]))
+    table = table.astype(dict.fromkeys(("place", "n_paired"), "Int64"))
+    table = table.astype({name: "Float64" for name in _AGAINST if name != "n_paired"})
+    table = table.astype({"published": "bool", "source": "str"})
+    datasets = {str(value) for source in found for value in source.frame["dataset"].dropna().unique()}
+    measured = table[~table["published"]]
+    said = note(measured, datasets, level=level, resamples=resamples, seed=seed)
+    if len(table) > len(measured):
+        said += f" {_REPORTED}"
+    table.attrs["note"] = said
+    return table
+
+
+def _groups(
+    found: list[Source], names: list[str], wanted: dict[str, str | None]
+) -> dict[tuple[Any, ...], list[Source]]:
+    """Cut predictions into groups, each with a ranking of its own; rows without an answer are left out."""
     groups: dict[tuple[Any, ...], list[Source]] = {}
     for source in found:
         frame = source.frame
-        for column, wanted in (("dataset", dataset), ("split", split)):
-            if wanted is not None:
-                frame = frame[frame[column] == wanted]
+        for column, value in wanted.items():
+            if value is not None:
+                frame = frame[frame[column] == value]
         if lacking := [name for name in names if name not in frame.columns]:
             raise DataError(f"the predictions have no column {lacking[0]!r} to group by")
         parts: Any = frame.groupby(names, dropna=False, observed=True) if names else [((), frame)]
@@ -88,17 +129,7 @@ def leaderboard(
             key = tuple("" if pd.isna(value) else value for value in values)  # nulls do not equal each other
             if part["correct"].notna().any():
                 groups.setdefault(key, []).append(source._replace(frame=part.reset_index(drop=True)))
-    rows: list[dict[str, Any]] = []
-    for key in sorted(groups, key=lambda key: tuple(map(str, key))):
-        ranked = _ranked(groups[key], level=level, resamples=resamples, seed=seed)
-        rows += [dict(zip(names, key, strict=True)) | row for row in ranked]
-    head = [*names, *(name for name in ("place", "model", "system", "run", *VARIANT) if name not in names)]
-    table = typed(pd.DataFrame(rows, columns=[*head, *_MEASURED, *_AGAINST]))
-    table = table.astype(dict.fromkeys(("place", "n_paired"), "Int64"))
-    table = table.astype({name: "Float64" for name in _AGAINST if name != "n_paired"})
-    datasets = {str(value) for source in found for value in source.frame["dataset"].dropna().unique()}
-    table.attrs["note"] = note(table, datasets, level=level, resamples=resamples, seed=seed)
-    return table
+    return groups
 
 
 def stored(dataset: str | None = None, split: str | None = None) -> pd.DataFrame:
@@ -109,7 +140,8 @@ def stored(dataset: str | None = None, split: str | None = None) -> pd.DataFrame
     quoted = {column: value.replace("'", "''") for column, value in wanted.items() if value is not None}
     conditions = [f"{column} = '{value}'" for column, value in quoted.items()]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    columns = ", ".join(f'"{name}"' for name in NEEDED)
+    there = set(query("SELECT * FROM predictions LIMIT 0"))  # older runs lack what `sources` adds
+    columns = ", ".join(f'"{name}"' for name in NEEDED if name in there)
     found = query(f"SELECT {columns} FROM predictions{where}")  # noqa: S608 - names are ours, values escaped
     return pd.DataFrame(found)
 
@@ -123,22 +155,42 @@ def _ranked(group: list[Source], *, level: float, resamples: int, seed: int) -> 
         return -row["accuracy"], row.get("perplexity", np.inf), source.model, source.run
 
     order = sorted(range(len(group)), key=worth)
-    best = group[order[0]]
     rows: list[dict[str, Any]] = []
-    for number, place in enumerate(order):
+    for place in order:
         source, row = group[place], measured[place]
-        equal = number and row["accuracy"] == rows[-1]["accuracy"]
-        head = {
-            "place": rows[-1]["place"] if equal else number + 1,
-            "model": source.model,
-            "system": one_value(source.frame["system"]),
-            "run": source.run,
-        }
+        head = {"model": source.model, "system": one_value(source.frame["system"]), "run": source.run}
         variant = {name: one_value(source.frame[name]) for name in VARIANT}
-        against = _against(source, best, level, resamples, seed) if number else {}
+        against = _against(source, group[order[0]], level, resamples, seed) if rows else {}
         rows.append(head | variant | row | against)
     for row, corrected in zip(rows, holm([row.get("p", np.nan) for row in rows]), strict=True):
         row["p_holm"] = corrected
+    return rows
+
+
+def _reported(
+    names: list[str], wanted: dict[str, str | None], groups: dict[tuple[Any, ...], list[Source]]
+) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
+    """Return what others report, by group; see `workbench.evaluation.literature`."""
+    present = {
+        str(d) for group in groups.values() for s in group for d in s.frame["dataset"].dropna().unique()
+    }
+    table = literature.rows(names, wanted, present)
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in [] if table is None else table.to_dict("records"):
+        told = {str(name): value for name, value in row.items() if not pd.isna(value)}
+        key = tuple(told.get(name, "") for name in names)
+        found.setdefault(key, []).append(told | {"published": True})
+    return found
+
+
+def _placed(ranked: list[dict[str, Any]], reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sort measured and reported rows into one ranking; of equal ones, which share a place, ours first."""
+    ours = [{"published": False} | row for row in ranked]
+    theirs = sorted(reported, key=lambda row: (row.get("perplexity", np.inf), row["model"]))
+    rows = sorted([*ours, *theirs], key=lambda row: -row["accuracy"])  # stable
+    for number, row in enumerate(rows):
+        equal = number and row["accuracy"] == rows[number - 1]["accuracy"]
+        row["place"] = rows[number - 1]["place"] if equal else number + 1
     return rows
 
 

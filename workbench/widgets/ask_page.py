@@ -17,11 +17,11 @@ from workbench.widgets.passages import Piece, pieces, snippet
 from workbench.widgets.questions import VERSIONS, Answer, Question
 
 _STYLE = """
-.was{--ink:#111;--soft:#555;--paper:#fff;--line:#ccc;--other:#7aa7d6;--here:#c77700;--deep:#0b4f94;
+.was{--ink:#111;--soft:#555;--paper:#fff;--line:#ccc;--other:#8a8a8a;--here:#0072b2;--deep:#0b4f94;
 color:var(--ink);background:var(--paper);font:13px/1.45 system-ui,sans-serif;padding:12px 16px;
 max-width:980px}
-@media(prefers-color-scheme:dark){.was{--ink:#eee;--soft:#aaa;--paper:#16181c;--line:#444;--other:#3d6ea3;
---here:#d98a1f;--deep:#8cc1ff}}
+@media(prefers-color-scheme:dark){.was{--ink:#eee;--soft:#aaa;--paper:#16181c;--line:#444;--other:#8a8a8a;
+--here:#4da3d9;--deep:#8cc1ff}}
 .was article{border-top:1px solid var(--line);padding:10px 0}
 .was .p{margin:6px 0;white-space:pre-wrap;overflow-wrap:anywhere;font:15px/1.6 Georgia,serif;max-width:76ch}
 .was .c,.was .n{color:var(--soft)}.was .d{background:color-mix(in srgb,var(--here) 30%,var(--paper))}

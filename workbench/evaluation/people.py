@@ -1,0 +1,194 @@
+"""What people answered: how often they agree, and what most of them say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.analysis.summary import wilson
+
+_KEEP = 2  # an item counts for agreement from so many answers on
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How often several people give the same word for one item.
+
+    Attributes
+    ----------
+    n_people, n_items, n_answers : int
+        People; items with an answer; answers in all. Rows without an answer do not count.
+    pairwise : float
+        Share of equal words among all pairs of answers to one item; NaN where no item has two answers.
+    fleiss_kappa : float
+        Chance-corrected agreement of k answers an item (Fleiss 1971, "Measuring nominal scale agreement
+        among many raters", equations 1 to 7). It needs the same number of answers for every item: k is that
+        which most items have. NaN where all answers are one word, or no item has two.
+    kappa_k, kappa_items : int
+        That number, and how many items have it; 0 where there is none.
+    krippendorff_alpha : float
+        The same idea for any numbers of answers (Krippendorff 2011, "Computing Krippendorff's
+        alpha-reliability", section C, nominal data). NaN as above.
+    """
+
+    n_people: int
+    n_items: int
+    n_answers: int
+    pairwise: float
+    fleiss_kappa: float
+    kappa_k: int
+    kappa_items: int
+    krippendorff_alpha: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_people:,} people, {self.n_answers:,} answers to {self.n_items:,} items: equal in "
+            f"{_shown(self.pairwise, percent=True)} of the pairs, "
+            f"Krippendorff's alpha {_shown(self.krippendorff_alpha)}, Fleiss' kappa "
+            f"{_shown(self.fleiss_kappa)} ({self.kappa_items:,} items with {self.kappa_k} answers)"
+        )
+
+
+def _shown(value: float, *, percent: bool = False) -> str:
+    if np.isnan(value):
+        return "not known"
+    return f"{100 * value:.1f} %" if percent else f"{value:.3f}"
+
+
+def agreement(answers: pd.DataFrame) -> Agreement:
+    """Measure the agreement of people.
+
+    Parameters
+    ----------
+    answers : DataFrame
+        Columns ``item_id``, ``person`` and ``prediction`` (null: no answer). Case does not count.
+    """
+    tally = tallied(answers)
+    per_item = tally.groupby("item_id")["count"].sum()
+    same = (tally["count"] * (tally["count"] - 1)).sum()
+    pairs = (per_item * (per_item - 1)).sum()
+    k, kappa_items, kappa = 0, 0, np.nan
+    if several := Counter(int(n) for n in per_item if n >= _KEEP):
+        k = max(several, key=lambda n: (several[n], n))
+        chosen = per_item.index[per_item == k]
+        kappa_items, kappa = several[k], fleiss_kappa(tally[tally["item_id"].isin(chosen)])
+    return Agreement(
+        n_people=int(answers["person"].nunique()),
+        n_items=len(per_item),
+        n_answers=int(per_item.sum()),
+        pairwise=float(same / pairs) if pairs else np.nan,
+        fleiss_kappa=kappa,
+        kappa_k=k,
+        kappa_items=kappa_items,
+        krippendorff_alpha=krippendorff_alpha(tally),
+    )
+
+
+def tallied(answers: pd.DataFrame) -> pd.DataFrame:
+    """Return how often each word (lower case) was given: item_id, word, count; null is no answer."""
+    given = answers.dropna(subset=["prediction"])
+    given = given.assign(word=given["prediction"].str.casefold())
+    return given.groupby(["item_id", "word"], sort=False).size().rename("count").reset_index()
+
+
+def fleiss_kappa(tally: pd.DataFrame) -> float:
+    """Return Fleiss' kappa (Fleiss 1971) of what `tallied` gives; every item has as many answers."""
+    count = tally["count"]
+    per_item = count.groupby(tally["item_id"]).sum()
+    n_items, k = len(per_item), int(per_item.iloc[0])
+    chance = float(((count.groupby(tally["word"]).sum() / (n_items * k)) ** 2).sum())
+    observed = float((count * (count - 1)).sum() / (n_items * k * (k - 1)))
+    return (observed - chance) / (1 - chance) if len(set(tally["word"])) > 1 else np.nan
+
+
+def krippendorff_alpha(tally: pd.DataFrame) -> float:
+    """Return Krippendorff's alpha for nominal data of what `tallied` gives; items may differ in answers."""
+    total = tally.groupby("item_id")["count"].transform("sum")
+    tally, total = tally[total >= _KEEP], total[total >= _KEEP]
+    count, n = tally["count"], int(tally["count"].sum())
+    # the diagonal of the matrix of coincidences; what it lacks to n disagrees
+    agreeing = float((count * (count - 1) / (total - 1)).sum())
+    per_word = count.groupby(tally["word"]).sum()
+    expected = float(n * n - (per_word**2).sum())  # pairs of unequal words, by chance
+    return 1 - (n - 1) * (n - agreeing) / expected if expected else np.nan
+
+
+def by_person(answers: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
+    """Return accuracy by person, the best first.
+
+    Parameters
+    ----------
+    answers : DataFrame
+        Columns ``person`` and ``correct``; a row without an answer is wrong, one whose item has none is null.
+    level : float, default 0.95
+
+    Returns
+    -------
+    DataFrame
+        person, n, n_right, accuracy, low, high (Wilson's interval, Wilson 1927).
+    """
+    return _shares(answers, "person", level).sort_values(
+        ["accuracy", "person"], ascending=[False, True], ignore_index=True
+    )
+
+
+def by_item(answers: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
+    """Return accuracy by item: item_id, n, n_right, accuracy, low, high, most_said, share, n_words.
+
+    ``most_said`` is the word that most people gave (of several the first in the alphabet), ``share`` its
+    share of all rows of the item, ``n_words`` how many different words were given.
+    """
+    said = answers.assign(word=answers["prediction"].str.casefold())
+    counted = said.groupby(["item_id", "word"]).size().rename("count").reset_index()
+    counted = counted.sort_values(["item_id", "count", "word"], ascending=[True, False, True])
+    first = counted.drop_duplicates("item_id").set_index("item_id")
+    table = _shares(answers, "item_id", level)
+    total = answers.groupby("item_id").size()
+    table["most_said"] = table["item_id"].map(first["word"])
+    table["share"] = (table["item_id"].map(first["count"]) / table["item_id"].map(total)).fillna(0.0)
+    table["n_words"] = table["item_id"].map(counted.groupby("item_id").size()).fillna(0).astype(int)
+    return table
+
+
+def _shares(answers: pd.DataFrame, column: str, level: float) -> pd.DataFrame:
+    known = answers.dropna(subset=["correct"])
+    grouped = known["correct"].astype(float).groupby(known[column], sort=False)
+    counts = pd.DataFrame({"n": grouped.size(), "n_right": grouped.sum()}).astype(int)
+    table = counts.reindex(answers[column].drop_duplicates(), fill_value=0).reset_index()
+    low, high = wilson(table["n_right"], table["n"], level=level)
+    return table.assign(accuracy=table["n_right"] / table["n"].where(table["n"] > 0), low=low, high=high)
+
+
+def majority(answers: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
+    """Return what most people say of each item; among equals the seed draws one.
+
+    Parameters
+    ----------
+    answers : DataFrame
+        Columns ``item_id`` and ``prediction`` (null: no answer).
+    seed : int, default 0
+
+    Returns
+    -------
+    DataFrame
+        item_id, prediction (null where nobody gave a word; written as most of them write it), and ``tied``,
+        the words (lower case) that were said as often.
+    """
+    rng = np.random.default_rng(seed)
+    rows: list[dict[str, Any]] = []
+    for item_id, part in answers.groupby("item_id", sort=True):  # sorted: the draw does not hang on the order
+        given = part["prediction"].dropna().tolist()
+        counts = Counter(word.casefold() for word in given)
+        most = max(counts.values(), default=0)
+        tied = sorted(word for word, count in counts.items() if count == most)
+        prediction = None
+        if tied:
+            chosen = tied[int(rng.integers(len(tied)))]
+            forms = Counter(word for word in given if word.casefold() == chosen)
+            prediction = max(sorted(forms), key=lambda form: forms[form])
+        rows.append({"item_id": item_id, "prediction": prediction, "tied": tied})
+    return pd.DataFrame(rows, columns=["item_id", "prediction", "tied"])
