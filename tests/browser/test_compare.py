@@ -1,0 +1,247 @@
+"""Models side by side, driven as a reader drives it: a matrix and bars above, items and a passage below."""
+
+import json
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from by_lot import annotated
+from side_by_side import predicted
+from test_browser import CLIPPED, CONTRAST, THEMES
+
+import workbench as wb
+from workbench import predictions
+
+pytestmark = pytest.mark.browser
+
+READ = (
+    "import pandas as pd, pyarrow.parquet as pq, workbench as wb\nfrom workbench import predictions\n"
+    "from workbench.widgets.compare import compare\nitems = wb.Items.from_parquet('items.parquet')\n"
+    "frames = predictions.from_table(pq.read_table('models.parquet'))\n"
+    "table = pd.read_parquet('annotations.parquet')"
+)
+SHOW = "widget = compare(items, frames, table, resamples=200)\nwidget"
+LABELS = [f"model {k}" for k in range(4)]
+HOSTILE = [
+    "<img src=x onerror='window.hacked=1'>", "'\"</style><script>window.hacked=1</script>",
+    "\u202eHebrew עם old", "averyveryverylongnamewithoutanyspaces" * 6,
+]  # fmt: skip
+
+
+@pytest.fixture
+def shown(lab, notebook):
+    """Open a notebook that compares models."""
+
+    def run(name, items, frames):
+        items.to_parquet(lab.folder / "items.parquet")
+        table = predictions.to_table(pd.concat(frames, ignore_index=True))
+        pq.write_table(table, lab.folder / "models.parquet")
+        annotated(items).to_parquet(lab.folder / "annotations.parquet")
+        notebook.open(lab.write(f"compare-{name}.ipynb", READ, SHOW))
+        notebook.page.set_viewport_size({"width": 1400, "height": 1080})
+        notebook.run_all()
+        notebook.page.wait_for_selector(".wc-row .wc-mark", timeout=120_000)
+        return notebook.page
+
+    return run
+
+
+def wait_count(page, n, total):
+    page.wait_for_selector(f".wc-count:text-is('{n} of {total}')")
+
+
+def listed(page):
+    """Scroll through the list and return the ids in it, in order."""
+    return page.evaluate(
+        """async () => {
+            const list = document.querySelector('.wc-list'), found = new Map();
+            const total = () => Number(document.querySelector('.wc-row')?.getAttribute('aria-setsize') ?? 0);
+            for (let turn = 0; turn < 400 && found.size < total(); turn += 1) {
+                for (const row of list.querySelectorAll('.wc-row[aria-label]')) {
+                    const id = row.getAttribute('aria-label').split(':')[0];
+                    found.set(Number(row.getAttribute('aria-posinset')), id);
+                }
+                const missing = [...Array(total()).keys()].findIndex((i) => !found.has(i + 1));
+                list.scrollTop = 44 * Math.max(0, missing - 2);
+                await new Promise((done) => setTimeout(done, 30));
+            }
+            list.scrollTop = 0;
+            return [...found].sort((a, b) => a[0] - b[0]).map(([, id]) => id);
+        }"""
+    )
+
+
+def told(notebook, code):
+    return json.loads(notebook.evaluate(f"import json; print(json.dumps({code}))"))
+
+
+def test_exactly_the_right_items_by_mouse_by_key_and_from_python(shown, notebook):
+    items = wb.load("sample", variant="capitalised")
+    frames = predicted(items, 4)
+    right = pd.DataFrame({label: f["correct"].astype(bool) for label, f in zip(LABELS, frames, strict=True)})
+    page = shown("story", items, frames)
+    wait_count(page, len(items), len(items))
+    cells_and_bars(page, notebook, items, right)
+    orders(page, items, right, frames)
+    keys(page, notebook, items, right)
+    passage(page, notebook, items, right, frames)
+    from_python(page, notebook, items)
+
+
+def cells_and_bars(page, notebook, items, right):
+    ids, total, table = items.frame["item_id"], len(items), annotated(items)
+    selected = "widget.selection.frame.item_id.tolist()"
+    cell = page.locator("[data-pair=DA]")
+    cell.click()
+    pair = right["model 3"] & ~right["model 0"]
+    wait_count(page, pair.sum(), total)
+    assert listed(page) == ids[pair].tolist() == told(notebook, selected)
+    assert cell.get_attribute("aria-selected") == "true"
+    assert f"D right, A wrong: {pair.sum()} items" in page.locator(".wc-told").inner_text()
+    page.locator(".wc-column").select_option("target_class")
+    group = page.locator("[data-key='is:PN']")
+    names = table["target_class"] == "PN"
+    assert group.locator(".wc-group-n").inner_text() == str(names.sum())
+    group.click()
+    wait_count(page, (pair & names).sum(), total)
+    assert listed(page) == ids[pair & names].tolist() == told(notebook, selected)
+    notebook.screenshot("compare-chosen", ".wc-body")
+    other = page.locator("[data-key='is:V']")
+    other.click(modifiers=["Control"])
+    both = pair & table["target_class"].isin(["PN", "V"])
+    wait_count(page, both.sum(), total)
+    cell.click()
+    wait_count(page, table["target_class"].isin(["PN", "V"]).sum(), total)
+    page.locator(".wc-clear").click()
+    wait_count(page, total, total)
+
+
+def orders(page, items, right, frames):
+    ids = items.frame["item_id"]
+    wrong = (~right).all(axis=1)
+    page.locator(".wc-sort").select_option("all wrong")
+    page.wait_for_selector(".wc-list[data-sorted='all wrong']")
+    assert listed(page)[: wrong.sum()] == ids[wrong].tolist()
+    page.locator(".wc-sort").select_option("difference")
+    page.wait_for_selector(".wc-against >> nth=0")
+    page.locator(".wc-against").nth(1).select_option("model 3")
+    page.wait_for_selector(".wc-list[data-sorted='difference AD']")
+    apart = frames[0]["log_prob"] - frames[3]["log_prob"]
+    assert listed(page) == ids[apart.sort_values(ascending=False, kind="stable").index].tolist()
+
+
+def keys(page, notebook, items, right):
+    ids, total = items.frame["item_id"], len(items)
+    cells = page.locator(".jp-Cell").count()
+    page.locator("[data-pair=AB]").click()
+    wait_count(page, (right["model 0"] & ~right["model 1"]).sum(), total)
+    page.keyboard.press("ArrowDown")  # from A-B over the diagonal
+    assert page.evaluate("document.activeElement.dataset.pair") == "CB"
+    page.keyboard.press("Enter")
+    wait_count(page, (right["model 2"] & ~right["model 1"]).sum(), total)
+    page.keyboard.press("Escape")
+    wait_count(page, total, total)
+    page.locator(".wc-sort").select_option("order")
+    page.wait_for_selector(".wc-list[data-sorted='order']")
+    page.locator(".wc-list").focus()
+    for key in ["End", "Home", "j", "j", "ArrowDown", "k", "d", "d"]:
+        page.keyboard.press(key)
+    page.wait_for_selector(f".wc-meta:has-text('{ids[2]}')")
+    assert page.locator(".jp-Cell").count() == cells
+    with_lock = "(widget._lock.acquire(), widget._lock.release(), widget.current_id)[2]"
+    assert told(notebook, with_lock) == ids[2]  # once the message is dealt with
+
+
+def passage(page, notebook, items, right, frames):
+    ids = items.frame["item_id"]
+    place = int((right["model 1"]).argmax())
+    notebook.evaluate(f"widget.current = widget.comparison.items[{place}]")
+    page.wait_for_selector(f".wc-meta:has-text('{ids[place]}')")
+    answer = items[place].answer
+    assert page.locator(".wc-target").inner_text() == answer
+    card = page.locator(".wc-card").nth(1)
+    assert card.locator("li.wc-answer bdi").inner_text() == answer
+    assert "right" in card.locator(".wc-verdict").inner_text()
+    words = card.locator("li bdi").all_inner_texts()
+    assert words == list(frames[1]["top_words"][place])
+    assert "shares of these words" in page.locator(".wc-card").nth(2).inner_text()
+    page.locator(".wc-attention").select_option("model 1")
+    assert page.locator(".wc-weighed").count() > 20
+
+
+def from_python(page, notebook, items):
+    total = len(items)
+    notebook.evaluate("widget.chosen = {'hidden': ['model 1'], 'query': 'the', 'sort': 'all right'}")
+    text = items.frame["text"].str.contains("the", case=False)
+    wait_count(page, text.sum(), total)
+    assert page.locator(".wc-search").input_value() == "the"
+    assert page.locator(".wc-card").count() == 3
+    assert not page.locator(".wc-models input").nth(1).is_checked()
+    assert "no model" in notebook.evaluate("widget.chosen = {'pair': ['x', 'y']}")
+    assert told(notebook, "widget.chosen['query']") == "the"
+    notebook.evaluate("widget._view.state.comparison.bins = None")  # a fault in the kernel
+    page.locator(".wc-column").select_option("direct_speech")
+    page.wait_for_selector(".wc-alarm:has-text('not callable')")
+    notebook.evaluate("del widget._view.state.comparison.bins")
+    page.locator(".wc-search").fill("zzzz")
+    wait_count(page, 0, total)
+    assert page.locator(".wc-alarm").is_hidden()
+    assert "No item is left" in page.locator(".wc-list").inner_text()
+    notebook.screenshot("compare-empty", ".wc-body")
+    tree = page.locator(".wc-compare").aria_snapshot()
+    for role in ['grid "Differences', 'listbox "Items"', 'region "Passage"', 'combobox "Slice by"', "status"]:
+        assert role in tree
+
+
+SCROLLS = ".wc-scroll, .wc-models, .wc-said, .wc-groups, .wc-list"
+CLIPS = CLIPPED.replace(".wb-browser", ".wc-body").replace(".wb-list", SCROLLS)
+LAYOUT = """() => [...document.querySelectorAll('.wc-body > *, .wc-top > *, .wc-main > *, .wc-list')]
+    .map((n) => [n.className, n.getBoundingClientRect()])
+    .map(([name, r]) => [name, r.left, r.top, r.width, r.height])"""
+
+
+def test_twenty_models_hostile_text_both_themes_and_700_pixels(shown, notebook):
+    texts = [
+        "<img src=x onerror='window.hacked=1'> she said to <b>Ann</b>",
+        "</textarea></style> $x^2$ of all </div>",
+        "שלום עולם she said in the language of her \u202eold home",
+        "x" * 900 + " and then the end",
+    ]  # fmt: skip
+    items = wb.Items.concat(
+        [wb.items_from_text(texts, tokenised=False), wb.load("sample", variant="capitalised")[:60]]
+    )
+    names = HOSTILE + [f"model {k} of a long family of models" for k in range(16)]
+    page = shown("many", items, predicted(items, 20, names=names, scores=(2,), attentive=(1,)))
+    inside = page.locator(".wc-compare")
+    for number, text in enumerate(texts):
+        page.locator(".wc-row").nth(number).click()
+        page.wait_for_selector(f".wc-meta:has-text('{items[number].item_id}')")
+        assert "".join(page.locator(".wc-text").text_content().split()) == "".join(text.split())
+        assert page.evaluate(CLIPS) == []
+    notebook.screenshot("compare-hostile", ".wc-body")
+    assert page.locator(".wc-models bdi").all_text_contents() == names
+    assert inside.locator("script, img, style, mjx-container").count() == 0
+    assert page.evaluate("window.hacked") is None
+    assert page.locator(".wc-cell").count() == 380
+
+    before = page.evaluate(LAYOUT)
+    page.locator("[data-pair=TA]").click()
+    page.wait_for_selector(".wc-choice")
+    page.locator(".wc-group").first.click()
+    page.wait_for_selector(".wc-choice >> nth=1")
+    assert page.evaluate(LAYOUT) == before, "the layout jumps"
+    page.locator(".wc-attention").select_option(names[1])
+    for theme in THEMES:
+        dark = theme.endswith("Dark")
+        notebook.theme(theme)
+        page.wait_for_timeout(400)
+        assert page.evaluate(CONTRAST.replace(".wb-browser *", ".wc-compare *")) == []
+        notebook.screenshot(f"compare-{'dark' if dark else 'light'}", ".wc-body")
+    notebook.command("application:toggle-left-area")
+    page.set_viewport_size({"width": 700, "height": 1400})
+    page.wait_for_timeout(400)
+    assert page.evaluate(CLIPS) == []
+    assert page.evaluate(CONTRAST.replace(".wb-browser *", ".wc-compare *")) == []
+    notebook.screenshot("compare-700", ".wc-body")
+    heights = {name: height for name, *_, height in page.evaluate(LAYOUT)}
+    assert min(heights[name] for name in ("wc-list", "wc-passage", "wc-slices", "wc-models")) > 100

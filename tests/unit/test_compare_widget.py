@@ -1,0 +1,336 @@
+"""The widget that compares models: its state in Python, and what its page is told."""
+
+import json
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from by_lot import annotated
+from clozes import clozes
+from hypothesis import given
+from hypothesis import strategies as st
+from side_by_side import predicted
+
+import workbench as wb
+from workbench.analysis import annotations as annotating
+from workbench.charts import theme
+from workbench.tokens import tokens
+from workbench.widgets import compare_parts
+from workbench.widgets.compare import Compare, compare
+from workbench.widgets.front import joined
+
+ITEMS = wb.load("sample", variant="capitalised")
+FRAMES = predicted(ITEMS, 4)
+TABLE = annotated(ITEMS)
+LABELS = [f"model {k}" for k in range(4)]
+RIGHT = pd.DataFrame({label: f["correct"].astype(bool) for label, f in zip(LABELS, FRAMES, strict=True)})
+IDS = ITEMS.frame["item_id"]
+
+
+def bins(widget, column):
+    return {one.key: one.mask for one in widget.comparison.bins(column)}
+
+
+@pytest.fixture
+def widget():
+    made = compare(ITEMS, FRAMES, TABLE, resamples=50)
+    made.sent = []
+    made.send = lambda content, _buffers=None: made.sent.append(json.loads(json.dumps(content)))
+    return made
+
+
+def ask(widget, **message):
+    """Let the page ask, and return the answers."""
+    widget.sent.clear()
+    widget._hear(widget, message, [])
+    return list(widget.sent)
+
+
+# -- state from and to Python
+
+
+def test_the_state_builds_the_view_again(widget):
+    key = next(iter(bins(widget, "mention_distance")))
+    widget.chosen = {
+        "pair": LABELS[2:], "bins": {"mention_distance": [key]}, "sort": "difference",
+        "against": ["model 3", "model 0"], "hidden": ["model 1"], "query": "the",
+    }  # fmt: skip
+    widget.column = "direct_speech"
+    kept = json.loads(json.dumps(widget.state_kwargs))
+    again = compare(ITEMS, FRAMES, TABLE, resamples=50, **kept)
+    assert again.state_kwargs == kept
+    assert again.to_frame()["item_id"].tolist() == widget.to_frame()["item_id"].tolist()
+    assert len(again.selection) < len(ITEMS)
+
+
+def test_setting_a_state_tells_the_page(widget):
+    widget.chosen = {"pair": LABELS[:2]}
+    widget.current = widget.selection[1]
+    assert [m["type"] for m in widget.sent] == ["view", "view"]
+    assert widget.sent[-1]["index"] == 1
+    assert widget.sent[-1]["passage"]["id"] == widget.current.item_id == widget.selection[1].item_id
+    widget.chosen["sort"] = "all wrong"  # of a copy
+    assert widget.state_kwargs["sort"] == "order"
+
+
+def test_selection_and_frame(widget):
+    widget.chosen = {"pair": ["model 3", "model 0"], "sort": "disagreement"}
+    expected = RIGHT["model 3"] & ~RIGHT["model 0"]
+    assert widget.selection.frame["item_id"].tolist() == IDS[expected].tolist()
+    frame = widget.to_frame()
+    assert set(frame["item_id"]) == set(IDS[expected])
+    rows = [IDS.tolist().index(item_id) for item_id in frame["item_id"]]
+    assert frame["model 3: right"].all()
+    assert not frame["model 0: right"].any()
+    assert frame["model 1: log_prob"].tolist() == FRAMES[1]["log_prob"].iloc[rows].tolist()
+    assert frame["model 2: rank"].tolist() == FRAMES[2]["rank"].iloc[rows].tolist()
+    assert frame["n_right"].tolist() == RIGHT.sum(axis=1).iloc[rows].tolist()
+    assert frame["target_lemma"].fillna("").tolist() == TABLE["target_lemma"].fillna("").iloc[rows].tolist()
+    assert frame["disagreement"].between(0, 1).all()
+
+
+def test_nothing_left(widget):
+    widget.chosen = {"query": "zzzz"}
+    assert len(widget.selection) == 0
+    assert (widget.current, widget.current_id) == (None, "")
+    view = widget.sent[-1]
+    assert (view["n"], view["index"], view["rows"], view["passage"]) == (0, -1, [], None)
+    assert len(widget.to_frame()) == 0
+    widget.chosen = {}
+    assert widget.current_id == IDS.iloc[0]
+
+
+# -- what the page is told
+
+
+def test_the_page_is_told_what_the_comparison_says(widget):
+    quick, view, whole = ask(widget, type="open")
+    assert [m["accuracy"] for m in quick["models"]] == [
+        [m["accuracy"][0], None, None] for m in whole["models"]
+    ]
+    assert (quick["pairs"], quick["warnings"]) == (None, whole["warnings"])
+    table, pairs = widget.comparison.table(), widget.comparison.pairs()
+    assert [m["label"] for m in whole["models"]] == LABELS
+    assert [m["key"] for m in whole["models"]] == list("ABCD")
+    for told, row in zip(whole["models"], table.to_dict("records"), strict=True):
+        for name in ("accuracy", "median_rank"):
+            assert told[name] == [row[name], row[f"{name}_low"], row[f"{name}_high"]]
+        assert (told["perplexity"] is None) == (told["label"] == "model 2")
+    assert [[p["a"], p["b"], p["p_holm"]] for p in whole["pairs"]] == pairs[
+        ["a", "b", "p_holm"]
+    ].to_numpy().tolist()
+    assert view["n"] == view["sliced"] == len(ITEMS)
+    assert view["column"] == widget.column == "target_class"
+
+
+def test_slices_leave_the_pair_and_their_own_choice_out(widget):
+    found = bins(widget, "target_class")
+    keys = list(found)
+    widget.column = "target_class"
+    chosen = {"pair": LABELS[:2], "bins": {"target_class": keys[:1]}, "hidden": LABELS[3:], "query": "said"}
+    (view,) = ask(widget, type="choose", chosen=chosen)
+    text = ITEMS.frame["text"].str.contains("said", case=False).to_numpy()
+    assert view["sliced"] == text.sum()
+    for told in view["slices"]:
+        mask = found[told["key"]] & text
+        assert told["n"] == mask.sum()
+        shares = [RIGHT.loc[mask, label].mean() if mask.any() else None for label in LABELS[:3]]
+        assert [values[0] for values in told["values"]] == pytest.approx(shares)
+        assert all(low <= share <= high for share, low, high in told["values"] if share is not None)
+    assert view["n"] == len(widget.selection) < text.sum()
+
+
+def test_rows_and_passages_come_when_they_are_asked_for(widget):
+    view = widget._view
+    (rows,) = ask(widget, type="rows", version=view.version, start=30, end=33)
+    assert [row["id"] for row in rows["rows"]] == IDS.iloc[30:33].tolist()
+    for row, place in zip(rows["rows"], range(30, 33), strict=True):
+        assert [right for right, _ in row["marks"]] == RIGHT.iloc[place].tolist()
+        assert [rank for _, rank in row["marks"]] == [f["rank"].iloc[place] for f in FRAMES]
+        assert row["text"][1] == ITEMS[place].answer
+    (shown,) = ask(widget, type="show", version=view.version, index=31)
+    assert shown["passage"]["id"] == widget.current_id == IDS.iloc[31]
+    assert ask(widget, type="rows", version=-1, start=0, end=9)[0]["rows"] == []
+    assert ask(widget, type="show", version=-1, index=0)[0]["passage"] is None
+    assert ask(widget, type="show", version=view.version, index=len(ITEMS))[0]["passage"] is None
+    assert widget.current_id == IDS.iloc[31]
+
+
+def test_a_choice_begins_at_the_top_and_a_column_does_not(widget):
+    ask(widget, type="show", version=widget._view.version, index=40)
+    (view,) = ask(widget, type="choose", chosen={"hidden": ["model 1"]}, column="direct_speech")
+    assert (view["index"], view["column"], widget.column) == (40, "direct_speech", "direct_speech")
+    (view,) = ask(widget, type="choose", chosen={"sort": "all right"})
+    assert view["index"] == 0
+    assert view["chosen"]["hidden"] == ["model 1"], "what is not named stays"
+
+
+def test_a_passage_with_what_each_model_expected(widget):
+    place = int(np.flatnonzero(RIGHT["model 1"] & ~RIGHT["model 0"])[0])
+    item = ITEMS[place]
+    told = widget._view.passage(place)
+    pieces = told["context"] + told["query"]
+    assert [text for text, kinds, _ in pieces if "b" in kinds] == [item.answer]
+    cut = tokens(item)
+    indices = [at for *_, at in pieces if at is not None]
+    assert set(indices) == {at for at, (start, end) in enumerate(cut.spans) if end > start}
+    assert len(told["models"][1]["attention"]) == len(cut.words)
+    assert [model["attention"] is None for model in told["models"]] == [True, False, True, True]
+    context = {w.casefold() for at, w in enumerate(cut.words) if not cut.target <= at < cut.end}
+    for model, frame in zip(told["models"], FRAMES, strict=True):
+        row = frame.iloc[place]
+        assert [inside for _, _, inside, _ in model["words"]] == [
+            w.casefold() in context for w in row["top_words"]
+        ]
+        assert [mark for *_, mark in model["words"]] == [w == item.answer for w in row["top_words"]]
+        assert model["correct"] == row["correct"]
+        parts = np.array([part for _, part, *_ in model["words"]])
+        if model["probable"]:
+            assert parts == pytest.approx(np.exp(row["top_log_probs"]))
+        else:
+            assert parts == pytest.approx(np.array(row["top_log_probs"]) / np.sum(row["top_log_probs"]))
+    assert ["Target class", TABLE["target_class"].iloc[place] or ""] in told["facts"]
+
+
+@given(st.lists(st.floats(allow_nan=False), max_size=8))
+def test_shares_of_scores_sum_to_one_and_keep_their_order(scores):
+    found = compare_parts.shares(scores)
+    assert len(found) == len(scores)
+    assert not scores or sum(found) == pytest.approx(1)
+    assert all(0 <= part <= 1 for part in found)
+    if max(map(abs, scores), default=0) < 1e100:
+        order = np.argsort(scores, kind="stable")
+        assert (np.diff(np.array(found)[order]) >= -1e-12).all()
+
+
+def test_colours_are_those_of_the_charts():
+    assert compare_parts.PALETTE == theme.PALETTE
+
+
+def test_letters_go_on_after_z():
+    assert [compare_parts.letters(k) for k in (0, 25, 26, 51, 52, 701, 702)] == [
+        "A",
+        "Z",
+        "AA",
+        "AZ",
+        "BA",
+        "ZZ",
+        "AAA",
+    ]
+
+
+def test_an_answer_of_probability_0_and_one_without_a_rank():
+    items = clozes("a dog and a {dog}", "no cat . a {cat}")
+    frame = predicted(items, 1, scores=(), attentive=())[0]
+    frame["log_prob"], frame["rank"] = [-np.inf, np.nan], pd.array([None, None], dtype="Int64")
+    frame["correct"], frame["p_correct"], frame["prediction"] = False, 0.0, "mat"
+    made = compare(items, [frame], annotations=False, resamples=20)
+    told = [made._view.passage(place)["models"][0] for place in (0, 1)]
+    assert [(m["impossible"], m["log_prob"], m["rank"]) for m in told] == [
+        (True, None, None),
+        (False, None, None),
+    ]
+    assert made._view.told()["models"][0]["infinite"]
+    json.dumps([made._view.told(), made._view.shown()], allow_nan=False)
+
+
+# -- annotations that come later
+
+
+def test_annotations_come_after_the_first_paint(monkeypatch):
+    asked = threading.Event()
+    monkeypatch.setattr(annotating, "annotate", lambda _items, **_: asked.set() or TABLE)
+    made = compare(ITEMS, FRAMES, resamples=50)
+    assert not asked.is_set(), "not before the page is there"
+    before = made.column = "answer_in_passage"  # of the text alone
+    key = next(iter(bins(made, before)))
+    made.chosen = {"bins": {before: [key]}, "pair": LABELS[:2]}
+    sent = []
+    made.send = sent.append
+    made._hear(made, {"type": "open"}, [])
+    for thread in threading.enumerate():
+        if thread.name == "annotate":
+            thread.join(60)
+    assert [m["type"] for m in sent] == ["whole", "view", "whole", "note", "view", "note"]
+    assert [m["text"] for m in sent if m["type"] == "note"] == [f"annotating {len(ITEMS)} items …", ""]
+    assert "target_class" in made.comparison.columns
+    assert made.column == "target_class"
+    assert sent[-2]["slices"]
+    assert (made.chosen["bins"], made.chosen["pair"]) == ({}, LABELS[:2]), "what is no longer there is left"
+    assert len(made.selection) == (RIGHT["model 0"] & ~RIGHT["model 1"]).sum() == sent[-2]["n"]
+    sent.clear()
+    made._hear(made, {"type": "open"}, [])  # a second page
+    assert [m["type"] for m in sent] == ["whole", "view"]
+
+
+def test_annotations_that_fail_are_told(monkeypatch):
+    def fail(_items, **_options):
+        raise wb.DataError("the pipeline is not installed")
+
+    monkeypatch.setattr(annotating, "annotate", fail)
+    made = compare(ITEMS, FRAMES, resamples=50)
+    sent = []
+    made.send = sent.append
+    made._annotate(made._remake)
+    assert sent[0] == {"type": "note", "text": ""}
+    assert "could not be annotated: the pipeline is not installed" in sent[1]["message"]
+    assert len(made.selection) == len(ITEMS)
+
+
+def test_a_state_that_needs_annotations_gets_them_first(monkeypatch):
+    monkeypatch.setattr(annotating, "annotate", lambda _items, **_: TABLE)
+    known = bins(compare(ITEMS, FRAMES, TABLE, resamples=50), "target_class")
+    key = next(iter(known))
+    made = compare(ITEMS, FRAMES, resamples=50, bins={"target_class": [key]}, column="target_class")
+    assert made._remake is None
+    assert len(made.selection) == known[key].sum()
+    with pytest.raises(wb.DataError, match="no column 'colour'"):
+        compare(ITEMS, FRAMES, column="colour", resamples=50)
+
+
+def test_no_annotations_where_none_are_wanted(monkeypatch):
+    asked = []
+    monkeypatch.setattr(annotating, "annotate", lambda *_, **__: asked.append(1))
+    made = compare(ITEMS, FRAMES, annotations=False, resamples=50)
+    made.send = lambda *_: None
+    made._hear(made, {"type": "open"}, [])
+    assert (made._remake, asked) == (None, [])
+
+
+# -- without a kernel, and the script
+
+
+def test_a_page_of_its_own_lists_the_items_in_order(widget):
+    widget.chosen = {"pair": LABELS[:2], "sort": "disagreement"}
+    html = widget.to_html(limit=3)
+    assert all(label in html for label in LABELS)
+    assert "model 0 got right and model 1 wrong" in html
+    ids = widget.to_frame()["item_id"].tolist()
+    places = [html.index(item_id) for item_id in ids[:3]]
+    assert places == sorted(places)
+    assert ids[3] not in html
+
+
+def test_a_notebook_keeps_the_measures_and_no_passage():
+    attack = "<img src=x onerror=alert(1)>"
+    names = [attack, *(f"model {k} of a long family" for k in range(19))]
+    made = compare(
+        ITEMS, predicted(ITEMS, 20, names=names), TABLE, resamples=20, pair=names[:2], query=attack
+    )
+    kept = made._repr_mimebundle_()[0]
+    assert kept["application/vnd.jupyter.widget-view+json"]["model_id"] == made.model_id
+    html = kept["text/html"]
+    assert len(html) < 12_000
+    assert "<img" not in html
+    assert html.count("&lt;img") == 3, "its name, the pair and the search"
+    assert f"0 of {len(ITEMS)} items: " in html
+    assert ITEMS[0].text[:40] not in html
+
+
+def test_the_script_is_one_module():
+    whole = joined("compare_base.js", "compare.js")
+    assert whole.count("export default") == 1
+    assert Compare._esm.count("export default") == 1
+    assert "import " not in {line[:7] for line in Compare._esm.splitlines()}
+    assert "innerHTML" not in Compare._esm

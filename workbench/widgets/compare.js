@@ -1,0 +1,227 @@
+/* All data stays in the kernel: the models' measures, the rows in view and one passage travel. */
+
+const PATIENCE = 5000; // ms without an answer before the reader is told
+const SILENCE = "The kernel does not answer. If it is busy, wait; if it was restarted, run this cell again.";
+
+function render({ model, el }) {
+  const c = {
+    models: [], pairs: null, warnings: [], total: 0, note: "", chosen: model.get("chosen"), column: "", columns: [], labels: {},
+    slices: [], sliced: 0, shown: [], against: null, counts: {}, pair: null, version: -1, n: 0, index: -1, rows: new Map(), asked: null, passage: null,
+    choose, ask,
+  };
+
+  // ---- talking to the kernel: one request of a kind under way at a time, the newest waits
+  const lanes = { choose: {}, show: {}, rows: {} };
+  let clock = null;
+  let kept = { chosen: c.chosen, column: "" }; // the state as the kernel last told it
+  let want = {}; // parts of the state that were chosen here and are not yet answered
+  const send = (message) => {
+    model.send(message);
+    clock ??= setTimeout(() => complain(SILENCE), PATIENCE);
+  };
+  function ask(lane, message) {
+    if (lanes[lane].busy) lanes[lane].next = message;
+    else {
+      lanes[lane].busy = true;
+      send(message);
+    }
+  }
+  function answered(lane) {
+    lanes[lane].busy = false;
+    const next = lanes[lane].next;
+    lanes[lane].next = null;
+    if (next) ask(lane, next);
+    return !next;
+  }
+  function choose(parts, column) {
+    want = { ...want, ...parts };
+    c.chosen = { ...c.chosen, ...parts };
+    if (column !== undefined) c.column = column;
+    ask("choose", { type: "choose", chosen: { ...want }, ...(c.column ? { column: c.column } : {}) });
+  }
+
+  // ---- the frame of the widget
+  const said = h("div", { class: "wc-said", role: "status", "aria-live": "polite" }, "…");
+  const note = h("span", { class: "wc-note", role: "status", hidden: true });
+  const clear = h("button", { class: "wc-button wc-clear", type: "button", disabled: true, onclick: () => choose({ pair: null, bins: {}, query: "" }) }, "Clear");
+  const strip = h("button", { class: "wc-strip", type: "button", hidden: true, "aria-expanded": "false", onclick: () => open(warned.hidden) });
+  const warned = h("ul", { class: "wc-warned", hidden: true, "aria-label": "Warnings" });
+  const alarm = h("div", { class: "wc-alarm", role: "alert", hidden: true });
+  const parts = { table: modelTable(c), matrix: matrix(c), slices: slices(c), items: itemList(c), passage: passageView(c) };
+  const root = h("div", { class: "wc-compare", "data-lm-suppress-shortcuts": "true", onkeydown: (e) => onKey(e) },
+    h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, said, note, clear), strip, warned, alarm,
+      h("div", { class: "wc-top" }, parts.table.node, parts.matrix.node), parts.slices.node,
+      h("div", { class: "wc-main" }, parts.items.node, parts.passage.node)));
+  root.style.setProperty("--wc-height", `${model.get("height")}px`);
+  el.append(root);
+
+  function complain(text) {
+    alarm.textContent = calm(text);
+    alarm.hidden = !text;
+  }
+  function open(on) {
+    warned.hidden = !on;
+    strip.setAttribute("aria-expanded", String(on));
+  }
+  function drawWarnings() {
+    const [first, ...more] = c.warnings;
+    strip.hidden = !first;
+    strip.replaceChildren(h("b", { "aria-hidden": "true" }, "⚠"), h("span", {}, calm(first ?? "")), h("u", {}, more.length ? `${more.length} more` : "whole"));
+    warned.replaceChildren(...c.warnings.map((text) => h("li", {}, calm(text))));
+  }
+  function drawSaid() {
+    const { chosen } = c;
+    const chips = [];
+    const off = (label, title, act) => chips.push(h("button", { class: "wc-choice", type: "button", title, "aria-label": `${title}; take it back`, onclick: act }, h("span", {}, ...label), h("span", { "aria-hidden": "true" }, "✕")));
+    if (c.pair) {
+      const [a, b] = c.pair.map((k) => c.models[k]);
+      off([chip(a), " right, ", chip(b), " wrong"], `${a.label} right, ${b.label} wrong`, () => choose({ pair: null }));
+    }
+    for (const [column, keys] of Object.entries(chosen.bins)) {
+      const title = c.columns.find(([name]) => name === column)?.[1] ?? column;
+      const text = `${title}: ${keys.map((key) => c.labels[column]?.[key] ?? key).join(" or ")}`;
+      off([text], text, () => {
+        const bins = { ...c.chosen.bins };
+        delete bins[column];
+        choose({ bins });
+      });
+    }
+    if (chosen.query.trim()) off([`“${chosen.query.trim()}”`], `passage holds “${chosen.query.trim()}”`, () => choose({ query: "" }));
+    clear.disabled = !chips.length;
+    said.replaceChildren(h("b", { class: "wc-count" }, `${number(c.n)} of ${number(c.total)}`), "items",
+      ...(chips.length ? chips : [h("span", { class: "wc-hint" }, "Click a cell of the matrix or a group of bars; Esc takes it back.")]));
+  }
+  function drawNote() {
+    note.textContent = c.note;
+    note.hidden = !c.note;
+  }
+
+  function drawAll() {
+    if (c.version < 0) return;
+    drawSaid();
+    parts.table.draw();
+    parts.matrix.draw();
+    parts.slices.draw();
+    parts.items.view();
+    parts.passage.draw();
+  }
+
+  // ---- keys
+  function onKey(e) {
+    const typing = /^(TEXTAREA|SELECT)$/.test(e.target.tagName) || (e.target.tagName === "INPUT" && e.target.type !== "checkbox");
+    // a plain key is for the widget alone: outside, "d d" deletes the cell
+    if (!e.ctrlKey && !e.metaKey && !e.altKey) e.stopPropagation();
+    if (e.key === "Escape") {
+      e.preventDefault();
+      back(e.target);
+      return;
+    }
+    const { items } = parts;
+    if (e.target === items.search && (e.key === "ArrowDown" || e.key === "Enter")) {
+      e.preventDefault();
+      items.list.focus({ preventScroll: true });
+      return;
+    }
+    if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
+    if (e.key === "/") {
+      e.preventDefault();
+      items.search.focus({ preventScroll: true });
+      items.search.select();
+      return;
+    }
+    if (e.target !== items.list && !(["j", "k"].includes(e.key) && !e.target.closest("table"))) return;
+    const acts = {
+      j: () => items.select(c.index + 1), ArrowDown: () => items.select(c.index + 1), k: () => items.select(c.index - 1), ArrowUp: () => items.select(c.index - 1),
+      PageDown: () => items.select(c.index + 8), PageUp: () => items.select(c.index - 8), Home: () => items.select(0), End: () => items.select(c.n - 1),
+    };
+    if (acts[e.key]) {
+      e.preventDefault();
+      acts[e.key]();
+    }
+  }
+  function back(target) { // one step: what is open, the search, the bars, the cell
+    if (!warned.hidden) open(false);
+    else if (target === parts.items.search && parts.items.search.value) choose({ query: "" });
+    else if (parts.slices.node.contains(target) && parts.slices.clear()) return;
+    else if (c.chosen.pair) choose({ pair: null });
+    else if (Object.keys(c.chosen.bins).length) choose({ bins: {} });
+    else if (c.chosen.query) choose({ query: "" });
+  }
+
+  // ---- what the kernel says
+  const heard = {
+    whole(m) {
+      Object.assign(c, { models: m.models, warnings: m.warnings, total: m.total, note: m.note });
+      c.pairs = m.pairs && new Map(m.pairs.map((pair) => [`${pair.a}:${pair.b}`, pair]));
+      parts.table.build();
+      parts.matrix.build();
+      parts.items.build();
+      drawWarnings();
+      drawNote();
+      drawAll();
+    },
+    view(m) {
+      const newest = answered("choose");
+      if (newest) want = {};
+      kept = { chosen: m.chosen, column: m.column };
+      const chosen = newest ? m.chosen : { ...m.chosen, ...want }; // the reader has gone on: the boxes are theirs
+      Object.assign(c, {
+        chosen, column: newest ? m.column : c.column, columns: m.columns, labels: m.labels, slices: m.slices, sliced: m.sliced, shown: m.shown,
+        against: m.against, counts: m.counts, version: m.version, n: m.n, index: m.index, passage: m.passage, asked: null,
+      });
+      const place = (label) => c.models.findIndex((one) => one.label === label);
+      c.pair = m.chosen.pair ? m.chosen.pair.map(place) : null;
+      c.rows = new Map(m.rows.map((row, i) => [m.start + i, row]));
+      const { search } = parts.items;
+      if (newest && search.value.trim() !== chosen.query.trim()) search.value = chosen.query;
+      complain("");
+      drawAll();
+    },
+    rows(m) {
+      answered("rows");
+      c.asked = null;
+      if (m.version !== c.version) return;
+      m.rows.forEach((row, i) => c.rows.set(m.start + i, row));
+      parts.items.draw();
+    },
+    passage(m) {
+      if (!answered("show")) return;
+      if (m.version !== c.version) return;
+      c.index = m.index;
+      c.passage = m.passage;
+      parts.items.reach(c.index);
+      parts.items.mark();
+      parts.passage.draw();
+    },
+    note(m) {
+      c.note = m.text;
+      drawNote();
+      if (c.version >= 0) parts.slices.draw();
+    },
+    error(m) {
+      if (m.lane && answered(m.lane) && m.lane === "choose") { // refused, so not drawn
+        want = {};
+        Object.assign(c, kept);
+        drawAll();
+      }
+      complain(m.message);
+    },
+  };
+  const listen = (message) => {
+    clearTimeout(clock);
+    clock = null;
+    if (alarm.textContent === SILENCE) complain("");
+    heard[message.type]?.(message);
+  };
+  const sized = new ResizeObserver(() => parts.items.drawSoon());
+  model.on("msg:custom", listen);
+  sized.observe(parts.items.list);
+  send({ type: "open" });
+  return () => {
+    clearTimeout(clock);
+    sized.disconnect();
+    model.off("msg:custom", listen);
+  };
+}
+
+export default { render };

@@ -1,0 +1,60 @@
+/* Side by side: what all parts of the widget share. The files are joined into one module, this one first.
+   Text from the data reaches the page through textContent alone, never as HTML. */
+
+/** Text among other text: without the characters that would turn what stands around it. */
+const calm = (text) => String(text).replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "");
+
+/** Make an element: h("div", {class: "x", onclick: f, "aria-label": "y"}, ...children). */
+function h(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(props)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else node.setAttribute(key, value === true ? "" : key === "title" || key === "aria-label" ? calm(value) : value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+/** Put children in the place of those that a node has. */
+function fill(node, ...children) {
+  node.replaceChildren(...children.filter((child) => child !== null && child !== undefined && child !== false));
+}
+
+const MINUS = "\u2212";
+const DASH = "\u2013";
+const number = (n) => n.toLocaleString("en");
+const points = (x, digits = 1) => (100 * x).toFixed(digits).replace("-", MINUS);
+const signed = (x) => (Math.abs(100 * x) < 0.05 ? "0.0" : `${x > 0 ? "+" : ""}${points(x)}`);
+const three = (x) => Number(x.toPrecision(3));
+const short = (x) => (x >= 1e9 ? x.toExponential(1).replace("e+", "e") : x >= 1e6 ? `${three(x / 1e6)}M` : x >= 1e4 ? `${three(x / 1000)}k` : x >= 1000 ? number(Math.round(x)) : String(three(x)));
+const tiny = (x) => (x >= 999500 ? `${Math.round(x / 1e6)}M` : x >= 1000 ? `${Math.round(x / 1000)}k` : String(Math.round(x)));
+const range = (low, high, write) => (low === null || high === null ? "" : `${write(low)}${DASH}${write(high)}`);
+
+/** Write a p-value: exactly enough to judge it by. */
+function pValue(p) {
+  if (p === null || p === undefined) return "not known";
+  if (p > 0.995) return "1";
+  return p >= 0.001 ? p.toFixed(p < 0.1 ? 3 : 2) : p.toExponential(1).replace("e-", "e" + MINUS);
+}
+
+/** Write a probability as a percentage of two or three digits. */
+function percent(p) {
+  const value = 100 * p;
+  if (value >= 99.95) return "100 %";
+  if (value >= 0.995) return `${value.toPrecision(value >= 10 ? 3 : 2)} %`;
+  if (value === 0) return "0 %";
+  return value >= 1e-3 ? `${Number(value.toPrecision(2))} %` : `${value.toExponential(0).replace("e-", "e" + MINUS)} %`;
+}
+
+/** The letter of a model on its colour; those after the eighth are ringed, after the sixteenth striped. */
+function chip(model) {
+  const node = h("span", { class: `wc-chip wc-lap${model.lap % 3}`, title: model.label, "aria-hidden": "true" }, model.key);
+  node.style.setProperty("--wc-colour", model.colour);
+  return node;
+}
+
+/** A model's name, which may hold anything: cut where there is no room, never mixed with what stands beside it. */
+function named(model, kind = "wc-name") {
+  return h("bdi", { class: kind, title: model.label }, model.label);
+}

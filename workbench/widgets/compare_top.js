@@ -1,0 +1,145 @@
+/** The table of the models: one row each, with measures and intervals, and whether it is shown below. */
+function modelTable(c) {
+  const body = h("tbody");
+  const head = h("tr", {}, ...["Model", "Accuracy, %", "", "Perplexity", "Median rank"].map((text, i) => h("th", {
+    scope: "col", class: `wc-c${i}`,
+    title: ["Ticked models are shown below", "Share of right answers, with its interval", "", "exp of the mean \u2212ln p, with its interval", "Median rank of the answer, with its interval"][i],
+  }, text)));
+  const node = h("div", { class: "wc-models", role: "region", "aria-label": "Models", tabindex: 0 }, h("table", {}, h("thead", {}, head), body));
+  let boxes = [];
+
+  function build() {
+    const most = Math.max(0.01, ...c.models.map((m) => m.accuracy?.[2] ?? m.accuracy?.[0] ?? 0));
+    boxes = c.models.map((m) => h("input", {
+      type: "checkbox", "aria-label": `Show ${m.key}, ${m.label}, below`, onchange: () => {
+        const hidden = boxes.flatMap((box, i) => (box.checked ? [] : [c.models[i].label]));
+        c.choose({ hidden: hidden.length === boxes.length ? [] : hidden });
+      },
+    }));
+    const cell = (measure, write, told, infinite) => h("td", { class: "wc-measure", title: told },
+      h("span", {}, infinite ? "∞" : measure ? write(measure[0]) : c.pairs ? DASH : "…"),
+      measure && h("small", {}, range(measure[1], measure[2], write)));
+    body.replaceChildren(...c.models.map((m, i) => {
+      const low = m.accuracy?.[1] ?? m.accuracy?.[0] ?? 0;
+      const high = m.accuracy?.[2] ?? m.accuracy?.[0] ?? 0;
+      const bar = h("i", { class: `wc-fill wc-lap${m.lap % 3}` });
+      bar.style.setProperty("--wc-colour", m.colour);
+      bar.style.width = `${(100 * (m.accuracy?.[0] ?? 0)) / most}%`;
+      const whisker = h("i", { class: "wc-whisker" });
+      whisker.style.left = `${(100 * low) / most}%`;
+      whisker.style.width = `${(100 * (high - low)) / most}%`;
+      return h("tr", {},
+        h("th", { scope: "row" }, h("label", {}, boxes[i], chip(m), named(m))),
+        h("td", { class: "wc-barcell", "aria-hidden": "true" }, h("span", { class: "wc-track" }, bar, whisker)),
+        cell(m.accuracy, points, `${number(m.n)} items; interval: ${m.interval}`),
+        cell(m.perplexity, short, m.perplexity ? `over the ${number(m.n_perplexity)} items with a log-probability` : m.infinite ? "an answer has probability 0" : "the model gives scores, no probabilities", m.infinite),
+        cell(m.median_rank, short, m.median_rank ? "median rank of the answer" : "no ranks are known"));
+    }));
+  }
+  function draw() {
+    boxes.forEach((box, i) => { box.checked = !c.chosen.hidden.includes(c.models[i].label); });
+  }
+  return { node, build, draw };
+}
+
+/** The matrix of differences, row minus column; a cell chooses the items that the row has right and the column wrong. */
+function matrix(c) {
+  const table = h("table", { role: "grid", "aria-label": "Differences in accuracy, row minus column", onkeydown: (e) => onKey(e) });
+  const told = h("div", { class: "wc-told" });
+  const scroll = h("div", { class: "wc-scroll" }, table);
+  const node = h("div", { class: "wc-matrix" }, scroll, told);
+  let cells = [];
+  let at = [0, 1];
+  let over = null;
+  let roving = null; // the cell that Tab reaches
+  let chosen = null; // the cell that is
+
+  function pair(a, b) {
+    const [low, high] = a < b ? [a, b] : [b, a];
+    const found = c.pairs.get(`${low}:${high}`);
+    if (!found) return null;
+    const turn = a > b;
+    const flip = (x) => (x === null ? null : -x);
+    return {
+      difference: turn ? flip(found.difference) : found.difference,
+      low: turn ? flip(found.difference_high) : found.difference_low, high: turn ? flip(found.difference_low) : found.difference_high,
+      p: found.p, holm: found.p_holm, novel: found.p_novel,
+      only: turn ? found.n_only_b : found.n_only_a, other: turn ? found.n_only_a : found.n_only_b,
+    };
+  }
+  function say(a, b, full) {
+    const d = pair(a, b);
+    const name = (k) => (full ? `${c.models[k].key} (${c.models[k].label})` : c.models[k].key);
+    const interval = d.low === null ? "" : ` [${points(d.low)}, ${points(d.high)}]`;
+    return `${name(a)} right, ${name(b)} wrong: ${number(d.only)} items; the other way: ${number(d.other)}. Difference ${signed(d.difference)} points${interval}; McNemar p ${pValue(d.p)}, Holm ${pValue(d.holm)}${d.novel === null ? "" : `, by novel ${pValue(d.novel)}`}`;
+  }
+  function build() {
+    scroll.hidden = c.models.length < 2 || !c.pairs;
+    if (!c.pairs) return;
+    const strong = (d) => d.holm !== null && d.holm < 0.05;
+    const most = Math.max(0.02, ...[...c.pairs.values()].map((d) => Math.abs(d.difference)));
+    cells = c.models.map(() => []);
+    chosen = roving = null;
+    const head = h("tr", { role: "row" }, h("td"), ...c.models.map((m) => h("th", { scope: "col", role: "columnheader" }, chip(m), h("span", { class: "wc-unseen" }, m.label))));
+    const rows = c.models.map((m, a) => h("tr", { role: "row" },
+      h("th", { scope: "row", role: "rowheader" }, h("span", {}, chip(m), named(m))),
+      ...c.models.map((_, b) => {
+        const d = a === b ? null : pair(a, b);
+        if (!d) return h("td", { role: "gridcell", class: "wc-self", "aria-label": "the same model" });
+        const cell = h("td", {
+          role: "gridcell", tabindex: -1, "aria-selected": "false", class: `wc-cell${strong(d) ? " wc-sure" : ""}${d.difference < 0 ? " wc-less" : ""}`,
+          "aria-label": say(a, b, true), title: say(a, b, true), "data-pair": `${c.models[a].key}${c.models[b].key}`,
+          onclick: () => { at = [a, b]; rove(); toggle(); }, onmouseenter: () => { over = [a, b]; tell(); }, onmouseleave: () => { over = null; tell(); },
+          onfocus: () => { over = [a, b]; tell(); }, onblur: () => { over = null; tell(); },
+        }, signed(d.difference));
+        cell.style.setProperty("--wc-much", `${Math.round(6 + 40 * Math.min(1, Math.abs(d.difference) / most))}%`);
+        cells[a][b] = cell;
+        return cell;
+      })));
+    table.replaceChildren(h("thead", {}, head), h("tbody", {}, ...rows));
+    node.classList.toggle("wc-many", c.models.length > 8);
+    rove();
+  }
+  function tell() {
+    const two = over ?? c.pair;
+    told.textContent = !c.pairs ? "The differences are being computed …" : two ? say(two[0], two[1]) : c.models.length < 2 ? "One model: there is nothing to compare it with." : "Row minus column, in points of accuracy; bold: p < .05 after Holm. A cell shows the items that its row has right and its column wrong.";
+  }
+  function rove() {
+    if (roving) roving.tabIndex = -1;
+    roving = cells[at[0]]?.[at[1]];
+    if (roving) roving.tabIndex = 0;
+  }
+  function toggle() {
+    const same = c.pair && c.pair[0] === at[0] && c.pair[1] === at[1];
+    c.choose({ pair: same ? null : at.map((k) => c.models[k].label) });
+  }
+  function onKey(e) {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[e.key];
+    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    if (step) {
+      e.preventDefault();
+      let [a, b] = [at[0] + step[0], at[1] + step[1]];
+      if (a === b) [a, b] = [a + step[0], b + step[1]]; // over the diagonal
+      if (!cells[a]?.[b]) return;
+      at = [a, b];
+      rove();
+      cells[a][b].focus({ preventScroll: true });
+      cells[a][b].scrollIntoView({ block: "nearest", inline: "nearest" });
+    } else if (e.key === "Enter" || e.key === " ") {
+      e.preventDefault();
+      toggle();
+    }
+  }
+  function draw() {
+    const two = c.pair;
+    const now = two ? cells[two[0]]?.[two[1]] : null;
+    for (const [cell, on] of [[chosen, false], [now, true]]) {
+      cell?.classList.toggle("wc-on", on);
+      cell?.setAttribute("aria-selected", String(on));
+    }
+    chosen = now;
+    if (two && !table.contains(document.activeElement)) { at = two; rove(); }
+    tell();
+  }
+  return { node, build, draw };
+}
