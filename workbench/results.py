@@ -262,14 +262,15 @@ def query(sql: str) -> pd.DataFrame:
     infos, home = _infos(), data_home() / "runs"
     with duckdb.connect() as base:
         base.register("runs", runs())
+        base.register("nothing", predictions.SCHEMA.empty_table())  # has the columns that old runs lack
         try:
             if infos:
                 files = [glob.escape(str(home / info["run"] / TABLE)) for info in infos]
-                base.from_parquet(files, filename=True, union_by_name=True).project(_NAMED).create_view(
-                    "predictions"
-                )
+                kept = base.from_parquet(files, filename=True, union_by_name=True)
+                kept.project(_NAMED).create_view("kept")
+                base.sql("from nothing union all by name from kept").create_view("predictions")
             else:
-                base.register("predictions", predictions.SCHEMA.empty_table())
+                base.table("nothing").create_view("predictions")
             answer = base.sql(sql)
             found: pd.DataFrame | None = None if answer is None else answer.df()
         except duckdb.Error as error:

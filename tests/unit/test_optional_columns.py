@@ -74,6 +74,7 @@ def test_a_run_that_was_written_without_them_is_read():
     pq.write_table(table, run.folder / results.TABLE)
     told = json.loads((run.folder / results.INFO).read_text()) | {"sha256": cache.content(table)}
     (run.folder / results.INFO).write_text(json.dumps(told))
+    assert results.query("select prompt, attention from predictions")["prompt"].isna().tolist() == [True] * 6
     results.keep(items(), FRAME.assign(model="after", prompt="{}"), name="after")
     back = results.find("before")
     assert_frame_equal(back.predictions, FRAME.assign(run="before"))

@@ -140,8 +140,7 @@ def stored(dataset: str | None = None, split: str | None = None) -> pd.DataFrame
     quoted = {column: value.replace("'", "''") for column, value in wanted.items() if value is not None}
     conditions = [f"{column} = '{value}'" for column, value in quoted.items()]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    there = set(query("SELECT * FROM predictions LIMIT 0"))  # older runs lack what `sources` adds
-    columns = ", ".join(f'"{name}"' for name in NEEDED if name in there)
+    columns = ", ".join(f'"{name}"' for name in NEEDED)
     found = query(f"SELECT {columns} FROM predictions{where}")  # noqa: S608 - names are ours, values escaped
     return pd.DataFrame(found)
 

@@ -1,0 +1,214 @@
+"""How many passages a second our pretrained models read, beside lm-evaluation-harness at its best batch size.
+
+    python benchmarks/harness.py [--size tiny|small] [--n 200] [--rounds 5] [--batches 1,8,32,64]
+                                 [--device cpu] [--dtype float32] [--threads 2] [--json out.json]
+
+The model is a GPT-2 with random weights, made here: ``small`` has the sizes of GPT-2's smallest (124M),
+``tiny`` 2 layers of width 32. Its tokenizer is GPT-2's own where $WORKBENCH_DATA has it, else is trained on
+the sample. The passages are LAMBADA's development set (cased) where $WORKBENCH_DATA has it, else the
+sample's. Both get the same passages and the same weights, and nothing is fetched.
+
+1. The harness at each batch size, once: ``HFLM.loglikelihood`` of ready requests, from texts to
+   log-likelihoods, without its tasks and metrics. The fastest one is its best. ``auto`` finds the largest
+   batch by running out of memory: on a CPU that ends the process, so it is tried on a GPU alone.
+2. In turns, for some rounds: the harness at its best; ours, ``CausalLM.log_prob``, which asks for the same
+   and for the end of the word; ours, ``CausalLM.predict``, which also writes the word that the model prefers,
+   and makes the checked table. Random weights seldom end a word, so up to 12 sub-tokens are written: more
+   than a trained model writes. The ratio is that of neighbours in time; its median over the rounds is
+   reported, as other work on the machine slows both.
+
+Accuracy (every sub-token greedy) must be equal, and perplexity (without the end of the word) to 1e-4.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _timing import timed
+
+import workbench as wb
+
+GOAL = 2.0  # times the harness
+CLOSE = 1e-4
+SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {"n_embd": 32, "n_layer": 2, "n_head": 4},
+    "small": {"n_embd": 768, "n_layer": 12, "n_head": 12},
+}
+OFFLINE = {
+    **dict.fromkeys(("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"), "1"),
+    **dict.fromkeys(("HF_HUB_DISABLE_TELEMETRY", "DO_NOT_TRACK"), "1"),
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+def passages(n: int) -> tuple[str, wb.Items]:
+    """Give the passages, and what they are."""
+    try:
+        return "LAMBADA dev, cased", wb.load("lambada", "dev", variant="capitalised")[:n]
+    except wb.DataError:
+        return "the sample, cased", wb.load("sample", "dev", variant="capitalised")[:n]
+
+
+def make(folder: Path, size: str, items: wb.Items) -> str:
+    """Make the model; return what its tokenizer is."""
+    import torch  # noqa: PLC0415 - after the settings
+    from transformers import GPT2Config, GPT2LMHeadModel, GPT2Tokenizer  # noqa: PLC0415
+
+    source = Path(os.environ.get("WORKBENCH_DATA", "/nowhere")) / "tokenizers"
+    files = source / "gpt2_encoder.json", source / "gpt2_vocab.bpe"
+    own = all(file.is_file() for file in files)
+    if own:
+        for file, name in zip(files, ("vocab.json", "merges.txt"), strict=True):
+            (folder / name).write_bytes(file.read_bytes())
+    else:
+        from tokenizers import ByteLevelBPETokenizer  # noqa: PLC0415
+
+        trained = ByteLevelBPETokenizer()
+        trained.train_from_iterator(
+            items.frame["text"].tolist(),
+            vocab_size=2000,
+            special_tokens=["<|endoftext|>"],
+            show_progress=False,
+        )
+        trained.save_model(str(folder))
+    tokenizer = GPT2Tokenizer.from_pretrained(folder)
+    tokenizer.model_max_length = 1024
+    tokenizer.save_pretrained(folder)
+    end = tokenizer.convert_tokens_to_ids("<|endoftext|>")
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=len(tokenizer), bos_token_id=end, eos_token_id=end, **SIZES[size])
+    GPT2LMHeadModel(config).save_pretrained(folder)
+    return f"{'GPT-2' if own else 'trained on the sample'}, {len(tokenizer):,} sub-tokens"
+
+
+Said = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+
+
+def harness(folder: Path, items: wb.Items, batch: str, options: argparse.Namespace) -> Callable[[], Said]:
+    """Return what lets the harness read all passages: log-likelihoods, and whether they were greedy."""
+    from lm_eval.api.instance import Instance  # type: ignore[import-untyped]  # noqa: PLC0415
+    from lm_eval.models.huggingface import HFLM  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    size: Any = int(batch) if batch.isdigit() else batch
+    model = HFLM(
+        pretrained=str(folder),
+        batch_size=size,
+        device=options.device,
+        dtype=options.dtype,
+        max_batch_size=256,
+    )
+    pairs = [text.rpartition(" ")[::2] for text in items.frame["text"]]
+    requests = [
+        Instance("loglikelihood", {}, (before, f" {word}"), number, ("lambada", number, 1))
+        for number, (before, word) in enumerate(pairs)
+    ]
+
+    def work() -> Said:
+        found = model.loglikelihood(requests, disable_tqdm=True)
+        return np.array([value for value, _ in found]), np.array([bool(greedy) for _, greedy in found])
+
+    return work
+
+
+def rate(n: int, seconds: float) -> float:
+    """Return passages a second."""
+    return n / seconds
+
+
+def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Measure all of it."""
+    import torch  # noqa: PLC0415
+
+    from workbench.models.pretrained import CausalLM  # noqa: PLC0415
+
+    torch.set_num_threads(options.threads)
+    name, items = passages(options.n)
+    told: dict[str, Any] = {"passages": name, "n": len(items), "size": options.size, "device": options.device}
+    told |= {
+        "dtype": options.dtype,
+        "threads": options.threads,
+        "tokenizer": make(folder, options.size, items),
+    }
+    print(f"{name}: {len(items):,} passages; GPT-2 {options.size}, {told['tokenizer']}; {options.device}")
+    works = {batch: harness(folder, items, batch, options) for batch in options.batches.split(",")}
+    warm = next(iter(works.values()))
+    warm()
+    told["harness"] = {}
+    for batch, work in works.items():
+        (seconds,), _ = timed(1, work)
+        told["harness"][batch] = rate(len(items), seconds)
+        print(f"  harness, batch size {batch:>4}: {told['harness'][batch]:8.1f} passages/s")
+    best = max(told["harness"], key=told["harness"].get)
+    model = CausalLM(folder, device=options.device, dtype=options.dtype, progress=False)
+    model.predict(items[:8])
+    rounds: dict[str, list[float]] = {"harness": [], "log_prob": [], "predict": []}
+    for _ in range(options.rounds):
+        (seconds,), theirs = timed(1, works[best])
+        rounds["harness"].append(seconds)
+        (seconds,), _ = timed(1, lambda: model.log_prob(items))
+        rounds["log_prob"].append(seconds)
+        (seconds,), frame = timed(1, lambda: model.predict(items))
+        rounds["predict"].append(seconds)
+    told |= {"best": best, "seconds": rounds}
+    for ours in ("log_prob", "predict"):
+        ratios = [a / b for a, b in zip(rounds["harness"], rounds[ours], strict=True)]
+        told[f"ratio_{ours}"] = statistics.median(ratios)
+        speeds = (
+            rate(len(items), statistics.median(rounds["harness"])),
+            rate(len(items), statistics.median(rounds[ours])),
+        )
+        print(
+            f"  {ours:8}: ours {speeds[1]:8.1f} passages/s, harness at {best} {speeds[0]:8.1f}; "
+            f"ratio {told[f'ratio_{ours}']:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        )
+    mine = frame["log_prob_uncorrected"].to_numpy(dtype=float), frame["greedy_correct"].to_numpy(dtype=bool)
+    told["accuracy"] = [float(greedy.mean()) for greedy in (theirs[1], mine[1])]
+    told["perplexity"] = [float(np.exp(-values.mean())) for values in (theirs[0], mine[0])]
+    told["largest_difference"] = float(np.abs(theirs[0] - mine[0]).max())
+    print(f"  accuracy: harness {told['accuracy'][0]:.6f}, ours {told['accuracy'][1]:.6f}")
+    print(f"  perplexity: harness {told['perplexity'][0]:.4f}, ours {told['perplexity'][1]:.4f}")
+    print(f"  largest difference of a log-probability: {told['largest_difference']:.2e}")
+    theirs_, ours_ = told["perplexity"]
+    told["equal"] = told["accuracy"][0] == told["accuracy"][1] and abs(ours_ / theirs_ - 1) <= CLOSE
+    return told
+
+
+def main() -> int:
+    """Run the benchmark; 1 if the numbers differ."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--size", choices=SIZES, default="tiny")
+    parser.add_argument("--n", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batches", help="1,8,32,64 by default, on a GPU auto too")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    options.batches = options.batches or ("1,8,32,64" if options.device == "cpu" else "1,8,32,64,256,auto")
+    os.environ.update(OFFLINE)
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder:
+        told = measured(options, Path(folder))
+    if options.json:
+        options.json.write_text(json.dumps(told, indent=1))
+    ratio, numbers = told["ratio_log_prob"], "equal" if told["equal"] else "DIFFER"
+    reached = "reached" if ratio >= GOAL else "missed"
+    print(f"ratio for the same numbers {ratio:.2f}, goal {GOAL:g}: {reached}; numbers {numbers}")
+    return 0 if told["equal"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_predictions import made
+
+from workbench import datasets, predictions
+from workbench.evaluation.exported import SUFFIXES, export_results
+from workbench.evaluation.imported import import_results
+from workbench.items import DataError
+from workbench.predictions import SCHEMA
+from workbench.results import keep
+
+ITEMS = datasets.load("sample", "dev", variant="plain")[:12]
+ABOUT = ITEMS.frame[["item_id", "dataset", "split", "variant", "word_class", "book_id", "answer"]]
+FEW = ABOUT[:3]
+WORDS = st.text(min_size=1, max_size=8).filter(lambda word: word.strip())
+FLOATS = st.floats(max_value=0) | st.just(float("-inf"))
+
+
+def frame_of(model="m", about=ABOUT, **columns):
+    return made(len(about), right=0, oov=0, **about, model=model, **columns)
+
+
+def several(values):
+    return pd.Series(values, dtype="object")
+
+
+@st.composite
+def frames(draw):
+    """Draw predictions of two models whose cells hold whatever may be there."""
+
+    def column(values):
+        return draw(st.lists(values, min_size=len(FEW), max_size=len(FEW)))
+
+    parts = []
+    for model in draw(st.lists(WORDS, min_size=1, max_size=2, unique=True)):
+        words = column(st.none() | WORDS.map(lambda word: word + "x"))
+        parts.append(
+            frame_of(
+                model,
+                FEW,
+                run=draw(st.just("") | WORDS),
+                prediction=words,
+                log_prob=column(FLOATS | st.just(np.nan)),
+                top_words=several(column(st.none() | st.lists(WORDS | st.just(""), max_size=3))),
+                top_log_probs=several(column(st.none() | st.lists(FLOATS, max_size=3))),
+                attention=several(column(st.none() | st.lists(st.floats(0, 1), max_size=3))),
+                prompt=column(st.none() | WORDS),
+                rank_is_bound=pd.array(column(st.none() | st.booleans()), dtype="boolean"),
+                vocabulary_size=pd.array(column(st.none() | st.integers(0, 2**40)), dtype="Int64"),
+            )
+        )
+    return predictions.check(pd.concat(parts, ignore_index=True))
+
+
+@settings(max_examples=8)
+@given(frames())
+def test_what_is_written_reads_back(tmp_path_factory, frame):
+    folder = tmp_path_factory.mktemp("round")
+    for suffix in SUFFIXES:
+        path = export_results(frame, folder / f"file{suffix}")
+        found = import_results(path, ITEMS, keep=False)
+        assert predictions.to_table(found.predictions).equals(predictions.to_table(frame))
+        assert not len(found.report)
+
+
+@pytest.mark.usefixtures("no_data")
+def test_runs_are_written_one_after_the_other(tmp_path):
+    kept = [keep(ITEMS, frame_of(name), name=name) for name in ("b", "a")]
+    wanted = pd.concat([run.predictions for run in kept], ignore_index=True)
+    for given_ in (kept, ["b", "a"], [kept[0], kept[1].predictions], wanted):
+        path = export_results(given_, tmp_path / "out.parquet")
+        assert predictions.to_table(import_results(path, ITEMS, keep=False).predictions).equals(
+            predictions.to_table(wanted)
+        )
+    again = import_results(path, ITEMS)
+    assert [run.model for run in again.runs] == ["b", "a"]
+    assert predictions.to_table(again.predictions).equals(predictions.to_table(wanted))
+    assert again.runs[0].info["run_of_file"] == "b"
+    assert export_results(again, tmp_path / "x.csv").read_text().count("\n") == 25
+
+
+def test_the_texts_can_stand_beside(tmp_path):
+    for suffix in SUFFIXES:
+        path = export_results(frame_of(), tmp_path / f"out{suffix}", items=ITEMS)
+        found = import_results(path, ITEMS, keep=False)
+        assert (len(found), len(found.report)) == (12, 0)
+    table = pq.read_table(tmp_path / "out.parquet")
+    assert table["text"].to_pylist() == ITEMS.frame["text"].tolist()
+    assert table.schema.names == [*SCHEMA.names, "text"]
+    line = json.loads((tmp_path / "out.jsonl").read_text().splitlines()[3])
+    assert line["text"] == ITEMS[3].text
+    with pytest.raises(DataError, match="none of the items"):
+        export_results(frame_of(), tmp_path / "out.csv", items=ITEMS[:3])
+
+
+def test_json_lines_are_json_by_the_standard(tmp_path):
+    frame = frame_of(log_prob=float("-inf"), top_log_probs=several([[float("-inf"), -1.0]] * 12))
+    path = export_results(frame, tmp_path / "out.jsonl")
+
+    def refuse(name):
+        raise AssertionError(name)
+
+    line = json.loads(path.read_text().splitlines()[0], parse_constant=refuse)
+    assert (line["log_prob"], line["top_log_probs"]) == ("-inf", ["-inf", -1.0])
+
+
+def test_what_cannot_be_written_leaves_the_file_as_it_was(tmp_path):
+    path = export_results(frame_of(), tmp_path / "new" / "out.CSV")
+    before = path.read_bytes()
+    for bad, match in (([], "no predictions"), (frame_of().drop(columns="rank"), "no column 'rank'")):
+        with pytest.raises(DataError, match=match):
+            export_results(bad, path)
+    with pytest.raises(DataError, match=r"let the name end in \.csv, \.jsonl, \.parquet"):
+        export_results(frame_of(), tmp_path / "out.xlsx")
+    with pytest.raises(DataError, match="no predictions in a int"):
+        export_results(3, path)
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == ["out.CSV"]

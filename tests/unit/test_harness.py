@@ -1,0 +1,163 @@
+"""The harness itself, offline, beside our own calculation of the same numbers."""
+
+# ruff: noqa: PLC0415 - torch and the harness take seconds to import
+
+import contextlib
+import json
+import logging
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from tiny_models import tiny_gpt2
+
+from workbench import datasets
+from workbench.evaluation.imported import import_results
+from workbench.evaluation.metrics import evaluate
+from workbench.items import Items
+
+pytest.importorskip("transformers")
+pytest.importorskip("lm_eval")
+pytestmark = pytest.mark.slow  # most of it is importing
+
+TASK = """
+task: {task}
+dataset_path: json
+dataset_kwargs:
+  data_files:
+    test: {file}
+output_type: loglikelihood
+test_split: test
+doc_to_text: "{{{{text.split(' ')[:-1]|join(' ')}}}}"
+doc_to_target: "{{{{' '+text.split(' ')[-1]}}}}"
+metric_list:
+  - metric: perplexity
+    aggregation: perplexity
+    higher_is_better: false
+  - metric: acc
+    aggregation: mean
+    higher_is_better: true
+metadata:
+  version: 1.0
+"""
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_UPDATE_DOWNLOAD_COUNTS": "0",
+    "DO_NOT_TRACK": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+def greedy_items(model):
+    """Make items of which the model writes some itself, so that it is right about them."""
+    items = datasets.load("sample", "dev", variant="openai")[:30]
+    written = model.predict(items)["prediction"]
+    rows = []
+    for number, (item, word) in enumerate(zip(items, written, strict=True)):
+        own = isinstance(word, str) and word.isalpha() and number % 2 == 0
+        rows.append({"text": f"{item.text[: item.answer_span[0]]}{word if own else item.answer}"})
+    return Items.from_frame(pd.DataFrame(rows), variant="openai", tokenised=False)
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """Give, by task: the items, the harness's results, its sample log, and our predictions."""
+    import torch
+
+    torch.set_num_threads(1)
+    home = tmp_path_factory.mktemp("harness")
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        for name, value in OFFLINE.items():
+            patch.setenv(name, value)
+        patch.setenv("HF_HOME", str(home / "hub"))
+        warnings.simplefilter("ignore")  # of what the harness imports and does
+        tiny_gpt2(home / "tiny")
+        from workbench.models.pretrained import CausalLM
+
+        model = CausalLM(home / "tiny", device="cpu", dtype="float32", progress=False)
+        sets = {
+            "lambada_standard": datasets.load("sample", "dev", variant="plain")[:30],
+            "lambada_openai_local": greedy_items(model),
+        }
+        with contextlib.suppress(ValueError):  # the test that wants it says so
+            sets["dev_cased"] = datasets.load("lambada", "dev", variant="capitalised")[:100]
+        results, logs = run_harness(home, sets)
+        yield {task: (items, results[task], logs[task], model.predict(items)) for task, items in sets.items()}
+
+
+def run_harness(home, sets):
+    """Let the harness evaluate items, and write what it writes."""
+    from lm_eval import simple_evaluate
+    from lm_eval.loggers import EvaluationTracker
+    from lm_eval.tasks import TaskManager
+
+    for task, items in sets.items():
+        lines = [json.dumps({"text": text}) for text in items.frame["text"]]
+        (home / f"{task}.jsonl").write_text("\n".join(lines) + "\n")
+        (home / f"{task}.yaml").write_text(TASK.format(task=task, file=home / f"{task}.jsonl"))
+    tracker = EvaluationTracker(output_path=str(home / "out"))
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    found = simple_evaluate(
+        model="hf",
+        model_args={"pretrained": str(home / "tiny"), "dtype": "float32"},
+        tasks=list(sets),
+        batch_size=16,
+        device="cpu",
+        bootstrap_iters=0,
+        evaluation_tracker=tracker,
+        task_manager=TaskManager(include_path=str(home), include_defaults=False),
+    )
+    samples = found.pop("samples")
+    tracker.save_results_aggregated(results=found, samples=samples)
+    for task in sets:
+        tracker.save_results_samples(task_name=task, samples=samples[task])
+    logs = {task: next((home / "out").rglob(f"samples_{task}_*.jsonl")) for task in sets}
+    return found["results"], logs
+
+
+def check_equal(told, task):
+    items, numbers, log, direct = told[task]
+    imported = import_results(log, items, keep=False)
+    theirs = imported.predictions
+    # item by item
+    assert theirs["item_id"].tolist() == direct["item_id"].tolist() == items.frame["item_id"].tolist()
+    theirs_log_prob, our_log_prob = theirs["log_prob_uncorrected"], direct["log_prob_uncorrected"]
+    np.testing.assert_allclose(theirs_log_prob, our_log_prob, rtol=1e-4, atol=1e-4)
+    assert theirs["greedy_correct"].tolist() == direct["greedy_correct"].tolist()
+    assert theirs["correct"].tolist() == direct["correct"].tolist()
+    assert theirs["variant"].tolist() == direct["variant"].tolist()
+    right = direct["greedy_correct"].astype(bool)
+    assert theirs["prediction"][right].tolist() == direct["prediction"][right].tolist()
+    # over all
+    measured = evaluate(imported, resamples=10).iloc[0]
+    assert measured["accuracy"] == pytest.approx(numbers["acc,none"], abs=1e-12)
+    assert measured["perplexity"] == pytest.approx(numbers["perplexity,none"], rel=1e-9)
+    assert direct["greedy_correct"].mean() == pytest.approx(numbers["acc,none"], abs=1e-12)
+    assert np.exp(-our_log_prob.mean()) == pytest.approx(numbers["perplexity,none"], rel=1e-4)
+    assert our_log_prob.std() > 0
+    # about the run
+    assert imported.models == ["tiny"]
+    assert theirs["prompt"].isna().all()
+    assert imported.matched == {"exactly": len(items)}
+    assert not len(imported.report)
+    assert imported.info["task"] == task
+    assert imported.info["lm_eval"]
+    return measured["accuracy"]
+
+
+def test_the_harness_says_the_same_of_tokens(told):
+    check_equal(told, "lambada_standard")
+
+
+def test_the_harness_says_the_same_of_running_text_and_of_right_answers(told):
+    assert 0.2 < check_equal(told, "lambada_openai_local") < 0.8
+
+
+@pytest.mark.data
+@pytest.mark.usefixtures("real_data")
+def test_the_harness_says_the_same_of_lambada(told):
+    check_equal(told, "dev_cased")

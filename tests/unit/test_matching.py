@@ -1,0 +1,149 @@
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench import datasets
+from workbench import text as wt
+from workbench.evaluation.matching import NONE, Index, Match, Row, assign, form, key, place, wording
+from workbench.evaluation.records import Notes
+from workbench.items import DataError, Items
+
+WORDS = st.lists(
+    st.sampled_from(
+        ["he", "did", "n't", "``", "''", "-lrb-", "-rrb-", ",", ".", "café", "o'clock", "--", "?", "Ann"]
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def own(texts, variant="own"):
+    frame = pd.DataFrame({"text": texts, "answer": [text.split()[-1] for text in texts]})
+    return Items.from_frame(frame, variant=variant)
+
+
+@pytest.fixture
+def notes(tmp_path):
+    return Notes(tmp_path / "file.csv", "report")
+
+
+@given(WORDS)
+def test_the_readable_form_has_the_key_of_the_tokens(words):
+    text = " ".join(words)
+    assert key(wt.readable(text)) == key(text)
+    assert key(text.upper()) == key(text)
+    assert key(" ".join(wt.tokenize(wt.readable(text)))) == key(text)
+    assert key(f"  {text}\n") == key(text)
+
+
+def test_the_three_forms_of_the_sample_have_one_key():
+    forms = [datasets.load("sample", "dev", variant=v) for v in ("plain", "capitalised", "openai")]
+    keys = [[key(text) for text in items.frame["text"]] for items in forms]
+    assert keys[0] == keys[1] == keys[2]
+    assert len(set(keys[0])) == len(keys[0])
+    wanted = [(True, False), (True, True), (False, True)]
+    for items, form_of in zip(forms, wanted, strict=True):
+        found = [form(text) for text in items.frame["text"]]
+        assert found.count(form_of) > 0.95 * len(found)
+
+
+@pytest.mark.data
+def test_no_two_passages_of_lambada_share_a_key_but_those_that_are_the_same(real_data):
+    frame = datasets.load("lambada", "dev", path=real_data).frame
+    keys = frame["text"].map(key)
+    assert keys.nunique() >= len(frame) - 2
+    readable = frame["text"].map(lambda text: key(wt.readable(text)))
+    assert readable.tolist() == keys.tolist()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("“Go,” he said", '"Go,"  he said', True),
+        ("it 's\nlate", "it ’s late", True),  # noqa: RUF001
+        ("`` go ''", '" go "', True),
+        ("it's late", "it 's late", False),
+        ("Late", "late", False),
+        ("late.", "late", False),
+    ],
+)
+def test_the_wording_keeps_case_and_tokens(one, other, same):
+    assert (wording(one) == wording(other)) is same
+
+
+def test_texts_are_found_exactly_then_by_wording_then_by_key():
+    index = Index(own(["He saw the “dog” Rex", "he saw the `` dog '' rex", "one thing more"]))
+    assert index.find("He saw the “dog” Rex") == Match((0,), "exact")
+    assert index.find('He saw  the "dog" Rex') == Match((0,), "same wording")
+    assert index.find('he saw the " dog " rex') == Match((1,), "same wording")
+    assert index.find("HE SAW the dog rex") == Match((0, 1), "same key")
+    assert index.find("One thing, more.") == Match((2,), "same key")
+    assert index.find("One thing ______") == Match((2,), "same key")
+    assert index.find("one thing _____") == Match((2,), "same wording")
+    assert index.find("one thing") == Match((2,), "same wording")
+    assert index.find("another") == index.find("...") == index.find("") == NONE
+
+
+def test_what_cannot_be_told_apart_is_reported_and_not_guessed(notes):
+    items = own(["a b c", "a b c", "A b, c", "d e f"])
+    index = Index(items)
+    rows = [Row(n, "m", text, {}) for n, text in enumerate(["A B C", "d e f", "g", "own/dev/000002"], 1)]
+    placed = place(rows, index, notes)
+    assert [(one.row.line, one.place, one.how) for one in placed] == [(2, 3, "exact"), (4, 2, "id")]
+    report = notes.frame()
+    assert report["line"].tolist() == [1, 3]
+    assert report["problem"].tolist() == ["3 items have this text", "no item has this id or text"]
+    assert report["text"].tolist() == ["A B C", "g"]
+    assert not report["kept"].any()
+
+
+def test_items_of_one_text_are_told_apart_by_order_only_where_all_are_answered(notes):
+    index = Index(own(["a b c", "d e f", "a b c"]))
+    rows = [Row(1, "m", "a b c", {}), Row(2, "m", "a b c", {}), Row(3, "other", "a b c", {})]
+    assert [(one.row.line, one.place) for one in place(rows, index, notes)] == [(1, 0), (2, 2)]
+    assert notes.frame()["line"].tolist() == [3]
+
+
+def test_an_item_is_answered_once(notes, tmp_path):
+    items = own(["a b c", "d e f"])
+    rows = [Row(1, "m", "a b c", {}), Row(2, "n", "a b c", {}), Row(5, "m", " own/dev/000000 ", {})]
+    assert [one.row.line for one in place(rows, Index(items), notes)] == [1, 2]
+    assert notes.frame()["problem"].tolist() == ["'m' answered this item on line 1 already"]
+    with pytest.raises(DataError, match="line 5: 'm' answered this item on line 1 already"):
+        place(rows, Index(items), Notes(tmp_path / "f", "raise"))
+
+
+def test_a_text_of_another_form_needs_the_variant(notes):
+    plain = own(["he did n't go , ann", "she said , `` go '' , bob"], variant="plain")
+    cased = [Row(n, "m", text, {}) for n, text in enumerate(["He didn't go, Ann", 'She said, "go", Bob'], 1)]
+    with pytest.raises(
+        DataError, match=r"line 1: .*'plain' .the task's variant is 'openai'.*variant=\"openai\""
+    ):
+        assign(cased, plain, notes, None, "openai")
+    with pytest.raises(DataError, match='variant="plain"'):
+        assign(cased, plain, notes, None, None)
+    placed, variants = assign(cased, plain, notes, "openai", None)
+    assert [one.place for one in placed] == [0, 1]
+    assert variants == ["openai", "openai"]
+    assert assign(cased, plain, notes, None, "plain")[1] == ["plain", "plain"]
+    assert not len(notes.frame())
+    mixed = [Row(1, "m", "he did n't go , ann", {}), cased[1]]
+    placed, variants = assign(mixed, plain, notes, None, None)
+    assert ([one.place for one in placed], variants) == ([0], ["plain"])
+    assert notes.frame()["line"].tolist() == [2]
+
+
+def test_nothing_matched_says_what_was_looked_at(notes):
+    with pytest.raises(DataError, match=r"none of the 1 records is about one of the 1 items .*'unheard of'"):
+        assign([Row(1, "m", "unheard of", {})], own(["a b c"]), notes, None, None)
+
+
+@given(st.lists(st.text(max_size=30), min_size=1, max_size=8))
+def test_every_text_that_is_found_has_the_key_of_its_item(texts):
+    items = own(["he saw ann", "the café closed", "a b", "Ab"])
+    index = Index(items)
+    for text in texts:
+        for row in index.find(text).rows:
+            item = items[row]
+            assert key(text) in {key(item.text), key(item.text.rpartition(" ")[0])}

@@ -1,0 +1,138 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
+from statsmodels.stats.proportion import proportion_confint
+
+from workbench.evaluation import people
+
+# Krippendorff 2011, "Computing Krippendorff's alpha-reliability", section C: four observers, twelve units
+PRINTED = [
+    "1 2 3 3 2 1 4 1 2 . . .",
+    "1 2 3 3 2 2 4 1 2 5 . 3",
+    ". 3 3 3 2 3 4 2 2 5 1 .",
+    "1 2 3 3 2 4 4 1 2 5 1 .",
+]
+TABLES = st.integers(2, 6).flatmap(
+    lambda n: st.lists(
+        st.lists(st.sampled_from(["a", "b", "c", None]), min_size=n, max_size=n), min_size=2, max_size=9
+    )
+)
+
+
+def answers(rows):
+    """Make answers of rows of people, one column an item."""
+    return pd.DataFrame(
+        [
+            {"person": f"p{p}", "item_id": f"i{i}", "prediction": word}
+            for p, row in enumerate(rows)
+            for i, word in enumerate(row)
+        ]
+    ).astype({"prediction": "str"})
+
+
+def slow_alpha(rows):
+    """Compute Krippendorff's alpha pair by pair."""
+    units = [[word for word in unit if word is not None] for unit in zip(*rows, strict=True)]
+    units = [unit for unit in units if len(unit) > 1]
+    values = [word for unit in units for word in unit]
+    seen = [
+        (unit[i] != unit[j]) / (len(unit) - 1)
+        for unit in units
+        for i in range(len(unit))
+        for j in range(len(unit))
+        if i != j
+    ]
+    chance = [a != b for i, a in enumerate(values) for j, b in enumerate(values) if i != j]
+    if not any(chance):
+        return np.nan
+    return 1 - (sum(seen) / len(values)) / (sum(chance) / len(chance))
+
+
+def slow_pairs(rows):
+    pairs = [
+        a == b
+        for unit in zip(*rows, strict=True)
+        for i, a in enumerate(unit)
+        for b in unit[i + 1 :]
+        if a is not None and b is not None
+    ]
+    return np.mean(pairs) if pairs else np.nan
+
+
+def test_the_printed_example_of_krippendorff():
+    rows = [[None if cell == "." else cell for cell in row.split()] for row in PRINTED]
+    found = people.agreement(answers(rows))
+    assert found.krippendorff_alpha == pytest.approx(0.743, abs=0.0005)
+    assert (found.n_people, found.n_items, found.n_answers) == (4, 12, 41)
+    assert (found.kappa_k, found.kappa_items) == (4, 8)
+
+
+@given(TABLES)
+def test_alpha_and_pairs_are_those_of_a_slow_loop(rows):
+    found = people.agreement(answers(rows))
+    assert found.krippendorff_alpha == pytest.approx(slow_alpha(rows), nan_ok=True)
+    assert found.pairwise == pytest.approx(slow_pairs(rows), nan_ok=True)
+
+
+@given(TABLES.map(lambda rows: [[word or "d" for word in row] for row in rows]))
+def test_kappa_is_that_of_statsmodels(rows):
+    found = people.agreement(answers(rows))
+    if len({word for row in rows for word in row}) == 1:
+        assert np.isnan(found.fleiss_kappa)
+        return
+    codes = np.array([[ord(word) for word in row] for row in rows]).T
+    assert found.fleiss_kappa == pytest.approx(fleiss_kappa(aggregate_raters(codes)[0]))
+    assert (found.kappa_k, found.kappa_items) == (len(rows), len(rows[0]))
+    assert "Fleiss' kappa" in str(found)
+
+
+def test_kappa_takes_the_items_with_the_most_common_number_of_answers():
+    rows = [["a", "a", "b", "b"], ["a", "b", "b", "a"], ["c", None, None, None]]
+    found = people.agreement(answers(rows))
+    assert (found.kappa_k, found.kappa_items) == (2, 3)
+    part = people.agreement(answers([row[1:] for row in rows[:2]]))
+    assert found.fleiss_kappa == part.fleiss_kappa
+    nobody = people.agreement(answers([[None, None]]))
+    assert (nobody.n_answers, nobody.kappa_k) == (0, 0)
+    assert np.isnan([nobody.fleiss_kappa, nobody.krippendorff_alpha, nobody.pairwise]).all()
+    assert "not known" in str(nobody)
+
+
+def test_case_does_not_count():
+    assert people.agreement(answers([["Ann", "bob"], ["ANN", "Bob"]])).pairwise == 1
+
+
+def test_accuracy_by_person_and_by_item():
+    table = answers([["a", "b", "c"], ["a", None, "b"], ["A", "b", "d"]])
+    right = table["prediction"].str.lower() == table["item_id"].map({"i0": "a", "i1": "b", "i2": "x"})
+    table["correct"] = pd.array(right.tolist(), dtype="boolean")
+    found = people.by_person(table).set_index("person")
+    assert found.index.tolist() == ["p0", "p2", "p1"]
+    assert found["n_right"].tolist() == [2, 2, 1]
+    low, high = proportion_confint(1, 3, method="wilson")
+    assert found.loc["p1", ["accuracy", "low", "high"]].tolist() == pytest.approx([1 / 3, low, high])
+    items = people.by_item(table).set_index("item_id")
+    assert items["n_right"].tolist() == [3, 2, 0]
+    assert items["n"].tolist() == [3, 3, 3]
+    assert items["most_said"].tolist() == ["a", "b", "b"]
+    assert items["share"].tolist() == pytest.approx([1, 2 / 3, 1 / 3])
+    assert items["n_words"].tolist() == [1, 1, 3]
+    table["correct"] = pd.array([None] * 9, dtype="boolean")
+    assert people.by_person(table)["accuracy"].isna().all()
+    assert people.by_item(table)["n"].tolist() == [0, 0, 0]
+
+
+def test_the_majority_is_drawn_by_seed_among_equals():
+    rows = [["Ann", "bob", None, "x"], ["Ann", "cy", None, "y"], ["ann", None, None, "z"]]
+    table = answers(rows)
+    found = people.majority(table).set_index("item_id")
+    assert found.loc["i0", "prediction"] == "Ann"
+    assert found["tied"].tolist() == [["ann"], ["bob", "cy"], [], ["x", "y", "z"]]
+    assert found.loc["i2", "prediction"] is None or pd.isna(found.loc["i2", "prediction"])
+    drawn = {people.majority(table, seed)["prediction"].iloc[3] for seed in range(30)}
+    assert drawn == {"x", "y", "z"}
+    shuffled = people.majority(table.sample(frac=1, random_state=1), 5)
+    assert shuffled["prediction"].tolist()[:2] == people.majority(table, 5)["prediction"].tolist()[:2]

@@ -1,0 +1,265 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_logs import NAME, RESULTS, log, record, responses, results
+
+from workbench import datasets
+from workbench.evaluation import samples
+from workbench.evaluation.imported import import_results
+from workbench.evaluation.metrics import evaluate
+from workbench.items import DataError
+
+ITEMS = datasets.load("sample", "dev", variant="openai")
+TEXTS = ITEMS.frame["text"].tolist()
+
+
+@pytest.fixture
+def written(no_data, tmp_path):
+    assert no_data.is_dir()  # nothing is kept among the runs of this machine
+    (tmp_path / NAME).write_text(log(TEXTS), encoding="utf-8")
+    (tmp_path / RESULTS).write_text(results(), encoding="utf-8")
+    return tmp_path / NAME
+
+
+def test_the_rows_are_what_the_harness_logged(written):
+    found = import_results(written, ITEMS)
+    said = responses(TEXTS)
+    frame = found.predictions
+    assert (found.kind, found.models, len(found)) == ("lm-evaluation-harness", ["org/tiny"], 222)
+    assert frame["item_id"].tolist() == ITEMS.frame["item_id"].tolist()
+    assert frame["log_prob"].tolist() == [log_prob for log_prob, _ in said]
+    assert frame["log_prob_uncorrected"].tolist() == frame["log_prob"].tolist()
+    greedy = [greedy for _, greedy in said]
+    assert frame["greedy_correct"].tolist() == frame["correct"].tolist() == greedy
+    answers = ITEMS.frame["answer"].tolist()
+    pairs = zip(answers, greedy, strict=True)
+    assert frame["prediction"].astype(object).where(frame["prediction"].notna(), None).tolist() == [
+        answer if ok else None for answer, ok in pairs
+    ]
+    assert set(frame["variant"]) == {"openai"}
+    assert frame["prompt"].isna().all()
+    assert (found.matched, len(found.report)) == ({"exactly": 222}, 0)
+    assert found.info["task"] == "lambada_openai"
+    measured = evaluate(found).iloc[0]
+    assert measured["accuracy"] == pytest.approx(np.mean(greedy))
+    assert measured["perplexity"] == pytest.approx(np.exp(-np.mean([value for value, _ in said])))
+
+
+@pytest.mark.parametrize(
+    ("layout", "name"),
+    [
+        ("0.3", "lambada_openai_write_out_info.json"),
+        ("0.4.0", "pretrained__gpt2_lambada_openai.jsonl"),
+        ("0.4.0", "samples_lambada_openai_2024-06-01T12:30:00.1.jsonl"),
+        ("0.4.13", "samples_lambada_openai_mt_en_2025-06-01T12-30-00.1.jsonl"),
+        ("0.4.13", "samples_lambada_openai_mt_stablelm_en_2025-06-01T12-30-00.1.jsonl"),
+        ("0.4.13", "samples_lambada_openai_cloze_yaml_2025-06-01T12-30-00.1.jsonl"),
+    ],
+)
+def test_every_layout_and_task_gives_the_same(written, layout, name):
+    wanted = import_results(written, ITEMS, model="m", keep=False).predictions
+    path = written.with_name(name)
+    path.write_text(log(TEXTS, layout), encoding="utf-8")
+    found = import_results(path, ITEMS, model="m", keep=False)
+    assert samples.log_of(path).variant == "openai"
+    assert found.predictions.drop(columns="run").equals(wanted.drop(columns="run"))
+
+
+@pytest.mark.parametrize(
+    ("task", "variant"),
+    [
+        ("lambada_openai", "openai"),
+        ("lambada_openai_cloze_yaml", "openai"),
+        ("lambada_openai_mt_en", "openai"),
+        ("lambada_standard", "plain"),
+        ("lambada_standard_cloze_yaml", "plain"),
+        ("lambada", None),
+        ("my_own_task", None),
+        (None, None),
+    ],
+)
+def test_the_task_tells_the_variant(task, variant):
+    assert samples.variant_of(task) == variant
+
+
+@pytest.mark.parametrize("task", ["lambada_openai_mt_de", "lambada_openai_mt_stablelm_pt", "lambada_mt_fr"])
+def test_translations_are_refused(written, task):
+    path = written.rename(written.with_name(f"samples_{task}_2025-06-01T12-30-00.1.jsonl"))
+    with pytest.raises(DataError, match="another language"):
+        import_results(path, ITEMS, model="m")
+
+
+def test_all_lambada_tasks_of_the_installed_harness_are_known():
+    tasks = pytest.importorskip("lm_eval").__path__[0]
+    names = set()
+    for file in Path(tasks, "tasks").glob("lambada*/*.yaml"):
+        names.add(yaml.safe_load(file.read_text())["task"])
+    assert {"lambada_openai", "lambada_standard", "lambada_openai_mt_en"} <= names
+    for name in names:
+        if "_mt_" in name and not name.endswith("_en"):
+            with pytest.raises(DataError, match="another language"):
+                samples.variant_of(name)
+        else:
+            assert samples.variant_of(name) in {"openai", "plain"}
+
+
+def test_the_variant_is_named_or_refused(written, tmp_path):
+    plain = datasets.load("sample", "dev", variant="plain")
+    with pytest.raises(DataError, match=r"line 1: .*'plain' \(the task's variant is 'openai'\)"):
+        import_results(written, plain)
+    told = import_results(written, plain, variant="openai", keep=False)
+    assert (set(told.predictions["variant"]), told.matched) == ({"openai"}, {"by key": 222})
+    other = tmp_path / "samples_mine_2025-06-01T12-30-00.1.jsonl"
+    other.write_text(log(TEXTS), encoding="utf-8")
+    with pytest.raises(DataError, match=r"'mine' does not tell .* variant=\"openai\""):
+        import_results(other, model="m")
+    with pytest.raises(DataError, match=r'or say what was read: variant="plain"'):
+        import_results(other, plain, model="m")
+    assert set(import_results(other, ITEMS, model="m", keep=False).predictions["variant"]) == {"openai"}
+
+
+def test_items_that_are_not_at_hand_are_asked_for(written):
+    with pytest.raises(DataError, match=r"lambada test openai\) cannot be loaded.*pass items="):
+        import_results(written)
+
+
+@pytest.mark.data
+def test_the_items_are_loaded_by_the_task(real_data, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_DATA", str(real_data))
+    items = datasets.load("lambada", "test", variant="openai")
+    (tmp_path / NAME).write_text(log([*items.frame["text"], "No such passage"]), encoding="utf-8")
+    found = import_results(tmp_path / NAME, model="m", keep=False)
+    assert found.predictions["item_id"].tolist() == items.frame["item_id"].tolist()
+    left = found.report[~found.report["kept"]]
+    assert left["text"].tolist() == ["No such passage"]
+    others = found.report[found.report["kept"]]
+    assert others["problem"].str.contains("the harness asked for '\"").all()  # "Nadia has its quote there
+    assert len(others) == sum(i.text.split(" ")[-1] != i.answer for i in items) > 0
+
+
+def test_the_model_is_that_of_the_results_or_told(written, tmp_path):
+    assert import_results(written, ITEMS, model="mine", keep=False).models == ["mine"]
+    beside = tmp_path / RESULTS
+    local = {"model_args": {"pretrained": "./models/gpt2-small"}}
+    beside.write_text(results(model_name="./models/gpt2-small", config=local))
+    assert import_results(written, ITEMS, keep=False).models == ["gpt2-small"]
+    for told in (
+        results(config={"model": "HFLM", "model_args": None}, model_name="6fdcb"),  # a name that was made up
+        results(task="another"),
+        "{",
+    ):
+        beside.write_text(told)
+        with pytest.raises(DataError, match=r'no results_.*pass model="..."'):
+            import_results(written, ITEMS)
+    beside.rename(tmp_path / "results_2024-01-01T00-00-00.1.json").write_text(results())
+    with pytest.raises(DataError, match="the model's name is not known"):
+        import_results(written, ITEMS)
+    old = written.rename(tmp_path / "pretrained__org_lambada_openai.jsonl")
+    (tmp_path / "results_2024-01-01T00-00-00.1.json").rename(tmp_path / "results.json")
+    assert import_results(old, ITEMS, keep=False).models == ["org/tiny"]
+
+
+def test_what_stood_around_the_passage_is_told(written, tmp_path):
+    path = tmp_path / "samples_lambada_openai_cloze_yaml_2025-06-01T12-30-00.1.jsonl"
+    path.write_text(log(TEXTS, suffix=" ____. ->"), encoding="utf-8")
+    (prompt,) = import_results(path, ITEMS, model="m", keep=False).predictions["prompt"].unique()
+    assert json.loads(prompt) == {
+        "task": "lambada_openai_cloze_yaml", "template": "{passage} ____. ->", "shots": 0,
+    }  # fmt: skip
+    shown = [f"Ann saw Bob\n\n{text.rpartition(' ')[0]}" for text in TEXTS]
+    lines = [
+        json.dumps(record(n, text, said, context=context))
+        for n, (text, said, context) in enumerate(zip(TEXTS, responses(TEXTS), shown, strict=True))
+    ]
+    written.write_text("\n".join(lines))
+    (tmp_path / RESULTS).write_text(results(shots=1, system_instruction="Be brief."))
+    (prompt,) = import_results(written, ITEMS, keep=False).predictions["prompt"].unique()
+    assert json.loads(prompt) == {
+        "task": "lambada_openai", "template": "{shots}{passage}", "shots": 1, "seed": 1234,
+        "system": "Be brief.",
+    }  # fmt: skip
+
+
+def test_an_interrupted_run_is_noticed(written):
+    lines = written.read_text(encoding="utf-8").splitlines()
+    written.write_text("\n".join(lines[:100]), encoding="utf-8")
+    report = import_results(written, ITEMS, keep=False).report
+    assert report["problem"].tolist() == ["the results tell of 222 passages, the file holds 100"]
+    assert report["kept"].all()
+    written.write_text("\n".join(lines)[:-40], encoding="utf-8")
+    with pytest.raises(DataError, match=r"line 222: the file ends within this record.*on_error=\"report\""):
+        import_results(written, ITEMS)
+    found = import_results(written, ITEMS, on_error="report", keep=False)
+    assert (len(found), found.report["line"].dropna().tolist()) == (221, [222])
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"doc": {"query": "x"}}, "its doc has no text 'text'"),
+        ({"doc": None}, "its doc has no text"),
+        ({"filtered_resps": [["word"]]}, "'word' is no log-likelihood"),
+        ({"filtered_resps": [], "resps": [], "perplexity": None}, "there is no response"),
+        ({"filtered_resps": [["-1.5"]], "acc": None}, "does not tell whether"),
+        ({"acc": 0}, "acc is 0, but the response says True"),
+        ({"acc": "x"}, "neither true nor false"),
+        ({"filtered_resps": [["2.5", "True"]]}, "the log-likelihood 2.5 is above 0"),
+    ],
+)
+def test_bad_records_say_what_is_wrong(written, change, problem):
+    lines = written.read_text(encoding="utf-8").splitlines()
+    written.write_text(
+        "\n".join([json.dumps(json.loads(lines[0]) | change), "", *lines[1:]]), encoding="utf-8"
+    )
+    with pytest.raises(DataError, match=rf"line 1: .*{problem}"):
+        import_results(written, ITEMS)
+    found = import_results(written, ITEMS, on_error="report", keep=False)
+    assert len(found) == 221
+    assert problem in found.report["problem"].iloc[0]
+
+
+def test_other_forms_of_a_response():
+    told = record(0, "A b c", (-2.0, True))
+    for change, wanted in (
+        ({"filtered_resps": None, "resps": None}, (-2.0, True)),
+        ({"filtered_resps": [[-3, False]], "acc": None}, (-3.0, False)),
+        ({"filtered_resps": [["-inf", "True"]]}, (-np.inf, True)),
+        ({"filtered_resps": [[1e-5, True]]}, (0.0, True)),
+    ):
+        found = samples.sample(1, told | change)
+        assert (found.log_prob, found.greedy) == wanted
+    assert np.isnan(samples.sample(1, told | {"filtered_resps": [["nan", "True"]]}).log_prob)
+
+
+def test_a_log_likelihood_that_is_no_number_stays_out_of_the_perplexity(tmp_path):
+    said = [(np.nan, False), *responses(TEXTS)[1:]]
+    lines = [json.dumps(record(n, t, one)) for n, (t, one) in enumerate(zip(TEXTS, said, strict=True))]
+    (tmp_path / NAME).write_text("\n".join(lines))
+    found = import_results(tmp_path / NAME, ITEMS, model="m", keep=False)
+    assert found.report["problem"].tolist() == ["the log-likelihood is no number"]
+    assert evaluate(found)["n_perplexity"].tolist() == [221]
+
+
+NAMES = sorted(record(0, "a b", (-1.0, True)).keys() | {"logit_0", "prompt_0"})
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), JSON))
+def test_whatever_a_record_holds_it_is_read_or_refused(fields):
+    fields = {"doc": {"text": "he saw Ann"}} | fields
+    try:
+        found = samples.sample(1, fields)
+    except ValueError:
+        return
+    assert found.text.strip()
+    assert not found.log_prob > 0
+    assert found.greedy in {True, False}
