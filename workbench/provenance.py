@@ -18,7 +18,10 @@ from workbench import cache
 from workbench.items import Items
 from workbench.schema import DataError
 
-_PACKAGES = ("kenlm", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "gensim", "torch")
+_PACKAGES = (
+    "kenlm", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "gensim", "torch", "tokenizers",
+    "transformers",
+)  # fmt: skip
 _CODE = (  # what predictions depend on
     "text.py", "schema.py", "items.py", "tokens.py", "predictions.py", "models", "training",
 )  # fmt: skip

@@ -105,10 +105,12 @@ def test_nothing_left(widget):
 
 
 def test_the_page_is_told_what_the_comparison_says(widget):
-    quick, view, whole = ask(widget, type="open")
-    assert [m["accuracy"] for m in quick["models"]] == [
-        [m["accuracy"][0], None, None] for m in whole["models"]
-    ]
+    quick, view = ask(widget, type="open")
+    (whole,) = ask(widget, type="measure")
+    for name in ("accuracy", "perplexity", "median_rank"):  # at once, but for the intervals
+        assert [m[name] for m in quick["models"]] == [
+            m[name] and [m[name][0], None, None] for m in whole["models"]
+        ]
     assert (quick["pairs"], quick["warnings"]) == (None, whole["warnings"])
     table, pairs = widget.comparison.table(), widget.comparison.pairs()
     assert [m["label"] for m in whole["models"]] == LABELS
@@ -249,6 +251,7 @@ def test_annotations_come_after_the_first_paint(monkeypatch):
     sent = []
     made.send = sent.append
     made._hear(made, {"type": "open"}, [])
+    made._hear(made, {"type": "measure"}, [])
     for thread in threading.enumerate():
         if thread.name == "annotate":
             thread.join(60)
@@ -260,8 +263,9 @@ def test_annotations_come_after_the_first_paint(monkeypatch):
     assert (made.chosen["bins"], made.chosen["pair"]) == ({}, LABELS[:2]), "what is no longer there is left"
     assert len(made.selection) == (RIGHT["model 0"] & ~RIGHT["model 1"]).sum() == sent[-2]["n"]
     sent.clear()
-    made._hear(made, {"type": "open"}, [])  # a second page
-    assert [m["type"] for m in sent] == ["whole", "view"]
+    made._hear(made, {"type": "open"}, [])
+    made._hear(made, {"type": "measure"}, [])  # a second page
+    assert [m["type"] for m in sent] == ["whole", "view", "whole"]
 
 
 def test_annotations_that_fail_are_told(monkeypatch):
@@ -295,6 +299,7 @@ def test_no_annotations_where_none_are_wanted(monkeypatch):
     made = compare(ITEMS, FRAMES, annotations=False, resamples=50)
     made.send = lambda *_: None
     made._hear(made, {"type": "open"}, [])
+    made._hear(made, {"type": "measure"}, [])
     assert (made._remake, asked) == (None, [])
 
 

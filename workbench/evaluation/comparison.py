@@ -172,6 +172,16 @@ class Comparison:
             self.drawing,
         )
 
+    def points(self) -> pd.DataFrame:
+        """Return the measures of `table` without intervals, at once: one row a model.
+
+        Returns
+        -------
+        DataFrame
+            `label`, `n`, `accuracy`, `n_perplexity`, `perplexity`, `median_rank`.
+        """
+        return self._measured.points.copy()
+
     def table(self) -> pd.DataFrame:
         """Measure the models; definitions and columns as :func:`workbench.evaluation.metrics.measure`.
 

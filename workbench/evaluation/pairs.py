@@ -63,9 +63,28 @@ class Measured:
         self.a, self.b = pairs[:, 0], pairs[:, 1]
 
     @cached_property
+    def points(self) -> pd.DataFrame:
+        """One row a model: the measures without their intervals, which take no resampling."""
+        count = (~self.none).sum(axis=1)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            mean = np.where(self.none, 0, self.log_prob).sum(axis=1) / count
+            perplexity = np.exp(-mean)
+        ranks = [row[~np.isnan(row)] for row in self.mid_rank]
+        return pd.DataFrame(
+            {
+                "label": self.labels,
+                "n": self.n,
+                "accuracy": self.correct.sum(axis=1) / self.n,
+                "n_perplexity": count,
+                "perplexity": perplexity,
+                "median_rank": [float(np.median(row)) if len(row) else np.nan for row in ranks],
+            }
+        )
+
+    @cached_property
     def table(self) -> pd.DataFrame:
         """One row a model; see :meth:`workbench.evaluation.comparison.Comparison.table`."""
-        of, drawn = self.units, self._replicates
+        of, drawn, points = self.units, self._replicates, self.points
         right = self.correct.sum(axis=1)
         wilson = joint.wilson(right, np.full(self.m, float(self.n)), self.drawing.level)
         clustered = (of.by == "novel") & (of.number > 1) & (right > 0) & (right < self.n)
@@ -73,28 +92,21 @@ class Measured:
             np.where(clustered, bound, plain)
             for bound, plain in zip(self._intervals(drawn.accuracy), wilson, strict=True)
         )
-        count = (~self.none).sum(axis=1)
         lowest, highest = self._intervals(drawn.log_prob)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            mean = np.where(self.none, 0, self.log_prob).sum(axis=1) / count
-            perplexity = {
-                "perplexity": np.exp(-mean),
-                "perplexity_low": np.exp(-highest),
-                "perplexity_high": np.exp(-lowest),
-            }
-        ranks = [row[~np.isnan(row)] for row in self.mid_rank]
+        with np.errstate(over="ignore"):
+            likeliest, unlikeliest = np.exp(-highest), np.exp(-lowest)
         low_rank, high_rank = self._intervals(drawn.median_rank)
         return pd.DataFrame(
             {
-                "label": self.labels,
-                "n": self.n,
-                "accuracy": right / self.n,
+                **{name: points[name] for name in ("label", "n", "accuracy")},
                 "accuracy_low": low,
                 "accuracy_high": high,
                 "interval": np.where(clustered, "bootstrap by novel", "Wilson"),
-                "n_perplexity": count,
-                **perplexity,
-                "median_rank": [float(np.median(row)) if len(row) else np.nan for row in ranks],
+                "n_perplexity": points["n_perplexity"],
+                "perplexity": points["perplexity"],
+                "perplexity_low": likeliest,
+                "perplexity_high": unlikeliest,
+                "median_rank": points["median_rank"],
                 "median_rank_low": low_rank,
                 "median_rank_high": high_rank,
                 "resampled_by": of.by,

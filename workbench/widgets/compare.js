@@ -13,11 +13,16 @@ function render({ model, el }) {
   // ---- talking to the kernel: one request of a kind under way at a time, the newest waits
   const lanes = { choose: {}, show: {}, rows: {} };
   let clock = null;
+  let opening = true;
   let kept = { chosen: c.chosen, column: "" }; // the state as the kernel last told it
   let want = {}; // parts of the state that were chosen here and are not yet answered
   const send = (message) => {
-    model.send(message);
     clock ??= setTimeout(() => complain(SILENCE), PATIENCE);
+    try {
+      model.send(message);
+    } catch { // the kernel was restarted: it knows nothing of this widget
+      complain(SILENCE);
+    }
   };
   function ask(lane, message) {
     if (lanes[lane].busy) lanes[lane].next = message;
@@ -176,6 +181,10 @@ function render({ model, el }) {
       if (newest && search.value.trim() !== chosen.query.trim()) search.value = chosen.query;
       complain("");
       drawAll();
+      if (opening) { // intervals and pairs take the kernel a while: they come when the rest is seen
+        opening = false;
+        requestAnimationFrame(() => setTimeout(() => send({ type: "measure" })));
+      }
     },
     rows(m) {
       answered("rows");

@@ -114,7 +114,7 @@ class Compare(anywidget.AnyWidget):
         bundle = super()._repr_mimebundle_(**options)
         data = bundle[0] if isinstance(bundle, tuple) else bundle
         if data is not None:
-            told, view = self._view.told(), self._view
+            told, view = self._view.told(quick=True), self._view
             said = f"{len(view.rows):,} of {view.comparison.n:,} items{view.said()}"
             data["text/html"] = twin(told["models"], said, told["warnings"])
         return bundle
@@ -160,8 +160,11 @@ class Compare(anywidget.AnyWidget):
         view = self._view
         self.send(view.told(quick=True) | {"note": self._note})
         self.send(view.shown())
-        if not view.measured:  # the reader looks already
-            self.send(view.told() | {"note": self._note})
+
+    def _on_measure(self, _message: Mapping[str, Any]) -> None:
+        """Resample, and begin to annotate: the page asks for it once the reader sees the rest."""
+        view = self._view
+        self.send(view.told() | {"note": self._note})
         if self._remake is not None:
             remake, self._remake = self._remake, None
             self._tell(f"annotating {self.comparison.n:,} items …")

@@ -46,30 +46,19 @@ def title(column: str) -> str:
     return _TITLES.get(column, column.replace("_", " "))
 
 
-def names(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return one row a model: its names, its colour and its accuracy, as quick as they can be had."""
-    shares = comparison.correct.mean(axis=1).tolist()
-    return [
-        {
-            "label": label, "key": letters(place), "colour": PALETTE[place % len(PALETTE)],
-            "lap": place // len(PALETTE), "n": comparison.n, "interval": "", "infinite": False,
-            "n_perplexity": 0, "accuracy": [share, None, None], "perplexity": None, "median_rank": None,
-        }
-        for place, (label, share) in enumerate(zip(comparison.labels, shares, strict=True))
-    ]  # fmt: skip
-
-
-def models(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return the same with all measures and their intervals."""
+def models(comparison: Comparison, *, quick: bool = False) -> list[dict[str, Any]]:
+    """Return one row a model: its names, its colour and its measures; quick: without their intervals."""
+    table = comparison.points() if quick else comparison.table()
     rows = []
-    for name, row in zip(names(comparison), comparison.table().to_dict("records"), strict=True):
+    for place, row in enumerate(table.to_dict("records")):
         perplexity = row["perplexity"]
-        measured = {
-            "interval": plain(row["interval"]), "n_perplexity": int(number(row["n_perplexity"]) or 0),
+        rows.append({
+            "label": row["label"], "key": letters(place), "colour": PALETTE[place % len(PALETTE)],
+            "lap": place // len(PALETTE), "n": comparison.n, "interval": plain(row.get("interval", "")),
             "infinite": not pd.isna(perplexity) and not isfinite(perplexity),
-        }  # fmt: skip
-        measures = {of: _measured(row, of) for of in ("accuracy", "perplexity", "median_rank")}
-        rows.append(name | measured | measures)
+            "n_perplexity": int(number(row["n_perplexity"]) or 0),
+            **{of: _measured(row, of) for of in ("accuracy", "perplexity", "median_rank")},
+        })  # fmt: skip
     return rows
 
 

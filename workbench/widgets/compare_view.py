@@ -135,7 +135,7 @@ class View:
         made = self.comparison
         rest = {"type": "whole", "warnings": list(made.warnings), "total": made.n}
         if quick and not self.measured:
-            return rest | {"models": compare_parts.names(made), "pairs": None}
+            return rest | {"models": compare_parts.models(made, quick=True), "pairs": None}
         if self._whole is None:
             self._whole = {"models": compare_parts.models(made), "pairs": compare_parts.pairs(made)}
         return rest | self._whole

@@ -1,0 +1,343 @@
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from tokenizers.processors import RobertaProcessing
+from transformers import (
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaForMaskedLM,
+)
+
+import workbench as wb
+from workbench.items import Item, Items
+from workbench.models.base import Predictor
+from workbench.models.filling import Filler
+from workbench.models.masked import MaskedLM, _cut
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny_models.tiny_bert(tmp_path_factory.mktemp("bert") / "tiny", positions=96)
+
+
+@pytest.fixture(scope="module")
+def roberta(tmp_path_factory):
+    """Make a RoBERTa: byte pairs, spaces within sub-tokens, positions that begin after the padding's."""
+    path = tmp_path_factory.mktemp("roberta") / "tiny"
+    pairs = Tokenizer.from_str(tiny_models.byte_pairs(500).to_str())
+    pairs.add_special_tokens(["<s>", "</s>", "<pad>", "<mask>"])
+    ends = [(name, pairs.token_to_id(name)) for name in ("</s>", "<s>")]
+    pairs.post_processor = RobertaProcessing(*ends, trim_offsets=True, add_prefix_space=False)
+    marks = {"bos": "<s>", "cls": "<s>", "eos": "</s>", "sep": "</s>", "pad": "<pad>", "mask": "<mask>"}
+    words = PreTrainedTokenizerFast(
+        tokenizer_object=pairs, **{f"{name}_token": mark for name, mark in marks.items()}
+    )
+    words.save_pretrained(path)
+    config = RobertaConfig(
+        vocab_size=len(words), hidden_size=32, intermediate_size=64, num_hidden_layers=1,
+        num_attention_heads=4, max_position_embeddings=len(words) + 80, pad_token_id=words.pad_token_id,
+    )  # fmt: skip
+    return tiny_models.written(RobertaForMaskedLM, config, path, 0, 0.7)
+
+
+def item(text, blank, candidates, *, begin=0, name="i", tokenised=True):
+    start = text.index(blank, begin)
+    return Item(
+        item_id=name, dataset="own", split="dev", variant="plain", text=text, answer=blank,
+        answer_span=(start, start + len(blank)),
+        sentences=((0, begin), (begin, len(text))) if begin else ((0, len(text)),),
+        candidates=tuple(candidates), tokenised=tokenised,
+    )  # fmt: skip
+
+
+STORY = "the colonel came home . he opened the inspector 's letter , and read it ."
+ITEMS = Items.from_records(
+    [
+        item(STORY, "letter", ["letter", "extraordinary", "hat", "Letter"], begin=24, name="a"),
+        item("Bruno fed the goats.", "Bruno", ["Bruno", "Annika"], tokenised=False, name="b"),
+        item("they never saw the colonel", "colonel", ["sea", "colonel", "well-known"], name="c"),
+    ]
+)
+
+
+def plainly(folder, item, word, *, over="sentence", l2r=False, text=None):
+    """Calculate a pseudo-log-likelihood with one text at a time, one mask at a time, and the whole head."""
+    words = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    start, end = item.answer_span
+    whole = text or item.text[:start] + word + item.text[end:]
+    told = words(whole, return_offsets_mapping=True, return_special_tokens_mask=True)
+    ids, groups = torch.tensor([told["input_ids"]]), told.word_ids(0)
+    first, last = start, start + len(word)
+    if over == "sentence":
+        first, last = item.sentences[-1][0], len(whole)
+    total = 0.0
+    for place, (left, right) in enumerate(told["offset_mapping"]):
+        if told["special_tokens_mask"][place] or right <= first or left >= last:
+            continue
+        hidden = ids.clone()
+        hidden[0, place] = words.mask_token_id
+        if l2r:
+            for later in range(place, len(groups)):
+                if groups[later] == groups[place]:
+                    hidden[0, later] = words.mask_token_id
+        with torch.no_grad():
+            total += float(model(hidden).logits[0, place].log_softmax(0)[ids[0, place]])
+    return total
+
+
+@pytest.mark.parametrize("over", ["sentence", "candidate"])
+@pytest.mark.parametrize("within_word", ["original", "l2r"])
+def test_scores_are_those_of_a_plain_loop(folder, over, within_word):
+    model = MaskedLM(folder, over=over, within_word=within_word, batch_tokens=200, device="cpu")
+    words = [list(one.candidates) for one in ITEMS]
+    found = model.score(ITEMS, words)
+    assert found.shape == (3, 4)
+    for row, one in enumerate(ITEMS):
+        expected = [plainly(folder, one, word, over=over, l2r=within_word == "l2r") for word in words[row]]
+        np.testing.assert_allclose(found[row, : len(expected)], expected, rtol=2e-5, atol=2e-5)
+        assert np.isnan(found[row, len(expected) :]).all()
+    assert found[0, 0] == found[0, 3]  # the tokenizer knows no case
+
+
+def test_the_variants_differ_where_a_word_has_several_sub_tokens(folder):
+    one, other = (
+        MaskedLM(folder, over="candidate", within_word=how, device="cpu") for how in ("original", "l2r")
+    )
+    words = [["extraordinary", "the"]]
+    first, second = (model.score(ITEMS[:1], words)[0] for model in (one, other))
+    assert len(one._filler.tokenizer("extraordinary")["input_ids"]) > 4
+    assert abs(first[0] - second[0]) > 1e-3
+    assert first[1] == pytest.approx(second[1], abs=1e-5)
+
+
+@pytest.mark.parametrize("over", ["sentence", "candidate"])
+def test_byte_pairs_and_positions_after_the_padding(roberta, over):
+    model = MaskedLM(roberta, over=over, within_word="l2r", device="cpu")
+    assert model.length == 80 + len(model._filler.tokenizer) - (model._filler.tokenizer.pad_token_id + 1)
+    found = model.score(ITEMS, [list(one.candidates) for one in ITEMS])
+    for row, one in enumerate(ITEMS):
+        expected = [plainly(roberta, one, word, over=over, l2r=True) for word in one.candidates]
+        np.testing.assert_allclose(found[row, : len(expected)], expected, rtol=2e-5, atol=2e-5)
+
+
+def test_batches_change_nothing(folder):
+    words = [list(one.candidates) for one in ITEMS]
+    found = [
+        MaskedLM(folder, batch_tokens=tokens, device="cpu").score(ITEMS, words) for tokens in (1, 60, 9999)
+    ]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found[0], found[2], rtol=1e-5, atol=1e-5)
+
+
+def test_only_what_is_masked_goes_through_the_head(folder):
+    model = MaskedLM(folder, device="cpu")
+    shapes = []
+    hook = model._filler.model.cls.register_forward_hook(lambda _m, given, _o: shapes.append(given[0].shape))
+    model.score(ITEMS, [list(one.candidates) for one in ITEMS])
+    hook.remove()
+    assert shapes
+    assert {shape[1] for shape in shapes} == {1}
+
+
+def test_a_model_that_likes_known_words_chooses_them(folder, tmp_path):
+    """The bias of the head is all that decides: the words of the release are likely, all else is not."""
+    words, net = AutoTokenizer.from_pretrained(folder), AutoModelForMaskedLM.from_pretrained(folder)
+    whole = filter(str.isalpha, words.get_vocab())
+    known = set(sorted(whole, key=lambda word: (-len(word), word))[:3])  # each is one sub-token
+    with torch.no_grad():
+        net.cls.predictions.transform.LayerNorm.weight.zero_()
+        net.cls.predictions.transform.LayerNorm.bias.zero_()
+        net.cls.predictions.bias.fill_(0)
+        for word in known:
+            net.cls.predictions.bias[words.convert_tokens_to_ids(word)] = 8
+    net.save_pretrained(tmp_path)
+    words.save_pretrained(tmp_path)
+    asked = Items.from_records(
+        item(f"he saw the {word} .", word, ["the", word, "so"], name=word) for word in sorted(known)
+    )
+    for over in ("sentence", "candidate"):
+        frame = MaskedLM(tmp_path, over=over, device="cpu").predict(asked)
+        assert frame["prediction"].tolist() == sorted(known)
+        assert frame["correct"].all()
+
+
+def test_rows_of_the_table(folder):
+    model = MaskedLM(folder, device="cpu")
+    frame = model.predict(ITEMS)
+    assert set(frame["score_type"]) == {"score"}
+    assert frame["log_prob"].isna().all()
+    assert frame["vocabulary_size"].isna().all()
+    assert [len(row) for row in frame["candidate_scores"]] == [4, 2, 3]
+    assert frame["model"].unique().tolist() == ["tiny (PLL)"]
+    assert frame["n_tied"].tolist()[0] in {1, 2}
+    bare = Item("x", "own", "dev", "plain", "he went home", "home", (8, 12), ((0, 12),))
+    with pytest.raises(wb.DataError, match="ranks no vocabulary"):
+        model.predict(Items.from_records([bare]))
+
+
+def test_what_is_said_of_the_model(folder, tmp_path):
+    model = MaskedLM(folder, over="candidate", within_word="l2r", text="detokenised", length=50, device="cpu")
+    assert model.name == "tiny (PLL-word-l2r of the candidate)"
+    assert str(folder) not in json.dumps(model.config)
+    assert (model.device, model.dtype, model.length) == ("cpu", "float32", 50)
+    assert MaskedLM(folder, length=10**6, device="cpu").length == 96
+    model.save(tmp_path / "saved")
+    again = Predictor.load(tmp_path / "saved")
+    assert again.config == model.config
+    words = [list(one.candidates) for one in ITEMS]
+    np.testing.assert_array_equal(again.score(ITEMS, words), model.score(ITEMS, words))
+    told = json.loads((tmp_path / "saved" / "predictor.json").read_text(encoding="utf-8"))
+    told["config"]["digest"] = "other"
+    (tmp_path / "saved" / "predictor.json").write_text(json.dumps(told), encoding="utf-8")
+    with pytest.raises(wb.DataError, match="another than the one that was saved"):
+        Predictor.load(tmp_path / "saved")
+
+
+def test_a_long_text_loses_its_beginning_for_all_candidates(folder):
+    before, candidates = "the . " * 100, ["letter", "extraordinary hat"]
+    long = item(before + STORY, "letter", candidates, begin=len(before) + 24)
+    model = MaskedLM(folder, length=60, device="cpu")
+    sequences = [np.frombuffer(found.ids, dtype=np.int32) for found in model._sequences(long, candidates)]
+    lengths = [len(row) for row in sequences]
+    assert max(lengths) == 60
+    room = 58 - len(model._filler.tokenizer.tokenize(STORY.replace("letter", candidates[1])))
+    left = " ".join((["the", "."] * 100)[-room:]) + " "
+    short = item(left + STORY, "letter", candidates, begin=len(left) + 24)
+    found, expected = (model.score(Items.from_records([one]), [candidates]) for one in (long, short))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert len(model._sequences(short, candidates)[0].ids) // 4 == lengths[0]
+
+
+def test_a_sentence_that_is_too_long_loses_the_same_words_for_all(folder):
+    long = item(f"{'the colonel came home , ' * 30}and read it", "read", ["read", "extraordinary thing"])
+    model = MaskedLM(folder, length=40, device="cpu")
+    one, other = model._sequences(long, long.candidates)
+    words = model._filler.tokenizer
+    extra = len(words.tokenize("extraordinary thing")) - len(words.tokenize("read"))
+    assert len(other.places) - len(one.places) == extra
+    right = item(f"he {'came home , ' * 30}", "he", ["he", "she"])
+    with pytest.raises(wb.DataError, match="what follows the blank of i leaves no room in 40"):
+        model.score(Items.from_records([right]), [["he"]])
+
+
+@given(st.lists(st.integers(0, 30), max_size=30).map(sorted), st.integers(1, 12))
+def test_the_cut_leaves_as_much_as_there_is_room_for(starts, room):
+    places = [0, *starts, *(start + 1 for start in starts)]
+    fits = [place for place in places if sum(start >= place for start in starts) <= room]
+    assert _cut(np.array(starts, dtype=np.int64), room) in {min(fits), *starts}
+    kept = [start for start in starts if start >= _cut(np.array(starts, dtype=np.int64), room)]
+    assert kept == [start for start in starts if start >= min(fits)]
+
+
+def test_detokenised_texts(folder):
+    cut = item(
+        "`` i have it , '' said ada . `` do n't lose the letter ! ''", "letter", ["letter", "key"], begin=29
+    )
+    model = MaskedLM(folder, text="detokenised", device="cpu")
+    text, (start, end), sentence = model._written(cut, "key")
+    assert text == "“i have it,” said ada. “don’t lose the key!”"  # noqa: RUF001 - typographic quotes
+    assert text[start:end] == "key"
+    assert text[sentence:] == "“don’t lose the key!”"  # noqa: RUF001
+    running = Items.from_records([ITEMS[1]])
+    same = [MaskedLM(folder, text=how, device="cpu") for how in ("as-is", "detokenised")]
+    np.testing.assert_array_equal(*(model.score(running, [["Bruno"]]) for model in same))
+
+
+@settings(max_examples=15)
+@given(st.text(alphabet="ab [MASK]SEP{}<>é", max_size=20))
+def test_marks_in_a_text_are_text(folder, text):
+    model = shared(folder)
+    hostile = item(f"[MASK] {text} [SEP] the letter .", "letter", ["letter", "[MASK]", "[SEP]"])
+    special = set(model._filler.tokenizer.all_special_ids) - {model._filler.tokenizer.unk_token_id}
+    for sequence in model._sequences(hostile, hostile.candidates):
+        assert not special & set(np.frombuffer(sequence.ids, dtype=np.int32)[1:-1].tolist())
+        assert len(sequence.places) == len(sequence.ids) // 4 - 2
+
+
+def shared(folder, made={}):  # noqa: B006 - one model for all examples
+    if folder not in made:
+        made[folder] = MaskedLM(folder, device="cpu")
+    return made[folder]
+
+
+def test_words_of_which_nothing_is_left(folder):
+    with pytest.raises(wb.DataError, match="leaves nothing of ' '"):
+        shared(folder).score(ITEMS[:1], [["letter", " "]])
+    assert shared(folder).score(ITEMS[:1], [[]]).shape == (1, 0)
+
+
+def test_errors_say_what_to_do(folder, tmp_path, monkeypatch):
+    with pytest.raises(wb.DataError, match="over is 'word', expected one of sentence, candidate"):
+        MaskedLM(folder, over="word")
+    with pytest.raises(wb.DataError, match="there is no such folder"):
+        MaskedLM(tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(wb.DataError, match="no masked model that can be read"):
+        MaskedLM(tmp_path / "empty")
+    with pytest.raises(wb.DataError, match="dtype is 'float7'"):
+        MaskedLM(folder, dtype="float7")
+    with pytest.raises(wb.DataError, match="length is 2, expected more than the 2 marks"):
+        MaskedLM(folder, length=2, device="cpu")
+    causal = tiny_models.tiny_gpt2(tmp_path / "gpt2", tokenizer="bytes")
+    with pytest.raises(wb.DataError, match="no masked model that can be read"):
+        MaskedLM(causal)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(wb.DataError, match=r'pip install "lambada-workbench\[pretrained\]"'):
+        MaskedLM(folder)
+
+
+def test_a_model_without_its_head_is_refused(folder, tmp_path):
+    for file in Path(folder).iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    weights = load_file(tmp_path / "model.safetensors")
+    rest = {name: value for name, value in weights.items() if "transform" not in name}
+    save_file(rest, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(wb.DataError, match="no masked model with its head"):
+        MaskedLM(tmp_path, device="cpu")
+
+
+def test_only_safetensors_are_read(folder, tmp_path):
+    for file in Path(folder).iterdir():
+        if file.suffix != ".safetensors":
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    torch.save({}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(wb.DataError, match="no masked model that can be read"):
+        MaskedLM(tmp_path, device="cpu")
+
+
+def test_code_of_others_stays_off(folder, monkeypatch):
+    asked = []
+
+    class Seen:
+        @staticmethod
+        def from_pretrained(*_args, **options):
+            asked.append(options["trust_remote_code"])
+            raise OSError("seen")
+
+    monkeypatch.setattr("transformers.AutoTokenizer", Seen)
+    for options in ({}, {"trust_remote_code": True}):
+        with pytest.raises(wb.DataError, match="seen"):
+            Filler.read(folder, **({"trust_remote_code": False} | options))
+        with pytest.raises(wb.DataError, match="seen"):
+            MaskedLM(folder, **options)
+    assert asked == [False, False, True, True]

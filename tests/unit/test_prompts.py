@@ -1,0 +1,211 @@
+import json
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import workbench as wb
+from workbench.items import Item, Items
+from workbench.models.prompts import Prompt
+
+NASTY = st.text(alphabet="ab {}!:%$\\'\"\n<>&é", max_size=30)
+
+
+def item(name, text="the cat sat on the mat", answer="mat", *, split="dev", after=""):
+    start = len(text) - len(answer)
+    whole = text + after
+    return Item(
+        item_id=name, dataset="own", split=split, variant="plain", text=whole, answer=answer,
+        answer_span=(start, len(text)), sentences=((0, len(whole)),),
+    )  # fmt: skip
+
+
+def items(*texts, split="dev"):
+    return Items.from_records(
+        item(f"e{place}", text, text.split()[-1], split=split) for place, text in enumerate(texts)
+    )
+
+
+POOL = items(*(f"story {letter} ends in a {letter * 3}" for letter in string.ascii_lowercase[:12]))
+ASKED = item("asked")
+
+
+def test_without_anything_only_the_passage_stands_there():
+    prompt = Prompt()
+    assert prompt.bare
+    assert prompt.prefix(ASKED) == ""
+    assert prompt.before(ASKED) == "the cat sat on the "
+    assert json.loads(prompt.told())["shots"] == 0
+
+
+def test_a_template_with_braces_is_read_as_written():
+    prompt = Prompt("{{x}} Read: {text}")
+    assert not prompt.bare
+    assert prompt.before(ASKED) == "{x} Read: the cat sat on the "
+
+
+def test_examples_stand_before_the_passage_in_the_form_of_the_template():
+    prompt = Prompt("Q: {text} ____. -> ", examples=items("one two"), shots=1, separator="\n--\n")
+    assert prompt.between == " ____. -> "
+    assert prompt.prefix(ASKED) == "Q: one ____. -> two\n--\nQ: "
+    assert prompt.before(ASKED) == "Q: one ____. -> two\n--\nQ: the cat sat on the ____. -> "
+    closed = Prompt(examples=items("one two"), shots=1, answer_template="{answer}]")
+    assert closed.prefix(ASKED) == "one two]\n\n"
+
+
+def test_an_example_keeps_what_stands_after_its_answer():
+    example = Items.from_records([item("e", "he saw a fox", "fox", after=" run .")])
+    assert Prompt(examples=example, shots=1).prefix(ASKED) == "he saw a fox run .\n\n"
+    with pytest.raises(wb.DataError, match=r"template has ' =>' between .* example e goes on"):
+        Prompt("{text} =>", examples=example, shots=1).prefix(ASKED)
+
+
+def test_a_model_may_write_the_examples_its_own_way():
+    prompt = Prompt(examples=items("one two"), shots=1)
+    assert prompt.prefix(ASKED, parts=lambda _: ("ONE ", "TWO", ".")) == "ONE TWO.\n\n"
+    assert prompt.before(ASKED, "own ", parts=lambda _: ("ONE ", "TWO", "")) == "ONE TWO\n\nown "
+
+
+@given(shots=st.integers(0, 12), seed=st.integers(0, 2**40), order=st.permutations(range(12)))
+def test_the_seed_alone_decides(shots, seed, order):
+    one = Prompt(examples=POOL, shots=shots, seed=seed)
+    other = Prompt(examples=Items.from_records(POOL[place] for place in order), shots=shots, seed=seed)
+    assert one == other
+    assert one.told() == other.told()
+    assert one.prefix(ASKED) == other.prefix(ASKED)
+    assert len(one.drawn(ASKED)) == shots
+    assert len({example.item_id for example in one.drawn(ASKED)}) == shots
+
+
+def test_seeds_and_items_differ():
+    drawn = {Prompt(examples=POOL, shots=3, seed=seed).prefix(ASKED) for seed in range(20)}
+    assert len(drawn) > 15
+    prompt = Prompt(examples=POOL, shots=3, per_item=True)
+    asked = [item(f"asked{place}") for place in range(20)]
+    assert len({prompt.prefix(one) for one in asked}) > 15
+    fixed = Prompt(examples=POOL, shots=3)
+    assert len({fixed.prefix(one) for one in asked}) == 1
+
+
+def test_every_example_is_drawn_about_as_often():
+    counts = dict.fromkeys(POOL.frame["item_id"], 0)
+    prompt = Prompt(examples=POOL, shots=4, per_item=True)
+    for place in range(600):
+        for example in prompt.drawn(item(f"asked{place}")):
+            counts[example.item_id] += 1
+    # 600 draws of 4 from 12: 200 each; the standard deviation of one count is 11.5
+    assert all(140 < n < 260 for n in counts.values())
+
+
+@given(shots=st.integers(1, 12), seed=st.integers(0, 99), which=st.integers(0, 11), per_item=st.booleans())
+def test_the_item_asked_is_never_an_example(shots, seed, which, per_item):
+    prompt = Prompt(examples=POOL, shots=shots, seed=seed, per_item=per_item)
+    asked = POOL[which]
+    renamed = item("elsewhere", asked.text.upper().replace(" ", "  "), asked.answer.upper())
+    for one in (asked, renamed):
+        drawn = prompt.drawn(one)
+        assert asked.item_id not in {example.item_id for example in drawn}
+        assert asked.text not in prompt.prefix(one)
+        assert len(drawn) == min(shots, 11)
+    if not per_item:  # the others stay what they were, in their order
+        kept = [example for example in prompt.drawn(ASKED) if example.item_id != asked.item_id]
+        assert prompt.drawn(asked)[: len(kept)] == kept
+
+
+@given(text=NASTY, answer=NASTY.filter(str.strip), other=NASTY, per_item=st.booleans())
+def test_braces_in_a_passage_are_characters(text, answer, other, per_item):
+    pool = Items.from_records([item("e", f"qq {text}{answer}", answer)])
+    asked = item("asked", f"other {other}z", "z")
+    prompt = Prompt("<{text}", examples=pool, shots=1, per_item=per_item, separator="|")
+    assert prompt.prefix(asked) == f"<qq {text}{answer}|<"
+    assert prompt.before(asked) == f"<qq {text}{answer}|<other {other}"
+    assert json.loads(prompt.told(asked))["examples"] == ["e"]
+
+
+@given(literal=NASTY, before=NASTY)
+def test_what_is_escaped_comes_out_as_it_was(literal, before):
+    def escaped(text):
+        return text.replace("{", "{{").replace("}", "}}")
+
+    prompt = Prompt(f"{escaped(before)}{{text}}{escaped(literal)}")
+    assert prompt.prefix(ASKED) == before
+    assert prompt.between == literal
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"template": "Complete:"}, r"template 'Complete:' has no field \{text\}"),
+        ({"template": "{title} {text}"}, r"template has a field \{title\}, expected \{text\}"),
+        ({"template": "{text.split}"}, r"template has a field \{text.split\}"),
+        ({"template": "{text!r}"}, r"template has a field \{text!r\}"),
+        ({"template": "{text:>9}"}, r"template has a field \{text:>9\}"),
+        ({"template": "{}"}, r"template has a field \{\}"),
+        ({"template": "{text} {text}"}, r"template has \{text\} twice"),
+        ({"template": "{text"}, "template '{text' is no template"),
+        ({"template": 3}, "template is 3"),
+        ({"answer_template": "{text}"}, r"answer_template has a field \{text\}, expected \{answer\}"),
+        ({"answer_template": "A: {answer}"}, "answer_template has 'A: ' before"),
+        ({"separator": None}, "separator is None"),
+        ({"shots": -1}, "shots is -1"),
+        ({"shots": 1.5}, "shots is 1.5"),
+        ({"shots": True}, "shots is True"),
+        ({"seed": "x"}, "seed is 'x'"),
+        ({"shots": 1}, "examples are missing"),
+        ({"shots": 13, "examples": POOL}, "shots is 13, but there are 12"),
+        ({"shots": 2, "examples": items("one two", "One  two")}, "shots is 2, but there are 1 different"),
+        ({"shots": 1, "examples": items("one two", split="test")}, "examples are of the split 'test'"),
+        ({"shots": 1, "examples": items("one two", split="control")}, "examples are of the split 'control'"),
+    ],
+)
+def test_errors_name_the_field(options, told):
+    with pytest.raises(wb.DataError, match=f"^the prompt's {told}"):
+        Prompt(**options)
+
+
+def test_examples_need_answers():
+    bare = Item("b", "own", "dev", "plain", "he went ", None, (8, 8), ((0, 8),))
+    with pytest.raises(wb.DataError, match="examples lack an answer: b"):
+        Prompt(examples=Items.from_records([bare]), shots=1)
+
+
+def test_what_is_told_and_equality():
+    prompt = Prompt("T: {text}", examples=POOL, shots=2, seed=5)
+    told = json.loads(prompt.told())
+    assert told["template"] == "T: {text}"
+    assert (told["shots"], told["seed"], told["per_item"]) == (2, 5, False)
+    assert told["examples"] == [example.item_id for example in prompt.drawn(ASKED)]
+    again = Prompt.of(json.loads(json.dumps(prompt.config)), POOL)
+    assert again == prompt
+    assert hash(again) == hash(prompt)
+    assert Prompt() != "{text}"
+    others = [
+        Prompt("{text}", examples=POOL, shots=2, seed=5),
+        Prompt("T: {text}", examples=POOL, shots=3, seed=5),
+        Prompt("T: {text}", examples=POOL, shots=2, seed=6),
+        Prompt("T: {text}", examples=POOL, shots=2, seed=5, separator="\n"),
+        Prompt("T: {text}", examples=POOL, shots=2, seed=5, per_item=True),
+        Prompt("T: {text}", examples=POOL, shots=2, seed=5, answer_template="{answer}."),
+        Prompt("T: {text}", examples=POOL[:-1], shots=2, seed=5),
+    ]
+    assert all(prompt != other for other in others)
+    assert len({other.told() for other in others}) == len(others)
+    with pytest.raises(wb.DataError, match="examples are others"):
+        Prompt.of(prompt.config, POOL[:-1])
+    assert Prompt.of(Prompt().config) == Prompt()
+
+
+def test_the_digest_sees_a_changed_answer():
+    one = Prompt(examples=items("to be or not"), shots=1)
+    moved = Item("e0", "own", "dev", "plain", "to be or not", "or", (6, 8), ((0, 12),))
+    other = Prompt(examples=Items.from_records([moved]), shots=1)
+    assert one.config["digest"] != other.config["digest"]
+
+
+def test_items_with_their_own_examples_tell_them():
+    prompt = Prompt(examples=POOL, shots=2, per_item=True)
+    assert json.loads(prompt.told())["examples"] == []
+    told = json.loads(prompt.told(ASKED))
+    assert told["examples"] == [example.item_id for example in prompt.drawn(ASKED)]
+    assert repr(prompt) == "Prompt('{text}', 2 examples an item, seed 0)"

@@ -1,0 +1,171 @@
+# ruff: noqa: RUF001 - typographic apostrophes are meant
+
+from unicodedata import category
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_models import byte_pairs, gpt2_files, tiny_bert, tiny_gpt2, tiny_llama
+
+from workbench.items import DataError
+from workbench.models.subwords import Fed, Subwords, _ends, anchor_of, fed
+from workbench.own import items_from_text
+
+transformers = pytest.importorskip("transformers")
+MAKERS = {
+    "bytes": lambda folder: tiny_gpt2(folder, tokenizer="bytes"),
+    "gpt2": tiny_gpt2,
+    "llama": tiny_llama,
+    "bert": tiny_bert,
+}
+TEXT = st.text(st.sampled_from("ab A.,'\"-\né“’☃ "), max_size=12)
+
+
+@pytest.fixture(scope="module")
+def subwords(tmp_path_factory):
+    made = {}
+
+    def get(kind):
+        if kind == "gpt2" and gpt2_files() is None:
+            pytest.skip("needs GPT-2's tokenizer: set WORKBENCH_DATA")
+        if kind not in made:
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                MAKERS[kind](tmp_path_factory.mktemp(kind))
+            )
+            made[kind] = Subwords(tokenizer, len(tokenizer) + 3)
+        return made[kind]
+
+    return get
+
+
+@pytest.mark.parametrize(
+    ("surface", "over"),
+    [
+        (" the", True), ("\n", True), (".", True), (",", True), ('"', True), ("”", True), ("—", True),
+        ("ing", False), ("'s", False), ("’", False), ("-", False), ("7", False), ("é", False),
+        ("\u0301", False), ("(", True),
+        ("_x", False), ("\u00a0", True), ("日", False), ("½", False), ("🙂", True),
+    ],
+)  # fmt: skip
+def test_a_word_is_over_where_no_word_goes_on(surface, over):
+    assert _ends(surface.encode()) is over
+
+
+@pytest.mark.parametrize("part", [b"\xe2", b"\xe2\x80", b"\xc3", b"\x99", b"\xf0\x9f\x99", b""])
+def test_a_part_of_a_character_may_be_a_letter(part):
+    assert not _ends(part)
+
+
+@pytest.mark.parametrize("kind", ["bytes", "gpt2", "llama", "bert"])
+def test_ends_are_those_that_decoding_shows(subwords, kind):
+    mine = subwords(kind)
+    tokenizer = mine.tokenizer
+    [letter] = tokenizer("a", add_special_tokens=False)["input_ids"]
+    special = set(tokenizer.all_special_ids)
+    seen = 0
+    for index in range(0, len(tokenizer), 1 if len(tokenizer) < 10_000 else 97):
+        text = tokenizer.decode([letter, index], clean_up_tokenization_spaces=False)[1:]
+        if index in special or not text or "�" in text:
+            continue
+        seen += 1
+        first = text[0]
+        within = first.isalnum() or first in "'’ʼ-‐‑_\u00ad\u200c\u200d" or category(first)[0] == "M"
+        assert within != mine.ends[index], (index, text)
+    assert seen > 200
+    assert mine.ends[tokenizer.eos_token_id if kind != "bert" else tokenizer.sep_token_id]
+    assert not mine.ends[len(tokenizer) :].any()  # logits that are no sub-tokens
+
+
+def test_the_unknown_sub_token_may_be_a_part_of_a_word(subwords):
+    assert not subwords("llama").ends[0]
+    assert subwords("llama").ends[[1, 2]].all()
+
+
+@pytest.mark.parametrize("kind", ["bytes", "gpt2", "llama"])
+@given(before=TEXT, word=TEXT)
+def test_texts_are_cut_as_by_lm_evaluation_harness(subwords, kind, before, word):
+    models = pytest.importorskip("lm_eval.api.model")
+
+    class Peer(models.TemplateLM):
+        tokenizer = subwords(kind).tokenizer
+        eot_token_id = tokenizer.eos_token_id
+        prefix_token_id = tokenizer.bos_token_id
+
+        def tok_encode(self, string, add_special_tokens=None):
+            more = {} if add_special_tokens is None else {"add_special_tokens": add_special_tokens}
+            return self.tokenizer.encode(string, **more)
+
+        def _loglikelihood_tokens(self, requests, **_):
+            return [row[1:] for row in requests]
+
+        generate_until = loglikelihood_rolling = None
+
+    peer = object.__new__(type("Peer", (Peer,), {"__abstractmethods__": frozenset()}))
+    mine = subwords(kind)
+    request = type("Request", (), {"args": (before if before.strip() else "", word)})
+    try:
+        [(context, rest)] = peer.loglikelihood([request], disable_tqdm=True)
+    except IndexError:  # nothing at all is asked of it
+        rest = []
+    if not before.strip() and not word:
+        with pytest.raises(DataError, match="no sub-token"):
+            mine.pairs([""], [word])
+    elif rest:
+        assert mine.pairs([request.args[0], "x "], [word, "y"])[0] == (context, rest)
+        assert mine.contexts([request.args[0]])[0] == context or not before.strip()
+
+
+def test_what_is_one_sub_token_with_its_context_is_cut_by_itself(subwords):
+    mine = subwords("bytes")
+    two = next(t for t in mine.tokenizer.get_vocab() if len(t) == 2 and t.isascii() and t.isalpha())
+    assert len(mine.encode([two])[0]) == 1
+    assert mine.pairs([two[0]], [two[1]]) == [(mine.encode([two[0]])[0], mine.encode([two[1]])[0])]
+
+
+@pytest.mark.parametrize("kind", ["bytes", "gpt2", "llama"])
+@pytest.mark.parametrize("before", ["She took the ", "She said, “", "He came\n\n", "", 'x "'])
+def test_words_of_a_vocabulary_are_cut_as_after_the_context(subwords, kind, before):
+    mine = subwords(kind)
+    words = ["tea", "teapot", "o'clock", "Zürich", "well-known", "'s"]
+    text = Fed(before, "", "")
+    found = mine.words(words, text.lead, anchor_of(text.context, text.lead))
+    assert found == [path for _, path in mine.pairs([before] * len(words), words)]
+
+
+@pytest.mark.parametrize("kind", ["bytes", "llama"])
+def test_sub_tokens_are_written_as_after_their_context(subwords, kind):
+    mine = subwords(kind)
+    context, path = mine.pairs(["She took the "], ["teapot"])[0]
+    assert mine.text(path, context).strip() == "teapot"
+    assert mine.text(context).endswith("She took the")
+
+
+def test_spans_are_those_of_the_characters(subwords):
+    text = "She took the tea"
+    mine = subwords("bytes")
+    [spans], [ids] = mine.spans([text]), mine.contexts([text])
+    assert len(spans) == len(ids)
+    assert "".join(text[start:end] for start, end in spans).replace(" ", "") == text.replace(" ", "")
+
+
+def test_a_text_without_any_mark_before_it_is_refused():
+    pairs = byte_pairs(300)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=pairs._tokenizer)
+    mine = Subwords(tokenizer, 300)
+    assert mine.prefix is None
+    with pytest.raises(DataError, match="no text before"):
+        mine.pairs([""], ["tea"])
+    assert np.flatnonzero(mine.ends).size
+
+
+def test_the_text_around_a_word():
+    item = items_from_text(["`` I ca n't , '' she said . He left the tea"])[0]
+    assert fed(item) == ("`` I ca n't , '' she said . He left the ", "tea", "")
+    assert fed(item).context.endswith(" the")
+    assert fed(item).lead == " "
+    shown = fed(item, "o'clock", readable=True)
+    assert shown == ("“I can’t,” she said. He left the ", "o’clock", "")
+    assert anchor_of("", "") == ""
+    assert anchor_of("the", " ") == "a"
+    assert anchor_of("said “", "") == "“"

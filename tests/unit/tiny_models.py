@@ -1,0 +1,149 @@
+"""Tiny transformers with random weights, made in a folder: what they say is nonsense, and always the same.
+
+The weights are larger than those that training starts from, so that a few words get most of the probability.
+"""
+
+# ruff: noqa: PLC0415, S106 - imported where needed, for tests that are skipped; names of special sub-tokens
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+WIDTH = 32
+
+
+def texts():
+    """Return the sample's passages, as running text and as tokens."""
+    lines = (ROOT / "data/sample/passages.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [row["running"] for row in rows] + [row["tokens"] for row in rows]
+
+
+def gpt2_files():
+    """Return GPT-2's own vocabulary and merges, None where the data is not there."""
+    folder = Path(os.environ.get("WORKBENCH_DATA", "/nowhere")) / "tokenizers"
+    files = folder / "gpt2_encoder.json", folder / "gpt2_vocab.bpe"
+    return files if all(file.is_file() for file in files) else None
+
+
+def tiny_gpt2(folder, seed=0, vocabulary=600, tokenizer="gpt2", *, positions=1024, layers=2, peak=0.7):
+    """Make a GPT-2 of 2 layers and width 32, with its tokenizer.
+
+    tokenizer: "gpt2" has GPT-2's own byte pairs where the data folder has them, else is "bytes": a small
+    byte-pair tokenizer of `vocabulary` sub-tokens, trained on the sample. `peak` is the standard deviation of
+    the embeddings: 0.7 gives the best of 50,000 sub-tokens a probability of about a tenth.
+    """
+    from transformers import GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
+
+    files = gpt2_files() if tokenizer == "gpt2" else None
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if files is None:
+        made = byte_pairs(vocabulary)
+        state = json.loads(made.to_str())["model"]
+        (folder / "vocab.json").write_text(json.dumps(state["vocab"], ensure_ascii=False), encoding="utf-8")
+        merges = [" ".join(pair) for pair in state["merges"]]
+        (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]) + "\n", encoding="utf-8")
+    else:
+        for file, name in zip(files, ("vocab.json", "merges.txt"), strict=True):
+            shutil.copyfile(file, folder / name)
+    words = GPT2Tokenizer.from_pretrained(folder)
+    words.model_max_length = positions
+    words.save_pretrained(folder)
+    config = GPT2Config(
+        vocab_size=len(words), n_positions=positions, n_embd=WIDTH, n_layer=layers, n_head=4,
+        bos_token_id=words.bos_token_id, eos_token_id=words.eos_token_id, pad_token_id=None,
+    )  # fmt: skip
+    return written(GPT2LMHeadModel, config, folder, seed, peak)
+
+
+def tiny_llama(folder, seed=0, vocabulary=600, *, positions=512, layers=2, peak=0.7):
+    """Make a Llama of 2 layers and width 32, whose tokenizer marks spaces as sentencepiece does.
+
+    Every text begins with ``<s>``, and a space is put before its first word.
+    """
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    special = ["<unk>", "<s>", "</s>"]
+    words = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    words.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="first"), pre_tokenizers.Punctuation()]
+    )
+    words.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    bytes_ = [f"<0x{value:02X}>" for value in range(256)]
+    trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=special, show_progress=False)
+    words.train_from_iterator(texts(), trainer)
+    state = json.loads(words.to_str())
+    vocab = state["model"]["vocab"]
+    for name in bytes_:  # as sentencepiece has them: bytes are tokens, not special ones
+        vocab.setdefault(name, len(vocab))
+    words = Tokenizer.from_str(json.dumps(state))
+    words.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=words, unk_token="<unk>", bos_token="<s>", eos_token="</s>",
+        model_max_length=positions, clean_up_tokenization_spaces=False,
+    )  # fmt: skip
+    fast.save_pretrained(folder)
+    config = LlamaConfig(
+        vocab_size=len(fast), hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=layers,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=positions,
+        bos_token_id=1, eos_token_id=2, pad_token_id=None, tie_word_embeddings=True,
+    )  # fmt: skip
+    return written(LlamaForCausalLM, config, folder, seed, peak)
+
+
+def tiny_bert(folder, seed=0, vocabulary=600, *, positions=512, layers=2, peak=0.7):
+    """Make a lower-casing BERT of 2 layers and width 32; WordPiece, trained on the sample."""
+    from tokenizers import BertWordPieceTokenizer
+    from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+
+    pieces = BertWordPieceTokenizer(lowercase=True)
+    pieces.train_from_iterator(texts(), vocab_size=vocabulary, show_progress=False)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    vocab = sorted(pieces.get_vocab().items(), key=lambda pair: pair[1])
+    (folder / "vocab.txt").write_text("\n".join(word for word, _ in vocab) + "\n", encoding="utf-8")
+    fast = BertTokenizer.from_pretrained(folder, do_lower_case=True)
+    fast.model_max_length = positions
+    fast.save_pretrained(folder)
+    config = BertConfig(
+        vocab_size=len(fast), hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=layers,
+        num_attention_heads=4, max_position_embeddings=positions, pad_token_id=fast.pad_token_id,
+    )  # fmt: skip
+    return written(BertForMaskedLM, config, folder, seed, peak)
+
+
+def byte_pairs(vocabulary):
+    """Train a byte-level BPE on the sample, with GPT-2's end of text."""
+    from tokenizers import ByteLevelBPETokenizer
+
+    pairs = ByteLevelBPETokenizer()
+    pairs.train_from_iterator(
+        texts(), vocab_size=vocabulary, special_tokens=["<|endoftext|>"], show_progress=False
+    )
+    return pairs
+
+
+def written(kind, config, folder, seed, peak):
+    """Draw weights by seed and write the model: embeddings large, other matrices by their width."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        model = kind(config)
+    draw = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, weight in sorted(model.named_parameters()):
+            if weight.ndim > 1:
+                embedding = any(part in name for part in ("wte", "embed_tokens", "word_embeddings"))
+                size = peak if embedding else WIDTH**-0.5
+                weight.copy_(torch.randn(weight.shape, generator=draw) * size)
+            elif name.endswith("bias"):
+                weight.copy_(torch.randn(weight.shape, generator=draw) * 0.1)
+    model.tie_weights()
+    model.eval().save_pretrained(folder, safe_serialization=True)
+    return Path(folder)
