@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clozes import cloze
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from made_predictions import made, run, scores, unknown_answers
 from statsmodels.stats.proportion import proportion_confint
@@ -313,6 +313,7 @@ def test_a_column_of_which_nothing_is_known_is_one_bin_and_no_slice(kind):
     assert "x" not in compared(several(2, n=3), annotations=about).columns
 
 
+@example([0, 1, -1, 2, -2, 3, -3, 4, 5e-324])
 @given(st.lists(st.none() | st.integers(-(10**6), 10**6) | st.floats(), min_size=1, max_size=60))
 def test_ranges_hold_what_they_say(values):
     column = np.array([np.nan if v is None else float(v) for v in values])

@@ -529,7 +529,8 @@ def test_a_killed_fit_leaves_nothing_that_looks_whole(tmp_path, monkeypatch):
         assert models(home) == []
         left = list((home / "cache" / "ngram").iterdir())
         assert [path.name[:5] for path in left] == [".tmp-"]
-        os.utime(left[0], (time.time() - 2 * 86_400,) * 2)  # not being written any more
+        for path in (*left[0].iterdir(), left[0]):  # not being written any more
+            os.utime(path, (time.time() - 2 * 86_400,) * 2)
         fit = tiny()
         assert [path.parent for path in models(home)] == [fit.folder]
         assert list((home / "cache" / "ngram").iterdir()) == [fit.folder]

@@ -143,7 +143,7 @@ def _beside(annotations: pd.DataFrame | None, ids: pd.Series[Any]) -> pd.DataFra
     if annotations.index.has_duplicates:
         twice = annotations.index[annotations.index.duplicated()][0]
         raise DataError(f"the annotations hold the item {twice!r} twice", remedy="pass one row an item")
-    if len(ids) and not ids.isin(annotations.index).any():
+    if len(ids) and set(annotations.index.tolist()).isdisjoint(ids.tolist()):
         raise DataError(
             f"the annotations know none of the items, {ids.iloc[0]!r} the first",
             remedy="pass the annotations that belong to these items",
@@ -240,7 +240,7 @@ def _ranges(values: npt.NDArray[np.float64], some: Mask) -> list[Bin]:
 
 def _readable(value: float, *, whole: bool) -> float:
     """Round to two readable digits, upwards or downwards, whichever is nearer."""
-    if value == 0 or not np.isfinite(value):
+    if abs(value) < np.finfo(float).tiny or not np.isfinite(value):
         return 0.0
     size = 10.0 ** np.floor(np.log10(abs(value)))
     if whole and size <= 1:
