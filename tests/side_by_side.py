@@ -1,5 +1,7 @@
 """Predictions of several models for the same items, by lot: some give scores, some tell their attention."""
 
+import json
+
 import numpy as np
 import pandas as pd
 
@@ -55,3 +57,17 @@ def _one(frame, items, random, name, right, *, score, attentive):
             random.dirichlet(np.full(len(tokens(item).words), 0.2)).tolist() for item in items
         ]
     return predictions.check(pd.DataFrame(rows), items)
+
+
+def listening(widget):
+    """Keep what a widget sends to its page, as the page would read it."""
+    widget.sent = []
+    widget.send = lambda content, _buffers=None: widget.sent.append(json.loads(json.dumps(content)))
+    return widget
+
+
+def ask(widget, **message):
+    """Let the page ask, and return the answers."""
+    widget.sent.clear()
+    widget._hear(widget, message, [])
+    return list(widget.sent)

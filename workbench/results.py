@@ -193,11 +193,7 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
     models = frame["model"].unique().tolist()
     if len(models) != 1:
         raise DataError(f"the predictions are of {len(models)} models, expected one")
-    told = {
-        "model": models[0],
-        "items": provenance.digest(items),
-        **provenance.plain(info, "the information"),
-    }
+    told = {"model": models[0], "items": provenance.digest(items)} | provenance.plain(info, "the information")
     content = cache.content(predictions.to_table(frame.assign(run="")))
     told["key"] = cache.digest(content, json.dumps(told, sort_keys=True))
     name = name or _name(items, models[0], told["key"])
@@ -237,8 +233,13 @@ def find(name: str) -> Run:
         near = [info["run"] for info in _infos() if name.lower() in info["run"].lower()]
         hint = f"did you mean {', '.join(near[:5])}?" if near else "wb.runs() lists those that are kept"
         raise DataError(f"there is no run {name!r}", remedy=hint)
+    return at(folder)
+
+
+def at(folder: Path) -> Run:
+    """Return the run that lies in a folder, wherever that is; DataError if it is damaged."""
     try:
-        return Run(name, folder, _info(folder))
+        return Run(folder.name, folder, _info(folder))
     except (OSError, ValueError) as error:
         raise DataError(f"this does not tell of a run ({error})", file=folder / INFO, remedy=_AGAIN) from None
 

@@ -1,14 +1,12 @@
 """What is chosen in a comparison of models: which items it leaves, and in which order."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 from by_lot import annotated
 from hypothesis import given
 from hypothesis import strategies as st
-from side_by_side import predicted
+from side_by_side import ask, listening, predicted
 
 import workbench as wb
 from workbench.evaluation.comparison import Comparison
@@ -26,17 +24,7 @@ STATE = State(Comparison.of(ITEMS, FRAMES, annotations=TABLE, resamples=50))
 
 @pytest.fixture
 def widget():
-    made = compare(ITEMS, FRAMES, TABLE, resamples=50)
-    made.sent = []
-    made.send = lambda content, _buffers=None: made.sent.append(json.loads(json.dumps(content)))
-    return made
-
-
-def ask(widget, **message):
-    """Let the page ask, and return the answers."""
-    widget.sent.clear()
-    widget._hear(widget, message, [])
-    return list(widget.sent)
+    return listening(compare(ITEMS, FRAMES, TABLE, resamples=50))
 
 
 def listed(chosen):

@@ -10,7 +10,7 @@ from by_lot import annotated
 from clozes import clozes
 from hypothesis import given
 from hypothesis import strategies as st
-from side_by_side import predicted
+from side_by_side import ask, listening, predicted
 
 import workbench as wb
 from workbench.analysis import annotations as annotating
@@ -34,17 +34,7 @@ def bins(widget, column):
 
 @pytest.fixture
 def widget():
-    made = compare(ITEMS, FRAMES, TABLE, resamples=50)
-    made.sent = []
-    made.send = lambda content, _buffers=None: made.sent.append(json.loads(json.dumps(content)))
-    return made
-
-
-def ask(widget, **message):
-    """Let the page ask, and return the answers."""
-    widget.sent.clear()
-    widget._hear(widget, message, [])
-    return list(widget.sent)
+    return listening(compare(ITEMS, FRAMES, TABLE, resamples=50))
 
 
 # -- state from and to Python

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -197,11 +196,4 @@ def run_of(name: str) -> Run:
     folder = Path(name)
     if not (folder / results.INFO).is_file() or folder.name == name:
         return results.find(name)
-    folder = folder.resolve()
-    try:
-        info = json.loads((folder / results.INFO).read_text(encoding="utf-8"))
-        return results.Run(
-            folder.name, folder, {"model": info["model"], "n": info["n"], **info, "run": folder.name}
-        )
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(f"this does not tell of a run ({error})", file=folder / results.INFO) from None
+    return results.at(folder.resolve())

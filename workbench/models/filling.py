@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from workbench.models.pretrained_reading import quiet
+from workbench.models.pretrained_reading import read
 from workbench.predictions import Floats
 from workbench.schema import DataError
-
-if TYPE_CHECKING:
-    import torch
 
 
 @dataclass(frozen=True)
@@ -73,46 +70,9 @@ class Filler:
         DataError
             If ``transformers`` is not installed, or there is no masked model with a fast tokenizer.
         """
-        try:
-            import torch  # noqa: PLC0415 - heavy
-            from transformers import AutoModelForMaskedLM, AutoTokenizer  # noqa: PLC0415 - heavy, an extra
-        except ImportError as error:
-            raise DataError(
-                f"masked models need transformers: {error}",
-                remedy='pip install "lambada-workbench[pretrained]"',
-            ) from error
-        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        kind: torch.dtype | None = getattr(
-            torch, dtype or ("bfloat16" if "cuda" in device else "float32"), None
-        )
-        if not isinstance(kind, torch.dtype):
-            raise DataError(f"dtype is {dtype!r}, expected float32, bfloat16 or float16")
-        where = str(path_or_name)
-        if (isinstance(path_or_name, Path) or where.startswith((".", "/", "~"))) and not Path(where).is_dir():
-            raise DataError("there is no such folder", file=where)
-        try:
-            with quiet():
-                tokenizer = AutoTokenizer.from_pretrained(where, **options)
-                model, told = AutoModelForMaskedLM.from_pretrained(
-                    where, dtype=kind, use_safetensors=True, output_loading_info=True, **options
-                )
-            model = model.to(device).eval()
-        except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-            raise DataError(
-                f"there is no masked model that can be read: {' '.join(str(error).split())[:300]}",
-                file=where,
-                remedy="pass a folder with config.json, a tokenizer and *.safetensors, or a name on the hub",
-            ) from error
-        if lacking := told["missing_keys"] or told["mismatched_keys"]:
-            raise DataError(
-                f"the weights lack {min(map(str, lacking))!r}: this is no masked model with its head",
-                file=where,
-                remedy="take the checkpoint that was trained to fill masks",
-            )
-        if not tokenizer.is_fast or tokenizer.mask_token_id is None:
-            raise DataError(
-                "the tokenizer has no mask, or does not say where its sub-tokens stand", file=where
-            )
+        model, tokenizer, _ = read(path_or_name, device, dtype, kind="masked", **options)
+        if tokenizer.mask_token_id is None:
+            raise DataError("the tokenizer has no mask", file=path_or_name)
         lead, tail = _marks(tokenizer)
         return cls(model, tokenizer, lead, tail, min(_positions(model), tokenizer.model_max_length))
 

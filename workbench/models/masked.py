@@ -14,13 +14,13 @@ from typing import Any, Literal, NamedTuple, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from workbench import cache
 from workbench import text as wt
 from workbench.files import atomic_path
 from workbench.items import Items
 from workbench.models.base import Predictor, pad
 from workbench.models.filling import Filler
 from workbench.models.passage import one_of
+from workbench.models.pretrained_reading import known_as
 from workbench.predictions import Floats
 from workbench.schema import DataError, Item
 
@@ -32,7 +32,6 @@ Ids = npt.NDArray[np.int32]
 _SOURCE = "source.json"
 _ROWS = 512  # sequences in a batch at most: each has a row of logits over the whole vocabulary
 _TOKENS = {"cpu": 4096, "cuda": 65_536}
-_KEPT = ("*.json", "*.txt", "*.model", "*.safetensors", "*.py")
 
 
 class _Sequence(NamedTuple):
@@ -123,12 +122,7 @@ class MaskedLM(Predictor):
             raise DataError(
                 f"length is {length}, expected more than the {self._filler.marks} marks of the model"
             )
-        self._digest = (
-            cache.fingerprint([path for kind in _KEPT for path in folder.glob(kind)], folder)
-            if folder.is_dir()
-            else str(self._filler.commit or revision)
-        )
-        self._label = folder.resolve().name if folder.is_dir() else str(path_or_name)
+        self._label, self._digest = known_as(path_or_name, self._filler.commit or revision)
         how = "PLL" if within_word == "original" else "PLL-word-l2r"
         self.name = name or f"{self._label} ({how}{' of the candidate' if over == 'candidate' else ''})"
 

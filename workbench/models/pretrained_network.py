@@ -115,7 +115,9 @@ class Network:
         eager: bool = False,
         **options: Any,
     ) -> None:
-        self.model, tokenizer, self.device = read(path_or_name, device, dtype, eager=eager, **options)
+        self.model, tokenizer, self.device = read(
+            path_or_name, device, dtype, kind="causal", eager=eager, **options
+        )
         self.dtype = str(self.model.dtype).removeprefix("torch.")
         self.commit = getattr(self.model.config, "_commit_hash", None)
         self.length = length(self.model.config, tokenizer)

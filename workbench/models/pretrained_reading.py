@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from workbench import cache
 from workbench.schema import DataError
 
+Kind = Literal["causal", "masked"]
+
+_HEADS: dict[Kind, str] = {"causal": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM"}
 _LENGTH = 2048  # where neither the model nor its tokenizer says how much it sees
 _KEPT = ("*.json", "*.txt", "*.model", "*.safetensors", "*.py")
 _UNSET = 10**9  # tokenizers without a length have a greater one
@@ -35,7 +38,13 @@ def length(config: Any, tokenizer: Any) -> int:
 
 
 def read(
-    path_or_name: Path | str, device: str | None, dtype: str | None, *, eager: bool, **options: Any
+    path_or_name: Path | str,
+    device: str | None,
+    dtype: str | None,
+    *,
+    kind: Kind,
+    eager: bool = False,
+    **options: Any,
 ) -> tuple[Any, Any, str]:
     """Read a model and its tokenizer; return them and the device.
 
@@ -43,7 +52,8 @@ def read(
     ----------
     path_or_name, device, dtype
         As :class:`workbench.models.pretrained.CausalLM` has them.
-    eager : bool
+    kind : {"causal", "masked"}
+    eager : bool, default False
         Whether the model is to compute attention in the way that gives its weights.
     **options
         `revision` and `trust_remote_code`.
@@ -51,42 +61,44 @@ def read(
     Raises
     ------
     DataError
-        If ``transformers`` is not installed, or there is no causal model with a fast tokenizer.
+        If ``transformers`` is not installed, or there is no such model with a fast tokenizer.
     """
     try:
         import torch  # noqa: PLC0415 - heavy
-        from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415 - heavy, an extra
+        import transformers  # noqa: PLC0415 - heavy, an extra
     except ImportError as error:
         raise DataError(
             f"pretrained models need transformers: {error}",
             remedy='pip install "lambada-workbench[pretrained]"',
         ) from error
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    kind: Any = getattr(torch, dtype or ("bfloat16" if "cuda" in device else "float32"), None)
-    if not isinstance(kind, torch.dtype):
+    precision: Any = getattr(torch, dtype or ("bfloat16" if "cuda" in device else "float32"), None)
+    if not isinstance(precision, torch.dtype):
         raise DataError(f"dtype is {dtype!r}, expected float32, bfloat16 or float16")
-    if isinstance(path_or_name, Path) and not path_or_name.is_dir():
-        raise DataError("there is no such folder", file=path_or_name)
     where = str(path_or_name)
+    if (isinstance(path_or_name, Path) or where.startswith((".", "/", "~"))) and not Path(where).is_dir():
+        raise DataError("there is no such folder", file=where)
     model: Any
     told: dict[str, Any]
     try:
         with quiet():
-            tokenizer = AutoTokenizer.from_pretrained(where, **options)
-            model, told = AutoModelForCausalLM.from_pretrained(  # type: ignore[misc]
-                where, dtype=kind, use_safetensors=True, output_loading_info=True,
+            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(where, **options)
+            model, told = getattr(transformers, _HEADS[kind]).from_pretrained(
+                where, dtype=precision, use_safetensors=True, output_loading_info=True,
                 **({"attn_implementation": "eager"} if eager else {}), **options,
             )  # fmt: skip
         model = model.to(device).eval()
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         raise DataError(
-            f"there is no causal model that can be read: {' '.join(str(error).split())[:300]}",
+            f"there is no {kind} model that can be read: {' '.join(str(error).split())[:300]}",
             file=where,
             remedy="pass a folder with config.json, a tokenizer and *.safetensors, or a name on the hub",
         ) from error
     if lacking := told["missing_keys"] or told["mismatched_keys"]:
         raise DataError(
-            f"the weights lack {min(map(str, lacking))!r}: this is no causal model with its head", file=where
+            f"the weights lack {min(map(str, lacking))!r}: this is no {kind} model with its head",
+            file=where,
+            remedy=f"take a checkpoint that was trained as a {kind} language model",
         )
     if not getattr(tokenizer, "is_fast", False):
         raise DataError("the tokenizer is none of the fast ones of transformers", file=where)

@@ -2,23 +2,9 @@
    Text from the data reaches the page through textContent alone, never as HTML. */
 
 const QUIET = 250; // ms without a key before the models are asked
-const PATIENCE = 5000; // ms without an answer of the kernel before the reader is told
 const SLOW = 400; // ms that a model may think before the page says so
-const SILENCE = "The kernel does not answer. If it is busy, wait; if it was restarted, run this cell again.";
 const HEADS = { passage: "whole passage", sentence: "last sentence alone" };
 const STEPS = [1, 1.5, 2, 3, 4, 5, 6, 8, 10];
-
-/** Make an element: h("div", {class: "x", onclick: f, "aria-label": "y"}, ...children). */
-function h(tag, props = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [key, value] of Object.entries(props)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-    else node.setAttribute(key, value === true ? "" : value);
-  }
-  node.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
-  return node;
-}
 
 /** The end of a scale: the next round number. */
 function ceiling(value) {
@@ -35,18 +21,11 @@ function render({ model, el }) {
   const topK = model.get("top_k");
 
   // ---- talking to the kernel: one question under way at a time, the newest waits
-  let clock = null;
   let soon = null; // the pause in typing that is waited for
   let busy = false;
   let next = null;
-  const send = (message) => {
-    clock ??= setTimeout(() => complain(SILENCE), PATIENCE);
-    try {
-      model.send({ from: uid, ...message });
-    } catch { // the kernel was restarted: it knows nothing of this widget
-      complain(SILENCE);
-    }
-  };
+  const { send: tell, heard: rest } = lineTo(model, (text) => complain(text));
+  const send = (message) => tell({ from: uid, ...message });
   const request = (message) => {
     if (busy) next = { ...message, settled: message.settled || next?.settled };
     else {
@@ -301,8 +280,7 @@ function render({ model, el }) {
   };
   const listen = (message) => {
     if (message.type !== "answer" && message.type !== "history") { // those come from threads, whatever the kernel does
-      clearTimeout(clock);
-      clock = null;
+      rest();
       complain("");
     }
     heard[message.type]?.(message);
@@ -312,7 +290,7 @@ function render({ model, el }) {
   drawHistory();
   send({ type: "open" });
   return () => {
-    clearTimeout(clock);
+    rest();
     clearTimeout(soon);
     clearInterval(tick);
     model.off("msg:custom", listen);

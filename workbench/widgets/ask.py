@@ -12,7 +12,7 @@ import pandas as pd
 import traitlets
 
 from workbench.schema import DataError
-from workbench.widgets import ask_page
+from workbench.widgets import ask_page, front
 from workbench.widgets.asking import SETTLED, Asking, Record
 from workbench.widgets.questions import State
 
@@ -49,7 +49,7 @@ class Ask(anywidget.AnyWidget):
         Whether it is asked too.
     """
 
-    _esm = _HERE / "ask.js"
+    _esm = front.joined("page.js", "elements.js", "ask.js")
     _css = _HERE / "ask.css"
     text = traitlets.Unicode("").tag(sync=True)
     other = traitlets.Unicode("").tag(sync=True)

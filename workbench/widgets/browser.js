@@ -3,7 +3,6 @@
 
 const ROW = 64; // height of a list row in px, as in the style sheet
 const PAGE = 60; // rows asked for at a time
-const PATIENCE = 5000; // ms without an answer before the reader is told
 
 const KEYS = [
   ["j, ↓ / k, ↑", "next / previous passage"],
@@ -43,16 +42,7 @@ function render({ model, el }) {
 
   // ---- talking to the kernel: one filter and one passage request under way at a time, the newest wins
   const lanes = { filter: {}, show: {}, rows: {} };
-  const SILENCE = "The kernel does not answer. If it is busy, wait; if it was restarted, run this cell again.";
-  let clock = null;
-  const send = (message) => {
-    clock ??= setTimeout(() => complain(SILENCE), PATIENCE);
-    try {
-      model.send(message);
-    } catch { // the kernel was restarted: it knows nothing of this widget
-      complain(SILENCE);
-    }
-  };
+  const { send, heard: rest } = lineTo(model, (text) => complain(text));
   const ask = (lane, message) => {
     if (lanes[lane].busy) lanes[lane].next = message;
     else {
@@ -490,8 +480,7 @@ function render({ model, el }) {
     },
   };
   const listen = (message) => {
-    clearTimeout(clock);
-    clock = null;
+    rest();
     if (alarm.textContent === SILENCE) complain("");
     heard[message.type]?.(message);
   };
@@ -500,7 +489,7 @@ function render({ model, el }) {
   sized.observe(list);
   send({ type: "open" });
   return () => {
-    clearTimeout(clock);
+    rest();
     sized.disconnect();
     model.off("msg:custom", listen);
   };

@@ -16,7 +16,7 @@ from workbench.analysis.mentions import mentions
 from workbench.analysis.speech import speech
 from workbench.items import DataError, Item, Items, Span
 from workbench.schema import objects
-from workbench.widgets import static, tables
+from workbench.widgets import front, static, tables
 from workbench.widgets.facets import NO_FILTERS, TAGS, Filters, hits, patterns
 from workbench.widgets.passages import pieces, plain, snippet
 
@@ -41,7 +41,7 @@ class Browser(anywidget.AnyWidget):
         Whether targets are shown from the start.
     """
 
-    _esm = _HERE / "browser.js"
+    _esm = front.joined("page.js", "browser.js")
     _css = _HERE / "browser.css"
     filters = traitlets.Dict().tag(sync=True)
     current_id = traitlets.Unicode("").tag(sync=True)

@@ -1,8 +1,5 @@
 /* All data stays in the kernel: the models' measures, the rows in view and one passage travel. */
 
-const PATIENCE = 5000; // ms without an answer before the reader is told
-const SILENCE = "The kernel does not answer. If it is busy, wait; if it was restarted, run this cell again.";
-
 function render({ model, el }) {
   const c = {
     models: [], pairs: null, warnings: [], total: 0, note: "", chosen: model.get("chosen"), column: "", columns: [], labels: {},
@@ -12,18 +9,10 @@ function render({ model, el }) {
 
   // ---- talking to the kernel: one request of a kind under way at a time, the newest waits
   const lanes = { choose: {}, show: {}, rows: {} };
-  let clock = null;
   let opening = true;
   let kept = { chosen: c.chosen, column: "" }; // the state as the kernel last told it
   let want = {}; // parts of the state that were chosen here and are not yet answered
-  const send = (message) => {
-    clock ??= setTimeout(() => complain(SILENCE), PATIENCE);
-    try {
-      model.send(message);
-    } catch { // the kernel was restarted: it knows nothing of this widget
-      complain(SILENCE);
-    }
-  };
+  const { send, heard: rest } = lineTo(model, (text) => complain(text));
   function ask(lane, message) {
     if (lanes[lane].busy) lanes[lane].next = message;
     else {
@@ -217,8 +206,7 @@ function render({ model, el }) {
     },
   };
   const listen = (message) => {
-    clearTimeout(clock);
-    clock = null;
+    rest();
     if (alarm.textContent === SILENCE) complain("");
     heard[message.type]?.(message);
   };
@@ -227,7 +215,7 @@ function render({ model, el }) {
   sized.observe(parts.items.list);
   send({ type: "open" });
   return () => {
-    clearTimeout(clock);
+    rest();
     sized.disconnect();
     model.off("msg:custom", listen);
   };

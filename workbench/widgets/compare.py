@@ -18,7 +18,9 @@ from workbench.widgets.compare_twin import twin
 from workbench.widgets.compare_view import View
 
 _LANES = ("choose", "rows", "show")  # requests that the page sends one at a time
-_SCRIPTS = ("compare_base.js", "compare_top.js", "compare_slices.js", "compare_items.js", "compare.js")
+_SCRIPTS = (
+    "page.js", "compare_base.js", "compare_top.js", "compare_slices.js", "compare_items.js", "compare.js",
+)  # fmt: skip
 
 
 class Compare(anywidget.AnyWidget):

@@ -1,4 +1,4 @@
-/* Side by side: what all parts of the widget share. The files are joined into one module, this one first.
+/* Side by side: what all parts of the widget share. The files are joined into one module, this one after `page.js`.
    Text from the data reaches the page through textContent alone, never as HTML. */
 
 /** Text among other text: without the characters that would turn what stands around it. */

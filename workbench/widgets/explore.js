@@ -1,41 +1,19 @@
 /* The charts of the linked view. The kernel counts; the page draws numbers and tells what is chosen.
    Text from the data reaches the page through textContent alone, never as HTML. */
 
-const PATIENCE = 5000; // ms without an answer before the reader is told
-const SILENCE = "The kernel does not answer. If it is busy, wait; if it was restarted, run this cell again.";
 const HINT = "Click a bar or drag over a range. Ctrl-click adds a bar; a second click, a double click or Esc clears the chart.";
 
 const number = (n) => n.toLocaleString("en");
 const share = (n, of) => (of ? `${((100 * n) / of).toFixed(n && (100 * n) / of < 1 ? 2 : 1)} %` : "");
-
-/** Make an element: h("div", {class: "x", onclick: f, "aria-label": "y"}, ...children). */
-function h(tag, props = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [key, value] of Object.entries(props)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-    else node.setAttribute(key, value === true ? "" : value);
-  }
-  node.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
-  return node;
-}
 
 function render({ model, el }) {
   let state = model.get("state");
   const want = {}; // choices made here that the kernel has not answered yet, by chart
   let busy = false;
   let again = false;
-  let clock = null;
 
   // ---- talking to the kernel: one request under way, the newest choices wait
-  function send(message) {
-    clock ??= setTimeout(() => complain(SILENCE), PATIENCE);
-    try {
-      model.send(message);
-    } catch { // the kernel was restarted: it knows nothing of this widget
-      complain(SILENCE);
-    }
-  }
+  const { send, heard: rest } = lineTo(model, (text) => complain(text));
   function choose(name, values) {
     want[name] = values && values.length ? values : null;
     if (busy) again = true;
@@ -240,8 +218,7 @@ function render({ model, el }) {
     draw();
   };
   const listen = (message) => {
-    clearTimeout(clock);
-    clock = null;
+    rest();
     complain(message.type === "error" ? message.message : "");
     busy = false;
     if (again && message.type !== "error") {
@@ -258,7 +235,7 @@ function render({ model, el }) {
   model.on("msg:custom", listen);
   draw();
   return () => {
-    clearTimeout(clock);
+    rest();
     model.off("change:state", changed);
     model.off("msg:custom", listen);
   };

@@ -13,7 +13,7 @@ import pandas as pd
 import traitlets
 
 from workbench.items import DataError, Items
-from workbench.widgets import panels, static
+from workbench.widgets import front, panels, static
 from workbench.widgets.browser import Browser
 from workbench.widgets.facets import NO_FILTERS, Mask
 
@@ -46,7 +46,7 @@ class Charts(anywidget.AnyWidget):
         What is drawn: numbers of items by bar, never items.
     """
 
-    _esm = _HERE / "explore.js"
+    _esm = front.joined("page.js", "elements.js", "explore.js")
     _css = _HERE / "explore.css"
     state = traitlets.Dict().tag(sync=True)
 
