@@ -155,23 +155,23 @@ class Spool:
 
     def parts(self, *, workers: int | None, progress: bool) -> Iterator[store.Part]:
         """Yield the tokens of every piece in order; pieces that were cut before come from disk."""
-        kept = _Kept()
-        tables: list[pa.Table | None] = list(
-            parallel.run_chunks(
-                _tokenise,
-                self._pieces,
-                keys=self._keys,
-                store=kept,
-                workers=1 if sum(map(_size, self._pieces)) < _FEW else workers,
-                progress="tokenising" if progress else None,
-                size=_size,
-            )
+        kept = cache.Cache("corpus-parts")
+        parallel.run_chunks(
+            _keep,
+            [(piece, kept, key) for piece, key in zip(self._pieces, self._keys, strict=True)],
+            keys=self._keys,
+            store=_There(kept),
+            workers=1 if sum(piece.size for piece in self._pieces) < _FEW else workers,
+            progress="tokenising" if progress else None,
+            size=_size,
         )
-        kept.cache.trim()
-        for index, owner in enumerate(self._owners):
-            words, ids, lengths = (column.combine_chunks().values for column in tables[index].columns)  # type: ignore[union-attr]
-            tables[index] = None  # not needed any more
+        for piece, key, owner in zip(self._pieces, self._keys, self._owners, strict=True):
+            table = kept.get(key, _SCHEMA)  # one at a time: a large text is not held in memory
+            if table is None:  # torn, or removed by another process that made room
+                table = _tokenise(piece)
+            words, ids, lengths = (column.combine_chunks().values for column in table.columns)
             yield store.Part(owner, words.to_pylist(), ids.to_numpy(), lengths.to_numpy())
+        kept.trim()
 
 
 def cut(text: str, *, tokenised: bool, size: int = PIECE) -> Iterator[str]:
@@ -214,23 +214,29 @@ def _tokenise(piece: _Piece) -> pa.Table:
     return pa.table(lists, schema=_SCHEMA)
 
 
-class _Kept:
-    """Finished pieces on disk, as :func:`workbench.parallel.run_chunks` asks for them."""
-
-    def __init__(self) -> None:
-        self.cache = cache.Cache("corpus-parts")
-
-    def get(self, key: str) -> pa.Table | None:
-        """Return what is kept under a key."""
-        return self.cache.get(key, _SCHEMA)
-
-    def put(self, key: str, value: pa.Table) -> None:
-        """Keep a piece."""
-        self.cache.put(key, value)
+def _keep(work: tuple[_Piece, cache.Cache, str]) -> bool:
+    """Cut a piece and keep the result on disk, from the process that made it."""
+    piece, kept, key = work
+    kept.put(key, _tokenise(piece))
+    return True
 
 
-def _size(piece: _Piece) -> int:
-    return piece.size
+class _There:
+    """Which pieces are on disk, as :func:`workbench.parallel.run_chunks` asks for them."""
+
+    def __init__(self, kept: cache.Cache) -> None:
+        self.kept = kept
+
+    def get(self, key: str) -> bool | None:
+        """Say whether a piece was kept; whether it is sound is seen when it is read."""
+        return self.kept.path(key).is_file() or None
+
+    def put(self, key: str, value: bool) -> None:  # noqa: FBT001 - a store's method
+        """Do nothing: `_keep` did."""
+
+
+def _size(work: tuple[_Piece, cache.Cache, str]) -> int:
+    return work[0].size
 
 
 @lru_cache(maxsize=1)

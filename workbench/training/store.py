@@ -6,6 +6,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 import time
@@ -180,10 +181,10 @@ def _renumber(path: Path, order: list[int], types: int) -> None:
     """Give every word in the file its place in `order` as its number."""
     place = np.zeros(types, "<u4")
     place[order] = np.arange(len(order))
-    ids = np.memmap(path, "<u4", "r+")
-    for start in range(0, len(ids), _BLOCK):
-        ids[start : start + _BLOCK] = place[ids[start : start + _BLOCK]]
-    ids.flush()
+    with path.open("r+b") as file:  # not mapped: pages of a map count as memory
+        while len(ids := np.fromfile(file, "<u4", _BLOCK)):
+            file.seek(-ids.nbytes, os.SEEK_CUR)
+            file.write(place[ids].tobytes())
 
 
 def _sha256(path: Path) -> str:

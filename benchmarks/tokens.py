@@ -1,0 +1,248 @@
+"""How long novels take to become ids on disk, beside a plain loop over words; and how fast batches are read.
+
+    python benchmarks/tokens.py [--texts PATH] [--tokens 20000000] [--vocabulary 60000] [--json out.json]
+
+The novels are those in a path (file, folder, archive), else the sample's.
+
+1. Ours: `Corpus` and `Stream` of the novels, from running text: cut into sentences and tokens,
+   lower-cased, counted, numbered, with checksums; nothing is there from earlier runs.
+2. A text of the shape of LAMBADA's training novels (203 million words, tokenised, lower-cased, 2,662
+   novels) with as many words as asked for: the novels' tokens over and over, each time with other borders of
+   the books, and every 400th word a new one, so that the number of types grows as with new novels.
+   Ours again, from the archive to the ids; and the plain loop: `collections.Counter` over ``str.split``,
+   then a dictionary's ids of each word, written as an array. It knows no sentences, no unknown words apart,
+   and cannot go on where it stopped. The ids of both must be equal. Full scale: ``--tokens 203000000``.
+3. Batches of that stream, in random order of steps, in words (of passages: of LAMBADA's shape) a second.
+
+Each part runs in a process of its own. Peak memory is that of the main process, and of its greatest child.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import resource
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import workbench as wb
+from workbench.cache import digest
+from workbench.models.texts import corpus_of
+from workbench.training.batches import Batches, Lanes, Windows
+from workbench.training.corpus import Corpus
+from workbench.training.shaped import Passages
+from workbench.training.stream import Stream
+
+RELEASE = {"tokens": 203_000_000, "novels": 2662}
+NEW = 400  # every so many words one that occurs nowhere else
+GOAL = {"MB": 2000.0, "passages a second": 20_000.0}
+
+
+def novels(options: argparse.Namespace) -> dict[str, Any]:
+    """From running text to a stream."""
+    start = time.perf_counter()
+    corpus = corpus_of(options.texts or list(wb.books("sample")), progress=False)
+    cut = time.perf_counter()
+    stream = Stream.of(corpus, options.vocabulary, progress=False)
+    found = {"corpus": str(corpus.folder), "cutting": cut - start, "numbering": time.perf_counter() - cut}
+    return found | {"tokens": corpus.n_tokens, "types": len(corpus.words), "disk MB": size(stream.folder)}
+
+
+def repeated(corpus: Corpus, n: int) -> Iterator[list[str]]:
+    """Give the words of novels, as many as asked for together."""
+    size, made = RELEASE["tokens"] // RELEASE["novels"], 0
+    table, rng = np.array(corpus.words, dtype=object), np.random.default_rng(0)
+    while made < n:
+        first = int(rng.integers(corpus.n_sentences))
+        start = int(corpus.starts[first])
+        words = table[np.asarray(corpus.ids[start : start + min(size, n - made)])].tolist()
+        for place in range(0, len(words), NEW):
+            words[place] = f"new{made + place}"
+        made += len(words)
+        yield words
+
+
+def write(options: argparse.Namespace) -> dict[str, Any]:
+    """Write the archive of novels in the shape of the release."""
+    books = 0
+    with tarfile.open(options.folder / "novels.tar", "w") as archive:
+        for books, words in enumerate(repeated(Corpus(Path(options.corpus)), options.tokens), 1):
+            data = " ".join(words).encode()
+            told = tarfile.TarInfo(f"train-novels/genre/novel-{books:05}.txt")
+            told.size = len(data)
+            archive.addfile(told, io.BytesIO(data))
+    return {"books": books, "MB": (options.folder / "novels.tar").stat().st_size / 1e6}
+
+
+def ours(options: argparse.Namespace) -> dict[str, Any]:
+    """From the archive to a stream."""
+    start = time.perf_counter()
+    corpus = corpus_of(options.folder / "novels.tar", tokenised=True, progress=False)
+    cut = time.perf_counter()
+    stream = Stream.of(corpus, options.vocabulary, progress=False)
+    done = time.perf_counter()
+    found: dict[str, Any] = {"cutting": cut - start, "numbering": done - cut, "peak MB": memory()}
+    ids = stream.read(0, stream.n_tokens) if stream.n_tokens < 50_000_000 else None  # noqa: PLR2004 - memory
+    found |= {"tokens": stream.n_tokens, "types": len(corpus.words), "sentences": corpus.n_sentences}
+    found |= {"disk MB": size(stream.folder), "stream": str(stream.folder)}
+    return found | {"ids": None if ids is None else told(np.where(ids < stream.n_words, ids, 0))}
+
+
+def plain(options: argparse.Namespace) -> dict[str, Any]:
+    """From the archive to ids, by a plain loop."""
+
+    def texts() -> Iterator[str]:
+        with tarfile.open(options.folder / "novels.tar") as archive:
+            for member in archive:
+                file = archive.extractfile(member)
+                assert file is not None
+                yield file.read().decode().lower()
+
+    start = time.perf_counter()
+    counts: Counter[str] = Counter()
+    for text in texts():
+        counts.update(text.split())
+    best = sorted(counts, key=lambda word: (-counts[word], word))[: options.vocabulary]
+    index = {word: number for number, word in enumerate(best, 1)}
+    with (options.folder / "plain.u16").open("wb") as file:
+        for text in texts():
+            np.array([index.get(word, 0) for word in text.split()], np.uint16).tofile(file)
+    taken = time.perf_counter() - start
+    return {
+        "taken": taken,
+        "peak MB": memory(),
+        "ids": told(np.fromfile(options.folder / "plain.u16", "<u2")),
+    }
+
+
+def batches(options: argparse.Namespace) -> dict[str, Any]:
+    """Read batches of each kind."""
+    start = time.perf_counter()
+    stream = Stream.open(options.stream)
+    found: dict[str, Any] = {"opening": time.perf_counter() - start}
+    start = time.perf_counter()
+    shaped = Passages(stream, rows=256, number=1_000_000)
+    found |= {"finding passages": time.perf_counter() - start, "passages": shaped.distinct}
+    kinds: dict[str, Batches] = {
+        "lanes": Lanes(stream, rows=256, length=64),
+        "windows": Windows(stream, rows=64, length=256),
+        "passages a second": shaped,
+    }
+    for name, kind in kinds.items():
+        steps = np.random.default_rng(0).integers(kind.steps, size=options.steps).tolist()
+        kind.batch(0)
+        start = time.perf_counter()
+        for step in steps:
+            kind.batch(step)
+        found[name] = kind.tokens * len(steps) / (time.perf_counter() - start)
+    return found | {"peak MB": memory()}
+
+
+PARTS = {"novels": novels, "write": write, "ours": ours, "plain": plain, "batches": batches}
+
+
+def told(ids: np.ndarray) -> str:
+    """Return a digest of ids."""
+    return digest(ids.astype("<u2").tobytes())
+
+
+def size(folder: Path) -> float:
+    """Return the size of the files in a folder, in MB."""
+    return sum(file.stat().st_size for file in folder.iterdir()) / 1e6
+
+
+def memory() -> float:
+    """Return the most memory that this program has had, in MB."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")  # rusage counts what was before exec, too
+    return int(status.split("VmHWM:")[1].split()[0]) * 1.024e-3
+
+
+def part(name: str, options: argparse.Namespace, **more: str) -> dict[str, Any]:
+    """Run one part in a process of its own, in a home of its own; return what it tells."""
+    given = {name: getattr(options, name) for name in ("folder", "tokens", "vocabulary", "steps")} | more
+    given |= {"texts": options.texts} if options.texts else {}
+    command = [sys.executable, __file__, "--part", name]
+    for option, value in given.items():
+        command += [f"--{option}", str(value)]
+    home = {"WORKBENCH_HOME": str(options.folder / "home")}
+    if subprocess.run(command, check=False, env=os.environ | home).returncode:  # noqa: S603 - this file
+        raise SystemExit(f"the part {name!r} failed")
+    found: dict[str, Any] = json.loads((options.folder / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def report(found: dict[str, Any]) -> None:
+    """Print what was measured."""
+    first, mine, loop, read = (found[name] for name in ("novels", "ours", "plain", "batches"))
+    packages = ", ".join(f"{p} {version(p)}" for p in ("numpy", "pandas", "pyarrow"))
+    print(f"Python {sys.version.split()[0]}, {packages}; {os.cpu_count()} processors")
+    print(f"load average at the end: {', '.join(f'{x:.2f}' for x in os.getloadavg())}\n")
+    for name, one in (("novels, running text", first), ("the release's shape", mine)):
+        taken = one["cutting"] + one["numbering"]
+        print(f"{name}: {one['tokens']:,} tokens, {one['types']:,} types; {taken:.1f} s, ", end="")
+        print(f"{one['numbering']:.1f} s of them for the stream; {one['tokens'] / taken:,.0f} a second")
+        print(f"  peak {one['peak MB']:,.0f} MB, of a child {one['peak MB of a child']:,.0f} MB; ", end="")
+        print(f"{one['disk MB']:,.1f} MB on disk")
+    taken = mine["cutting"] + mine["numbering"]
+    print(f"plain loop over that: {loop['taken']:.1f} s, peak {loop['peak MB']:,.0f} MB; ", end="")
+    print(f"ratio {loop['taken'] / taken:.2f}")
+    if mine["ids"] is not None:
+        assert mine["ids"] == loop["ids"], "the ids differ from the loop's"
+        print("the ids of both are equal")
+    full = RELEASE["tokens"] / mine["tokens"]
+    if full > 1:
+        print(f"{RELEASE['tokens']:,} tokens at that speed: {taken * full / 60:.1f} minutes")
+    print(
+        f"memory: {'met' if mine['peak MB'] < GOAL['MB'] else 'MISSED'}, the goal is {GOAL['MB']:,.0f} MB\n"
+    )
+    print(f"opening {read['opening']:.2f} s; {read['passages']:,} passages found in ", end="")
+    print(f"{read['finding passages']:.2f} s")
+    print(f"words a second: lanes {read['lanes']:,.0f}, windows {read['windows']:,.0f}")
+    speed, goal = read["passages a second"], GOAL["passages a second"]
+    print(f"passages a second: {speed:,.0f}, goal {goal:,.0f}: {'met' if speed >= goal else 'MISSED'}")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--texts", type=Path, help="novels")
+    parser.add_argument("--tokens", type=int, default=20_000_000, help="words in the shape of the release")
+    parser.add_argument("--vocabulary", type=int, default=60_000)
+    parser.add_argument("--steps", type=int, default=400, help="batches read of each kind")
+    parser.add_argument("--json", type=Path, help="file for what was measured")
+    for hidden in ("--part", "--corpus", "--stream"):
+        parser.add_argument(hidden, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.part:
+        found = PARTS[options.part](options)
+        found.setdefault("peak MB", memory())
+        found["peak MB of a child"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1.024e-3
+        (options.folder / f"{options.part}.json").write_text(json.dumps(found), encoding="utf-8")
+        return
+    print(f"load average at the start: {', '.join(f'{x:.2f}' for x in os.getloadavg())}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        options.folder = Path(folder)
+        found = {"novels": part("novels", options)}
+        found["write"] = part("write", options, corpus=found["novels"]["corpus"])
+        found |= {name: part(name, options) for name in ("ours", "plain")}
+        found["batches"] = part("batches", options, stream=found["ours"]["stream"])
+    report(found)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

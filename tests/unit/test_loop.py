@@ -1,0 +1,315 @@
+import math
+import os
+import signal
+import threading
+
+import pytest
+import tiny_training as tiny
+import torch
+from tiny_training import Counting, Tiny, Told, assert_close, equal, perplexity, settings, weights
+
+from workbench.schema import DataError
+from workbench.training import checkpoint, gradients
+from workbench.training.loop import train
+
+
+def test_it_learns_and_tells_how(tmp_path):
+    tiny.it_learns_and_tells_how("cpu", tmp_path)
+
+
+def test_not_a_number(tmp_path):
+    tiny.it_stops_where_a_number_is_none("cpu", tmp_path)
+
+
+def test_out_of_memory():
+    tiny.out_of_memory_changes_nothing_but_the_pieces("cpu")
+
+
+def test_interrupted_and_gone_on_with(tmp_path):
+    tiny.it_goes_on_as_if_it_had_never_stopped("cpu", tmp_path)
+
+
+def by_hand(network, batches, chosen):
+    """Train by the formulas of AdamW; return the mean losses of five steps each."""
+    state, losses = None, []
+    names = dict(network.named_parameters())
+    mean = {name: torch.zeros_like(weight) for name, weight in names.items()}
+    square = {name: torch.zeros_like(weight) for name, weight in names.items()}
+    one, two = chosen.betas
+    for step in range(chosen.steps):
+        batch = {name: torch.from_numpy(values) for name, values in batches.batch(step).items()}
+        loss, state = network(batch, state)
+        state = tuple(values.detach() for values in state)
+        network.zero_grad()
+        loss.backward()
+        losses.append(loss.item())
+        if chosen.clip is not None:
+            torch.nn.utils.clip_grad_norm_(network.parameters(), chosen.clip)
+        with torch.no_grad():
+            for name, weight in names.items():
+                mean[name] = one * mean[name] + (1 - one) * weight.grad
+                square[name] = two * square[name] + (1 - two) * weight.grad**2
+                up = mean[name] / (1 - one ** (step + 1))
+                down = (square[name] / (1 - two ** (step + 1))).sqrt() + 1e-8
+                decay = chosen.weight_decay if weight.ndim > 1 else 0.0
+                weight.sub_(chosen.rate(step) * (up / down + decay * weight))
+    return [sum(losses[i : i + 5]) / 5 for i in range(0, chosen.steps, 5)]
+
+
+@pytest.mark.parametrize(("clip", "decay"), [(None, 0.0), (0.1, 0.3)])
+@pytest.mark.parametrize("micro_rows", [None, 3])
+def test_it_does_what_the_formulas_say(clip, decay, micro_rows):
+    chosen = settings(20, clip=clip, weight_decay=decay, warm_up=0.2, micro_rows=micro_rows)
+    mine, plain = Tiny(), Tiny()
+    losses = by_hand(plain, Counting(), chosen)
+    training = train(mine, Counting(), chosen, device="cpu")
+    assert_close(weights(mine), weights(plain), 2e-6)
+    assert [row["loss"] for row in training.history] == pytest.approx(losses, rel=1e-5)
+    assert [row["step"] for row in training.history] == [5, 10, 15, 20]
+    assert [row["learning_rate"] for row in training.history] == [
+        chosen.rate(step) for step in (4, 9, 14, 19)
+    ]
+
+
+def test_without_carried_state_each_step_begins_anew():
+    batches = Counting()
+    batches.carried = False
+    seen = []
+
+    class Watched(Tiny):
+        def forward(self, batch, state=None):
+            seen.append(state)
+            return super().forward(batch, state)
+
+    train(Watched(), batches, settings(4), device="cpu")
+    assert seen == [None] * len(seen)
+
+
+def test_the_users_random_numbers_stay_where_they_were():
+    network = Tiny(dropout=0.5)
+    before = torch.get_rng_state()
+    train(network, Counting(), settings(2, evaluations=1), evaluate=perplexity, device="cpu")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_real_interrupt_ends_between_two_steps(tmp_path):
+    def press(step):
+        if step == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    network, told = Tiny(), Told()
+    training = train(network, Counting(before=press), settings(), folder=tmp_path, device="cpu", watch=told)
+    assert training.stopped == "interrupted"
+    assert told.ended == ["interrupted"]
+    assert signal.getsignal(signal.SIGINT) is before
+    found = checkpoint.newest(tmp_path)
+    assert found.step == 6  # the step under way was ended
+    assert found.told["training"]["stopped"] == "interrupted"
+    assert training.history[-1]["step"] == 6
+    checkpoint.put(Tiny(seed=8), found.weights)
+
+
+def test_pressing_again_while_it_saves_tears_nothing(tmp_path, monkeypatch):
+    def press(*args, **kwargs):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        return save(*args, **kwargs)
+
+    save = checkpoint.save_file
+    monkeypatch.setattr(checkpoint, "save_file", press)
+    network = Tiny()
+    training = train(network, Counting(), settings(save_every=0), folder=tmp_path, device="cpu")
+    assert training.stopped == "interrupted"
+    found = checkpoint.newest(tmp_path)
+    assert found is not None
+    assert equal(dict(found.weights), dict(checkpoint.weights(network)))
+    assert not list(tmp_path.glob(".aside*"))
+
+
+def test_an_evaluation_is_broken_off_at_once_and_made_up_for(tmp_path):
+    def pressed(_):
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("the interrupt came too late")
+
+    def go(evaluate):
+        network = Tiny(dropout=0.2)
+        chosen = settings(20, evaluations=2, keep="last")
+        return network, train(network, Counting(), chosen, evaluate=evaluate, folder=tmp_path, device="cpu")
+
+    network, training = go(pressed)
+    assert training.stopped == "interrupted"
+    assert training.scores == []
+    assert network.training
+    network, training = go(perplexity)
+    assert [row["step"] for row in training.scores] == [10, 20]
+    whole = Tiny(dropout=0.2)
+    train(whole, Counting(), settings(20), device="cpu")
+    assert equal(weights(network), weights(whole))
+
+
+def test_in_a_thread_of_its_own_it_trains_as_well():
+    found = []
+    network = Tiny()
+    thread = threading.Thread(
+        target=lambda: found.append(train(network, Counting(), settings(3), device="cpu"))
+    )
+    thread.start()
+    thread.join()
+    assert found[0].stopped == "finished"
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+@pytest.mark.parametrize("keep", ["best", "last"])
+def test_it_stops_early_and_keeps_the_best(tmp_path, on_disk, keep):
+    told = iter([5.0, 3.0, math.nan, 3.0, 9.0, 1.0])
+    seen = []
+
+    def score(network):
+        seen.append(weights(network))
+        return {"perplexity": next(told)}
+
+    network, folder = Tiny(), tmp_path if on_disk else None
+    chosen = settings(60, evaluations=6, patience=3, keep=keep)
+    training = train(network, Counting(), chosen, evaluate=score, folder=folder, device="cpu")
+    assert training.stopped == "early"
+    assert len(seen) == 5
+    assert equal(weights(network), seen[1 if keep == "best" else 4])
+    if on_disk:
+        assert sorted(path.name for path in tmp_path.glob("step*")) == ["step-00000020", "step-00000050"]
+        again = Tiny(seed=1)
+        once_more = train(again, Counting(), chosen, evaluate=score, folder=folder, device="cpu")
+        assert once_more.stopped == "early"
+        assert equal(weights(again), weights(network))
+        assert len(seen) == 5
+
+
+def test_what_an_evaluation_does_wrong_costs_no_training(tmp_path):
+    def wrong(_):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        train(Tiny(), Counting(), settings(20, evaluations=2), evaluate=wrong, folder=tmp_path, device="cpu")
+    assert checkpoint.newest(tmp_path).step == 10
+
+
+def test_a_score_that_nobody_tells_is_noted():
+    training = train(
+        Tiny(), Counting(), settings(4, evaluations=2), evaluate=lambda _: {"accuracy": 0.1}, device="cpu"
+    )
+    assert [note for note in training.notes if "'perplexity'" in note and "accuracy" in note]
+
+
+def test_not_one_row_fits():
+    with pytest.raises(DataError, match="one row of a batch does not fit") as caught:
+        train(Tiny(most=0), Counting(), settings(), device="cpu")
+    assert "narrower" in caught.value.remedy
+
+
+def test_out_of_memory_in_the_midst_of_a_step_repeats_it_from_its_beginning(tmp_path):
+    """It runs out in the last step's backward pass, when dropout has drawn its numbers."""
+    armed = []
+
+    class Full(torch.autograd.Function):
+        @staticmethod
+        def forward(_, values):
+            return values.clone()
+
+        @staticmethod
+        def backward(_, grad):
+            if armed:
+                armed.clear()
+                raise torch.OutOfMemoryError
+            return grad
+
+    class Falling(Tiny):
+        def forward(self, batch, state=None):
+            loss, state = super().forward(batch, state)
+            return Full.apply(loss), state
+
+    def stop(step):
+        if step == 4:
+            raise KeyboardInterrupt
+
+    fallen = Falling(dropout=0.4)
+    batches = Counting(before=lambda step: armed.append(step) if step == 4 else None)
+    training = train(fallen, batches, settings(5), device="cpu")
+    assert len(training.notes) == 1
+    train(Tiny(dropout=0.4), Counting(before=stop), settings(5), folder=tmp_path, device="cpu")
+    halved = Tiny()
+    halved.dropout.p = 0.4
+    train(halved, Counting(), settings(5, micro_rows=4), folder=tmp_path, device="cpu")
+    assert equal(weights(fallen), weights(halved))
+
+
+def test_it_goes_on_without_a_compiler(monkeypatch):
+    def broken(_):
+        def call(*_):
+            raise NotImplementedError("no compiler here\nand more")
+
+        return call
+
+    monkeypatch.setattr(gradients.torch, "compile", broken)
+    compiled, plain = Tiny(), Tiny()
+    training = train(compiled, Counting(), settings(compile=True), device="cpu")
+    train(plain, Counting(), settings(compile=False), device="cpu")
+    assert equal(weights(compiled), weights(plain))
+    assert [note for note in training.notes if "NotImplementedError: no compiler here)" in note]
+
+
+def test_errors_of_the_network_are_not_blamed_on_the_compiler(monkeypatch):
+    class Wrong(Tiny):
+        def forward(self, *_):
+            raise KeyError("no such batch")
+
+    monkeypatch.setattr(gradients.torch, "compile", lambda network: network)
+    with pytest.raises(KeyError, match="no such batch"):
+        train(Wrong(), Counting(), settings(compile=True), device="cpu")
+
+
+def test_half_precision_is_autocast():
+    seen = set()
+
+    class Watched(Tiny):
+        def forward(self, batch, state=None):
+            seen.add(torch.is_autocast_enabled("cpu"))
+            return super().forward(batch, state)
+
+    network = Watched()
+    train(network, Counting(), settings(4, precision="bfloat16"), device="cpu")
+    assert seen == {True}
+    assert {values.dtype for values in network.state_dict().values()} == {torch.float32}
+    seen.clear()
+    train(Watched(), Counting(), settings(4, precision=None), device="cpu")
+    assert seen == {False}
+
+
+def test_one_process_a_folder(tmp_path):
+    def score(_):
+        with pytest.raises(DataError, match="another process trains here"):
+            train(Tiny(), Counting(), settings(4), folder=tmp_path, device="cpu")
+        return {"perplexity": 1.0}
+
+    chosen = settings(4, evaluations=1)
+    assert train(Tiny(), Counting(), chosen, evaluate=score, folder=tmp_path, device="cpu").scores
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"settings": settings(20, learning_rate=0.5)},
+            "another settings: learning_rate is 0.02 there and 0.5",
+        ),
+        ({"batches": Counting(length=4)}, "another batches: tokens is 40 there and 32 here"),
+        ({"network": Tiny(width=7)}, r"another network: embedding.weight is float32 \(11, 6\) there"),
+        ({"key": "other"}, "another text: key is mine there and other here"),
+    ],
+)
+def test_a_folder_of_another_training_is_refused(tmp_path, change, words):
+    given = {"network": Tiny(), "batches": Counting(), "settings": settings(20), "key": "mine"}
+    train(**given, folder=tmp_path, device="cpu")
+    train(**{**given, "settings": settings(20, log_every=2, save_every=1)}, folder=tmp_path, device="cpu")
+    with pytest.raises(DataError, match=words) as caught:
+        train(**{**given, **change}, folder=tmp_path, device="cpu")
+    assert "another folder" in caught.value.remedy

@@ -1,0 +1,125 @@
+"""The record of a training."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.schema import DataError
+from workbench.training.record import HISTORY, Training
+from workbench.training.telling import UNKNOWN, Score, best, briefly, facts, minutes, scores_told, short
+
+NUMBERS = st.floats() | st.integers(0, 10**12)
+ROWS = st.lists(st.dictionaries(st.sampled_from([*HISTORY, "accuracy", "perplexity"]), NUMBERS), max_size=4)
+
+
+def same(a, b):
+    return a == b or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))
+
+
+@given(ROWS, ROWS, st.lists(st.text()), st.text(), st.sampled_from([None, Path("a/b")]))
+def test_json_there_and_back(history, scores, notes, name, folder):
+    record = Training(
+        name, folder, "cuda:0", "fits", 12, history=history, scores=scores, notes=notes, stopped="early"
+    )
+    text = json.dumps(record.to_json(), allow_nan=False)
+    again = Training.from_json(json.loads(text))
+    assert {**vars(again), "history": 0, "scores": 0} == {**vars(record), "history": 0, "scores": 0}
+    for mine, theirs in ((record.history, again.history), (record.scores, again.scores)):
+        assert [row.keys() for row in mine] == [row.keys() for row in theirs]
+        assert all(same(row[key], other[key]) for row, other in zip(mine, theirs, strict=True) for key in row)
+
+
+def test_json_of_numpy_and_of_little():
+    record = Training(history=[{"step": np.int64(3), "loss": np.float32(0.5)}])
+    assert record.to_json()["history"] == [{"step": 3, "loss": 0.5}]
+    assert Training.from_json({}) == Training()
+    assert Training.from_json({"name": "x", "of a later version": 1}).name == "x"
+
+
+@pytest.mark.parametrize("told", [[1], {"history": 3}, {"history": [3]}, {"steps": "many"}, {"folder": 3}])
+def test_what_is_no_record_is_refused(told):
+    with pytest.raises(DataError, match="no record of a training"):
+        Training.from_json(told)
+
+
+def test_frames():
+    record = Training()
+    assert list(record.to_frame()) == list(HISTORY)
+    assert list(record.scores_frame()) == ["step", "tokens", "seconds"]
+    record.history.append({"loss": 1.0, "step": 2, "more": 5})
+    record.scores += [{"step": 2, "accuracy": 0.5}, {"step": 4, "perplexity": 9.0}]
+    frame = record.to_frame()
+    assert list(frame) == [*HISTORY, "more"]
+    assert frame.step.tolist() == [2]
+    expected = pd.DataFrame({"accuracy": [0.5, None], "perplexity": [None, 9.0]})
+    pd.testing.assert_frame_equal(record.scores_frame()[["accuracy", "perplexity"]], expected)
+
+
+def test_minutes_left_are_those_of_the_newest_pace():
+    record = Training(steps=1000)
+    assert math.isnan(record.minutes_left)
+    record.history.append({"step": 100, "seconds": 60.0})
+    assert record.minutes_left == pytest.approx(9)
+    record.history += [{"step": 100 + k, "seconds": 60.0 + 6 * k} for k in range(1, 101)]  # ten times slower
+    assert record.minutes_left == pytest.approx(800 * 6 / 60)
+    assert record.minutes == pytest.approx(11)
+    record.scores.append({"step": 300, "seconds": 700.0})
+    assert record.last["step"] == 300
+    record.stopped = "interrupted"
+    assert record.minutes_left == 0
+
+
+def test_the_best_row_is_the_one_that_was_chosen_by():
+    scores = [
+        {"step": 1, "tokens": 10, "accuracy": 0.3, "perplexity": 50.0},
+        {"step": 2, "tokens": 20, "accuracy": 0.2, "perplexity": 40.0},
+        {"step": 3, "tokens": 30, "accuracy": 0.1, "perplexity": math.nan},
+    ]
+    assert best(Training(scores=scores))["step"] == 2
+    assert best(Training(scores=scores, best_by="accuracy"))["step"] == 1
+    assert best(Training(scores=scores, best_by="loss"))["step"] == 1  # the first that there is
+    assert best(Training()) == {}
+    record = Training("LSTM", device="cpu", steps=9, scores=scores)
+    assert scores_told(record, scores[1]) == "perplexity 40, accuracy 20.0 %"
+    assert facts(record)["best"] == "best perplexity 40, accuracy 20.0 % at 20 words"
+    assert briefly(Training("LSTM", device="cpu", steps=9)) == (
+        "LSTM on cpu, step 0 of 9, 0 words, 0 s, training"
+    )
+    assert repr(record).startswith("<Training LSTM on cpu, step 3 of 9")
+
+
+def test_what_a_name_says_of_a_score():
+    assert Score.of("accuracy") == Score("accuracy", percent=True, log=False, higher=True)
+    assert Score.of("median_rank") == Score("median rank", percent=False, log=True, higher=False)
+    assert Score.of("control_perplexity").log
+    assert Score.of("entropy").higher is None
+    assert Score.of("accuracy").told(0.1834) == "18.3 %"
+    assert Score.of("perplexity").told(math.inf) == UNKNOWN
+
+
+@given(st.floats(-1e14, 1e14))
+def test_short_numbers_have_three_digits(value):
+    text = short(value)
+    assert len(text) <= 6 + text.count("-") * 4
+    units = {"k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+    again = float(text[:-1]) * units[text[-1]] if text[-1] in units else float(text)
+    assert again == pytest.approx(value, rel=0.0051)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(999.6, "1k"), (999_950, "1M"), (203e6, "203M"), (0, "0"), (5.1234, "5.12"), (math.nan, UNKNOWN)],
+)
+def test_short_numbers(value, text):
+    assert short(value) == text
+
+
+def test_minutes_in_words():
+    found = [minutes(value) for value in (0, 0.5, 0.9999, 3.21, 99.96, 2500, math.nan)]
+    assert found == ["0 s", "30 s", "1.0 min", "3.2 min", "100 min", "2,500 min", UNKNOWN]

@@ -1,0 +1,109 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.optim import lr_scheduler
+
+from workbench.schema import DataError
+from workbench.training.settings import Settings
+
+
+class Bare(torch.optim.Optimizer):
+    """An optimiser that has a learning rate and nothing else; a real one loads the compiler first."""
+
+    def __init__(self, rate):
+        self.param_groups, self.defaults = [{"lr": rate, "params": []}], {}
+
+    def step(self):
+        pass
+
+
+def by_torch(settings):
+    """Give the learning rates by torch's own schedules."""
+    optimiser = Bare(settings.learning_rate)
+    rising = settings.rising
+    rise = lr_scheduler.LinearLR(optimiser, start_factor=1 / rising, total_iters=max(rising - 1, 1))
+    left = max(1, settings.steps - rising)
+    fall = {
+        "cosine": lambda: lr_scheduler.CosineAnnealingLR(
+            optimiser, left, eta_min=settings.final * settings.learning_rate
+        ),
+        "linear": lambda: lr_scheduler.LinearLR(optimiser, 1.0, settings.final, left),
+        "constant": lambda: lr_scheduler.ConstantLR(optimiser, 1.0),
+    }[settings.schedule]()
+    whole = (
+        lr_scheduler.SequentialLR(optimiser, [rise, fall], milestones=[rising - 1]) if rising > 1 else fall
+    )
+    rates = []
+    for _ in range(settings.steps):
+        rates.append(optimiser.param_groups[0]["lr"])
+        optimiser.step()
+        whole.step()
+    return rates
+
+
+@pytest.mark.filterwarnings("ignore:The epoch parameter in")  # of torch's own SequentialLR
+@pytest.mark.parametrize("schedule", ["cosine", "linear", "constant"])
+@pytest.mark.parametrize(
+    ("steps", "warm_up", "final"), [(100, 0.1, 0.1), (57, 0.5, 0.0), (7, 0.0, 0.3), (9, 1.0, 1.0)]
+)
+def test_the_rates_are_those_of_torch(schedule, steps, warm_up, final):
+    settings = Settings(steps=steps, schedule=schedule, warm_up=warm_up, final=final, learning_rate=0.3)
+    rates = [settings.rate(step) for step in range(steps)]
+    assert rates == pytest.approx(by_torch(settings), rel=1e-9)
+    assert max(rates) == 0.3
+    if schedule != "constant" and warm_up < 1:
+        assert rates[-1] == pytest.approx(0.3 * final)
+
+
+@given(
+    st.integers(1, 400), st.floats(0, 1), st.floats(0, 1), st.sampled_from(["cosine", "linear", "constant"])
+)
+def test_rates_rise_then_fall_within_bounds(steps, warm_up, final, schedule):
+    settings = Settings(steps=steps, warm_up=warm_up, final=final, schedule=schedule)
+    rates = [settings.rate(step) for step in range(steps)]
+    top = settings.rising - 1
+    assert rates[top] == max(rates) == settings.learning_rate
+    assert rates[: top + 1] == sorted(rates[: top + 1])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    assert min(rates) > 0 or final == 0
+
+
+@given(st.integers(1, 1000), st.integers(0, 50))
+def test_evaluations_are_spread_evenly_and_the_last_is_at_the_end(steps, evaluations):
+    settings = Settings(steps=steps, evaluations=evaluations)
+    found = [step for step in range(steps + 1) if settings.evaluates(step)]
+    assert len(found) == min(steps, evaluations)
+    if found:
+        assert found[-1] == steps
+        gaps = [b - a for a, b in zip([0, *found], found, strict=False)]
+        assert max(gaps) - min(gaps) <= 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"steps": 0},
+        {"steps": 5, "learning_rate": -1},
+        {"steps": 5, "learning_rate": float("nan")},
+        {"steps": 5, "warm_up": 2},
+        {"steps": 5, "schedule": "steep"},
+        {"steps": 5, "precision": "float8"},
+        {"steps": 5, "keep": None},
+        {"steps": 5, "clip": 0},
+        {"steps": 5, "betas": (0.9,)},
+        {"steps": 5, "betas": (0.9, 1.0)},
+        {"steps": 5, "save_every": -1},
+        {"steps": 5, "patience": 0},
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(wrong):
+    with pytest.raises(DataError, match=list(wrong)[-1]):
+        Settings(**wrong)
+
+
+def test_what_decides_the_weights():
+    one = Settings(steps=5, save_every=1, log_every=3, compile=True, micro_rows=2)
+    assert one.identity() == Settings(steps=5).identity()
+    assert one.identity() != Settings(steps=5, seed=1).identity()
+    assert one.identity()["betas"] == [0.9, 0.98]

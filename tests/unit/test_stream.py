@@ -1,0 +1,231 @@
+"""The stream of ids on disk, against plain loops, and what may happen to it there."""
+
+import json
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workbench.schema import DataError
+from workbench.training import stream as module
+from workbench.training.corpus import RESERVED, Corpus
+from workbench.training.stream import Stream
+
+LINES = ["the cat sat on the mat .", "'' -- the dog , the <s> dog sat !", "nobody 's 3 cats"]
+
+
+def corpus_of(lines, **options):
+    return Corpus.of(lines, progress=False, **options)
+
+
+def stream_of(lines, vocabulary=4):
+    return Stream.of(corpus_of(lines), vocabulary, progress=False)
+
+
+def entries():
+    home = Path(os.environ["WORKBENCH_HOME"]) / "cache" / "stream"
+    return sorted(path.name for path in home.iterdir())
+
+
+WORD = st.sampled_from(["the", "cat", "a", ".", "''", "--", "'s", "<s>", "<unk>", "x\x7fy", "é", "७", "z"])
+GIVEN = st.integers(1, 8) | st.lists(
+    st.sampled_from(["the", "z", ".", "never", "<unk>", "</s>", "a"]), min_size=1
+)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.lists(WORD, min_size=1, max_size=9), min_size=1, max_size=9), GIVEN, st.integers(1, 7))
+def test_a_stream_against_a_plain_loop(tmp_path_factory, lines, vocabulary, block):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.getbasetemp() / "home"))
+        patch.setattr(module, "_BLOCK", block)
+        corpus = corpus_of([" ".join(line) for line in lines])
+        expected = corpus.vocabulary(vocabulary) if isinstance(vocabulary, int) else []
+        if not isinstance(vocabulary, int):
+            expected += [w for i, w in enumerate(vocabulary) if w not in RESERVED and w not in vocabulary[:i]]
+        if not expected:
+            with pytest.raises(DataError, match="no word in this vocabulary"):
+                Stream.of(corpus, vocabulary, progress=False)
+            return
+        stream = Stream.of(corpus, vocabulary, progress=False)
+    words = [word for line in lines for word in line]
+    assert stream.vocabulary == expected
+    assert stream.n_words == len(expected) + 1
+    assert stream.n_tokens == len(words)
+    ids = stream.read(0, len(words))
+    assert ids.dtype == np.int64
+    meaning = {}
+    for word, number in zip(words, ids.tolist(), strict=True):
+        assert meaning.setdefault(word, number) == number  # a word has one id
+        assert (number == expected.index(word) + 1) if word in expected else number > len(expected)
+        assert stream.words_like[number] == any(c.isalnum() for c in word)
+    assert len(set(meaning.values())) == len(meaning)  # and no two share one
+    outside = sorted(number for number in meaning.values() if number > len(expected))
+    assert outside == list(range(len(expected) + 1, len(expected) + 1 + stream.unknown_types))
+    assert len(stream.words_like) == len(expected) + 1 + stream.unknown_types
+    known = np.where(ids > len(expected), 0, ids)
+    assert stream.counts.tolist() == np.bincount(known, minlength=len(expected) + 1).tolist()
+    assert stream.starts.tolist() == np.cumsum([0, *map(len, lines)]).tolist()
+    for start in range(len(words) + 1):
+        for stop in range(start, len(words) + 3):
+            assert stream.read(start, stop).tolist() == ids[start:stop].tolist()
+    places = np.random.default_rng(0).integers(len(words), size=(3, 5))
+    assert stream.at(places).tolist() == ids[places].tolist()
+
+
+@pytest.mark.usefixtures("no_data")
+def test_it_is_kept_and_found_again():
+    stream = stream_of(LINES)
+    assert stream.vocabulary == ["the", "dog", "sat", "!"]
+    assert stream.counts.tolist() == [12, 4, 2, 2, 1]
+    assert entries() == [stream.folder.name]
+    before = (stream.folder / module.MANIFEST).stat().st_mtime_ns
+    again = stream_of(LINES)
+    assert (again.folder, again.sha256) == (stream.folder, stream.sha256)
+    assert (stream.folder / module.MANIFEST).stat().st_mtime_ns == before
+    assert stream_of(LINES, 5).sha256 != stream.sha256
+    assert stream_of(LINES, ["dog", "the"]).sha256 != stream_of(LINES, ["the", "dog"]).sha256
+    assert stream_of(LINES[:2]).sha256 != stream.sha256
+    assert stream.info == {
+        "corpus": corpus_of(LINES).sha256,
+        "lower": True,
+        "tokens": 21,
+        "sentences": 3,
+        "books": 1,
+        "vocabulary": 4,
+        "unknown_tokens": 12,
+        "unknown_types": stream.unknown_types,
+        "sha256": stream.sha256,
+    }
+    assert json.loads(json.dumps(stream.info)) == stream.info
+    copy = pickle.loads(pickle.dumps(stream))  # noqa: S301 - our own
+    assert copy.read(0, 21).tolist() == stream.read(0, 21).tolist()
+    assert "21 tokens" in repr(stream)
+
+
+@pytest.mark.usefixtures("no_data")
+def test_two_streams_of_the_same_words_in_other_books_differ():
+    from dataclasses import make_dataclass  # noqa: PLC0415
+
+    book = make_dataclass("Book", ["text", "book_id", "title", "tokenised"])
+    one = [book("a cat .", "x", "X", True), book("a dog .", "y", "Y", True)]  # noqa: FBT003
+    two = [book("a cat . a dog .", "x", "X", True)]  # noqa: FBT003
+    three = [book("a cat .", "x", "X", True), book("a dog .", "z", "Z", True)]  # noqa: FBT003
+    streams = [stream_of(books) for books in (one, two, three)]
+    assert streams[0].books["first"].tolist() == [0, 1]
+    assert streams[0].sha256 != streams[1].sha256
+    assert [s.books["book_id"].tolist() for s in streams] == [["x", "y"], ["x"], ["x", "z"]]
+
+
+@pytest.mark.usefixtures("no_data")
+def test_a_vocabulary_of_more_words_than_two_bytes_can_tell_apart():
+    words = [f"w{i}" for i in range(70_000)]
+    stream = stream_of([" ".join(words)], words)
+    assert stream.read(0, 70_000).tolist() == list(range(1, 70_001))
+    small = stream_of([" ".join(words)], words[: (1 << 16) - 1])
+    assert small.n_words == 1 << 16
+    ids = small.read(0, 70_000)
+    assert ids[: small.n_words - 1].tolist() == list(range(1, small.n_words))
+    assert sorted(ids[small.n_words - 1 :].tolist()) == list(range(small.n_words, 70_001))
+    assert small.starts.tolist() == [0, 70_000]  # a sentence of more than 65,535 words
+    sizes = [(s.folder / module.IDS).stat().st_size for s in (stream, small)]
+    assert sizes == [280_000, 140_000]
+
+
+@pytest.mark.parametrize("name", [*module._FILES, module.MANIFEST])
+@pytest.mark.usefixtures("no_data")
+def test_a_changed_file_is_no_stream(tmp_path, name):
+    made = stream_of(LINES)
+    stream = made.copy(tmp_path / "copy")
+    file = stream.folder / name
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(DataError, match="no stream here") as error:
+        Stream.open(stream.folder)
+    assert str(stream.folder) in str(error.value)
+    file.unlink()
+    with pytest.raises(DataError, match="no stream here"):
+        Stream.open(stream.folder)
+
+
+@pytest.mark.usefixtures("no_data")
+def test_a_torn_stream_in_the_cache_is_made_again():
+    stream = stream_of(LINES)
+    whole = (stream.folder / module.IDS).read_bytes()
+    (stream.folder / module.IDS).write_bytes(whole[:-3])
+    again = stream_of(LINES)
+    assert (again.folder / module.IDS).read_bytes() == whole
+    assert entries() == [stream.folder.name]
+
+
+@pytest.mark.usefixtures("no_data")
+def test_nothing_is_left_when_writing_fails(monkeypatch):
+    corpus = corpus_of(LINES)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "_sha256", full)
+    with pytest.raises(DataError, match="disk is full"):
+        Stream.of(corpus, 4, progress=False)
+    assert entries() == []
+
+
+@pytest.mark.usefixtures("no_data")
+def test_another_process_may_be_first(monkeypatch):
+    corpus, fill, made = corpus_of(LINES), module._fill, []
+
+    def slowly(*given_, **options):
+        fill(*given_, **options)
+        if not made:
+            made.append(None)
+            made.append(Stream.of(corpus, 4, progress=False))  # meanwhile
+
+    monkeypatch.setattr(module, "_fill", slowly)
+    stream = Stream.of(corpus, 4, progress=False)
+    assert stream.folder == made[1].folder
+    assert stream.read(0, 21).tolist() == made[1].read(0, 21).tolist()
+    assert entries() == [stream.folder.name]
+
+
+def test_a_copy_names_no_place_and_no_unknown_word(no_data, tmp_path):
+    stream = stream_of(LINES, ["the", "dog"])
+    copy = stream.copy(tmp_path / "away" / "stream")
+    assert copy.sha256 == stream.sha256
+    assert copy.read(0, 21).tolist() == stream.read(0, 21).tolist()
+    assert stream.copy(copy.folder).folder == copy.folder  # there already
+    held = b"".join(path.read_bytes() for path in copy.folder.iterdir())
+    assert str(no_data).encode() not in held
+    assert b"nobody" not in held
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("mine")
+    for taken in (tmp_path / "other", tmp_path / "other" / "file"):
+        with pytest.raises(DataError, match="something else lies here"):
+            stream.copy(taken)
+    assert (tmp_path / "other" / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "said"),
+    [("the", "a string is no vocabulary"), (0, "no word in this"), (["<s>"], "no word in this"),
+     (["a\nb"], "is no word"), ([""], "is no word"), ([], "no word in this")],
+)  # fmt: skip
+@pytest.mark.usefixtures("no_data")
+def test_what_is_no_vocabulary(vocabulary, said):
+    with pytest.raises(DataError, match=said):
+        Stream.of(corpus_of(LINES), vocabulary, progress=False)
+
+
+def test_the_vocabulary_of_the_release(real_data, monkeypatch, tmp_path):
+    from workbench.datasets.lambada import vocabulary  # noqa: PLC0415
+
+    given_ = list(vocabulary(real_data))
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    stream = stream_of(LINES, given_)
+    assert given_[:2] == ["<s>", "</s>"]
+    assert stream.vocabulary == [word for word in given_ if word not in RESERVED]
+    assert [stream.vocabulary[i - 1] for i in stream.read(0, 7)] == LINES[0].split()
