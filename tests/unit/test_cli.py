@@ -170,3 +170,47 @@ def test_the_command_is_installed():
     told = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
     for command in ("list", "fetch", "show", "compare", "reproduce"):
         assert f"\n    {command}" in told.stdout
+
+
+def test_train_and_evaluate_without_a_notebook(no_data, tmp_path, capsys):
+    novel = tmp_path / "novels" / "one.txt"
+    novel.parent.mkdir()
+    novel.write_text("the heron saw the eel . the eel saw the heron too .\n" * 40, encoding="utf-8")
+    assert (
+        cli.main(["stream", "--texts", str(novel), "--vocabulary", "6", "--out", str(tmp_path / "ids")]) == 0
+    )
+    novel.unlink()  # ids are all that is needed
+    folder = tmp_path / "lstm"
+    options = ["width=8", "rows=2", "length=5", "softmax=full"]
+    common = ["--stream", str(tmp_path / "ids"), "--out", str(folder), "--tokens", "60", "--device", "cpu"]
+    train = ["train", "lstm", *options, *common, "--dataset", "sample", "--split", "dev"]
+    assert cli.main(train) == 0
+    assert cli.main(train) == 0  # found again
+    told = capsys.readouterr().out
+    assert told.count(f"LSTM 8: finished, in {folder}") == 2
+    assert "perplexity" in told
+    assert cli.main(["evaluate", str(folder), "--dataset", "sample", "--split", "control"]) == 0
+    told = capsys.readouterr().out
+    (run,) = (no_data / "runs").iterdir()
+    assert f"kept as {run.name}" in told
+    assert results.find(run.name).info["split"] == "control"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["train", "lstm", "--out", "here"], "trained on --texts or on a --stream"),
+        (["train", "lstm", "--out", "here", "--texts", "a", "--stream", "b"], "trained on --texts or on a"),
+        (["train", "lstm", "wide", "--out", "here", "--texts", "a"], "'wide' is no option"),
+        (["train", "lstm", "--out", "here", "--stream", "b", "--vocabulary", "9"], "its own vocabulary"),
+        (["stream", "--out", "here"], "nothing to read"),
+        (["evaluate", "here"], "nothing to predict"),
+        (["evaluate", "here", "--dataset", "sample"], "no saved model"),
+    ],
+)
+@pytest.mark.usefixtures("no_data")
+def test_what_cannot_be_trained_says_why(arguments, problem, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(arguments) == 1
+    assert problem in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [tmp_path / "home"]

@@ -1,0 +1,105 @@
+"""The networks do on a GPU what they do on a CPU: the same checks as in the unit tests, and equal numbers."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+import checked_networks as checked
+
+from workbench.models.feedforward import FeedForward as ForwardPredictor
+from workbench.models.memory import MemoryNetwork as MemoryPredictor
+from workbench.models.networks.feedforward import FeedForward
+from workbench.models.networks.memory import MemoryNetwork
+from workbench.models.networks.recurrent import Recurrent
+from workbench.models.recurrent import LSTM, ElmanRNN
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+MADE = {
+    "rnn": lambda **more: Recurrent(checked.COUNTS, **{"kind": "rnn", "width": 64, **more}),
+    "lstm": lambda **more: Recurrent(checked.COUNTS, **{"kind": "lstm", "width": 64, "layers": 2, **more}),
+    "forward": lambda **more: FeedForward(checked.COUNTS, **{"order": 6, "width": 64, **more}),
+    "memory": lambda **more: MemoryNetwork(
+        checked.COUNTS, **{"memory": 8, "width": 64, "hops": 2, "chunk": 20, **more}
+    ),
+}
+CLOSE = 1e-4  # of sums in another order; products of float32 are in float32 here
+
+
+@pytest.fixture(autouse=True)
+def exact():
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.manual_seed(0)
+    yield
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+
+
+@pytest.fixture(params=MADE)
+def made(request):
+    return MADE[request.param]
+
+
+def lively(network):
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.add_(torch.randn_like(weight) * 0.2)
+    return network
+
+
+@pytest.mark.parametrize("softmax", ["full", "adaptive"])
+def test_overfits_twelve_sentences(made, softmax):
+    checked.overfits(made(softmax=softmax), steps=100, rate=0.01, skip=9, device="cuda")
+
+
+def test_carried_state_is_one_long_text(made):
+    checked.carries(lively(made(dropout=0.5)), device="cuda", tolerance=CLOSE)
+
+
+def test_padded_contexts_are_read_as_each_alone(made):
+    checked.reads_the_last(lively(made()), device="cuda", tolerance=CLOSE)
+
+
+def test_half_precision(made):
+    checked.trains_in_half_precision(made(), device="cuda")
+
+
+@pytest.mark.parametrize("at", [0, 4, 9])
+def test_the_future_changes_nothing(made, at):
+    ids, other = checked.drawn((2, 10), at), checked.drawn((10,), at + 100)
+    checked.ignores_the_future(lively(made()), ids, at, other, device="cuda")
+
+
+def test_equals_the_cpu_with_its_gradients(made):
+    network = lively(made())
+    ids = checked.drawn((3, 50))
+    found = []
+    for device in ("cpu", "cuda"):
+        network.to(device).zero_grad()
+        first, state = network({"ids": ids[:, :30].to(device)})
+        second, _ = network({"ids": ids[:, 29:].to(device)}, state)
+        (first + second).backward()
+        gradients = torch.cat([weight.grad.flatten().cpu() for weight in network.parameters()])
+        found.append((torch.stack([first, second]).detach().cpu(), gradients))
+    checked.near(found[1][0], found[0][0], CLOSE)
+    checked.near(found[1][1], found[0][1], CLOSE)
+
+
+def test_compiled_is_the_same(made):
+    network = lively(made()).cuda()
+    batch = {"ids": checked.drawn((3, 41), device="cuda")}
+    plain, _ = network(batch)
+    compiled, _ = torch.compile(network)(batch)
+    assert abs(plain.item() - compiled.item()) < CLOSE
+
+
+@pytest.mark.parametrize("kind", [LSTM, ElmanRNN, ForwardPredictor, MemoryPredictor])
+def test_predictors(no_data, kind):
+    more = {"memory": 6, "hops": 2} if kind is MemoryPredictor else {}
+    checked.fits(kind, no_data / "model", device="cuda", precision="float32", compile=False, **more)

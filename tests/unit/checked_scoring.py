@@ -1,0 +1,79 @@
+"""What holds of scores and ranks on any device, and the networks of which it is asked."""
+
+import numpy as np
+import planted
+import pytest
+import torch
+from planted import CHOICES, CHOSEN, COUNTS, ITEMS, TYPES, WORDS, Copying, Planted
+
+from workbench import predictions
+from workbench.models.networks.feedforward import FeedForward
+from workbench.models.networks.memory import MemoryNetwork
+from workbench.models.networks.recurrent import Recurrent
+from workbench.models.networks.transformer import PointerTransformer
+
+CLOSE = 2e-5  # ln p in single precision
+COPY = {"copying", "transformer", "short-sighted"}
+
+
+def networks():
+    """Give a small network of each family, its weights drawn."""
+    torch.manual_seed(3)
+    made = {
+        "lstm": Recurrent(COUNTS, kind="lstm", width=8, layers=2),
+        "rnn": Recurrent(COUNTS, kind="rnn", width=8, tied=False, softmax="adaptive"),
+        "forward": FeedForward(COUNTS, width=8),
+        "memory": MemoryNetwork(COUNTS, width=8),
+        "transformer": PointerTransformer(
+            COUNTS, unknown_types=TYPES, width=16, layers=1, heads=2, window=40, pointer_size=8, dropout=0.3
+        ),
+        "short-sighted": PointerTransformer(
+            COUNTS, unknown_types=TYPES, width=16, layers=1, heads=2, window=12, pointer_size=8
+        ),
+    }
+    for network in made.values():
+        with torch.no_grad():
+            for weight in network.parameters():
+                weight.add_(torch.randn(weight.shape) * 0.3)
+    return {
+        "planted": Planted(),
+        "not carried": Planted(carried=False),
+        "copying": Copying(carried=False),
+        **made,
+    }
+
+
+def as_a_slow_loop_says(ours, *, copies):
+    """Compare log-probabilities, ranks, ties and best words with one passage at a time."""
+    frame = predictions.check(ours.predict(ITEMS, 5), ITEMS)
+    ranked = False
+    for row, (log_prob, words) in zip(frame.itertuples(), planted.slow(ours, ITEMS), strict=True):
+        assert row.log_prob == pytest.approx(log_prob, abs=CLOSE)
+        np.testing.assert_allclose(row.top_log_probs, [value for value, _ in words[:5]], atol=CLOSE)
+        values = {word: value for value, word in words}
+        np.testing.assert_allclose(row.top_log_probs, [values[word] for word in row.top_words], atol=CLOSE)
+        own = values.get(row.answer.lower())
+        assert row.known == (own is not None)
+        if own is None:
+            assert row.rank == len(WORDS) + 1
+            continue
+        ranked |= row.answer.lower() not in WORDS
+        surely = sum(value > own + CLOSE for value in values.values())
+        perhaps = sum(value > own - CLOSE for value in values.values())
+        assert surely < row.rank <= perhaps
+        assert row.n_tied <= perhaps - surely
+    assert ranked == copies
+
+
+def candidates_are_scored_with_the_words_after_them(ours, *, copies):
+    """Compare scores with those of one word after the other."""
+    got = ours.score(CHOSEN, CHOICES)
+    wanted = planted.slow_scores(ours, CHOSEN, CHOICES, copies=copies)
+    assert got.shape == (len(CHOSEN), 4)
+    for row, own in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(row[: len(own)], own, atol=5 * CLOSE)
+        assert np.isnan(row[len(own) :]).all()
+    frame = predictions.check(ours.predict(CHOSEN), CHOSEN)
+    for row, own, choices in zip(frame.itertuples(), wanted, CHOICES, strict=True):
+        np.testing.assert_allclose(row.candidate_scores, own, atol=5 * CLOSE)
+        assert own[choices.index(row.prediction)] > max(own) - 10 * CLOSE

@@ -1,0 +1,189 @@
+"""A network whose probabilities are known, items in its words, and slow loops over one passage at a time."""
+
+import math
+
+import numpy as np
+import torch
+from torch import nn
+
+from workbench.models.networks.base import Last, Network, known
+from workbench.models.networks.softmax import softmax
+from workbench.models.neural import Neural
+from workbench.models.neural_contexts import Blank
+from workbench.own import items_from_text
+
+V = 12
+WORDS = [f"w{number}" for number in range(1, V + 1)]
+N_WORDS = V + 1
+TYPES = 4
+TABLE = np.random.default_rng(5).dirichlet(np.full(N_WORDS, 0.5), N_WORDS)
+TABLE[3, 4:9] = TABLE[3, 4:9].mean()  # after w3 five words are equal
+TABLE[4] = np.where(np.arange(N_WORDS) == 7, 0.4, 0.6 / V)  # after w4 comes w7, else all are equal
+COPIED = 0.4
+COUNTS = [30, *range(3 * V, 2 * V, -1)]
+INFO = {"lower": True, "unknown_types": TYPES, "sizes": {}, "training_text": {"sha256": "planted"}}
+
+TEXTS = [
+    "w1 w2 . w3 ___",
+    "w5 w1 w2 w3 w4 . w2 w1 w4 ___",
+    "never w1 . never seen ___",
+    "never w1 w2 . w2 seen never w2 ___",
+    "W3 ___",
+    "___ w1 w2",
+    "w9 w8 w7 w6 . w5 never never . w2 never seen w1 ___ . w4",
+    "w1 w1 w1 w1 w1 w2 w1 w1 w1 w1 w3 w1 w1 w1 w1 w1 w10 ___",
+]
+ANSWERS = ["w5", "w7", "w2", "never", "W4", "w1", "other", "never seen"]
+ITEMS = items_from_text(TEXTS, answers=ANSWERS, tokenised=True, split="test")
+CHOICES = [
+    ["w1", "w5", "never"],
+    ["w7", "w7 w2", "w8"],
+    ["w2", "never", "seen never"],
+    ["never", "other"],
+    ["W4", "w5"],
+    ["w1", "w2"],
+    ["other", "w2", "w2 other", "never w2 other"],
+    ["never seen", "w1"],
+]
+CHOSEN = items_from_text(TEXTS, answers=ANSWERS, candidates=CHOICES, tokenised=True, split="test")
+
+
+class Planted(Network):
+    """The word after a word is drawn from its row of `TABLE`; the state is the last word."""
+
+    def __init__(self, *, carried=True):
+        super().__init__()
+        self.n_words, self.width, self.window, self.carried = N_WORDS, N_WORDS, None, carried
+        self.rows = nn.Parameter(torch.from_numpy(np.log(TABLE)).float())
+        self.output = softmax("full", N_WORDS, COUNTS)
+        with torch.no_grad():
+            self.output.words.copy_(torch.eye(N_WORDS))
+            self.output.bias.zero_()
+        self.asked = []
+
+    def states(self, ids, state=None):  # noqa: ARG002 - the last word says it
+        assert ids.max() < self.n_words, "the ids are not clamped"
+        self.asked.append(tuple(ids.shape))
+        return self.rows[ids], (ids[:, -1:],) if self.carried else None
+
+
+class Copying(Planted):
+    """Planted, and with the probability `COPIED` a word of the context, the later the likelier."""
+
+    def _shares(self, n):
+        return torch.arange(1, n + 1) / (n * (n + 1) / 2) * COPIED
+
+    def last(self, ids, lengths):
+        copy = torch.zeros(ids.shape, device=ids.device)
+        for row, n in enumerate(lengths.tolist()):
+            copy[row, :n] = self._shares(n)
+        plain = super().last(ids, lengths)
+        return Last(plain.hidden, ids, copy, torch.full_like(copy[:, 0], math.log(1 - COPIED)))
+
+    def following(self, ids, state=None):  # noqa: ARG002 - nothing is carried
+        plain = super().following(ids)
+        plain = plain - math.log(TYPES) * (ids[:, 1:] >= N_WORDS)
+        mass = torch.zeros_like(plain)
+        for place in range(1, ids.shape[1]):
+            same = ids[:, :place] == ids[:, place : place + 1]
+            mass[:, place - 1] = (same * self._shares(place).to(ids.device)).sum(1)
+        return ((1 - COPIED) * plain.exp() + mass).log()
+
+
+class Ours(Neural):
+    """A model of a planted network."""
+
+    title = "planted"
+
+
+def model(network, device="cpu", **options):
+    return Ours(network, vocabulary=WORDS, info=INFO, counts=COUNTS, device=device, **options)
+
+
+def one(network, context):
+    """Return the probability of each class after one context, with all that can be copied: {id: p}.
+
+    The softmax is computed at all places, in double precision by numpy.
+    """
+    ids = torch.tensor([context], device=next(network.parameters()).device)
+    with torch.no_grad():
+        network.eval()
+        last = network.last(ids, torch.tensor([len(context)], device=ids.device))
+        hidden = last.hidden
+        if last.copy is None:
+            places, _ = network.states(known(ids, network.n_words))
+            everywhere = network.output.distribution(places[0])
+            values = everywhere[len(context) - 1]
+        else:
+            values = network.output.distribution(hidden)[0]
+    p = np.exp(values.double().cpu().numpy())
+    keep = 1.0 if last.keep is None else math.exp(float(last.keep[0]))
+    copied = {}
+    if last.copy is not None:
+        for number, share in zip(last.ids[0].tolist(), last.copy[0].tolist(), strict=True):
+            if number and share:
+                copied[number] = copied.get(number, 0.0) + share
+    return p, keep, copied
+
+
+def said(network, context, number, types):
+    """Return the probability of one extended id after one context."""
+    p, keep, copied = one(network, context)
+    n = len(p)
+    return (p[number] if number < n else p[0] / types) * keep + copied.get(number, 0.0)
+
+
+def slow(model, items):
+    """Return for each item ln p of the answer, and [(ln p, word)] of all that is ranked."""
+    network, types, reader = model.scorer().network, math.exp(model.unknown_share), model.reader
+    found = []
+    for (item, blank), answer in zip(reader.blanks(items), items.frame["answer"], strict=True):
+        pieces = reader.word(item, answer, blank)
+        p, keep, copied = one(network, cut(network, blank.ids))
+        words = {
+            word: p[number] * keep + copied.get(number, 0.0)
+            for number, word in enumerate(model.vocabulary, 1)
+        }
+        for number, share in copied.items():
+            if number >= len(p):
+                words[blank.unknown[number - len(p)]] = p[0] / types * keep + share
+        line, log_prob = list(blank.ids), 0.0
+        for number in pieces:
+            log_prob += math.log(said(network, cut(network, line), number, types))
+            line.append(number)
+        found.append((log_prob, sorted(((math.log(p), word) for word, p in words.items()), reverse=True)))
+    return found
+
+
+def slow_scores(model, items, words, *, copies):
+    """Return ln p of each word in the blank and of the words after it, one after the other."""
+    network, types, reader = model.scorer().network, math.exp(model.unknown_share), model.reader
+    found = []
+    for (item, blank), choices in zip(reader.blanks(items), words, strict=True):
+        found.append([])
+        for word in choices:
+            pieces = reader.word(item, word, blank)
+            line, total = list(blank.ids), 0.0
+            right = blank.right if model.after else ()
+            whole = [*blank.ids, *pieces, *right]
+            for place, number in enumerate((*pieces, *right)):
+                of_one = copies or place < len(pieces)  # of the words after it, all of <unk> counts
+                context = cut(network, line)
+                if place and not carries(network):  # what follows is read at once, within one window
+                    context = line[len(whole) - len(cut(network, whole, 1)) :]
+                total += math.log(said(network, context, number, types if of_one else 1.0))
+                line.append(number)
+            found[-1].append(total)
+    return found
+
+
+def cut(network, line, more=0):
+    return list(line) if network.window is None else list(line)[-network.window - more :]
+
+
+def carries(network):
+    ids = torch.zeros(1, 1, dtype=torch.int64, device=next(network.parameters()).device)
+    return network.states(ids)[1] is not None
+
+
+__all__ = ["Blank", "Copying", "Ours", "Planted", "model", "one", "said", "slow", "slow_scores"]

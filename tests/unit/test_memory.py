@@ -1,0 +1,191 @@
+import math
+
+import checked_networks as checked
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workbench.models import memory
+from workbench.models.networks.memory import MemoryNetwork, Weights, read
+from workbench.schema import DataError
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+
+
+def small(**options):
+    return MemoryNetwork(checked.COUNTS, **{"memory": 6, "width": 16, "hops": 3, **options})
+
+
+def lively(**options):
+    """With weights so large that attention is far from even."""
+    network = small(**options)
+    with torch.no_grad():
+        for weight in (network.keys.weight, network.values.weight, network.key_ages, network.value_ages):
+            weight.normal_(std=0.7)
+        network.turn.normal_(std=0.3)
+    return network
+
+
+@pytest.mark.parametrize("options", [{}, {"softmax": "adaptive", "tied": True}])
+def test_overfits_twelve_sentences(options):
+    network = small(memory=8, width=64, hops=2, **options)
+    checked.overfits(network, steps=90, rate=0.02, skip=7)
+
+
+@pytest.mark.parametrize("memory", [1, 2, 6, 40])
+@pytest.mark.parametrize("chunk", [5, 64])
+def test_carried_words_are_one_long_text(memory, chunk):
+    network = lively(memory=memory, chunk=chunk, dropout=0.5)
+    if memory == 1:  # it sees the last word alone: there is nothing to carry
+        ids = checked.drawn((2, 8))
+        found, state = network.eval().states(ids)
+        assert state[0].shape == (2, 0)
+        checked.near(network.states(ids[:, 5:], state)[0], found[:, 5:])
+    else:
+        checked.carries(network)
+
+
+@pytest.mark.parametrize("memory", [1, 6, 40])
+def test_padded_contexts_are_read_as_each_alone(memory):
+    checked.reads_the_last(lively(memory=memory))
+
+
+def test_half_precision():
+    checked.trains_in_half_precision(small())
+
+
+@settings(max_examples=15, deadline=None)
+@given(at=st.integers(0, 9), seed=st.integers(0, 99), memory=st.integers(1, 12), chunk=st.integers(1, 12))
+def test_the_future_changes_nothing(at, seed, memory, chunk):
+    ids, other = checked.drawn((2, 10), seed), checked.drawn((10,), seed + 100)
+    checked.ignores_the_future(lively(memory=memory, chunk=chunk), ids, at, other)
+
+
+@settings(max_examples=15, deadline=None)
+@given(memory=st.integers(1, 8), at=st.integers(0, 11), seed=st.integers(0, 99))
+def test_sees_just_so_many_words(memory, at, seed):
+    network = lively(memory=memory).eval()
+    ids = checked.drawn((1, 12), seed)
+    changed = ids.clone()
+    changed[0, at] = (ids[0, at] + 1) % checked.N_WORDS
+    with torch.no_grad():
+        moved = (network.states(ids)[0] - network.states(changed)[0]).abs().amax(-1)[0] > 1e-7
+    assert moved.tolist() == [at <= place < at + memory for place in range(12)]
+
+
+def by_hand(network, words):
+    """Sukhbaatar et al. 2015 for one place: the memories are the words up to it, each with its age."""
+    words = words[-network.window :]
+    a, c = network.keys.weight, network.values.weight
+    u = torch.full((network.width,), 0.1)
+    for _ in range(network.hops):
+        scores, answers = [], []
+        for age, word in enumerate(reversed(words), 1):
+            scores.append(u @ (a[word] + network.key_ages[-age]))
+            answers.append(c[word] + network.value_ages[-age])
+        shares = torch.stack(scores).softmax(0)
+        u = network.turn.T @ u + sum(share * answer for share, answer in zip(shares, answers, strict=True))
+        half = network.width // 2
+        u = torch.cat([u[:half], u[half:].clamp_min(0)])
+    return u
+
+
+@pytest.mark.parametrize("memory", [1, 5, 30])
+@pytest.mark.parametrize("hops", [1, 4])
+def test_equals_the_formulas_at_each_place(memory, hops):
+    network = lively(memory=memory, hops=hops, chunk=7).eval()
+    ids = checked.drawn((2, 12))
+    with torch.no_grad():
+        found, _ = network.states(ids)
+        for row in range(2):
+            for at in range(12):
+                checked.near(found[row, at], by_hand(network, ids[row, : at + 1].tolist()))
+        assert (found[..., 8:] >= 0).all()
+        assert (found[..., :8] < 0).any()
+
+
+def test_hops_are_differentiated_as_finite_differences_are():
+    torch.manual_seed(3)
+    shapes = [(2, 7, 4), (2, 7, 4), (3, 4), (3, 4), (4, 4)]
+    inputs = [torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in shapes]
+    nothing = torch.zeros(2, 7, dtype=torch.double)
+    nothing[1, :2] = -torch.inf  # the second text begins at its third word
+    slopes = torch.tensor([1.0, 1.0, 0.0, 0.0], dtype=torch.double)
+
+    def hops():
+        keys, values, key_ages, value_ages, turn = inputs
+        return read(keys, values, nothing, Weights(key_ages, value_ages, turn, slopes), 3)
+
+    assert hops().shape == (2, 5, 4)
+    checked.differentiates(hops, inputs)
+
+
+def test_planted_weights_give_known_probabilities():
+    """Even attention: p is the softmax of how often each word is in memory. By age: a bigram model."""
+    n, memory = 4, 3
+    table = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0.25] * 4, [0.01, 0.01, 0.01, 0.97]])
+    ids = torch.tensor([[0, 3, 1, 2, 2, 0, 1]])
+    network = MemoryNetwork([1] * n, memory=memory, width=n, hops=1)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.zero_()
+        network.values.weight.copy_(torch.eye(n))
+        network.output.words.copy_(5 * torch.eye(n))
+    expected = []
+    for at in range(1, 7):
+        seen = ids[0, max(0, at - memory) : at].tolist()
+        y = [5 * seen.count(word) / len(seen) for word in range(n)]
+        expected.append(y[ids[0, at]] - math.log(sum(math.exp(value) for value in y)))
+    checked.near(network.following(ids)[0], torch.tensor(expected))
+    with torch.no_grad():
+        network.key_ages[-1] = 1000  # times 0.1: all attention to the last word
+        network.output.words.copy_(table.log().T)
+    checked.near(network.following(ids)[0], table.log()[ids[0, :-1], ids[0, 1:]])
+    loss, _ = network({"ids": ids})
+    assert loss.item() == pytest.approx(-table.log()[ids[0, :-1], ids[0, 1:]].mean().item(), abs=1e-5)
+
+
+def test_a_chunk_changes_nothing_but_memory():
+    whole, parts = lively(chunk=64), lively(chunk=3)
+    parts.load_state_dict(whole.state_dict())
+    batch = {"ids": checked.drawn((2, 12))}
+    gradients = []
+    for network in (whole, parts):
+        loss, _ = network(batch)
+        loss.backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in network.parameters()]))
+    checked.near(gradients[0], gradients[1], 1e-6)
+
+
+def test_half_of_the_units_are_cut_off_unless_told_otherwise():
+    assert small().slopes.tolist() == [1.0] * 8 + [0.0] * 8
+    assert small(rectified=0.0).slopes.tolist() == [1.0] * 16
+    assert small(rectified=1.0).slopes.tolist() == [0.0] * 16
+    assert "slopes" not in small().state_dict()
+    defaults = MemoryNetwork(checked.COUNTS)
+    assert (defaults.window, defaults.width, defaults.hops) == (100, 200, 7)
+    assert 0.045 < defaults.keys.weight.std() < 0.055
+    shares = (0.1 * defaults.key_ages.sum(-1)).softmax(0)  # of the first hop, words left out
+    assert 0.1 < shares[-1] < 0.3
+    assert 1.5 < shares[-1] / shares[-2] < 3
+    assert shares[:50].sum() < 0.2
+    assert (defaults.turn - torch.eye(200)).abs().max() < 0.06
+
+
+def test_says_what_is_wrong():
+    with pytest.raises(DataError, match="memory is 0"):
+        small(memory=0)
+    with pytest.raises(DataError, match="hops 0"):
+        small(hops=0)
+
+
+def test_predictor(no_data):
+    model = checked.fits(memory.MemoryNetwork, no_data / "model", memory=6, hops=2)
+    assert model.name == "Memory Network 48"
+    assert model.systems == {"lambada": "Memory Network"}
+    assert (model.network.window, model.network.hops) == (6, 2)

@@ -1,0 +1,314 @@
+"""Networks as predictors: fitted, found again, resumed, saved and loaded."""
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import planted
+import pytest
+import small_lstm
+import torch
+from planted import COUNTS, INFO, ITEMS, N_WORDS, WORDS, Planted
+from small_lstm import DEV, LINES, Small, fit
+
+import workbench as wb
+from workbench.models import neural_fitting
+from workbench.models.neural import Neural
+from workbench.models.texts import corpus_of
+from workbench.schema import DataError
+from workbench.training import loop
+from workbench.training.stream import Stream
+
+torch.set_num_threads(1)
+pytestmark = pytest.mark.usefixtures("no_data")
+
+
+def never(*_, **__):
+    raise AssertionError("nothing is to be trained")
+
+
+def folders(home):
+    return sorted((home / "cache" / "neural").iterdir())
+
+
+def test_a_model_is_trained_kept_and_found_again(no_data, monkeypatch):
+    first = fit(tokens=4000, development=DEV, evaluations=2)
+    assert first.name == "LSTM 8"
+    assert first.vocabulary == Stream.of(corpus_of(LINES), 14, progress=False).vocabulary
+    assert (first.info["steps"], first.info["stopped"]) == (100, "finished")
+    assert first.training_record.stopped == "finished"
+    scores = first.training_record.scores_frame()
+    assert scores["step"].tolist() == [50, 100]
+    assert {"accuracy", "perplexity", "median_rank"} <= set(scores)
+    measured = neural_fitting.measured(first, DEV)
+    kept = scores.iloc[int(scores["perplexity"].argmin())]
+    assert measured["perplexity"] == pytest.approx(kept["perplexity"], rel=1e-4)
+    assert neural_fitting.measured(first, DEV[:2])["perplexity"] < 10 < measured["perplexity"]
+    (folder,) = folders(no_data)
+    assert sorted(path.name for path in folder.iterdir()) == ["fit.json", "model"]
+    assert {path.suffix for path in (folder / "model").iterdir()} == {".json", ".safetensors", ".txt"}
+
+    monkeypatch.setattr(loop, "train", never)
+    again = fit(
+        tokens=4000, development=DEV, evaluations=2, after=False, unknown="unk", name="mine", save_every=7.0
+    )
+    assert again.config["weights"] == first.config["weights"]
+    assert (again.name, again.after, again.unknown) == ("mine", False, "unk")
+    assert again.training_record.scores == first.training_record.scores
+    assert again.training == first.training == {**first.info["training_text"], "checked_for": None}
+    pd.testing.assert_frame_equal(
+        again.predict(DEV).drop(columns=["model", "unknown", "log_prob"]),
+        first.predict(DEV).drop(columns=["model", "unknown", "log_prob"]),
+    )
+    for other in ({"tokens": 4040}, {"seed": 1}, {"width": 9}, {"vocabulary": 9}, {"learning_rate": 0.02},
+                  {"rows": 5}, {"precision": "bfloat16"}, {"texts": LINES[:-1]},
+                  {"development": None}):  # fmt: skip
+        with pytest.raises(AssertionError, match="nothing is to be trained"):
+            fit(**{"tokens": 4000, "development": DEV, "evaluations": 2, **other})
+
+
+def test_a_stream_is_as_good_as_its_texts(monkeypatch, tmp_path):
+    corpus = corpus_of(LINES, progress=False)
+    stream = Stream.of(corpus, 14, progress=False).copy(tmp_path / "stream")
+    made = fit(texts=stream, epochs=0.1)
+    monkeypatch.setattr(loop, "train", never)
+    for texts in (LINES, corpus, stream):
+        assert fit(texts=texts, epochs=0.1).config["weights"] == made.config["weights"]
+    with pytest.raises(DataError, match="no text to check"):
+        fit(texts=stream, held_out=DEV)
+    for texts in (stream, corpus):
+        with pytest.raises(DataError, match="is lower-cased"):
+            fit(texts=texts, lower=False)
+
+
+def test_seeds_and_threads_around_it_do_not_matter(no_data, tmp_path):
+    torch.manual_seed(1)
+    one = fit(tokens=400, folder=tmp_path / "one")
+    torch.manual_seed(2)
+    before = torch.get_rng_state()
+    two = fit(tokens=400, folder=tmp_path / "two")
+    assert torch.equal(torch.get_rng_state(), before)
+    assert one.config["weights"] == two.config["weights"]
+    assert not (no_data / "cache" / "neural").exists()
+    with pytest.raises(DataError, match="another training lies here"):
+        fit(tokens=440, folder=tmp_path / "two")
+
+
+def broken(monkeypatch, step, how):
+    """Let a training be broken at its first way to a step."""
+    plain, steps = Small._batches, []
+
+    def batches(stream, **given):
+        found = plain(stream, **given)
+        batch = found.batch
+
+        def once(at, rows=None):
+            if at == step and step not in steps:
+                steps.append(at)
+                how()
+            return batch(at, rows)
+
+        monkeypatch.setattr(found, "batch", once)
+        return found
+
+    monkeypatch.setattr(Small, "_batches", batches)
+
+
+def test_an_interrupted_training_goes_on_where_it_stopped(no_data, monkeypatch, tmp_path):
+    whole = fit(tokens=2000, folder=tmp_path / "whole")
+    broken(monkeypatch, 20, lambda: signal.raise_signal(signal.SIGINT))
+    part = fit(tokens=2000)
+    assert part.name == "LSTM 8, interrupted"
+    assert (part.info["stopped"], part.training_record.stopped) == ("interrupted", "interrupted")
+    assert part.predict(DEV)["log_prob"].notna().all()
+    assert not (folders(no_data)[0] / "model").exists()
+    assert part.config["weights"] != whole.config["weights"]
+    rest = fit(tokens=2000)
+    assert rest.info == whole.info
+    assert rest.config["weights"] == whole.config["weights"]
+    assert not (folders(no_data)[0] / "checkpoints").exists()
+
+
+def test_a_training_that_died_goes_on_from_its_last_checkpoint(monkeypatch, tmp_path):
+    whole = fit(tokens=2000, folder=tmp_path / "whole")
+
+    def die():
+        raise RuntimeError("the machine is gone")
+
+    broken(monkeypatch, 30, die)
+    with pytest.raises(RuntimeError, match="gone"):
+        fit(tokens=2000, save_every=0.0)
+    asked = []
+    plain = loop.train
+
+    def train(network, batches, settings, **options):
+        asked.append(sorted(path.name for path in options["folder"].glob("step-*")))
+        return plain(network, batches, settings, **options)
+
+    monkeypatch.setattr(loop, "train", train)
+    assert fit(tokens=2000).config["weights"] == whole.config["weights"]
+    assert asked == [["step-00000030"]]
+
+
+def test_minutes_become_steps_once(no_data, monkeypatch):
+    seconds = iter([0.5, 0.01])
+    monkeypatch.setattr(neural_fitting, "_seconds", lambda *_: next(seconds))
+    broken(monkeypatch, 10, lambda: signal.raise_signal(signal.SIGINT))
+    part = fit(minutes=0.25)
+    assert (part.info["steps"], part.info["stopped"]) == (30, "interrupted")
+    rest = fit(minutes=0.25)
+    assert (rest.info["steps"], rest.info["stopped"]) == (30, "finished")
+    assert next(seconds) == 0.01  # it was measured once
+    told = json.loads((folders(no_data)[0] / "steps.json").read_text(encoding="utf-8"))
+    assert told == {"steps": 30, "seconds_a_step": 0.5}
+
+
+def test_minutes_are_measured(no_data):
+    made = fit(minutes=0.004)
+    told = json.loads((folders(no_data)[0] / "steps.json").read_text(encoding="utf-8"))
+    assert made.info["steps"] == told["steps"] == max(1, int(0.24 / told["seconds_a_step"]))
+
+
+def test_epochs_and_tokens_are_steps():
+    stream = Stream.of(corpus_of(LINES, progress=False), 14, progress=False)
+    steps = Small._batches(stream, rows=4, length=10, seed=0).steps
+    assert fit(epochs=0.25).info["steps"] == -(-steps // 4)
+    assert fit(tokens=41).info["steps"] == 2
+
+
+def test_patience_stops_it_early(no_data):
+    made = fit(tokens=2000, development=DEV, evaluations=10, patience=1, learning_rate=10.0, warm_up=0.0)
+    assert made.info["stopped"] == "early"
+    assert len(made.training_record.scores) < 10
+    assert (folders(no_data)[0] / "model").exists()
+
+
+def test_development_items_are_drawn_by_seed(monkeypatch):
+    asked = []
+    plain = Small.predict
+
+    def predict(self, items, *given, **options):
+        asked.append(items.frame["item_id"].tolist())
+        return plain(self, items, *given, **options)
+
+    monkeypatch.setattr(Small, "predict", predict)
+    fit(tokens=80, development=DEV, evaluate_on=2, evaluations=2)
+    assert asked == [DEV.sample(2, seed=0).frame["item_id"].tolist()] * 2
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(DataError, match="no option 'widht' -- did you mean width"):
+        fit(widht=3)
+    with pytest.raises(DataError, match="epochs and tokens are given"):
+        fit(epochs=1, tokens=5)
+    with pytest.raises(DataError, match="tokens is 0"):
+        fit(tokens=0)
+    with pytest.raises(DataError, match="patience needs development items"):
+        fit(patience=2)
+    with pytest.raises(DataError, match="precision='half'"):
+        fit(precision="half")
+    with pytest.raises(DataError, match="has 13 classes, expected 4"):
+        planted.Ours(Planted(), vocabulary=["a", "b", "c"], info=INFO)
+    with pytest.raises(DataError, match="unknown is"):
+        planted.model(Planted(), unknown="none")
+
+
+def test_items_held_out_are_refused():
+    dev = wb.load("sample", "dev")
+    some = dev.where((dev.frame["book_id"] == "copper-bay").to_numpy())
+    books = [book for book in wb.books("sample") if "copper" in book.book_id or "market" in book.book_id]
+    with pytest.raises(DataError, match="copper-bay"):
+        fit(texts=books, held_out=some)
+    made = fit(texts=[b for b in books if "copper" not in b.book_id], held_out=some, tokens=40)
+    assert made.training["checked_for"]["items"] == len(some)
+
+
+def test_a_model_is_saved_and_loaded(tmp_path):
+    made = fit(tokens=400, after=False)
+    made.save(tmp_path / "saved")
+    loaded = Neural.load(tmp_path / "saved", device="cpu")
+    assert isinstance(loaded, Small)
+    assert loaded.config == made.config
+    assert loaded.training_record.to_json() == made.training_record.to_json()
+    pd.testing.assert_frame_equal(loaded.predict(DEV), made.predict(DEV))
+    loaded.save(tmp_path / "saved")  # where it lies itself
+    pd.testing.assert_frame_equal(
+        Small.load(tmp_path / "saved", device="cpu").predict(DEV), made.predict(DEV)
+    )
+    with pytest.raises(DataError, match="not a Ours"):
+        planted.Ours.load(tmp_path / "saved")
+    with pytest.raises(DataError, match="the option is 'colour'"):
+        Small.load(tmp_path / "saved", colour="red")
+
+
+def test_weights_are_read_when_they_are_needed_and_checked(tmp_path):
+    made = fit(tokens=40)
+    made.save(tmp_path)
+    lazy = Small.load(tmp_path, device="cpu")
+    assert lazy._network is None
+    assert lazy.config["weights"] == made.config["weights"]
+    assert lazy._network is None
+    file = tmp_path / "weights.safetensors"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(DataError, match="not those that were written"):
+        lazy.log_prob(DEV)
+    file.write_bytes(whole[:100])
+    with pytest.raises(DataError, match="cannot be read"):
+        lazy.log_prob(DEV)
+    file.unlink()
+    with pytest.raises(DataError, match="cannot be read"):
+        lazy.log_prob(DEV)
+    file.write_bytes(whole)
+    assert lazy.log_prob(DEV).shape == (3,)
+    (tmp_path / "vocabulary.txt").write_text("a\nb", encoding="utf-8")
+    with pytest.raises(DataError, match="the vocabulary was changed"):
+        Small.load(tmp_path)
+
+
+def test_a_torn_model_in_the_cache_is_made_again(no_data):
+    first = fit(tokens=40).config["weights"]
+    shutil.rmtree(folders(no_data)[0] / "model")
+    (folders(no_data)[0] / "model").mkdir()
+    assert fit(tokens=40).config["weights"] == first
+
+
+def test_predictions_depend_on_the_weights():
+    network = Planted()
+    ours = planted.model(network)
+    first = ours.config
+    assert ours.config == first
+    with torch.no_grad():
+        network.rows[0, 0] += 1
+    assert ours.config["weights"] != first["weights"]
+    assert {**ours.config, "weights": ""} == {**first, "weights": ""}
+    assert planted.model(network, after=False).config != ours.config
+    json.dumps(ours.config)
+
+
+def test_what_is_expected_is_told():
+    expected = planted.model(Planted()).expected(ITEMS, top_k=3)
+    assert len(expected) == 3 * len(ITEMS)
+    second = expected[expected["item_id"] == ITEMS.frame["item_id"].iloc[1]]
+    assert second["word"].tolist() == ["w7", "w1", "w2"]
+    assert second["place"].tolist() == [1, 2, 3]
+    np.testing.assert_allclose(second["log_prob"], np.log([0.4, 0.05, 0.05]), atol=1e-6)
+    assert len(COUNTS) == N_WORDS == len(WORDS) + 1
+
+
+def test_two_processes_train_one_model(no_data, tmp_path, monkeypatch):
+    command = [sys.executable, small_lstm.__file__, tmp_path]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told = [json.loads((tmp_path / f"{rank}.json").read_text(encoding="utf-8")) for rank in range(2)]
+    assert told[0] == told[1]  # both have the same weights
+    (folder,) = folders(no_data)
+    assert sorted(path.name for path in folder.iterdir()) == ["fit.json", "model"]
+    monkeypatch.setattr(loop, "train", never)
+    found = fit(development=DEV, evaluations=2, tokens=600)
+    assert [found.config["weights"], found.training_record.stopped] == told[0]
+    assert [row["step"] for row in found.training_record.scores] == [8, 15]

@@ -1,0 +1,185 @@
+"""The continuous cache beside networks, against loops straight from its formula."""
+
+import math
+
+import checked_cache as checked
+import numpy as np
+import pandas as pd
+import planted
+import pytest
+import torch
+from planted import CHOICES, CHOSEN, COUNTS, ITEMS, N_WORDS, Planted
+from small_lstm import DEV, Small, fit
+
+from workbench import predictions
+from workbench.models.base import Predictor
+from workbench.models.networks.cache import Cached, mixed, shares
+from workbench.models.networks.feedforward import FeedForward
+from workbench.models.networks.recurrent import Recurrent
+from workbench.models.neural_cache import CachedNeural
+from workbench.schema import DataError
+
+torch.set_num_threads(1)
+CLOSE = 2e-5
+OPTIONS = [(0.3, 0.7), (0.6, 0.0), (0.1, 3.0)]
+
+
+def networks():
+    torch.manual_seed(8)
+    made = {
+        "lstm": Recurrent(COUNTS, kind="lstm", width=8, layers=2, dropout=0.4),
+        "forward": FeedForward(COUNTS, width=8),
+    }
+    for network in made.values():
+        with torch.no_grad():
+            for weight in network.parameters():
+                weight.add_(torch.randn(weight.shape) * 0.5)
+    return made
+
+
+NETWORKS = networks()
+
+
+@pytest.fixture(params=NETWORKS)
+def base(request):
+    return planted.model(NETWORKS[request.param])
+
+
+@pytest.fixture(params=OPTIONS, ids=str)
+def cached(base, request):
+    weight, flatness = request.param
+    return base.cached(weight, flatness=flatness)
+
+
+def test_everything_is_as_the_formula_says(cached):
+    checked.as_the_formula_says(cached)
+
+
+def test_probabilities_sum_to_one(cached):
+    cached.unknown = "unk"  # each unknown word of the passage has all of <unk>, beside what is copied
+    blanks = [blank for _, blank in cached.reader.blanks(ITEMS)]
+    scorer = cached.scorer()
+    with torch.no_grad():
+        values, ids, unknown = scorer._words(scorer.last([blank.ids for blank in blanks]), slice(None))
+    for row, blank in enumerate(blanks):
+        far = len({number for number in blank.ids[1:] if number >= N_WORDS})
+        assert (ids[row] >= N_WORDS).sum() == far
+        total = values[row].exp().sum() + unknown[row].exp() * (1 - far)
+        assert total == pytest.approx(1, abs=1e-5)
+
+
+def test_candidates_and_the_words_after_them_are_as_the_formula_says(cached):
+    checked.candidates_are_as_the_formula_says(cached)
+
+
+def test_a_text_in_pieces_is_a_text(base):
+    network = Cached(base.network.eval(), 0.4, 0.5, share=0.7)
+    ids = torch.tensor([[3, 14, 5, 14, 2, 13, 3, 5], [1, 1, 13, 2, 13, 1, 1, 7]])
+    with torch.no_grad():
+        whole = network.following(ids)
+        for cut in (1, 3, 6):
+            _, state = network.read(ids[:, :2])
+            _, state = network.read(ids[:, 2:cut], state) if cut > 2 else network.read(ids[:, :cut])
+            rest = network.following(ids[:, cut:], state)
+            torch.testing.assert_close(rest, whole[:, cut:], rtol=1e-4, atol=1e-5)
+
+
+def test_weight_0_is_the_network_alone(base):
+    cached = base.cached(0.0, flatness=1.0)
+    same = [name for name in predictions.COLUMNS if name not in {"model", "run"}]
+    pd.testing.assert_frame_equal(cached.predict(ITEMS)[same], base.predict(ITEMS)[same])
+    np.testing.assert_allclose(
+        cached.score(CHOSEN, CHOICES)[:6], base.score(CHOSEN, CHOICES)[:6], atol=CLOSE
+    )  # the seventh has an unknown word after the blank, of which the cache counts a share
+
+
+def test_the_general_way_ranks_alike(cached):
+    some = ITEMS.where(np.arange(len(ITEMS)) != 3)  # the answer of that one is a word of the passage alone
+    own, general = cached.ranking(some), Predictor.ranking(cached, some)
+    known_ones = general.known
+    assert known_ones.sum() > 3
+    far = np.array([len(blank.unknown) for _, blank in cached.reader.blanks(some)])
+    more = (own.rank - general.rank)[known_ones]  # the general way knows the vocabulary alone
+    assert ((more >= 0) & (more <= far[known_ones])).all()
+    np.testing.assert_allclose(own.log_prob, general.log_prob, atol=CLOSE)
+
+
+def test_trials_are_what_the_models_say(base):
+    weights, flatnesses = (0.0, 0.2, 0.5), (0.0, 0.8)
+    found = base.cached().trials(ITEMS[:7], weights=weights, flatnesses=flatnesses)
+    assert list(found.columns) == ["weight", "flatness", "accuracy", "perplexity"]
+    assert len(found) == 6
+    for row in found.itertuples():
+        frame = base.cached(row.weight, flatness=row.flatness).predict(ITEMS[:7])
+        assert row.accuracy == pytest.approx(frame["p_correct"].mean())
+        assert row.perplexity == pytest.approx(math.exp(-frame["log_prob"].mean()), rel=1e-4)
+    slow = base.cached().trials(CHOSEN, weights=(0.2,), flatnesses=flatnesses)
+    for row in slow.itertuples():
+        frame = base.cached(0.2, flatness=row.flatness).predict(CHOSEN)
+        assert row.accuracy == frame["p_correct"].mean()
+    best = base.cached().tuned(ITEMS[:7], weights=weights, flatnesses=flatnesses, by="perplexity")
+    wanted = found.iloc[int(found["perplexity"].argmin())]
+    assert (best.weight, best.flatness) == (wanted["weight"], wanted["flatness"])
+    best = base.cached().tuned(ITEMS[:7], weights=weights, flatnesses=flatnesses)
+    assert best.weight == found["weight"][int(found["accuracy"].argmax())]
+    with pytest.raises(DataError, match="by is 'rank'"):
+        base.cached().tuned(ITEMS, by="rank")
+
+
+def test_the_network_reads_each_passage_once_for_all_trials():
+    network = Planted()
+    planted.model(network).cached().trials(ITEMS[:7])
+    read = sum(rows * time for rows, time in network.asked if time > 1)
+    assert read <= 7 * max(len(text.split()) for text in planted.TEXTS)
+
+
+@pytest.mark.parametrize("flatness", [0.0, 0.9])
+def test_gradients_of_the_mixture(flatness):
+    torch.manual_seed(0)
+    alike = torch.randn(3, 4, dtype=torch.float64)
+    alike[0, 2:] = -torch.inf
+    alike[1] = -torch.inf
+    plain = torch.randn(3, dtype=torch.float64)
+    same = torch.tensor([[1, 0, 1, 0], [1, 1, 1, 1], [0, 1, 1, 0]], dtype=torch.bool)
+    there = alike > -torch.inf
+    given = torch.where(there, alike, 0).requires_grad_()
+
+    def work(given, plain):
+        copy, keep = shares(torch.where(there, given, -torch.inf), 0.3, flatness)
+        return mixed(plain, keep, copy, same)
+
+    assert torch.autograd.gradcheck(work, (given, plain.requires_grad_()))
+    copy, keep = shares(alike, 0.3, flatness)
+    np.testing.assert_allclose(copy.sum(1), [0.3, 0, 0.3])
+    np.testing.assert_allclose(keep, [math.log(0.7), 0, math.log(0.7)])
+
+
+@pytest.mark.usefixtures("no_data")
+def test_it_is_saved_and_loaded(tmp_path):
+    made = fit(tokens=400).cached(0.25, flatness=0.1)
+    assert made.name == "LSTM 8, cache 0.25, flatness 0.1"
+    assert made.systems == {}
+    made.save(tmp_path)
+    loaded = CachedNeural.load(tmp_path)
+    loaded.base._wanted_device = "cpu"
+    assert isinstance(loaded.base, Small)
+    assert (loaded.config, loaded.training) == (made.config, made.training)
+    pd.testing.assert_frame_equal(loaded.predict(DEV), made.predict(DEV))
+    assert loaded.unknown_share == made.base.unknown_share
+
+
+@pytest.mark.parametrize(
+    "options", [{"weight": 1.0}, {"weight": -0.1}, {"flatness": -1.0}, {"flatness": math.inf}]
+)
+def test_what_cannot_be_is_refused(options):
+    with pytest.raises(DataError, match=r"weight of the cache|flatness"):
+        planted.model(Planted()).cached(**options)
+
+
+def test_a_network_is_left_as_it_was():
+    network = networks()["lstm"]
+    network.train()
+    cached = planted.model(network).cached()
+    first = cached.predict(ITEMS)
+    assert network.training
+    assert cached.predict(ITEMS).equals(first)

@@ -1,0 +1,225 @@
+"""Log-probabilities, ranks and best words of networks, against slow loops over one passage at a time."""
+
+import math
+
+import checked_scoring as checked
+import numpy as np
+import planted
+import pytest
+import torch
+from checked_scoring import CLOSE, COPY, networks
+from planted import CHOICES, CHOSEN, COUNTS, INFO, ITEMS, TABLE, TYPES, WORDS, Copying, Ours, Planted
+
+import workbench as wb
+from workbench.models.base import Predictor
+from workbench.models.networks.base import known
+from workbench.models.neural_batches import sorted_by_length
+from workbench.models.neural_scoring import Scorer
+from workbench.own import items_from_text
+from workbench.schema import DataError
+
+torch.set_num_threads(1)
+
+
+NETWORKS = networks()
+
+
+@pytest.fixture(params=NETWORKS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def ours(kind):
+    return planted.model(NETWORKS[kind])
+
+
+def test_planted_weights_give_known_numbers():
+    frame = planted.model(Planted()).predict(ITEMS, 3)
+    row = frame.iloc[0]  # after w3: w5 is one of five equal words
+    assert row["log_prob"] == pytest.approx(math.log(TABLE[3, 5]), abs=1e-6)
+    above = int((TABLE[3, 1:] > TABLE[3, 5]).sum())
+    assert (row["rank"], row["n_tied"], row["known"]) == (above + 1, 5, True)
+    row = frame.iloc[1]  # after w4
+    assert (row["prediction"], row["rank"], row["n_tied"], row["correct"]) == ("w7", 1, 1, True)
+    assert row["top_words"] == ["w7", "w1", "w2"]  # of equal ones the more frequent
+    row = frame.iloc[4]  # W3, to the model w3
+    assert row["log_prob"] == pytest.approx(math.log(TABLE[3, 4]), abs=1e-6)
+    row = frame.iloc[5]  # nothing before: <unk>
+    assert row["log_prob"] == pytest.approx(math.log(TABLE[0, 1]), abs=1e-6)
+    row = frame.iloc[6]  # an answer that nobody knows
+    assert row["log_prob"] == pytest.approx(math.log(TABLE[1, 0] / TYPES), abs=1e-6)
+    assert (row["rank"], row["known"]) == (len(WORDS) + 1, False)
+    row = frame.iloc[7]  # of two tokens: never, seen
+    assert row["log_prob"] == pytest.approx(math.log(TABLE[10, 0] / TYPES * TABLE[0, 0] / TYPES), abs=1e-6)
+
+
+def test_an_unknown_answer_is_counted_as_asked():
+    all_of_it = planted.model(Planted(), unknown="unk").predict(ITEMS, 3)
+    assert all_of_it["log_prob"].iloc[6] == pytest.approx(math.log(TABLE[1, 0]), abs=1e-6)
+    assert set(all_of_it["unknown"]) == {"unk"}
+
+
+def test_unknown_words_that_are_copied_are_ranked():
+    frame = planted.model(Copying()).predict(ITEMS, 20)
+    row = frame.iloc[3]  # "never w1 w2 . w2 seen never w2": never stands at 1 and 7 of 8 places
+    p = 0.6 * TABLE[2, 0] / TYPES + 0.4 * 8 / 36
+    assert row["known"]
+    assert row["log_prob"] == pytest.approx(math.log(p), abs=1e-6)
+    assert {"never", "seen", "."} < set(row["top_words"])
+    assert row["top_log_probs"][row["top_words"].index("never")] == pytest.approx(math.log(p), abs=1e-6)
+    assert "<unk>" not in {word for words in frame["top_words"] for word in words}
+
+
+def test_everything_is_as_a_slow_loop_says(kind, ours):
+    checked.as_a_slow_loop_says(ours, copies=kind in COPY)
+
+
+def test_distributions_are_those_that_are_ranked(kind, ours):
+    parts = list(ours.distribution(ITEMS, chunk=3))
+    assert [len(part) for part in parts] == [3, 3, 2]
+    values = np.concatenate(parts)
+    assert values.shape == (len(ITEMS), len(WORDS))
+    for row, (_, words) in zip(values, planted.slow(ours, ITEMS), strict=True):
+        known_words = {word: value for value, word in words}
+        np.testing.assert_allclose(row, [known_words[word] for word in WORDS], atol=CLOSE)
+    if kind not in COPY:
+        own, general = ours.ranking(ITEMS), Predictor.ranking(ours, ITEMS)
+        np.testing.assert_array_equal(own.rank[own.known], general.rank[own.known])
+        np.testing.assert_array_equal(own.n_tied[own.known], general.n_tied[own.known])
+
+
+@pytest.mark.parametrize("after", [True, False])
+def test_candidates_are_scored_with_the_words_after_them(kind, after):
+    ours = planted.model(NETWORKS[kind], after=after)
+    checked.candidates_are_scored_with_the_words_after_them(ours, copies=kind in COPY)
+
+
+def test_words_after_the_blank_are_read_once_per_context():
+    network = Planted()
+    planted.model(network).score(CHOSEN.where(np.arange(len(CHOSEN)) == 6), CHOICES[6:7])
+    lengths = [shape[1] for shape in network.asked]
+    context = len(planted.TEXTS[6].partition("___")[0].split())
+    assert lengths.count(context) == 2  # for the word itself, and once for all continuations
+    assert max(lengths) == context
+
+
+@pytest.mark.parametrize("tokens", [1, 7, 1000])
+@pytest.mark.parametrize("size", [1, 200, 10**6])
+def test_batches_and_chunks_change_nothing(kind, tokens, size):
+    network = NETWORKS[kind]
+    contexts = [blank.ids for _, blank in planted.model(network).reader.blanks(ITEMS)]
+    wanted = np.array([5, 7, 2, -1, 4, 1, planted.N_WORDS, 3])
+
+    def ranked(scorer):
+        return scorer.ranked(scorer.last(contexts), wanted, 4)
+
+    whole = ranked(Scorer(network))
+    got = ranked(Scorer(network, batch_tokens=tokens, chunk_bytes=size))
+    np.testing.assert_allclose(got.log_prob, whole.log_prob, atol=CLOSE)
+    np.testing.assert_allclose(got.values, whole.values, atol=CLOSE)
+    if kind in {"planted", "not carried", "copying"}:  # nothing is rounded
+        np.testing.assert_array_equal(got.rank, whole.rank)
+        np.testing.assert_array_equal(got.tied, whole.tied)
+        assert got.top == whole.top
+
+
+def test_memory_that_does_not_suffice_halves_the_batch():
+    class Small(Planted):
+        sizes: tuple = ()
+
+        def states(self, ids, state=None):
+            self.sizes = (*self.sizes, ids.numel())
+            if ids.numel() > 30:
+                raise torch.OutOfMemoryError("CUDA out of memory (simulated)")
+            return super().states(ids, state)
+
+    network = Small()
+    assert planted.model(network).predict(ITEMS).equals(planted.model(Planted()).predict(ITEMS))
+    assert network.sizes[0] > 30
+    assert max(network.sizes[3:]) <= 30
+    assert planted.model(network).score(CHOSEN, CHOICES) == pytest.approx(
+        planted.model(Planted()).score(CHOSEN, CHOICES), nan_ok=True
+    )
+
+    class Tiny(Planted):
+        def states(self, *_):
+            raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate")
+
+    with pytest.raises(DataError, match="not enough memory for a single context"):
+        planted.model(Tiny()).log_prob(ITEMS)
+
+
+def test_chunks_of_words_are_halved_too():
+    network, asked = Planted(), []
+    plain = network.output.distribution
+
+    def scarce(hidden):
+        asked.append(len(hidden))
+        if len(hidden) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory (simulated)")
+        return plain(hidden)
+
+    network.output.distribution = scarce
+    assert planted.model(network).predict(ITEMS[:5]).equals(planted.model(Planted()).predict(ITEMS[:5]))
+    assert asked == [5, 2, 2, 1]
+
+
+def test_other_errors_are_passed_on():
+    class Wrong(Planted):
+        def states(self, *_):
+            raise RuntimeError("the shapes do not fit")
+
+    with pytest.raises(RuntimeError, match="do not fit"):
+        planted.model(Wrong()).log_prob(ITEMS)
+
+
+def test_a_network_is_left_as_it_was():
+    network = networks()["transformer"]
+    network.train()
+    ours = planted.model(network)
+    assert network.training
+    first = ours.predict(ITEMS)
+    assert network.training
+    assert ours.predict(ITEMS).equals(first)  # no dropout
+    assert all(weight.requires_grad and weight.grad is None for weight in network.parameters())
+    assert torch.is_grad_enabled()
+
+
+def test_no_items_and_no_words():
+    ours = planted.model(Planted())
+    empty = ITEMS.where(np.zeros(len(ITEMS), dtype=bool))
+    assert ours.log_prob(empty).shape == (0,)
+    assert ours.ranking(empty).top_words == []
+    assert list(ours.distribution(empty)) == []
+    assert ours.score(ITEMS[:2], [[], []]).shape == (2, 0)
+    blank = items_from_text(["w1 w2 ___"], tokenised=True)
+    frame = ours.predict(blank)
+    assert frame["rank"].isna().all()
+    assert frame["prediction"].iloc[0] in WORDS
+
+
+@pytest.mark.usefixtures("no_data")
+def test_tables_and_runs_take_it():
+    items = items_from_text(
+        planted.TEXTS, answers=planted.ANSWERS, dataset="lambada", split="dev", variant="plain"
+    )
+
+    class Named(Ours):
+        systems = {"lambada": "LSTM"}  # noqa: RUF012 - as models have it
+
+    ours = Named(NETWORKS["lstm"], vocabulary=WORDS, info=INFO, counts=COUNTS, device="cpu")
+    run = wb.predict(items, ours)
+    assert len(run) == len(items)
+    assert run.info["training"] == {"sha256": "planted", "checked_for": None}
+    assert run.info["device"] == "cpu"
+    assert wb.predict(items, ours).folder == run.folder
+    assert run.predictions["system"].eq("LSTM").all()
+    assert ours.name in str(wb.table("lambada", [run]))
+
+
+def test_rows_are_sorted_and_cut():
+    rows = [[1], [2, 3, 4], [5, 6]]
+    assert sorted_by_length(rows) == [(1, [2, 3, 4]), (2, [5, 6]), (0, [1])]
+    assert sorted_by_length(rows, 2) == [(1, [3, 4]), (2, [5, 6]), (0, [1])]
+    assert known(torch.tensor([3, 14]), planted.N_WORDS).tolist() == [3, 0]

@@ -1,0 +1,235 @@
+"""Sup-CBOW: sums of vectors against a loop, gradients against differences, and a network that learns."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from workbench.models.base import Predictor
+from workbench.models.cbow import CBOW
+from workbench.models.networks.bag import BagOfWords
+from workbench.models.sup_cbow import SupCBOW
+from workbench.models.vectors import Vectors
+from workbench.own import items_from_text
+from workbench.schema import DataError
+from workbench.training.corpus import Corpus
+from workbench.training.shaped import Passages
+from workbench.training.stream import Stream
+
+torch.set_num_threads(1)
+
+NAMES = ["anna", "bert", "carl", "dora", "emil", "fina", "gert", "hugo", "ines", "jost", "karl", "lena"]
+THINGS = ["ship", "cow", "hill", "lamp", "road", "fish", "king", "drum", "rose", "coat", "salt", "moon"]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+
+
+def corpus():
+    """Give a text of twelve pairs of sentences; what the first is about decides how the second ends."""
+    lines = []
+    for name, thing in zip(NAMES, THINGS, strict=True):
+        lines += [f"the {thing} was old and the {thing} was here .", f"and so said {name} ."]
+    return Corpus.of(lines, progress=False)
+
+
+def vectors(words, dimensions=24, **info):
+    rng = np.random.default_rng(0)
+    made = {
+        name: rng.normal(size=(len(words), dimensions)).astype(np.float32) for name in ("input", "output")
+    }
+    return CBOW(Vectors(words, made, {"lower": True, "corpus": "x", "dimensions": dimensions} | info))
+
+
+def network(counts=(3, 9, 8, 7, 7, 5, 2, 1), **options):
+    torch.manual_seed(0)
+    made = BagOfWords(
+        list(counts), **{"dimensions": 4, "hidden": 6, "dropout": 0.0, "softmax": "full", **options}
+    )
+    made.begin(torch.randn(len(counts) - 1, made.embedding.embedding_dim))
+    return made.eval()
+
+
+@settings(max_examples=15)
+@given(arrays(np.int64, st.tuples(st.integers(1, 4), st.integers(1, 9)), elements=st.integers(0, 12)))
+def test_the_sum_is_that_of_a_loop_over_words(ids):
+    made = network()
+    weight = made.embedding.weight
+    expected = torch.zeros(len(ids), 4)
+    for row, words in enumerate(ids.tolist()):
+        for word in words:
+            if 1 <= word <= 7:  # 0 is padding or unknown, 8 to 12 are unknown, too
+                expected[row] += weight[word]
+    torch.testing.assert_close(made.sums(torch.from_numpy(ids)), expected)
+
+
+@given(
+    arrays(np.int64, (3, 6), elements=st.integers(0, 7)), st.lists(st.integers(1, 6), min_size=3, max_size=3)
+)
+def test_the_last_state_is_that_of_the_whole_bag(ids, lengths):
+    made, rows, lengths = network(layers=2), torch.from_numpy(ids), torch.tensor(lengths)
+    last = made.last(rows, lengths)
+    assert (last.copy, last.keep) == (None, None)
+    states, kept = made.states(rows)
+    torch.testing.assert_close(last.hidden, states[torch.arange(3), lengths - 1])
+    halves = made.states(rows[:, 2:], made.states(rows[:, :2])[1])
+    torch.testing.assert_close(halves[0], states[:, 2:])
+    torch.testing.assert_close(halves[1], kept)
+    turned = made.last(rows.flip(1), torch.full((3,), 6))
+    torch.testing.assert_close(turned.hidden, states[:, -1])  # the order means nothing
+
+
+def test_gradients_against_differences():
+    made = network(tuned=True).double()
+    ids, target = torch.tensor([[3, 1, 1, 9, 0], [5, 7, 2, 0, 0]]), torch.tensor([4, 0])
+    weight = made.embedding.weight.detach().clone().requires_grad_()
+
+    def said(given_):
+        return torch.func.functional_call(
+            made,
+            {"embedding.weight": given_},
+            ({"ids": ids, "lengths": torch.tensor([5, 3]), "target": target},),
+        )[0]
+
+    assert torch.autograd.gradcheck(said, (weight,))
+    said(weight).backward()
+    found = weight.grad
+    assert found[[1, 2, 3, 5, 7]].abs().min() > 0
+    assert not found[[0, 4, 6]].any()  # padding and <unk> have no vector
+
+
+def test_the_mean_is_over_the_passages():
+    made = network()
+    batch = {
+        "ids": torch.tensor([[1, 2, 3], [4, 0, 0]]),
+        "lengths": torch.tensor([3, 1]),
+        "target": torch.tensor([5, 1]),
+    }
+    loss, state = made(batch)
+    assert state is None
+    hidden = made.last(batch["ids"], batch["lengths"]).hidden
+    expected = -made.output.distribution(hidden)[[0, 1], batch["target"]].mean()
+    torch.testing.assert_close(loss, expected)
+    text, kept = made({"ids": batch["ids"]})
+    torch.testing.assert_close(text, -made.following(batch["ids"]).mean())
+    assert len(kept) == 1
+
+
+def test_only_what_is_tuned_is_trained():
+    for tuned in (False, True):
+        made = network(tuned=tuned)
+        assert made.embedding.weight.requires_grad == tuned
+        made({"ids": torch.tensor([[1, 2]]), "target": torch.tensor([3])})[0].backward()
+        assert (made.embedding.weight.grad is not None) == tuned
+        assert all(p.grad is not None for name, p in made.named_parameters() if name != "embedding.weight")
+
+
+@pytest.mark.parametrize("softmax", ["full", "adaptive"])
+def test_a_network_learns_twelve_passages(softmax):
+    stream = Stream.of(corpus(), progress=False)
+    batches = Passages(stream, rows=12, number=12, minimum=5)
+    assert batches.distinct == 23
+    made = network(stream.counts.tolist(), dimensions=24, hidden=64, softmax=softmax)
+    before = made.embedding.weight.clone()
+    optimiser = torch.optim.Adam([p for p in made.parameters() if p.requires_grad], 0.01)
+    batch = {name: torch.from_numpy(array) for name, array in batches.batch(0).items()}
+    for _ in range(150):
+        optimiser.zero_grad()
+        loss, _ = made(batch)
+        loss.backward()
+        optimiser.step()
+    assert loss.item() < 0.02
+    last = made.last(batch["ids"], batch["lengths"]).hidden
+    assert made.output.distribution(last).argmax(-1).tolist() == batch["target"].tolist()
+    assert torch.equal(made.embedding.weight, before)
+
+
+@pytest.fixture
+def model():
+    words = Stream.of(corpus(), progress=False).vocabulary
+    given_ = vectors([*words[5:], "never"], dimensions=5)
+    made = BagOfWords([2] * (len(words) + 1), dimensions=5, hidden=7, softmax="full")
+    table = np.stack(
+        [given_.input[given_.vectors.place[w]] if w in given_.vectors.place else np.zeros(5) for w in words]
+    )
+    made.begin(torch.from_numpy(table).float())
+    return SupCBOW(made.eval(), vocabulary=words, info={"lower": True, "unknown_types": 1}, device="cpu")
+
+
+def test_it_sees_all_of_the_passage_but_the_answer(model):
+    items = items_from_text(["The ship was old . so said ANNA", "A cow was here . and ___ said so unheard ."])
+    assert [item.answer for item in items] == ["ANNA", None]
+    index = {word: number for number, word in enumerate(model.vocabulary, 1)}
+    seen = [line.split() for line in ("the ship was old . so said", "a cow was here . and said so unheard .")]
+    with torch.inference_mode():
+        rows = [
+            model.network.layers(model.network.sums(torch.tensor([[index.get(w, 0) for w in line]])))
+            for line in seen
+        ]
+        expected = model.network.output.distribution(torch.cat(rows))[:, 1:].double().numpy()
+    found = np.concatenate(list(model.distribution(items)))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert model.log_prob(items)[0] == pytest.approx(expected[0, index["anna"] - 1])
+    table = model.score(items, [["anna", "ship"], ["bert"]])
+    wanted = [expected[0, index["anna"] - 1], expected[0, index["ship"] - 1], expected[1, index["bert"] - 1]]
+    np.testing.assert_allclose([table[0, 0], table[0, 1], table[1, 0]], wanted, atol=1e-6)
+    frame = model.predict(items)
+    assert frame["system"].isin(["Sup-CBOW"]).sum() in {
+        0,
+        2,
+    }  # items of one's own stand in no table of the paper
+    assert frame["prediction"].tolist() == [model.vocabulary[row.argmax()] for row in expected]
+
+
+def test_fitted_saved_and_read(tmp_path):
+    text = corpus()
+    words = text.vocabulary()
+    cbow = vectors(words[:-1])
+    options = {
+        "passages": 23,
+        "minimum": 5,
+        "rows": 8,
+        "epochs": 200,
+        "hidden": 32,
+        "dropout": 0.0,
+        "softmax": "full",
+    }
+    options |= {"vocabulary": len(words) - 3, "learning_rate": 0.01, "progress": False, "device": "cpu"}
+    model = SupCBOW.fit(text, cbow=cbow, **options)
+    table = model.network.embedding.weight.detach().numpy()
+    assert table.shape == (len(words) - 2, 24)
+    for number, word in enumerate(model.vocabulary, 1):  # the vectors are those given, each at its word
+        expected = cbow.input[cbow.vectors.place[word]] if word in cbow.vectors.place else np.zeros(24)
+        assert np.array_equal(table[number], expected)
+    known = [name for name in NAMES if name in model.vocabulary]
+    passages = [
+        f"the {t} was old and the {t} was here . and so said {n}"
+        for n, t in zip(NAMES, THINGS, strict=True)
+        if n in known
+    ]
+    frame = model.predict(items_from_text(passages))
+    assert frame["p_correct"].mean() > 0.9
+    assert model.training_record.stopped == "finished"
+    again = SupCBOW.fit(text, cbow=cbow, **options)
+    assert again.config == model.config
+    model.save(tmp_path / "model")
+    read = Predictor.load(tmp_path / "model")
+    assert isinstance(read, SupCBOW)
+    assert read.predict(items_from_text(passages)).equals(frame)
+
+
+def test_what_cannot_be_fitted():
+    text = corpus()
+    stream = Stream.of(text, progress=False)
+    with pytest.raises(DataError, match="no text to train CBOW on"):
+        SupCBOW.fit(stream, progress=False)
+    cased = vectors(text.vocabulary(), lower=False)
+    with pytest.raises(DataError, match="either the vectors or the texts are lower-cased"):
+        SupCBOW.fit(stream, cbow=cased, progress=False)
+    with pytest.raises(DataError, match="holds no sentence"):
+        SupCBOW.fit(stream, cbow=vectors(text.vocabulary()), minimum=5000, progress=False)

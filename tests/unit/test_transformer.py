@@ -1,0 +1,191 @@
+"""The pointer transformer: it copies by position, unknown words too, and only from before."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import workbench as wb
+from workbench.models.networks.pointer import Pointer, mixed
+from workbench.models.networks.transformer import PointerTransformer
+from workbench.models.transformer import PointerTransformer as Predictor
+
+V = 12  # classes: <unk> and eleven words
+UNKNOWN = 7  # types that are no words of the vocabulary
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def made(seed=0, **sizes):
+    torch.manual_seed(seed)
+    given = {"width": 16, "layers": 2, "heads": 2, "dropout": 0.0, "window": 32, "pointer_size": 8} | sizes
+    network = PointerTransformer([5] * V, unknown_types=UNKNOWN, **given).eval()
+    with torch.no_grad():
+        for values in network.parameters():  # so that nothing is near to what it was at the start
+            values.add_(torch.randn_like(values) * 0.3)
+    return network
+
+
+def whole(network, context):
+    """Return p of every word of the vocabulary and of every unknown type (ids V .. V + UNKNOWN - 1)."""
+    last = network.last(torch.tensor([context]), torch.tensor([len(context)]))
+    keep = 1.0 if last.keep is None else last.keep.exp().item()
+    classes = network.output.distribution(last.hidden)[0].exp() * keep
+    found = torch.cat([classes, classes[0].expand(UNKNOWN) / UNKNOWN])
+    found[0] = 0
+    if last.copy is not None:
+        for place, word in enumerate(context):
+            found[word] += last.copy[0, place]
+    return found
+
+
+contexts = st.lists(st.integers(1, V + UNKNOWN - 1), min_size=1, max_size=20)
+
+
+@given(context=contexts, seed=st.integers(0, 3), kind=st.sampled_from(["full", "adaptive"]))
+def test_all_words_together_have_probability_one(context, seed, kind):
+    network = made(seed, softmax=kind, tied=kind == "full")
+    with torch.no_grad():
+        assert whole(network, context).sum().item() == pytest.approx(1, abs=1e-5)
+
+
+@given(text=st.lists(st.integers(1, V + UNKNOWN - 1), min_size=2, max_size=14), heads=st.sampled_from([0, 3]))
+def test_each_word_is_given_what_the_words_before_it_say(text, heads):
+    network = made(1, pointer_heads=heads)
+    with torch.no_grad():
+        said = network.following(torch.tensor([text]))[0]
+        for place, word in enumerate(text[1:], start=1):
+            expected = whole(network, text[:place])[word].log().item()
+            if not heads and word >= V:  # without a pointer <unk> is one word, as in the other networks
+                expected += math.log(UNKNOWN)
+            assert said[place - 1].item() == pytest.approx(expected, abs=1e-4)
+        loss, state = network({"ids": torch.tensor([text, text])})
+    assert state is None
+    assert loss.item() == pytest.approx(-said.mean().item(), abs=1e-5)
+
+
+@given(text=st.lists(st.integers(1, V + UNKNOWN - 1), min_size=3, max_size=14), data=st.data())
+def test_the_future_says_nothing_of_the_past(text, data):
+    place = data.draw(st.integers(1, len(text) - 1))
+    other = text[:place] + data.draw(
+        st.lists(st.integers(1, V + UNKNOWN - 1), min_size=len(text) - place, max_size=len(text) - place)
+    )
+    network = made(2)
+    with torch.no_grad():
+        one, two = network.following(torch.tensor([text, other]))
+    np.testing.assert_allclose(one[: place - 1], two[: place - 1], atol=1e-5)
+
+
+def test_padding_and_neighbours_change_nothing():
+    network = made(3)
+    texts = [[3, 14, 2, 14, 9], [4], [17, 18, 17, 5, 5, 5, 1, 2]]
+    ids = torch.zeros(3, 11, dtype=torch.long)
+    for row, text in zip(ids, texts, strict=True):
+        row[: len(text)] = torch.tensor(text)
+    with torch.no_grad():
+        together = network.last(ids, torch.tensor([len(text) for text in texts]))
+        for row, text in enumerate(texts):
+            alone = network.last(torch.tensor([text]), torch.tensor([len(text)]))
+            np.testing.assert_allclose(together.hidden[row], alone.hidden[0], atol=1e-5)
+            np.testing.assert_allclose(together.copy[row, : len(text)], alone.copy[0], atol=1e-6)
+            assert together.copy[row, len(text) :].sum().item() == 0
+            assert together.keep[row].item() == pytest.approx(alone.keep[0].item(), abs=1e-5)
+
+
+def test_unknown_words_are_told_apart_and_their_numbers_mean_nothing():
+    network = made(4)
+    with torch.no_grad():
+        one, renamed, other = network.following(
+            torch.tensor([[13, 2, 14, 2, 13], [18, 2, 15, 2, 18], [13, 2, 13, 2, 14]])
+        )
+    np.testing.assert_allclose(one, renamed, atol=1e-5)
+    assert abs(one[-1] - other[-1]) > 1e-3
+
+
+def test_planted_weights_copy_the_same_word_again():
+    pointer = Pointer(4, heads=1, size=4).double()
+    with torch.no_grad():
+        pointer.query.weight.copy_(torch.eye(4) * 40)  # looks for a word like its own state
+        pointer.key.weight.copy_(torch.cat([torch.zeros(4, 4), torch.eye(4)], 1))
+        pointer.share.weight.zero_()
+        pointer.share.bias.copy_(torch.tensor([math.log(3.0), 0.0]))  # three quarters are copied
+    words = torch.eye(4, dtype=torch.double)[[0, 1, 2, 1]][None]
+    with torch.no_grad():
+        keep, copy = pointer(words, words).at(torch.tensor([3]))
+    assert keep.exp().item() == pytest.approx(0.25)
+    np.testing.assert_allclose(copy[0], [0, 0.375, 0, 0.375], atol=1e-6)
+
+
+def test_gradients_are_those_of_finite_differences():
+    torch.manual_seed(0)
+    pointer = Pointer(3, heads=2, size=2).double()
+    states, words = torch.randn(2, 2, 4, 3, dtype=torch.double)
+    vocabulary = torch.randn(2, 4, dtype=torch.double)
+    same = torch.tensor([[1, 2, 1, 3], [4, 4, 5, 5]])
+    same = same[:, :, None] == same[:, None, :]
+
+    def mixture(states, words, vocabulary):
+        copied = pointer(states, words)
+        return mixed(vocabulary, copied.keep, copied.of(same))
+
+    given = [value.requires_grad_() for value in (states, words, vocabulary)]
+    assert torch.autograd.gradcheck(mixture, given)
+
+
+def test_a_text_longer_than_the_window():
+    network = made(5, window=8)
+    text = torch.randint(1, V + UNKNOWN, (2, 30))
+    with torch.no_grad():
+        said = network.following(text)
+        assert said.shape == (2, 29)
+        np.testing.assert_allclose(said[:, :8], network.following(text[:, :9]), atol=1e-6)
+        for place in range(9, 30):  # each is given between half of the window and all of it
+            near = [network.following(text[:, place - n : place + 1])[:, -1] for n in range(4, 9)]
+            assert any(torch.allclose(said[:, place - 1], one, atol=1e-5) for one in near)
+        long = network.last(text, torch.tensor([30, 21]))
+        short = network.last(torch.stack([text[0, 22:30], text[1, 13:21]]), torch.tensor([8, 8]))
+    np.testing.assert_allclose(long.hidden, short.hidden, atol=1e-6)
+    np.testing.assert_array_equal(long.ids, short.ids)
+
+
+def test_it_overfits_twelve_sentences():
+    torch.manual_seed(0)
+    ids = torch.randint(1, V + UNKNOWN, (12, 15))
+    network = PointerTransformer([5] * V, unknown_types=UNKNOWN, width=64, layers=2, heads=4, dropout=0.0)
+    optimiser = torch.optim.AdamW(network.parameters(), lr=5e-3)
+    for _ in range(150):
+        loss, _ = network({"ids": ids})
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    in_vocabulary = ids[:, 1:] < V  # of the others it can only learn that they are others
+    with torch.no_grad():
+        said = network.following(ids)[in_vocabulary]
+    assert said.mean().item() > -0.6  # the first words of a sentence have no context
+    assert said.median().item() > -0.05
+
+
+@pytest.mark.usefixtures("no_data")
+def test_it_learns_to_copy_words_that_no_vocabulary_has():
+    names = [f"name{n}" for n in range(400)]
+    rng = np.random.default_rng(0)
+    lines = [f"{name} went home . then came {name} . we saw {name} ." for name in rng.permutation(names)]
+    model = Predictor.fit(
+        lines, vocabulary=9, width=32, layers=1, heads=2, window=32, rows=16, length=24, tokens=60_000,
+        learning_rate=1e-2, dropout=0.0, progress=False, pointer_heads=2, device="cpu",
+    )  # fmt: skip
+    new = [f"stranger{n} went home . then came stranger{n} . we saw stranger{n}" for n in range(20)]
+    items = wb.items_from_text(new, answers=[f"stranger{n}" for n in range(20)])
+    frame = model.predict(items)
+    assert frame["correct"].all()
+    assert (frame["rank"] == 1).all()
+    assert "Pointer transformer 1 x 32" in model.name

@@ -1,0 +1,1 @@
+"""Networks that are trained here; every module in this folder is all torch."""

@@ -1,0 +1,95 @@
+"""Copying from the passage: a mixture of the softmax over the vocabulary and of earlier words.
+
+The idea is that of pointer networks for language models (Merity et al. 2017, "Pointer sentinel mixture
+models"): the probability of a word is the share that the softmax gives it, and that of all earlier places
+where it stands. Words are told apart by their extended ids, so that one outside the vocabulary can be copied.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from workbench.models.networks.shapes import Bool, Float, Int
+
+
+class Copied(NamedTuple):
+    """What is copied at each place of a text.
+
+    Attributes
+    ----------
+    keep : Float[Tensor, "rows time"]
+        ln of the share of the softmax.
+    heads : Float[Tensor, "rows time heads"]
+        ln of each head's share.
+    attention : Float[Tensor, "rows heads time time"]
+        Of each head; each row sums to 1 over the places up to its own.
+    """
+
+    keep: Tensor
+    heads: Tensor
+    attention: Tensor
+
+    def at(self, place: Int[Tensor, " rows"]) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows time"]]:
+        """Return ``keep`` and the probability that each place is copied, at one place of each row."""
+        row = torch.arange(len(place), device=place.device)
+        share = self.heads[row, place].exp()  # (rows, heads)
+        return self.keep[row, place], torch.einsum("rh,rht->rt", share, self.attention[row, :, place])
+
+    def of(self, same: Bool[Tensor, "rows time time"]) -> Float[Tensor, "rows time"]:
+        """Return the probability of copying the next word; `same` tells where it stands."""
+        mass = (self.attention * same[:, None]).sum(-1)  # (rows, heads, time)
+        return (self.heads.exp() * mass.transpose(1, 2)).sum(-1)
+
+
+class Pointer(nn.Module):
+    """Attention over the words read so far, in several heads, with a share for each and for the softmax.
+
+    The query is the state from which the next word is predicted. The key of a place is made of the
+    word that stands there and of the state that predicted it: a place is copied if its word fits, or if
+    what led to it was like what was read last (as in the continuous cache of Grave et al. 2017).
+
+    Parameters
+    ----------
+    width : int
+        Of the states and of the embedded words.
+    heads : int, default 4
+    size : int, default 64
+        Of the keys of a head.
+    """
+
+    def __init__(self, width: int, *, heads: int = 4, size: int = 64) -> None:
+        super().__init__()
+        self.heads, self.size = heads, size
+        self.query = nn.Linear(width, heads * size, bias=False)
+        self.key = nn.Linear(2 * width, heads * size, bias=False)
+        self.share = nn.Linear(width, heads + 1)
+        with torch.no_grad():
+            self.share.bias.zero_()
+            self.share.bias[-1] = math.log(4 * heads)  # the softmax begins with four fifths
+
+    def forward(
+        self, states: Float[Tensor, "rows time width"], words: Float[Tensor, "rows time width"]
+    ) -> Copied:
+        """Say what is copied after each place, of the words up to it."""
+        rows, time, _ = states.shape
+        before = functional.pad(states, (0, 0, 1, 0))[:, :-1]  # what predicted each word
+        query = self.query(states).view(rows, time, self.heads, self.size).transpose(1, 2)
+        key = self.key(torch.cat([before, words], -1)).view(rows, time, self.heads, self.size).transpose(1, 2)
+        exact = torch.promote_types(states.dtype, torch.float32)
+        scores = (query @ key.transpose(2, 3)).to(exact) / math.sqrt(self.size)  # (rows, heads, time, time)
+        later = torch.ones(time, time, dtype=torch.bool, device=states.device).triu(1)
+        attention = scores.masked_fill(later, -torch.inf).softmax(-1)
+        share = self.share(states).to(exact).log_softmax(-1)
+        return Copied(share[..., -1], share[..., :-1], attention)
+
+
+def mixed(
+    vocabulary: Float[Tensor, "*shape"], keep: Float[Tensor, "*shape"], copied: Float[Tensor, "*shape"]
+) -> Float[Tensor, "*shape"]:
+    """Return ln p of words from what the softmax says, ln of its share, and the probability of copying."""
+    return torch.logaddexp(vocabulary + keep, copied.clamp_min(1e-30).log())

@@ -1,0 +1,71 @@
+"""The weights of a network on disk: safetensors, checked when they are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench import cache
+from workbench.files import atomic_path
+from workbench.schema import DataError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from workbench.models.networks.base import Network
+
+FILE = "weights.safetensors"
+
+
+def _tensors(network: Network) -> dict[str, Tensor]:
+    """Return what is kept of a network: each tensor once, on the CPU."""
+    return {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
+
+
+def digest(network: Network) -> str:
+    """Return the SHA-256 of all weights: names, types, shapes, bits."""
+    return _digest(_tensors(network))
+
+
+def _digest(tensors: dict[str, Tensor]) -> str:
+    import torch  # noqa: PLC0415 - slow
+
+    parts: list[str | bytes] = []
+    for name, value in sorted(tensors.items()):
+        parts += [f"{name} {value.dtype} {tuple(value.shape)}"]
+        parts += [cache.digest(memoryview(value.reshape(-1).view(torch.uint8).numpy()))]  # type: ignore[arg-type]
+    return cache.digest(*parts)
+
+
+def versions(network: Network) -> tuple[Any, ...]:
+    """Return what changes when some weights are changed in place."""
+    return tuple((value.data_ptr(), value._version) for value in network.state_dict().values())  # noqa: SLF001
+
+
+def write(folder: Path, network: Network) -> None:
+    """Write the weights into a folder, whole or not at all."""
+    from safetensors.torch import save_file  # noqa: PLC0415 - slow
+
+    with atomic_path(folder / FILE) as path:
+        save_file(_tensors(network), path)
+
+
+def read(folder: Path, network: Network) -> str:
+    """Read weights into a network that was built with the same sizes; return their digest.
+
+    Raises
+    ------
+    DataError
+        If they are not there, damaged, or of another network.
+    """
+    from safetensors import SafetensorError  # noqa: PLC0415 - slow
+    from safetensors.torch import load_file  # noqa: PLC0415
+
+    try:
+        found = load_file(folder / FILE)
+        network.load_state_dict(found)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise DataError(
+            f"the weights cannot be read: {str(error)[:300]}", file=folder / FILE, remedy="fit it again"
+        ) from None
+    return _digest(found)
