@@ -1,15 +1,28 @@
-"""The command ``workbench``: fetch data, see what is at hand, compare runs, run the notebooks."""
+"""The command ``workbench``: fetch data, see what is at hand, train, compare runs, run the notebooks."""
 
 # ruff: noqa: PLC0415 - a command loads only what it needs
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from workbench.schema import DataError
+
+MODELS = {
+    "elman": "recurrent:ElmanRNN",
+    "lstm": "recurrent:LSTM",
+    "feed-forward": "feedforward:FeedForward",
+    "memory-network": "memory:MemoryNetwork",
+    "sup-cbow": "sup_cbow:SupCBOW",
+    "transformer": "transformer:PointerTransformer",
+}
+"""What can be trained, and where it is."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,6 +74,8 @@ def _parser() -> argparse.ArgumentParser:
     comparing.add_argument("--annotate", action="store_true", help="slice by all annotations (takes longer)")
     comparing.set_defaults(act=_compare)
 
+    _add_training(commands)
+
     running = commands.add_parser("reproduce", help="run the notebooks on the data at hand")
     running.add_argument("only", nargs="*", help="beginnings of names (all)")
     running.add_argument("--notebooks", type=Path, default=Path("notebooks"), help="their folder")
@@ -69,6 +84,41 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--scale", choices=["smoke", "cpu", "gpu"], help="the notebooks' SCALE")
     running.set_defaults(act=_reproduce)
     return parser
+
+
+def _add_training(commands: Any) -> None:
+    """Add the commands that need a model: train, evaluate, and stream for what another machine trains on."""
+    streaming = commands.add_parser("stream", help="write novels as ids of words, to train on elsewhere")
+    training = commands.add_parser(
+        "train",
+        help="train a model; the same command goes on where it stopped",
+        epilog="On several GPUs: torchrun --nproc-per-node 4 --no-python workbench train ...",
+    )
+    training.add_argument("model", choices=list(MODELS))
+    training.add_argument("option", nargs="*", metavar="NAME=VALUE", help="width=512 layers=1 rows=64 ...")
+    for each in (streaming, training):
+        each.add_argument("--texts", type=Path, nargs="+", help="files, folders or archives of novels")
+        each.add_argument("--vocabulary", type=int, help="most frequent words that it knows (60000)")
+        each.add_argument("--out", type=Path, required=True, help="folder for it")
+    streaming.set_defaults(act=_stream)
+    training.add_argument("--stream", type=Path, help="a folder that `workbench stream` wrote, for --texts")
+    training.add_argument("--tokens", type=float, help="train on so many words")
+    training.add_argument("--epochs", type=float, help="... or so often on all")
+    training.add_argument("--minutes", type=float, help="... or as many as these minutes are for")
+    training.add_argument("--seed", type=int, default=0)
+    training.add_argument("--device", help="cpu, cuda, cuda:1 (a GPU where there is one)")
+    training.set_defaults(act=_train)
+
+    scoring = commands.add_parser("evaluate", help="let a trained model predict items, and keep what it says")
+    scoring.add_argument("model", type=Path, nargs="+", help="folders of trained models")
+    scoring.add_argument("--device")
+    scoring.set_defaults(act=_evaluate)
+    for each, what in ((training, "development items, measured on while it trains"), (scoring, "the items")):
+        each.add_argument("--dataset", help=f"{what}: lambada, cbt, ...")
+        each.add_argument("--split", help="(dev)")
+        each.add_argument("--variant")
+        each.add_argument("--path", type=Path, help="where they are")
+        each.add_argument("--items", type=Path, help="or a parquet file that Items.to_parquet wrote")
 
 
 def _list(_arguments: argparse.Namespace) -> None:
@@ -91,6 +141,79 @@ def _show(arguments: argparse.Namespace) -> None:
     print(f"{items!r}\n")
     for item in items.sample(arguments.n, seed=arguments.seed):
         print(f"{item.item_id}\n{item.passage}\n= {item.answer}\n")
+
+
+def _items(arguments: argparse.Namespace) -> Any:
+    """Return the items that are asked for, None where there are none."""
+    from workbench.datasets import load
+    from workbench.items import Items
+
+    if arguments.items is not None:
+        return Items.from_parquet(arguments.items)
+    if arguments.dataset is None:
+        return None
+    return load(arguments.dataset, arguments.split or "dev", variant=arguments.variant, path=arguments.path)
+
+
+def _stream(arguments: argparse.Namespace) -> None:
+    from workbench.models.texts import corpus_of
+    from workbench.training.stream import Stream
+
+    if not arguments.texts:
+        raise DataError("there is nothing to read", remedy="name novels with --texts")
+    found = Stream.of(corpus_of(arguments.texts), arguments.vocabulary or 60_000)
+    print(found.copy(arguments.out))
+
+
+def _train(arguments: argparse.Namespace) -> None:
+    from workbench.training.stream import Stream
+
+    if (arguments.texts is None) == (arguments.stream is None):
+        raise DataError("a model is trained on --texts or on a --stream", remedy="name one of them")
+    options: dict[str, Any] = {}
+    for text in arguments.option:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise DataError(f"{text!r} is no option of a model", remedy="write NAME=VALUE, as width=512")
+        try:
+            options[name] = json.loads(value)
+        except ValueError:
+            options[name] = value
+    if arguments.stream is None:
+        options["vocabulary"] = arguments.vocabulary or 60_000
+    elif arguments.vocabulary is not None:
+        raise DataError("a stream has its own vocabulary", remedy="leave --vocabulary away")
+    for name in ("tokens", "epochs", "minutes", "seed", "device"):
+        options[name] = getattr(arguments, name)
+    texts = arguments.texts if arguments.stream is None else Stream.open(arguments.stream)
+    model = _kind(MODELS[arguments.model]).fit(
+        texts, folder=arguments.out, development=_items(arguments), **options
+    )
+    print(f"{model.name}: {model.info['stopped']}, in {arguments.out}")
+
+
+def _evaluate(arguments: argparse.Namespace) -> None:
+    from workbench.evaluation.metrics import evaluate
+    from workbench.models.neural import Neural
+    from workbench.results import predict
+
+    items = _items(arguments)
+    if items is None:
+        raise DataError("there is nothing to predict", remedy="name a --dataset or a file of --items")
+    runs = []
+    for folder in arguments.model:
+        inner = folder / "model"  # as training leaves it
+        model = Neural.load(inner if inner.is_dir() else folder, device=arguments.device)
+        runs.append(predict(items, model))
+    print(evaluate(runs).to_string(index=False))
+    for run in runs:
+        print(f"kept as {run.run}")
+
+
+def _kind(name: str) -> Any:
+    """Return a class of models by its module and name."""
+    module, _, kind = name.partition(":")
+    return getattr(importlib.import_module(f"workbench.models.{module}"), kind)
 
 
 def _compare(arguments: argparse.Namespace) -> None:

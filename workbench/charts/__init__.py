@@ -9,6 +9,7 @@ from __future__ import annotations
 from workbench.charts.bars import FIELDS, PICK
 from workbench.charts.expected import expected
 from workbench.charts.figure import figure_2
+from workbench.charts.ranks import ranks
 from workbench.charts.save import save
 from workbench.charts.show import offline
 from workbench.charts.spread import BRUSH, lengths, mention_distance
@@ -31,6 +32,7 @@ __all__ = [
     "lengths",
     "mention_distance",
     "offline",
+    "ranks",
     "save",
     "side_by_side",
     "target_classes",
