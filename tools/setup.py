@@ -135,7 +135,9 @@ def make_environment() -> None:
             _must([uv, "venv", "--quiet", "--clear", "--no-project", "--python", base, VENV])
     try:
         with step("packages of requirements.lock into .venv"):
-            _must([uv, "pip", "sync", "--require-hashes", "--python", python, LOCK_FILE])
+            _must(
+                [uv, "pip", "sync", "--compile-bytecode", "--require-hashes", "--python", python, LOCK_FILE]
+            )
         with step("the project itself into .venv"):
             _must([uv, "pip", "install", "--no-deps", "--python", python, "-e", ROOT])
     except SetupError:  # no network, mostly: what is there stays, and the next set-up goes on

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from workbench.evaluation.significance import significance
     from workbench.evaluation.tables import table
     from workbench.items import DataError, Item, Items
+    from workbench.models.freeing import free
     from workbench.own import items_from_frame, items_from_text
     from workbench.remarks import notes
     from workbench.results import predict, runs
@@ -55,6 +56,7 @@ _HOME = {
     "export_results": "workbench.evaluation.exported",
     "fetch": "workbench.datasets.registry",
     "figure_2": "workbench.charts.figure",
+    "free": "workbench.models.freeing",
     "hardest": "workbench.evaluation.hardest",
     "import_results": "workbench.evaluation.imported",
     "items_from_frame": "workbench.own",
@@ -89,6 +91,7 @@ __all__ = [
     "export_results",
     "fetch",
     "figure_2",
+    "free",
     "hardest",
     "import_results",
     "items_from_frame",

@@ -48,6 +48,7 @@ FUNCTIONS = {
         "(*, lambada=None, input=None, sentence=None, lambada_name='LAMBADA', input_name=None,"
         " sentence_name='sentence only', paper=True)"
     ),
+    "free": "(*models)",
     "hardest": "(runs, items=None, *, by='difficulty', n=None)",
     "import_results": (
         "(path, items=None, *, model=None, variant=None, item=None, prediction=None, person=None,"
@@ -122,7 +123,7 @@ MODELS = {
 }
 MODULES = {
     "charts": {
-        "direct_speech", "expected", "figure_2", "in_context", "lengths", "mention_distance", "save",
+        "direct_speech", "expected", "figure_2", "in_context", "lengths", "mention_distance", "ranks", "save",
         "side_by_side", "target_classes", "target_classes_out_of_context",
     },
 }  # fmt: skip
