@@ -76,7 +76,7 @@ def ranks(runs: Any) -> alt.HConcatChart:
     data = shares(runs)
     models = data["model"].unique().tolist()
     top = min(1.0, 1.05 * float(data["share"].max()))
-    panels = []
+    panels: list[Any] = []
     for name, part in data.groupby("set", sort=False):
         n = sorted(part["n"].unique().tolist())
         head = alt.TitleParams(

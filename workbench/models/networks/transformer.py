@@ -80,6 +80,8 @@ class PointerTransformer(Network):
         of a training batch, drawn anew for each row: a word that is not known can only be copied.
     """
 
+    turn: Tensor
+
     def __init__(
         self,
         counts: Sequence[int],
@@ -165,11 +167,12 @@ class PointerTransformer(Network):
         Of a text longer than the window each word has at least the half of it before.
         """
         del state
-        rest, done = ids.shape[1] - 1, min(ids.shape[1] - 1, self.window)
+        window = len(self.place.weight)
+        rest, done = ids.shape[1] - 1, min(ids.shape[1] - 1, window)
         found = [self._said(ids[:, : done + 1])]
         while done < rest:
-            stop = min(done + max(1, self.window // 2), rest)
-            first = stop - self.window
+            stop = min(done + max(1, window // 2), rest)
+            first = stop - window
             found.append(self._said(ids[:, first : stop + 1])[:, done - first :])
             done = stop
         return torch.cat(found, 1)
@@ -178,7 +181,7 @@ class PointerTransformer(Network):
         given, wanted = ids[:, :-1], ids[:, 1:]
         states, words = self._read(given)
         classes = known(wanted, self.n_words)
-        found = self.output(states.flatten(0, 1), classes.flatten()).view(classes.shape)
+        found: Tensor = self.output(states.flatten(0, 1), classes.flatten()).view(classes.shape)
         if self.pointer is None:
             return found
         # an unknown word has its share of <unk>; one that stands in the passage can be told from the others
