@@ -13,8 +13,9 @@ from small_lstm import DEV, Small, fit
 
 from workbench import predictions
 from workbench.models.base import Predictor
-from workbench.models.networks.cache import Cached, mixed, shares
+from workbench.models.networks.cache import Cached, shares
 from workbench.models.networks.feedforward import FeedForward
+from workbench.models.networks.pointer import mixed
 from workbench.models.networks.recurrent import Recurrent
 from workbench.models.neural_cache import CachedNeural
 from workbench.schema import DataError
@@ -146,7 +147,7 @@ def test_gradients_of_the_mixture(flatness):
 
     def work(given, plain):
         copy, keep = shares(torch.where(there, given, -torch.inf), 0.3, flatness)
-        return mixed(plain, keep, copy, same)
+        return mixed(plain, keep, (copy * same).sum(-1))
 
     assert torch.autograd.gradcheck(work, (given, plain.requires_grad_()))
     copy, keep = shares(alike, 0.3, flatness)

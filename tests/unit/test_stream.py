@@ -169,7 +169,7 @@ def test_nothing_is_left_when_writing_fails(monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module, "_sha256", full)
+    monkeypatch.setattr(module.store, "listed", full)
     with pytest.raises(DataError, match="disk is full"):
         Stream.of(corpus, 4, progress=False)
     assert entries() == []

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ VERSION = 1
 
 MANIFEST = "manifest.json"
 IDS, STARTS, COUNTS, WORDS, BOOKS = "ids.u32", "starts.i64", "counts.i64", "words.txt", "books.parquet"
+FILES = (IDS, STARTS, COUNTS, WORDS, BOOKS)
 
 _BLOCK = 1 << 22  # ids that are renumbered at a time
 _LEFTOVER = 86_400  # seconds after which what was never finished is not being written any more
@@ -78,17 +79,36 @@ def write(
         whole = temporary / "corpus"
         whole.mkdir()
         _fill(whole, parts, books, info)
-        for _ in range(3):  # another process may do the same at the same time
-            try:
-                whole.rename(folder)
-            except OSError:
-                if manifest(folder) is not None:
-                    return
-                with contextlib.suppress(OSError):
-                    folder.rename(temporary / f"torn{time.monotonic_ns()}")
-            else:
+        put(whole, folder, manifest)
+
+
+def put(whole: Path, folder: Path, sound: Callable[[Path], object]) -> None:
+    """Give a folder that was filled aside its name; where a sound one lies there by then, that one stays.
+
+    Parameters
+    ----------
+    whole : Path
+        In a folder of :func:`scratch`, where a torn one is moved that has the name.
+    folder : Path
+    sound : callable
+        Returns None of a folder that is not there or not sound.
+
+    Raises
+    ------
+    DataError
+        If it cannot be renamed.
+    """
+    for _ in range(3):  # another process may do the same at the same time
+        try:
+            whole.rename(folder)
+        except OSError:
+            if sound(folder) is not None:
                 return
-        raise DataError("this folder cannot be written", file=folder, remedy="remove it")
+            with contextlib.suppress(OSError):
+                folder.rename(whole.parent / f"torn{time.monotonic_ns()}")
+        else:
+            return
+    raise DataError("this folder cannot be written", file=folder, remedy="remove it")
 
 
 @contextlib.contextmanager
@@ -120,17 +140,38 @@ def scratch(folder: Path, remedy: str = _ROOM) -> Iterator[Path]:
 
 def manifest(folder: Path) -> dict[str, Any] | None:
     """Return what a corpus says of itself, None if it is not there, torn or changed."""
+    return told(folder / MANIFEST, VERSION, FILES)
+
+
+def told(file: Path, version: int, names: Sequence[str]) -> dict[str, Any] | None:
+    """Return what a manifest says, None if it or a file that it lists is not there, torn or changed.
+
+    Parameters
+    ----------
+    file : Path
+        The manifest; it has ``version``, and ``files`` as :func:`listed` gives them.
+    version : int
+        Any other counts as not there.
+    names : sequence of str
+        The files beside it that have to be there.
+    """
     try:
-        told: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
-        files: dict[str, list[Any]] = told["files"]
-        sizes = {name: (folder / name).stat().st_size for name in (IDS, STARTS, COUNTS, WORDS, BOOKS)}
-        if told["version"] != VERSION or any(sizes[name] != files[name][0] for name in sizes):
+        found: dict[str, Any] = json.loads(file.read_bytes())
+        files: dict[str, list[Any]] = found["files"]
+        if found["version"] != version:
             return None
-        if any(_sha256(folder / name) != files[name][1] for name in sizes):
+        if any((file.parent / name).stat().st_size != files[name][0] for name in names):
+            return None
+        if any(_sha256(file.parent / name) != files[name][1] for name in names):
             return None
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None
-    return told
+    return found
+
+
+def listed(folder: Path, names: Sequence[str]) -> dict[str, list[Any]]:
+    """Return size and SHA-256 of files."""
+    return {name: [(folder / name).stat().st_size, _sha256(folder / name)] for name in names}
 
 
 def _fill(
@@ -167,14 +208,11 @@ def _fill(
     first = np.concatenate([[0], size[0].cumsum()[:-1]])
     frame = pd.DataFrame(columns).assign(first=first, sentences=size[0], tokens=size[1])
     frame.to_parquet(folder / BOOKS, index=False)
-    files = {
-        name: [(folder / name).stat().st_size, _sha256(folder / name)]
-        for name in (IDS, STARTS, COUNTS, WORDS, BOOKS)
-    }
+    files = listed(folder, FILES)
     digests: list[str | bytes] = [str(files[name][1]) for name in (IDS, STARTS, WORDS)]
     content = digest(*digests, first.astype("<i8").tobytes())
-    told = {"version": VERSION, **info, "sha256": content, "files": files}
-    (folder / MANIFEST).write_text(json.dumps(told, indent=1), encoding="utf-8")
+    said = {"version": VERSION, **info, "sha256": content, "files": files}
+    (folder / MANIFEST).write_text(json.dumps(said, indent=1), encoding="utf-8")
 
 
 def _renumber(path: Path, order: list[int], types: int) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -175,7 +172,7 @@ class Stream:
                 whole = scratch / "stream"
                 whole.mkdir()
                 _fill(whole, corpus, words, progress=progress)
-                _put(whole, home / key, scratch)
+                store.put(whole, home / key, _manifest)
         return cls(home / key)
 
     @classmethod
@@ -208,7 +205,7 @@ class Stream:
             whole.mkdir()
             for name in (*_FILES, MANIFEST):
                 shutil.copyfile(self.folder / name, whole / name)
-            _put(whole, target, scratch)
+            store.put(whole, target, _manifest)
         return Stream(target)
 
     def _whole(self, name: str) -> npt.NDArray[Any]:
@@ -274,7 +271,7 @@ def _fill(folder: Path, corpus: Corpus, words: list[str], *, progress: bool) -> 
     like.tofile(folder / LIKE)
     (folder / WORDS).write_text("\n".join(words), encoding="utf-8", newline="\n")
     corpus.books.to_parquet(folder / BOOKS, index=False)
-    sizes = {name: [(folder / name).stat().st_size, _sha256(folder / name)] for name in _FILES}
+    sizes = store.listed(folder, _FILES)
     info = {
         "corpus": corpus.sha256,
         "lower": corpus.lower,
@@ -291,40 +288,9 @@ def _fill(folder: Path, corpus: Corpus, words: list[str], *, progress: bool) -> 
     (folder / MANIFEST).write_text(json.dumps(told, indent=1), encoding="utf-8")
 
 
-def _put(whole: Path, folder: Path, scratch: Path) -> None:
-    """Rename a folder that is filled; where a sound stream lies there by then, that one stays."""
-    for _ in range(3):  # another process may do the same at the same time
-        try:
-            whole.rename(folder)
-        except OSError:
-            if _manifest(folder) is not None:
-                return
-            with contextlib.suppress(OSError):
-                folder.rename(scratch / f"torn{time.monotonic_ns()}")
-        else:
-            return
-    raise DataError("this folder cannot be written", file=folder, remedy="remove it")
-
-
 def _manifest(folder: Path) -> dict[str, Any] | None:
     """Return what a stream says of itself, None if it is not there, torn or changed."""
-    try:
-        told: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
-        said: dict[str, list[Any]] = told["files"]
-        if told["version"] != VERSION:
-            return None
-        if any((folder / name).stat().st_size != said[name][0] for name in _FILES):
-            return None
-        if any(_sha256(folder / name) != said[name][1] for name in _FILES):
-            return None
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
-        return None
-    return told
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return store.told(folder / MANIFEST, VERSION, _FILES)
 
 
 @contextmanager

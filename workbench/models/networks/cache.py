@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from workbench.models.networks.base import Last, Network, State, known
-from workbench.models.networks.shapes import Bool, Float, Int
+from workbench.models.networks.pointer import mixed
+from workbench.models.networks.shapes import Float, Int
 
 
 class Cached(Network):
@@ -119,7 +120,8 @@ class Cached(Network):
         there = there & (words > 0)[:, None]
         alike = torch.einsum("rtw,rcw->rtc", hidden.float(), keys.float()).masked_fill(~there, -torch.inf)
         copy, keep = shares(alike, self.weight, self.flatness)
-        return mixed(plain, keep, copy, words[:, None] == wanted[:, :, None])
+        same = words[:, None] == wanted[:, :, None]  # (rows, rest, cached)
+        return mixed(plain, keep, (copy * same).sum(-1))
 
 
 def shares(
@@ -139,16 +141,3 @@ def shares(
     scores = torch.where(some[..., None], scores, 0.0)  # a softmax over nothing is not a number
     copy = weight * scores.softmax(-1) * there
     return copy, torch.where(some, math.log1p(-weight), 0.0).to(alike.dtype)
-
-
-def mixed(
-    plain: Float[Tensor, "*shape"],
-    keep: Float[Tensor, "*shape"],
-    copy: Float[Tensor, "*shape cached"],
-    same: Bool[Tensor, "*shape cached"],
-) -> Float[Tensor, "*shape"]:
-    """Return ln p of words: what the network says, and the probability of the places where they stand."""
-    mass = (copy * same).sum(-1)
-    some = mass > 0
-    copied = torch.where(some, mass, 1.0).log()
-    return torch.where(some, torch.logaddexp(plain + keep, copied), plain + keep)

@@ -92,4 +92,6 @@ def mixed(
     vocabulary: Float[Tensor, "*shape"], keep: Float[Tensor, "*shape"], copied: Float[Tensor, "*shape"]
 ) -> Float[Tensor, "*shape"]:
     """Return ln p of words from what the softmax says, ln of its share, and the probability of copying."""
-    return torch.logaddexp(vocabulary + keep, copied.clamp_min(1e-30).log())
+    some = copied > 0
+    mass = torch.where(some, copied, 1.0).log()
+    return torch.where(some, torch.logaddexp(vocabulary + keep, mass), vocabulary + keep)

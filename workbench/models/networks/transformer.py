@@ -153,7 +153,8 @@ class PointerTransformer(Network):
         ids = batch["ids"]
         if self.training and self.hide:
             ids = self._hidden(ids)
-        return -self._said(ids).mean(), state
+        states, classes, mixture = self._asked(ids)
+        return self.output.loss(states, classes, mixture), state
 
     def _hidden(self, ids: Int[Tensor, "rows time"]) -> Int[Tensor, "rows time"]:
         """Return ids in which some words of each row are unknown ones, all mentions of a word the same."""
@@ -178,17 +179,26 @@ class PointerTransformer(Network):
         return torch.cat(found, 1)
 
     def _said(self, ids: Int[Tensor, "rows time"]) -> Float[Tensor, "rows rest"]:
+        """Return ln p of each word given those before it, in a text no longer than the window."""
+        states, classes, mixture = self._asked(ids)
+        found: Tensor = self.output(states, classes)
+        return (found if mixture is None else mixed(found, *mixture)).view(len(ids), -1)
+
+    def _asked(self, ids: Int[Tensor, "rows time"]) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
+        """Return states and the classes that follow them, and what the softmax is mixed with, place by place.
+
+        That is ln of its share, and the probability that the word is copied; None without a pointer.
+        """
         given, wanted = ids[:, :-1], ids[:, 1:]
         states, words = self._read(given)
-        classes = known(wanted, self.n_words)
-        found: Tensor = self.output(states.flatten(0, 1), classes.flatten()).view(classes.shape)
+        flat, classes = states.flatten(0, 1), known(wanted, self.n_words).flatten()
         if self.pointer is None:
-            return found
-        # an unknown word has its share of <unk>; one that stands in the passage can be told from the others
-        found = found - (wanted >= self.n_words) * math.log(self.unknown_types)
+            return flat, classes, None
         copied = self.pointer(states, words)
+        # an unknown word has its share of <unk>; one that stands in the passage can be told from the others
+        share = copied.keep - (wanted >= self.n_words) * math.log(self.unknown_types)
         same = (given[:, None, :] == wanted[:, :, None]) & (wanted[:, :, None] != 0)
-        return mixed(found, copied.keep, copied.of(same))
+        return flat, classes, (share.flatten(), copied.of(same).flatten())
 
     def last(self, ids: Int[Tensor, "rows time"], lengths: Int[Tensor, " rows"]) -> Last:
         """Return what predicts the word after each context, and what it copies."""
