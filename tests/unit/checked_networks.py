@@ -115,6 +115,8 @@ def carries(network, *, device="cpu", tolerance=1e-5):
         alone, _ = network.states(ids[1:2, 11:], tuple(part[1:2] for part in middle))
         near(alone, whole[1:2, 11:], tolerance)
         said = network.following(ids)
+        for start in (1, 5, ids.shape[1] - 2):
+            near(network.following(ids, start=start), said[:, start:], tolerance)
         assert said.shape == (3, 22)
         rest = network.following(ids[:, 11:], middle)
         near(rest, said[:, 11:], tolerance)

@@ -80,14 +80,14 @@ class Copying(Planted):
         plain = super().last(ids, lengths)
         return Last(plain.hidden, ids, copy, torch.full_like(copy[:, 0], math.log(1 - COPIED)))
 
-    def following(self, ids, state=None):  # noqa: ARG002 - nothing is carried
+    def following(self, ids, state=None, *, start=0):  # noqa: ARG002 - nothing is carried
         plain = super().following(ids)
         plain = plain - math.log(TYPES) * (ids[:, 1:] >= N_WORDS)
         mass = torch.zeros_like(plain)
         for place in range(1, ids.shape[1]):
             same = ids[:, :place] == ids[:, place : place + 1]
             mass[:, place - 1] = (same * self._shares(place).to(ids.device)).sum(1)
-        return ((1 - COPIED) * plain.exp() + mass).log()
+        return ((1 - COPIED) * plain.exp() + mass).log()[:, start:]
 
 
 class Ours(Neural):

@@ -120,7 +120,8 @@ def test_planted_weights_copy_the_same_word_again():
         pointer.share.bias.copy_(torch.tensor([math.log(3.0), 0.0]))  # three quarters are copied
     words = torch.eye(4, dtype=torch.double)[[0, 1, 2, 1]][None]
     with torch.no_grad():
-        keep, copy = pointer(words, words).at(torch.tensor([3]))
+        copied = pointer(words, words, torch.tensor([[3]]))
+        keep, copy = copied.keep[:, 0], copied.places()[:, 0]
     assert keep.exp().item() == pytest.approx(0.25)
     np.testing.assert_allclose(copy[0], [0, 0.375, 0, 0.375], atol=1e-6)
 
@@ -147,6 +148,8 @@ def test_a_text_longer_than_the_window():
     with torch.no_grad():
         said = network.following(text)
         assert said.shape == (2, 29)
+        for start in (1, 6, 7, 8, 9, 20, 28):
+            np.testing.assert_allclose(network.following(text, start=start), said[:, start:], atol=1e-6)
         np.testing.assert_allclose(said[:, :8], network.following(text[:, :9]), atol=1e-6)
         for place in range(9, 30):  # each is given between half of the window and all of it
             near = [network.following(text[:, place - n : place + 1])[:, -1] for n in range(4, 9)]

@@ -11,6 +11,7 @@ from workbench.charts.expected import expected
 from workbench.charts.figure import figure_2
 from workbench.charts.ranks import ranks
 from workbench.charts.save import save
+from workbench.charts.seen import seen
 from workbench.charts.show import offline
 from workbench.charts.spread import BRUSH, lengths, mention_distance
 from workbench.charts.targets import (
@@ -34,6 +35,7 @@ __all__ = [
     "offline",
     "ranks",
     "save",
+    "seen",
     "side_by_side",
     "target_classes",
     "target_classes_out_of_context",

@@ -13,7 +13,7 @@ from workbench.charts import theme
 from workbench.evaluation.reading import sources
 from workbench.schema import DataError
 
-_NAMES = {"lambada/dev": "LAMBADA development", "lambada/test": "LAMBADA test", "lambada/control": "Control"}
+NAMES = {"lambada/dev": "LAMBADA development", "lambada/test": "LAMBADA test", "lambada/control": "Control"}
 _A_DECADE = 12  # points of a curve
 _WIDTH, _HEIGHT = 330, 280
 _TICKS = (1, 10, 100, 1000, 10_000, 100_000)
@@ -80,7 +80,7 @@ def ranks(runs: Any) -> alt.HConcatChart:
     for name, part in data.groupby("set", sort=False):
         n = sorted(part["n"].unique().tolist())
         head = alt.TitleParams(
-            text=_NAMES.get(str(name), str(name)), subtitle=f"{' or '.join(f'{x:,}' for x in n)} items"
+            text=NAMES.get(str(name), str(name)), subtitle=f"{' or '.join(f'{x:,}' for x in n)} items"
         )
         last = int(part["k"].max())
         base = alt.Chart(part[["model", "k", "share"]]).encode(

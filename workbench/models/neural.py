@@ -6,6 +6,7 @@ scores and ranks over the whole vocabulary are the same for all.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -16,7 +17,7 @@ from workbench import cache
 from workbench.files import atomic_path
 from workbench.items import Items
 from workbench.models import neural_fitting, neural_weights
-from workbench.models.neural_contexts import Reader
+from workbench.models.neural_contexts import Reader, readable, told
 from workbench.models.neural_predicting import WordByWord
 from workbench.models.passage import one_of
 from workbench.models.texts import Texts
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from workbench.training.batches import Batches
     from workbench.training.stream import Stream
 
-VOCABULARY, COUNTS, RECORD = "vocabulary.txt", "counts.json", "training.json"
-_OPTIONS = ("after", "unknown", "name", "checked_for")
+RECORD = "training.json"
+_OPTIONS = ("after", "unknown", "reads", "name", "checked_for")
 
 
 class Neural(WordByWord):
@@ -57,6 +58,8 @@ class Neural(WordByWord):
     unknown : {"shared", "unk"}, default "shared"
         A word outside the vocabulary has the probability of ``<unk>``; "shared" divides that by the number
         of different ones in the training text.
+    reads : int or "sentence", optional
+        How much it reads before a blank: so many words, or those of the target sentence; all by default.
     name : str, optional
     checked_for : dict, optional
         The items that the texts were checked for (`fit` with ``held_out``).
@@ -92,6 +95,7 @@ class Neural(WordByWord):
         device: str | None = None,
         after: bool = True,
         unknown: str = "shared",
+        reads: int | str | None = None,
         name: str | None = None,
         checked_for: dict[str, Any] | None = None,
     ) -> None:
@@ -106,7 +110,8 @@ class Neural(WordByWord):
             )
         self.lower = bool(self.info.get("lower", True))
         self.after, self.unknown, self.checked_for = after, unknown, checked_for
-        self.name = name or self._named(self.info)
+        self.reads = readable(reads)
+        self.name = name or self._named(self.info) + told(reads)
         self.training_record: Training | None = None
         self._network, self._wanted_device, self._ready = network, device, False
         self._folder = Path()  # where the weights lie as long as they are not read
@@ -283,7 +288,7 @@ class Neural(WordByWord):
     @cached_property
     def reader(self) -> Reader:
         """How items become ids."""
-        return Reader(self.words, lower=self.lower)
+        return Reader(self.words, lower=self.lower, reads=self.reads)
 
     @property
     def unknown_types(self) -> int:
@@ -296,6 +301,21 @@ class Neural(WordByWord):
 
         return Scorer(self.network, share=self.unknown_share)
 
+    def seeing(self, reads: int | str | None) -> Self:
+        """Return this model, its weights shared, as one that reads only so much before a blank.
+
+        Parameters
+        ----------
+        reads : int, "sentence" or None
+            So many words, those of the target sentence, or all.
+        """
+        readable(reads)
+        self.network  # noqa: B018 - read once, for both
+        model = copy.copy(self)
+        model.__dict__.pop("reader", None)
+        model.reads, model.name = reads, self.name.removesuffix(told(self.reads)) + told(reads)
+        return model
+
     def cached(self, weight: float = 0.1, *, flatness: float = 0.3) -> CachedNeural:
         """Return this model with a continuous cache; see :class:`CachedNeural`."""
         from workbench.models.neural_cache import CachedNeural  # noqa: PLC0415 - it stands on this module
@@ -306,8 +326,8 @@ class Neural(WordByWord):
     def load(cls, folder: Path | str, *, device: str | None = None, **options: Any) -> Self:
         """Read a model that `save` wrote; its weights are read when they are first used.
 
-        The options are `after`, `unknown`, `name` and `checked_for`, where others are wanted than those
-        saved. DataError if the folder holds no model, or one of another class.
+        The options are those of the class, where others are wanted than those saved. DataError if the
+        folder holds no model, or one of another class.
         """
         model = super().load(folder)
         model._set(device, options)  # noqa: SLF001 - of this family
@@ -316,16 +336,15 @@ class Neural(WordByWord):
     def _set(self, device: str | None, options: Mapping[str, Any]) -> None:
         self.device = device
         one_of("unknown", options.get("unknown", self.unknown), UNKNOWN[1:])
+        self.reads = readable(options.get("reads", self.reads))
         for name, value in options.items():
             one_of("the option", name, _OPTIONS)
-            setattr(self, name, self._named(self.info) if (name, value) == ("name", None) else value)
+            given = (name, value) != ("name", None)
+            setattr(self, name, value if given else self._named(self.info) + told(self.reads))
 
     def _save(self, folder: Path) -> None:
         neural_weights.write(folder, self.network)
-        with atomic_path(folder / VOCABULARY) as path:
-            path.write_text("\n".join(self.words), encoding="utf-8", newline="\n")
-        with atomic_path(folder / COUNTS) as path:
-            path.write_text(json.dumps(self.counts), encoding="utf-8")
+        neural_weights.write_words(folder, self.words, self.counts)
         if self.training_record is not None:
             with atomic_path(folder / RECORD) as path:
                 path.write_text(json.dumps(self.training_record.to_json()), encoding="utf-8")
@@ -333,10 +352,9 @@ class Neural(WordByWord):
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
         try:
-            words = (folder / VOCABULARY).read_bytes().decode().split("\n")
-            counts = json.loads((folder / COUNTS).read_text(encoding="utf-8"))
+            words, counts = neural_weights.read_words(folder)
             record = folder / RECORD
-            told = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else None
+            history = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else None
             if cache.digest(*words) != config["vocabulary"]:
                 raise ValueError("the vocabulary was changed")  # noqa: TRY301 - told below
         except (OSError, ValueError) as error:
@@ -346,5 +364,5 @@ class Neural(WordByWord):
         options = {name: config[name] for name in _OPTIONS}
         model = cls(None, vocabulary=words, info=config["info"], counts=counts, **options)
         model._folder, model._digest = folder, (None, config["weights"])
-        model.training_record = None if told is None else Training.from_json(told)
+        model.training_record = None if history is None else Training.from_json(history)
         return model

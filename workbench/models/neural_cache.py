@@ -96,6 +96,10 @@ class CachedNeural(WordByWord):
         network.train(was)
         return CachedScorer(network, share=self.unknown_share)
 
+    def seeing(self, reads: int | str | None) -> Self:
+        """Return the same of a network that reads only so much; see :meth:`Neural.seeing`."""
+        return type(self)(self.base.seeing(reads), self.weight, flatness=self.flatness)
+
     def tuned(
         self,
         items: Items,

@@ -7,7 +7,24 @@ from dataclasses import dataclass, field
 
 from workbench.items import Items
 from workbench.models.passage import parts, passages
-from workbench.schema import Item
+from workbench.schema import DataError, Item
+
+SENTENCE = "sentence"
+
+
+def readable(reads: int | str | None) -> int | str | None:
+    """Return how much a model reads before a blank, if it can be; else DataError."""
+    right = reads > 0 if isinstance(reads, int) else reads in {SENTENCE, None}
+    if isinstance(reads, bool) or not right:
+        raise DataError(f"reads is {reads!r}, expected a number of words, 'sentence', or None for all")
+    return reads
+
+
+def told(reads: int | str | None) -> str:
+    """Return what is added to a model's name for how much it reads."""
+    if isinstance(reads, int):
+        return f", last {f'{reads:,} words' if reads > 1 else 'word'}"
+    return "" if reads is None else f", {reads} alone"
 
 
 @dataclass
@@ -17,7 +34,7 @@ class Blank:
     Attributes
     ----------
     ids : tuple of int
-        Extended ids of all words before the blank, of the context and of the target sentence; never
+        Extended ids of the words before the blank, of the context and of the target sentence; never
         empty: a 0 where there is no word. An id above V is ``V + 1`` plus the place in `unknown`.
     right : tuple of int
         Those after it.
@@ -39,17 +56,21 @@ class Reader:
         The word of id 1 first.
     lower : bool
         Whether words are lower-cased.
+    reads : int or "sentence", optional
+        How much stands before a blank: so many words, or those of the target sentence; all by default.
     """
 
-    def __init__(self, vocabulary: Sequence[str], *, lower: bool) -> None:
+    def __init__(self, vocabulary: Sequence[str], *, lower: bool, reads: int | str | None = None) -> None:
         self.index = {word: number for number, word in enumerate(vocabulary, 1)}
-        self.n_words, self.lower = len(vocabulary) + 1, lower
+        self.n_words, self.lower, self.reads = len(vocabulary) + 1, lower, reads
 
     def blanks(self, items: Items) -> Iterator[tuple[Item, Blank]]:
         """Yield every item with what is around its blank."""
         for item, passage in passages(items, lower=self.lower):
             blank = Blank()
-            blank.ids = self.ids((*passage.context, *passage.left), blank) or (0,)
+            before = passage.left if self.reads == SENTENCE else (*passage.context, *passage.left)
+            most = self.reads if isinstance(self.reads, int) else len(before)
+            blank.ids = self.ids(before[-most:], blank) or (0,)
             blank.right = self.ids(passage.right, blank)
             yield item, blank
 

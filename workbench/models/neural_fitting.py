@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from workbench.training.settings import Settings
     from workbench.training.stream import Stream
 
-VERSION = 1
+VERSION = 2
 """Of what is trained: a model of another version counts as not there."""
 
 MODEL, CHECKPOINTS, PLAN, STEPS = "model", "checkpoints", "fit.json", "steps.json"
@@ -89,21 +89,21 @@ def fitted(how: How, texts: Texts | Stream, **options: Any) -> Any:
         "development": told["development"],
         "training_text": _text(stream),
     }
-    with world(how.device) as all_of_us:
-        home = all_of_us.from_first(_home(how, key, told) if all_of_us.first else Path())
-        if all_of_us.from_first(_whole(how, home) if all_of_us.first else None):
-            return how.kind.load(home / MODEL, device=how.device, **options)
-        network, record = _trained(how, plan, stream, info, home, all_of_us)
-        info |= {"steps": record.steps, "stopped": record.stopped}
-        model = how.kind(
-            network, vocabulary=stream.vocabulary, info=info, counts=stream.counts.tolist(),
-            device=how.device, **options,
-        )  # fmt: skip
-        model.training_record = record
-        if model.info["stopped"] in _FINISHED and all_of_us.first:
-            _keep(model, home)
-            shutil.rmtree(home / CHECKPOINTS, ignore_errors=True)
-        all_of_us.from_first(None)  # written, before another process looks
+    all_of_us = world(how.device)
+    home = all_of_us.from_first(_home(how, key, told) if all_of_us.first else Path())
+    if all_of_us.from_first(_whole(how, home) if all_of_us.first else None):
+        return how.kind.load(home / MODEL, device=how.device, **options)
+    network, record = _trained(how, plan, stream, info, home, all_of_us)
+    info |= {"steps": record.steps, "stopped": record.stopped}
+    model = how.kind(
+        network, vocabulary=stream.vocabulary, info=info, counts=stream.counts.tolist(),
+        device=how.device, **options,
+    )  # fmt: skip
+    model.training_record = record
+    if model.info["stopped"] in _FINISHED and all_of_us.first:
+        _keep(model, home)
+        shutil.rmtree(home / CHECKPOINTS, ignore_errors=True)
+    all_of_us.from_first(None)  # written, before another process looks
     return model
 
 

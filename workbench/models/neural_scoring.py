@@ -198,9 +198,13 @@ class Scorer(Batched):
             most = None if self.network.window is None else self.network.window + 1  # the last is not read
             places = [(row, column) for row in some for column in asked[row]]
             whole = [(*contexts[row], *lines[row][column]) for row, column in places]
-            for which, said in self.bounded(
-                sorted_by_length(whole, most), lambda _, batch: self._followed(batch)
-            ):
+            rest = [len(lines[row][column]) for row, column in places]
+
+            def work(which: Sequence[int], batch: Sequence[Context]) -> list[Floats]:
+                first = min(len(line) - rest[i] for i, line in zip(which, batch, strict=True))
+                return self._followed(batch, start=max(0, first))  # 0 where less than `rest` fits
+
+            for which, said in self.bounded(sorted_by_length(whole, most), work):
                 for i, values in zip(which, said, strict=True):
                     row, column = places[i]
                     found[row][column] += values[1 - len(lines[row][column]) :].sum()
@@ -257,13 +261,17 @@ class Scorer(Batched):
         return self.network.states(known(ids, self.network.n_words), state)[1]
 
     def _followed(
-        self, lines: Sequence[Context], states: Sequence[tuple[Tensor, ...]] | None = None
+        self,
+        lines: Sequence[Context],
+        states: Sequence[tuple[Tensor, ...]] | None = None,
+        *,
+        start: int = 0,
     ) -> list[Floats]:
-        """Return ln p of all but the first word of each line, given what stands before."""
+        """Return ln p of all but the first `start` + 1 words of each line, given what stands before."""
         ids, lengths = self.padded(lines)
         state = None if states is None else tuple(joined(parts) for parts in zip(*states, strict=True))
-        values = self.network.following(ids, state).double().cpu().numpy()
-        return [row[: n - 1] for row, n in zip(values, lengths.tolist(), strict=True)]
+        values = self.network.following(ids, state, start=start).double().cpu().numpy()
+        return [row[: n - 1 - start] for row, n in zip(values, lengths.tolist(), strict=True)]
 
 
 def joined(parts: Sequence[Tensor]) -> Tensor:

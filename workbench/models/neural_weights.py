@@ -1,7 +1,9 @@
-"""The weights of a network on disk: safetensors, checked when they are read."""
+"""A network on disk: its weights as safetensors, checked when they are read; its words and their counts."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
     from workbench.models.networks.base import Network
 
-FILE = "weights.safetensors"
+FILE, VOCABULARY, COUNTS = "weights.safetensors", "vocabulary.txt", "counts.json"
 
 
 def _tensors(network: Network) -> dict[str, Tensor]:
@@ -48,6 +50,20 @@ def write(folder: Path, network: Network) -> None:
 
     with atomic_path(folder / FILE) as path:
         save_file(_tensors(network), path)
+
+
+def write_words(folder: Path, words: Sequence[str], counts: Sequence[int]) -> None:
+    """Write a vocabulary (V,), and the counts (V + 1,) of ``<unk>`` and its words, into a folder."""
+    with atomic_path(folder / VOCABULARY) as path:
+        path.write_text("\n".join(words), encoding="utf-8", newline="\n")
+    with atomic_path(folder / COUNTS) as path:
+        path.write_text(json.dumps(list(counts)), encoding="utf-8")
+
+
+def read_words(folder: Path) -> tuple[list[str], list[int]]:
+    """Return what `write_words` wrote; OSError or ValueError where it is not there or torn."""
+    words = (folder / VOCABULARY).read_bytes().decode().split("\n")
+    return words, json.loads((folder / COUNTS).read_text(encoding="utf-8"))
 
 
 def read(folder: Path, network: Network) -> str:

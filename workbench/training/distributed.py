@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from datetime import timedelta
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
@@ -41,7 +42,7 @@ class World:
     def __init__(self, device: torch.device, rank: int = 0, size: int = 1) -> None:
         self.device, self.rank, self.size = device, rank, size
         self.first = rank == 0
-        self._told: Any = dist.new_group(backend="gloo", timeout=_WAIT) if size > 1 else None
+        self._told: Any = _talk() if size > 1 else None
 
     def rows(self, whole: int) -> slice:
         """Return this process's rows of a batch.
@@ -99,8 +100,7 @@ class World:
                 dist.broadcast(values, 0)
 
 
-@contextmanager
-def world(device: str | None) -> Iterator[World]:
+def world(device: str | None) -> World:
     """Join the processes that ``torchrun`` has started, if it has; else there is this one alone.
 
     ``RANK``, ``WORLD_SIZE`` and ``LOCAL_RANK`` in the environment say which of them this is. They talk by
@@ -118,20 +118,21 @@ def world(device: str | None) -> Iterator[World]:
     """
     size = int(os.environ.get("WORLD_SIZE", "1")) if "RANK" in os.environ else 1
     if size == 1:
-        yield World(pick(device))
-        return
+        return World(pick(device))
     local = int(os.environ.get("LOCAL_RANK", "0"))
     own = pick(f"cuda:{local}" if device in {None, "cuda"} and torch.cuda.is_available() else device)
     if own.type == "cuda":
         torch.cuda.set_device(own)
-    started = not dist.is_initialized()
-    if started:
+    if not dist.is_initialized():  # once: what `torchrun` tells of it is good for a single meeting
         dist.init_process_group("nccl" if own.type == "cuda" else "gloo", timeout=_WAIT)
-    try:
-        yield World(own, dist.get_rank(), dist.get_world_size())
-    finally:
-        if started:
-            dist.destroy_process_group()
+        atexit.register(dist.destroy_process_group)
+    return World(own, dist.get_rank(), dist.get_world_size())
+
+
+@cache
+def _talk() -> Any:
+    """Return the group in which processes tell each other what is not on a GPU."""
+    return dist.new_group(backend="gloo", timeout=_WAIT)
 
 
 def _buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:

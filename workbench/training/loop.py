@@ -96,7 +96,7 @@ def _begun(task: Task, device: str | None) -> Iterator[Run]:
     """Give a training that goes on where its newest checkpoint ends, or begins; end it in order."""
     mode = task.network.training
     with contextlib.ExitStack() as stack:
-        processes = stack.enter_context(world(device))
+        processes = world(device)
         if not processes.first:
             task.watch = watching(progress=False)
         if task.folder is not None and processes.first:

@@ -102,8 +102,10 @@ class Network(nn.Module):
         row = torch.arange(len(ids), device=ids.device)
         return Last(hidden[row, lengths - 1])
 
-    def following(self, ids: Int[Tensor, "rows time"], state: State = None) -> Float[Tensor, "rows rest"]:
-        """Return ln p of each word given all before it, shape (rows, time - 1).
+    def following(
+        self, ids: Int[Tensor, "rows time"], state: State = None, *, start: int = 0
+    ) -> Float[Tensor, "rows rest"]:
+        """Return ln p of each word given all before it, shape (rows, time - 1 - start).
 
         A word outside the vocabulary counts as ``<unk>``, with the whole probability of that class.
 
@@ -113,10 +115,12 @@ class Network(nn.Module):
             Extended ids.
         state : tuple of Tensor, optional
             What is remembered of the text before.
+        start : int, default 0
+            Of so many words after the first nothing is said; they are read only.
         """
         ids = known(ids, self.n_words)
         hidden, _ = self.states(ids[:, :-1], state)
-        wanted = ids[:, 1:]
+        hidden, wanted = hidden[:, start:], ids[:, 1 + start :]
         found: Tensor = self.output(hidden.flatten(0, 1), wanted.flatten())
         return found.view(wanted.shape)
 

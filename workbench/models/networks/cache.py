@@ -102,8 +102,10 @@ class Cached(Network):
         copy, keep = shares(alike, self.weight, self.flatness)
         return Last(query, words, copy, keep)
 
-    def following(self, ids: Int[Tensor, "rows time"], state: State = None) -> Float[Tensor, "rows rest"]:
-        """Return ln p of each word given all before it, shape (rows, time - 1).
+    def following(
+        self, ids: Int[Tensor, "rows time"], state: State = None, *, start: int = 0
+    ) -> Float[Tensor, "rows rest"]:
+        """Return ln p of each word given all before it, shape (rows, time - 1 - start).
 
         An unknown word has its share of ``<unk>``, and what is cached of it.
         """
@@ -121,7 +123,7 @@ class Cached(Network):
         alike = torch.einsum("rtw,rcw->rtc", hidden.float(), keys.float()).masked_fill(~there, -torch.inf)
         copy, keep = shares(alike, self.weight, self.flatness)
         same = words[:, None] == wanted[:, :, None]  # (rows, rest, cached)
-        return mixed(plain, keep, (copy * same).sum(-1))
+        return mixed(plain, keep, (copy * same).sum(-1))[:, start:]
 
 
 def shares(

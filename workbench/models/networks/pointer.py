@@ -18,15 +18,15 @@ from workbench.models.networks.shapes import Bool, Float, Int
 
 
 class Copied(NamedTuple):
-    """What is copied at each place of a text.
+    """What is copied at some places of a text.
 
     Attributes
     ----------
-    keep : Float[Tensor, "rows time"]
+    keep : Float[Tensor, "rows asked"]
         ln of the share of the softmax.
-    heads : Float[Tensor, "rows time heads"]
+    heads : Float[Tensor, "rows asked heads"]
         ln of each head's share.
-    attention : Float[Tensor, "rows heads time time"]
+    attention : Float[Tensor, "rows heads asked time"]
         Of each head; each row sums to 1 over the places up to its own.
     """
 
@@ -34,15 +34,13 @@ class Copied(NamedTuple):
     heads: Tensor
     attention: Tensor
 
-    def at(self, place: Int[Tensor, " rows"]) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows time"]]:
-        """Return ``keep`` and the probability that each place is copied, at one place of each row."""
-        row = torch.arange(len(place), device=place.device)
-        share = self.heads[row, place].exp()  # (rows, heads)
-        return self.keep[row, place], torch.einsum("rh,rht->rt", share, self.attention[row, :, place])
+    def places(self) -> Float[Tensor, "rows asked time"]:
+        """Return the probability that each place is copied."""
+        return torch.einsum("rah,rhat->rat", self.heads.exp(), self.attention)
 
-    def of(self, same: Bool[Tensor, "rows time time"]) -> Float[Tensor, "rows time"]:
+    def of(self, same: Bool[Tensor, "rows asked time"]) -> Float[Tensor, "rows asked"]:
         """Return the probability of copying the next word; `same` tells where it stands."""
-        mass = (self.attention * same[:, None]).sum(-1)  # (rows, heads, time)
+        mass = (self.attention * same[:, None]).sum(-1)  # (rows, heads, asked)
         return (self.heads.exp() * mass.transpose(1, 2)).sum(-1)
 
 
@@ -73,18 +71,25 @@ class Pointer(nn.Module):
             self.share.bias[-1] = math.log(4 * heads)  # the softmax begins with four fifths
 
     def forward(
-        self, states: Float[Tensor, "rows time width"], words: Float[Tensor, "rows time width"]
+        self,
+        states: Float[Tensor, "rows time width"],
+        words: Float[Tensor, "rows time width"],
+        asked: Int[Tensor, "rows asked"] | None = None,
     ) -> Copied:
-        """Say what is copied after each place, of the words up to it."""
+        """Say what is copied after each place, or after those asked for, of the words up to it."""
         rows, time, _ = states.shape
+        place = torch.arange(time, device=states.device)
+        at, asking = place, states
+        if asked is not None:
+            at, asking = asked[:, None], states[torch.arange(rows, device=states.device)[:, None], asked]
         before = functional.pad(states, (0, 0, 1, 0))[:, :-1]  # what predicted each word
-        query = self.query(states).view(rows, time, self.heads, self.size).transpose(1, 2)
+        query = self.query(asking).view(rows, -1, self.heads, self.size).transpose(1, 2)
         key = self.key(torch.cat([before, words], -1)).view(rows, time, self.heads, self.size).transpose(1, 2)
         exact = torch.promote_types(states.dtype, torch.float32)
-        scores = (query @ key.transpose(2, 3)).to(exact) / math.sqrt(self.size)  # (rows, heads, time, time)
-        later = torch.ones(time, time, dtype=torch.bool, device=states.device).triu(1)
+        scores = (query @ key.transpose(2, 3)).to(exact) / math.sqrt(self.size)  # (rows, heads, asked, time)
+        later = place > at[..., None]  # (time, time), or (rows, 1, asked, time)
         attention = scores.masked_fill(later, -torch.inf).softmax(-1)
-        share = self.share(states).to(exact).log_softmax(-1)
+        share = self.share(asking).to(exact).log_softmax(-1)
         return Copied(share[..., -1], share[..., :-1], attention)
 
 

@@ -162,39 +162,45 @@ class PointerTransformer(Network):
         chosen = drawn.gather(1, known(ids, self.n_words)) & (ids > COMMON) & (ids < self.n_words)
         return torch.where(chosen, ids + _ELSEWHERE, ids)
 
-    def following(self, ids: Int[Tensor, "rows time"], state: State = None) -> Float[Tensor, "rows rest"]:
-        """Return ln p of each word given those before it, shape (rows, time - 1).
+    def following(
+        self, ids: Int[Tensor, "rows time"], state: State = None, *, start: int = 0
+    ) -> Float[Tensor, "rows rest"]:
+        """Return ln p of each word given those before it, shape (rows, time - 1 - start).
 
         Of a text longer than the window each word has at least the half of it before.
         """
         del state
         window = len(self.place.weight)
         rest, done = ids.shape[1] - 1, min(ids.shape[1] - 1, window)
-        found = [self._said(ids[:, : done + 1])]
+        begin = start if start < done else 0
+        found = [self._said(ids[:, : done + 1], begin)]
         while done < rest:
             stop = min(done + max(1, window // 2), rest)
             first = stop - window
-            found.append(self._said(ids[:, first : stop + 1])[:, done - first :])
+            found.append(self._said(ids[:, first : stop + 1], done - first))
             done = stop
-        return torch.cat(found, 1)
+        return torch.cat(found, 1)[:, start - begin :]
 
-    def _said(self, ids: Int[Tensor, "rows time"]) -> Float[Tensor, "rows rest"]:
+    def _said(self, ids: Int[Tensor, "rows time"], start: int) -> Float[Tensor, "rows rest"]:
         """Return ln p of each word given those before it, in a text no longer than the window."""
-        states, classes, mixture = self._asked(ids)
+        states, classes, mixture = self._asked(ids, start)
         found: Tensor = self.output(states, classes)
         return (found if mixture is None else mixed(found, *mixture)).view(len(ids), -1)
 
-    def _asked(self, ids: Int[Tensor, "rows time"]) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
+    def _asked(
+        self, ids: Int[Tensor, "rows time"], start: int = 0
+    ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
         """Return states and the classes that follow them, and what the softmax is mixed with, place by place.
 
         That is ln of its share, and the probability that the word is copied; None without a pointer.
         """
-        given, wanted = ids[:, :-1], ids[:, 1:]
+        given, wanted = ids[:, :-1], ids[:, 1 + start :]
         states, words = self._read(given)
-        flat, classes = states.flatten(0, 1), known(wanted, self.n_words).flatten()
+        flat, classes = states[:, start:].flatten(0, 1), known(wanted, self.n_words).flatten()
         if self.pointer is None:
             return flat, classes, None
-        copied = self.pointer(states, words)
+        asked = torch.arange(start, given.shape[1], device=ids.device).expand(len(ids), -1) if start else None
+        copied = self.pointer(states, words, asked)
         # an unknown word has its share of <unk>; one that stands in the passage can be told from the others
         share = copied.keep - (wanted >= self.n_words) * math.log(self.unknown_types)
         same = (given[:, None, :] == wanted[:, :, None]) & (wanted[:, :, None] != 0)
@@ -208,9 +214,8 @@ class PointerTransformer(Network):
         hidden = states[row, lengths - 1]
         if self.pointer is None:
             return Last(hidden)
-        copied = self.pointer(states, words)
-        keep, copy = copied.at(lengths - 1)
-        return Last(hidden, ids, copy, keep)
+        copied = self.pointer(states, words, lengths[:, None] - 1)
+        return Last(hidden, ids, copied.places()[:, 0], copied.keep[:, 0])
 
 
 def _turned(

@@ -1,0 +1,120 @@
+"""What a passage is worth: models that read only so much, and the chart of their accuracy."""
+
+import numpy as np
+import planted
+import pytest
+import torch
+from made_predictions import made
+from planted import ITEMS, Planted
+from statsmodels.stats.proportion import proportion_confint
+
+from workbench import charts
+from workbench.charts.seen import worth
+from workbench.models.neural import Neural
+from workbench.own import items_from_text
+from workbench.schema import DataError
+from workbench.tokens import tokens
+
+torch.set_num_threads(1)
+
+
+class Summing(Planted):
+    """The state is the mean over all words read, so each of them counts."""
+
+    def states(self, ids, state=None):  # noqa: ARG002 - not carried
+        whole = self.rows[ids].cumsum(1)
+        return whole / torch.arange(1, ids.shape[1] + 1)[:, None], None
+
+
+def before(item):
+    """Return the words before the blank, and how many of them stand in the target sentence."""
+    cut = tokens(item)
+    return list(cut.words[: cut.target]), cut.target - cut.sentences[-1]
+
+
+@pytest.mark.parametrize("reads", [1, 2, 5, 100, "sentence"])
+@pytest.mark.parametrize("network", [Summing, planted.Copying])
+def test_a_model_reads_so_much_and_no_more(reads, network):
+    short = []
+    for item in ITEMS:
+        words, own = before(item)
+        most = own if reads == "sentence" else reads
+        short.append(" ".join([*(words[-most:] if most else []), "___"]))
+    cut = items_from_text(short, answers=ITEMS.frame["answer"].tolist(), tokenised=True, split="test")
+    model = planted.model(network())
+    seeing, all_of_less = model.seeing(reads).predict(ITEMS), model.predict(cut)
+    for column in ("log_prob", "rank", "p_correct", "top_words"):
+        assert seeing[column].tolist() == all_of_less[column].tolist()
+    everything = model.predict(ITEMS)
+    assert (
+        model.seeing(reads).seeing(None).predict(ITEMS)["log_prob"].tolist()
+        == everything["log_prob"].tolist()
+    )
+    if reads == 1:
+        assert not np.allclose(seeing["log_prob"], everything["log_prob"])
+
+
+def test_it_is_named_kept_and_shares_its_weights(tmp_path):
+    model = planted.model(Summing())
+    short = model.seeing(1_000)
+    assert short.network is model.network
+    assert (short.name, model.name) == ("planted, last 1,000 words", "planted")
+    assert model.seeing(1).seeing("sentence").name == "planted, sentence alone"
+    assert short.seeing(None).name == "planted"
+    assert short.config == {**model.config, "reads": 1_000, "name": short.name}
+    assert model.seeing(3).cached(0.2).name == "planted, last 3 words, cache 0.2, flatness 0.3"
+    assert model.cached(0.2).seeing(3).config == model.seeing(3).cached(0.2).config
+
+    planted.Ours._build = classmethod(lambda *_: Summing())
+    short.save(tmp_path / "model")
+    again = planted.Ours.load(tmp_path / "model", device="cpu")
+    assert (again.reads, again.name) == (1_000, short.name)
+    assert again.predict(ITEMS)["log_prob"].tolist() == short.predict(ITEMS)["log_prob"].tolist()
+    assert Neural.load(tmp_path / "model", reads=None, name=None).name == "planted"
+
+
+@pytest.mark.parametrize("reads", [0, -1, True, "passage", 2.5])
+def test_nonsense_is_refused(reads):
+    with pytest.raises(DataError, match="expected a number of words, 'sentence', or None"):
+        planted.model(Summing()).seeing(reads)
+
+
+def frames():
+    dev, control = made(120, seed=1), made(90, seed=2, start="lambada/control")
+    return {
+        "one": {4: dev.assign(model="a"), None: [dev.assign(model="b"), control.assign(model="b")]},
+        "two": {1_000: dev.assign(model="c"), "sentence": control.assign(model="d")},
+    }
+
+
+def test_the_numbers_are_those_of_a_plain_count():
+    given, found = frames(), worth(frames())
+    assert found[["model", "set", "reads"]].to_numpy().tolist() == [
+        ["one", "lambada/dev", "4"],
+        ["one", "lambada/dev", "all"],
+        ["one", "lambada/control", "all"],
+        ["two", "lambada/dev", "1,000"],
+        ["two", "lambada/control", "sentence"],
+    ]
+    wanted = [given["one"][4], *given["one"][None], given["two"][1_000], given["two"]["sentence"]]
+    for row, frame in zip(found.itertuples(), wanted, strict=True):
+        right = sum(frame["p_correct"])
+        assert (row.n, row.accuracy) == (len(frame), pytest.approx(right / len(frame)))
+        assert (row.low, row.high) == pytest.approx(proportion_confint(right, len(frame), method="wilson"))
+
+
+def test_the_chart_shows_them():
+    spec = charts.seen(frames()).to_dict()
+    assert [panel["title"]["text"] for panel in spec["hconcat"]] == ["LAMBADA development", "Control"]
+    drawn = {
+        (row["model"], row["reads"], row["accuracy"]) for rows in spec["datasets"].values() for row in rows
+    }
+    wanted = worth(frames())[["model", "reads", "accuracy"]]
+    assert drawn == set(wanted.itertuples(index=False, name=None))
+    x = spec["hconcat"][0]["layer"][0]["encoding"]["x"]
+    assert x["scale"]["domain"] == ["4", "all", "1,000", "sentence"]
+
+
+def test_without_predictions_it_says_so():
+    with pytest.raises(DataError, match="there are no predictions"):
+        charts.seen({"one": {}})
