@@ -35,6 +35,8 @@ def test_two_processes_are_one_with_the_doubled_batch(tmp_path):
             assert_close(load_file(tmp_path / name / f"{rank}.safetensors"), wanted, 1e-6)
             assert told[name][rank]["stopped"] == "finished"
             assert told[name][rank]["scores"] == 2  # both know what the first one found
+    for rank in (0, 1):
+        assert_close(load_file(tmp_path / "a" / f"{rank}-another.safetensors"), wanted, 1e-6)
     assert [one["stopped"] for one in told["b"]] == ["interrupted"] * 2
     assert [one["evaluated"] for one in told["a"]] == [2, 0]
     assert_close(alone(tmp_path / "copy"), wanted, 1e-6)  # begun by two, ended by one

@@ -127,6 +127,10 @@ def one_of(rank, port, folder, out, given):
         told = {"problem": str(error)}
     (out / f"{rank}.json").write_text(json.dumps(told))
     save_file(weights(network), out / f"{rank}.safetensors")
+    if given["twice"]:  # one script, two trainings
+        another = Tiny(seed=3 + rank)
+        train(another, Counting(), settings(12, evaluations=2), evaluate=perplexity, device="cpu")
+        save_file(weights(another), out / f"{rank}-another.safetensors")
 
 
 def interrupts(rank, stop):
@@ -137,12 +141,12 @@ def interrupts(rank, stop):
     return before
 
 
-def together(folder, out, stop=None, bad=None):
+def together(folder, out, stop=None, bad=None, *, twice=False):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     out.mkdir()
-    given = {"stop": stop, "bad": bad}
+    given = {"stop": stop, "bad": bad, "twice": twice}
     ranks = [FORK.Process(target=one_of, args=(rank, port, folder, out, given)) for rank in range(2)]
     for process in ranks:
         process.start()
@@ -151,7 +155,7 @@ def together(folder, out, stop=None, bad=None):
 
 def two(folder):
     """Train in two processes; interrupt one of them and go on; let one compute what is not a number."""
-    together(folder / "whole", folder / "a")
+    together(folder / "whole", folder / "a", twice=True)
     together(folder / "pieces", folder / "b", stop=7)
     shutil.copytree(folder / "pieces", folder / "copy")
     together(folder / "pieces", folder / "c")

@@ -42,7 +42,7 @@ class FeedForward(Neural):
         Texts that are read side by side. On a GPU 256 is faster.
     length : int, default 35
         Words of each that are predicted at once.
-    learning_rate : float, default 0.001
+    learning_rate : float, default 0.003
         Of AdamW; all other :class:`workbench.training.settings.Settings` may be given too.
     """
 
@@ -51,7 +51,7 @@ class FeedForward(Neural):
         "order": 5, "width": 512, "embedded": None, "direct": False, "dropout": 0.0, "tied": True,
         "softmax": "adaptive",
     }  # fmt: skip
-    trained: ClassVar[dict[str, Any]] = {"epochs": 1.0, "rows": 64, "length": 35, "learning_rate": 1e-3}
+    trained: ClassVar[dict[str, Any]] = {"epochs": 1.0, "rows": 64, "length": 35, "learning_rate": 3e-3}
 
     @classmethod
     def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> Network:

@@ -46,7 +46,7 @@ class MemoryNetwork(Neural):
     length : int, default 64
         Words of each that are predicted at once. The memory before is there too, so a longer piece
         costs less a word.
-    learning_rate : float, default 0.003
+    learning_rate : float, default 0.006
         Of AdamW (the papers: plain gradient descent, 0.01); all other
         :class:`workbench.training.settings.Settings` may be given too.
     """
@@ -57,7 +57,7 @@ class MemoryNetwork(Neural):
         "memory": 100, "width": 200, "hops": 7, "rectified": 0.5, "dropout": 0.0, "tied": False,
         "softmax": "adaptive", "chunk": 64,
     }  # fmt: skip
-    trained: ClassVar[dict[str, Any]] = {"epochs": 1.0, "rows": 64, "length": 64, "learning_rate": 3e-3}
+    trained: ClassVar[dict[str, Any]] = {"epochs": 1.0, "rows": 64, "length": 64, "learning_rate": 6e-3}
 
     @classmethod
     def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> Network:

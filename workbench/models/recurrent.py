@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from workbench.models.networks.recurrent import Kind
 
 _SIZES = {"width": 512, "layers": 1, "dropout": 0.0, "tied": True, "softmax": "adaptive"}
-_TRAINED = {"epochs": 1.0, "rows": 64, "length": 35, "learning_rate": 2e-3}
+_TRAINED = {"epochs": 1.0, "rows": 64, "length": 35, "learning_rate": 4e-3}
 
 
 class _Recurrent(Neural):
@@ -60,7 +60,7 @@ class LSTM(_Recurrent):
     length : int, default 35
         Words of each that are read at once, and as far as gradients go back (Zaremba et al. 2014); what is
         remembered is carried on.
-    learning_rate : float, default 0.002
+    learning_rate : float, default 0.004
         Of AdamW, with the gradient clipped to a length of 1; all other
         :class:`workbench.training.settings.Settings` may be given too.
 
@@ -79,14 +79,11 @@ class LSTM(_Recurrent):
 class ElmanRNN(_Recurrent):
     """A simple recurrent language model: one layer of tanh that sees itself as it was (Elman 1990).
 
-    Make one by `fit`, which takes the options of :class:`LSTM`, with the same defaults but for
-
-    learning_rate : float, default 0.001
-        A simple network has no gates that would keep long products of its weights in bounds.
+    Make one by `fit`, which takes the options of :class:`LSTM`, with the same defaults.
     """
 
     title = "RNN"
     kind = "rnn"
     systems: ClassVar[dict[str, str]] = {"lambada": "RNN"}
     sizes: ClassVar[dict[str, Any]] = dict(_SIZES)
-    trained: ClassVar[dict[str, Any]] = {**_TRAINED, "learning_rate": 1e-3}
+    trained: ClassVar[dict[str, Any]] = dict(_TRAINED)
