@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import contextlib
 import importlib
 import json
 import sys
@@ -23,6 +25,8 @@ MODELS = {
     "transformer": "transformer:PointerTransformer",
 }
 """What can be trained, and where it is."""
+
+_FLAGS = ("vocabulary", "tokens", "epochs", "minutes", "seed", "device")  # of `train`, as `fit` names them
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -175,21 +179,30 @@ def _train(arguments: argparse.Namespace) -> None:
         name, equals, value = text.partition("=")
         if not equals:
             raise DataError(f"{text!r} is no option of a model", remedy="write NAME=VALUE, as width=512")
-        try:
-            options[name] = json.loads(value)
-        except ValueError:
-            options[name] = value
+        if name in _FLAGS:
+            raise DataError(f"{name} is an option of the command", remedy=f"write --{name} {value}")
+        options[name] = _value(value)
     if arguments.stream is None:
         options["vocabulary"] = arguments.vocabulary or 60_000
     elif arguments.vocabulary is not None:
         raise DataError("a stream has its own vocabulary", remedy="leave --vocabulary away")
-    for name in ("tokens", "epochs", "minutes", "seed", "device"):
+    for name in _FLAGS[1:]:
         options[name] = getattr(arguments, name)
     texts = arguments.texts if arguments.stream is None else Stream.open(arguments.stream)
     model = _kind(MODELS[arguments.model]).fit(
         texts, folder=arguments.out, development=_items(arguments), **options
     )
+    if model.info["stopped"] == "interrupted":
+        raise DataError(f"interrupted, kept in {arguments.out}", remedy="the same command goes on")
     print(f"{model.name}: {model.info['stopped']}, in {arguments.out}")
+
+
+def _value(text: str) -> Any:
+    """Return a value as JSON or Python writes it; what is neither is text."""
+    for read in (json.loads, ast.literal_eval):
+        with contextlib.suppress(ValueError, SyntaxError):
+            return read(text)
+    return {"true": True, "false": False, "none": None, "null": None}.get(text.lower(), text)
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:

@@ -19,6 +19,7 @@ TYPES = 4
 TABLE = np.random.default_rng(5).dirichlet(np.full(N_WORDS, 0.5), N_WORDS)
 TABLE[3, 4:9] = TABLE[3, 4:9].mean()  # after w3 five words are equal
 TABLE[4] = np.where(np.arange(N_WORDS) == 7, 0.4, 0.6 / V)  # after w4 comes w7, else all are equal
+SHARE = math.log(TYPES)
 COPIED = 0.4
 COUNTS = [30, *range(3 * V, 2 * V, -1)]
 INFO = {"lower": True, "unknown_types": TYPES, "sizes": {}, "training_text": {"sha256": "planted"}}
@@ -80,9 +81,9 @@ class Copying(Planted):
         plain = super().last(ids, lengths)
         return Last(plain.hidden, ids, copy, torch.full_like(copy[:, 0], math.log(1 - COPIED)))
 
-    def following(self, ids, state=None, *, start=0):  # noqa: ARG002 - nothing is carried
+    def following(self, ids, state=None, *, start=0, share=SHARE):  # noqa: ARG002 - nothing is carried
         plain = super().following(ids)
-        plain = plain - math.log(TYPES) * (ids[:, 1:] >= N_WORDS)
+        plain = plain - share * (ids[:, 1:] >= N_WORDS)
         mass = torch.zeros_like(plain)
         for place in range(1, ids.shape[1]):
             same = ids[:, :place] == ids[:, place : place + 1]

@@ -92,6 +92,21 @@ def test_one_of_another_version_is_neither_used_nor_removed(tmp_path):
     assert place.exists()
 
 
+def test_one_that_cannot_be_read_now_stays(tmp_path, monkeypatch):
+    for step in (1, 2):
+        checkpoint.save(tmp_path, one(step), keep=[1])
+
+    def stale(*_):
+        raise OSError(116, "Stale file handle")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(checkpoint, "load_file", stale)
+        with pytest.raises(DataError, match=r"cannot be read \(Stale file handle\)"):
+            checkpoint.newest(tmp_path)
+    assert checkpoint.newest(tmp_path).step == 2
+    assert len(names(tmp_path)) == 2
+
+
 @pytest.mark.parametrize("wrong", ["full", "serialised"])
 def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch, wrong):
     checkpoint.save(tmp_path, one(1))

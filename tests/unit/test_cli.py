@@ -196,6 +196,27 @@ def test_train_and_evaluate_without_a_notebook(no_data, tmp_path, capsys):
     assert results.find(run.name).info["split"] == "control"
 
 
+def test_options_are_read_as_json_or_python_writes_them():
+    given = ["False", "true", "None", "null", ".5", "1e-3", "[4, 9]", "full", "none", "FALSE"]
+    assert [cli._value(text) for text in given] == [
+        False, True, None, None, 0.5, 0.001, [4, 9], "full", None, False
+    ]  # fmt: skip
+
+
+def test_an_interrupted_training_is_no_success(no_data, tmp_path, capsys, monkeypatch):  # noqa: ARG001 - a home
+    novel = tmp_path / "one.txt"
+    novel.write_text("the heron saw the eel . the eel saw the heron too .\n" * 40, encoding="utf-8")
+
+    def asked(self):
+        self.asked = True
+        return self
+
+    monkeypatch.setattr("workbench.training.interrupts.Interrupts.__enter__", asked)
+    arguments = ["train", "lstm", "width=8", "rows=2", "length=5", "--texts", str(novel), "--tokens", "60"]
+    assert cli.main([*arguments, "--device", "cpu", "--out", str(tmp_path / "out")]) == 1
+    assert "interrupted, kept in" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -203,6 +224,7 @@ def test_train_and_evaluate_without_a_notebook(no_data, tmp_path, capsys):
         (["train", "lstm", "--out", "here", "--texts", "a", "--stream", "b"], "trained on --texts or on a"),
         (["train", "lstm", "wide", "--out", "here", "--texts", "a"], "'wide' is no option"),
         (["train", "lstm", "--out", "here", "--stream", "b", "--vocabulary", "9"], "its own vocabulary"),
+        (["train", "lstm", "epochs=3", "--out", "here", "--texts", "a"], "write --epochs 3"),
         (["stream", "--out", "here"], "nothing to read"),
         (["evaluate", "here"], "nothing to predict"),
         (["evaluate", "here", "--dataset", "sample"], "no saved model"),

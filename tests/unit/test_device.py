@@ -39,6 +39,17 @@ def test_the_device_is_picked_by_name():
         pick("warp")
     with pytest.raises(DataError, match="there is no cuda:99 here"):
         pick("cuda:99")
+    with pytest.raises(DataError, match="nothing is trained on 'meta'"):
+        pick("meta")
+
+
+def test_no_memory_beside_the_gradients_is_told_in_a_line(monkeypatch):
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("workbench.training.run.AdamW", full)
+    with pytest.raises(DataError, match="cpu is out of memory beside the gradients"):
+        train(Tiny(), Counting(), settings(), device="cpu")
 
 
 def test_memory_is_what_is_free():
@@ -92,8 +103,8 @@ def test_too_little_memory_takes_fewer_rows_from_the_beginning(monkeypatch):
     monkeypatch.setattr(device, "memory", lambda _: needed[1])
     training = train(pieces, Counting(), settings(), device="cpu")
     assert [note.partition(": ")[2] for note in training.notes] == [
-        "4 rows at a time now, 2 pieces a step, same gradient",
-        "2 rows at a time now, 4 pieces a step, same gradient",
+        "4 rows at a time now, 2 pieces a step, same gradient but for dropout",
+        "2 rows at a time now, 4 pieces a step, same gradient but for dropout",
     ]
     for name, values in weights(pieces).items():
         torch.testing.assert_close(values, weights(whole)[name], rtol=0, atol=1e-5)

@@ -102,12 +102,12 @@ def test_a_frozen_holder_takes_it_back_too(far):
 
 def test_a_neural_model_moves_it_itself_when_it_is_used(far):
     model = object.__new__(Neural)
-    vars(model).update(_network=far, _ready=True, _digest=None, _wanted_device="cpu", name="LSTM")
+    vars(model).update(_network=far, _digest=None, _wanted_device="cpu", name="LSTM")
     assert free(model).startswith("LSTM: 40 kB given back")
-    assert (model._network, model._ready, far.where.type) == (far, False, "cpu")
-    far.where = None
+    assert (model._network, far.where.type) == (far, "cpu")
+    far.where, far.parameters = None, lambda: iter([SimpleNamespace(device="cuda:0")])  # as its weights say
     assert model.network is far
-    assert (model._ready, far.where) == (True, torch.device("cpu"))  # by its own property
+    assert far.where == torch.device("cpu")  # by its own property
 
 
 def test_an_object_of_somebody_else_keeps_its_module(far):

@@ -193,6 +193,26 @@ def test_what_an_evaluation_does_wrong_costs_no_training(tmp_path):
     assert checkpoint.newest(tmp_path).step == 10
 
 
+def test_a_training_goes_on_after_a_failed_evaluation_as_if_there_had_been_none(tmp_path):
+    chosen, weights_of = settings(20, evaluations=2), []
+    for folder, fails in ((tmp_path / "whole", False), (tmp_path / "broken", True)):
+
+        def score(network, fails=fails):
+            found = perplexity(network)  # draws random numbers
+            if fails:
+                raise ZeroDivisionError
+            return found
+
+        network = Tiny(dropout=0.3)
+        if fails:
+            with pytest.raises(ZeroDivisionError):
+                train(network, Counting(), chosen, evaluate=score, folder=folder, device="cpu")
+            network = Tiny(dropout=0.3, seed=8)
+        train(network, Counting(), chosen, evaluate=perplexity, folder=folder, device="cpu")
+        weights_of.append(weights(network))
+    assert equal(*weights_of)
+
+
 def test_a_score_that_nobody_tells_is_noted():
     training = train(
         Tiny(), Counting(), settings(4, evaluations=2), evaluate=lambda _: {"accuracy": 0.1}, device="cpu"

@@ -19,6 +19,7 @@ import workbench as wb
 from workbench.models import neural_fitting
 from workbench.models.neural import Neural
 from workbench.models.texts import corpus_of
+from workbench.models.transformer import PointerTransformer
 from workbench.schema import DataError
 from workbench.training import loop
 from workbench.training.stream import Stream
@@ -211,6 +212,8 @@ def test_what_cannot_be_is_refused():
         fit(patience=2)
     with pytest.raises(DataError, match="precision='half'"):
         fit(precision="half")
+    with pytest.raises(DataError, match="rows of 64 words, and a window of 32"):
+        PointerTransformer.fit(LINES, window=32, length=64)
     with pytest.raises(DataError, match="has 13 classes, expected 4"):
         planted.Ours(Planted(), vocabulary=["a", "b", "c"], info=INFO)
     with pytest.raises(DataError, match="unknown is"):
@@ -272,9 +275,22 @@ def test_weights_are_read_when_they_are_needed_and_checked(tmp_path):
 
 def test_a_torn_model_in_the_cache_is_made_again(no_data):
     first = fit(tokens=40).config["weights"]
-    shutil.rmtree(folders(no_data)[0] / "model")
-    (folders(no_data)[0] / "model").mkdir()
+    model = folders(no_data)[0] / "model"
+    shutil.rmtree(model)
+    model.mkdir()
     assert fit(tokens=40).config["weights"] == first
+    weights = model / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:50])
+    assert fit(tokens=40).predict(DEV)["log_prob"].notna().all()
+    random = torch.get_rng_state()
+    fit(tokens=40).predict(DEV)  # one that is found draws no weights
+    assert torch.equal(torch.get_rng_state(), random)
+
+
+def test_a_fitted_network_is_at_rest(no_data):  # noqa: ARG001 - a home
+    network = fit(tokens=40).network
+    assert not network.training
+    assert all(weight.grad is None for weight in network.parameters())
 
 
 def test_predictions_depend_on_the_weights():

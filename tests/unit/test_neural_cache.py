@@ -177,6 +177,14 @@ def test_what_cannot_be_is_refused(options):
         planted.model(Planted()).cached(**options)
 
 
+def test_a_network_that_copies_by_itself_gets_no_cache():
+    pointing = planted.Ours(
+        Planted(), vocabulary=planted.WORDS, info={**planted.INFO, "sizes": {"pointer_heads": 4}}
+    )
+    with pytest.raises(DataError, match="copies from the passage by itself"):
+        pointing.cached()
+
+
 def test_a_network_is_left_as_it_was():
     network = networks()["lstm"]
     network.train()

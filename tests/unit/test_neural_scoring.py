@@ -89,9 +89,9 @@ def test_distributions_are_those_that_are_ranked(kind, ours):
         np.testing.assert_array_equal(own.n_tied[own.known], general.n_tied[own.known])
 
 
-@pytest.mark.parametrize("after", [True, False])
-def test_candidates_are_scored_with_the_words_after_them(kind, after):
-    ours = planted.model(NETWORKS[kind], after=after)
+@pytest.mark.parametrize(("after", "unknown"), [(True, "shared"), (False, "shared"), (True, "unk")])
+def test_candidates_are_scored_with_the_words_after_them(kind, after, unknown):
+    ours = planted.model(NETWORKS[kind], after=after, unknown=unknown)
     checked.candidates_are_scored_with_the_words_after_them(ours, copies=kind in COPY)
 
 

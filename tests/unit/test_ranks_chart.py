@@ -29,6 +29,15 @@ def test_shares_are_those_of_a_slow_count():
     assert found["k"].min() == 1
 
 
+def test_a_bound_is_no_rank_and_choices_are_no_vocabulary():
+    frame = made(50, seed=3).assign(rank_is_bound=[n % 2 == 0 for n in range(50)])
+    sure = [row for row in frame.itertuples() if row.known and not row.rank_is_bound]
+    for row in shares(frame).itertuples():
+        assert row.share == pytest.approx(sum(one.rank <= row.k for one in sure) / 50)
+    with pytest.raises(DataError, match="no prediction has a rank"):
+        shares(frame.assign(vocabulary_size=None))
+
+
 def test_the_chart_shows_them_and_stays_small():
     chart = charts.ranks(FRAMES)
     spec = chart.to_dict()

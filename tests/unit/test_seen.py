@@ -11,6 +11,7 @@ from statsmodels.stats.proportion import proportion_confint
 from workbench import charts
 from workbench.charts.seen import worth
 from workbench.models.neural import Neural
+from workbench.models.sup_cbow import SupCBOW
 from workbench.own import items_from_text
 from workbench.schema import DataError
 from workbench.tokens import tokens
@@ -54,7 +55,7 @@ def test_a_model_reads_so_much_and_no_more(reads, network):
         assert not np.allclose(seeing["log_prob"], everything["log_prob"])
 
 
-def test_it_is_named_kept_and_shares_its_weights(tmp_path):
+def test_it_is_named_kept_and_shares_its_weights(tmp_path, monkeypatch):
     model = planted.model(Summing())
     short = model.seeing(1_000)
     assert short.network is model.network
@@ -65,12 +66,45 @@ def test_it_is_named_kept_and_shares_its_weights(tmp_path):
     assert model.seeing(3).cached(0.2).name == "planted, last 3 words, cache 0.2, flatness 0.3"
     assert model.cached(0.2).seeing(3).config == model.seeing(3).cached(0.2).config
 
-    planted.Ours._build = classmethod(lambda *_: Summing())
+    monkeypatch.setattr(planted.Ours, "_build", classmethod(lambda *_: Summing()))
     short.save(tmp_path / "model")
     again = planted.Ours.load(tmp_path / "model", device="cpu")
     assert (again.reads, again.name) == (1_000, short.name)
     assert again.predict(ITEMS)["log_prob"].tolist() == short.predict(ITEMS)["log_prob"].tolist()
     assert Neural.load(tmp_path / "model", reads=None, name=None).name == "planted"
+
+
+def test_a_model_that_reads_less_is_named_so_wherever_it_comes_from(tmp_path, monkeypatch):
+    monkeypatch.setattr(planted.Ours, "_build", classmethod(lambda *_: Summing()))
+    planted.model(Summing()).seeing(4).save(tmp_path / "short")
+    planted.model(Summing()).save(tmp_path / "whole")
+    load = planted.Ours.load
+    assert load(tmp_path / "whole", reads=4).name == load(tmp_path / "short").name == "planted, last 4 words"
+    assert load(tmp_path / "short", reads=None).name == "planted"
+    assert load(tmp_path / "short", reads="sentence").name == "planted, sentence alone"
+    assert load(tmp_path / "short", reads=2, name="mine").name == "mine"
+
+
+def test_a_copy_computes_where_it_says(monkeypatch):
+    model = planted.model(Summing())
+    short = model.seeing(2)
+    monkeypatch.setattr(Summing, "to", lambda self, device: self.to_empty(device=device))
+    model.network.to("meta")  # as if the model were moved, or its memory given back
+    assert str(next(short.network.parameters()).device) == short.device == "cpu"
+
+
+def test_changed_weights_are_told_after_a_move():
+    model = planted.model(Summing())
+    before = model.config["weights"]
+    with torch.no_grad():
+        model.network.rows.add_(1.0)
+    model.device = "cpu"
+    assert model.config["weights"] != before
+
+
+def test_sup_cbow_reads_all_or_nothing():
+    with pytest.raises(DataError, match="reads the whole passage"):
+        SupCBOW.seeing(object.__new__(SupCBOW), 4)
 
 
 @pytest.mark.parametrize("reads", [0, -1, True, "passage", 2.5])
@@ -89,6 +123,9 @@ def frames():
 
 def test_the_numbers_are_those_of_a_plain_count():
     given, found = frames(), worth(frames())
+    less = made(40, seed=3)
+    unanswered = less.assign(p_correct=less["p_correct"].where(less.index >= 10))
+    assert worth({"one": {None: unanswered}})["n"].tolist() == [30]
     assert found[["model", "set", "reads"]].to_numpy().tolist() == [
         ["one", "lambada/dev", "4"],
         ["one", "lambada/dev", "all"],

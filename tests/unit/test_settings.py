@@ -96,6 +96,10 @@ def test_evaluations_are_spread_evenly_and_the_last_is_at_the_end(steps, evaluat
         {"steps": 5, "betas": (0.9, 1.0)},
         {"steps": 5, "save_every": -1},
         {"steps": 5, "patience": 0},
+        {"steps": 5, "patience": "abc"},
+        {"steps": 5, "learning_rate": ".1"},
+        {"steps": 5, "learning_rate": None},
+        {"steps": 5, "evaluations": float("inf")},
     ],
 )
 def test_what_cannot_be_is_refused_by_name(wrong):

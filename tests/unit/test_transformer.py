@@ -48,7 +48,7 @@ def whole(network, context):
     return found
 
 
-contexts = st.lists(st.integers(1, V + UNKNOWN - 1), min_size=1, max_size=20)
+contexts = st.just([0]) | st.lists(st.integers(1, V + UNKNOWN - 1), min_size=1, max_size=20)  # 0: no word
 
 
 @given(context=contexts, seed=st.integers(0, 3), kind=st.sampled_from(["full", "adaptive"]))

@@ -26,7 +26,8 @@ def shares(runs: Any) -> pd.DataFrame:
     ----------
     runs : Run, DataFrame or str, or several of these
         Predictions that rank a vocabulary; rows without a rank (scores of candidates, unknown answers of
-        items) are left out. An answer outside the vocabulary stands behind all words.
+        items) are left out. An answer outside the vocabulary stands behind all words, as does one whose rank
+        is but a bound.
 
     Returns
     -------
@@ -40,11 +41,12 @@ def shares(runs: Any) -> pd.DataFrame:
     """
     rows = []
     for source in sources(runs):
-        ranked = source.frame[source.frame["rank"].notna()]
+        ranked = source.frame[source.frame["rank"].notna() & source.frame["vocabulary_size"].notna()]
         for (dataset, split), part in ranked.groupby(["dataset", "split"], sort=False):
             last = max(int(part["rank"].max()), 10)
             points = np.unique(np.geomspace(1, last, 1 + math.ceil(_A_DECADE * math.log10(last))).astype(int))
-            rank = np.sort(np.where(part["known"].fillna(value=True), part["rank"], last + 1).astype(int))
+            sure = part["known"].fillna(value=True) & ~part["rank_is_bound"].fillna(value=False)
+            rank = np.sort(np.where(sure, part["rank"], last + 1).astype(int))
             found = np.searchsorted(rank, points, side="right") / len(rank)
             name = f"{dataset}/{split}"
             rows += [

@@ -45,7 +45,8 @@ def worth(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame:
     for model, by_reads in runs.items():
         for reads, several in by_reads.items():
             for source in sources(several):
-                for (dataset, split), part in source.frame.groupby(["dataset", "split"], sort=False):
+                answered = source.frame[source.frame["p_correct"].notna()]
+                for (dataset, split), part in answered.groupby(["dataset", "split"], sort=False):
                     row = (model, f"{dataset}/{split}", _label(reads), part["p_correct"].mean(), len(part))
                     rows.append(row)
     if not rows:

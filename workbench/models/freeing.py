@@ -68,8 +68,8 @@ def _rest(homes: list[tuple[Any, str, nn.Module]]) -> None:
     for holder, name, network in homes:
         home = next((tensor.device for tensor in _tensors(network) if tensor.device.type != "cpu"), None)
         if isinstance(holder, Neural):
-            holder._ready = False  # noqa: SLF001 - so that its property `network` moves it
-        elif home is not None and type(holder).__module__.startswith("workbench."):
+            continue  # its property `network` moves it
+        if home is not None and type(holder).__module__.startswith("workbench."):
             waking.append(_Waking(holder, name, network, home))
     for _, _, network in homes:
         network.to("cpu")

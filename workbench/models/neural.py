@@ -113,7 +113,7 @@ class Neural(WordByWord):
         self.reads = readable(reads)
         self.name = name or self._named(self.info) + told(reads)
         self.training_record: Training | None = None
-        self._network, self._wanted_device, self._ready = network, device, False
+        self._network, self._wanted_device = network, device
         self._folder = Path()  # where the weights lie as long as they are not read
         self._digest: tuple[Any, str] | None = None
 
@@ -240,24 +240,27 @@ class Neural(WordByWord):
 
     @device.setter
     def device(self, device: str | None) -> None:
-        self._wanted_device, self._ready = device, False
+        self._wanted_device = device
 
     @property
     def network(self) -> Network:
         """The network on its device, ready for prediction; read from disk when it is first used."""
+        import torch  # noqa: PLC0415 - slow
+
         found = self._network
         if found is None:
-            found = self._build(self.info, self.counts)
+            with torch.random.fork_rng(devices=[]):  # weights are drawn, then read
+                found = self._build(self.info, self.counts).eval()
             said = neural_weights.read(self._folder, found)
             if self._digest is not None and said != self._digest[1]:
                 raise DataError(
                     "the weights are not those that were written", file=self._folder, remedy="fit it again"
                 )
             self._network, self._digest = found, (neural_weights.versions(found), said)
-        if not self._ready:
+        if str(next(found.parameters()).device) != self.device:
+            same = self._digest is not None and self._digest[0] == neural_weights.versions(found)
             found.to(self.device)
-            self._ready = True
-            if self._digest is not None:  # moving them changes nothing
+            if same and self._digest is not None:  # moving them changes nothing
                 self._digest = (neural_weights.versions(found), self._digest[1])
         return found
 
@@ -336,7 +339,8 @@ class Neural(WordByWord):
     def _set(self, device: str | None, options: Mapping[str, Any]) -> None:
         self.device = device
         one_of("unknown", options.get("unknown", self.unknown), UNKNOWN[1:])
-        self.reads = readable(options.get("reads", self.reads))
+        was, self.reads = self.reads, readable(options.get("reads", self.reads))
+        self.name = self.name.removesuffix(told(was)) + told(self.reads)
         for name, value in options.items():
             one_of("the option", name, _OPTIONS)
             given = (name, value) != ("name", None)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar, cast
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -23,6 +24,11 @@ B = TypeVar("B", bound="Batched")
 
 _CHUNK = {"cpu": 64 * 2**20, "cuda": 2**30}  # bytes of log-probabilities in a chunk
 _BATCH = {"cpu": 1 << 13, "cuda": 1 << 16}  # words of contexts in a batch, padding counted
+
+
+_lock = Lock()  # of the two lists
+_inside: list[None] = []  # one for each thread that computes exactly
+_before: list[Any] = []  # what held before the first of them
 
 
 def quiet(method: Callable[Concatenate[B, P], T]) -> Callable[Concatenate[B, P], T]:
@@ -70,8 +76,9 @@ class Batched:
         """Compute without gradients, dropout and reduced precision; all is as before afterwards."""
         import torch  # noqa: PLC0415 - slow
 
-        trained = self.network.training
-        self.network.eval()
+        trained = self.network.training  # where it is not, another thread may use it too
+        if trained:
+            self.network.eval()
         try:
             with (
                 torch.no_grad(),
@@ -80,7 +87,8 @@ class Batched:
             ):
                 yield
         finally:
-            self.network.train(trained)
+            if trained:
+                self.network.train()
 
     def padded(self, rows: Sequence[Context], value: int = 0) -> tuple[Tensor, Tensor]:
         """Return rows of ids as one tensor, padded at the right, and their lengths, on the device."""
@@ -153,14 +161,21 @@ def exact(kind: str) -> Iterator[None]:
     if kind != "cuda":
         yield
         return
-    was, recurrent = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
+    with _lock:
+        if not _before:
+            _before.extend([torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32])
+            torch.set_float32_matmul_precision("highest")
+            torch.backends.cudnn.allow_tf32 = False
+        _inside.append(None)
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(was)
-        torch.backends.cudnn.allow_tf32 = recurrent
+        with _lock:
+            _inside.pop()
+            if not _inside:  # the last of all threads
+                torch.set_float32_matmul_precision(_before[0])
+                torch.backends.cudnn.allow_tf32 = _before[1]
+                _before.clear()
 
 
 def exhausted(error: BaseException) -> bool:

@@ -51,6 +51,8 @@ class CachedNeural(WordByWord):
             raise DataError(f"the weight of the cache is {weight}, expected 0 <= weight < 1")
         if not 0 <= flatness < np.inf:
             raise DataError(f"the flatness is {flatness}, expected 0 or more")
+        if base.info.get("sizes", {}).get("pointer_heads"):
+            raise DataError(f"{base.name} copies from the passage by itself", remedy="use it without a cache")
         self.base, self.weight, self.flatness = base, float(weight), float(flatness)
         self.unknown, self.after, self.lower = base.unknown, base.after, base.lower
         self.vocabulary = base.words

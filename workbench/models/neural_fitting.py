@@ -136,6 +136,9 @@ def planned(how: How) -> Plan:
     if not 0 < value < math.inf:
         raise DataError(f"{name} is {value}, expected more than 0")
     whole = {**kind.trained, **how.options}
+    window, length = whole.get("window", kind.sizes.get("window")), whole.get("length", 0)
+    if window is not None and length > window:
+        raise DataError(f"rows of {length} words, and a window of {window}", remedy=f"pass length={window}")
     if whole.get("patience") is not None and how.development is None:
         raise DataError("patience needs development items to measure on", remedy="pass development=")
     return Plan(
@@ -149,7 +152,7 @@ def planned(how: How) -> Plan:
 def _whole(how: How, home: Path) -> bool:
     """Say whether a finished model lies in a folder."""
     with contextlib.suppress(DataError):  # not there yet, or torn
-        how.kind.load(home / MODEL)
+        how.kind.load(home / MODEL, device="cpu").network  # noqa: B018 - weights are checked as they are read
         return True
     return False
 
@@ -259,7 +262,8 @@ def _trained(  # noqa: PLR0917 - what was made in `fitted`
         name=kind.title,
         key=stream.sha256,
     )
-    return network, record
+    network.zero_grad(set_to_none=True)  # gradients take as much memory as the weights
+    return network.eval(), record
 
 
 def _steps(budget: dict[str, float], batches: Batches, measure: Callable[[], float], home: Path) -> int:
@@ -281,17 +285,20 @@ def _steps(budget: dict[str, float], batches: Batches, measure: Callable[[], flo
 
 def _seconds(network: nn.Module, batches: Batches, settings: Settings, all_of_us: World) -> float:
     """Return the seconds of a step, from a few on trial; the network is as before."""
-    from workbench.training.device import trial  # noqa: PLC0415 - all torch
+    from workbench.training.device import room, trial  # noqa: PLC0415 - all torch
     from workbench.training.gradients import Gradients, to_device  # noqa: PLC0415
 
     rows, device = all_of_us.rows(batches.rows), all_of_us.device
-    gradients = Gradients(
-        network.to(device), settings, device, whole=batches.rows, rows=rows.stop - rows.start,
-        say=lambda _: None, micro_rows=settings.micro_rows,
-    )  # fmt: skip
-    batch = to_device(batches.batch(0, rows), device)
-    fit = trial(gradients, batch, name="", steps=1, tokens=batches.tokens, carried=batches.carried)
-    return fit.seconds
+    with room(device):
+        gradients = Gradients(
+            network.to(device), settings, device, whole=batches.rows, rows=rows.stop - rows.start,
+            say=lambda _: None, micro_rows=settings.micro_rows,
+        )  # fmt: skip
+        batch = to_device(batches.batch(0, rows), device)
+        means = 2 * sum(weight.nbytes for weight in gradients.trained.values())
+        return trial(
+            gradients, batch, name="", steps=1, tokens=batches.tokens, carried=batches.carried, later=means
+        ).seconds
 
 
 def measuring(

@@ -270,7 +270,7 @@ class Scorer(Batched):
         """Return ln p of all but the first `start` + 1 words of each line, given what stands before."""
         ids, lengths = self.padded(lines)
         state = None if states is None else tuple(joined(parts) for parts in zip(*states, strict=True))
-        values = self.network.following(ids, state, start=start).double().cpu().numpy()
+        values = self.network.following(ids, state, start=start, share=self.share).double().cpu().numpy()
         return [row[: n - 1 - start] for row, n in zip(values, lengths.tolist(), strict=True)]
 
 

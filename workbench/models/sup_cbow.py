@@ -105,6 +105,8 @@ class SupCBOW(Neural):
         else:
             stream = texts
         vectors = _of(cbow, stream)
+        if options.get("dimensions", vectors.shape[1]) != vectors.shape[1] or "vectors" in options:
+            raise DataError(f"the vectors that are added have {vectors.shape[1]} dimensions, of cbow")
         options |= {"dimensions": vectors.shape[1], "vectors": cache.digest(vectors.tobytes())}
         with _begun(vectors):
             return super().fit(
@@ -131,6 +133,10 @@ class SupCBOW(Neural):
         number = how["passages"]
         rows = min(how["rows"], number)
         return Passages(stream, rows=rows, number=number, seed=how["seed"], minimum=how["minimum"])
+
+    def seeing(self, reads: int | str | None) -> Self:  # noqa: ARG002 - of all models
+        """Refuse: it adds the words of the whole passage, those after the blank too."""
+        raise DataError(f"{self.title} reads the whole passage, in no order", remedy="take another model")
 
     @cached_property
     def reader(self) -> Reader:

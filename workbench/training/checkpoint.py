@@ -113,7 +113,7 @@ def newest(folder: Path) -> Checkpoint | None:
     Raises
     ------
     DataError
-        If it is of another version of this program.
+        If it is of another version of this program, or cannot be read now.
     """
     for leftover in folder.glob(f"{_ASIDE}*"):
         shutil.rmtree(leftover, ignore_errors=True)
@@ -130,26 +130,33 @@ def read(place: Path) -> Checkpoint | None:
     Raises
     ------
     DataError
-        If it is of another version of this program.
+        If it is of another version of this program, or cannot be read now.
     """
     try:
         told = json.loads((place / STATE).read_bytes())
         digest, version = told.pop("sha256"), told["version"]
-        if version == VERSION and (digest != _digest(told) or told["files"] != _sizes(place)):
+        if version != VERSION:
+            raise DataError(
+                f"a checkpoint of version {version}, expected {VERSION}",
+                file=place,
+                remedy="go on with the version of this program that wrote it, or remove it",
+            )
+        if digest != _digest(told) or told["files"] != _sizes(place):
             return None
-        found = Checkpoint(
+        return Checkpoint(
             step=told["step"], identity=told["identity"], told=told["told"],
             weights=load_file(place / WEIGHTS), rest=load_file(place / REST),
         )  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except DataError:
+        raise
+    except (FileNotFoundError, SafetensorError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    if version != VERSION:
+    except OSError as error:  # it may be sound
         raise DataError(
-            f"a checkpoint of version {version}, expected {VERSION}",
+            f"this checkpoint cannot be read ({error.strerror or error})",
             file=place,
-            remedy="go on with the version of this program that wrote it, or remove it",
-        )
-    return found
+            remedy="try again; remove it only if it is damaged",
+        ) from error
 
 
 def weights(network: nn.Module) -> dict[str, Tensor]:
@@ -248,7 +255,9 @@ def _sizes(place: Path) -> dict[str, list[Any]]:
 
 
 def _to_disk(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
+    if os.name == "nt" and path.is_dir():
+        return  # Windows opens no folders
+    handle = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

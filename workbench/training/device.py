@@ -21,6 +21,7 @@ _COPIES = 4  # of each parameter: itself, its gradient, and AdamW's two means
 _SAMPLE = 4_000_000  # parameters on which AdamW's step is timed
 _FEW = 8  # the part of the rows that tells how much memory all need
 _GROUP = Path("/sys/fs/cgroup")
+_ANY = 1 << 40  # bytes, where nobody says how many there are
 
 
 def pick(device: str | None = None) -> torch.device:
@@ -42,11 +43,15 @@ def pick(device: str | None = None) -> torch.device:
         found = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise DataError(f"{device!r} is no device", remedy="pass cpu, cuda, or cuda:1") from error
+    if found.type not in {"cpu", "cuda"}:
+        raise DataError(f"nothing is trained on {device!r}", remedy="pass cpu, cuda, or cuda:1")
     if found.type == "cuda":
         there = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (found.index or 0) >= there:
             known = f"cuda:0 to cuda:{there - 1}" if there > 1 else "cuda" if there else "no GPU"
-            raise DataError(f"there is no {device} here, {known}", remedy="pass device='cpu' or leave it out")
+            several = "start fewer processes, or " if "LOCAL_RANK" in os.environ else ""
+            remedy = f"{several}pass device='cpu' or leave it out"
+            raise DataError(f"there is no {device} here, {known}", remedy=remedy)
         if found.index is None:
             found = torch.device("cuda", torch.cuda.current_device())
     return found
@@ -99,7 +104,14 @@ class Fit:
 
 
 def trial(
-    gradients: Gradients, batch: dict[str, Tensor], *, name: str, steps: int, tokens: int, carried: bool
+    gradients: Gradients,
+    batch: dict[str, Tensor],
+    *,
+    name: str,
+    steps: int,
+    tokens: int,
+    carried: bool,
+    later: int = 0,
 ) -> Fit:
     """Compute the gradients of a batch twice, and nothing else; tell what a training will need.
 
@@ -119,6 +131,8 @@ def trial(
         Words a step, of all processes together.
     carried : bool
         Whether the second batch is given the state after the first.
+    later : int, default 0
+        Bytes of a GPU that are to be taken yet, such as AdamW's means where it is not made.
 
     Raises
     ------
@@ -127,7 +141,7 @@ def trial(
     """
     device, size = gradients.device, sum(weight.numel() for weight in gradients.trained.values())
     with own_random(device):
-        needed, free = _fitted(gradients, batch)
+        needed, free = _fitted(gradients, batch, later)
         part = {key: values[: gradients.micro_rows] for key, values in batch.items()}
         state: State = None
         for _ in range(3 if device.type == "cuda" else 2):  # where it is compiled, also with a state, first
@@ -143,7 +157,7 @@ def trial(
     )  # fmt: skip
 
 
-def _fitted(gradients: Gradients, batch: dict[str, Tensor]) -> tuple[int, int]:
+def _fitted(gradients: Gradients, batch: dict[str, Tensor], later: int) -> tuple[int, int]:
     """Take as many rows at a time as the memory holds; return the bytes needed and free."""
     device, itself = gradients.device, sum(weight.nbytes for weight in gradients.trained.values())
     free = memory(device)
@@ -152,7 +166,7 @@ def _fitted(gradients: Gradients, batch: dict[str, Tensor]) -> tuple[int, int]:
         if device.type == "cuda":  # it says how much it was, and when it was too much
             torch.cuda.reset_peak_memory_stats(device)
             gradients({key: values[:rows] for key, values in batch.items()}, None)
-            needed = torch.cuda.max_memory_allocated(device) + 2 * itself  # AdamW's means come later
+            needed = torch.cuda.max_memory_allocated(device) + later
         else:  # it does neither, so a few rows tell of all
             few = max(1, rows // _FEW)
             with _kept([*gradients.network.state_dict().values(), *batch.values()]) as kept:
@@ -164,11 +178,25 @@ def _fitted(gradients: Gradients, batch: dict[str, Tensor]) -> tuple[int, int]:
             gradients.halve(f"{needed / 1e9:,.1f} GB would be needed, {free / 1e9:,.1f} are free")
 
 
+@contextlib.contextmanager
+def room(device: torch.device) -> Iterator[None]:
+    """Say in one line that a device has no memory left, where nothing smaller can be tried."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise DataError(
+            f"{device} is out of memory beside the gradients",
+            remedy="make the network smaller, or free what else is on the device",
+        ) from error
+
+
 def memory(device: torch.device) -> int:
     """Return the bytes that this process can have on a device, with what it holds of a GPU already."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device)
-    found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    found = _ANY
+    with contextlib.suppress(AttributeError):  # Windows has no such call
+        found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with contextlib.suppress(OSError, StopIteration, ValueError):  # no Linux
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         found = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))

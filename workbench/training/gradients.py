@@ -57,7 +57,8 @@ class Gradients:
         if not self.trained:
             raise DataError("this network has no parameter to train", remedy="pass one with requires_grad")
         on_gpu = device.type == "cuda"
-        self._half = (settings.precision or ("bfloat16" if on_gpu else "float32")) == "bfloat16"
+        half = on_gpu and torch.cuda.is_bf16_supported(including_emulation=False)
+        self._half = (settings.precision or ("bfloat16" if half else "float32")) == "bfloat16"
         self._compiled = on_gpu if settings.compile is None else settings.compile
         self._forward: Callable[..., Any] = torch.compile(network) if self._compiled else network
 
@@ -108,7 +109,8 @@ class Gradients:
             )
         self.micro_rows = (self.micro_rows + 1) // 2
         pieces = -(-self.rows // self.micro_rows)
-        self.say(f"{reason}: {self.micro_rows:,} rows at a time now, {pieces:,} pieces a step, same gradient")
+        told = f"{self.micro_rows:,} rows at a time now, {pieces:,} pieces a step"
+        self.say(f"{reason}: {told}, same gradient but for dropout")
 
     def _sum(self, batch: dict[str, Tensor], state: State) -> tuple[Tensor, State]:
         self.clear()

@@ -14,6 +14,7 @@ from torch.nn.utils import clip_grads_with_norm_
 from workbench.schema import DataError
 from workbench.training import checkpoint
 from workbench.training.batches import Batches
+from workbench.training.device import room
 from workbench.training.distributed import world
 from workbench.training.gradients import own_random
 from workbench.training.interrupts import Interrupts
@@ -105,6 +106,7 @@ def _begun(task: Task, device: str | None) -> Iterator[Run]:
             stack.enter_context(torch.cuda.device(processes.device))
         stack.enter_context(own_random(processes.device))
         stack.callback(task.network.train, mode)
+        stack.enter_context(room(processes.device))
         task.network.to(processes.device).train()
         interrupts = stack.enter_context(Interrupts())
         found = checkpoint.newest(task.folder) if task.folder is not None and processes.first else None
@@ -115,11 +117,6 @@ def _begun(task: Task, device: str | None) -> Iterator[Run]:
             yield run
         except KeyboardInterrupt:
             run.broken_off()
-        except torch.OutOfMemoryError as error:
-            raise DataError(
-                f"{processes.device} is out of memory beside the gradients",
-                remedy="make the network smaller, or free what else is on the device",
-            ) from error
         finally:
             task.watch.end(run.training)
         run.finish()

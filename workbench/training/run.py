@@ -66,7 +66,7 @@ class Run:
         self.gradients = Gradients(
             task.network, task.settings, self.device, whole=task.batches.rows,
             rows=self.rows.stop - self.rows.start, say=self.say,
-            micro_rows=task.settings.micro_rows or told.get("micro_rows"),
+            micro_rows=min(filter(None, (task.settings.micro_rows, told.get("micro_rows"))), default=None),
         )  # fmt: skip
         self.guard = Guard(self.gradients.trained, self.device, step=found.step if found else 0)
         self.optimiser = AdamW(self.gradients.trained, task.settings)
@@ -165,16 +165,17 @@ class Run:
         task = self.task
         if task.evaluate is None:
             return None
-        with self._pause(), own_random(self.device), torch.no_grad():
-            task.network.eval()
-            try:
-                return self.interrupts.breakable(partial(task.evaluate, task.network))
-            except Exception:
-                if self.world.size == 1:
-                    self._save()  # what was trained is kept, whatever is wrong with the evaluation
-                raise
-            finally:
-                task.network.train()
+        try:
+            with self._pause(), own_random(self.device), torch.no_grad():
+                task.network.eval()
+                try:
+                    return self.interrupts.breakable(partial(task.evaluate, task.network))
+                finally:
+                    task.network.train()
+        except Exception:
+            if self.world.size == 1:
+                self._save()  # what was trained is kept, whatever is wrong with the evaluation
+            raise
 
     def decide(self) -> None:
         """Agree with the other processes whether this was the last step; save a checkpoint where due."""
@@ -332,7 +333,8 @@ class Run:
         self.step = self._looked = self._lap_step = found.step
         if carried := kept.numbered(found.rest, "carried"):
             self.state = tuple(values[self.rows].clone().to(self.device) for values in carried)
-        if random := kept.numbered(found.rest, f"random/{self.world.rank}"):
+        random = kept.numbered(found.rest, f"random/{self.world.rank}")
+        if len(random) == len(random_state(self.device)):
             set_random_state(random, self.device)
-        else:  # there are more processes now
+        else:  # there are more processes now, or it was another kind of device
             seed(self.task.settings.seed + _APART * self.world.rank + self.step, self.device)

@@ -13,7 +13,13 @@ Schedule = Literal["cosine", "linear", "constant"]
 Precision = Literal["float32", "bfloat16"]
 Keep = Literal["best", "last"]
 
-_INDIFFERENT = ("save_every", "log_every", "compile", "micro_rows")  # change no weight but by rounding
+_MAY_BE_NONE = frozenset({"clip", "patience", "log_every", "micro_rows"})
+_INDIFFERENT = (
+    "save_every",
+    "log_every",
+    "compile",
+    "micro_rows",
+)  # change no weight but by rounding, and dropout's draws
 _WORDS = {
     "schedule": get_args(Schedule),
     "precision": (None, *get_args(Precision)),
@@ -102,7 +108,11 @@ class Settings:
         for names, wanted, right in _BOUNDS:
             for name in names:
                 value = getattr(self, name)
-                if value is not None and not right(value):
+                try:
+                    fine = right(value) if value is not None else name in _MAY_BE_NONE
+                except (TypeError, ValueError, OverflowError):
+                    fine = False
+                if not fine:
                     _refuse(name, value, wanted)
         for name, words in _WORDS.items():
             if getattr(self, name) not in words:

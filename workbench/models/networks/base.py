@@ -103,7 +103,12 @@ class Network(nn.Module):
         return Last(hidden[row, lengths - 1])
 
     def following(
-        self, ids: Int[Tensor, "rows time"], state: State = None, *, start: int = 0
+        self,
+        ids: Int[Tensor, "rows time"],
+        state: State = None,
+        *,
+        start: int = 0,
+        share: float | None = None,  # noqa: ARG002 - of networks that copy
     ) -> Float[Tensor, "rows rest"]:
         """Return ln p of each word given all before it, shape (rows, time - 1 - start).
 
@@ -117,6 +122,9 @@ class Network(nn.Module):
             What is remembered of the text before.
         start : int, default 0
             Of so many words after the first nothing is said; they are read only.
+        share : float, optional
+            Of networks that copy, which tell unknown words apart: what is subtracted from ln p(``<unk>``) for
+            one of them; by default what the network was trained with.
         """
         ids = known(ids, self.n_words)
         hidden, _ = self.states(ids[:, :-1], state)

@@ -103,7 +103,12 @@ class Cached(Network):
         return Last(query, words, copy, keep)
 
     def following(
-        self, ids: Int[Tensor, "rows time"], state: State = None, *, start: int = 0
+        self,
+        ids: Int[Tensor, "rows time"],
+        state: State = None,
+        *,
+        start: int = 0,
+        share: float | None = None,
     ) -> Float[Tensor, "rows rest"]:
         """Return ln p of each word given all before it, shape (rows, time - 1 - start).
 
@@ -114,7 +119,7 @@ class Cached(Network):
         hidden, _ = self.base.states(known(given, self.n_words), tuple(own) or None)
         classes = known(wanted, self.n_words)
         plain = self.output(hidden.flatten(0, 1), classes.flatten()).view(classes.shape)
-        plain = plain - self.share * (wanted >= self.n_words)
+        plain = plain - (self.share if share is None else share) * (wanted >= self.n_words)
         keys, words = self._pairs(hidden[:, :-1], given, keys, words, last)  # (rows, cached, width)
         place = torch.arange(wanted.shape[1], device=ids.device)
         before = words.shape[1] - wanted.shape[1] + 1 + place  # cached by the time of each place

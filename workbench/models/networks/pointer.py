@@ -75,8 +75,12 @@ class Pointer(nn.Module):
         states: Float[Tensor, "rows time width"],
         words: Float[Tensor, "rows time width"],
         asked: Int[Tensor, "rows asked"] | None = None,
+        absent: Bool[Tensor, "rows time"] | None = None,
     ) -> Copied:
-        """Say what is copied after each place, or after those asked for, of the words up to it."""
+        """Say what is copied after each place, or after those asked for, of the words up to it.
+
+        Nothing is copied from places that are `absent`; where no other is, all is left to the softmax.
+        """
         rows, time, _ = states.shape
         place = torch.arange(time, device=states.device)
         at, asking = place, states
@@ -88,9 +92,16 @@ class Pointer(nn.Module):
         exact = torch.promote_types(states.dtype, torch.float32)
         scores = (query @ key.transpose(2, 3)).to(exact) / math.sqrt(self.size)  # (rows, heads, asked, time)
         later = place > at[..., None]  # (time, time), or (rows, 1, asked, time)
+        if absent is not None:
+            later = later | absent[:, None, None]
         attention = scores.masked_fill(later, -torch.inf).softmax(-1)
         share = self.share(asking).to(exact).log_softmax(-1)
-        return Copied(share[..., -1], share[..., :-1], attention)
+        keep, heads = share[..., -1], share[..., :-1]
+        if absent is not None:
+            none = later.all(-1)[:, 0]  # (rows, asked)
+            attention = attention.masked_fill(none[:, None, :, None], 0.0)
+            keep, heads = keep.masked_fill(none, 0.0), heads.masked_fill(none[..., None], -torch.inf)
+        return Copied(keep, heads, attention)
 
 
 def mixed(

@@ -6,7 +6,6 @@ loops over time are PyTorch's own: cuDNN's on a GPU.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Literal
 
@@ -94,8 +93,8 @@ class Recurrent(Network):
         if state is not None:  # (rows, layers, width) to (layers, rows, width), as PyTorch has it
             parts = [part.detach().to(words.dtype).transpose(0, 1).contiguous() for part in state]
             given = tuple(parts) if self.kind == "lstm" else parts[0]
-        with contextlib.nullcontext() if words.is_cuda else torch.autocast(words.device.type, enabled=False):
-            found, new = self.layers(words, given)  # other devices have no such loops in half precision
+        with torch.autocast(words.device.type, enabled=False):  # cuDNN's would be float16, whatever it says
+            found, new = self.layers(words, given)
         hidden = functional.dropout(found, self.dropout, self.training)
         kept = new if self.kind == "lstm" else (new,)
         return hidden, tuple(part.detach().transpose(0, 1) for part in kept)

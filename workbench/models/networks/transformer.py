@@ -163,7 +163,12 @@ class PointerTransformer(Network):
         return torch.where(chosen, ids + _ELSEWHERE, ids)
 
     def following(
-        self, ids: Int[Tensor, "rows time"], state: State = None, *, start: int = 0
+        self,
+        ids: Int[Tensor, "rows time"],
+        state: State = None,
+        *,
+        start: int = 0,
+        share: float | None = None,
     ) -> Float[Tensor, "rows rest"]:
         """Return ln p of each word given those before it, shape (rows, time - 1 - start).
 
@@ -173,22 +178,24 @@ class PointerTransformer(Network):
         window = len(self.place.weight)
         rest, done = ids.shape[1] - 1, min(ids.shape[1] - 1, window)
         begin = start if start < done else 0
-        found = [self._said(ids[:, : done + 1], begin)]
+        found = [self._said(ids[:, : done + 1], begin, share)]
         while done < rest:
             stop = min(done + max(1, window // 2), rest)
             first = stop - window
-            found.append(self._said(ids[:, first : stop + 1], done - first))
+            found.append(self._said(ids[:, first : stop + 1], done - first, share))
             done = stop
         return torch.cat(found, 1)[:, start - begin :]
 
-    def _said(self, ids: Int[Tensor, "rows time"], start: int) -> Float[Tensor, "rows rest"]:
+    def _said(
+        self, ids: Int[Tensor, "rows time"], start: int, share: float | None
+    ) -> Float[Tensor, "rows rest"]:
         """Return ln p of each word given those before it, in a text no longer than the window."""
-        states, classes, mixture = self._asked(ids, start)
+        states, classes, mixture = self._asked(ids, start, share)
         found: Tensor = self.output(states, classes)
         return (found if mixture is None else mixed(found, *mixture)).view(len(ids), -1)
 
     def _asked(
-        self, ids: Int[Tensor, "rows time"], start: int = 0
+        self, ids: Int[Tensor, "rows time"], start: int = 0, share: float | None = None
     ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
         """Return states and the classes that follow them, and what the softmax is mixed with, place by place.
 
@@ -200,11 +207,12 @@ class PointerTransformer(Network):
         if self.pointer is None:
             return flat, classes, None
         asked = torch.arange(start, given.shape[1], device=ids.device).expand(len(ids), -1) if start else None
-        copied = self.pointer(states, words, asked)
+        copied = self.pointer(states, words, asked, None if self.training else given == 0)
         # an unknown word has its share of <unk>; one that stands in the passage can be told from the others
-        share = copied.keep - (wanted >= self.n_words) * math.log(self.unknown_types)
+        less = math.log(self.unknown_types) if share is None else share
+        kept = copied.keep - (wanted >= self.n_words) * less
         same = (given[:, None, :] == wanted[:, :, None]) & (wanted[:, :, None] != 0)
-        return flat, classes, (share.flatten(), copied.of(same).flatten())
+        return flat, classes, (kept.flatten(), copied.of(same).flatten())
 
     def last(self, ids: Int[Tensor, "rows time"], lengths: Int[Tensor, " rows"]) -> Last:
         """Return what predicts the word after each context, and what it copies."""
@@ -214,7 +222,7 @@ class PointerTransformer(Network):
         hidden = states[row, lengths - 1]
         if self.pointer is None:
             return Last(hidden)
-        copied = self.pointer(states, words, lengths[:, None] - 1)
+        copied = self.pointer(states, words, lengths[:, None] - 1, ids == 0)
         return Last(hidden, ids, copied.places()[:, 0], copied.keep[:, 0])
 
 
