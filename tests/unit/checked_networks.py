@@ -166,6 +166,7 @@ def trains_in_half_precision(network, *, device="cpu"):
         with torch.autocast(device, torch.bfloat16, enabled=half):
             first, state = network({"ids": ids[:, :20]})
             second, _ = network({"ids": ids[:, 19:]}, state)
+        assert not [part for part in state or () if part.dtype == torch.float16]  # too narrow unscaled
         (first + second).backward()
         gradient = torch.cat([p.grad.flatten() for p in network.parameters()])
         found.append((first.item(), second.item(), gradient))

@@ -136,7 +136,7 @@ def read(place: Path) -> Checkpoint | None:
         told = json.loads((place / STATE).read_bytes())
         digest, version = told.pop("sha256"), told["version"]
         if version != VERSION:
-            raise DataError(
+            raise DataError(  # noqa: TRY301 - passed on below
                 f"a checkpoint of version {version}, expected {VERSION}",
                 file=place,
                 remedy="go on with the version of this program that wrote it, or remove it",
