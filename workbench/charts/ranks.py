@@ -91,7 +91,7 @@ def ranks(runs: Any) -> alt.HConcatChart:
             ),
             y=alt.Y("share:Q", title="answer among them").scale(domain=[0, top]).axis(format="%"),
             color=alt.Color("model:N", title=None).scale(theme.colours(models)).legend(
-                orient="bottom", columns=3, symbolType="stroke", symbolStrokeWidth=3
+                orient="bottom", columns=3, columnPadding=24, symbolType="stroke", symbolStrokeWidth=3
             ),
             tooltip=["model:N", alt.Tooltip("k:Q", format=","), alt.Tooltip("share:Q", format=".1%")],
         )  # fmt: skip

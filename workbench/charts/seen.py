@@ -86,7 +86,7 @@ def seen(runs: Mapping[str, Mapping[Reads, Any]]) -> alt.HConcatChart:
         )
         x = alt.X("reads:O", title="words read before the target").scale(domain=steps).axis(labelAngle=0)
         colour = alt.Color("model:N", title=None).scale(theme.colours(models)).legend(
-            orient="bottom", columns=3, symbolType="stroke", symbolStrokeWidth=3
+            orient="bottom", columns=3, columnPadding=24, symbolType="stroke", symbolStrokeWidth=3
         )  # fmt: skip
         base = alt.Chart(part.drop(columns=["set", "n"])).encode(
             x=x,
