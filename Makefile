@@ -22,7 +22,7 @@ lab:  ## start JupyterLab on the tour (PORT=8888, IP=localhost)
 
 test:  ## run the tests (ARGS="-m 'not slow'")
 	$(SETUP) --browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 reproduce:  ## compute the reported numbers again
 	$(SETUP)

@@ -110,7 +110,7 @@ PACKED = {name: text for _, files in VALID.values() for name, text in files.item
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz", "w:bz2", "zip"])
-@fuzz
+@settings(fuzz, max_examples=30)
 @given(data=st.data())
 def test_damaged_archives(tmp_path, mode, data):
     whole = b.zipped(PACKED) if mode == "zip" else b.tar(PACKED, mode)

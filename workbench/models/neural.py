@@ -7,14 +7,12 @@ scores and ranks over the whole vocabulary are the same for all.
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from workbench import cache
-from workbench.files import atomic_path
 from workbench.items import Items
 from workbench.models import neural_fitting, neural_weights
 from workbench.models.neural_contexts import Reader, readable, told
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from workbench.training.batches import Batches
     from workbench.training.stream import Stream
 
-RECORD = "training.json"
 _OPTIONS = ("after", "unknown", "reads", "name", "checked_for")
 
 
@@ -103,11 +100,9 @@ class Neural(WordByWord):
         self.words, self.info = list(vocabulary), dict(info)
         self.vocabulary = self.words
         self.counts = [1] * (len(self.words) + 1) if counts is None else [int(n) for n in counts]
-        if network is not None and network.n_words != len(self.words) + 1:
-            raise DataError(
-                f"the network has {network.n_words:,} classes, expected {len(self.words) + 1:,}:"
-                " <unk> and the words of the vocabulary"
-            )
+        n = len(self.words) + 1  # <unk> and the words of the vocabulary
+        if network is not None and network.n_words != n:
+            raise DataError(f"the network has {network.n_words:,} classes, expected {n:,}")
         self.lower = bool(self.info.get("lower", True))
         self.after, self.unknown, self.checked_for = after, unknown, checked_for
         self.reads = readable(reads)
@@ -251,11 +246,7 @@ class Neural(WordByWord):
         if found is None:
             with torch.random.fork_rng(devices=[]):  # weights are drawn, then read
                 found = self._build(self.info, self.counts).eval()
-            said = neural_weights.read(self._folder, found)
-            if self._digest is not None and said != self._digest[1]:
-                raise DataError(
-                    "the weights are not those that were written", file=self._folder, remedy="fit it again"
-                )
+            said = neural_weights.read(self._folder, found, self._digest and self._digest[1])
             self._network, self._digest = found, (neural_weights.versions(found), said)
         if str(next(found.parameters()).device) != self.device:
             same = self._digest is not None and self._digest[0] == neural_weights.versions(found)
@@ -333,11 +324,11 @@ class Neural(WordByWord):
         folder holds no model, or one of another class.
         """
         model = super().load(folder)
-        model._set(device, options)  # noqa: SLF001 - of this family
+        model.device = device
+        model._set(options)  # noqa: SLF001 - of this family
         return model
 
-    def _set(self, device: str | None, options: Mapping[str, Any]) -> None:
-        self.device = device
+    def _set(self, options: Mapping[str, Any]) -> None:
         one_of("unknown", options.get("unknown", self.unknown), UNKNOWN[1:])
         was, self.reads = self.reads, readable(options.get("reads", self.reads))
         self.name = self.name.removesuffix(told(was)) + told(self.reads)
@@ -348,17 +339,12 @@ class Neural(WordByWord):
 
     def _save(self, folder: Path) -> None:
         neural_weights.write(folder, self.network)
-        neural_weights.write_words(folder, self.words, self.counts)
-        if self.training_record is not None:
-            with atomic_path(folder / RECORD) as path:
-                path.write_text(json.dumps(self.training_record.to_json()), encoding="utf-8")
+        neural_weights.write_words(folder, self.words, self.counts, self.training_record)
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
         try:
-            words, counts = neural_weights.read_words(folder)
-            record = folder / RECORD
-            history = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else None
+            words, counts, record = neural_weights.read_words(folder)
             if cache.digest(*words) != config["vocabulary"]:
                 raise ValueError("the vocabulary was changed")  # noqa: TRY301 - told below
         except (OSError, ValueError) as error:
@@ -368,5 +354,5 @@ class Neural(WordByWord):
         options = {name: config[name] for name in _OPTIONS}
         model = cls(None, vocabulary=words, info=config["info"], counts=counts, **options)
         model._folder, model._digest = folder, (None, config["weights"])
-        model.training_record = None if history is None else Training.from_json(history)
+        model.training_record = record
         return model

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from workbench import cache
 from workbench.files import atomic_path
 from workbench.schema import DataError
+from workbench.training.record import Training
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from workbench.models.networks.base import Network
 
-FILE, VOCABULARY, COUNTS = "weights.safetensors", "vocabulary.txt", "counts.json"
+FILE, VOCABULARY, COUNTS, RECORD = "weights.safetensors", "vocabulary.txt", "counts.json", "training.json"
 
 
 def _tensors(network: Network) -> dict[str, Tensor]:
@@ -52,27 +53,33 @@ def write(folder: Path, network: Network) -> None:
         save_file(_tensors(network), path)
 
 
-def write_words(folder: Path, words: Sequence[str], counts: Sequence[int]) -> None:
-    """Write a vocabulary (V,), and the counts (V + 1,) of ``<unk>`` and its words, into a folder."""
+def write_words(folder: Path, words: Sequence[str], counts: Sequence[int], record: Training | None) -> None:
+    """Write a vocabulary (V,), the counts (V + 1,) of ``<unk>`` and its words, and how the training went."""
     with atomic_path(folder / VOCABULARY) as path:
         path.write_text("\n".join(words), encoding="utf-8", newline="\n")
     with atomic_path(folder / COUNTS) as path:
         path.write_text(json.dumps(list(counts)), encoding="utf-8")
+    if record is not None:
+        with atomic_path(folder / RECORD) as path:
+            path.write_text(json.dumps(record.to_json()), encoding="utf-8")
 
 
-def read_words(folder: Path) -> tuple[list[str], list[int]]:
+def read_words(folder: Path) -> tuple[list[str], list[int], Training | None]:
     """Return what `write_words` wrote; OSError or ValueError where it is not there or torn."""
     words = (folder / VOCABULARY).read_bytes().decode().split("\n")
-    return words, json.loads((folder / COUNTS).read_text(encoding="utf-8"))
+    counts = json.loads((folder / COUNTS).read_text(encoding="utf-8"))
+    record = folder / RECORD
+    told = Training.from_json(json.loads(record.read_text(encoding="utf-8"))) if record.is_file() else None
+    return words, counts, told
 
 
-def read(folder: Path, network: Network) -> str:
+def read(folder: Path, network: Network, expected: str | None) -> str:
     """Read weights into a network that was built with the same sizes; return their digest.
 
     Raises
     ------
     DataError
-        If they are not there, damaged, or of another network.
+        If they are not there, damaged, of another network, or their digest is not the one expected.
     """
     from safetensors import SafetensorError  # noqa: PLC0415 - slow
     from safetensors.torch import load_file  # noqa: PLC0415
@@ -84,4 +91,7 @@ def read(folder: Path, network: Network) -> str:
         raise DataError(
             f"the weights cannot be read: {str(error)[:300]}", file=folder / FILE, remedy="fit it again"
         ) from None
-    return _digest(found)
+    said = _digest(found)
+    if expected not in {None, said}:
+        raise DataError("the weights are not those that were written", file=folder, remedy="fit it again")
+    return said
