@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -13,7 +14,7 @@ from workbench.charts import theme
 from workbench.evaluation.reading import sources
 from workbench.schema import DataError
 
-NAMES = {"lambada/dev": "LAMBADA development", "lambada/test": "LAMBADA test", "lambada/control": "Control"}
+_NAMES = {"lambada/dev": "LAMBADA development", "lambada/test": "LAMBADA test", "lambada/control": "Control"}
 _A_DECADE = 12  # points of a curve
 _WIDTH, _HEIGHT = 330, 280
 _TICKS = (1, 10, 100, 1000, 10_000, 100_000)
@@ -57,6 +58,20 @@ def shares(runs: Any) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["model", "set", "k", "share", "n"])
 
 
+def head(name: str, part: pd.DataFrame) -> alt.TitleParams:
+    """Return the title of a set's panel; the column `n` says how many items it is drawn from."""
+    n = " or ".join(f"{x:,}" for x in sorted(part["n"].unique().tolist()))
+    return alt.TitleParams(text=_NAMES.get(name, name), subtitle=f"{n} items")
+
+
+def of_models(models: Sequence[str]) -> alt.Color:
+    """Return the colours of models' lines, with a legend below."""
+    colour: alt.Color = alt.Color("model:N", title=None).scale(theme.colours(models)).legend(
+        orient="bottom", columns=3, columnPadding=24, symbolType="stroke", symbolStrokeWidth=3
+    )  # fmt: skip
+    return colour
+
+
 def ranks(runs: Any) -> alt.HConcatChart:
     """Draw where models put the right word: one panel a set of items, one line a model.
 
@@ -80,22 +95,16 @@ def ranks(runs: Any) -> alt.HConcatChart:
     top = min(1.0, 1.05 * float(data["share"].max()))
     panels: list[Any] = []
     for name, part in data.groupby("set", sort=False):
-        n = sorted(part["n"].unique().tolist())
-        head = alt.TitleParams(
-            text=NAMES.get(str(name), str(name)), subtitle=f"{' or '.join(f'{x:,}' for x in n)} items"
-        )
         last = int(part["k"].max())
         base = alt.Chart(part[["model", "k", "share"]]).encode(
             x=alt.X("k:Q", title="k best words").scale(type="log", domain=[1, last], nice=False).axis(
                 values=[tick for tick in _TICKS if tick <= last], format="~s"
             ),
             y=alt.Y("share:Q", title="answer among them").scale(domain=[0, top]).axis(format="%"),
-            color=alt.Color("model:N", title=None).scale(theme.colours(models)).legend(
-                orient="bottom", columns=3, columnPadding=24, symbolType="stroke", symbolStrokeWidth=3
-            ),
+            color=of_models(models),
             tooltip=["model:N", alt.Tooltip("k:Q", format=","), alt.Tooltip("share:Q", format=".1%")],
         )  # fmt: skip
         line = base.mark_line(interpolate="step-after", strokeWidth=2)
         points = base.mark_circle(size=90, opacity=0)  # something to point at
-        panels.append(alt.layer(line, points, title=head, width=_WIDTH, height=_HEIGHT))
+        panels.append(alt.layer(line, points, title=head(str(name), part), width=_WIDTH, height=_HEIGHT))
     return theme.row(panels)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from workbench.analysis.summary import wilson
 from workbench.charts import theme
-from workbench.charts.ranks import NAMES
+from workbench.charts.ranks import head, of_models
 from workbench.evaluation.reading import sources
 from workbench.schema import DataError
 
@@ -80,17 +80,10 @@ def seen(runs: Mapping[str, Mapping[Reads, Any]]) -> alt.HConcatChart:
     top = min(1.0, 1.05 * max(float(data["high"].max()), 0.01))
     panels: list[Any] = []
     for name, part in data.groupby("set", sort=False):
-        n = sorted(part["n"].unique().tolist())
-        head = alt.TitleParams(
-            text=NAMES.get(str(name), str(name)), subtitle=f"{' or '.join(f'{x:,}' for x in n)} items"
-        )
         x = alt.X("reads:O", title="words read before the target").scale(domain=steps).axis(labelAngle=0)
-        colour = alt.Color("model:N", title=None).scale(theme.colours(models)).legend(
-            orient="bottom", columns=3, columnPadding=24, symbolType="stroke", symbolStrokeWidth=3
-        )  # fmt: skip
         base = alt.Chart(part.drop(columns=["set", "n"])).encode(
             x=x,
-            color=colour,
+            color=of_models(models),
             tooltip=[
                 "model:N",
                 alt.Tooltip("reads:O", title="read"),
@@ -102,7 +95,7 @@ def seen(runs: Mapping[str, Mapping[Reads, Any]]) -> alt.HConcatChart:
             y=alt.Y("low:Q", title="accuracy").scale(domain=[0, top]).axis(format="%"), y2="high:Q"
         )
         line = base.mark_line(strokeWidth=2, point={"size": 55, "filled": True}).encode(y=value)
-        panels.append(alt.layer(bars, line, title=head, width=_WIDTH, height=_HEIGHT))
+        panels.append(alt.layer(bars, line, title=head(str(name), part), width=_WIDTH, height=_HEIGHT))
     return theme.row(panels)
 
 
