@@ -181,6 +181,8 @@ def _train(arguments: argparse.Namespace) -> None:
             raise DataError(f"{text!r} is no option of a model", remedy="write NAME=VALUE, as width=512")
         if name in _FLAGS:
             raise DataError(f"{name} is an option of the command", remedy=f"write --{name} {value}")
+        if name in {"texts", "folder", "development"}:
+            raise DataError(f"{name} is not given so", remedy="pass --texts, --out, or --dataset")
         options[name] = _value(value)
     if arguments.stream is None:
         options["vocabulary"] = arguments.vocabulary or 60_000

@@ -224,6 +224,7 @@ def test_an_interrupted_training_is_no_success(no_data, tmp_path, capsys, monkey
         (["train", "lstm", "--out", "here", "--texts", "a", "--stream", "b"], "trained on --texts or on a"),
         (["train", "lstm", "wide", "--out", "here", "--texts", "a"], "'wide' is no option"),
         (["train", "lstm", "--out", "here", "--stream", "b", "--vocabulary", "9"], "its own vocabulary"),
+        (["train", "lstm", "folder=x", "--out", "here", "--texts", "a"], "folder is not given so"),
         (["train", "lstm", "epochs=3", "--out", "here", "--texts", "a"], "write --epochs 3"),
         (["stream", "--out", "here"], "nothing to read"),
         (["evaluate", "here"], "nothing to predict"),
