@@ -29,9 +29,9 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 
 import workbench as wb
-from workbench import tokens
 from workbench.analysis import tagging, targets
 from workbench.analysis.annotations import annotate
+from workbench.items import tokens
 
 GOALS = {"ratio": 3.0, "second call": 0.5, "peak MB": 1500.0}
 

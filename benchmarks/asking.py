@@ -31,9 +31,9 @@ from _lab import Notebook, chromium, guarded, lab
 from _trial import HELPERS
 
 from workbench.datasets.books import books
-from workbench.models.ngram import NGram
-from workbench.models.texts import corpus_of
-from workbench.widgets.ask import ask
+from workbench.models.ngram.model import NGram
+from workbench.texts.sources import corpus_of
+from workbench.widgets.ask.ask import ask
 
 PASSAGE = (
     "All winter the old captain had kept the letter in his coat, and he had told nobody of it but "
@@ -43,8 +43,8 @@ WORDS = ("captain", "sister", "man", "ship", "letter", "house", "water", "boy", 
 DRAWN = """() => document.querySelector(".wa-target")?.textContent === {0!r}
     && document.querySelector(".wa-asked span")?.textContent === {0!r}
     && !document.querySelector(".wa-stale")"""
-CELL = """from workbench.models.ngram import NGram
-from workbench.widgets.ask import ask
+CELL = """from workbench.models.ngram.model import NGram
+from workbench.widgets.ask.ask import ask
 model = NGram({!r})
 asker = ask(model, {!r})
 asker"""

@@ -43,7 +43,9 @@ BROWSER_READY = """document.querySelector(".wb-row .wb-snippet:not(.wb-hint)")
 TABLE_READY = """document.querySelectorAll(".dt-container tbody td").length > 10
     && /of [\\d,]+ /.test(document.querySelector(".dt-info")?.textContent)"""
 FRAME = 'frame = items.frame[["item_id", "dataset", "split", "variant", "text", "answer"]]\n'
-BROWSE = Subject("wb.browse", LOAD, "import workbench.widgets.browser", "wb.browse(items)", BROWSER_READY)
+BROWSE = Subject(
+    "wb.browse", LOAD, "import workbench.widgets.browser.browser", "wb.browse(items)", BROWSER_READY
+)
 ITABLE = Subject(
     "ITable", LOAD + FRAME, "import itables.widget",
     "from itables.widget import ITable\nITable(frame, maxBytes=0)", TABLE_READY,

@@ -28,12 +28,13 @@ from _trial import Subject, Trial
 from browser import many
 
 import workbench as wb
-from workbench import predictions, results
+from workbench.runs import predictions
+from workbench.runs import store as results
 
 WORDS = 10
 FIRST = """import numpy as np, pandas as pd
 import workbench as wb
-from workbench.results import find
+from workbench.runs.store import find
 items = wb.Items.from_parquet("items.parquet")
 runs = [find(f"bench-{k}") for k in range(MODELS)]
 random, n = np.random.default_rng(1), len(items)
@@ -44,7 +45,7 @@ annotations = pd.DataFrame({
     "n_tokens": pd.array(random.integers(51, 200, n), dtype="Int64"),
 })
 """
-SHOW = "from workbench.widgets.compare import compare\nwidget = compare(items, runs, annotations)\nwidget"
+SHOW = "from workbench import compare\nwidget = compare(items, runs, annotations)\nwidget"
 READY = """document.querySelector(".wc-row .wc-mark") && document.querySelector(".wc-card li")"""
 PEER = """def by_hand():
     import time
@@ -139,7 +140,7 @@ def main() -> None:
     items = many(options.items)
     print(f"{options.models} models, {items!r}\n{os.cpu_count()} cores, load {os.getloadavg()[0]:.2f} before")
     load = FIRST.replace("MODELS", str(options.models)) + PEER
-    subject = Subject("wb.compare", load, "import workbench.widgets.compare", SHOW, READY)
+    subject = Subject("wb.compare", load, "import workbench.widgets.compare.compare", SHOW, READY)
     with tempfile.TemporaryDirectory() as base, lab(Path(base)) as running, chromium() as browser:
         items.to_parquet(running.folder / "items.parquet")
         os.environ["WORKBENCH_HOME"] = str(running.home)

@@ -38,8 +38,8 @@ annotations = pd.DataFrame({
 })
 """
 SUBJECT = Subject(
-    "wb.explore", LOAD, "import workbench.widgets.explore",
-    "from workbench.widgets.explore import explore\nexplore(items, annotations)",
+    "wb.explore", LOAD, "import workbench.widgets.explore.explore",
+    "from workbench.widgets.explore.explore import explore\nexplore(items, annotations)",
     """document.querySelector(".we-bin") && document.querySelector(".wb-row .wb-snippet:not(.wb-hint)")""",
 )  # fmt: skip
 COUNT, SAID = ".wb-count", ".we-said"

@@ -129,7 +129,7 @@ def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Measure all of it."""
     import torch  # noqa: PLC0415
 
-    from workbench.models.pretrained import CausalLM  # noqa: PLC0415
+    from workbench.models.pretrained.causal import CausalLM  # noqa: PLC0415
 
     torch.set_num_threads(options.threads)
     name, items = passages(options.n)

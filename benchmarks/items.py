@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 from _timing import timed
 
-from workbench import text as wt
-from workbench.items import COLUMNS, Item, Items
+from workbench.items import text as wt
+from workbench.items.items import COLUMNS, Item, Items
 
 GOAL = 2.0  # seconds
 PEERS = {

@@ -25,9 +25,9 @@ import numpy as np
 from _timing import timed
 
 import workbench as wb
-from workbench import text as wt
 from workbench.datasets import cnn_qa
-from workbench.parallel import cores
+from workbench.items import text as wt
+from workbench.storage.parallel import cores
 
 SETS: list[tuple[str, str, str | None]] = [
     ("sample", "dev", "plain"), ("lambada", "dev", "plain"), ("lambada", "dev", "capitalised"),

@@ -42,9 +42,9 @@ import numpy as np
 from _timing import timed
 
 import workbench as wb
-from workbench.models.ngram import NGram
-from workbench.models.passage import passages
-from workbench.models.texts import corpus_of
+from workbench.models.baselines.passage import passages
+from workbench.models.ngram.model import NGram
+from workbench.texts.sources import corpus_of
 
 GOAL = 1000.0  # times the plain loop
 CLOSE = 1e-5  # natural log-probabilities that count as equal

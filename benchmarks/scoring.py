@@ -31,13 +31,13 @@ import torch
 from _timing import timed
 
 import workbench as wb
-from workbench.models.networks.base import known
-from workbench.models.networks.recurrent import Recurrent
-from workbench.models.neural import Neural
-from workbench.models.neural_batches import sorted_by_length
-from workbench.models.neural_contexts import Reader
-from workbench.models.neural_scoring import Scorer
-from workbench.models.passage import passages
+from workbench.models.baselines.passage import passages
+from workbench.models.neural.batching import sorted_by_length
+from workbench.models.neural.encoding import Reader
+from workbench.models.neural.model import Neural
+from workbench.models.neural.networks.base import known
+from workbench.models.neural.networks.recurrent import Recurrent
+from workbench.models.neural.scoring import Scorer
 
 CLOSE = 1e-4  # of natural log-probabilities
 ROWS = 256  # places that go through the softmax at a time, in the third part

@@ -39,17 +39,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import workbench as wb
-from workbench.models.networks.adaptive import AdaptiveSoftmax
-from workbench.models.networks.base import Network, known
-from workbench.models.networks.frequent import log_shares
-from workbench.models.networks.recurrent import Recurrent
-from workbench.models.networks.softmax import FullSoftmax
-from workbench.models.texts import corpus_of
-from workbench.training.batches import Lanes
+from workbench.models.neural.networks.adaptive import AdaptiveSoftmax
+from workbench.models.neural.networks.base import Network, known
+from workbench.models.neural.networks.frequent import log_shares
+from workbench.models.neural.networks.recurrent import Recurrent
+from workbench.models.neural.softmax import FullSoftmax
+from workbench.texts.batches import Lanes
+from workbench.texts.sources import corpus_of
+from workbench.texts.stream import Stream
+from workbench.training.history import Training
 from workbench.training.loop import train
-from workbench.training.record import Training
 from workbench.training.settings import Settings
-from workbench.training.stream import Stream
 
 HELD_OUT = 8192  # words
 POINTS = 10  # perplexities in a training

@@ -38,12 +38,12 @@ from typing import Any
 import numpy as np
 
 import workbench as wb
-from workbench.cache import digest
-from workbench.models.texts import corpus_of
-from workbench.training.batches import Batches, Lanes, Windows
-from workbench.training.corpus import Corpus
-from workbench.training.shaped import Passages
-from workbench.training.stream import Stream
+from workbench.storage.cache import digest
+from workbench.texts.batches import Batches, Lanes, Windows
+from workbench.texts.corpus import Corpus
+from workbench.texts.passages import Passages
+from workbench.texts.sources import corpus_of
+from workbench.texts.stream import Stream
 
 RELEASE = {"tokens": 203_000_000, "novels": 2662}
 NEW = 400  # every so many words one that occurs nowhere else

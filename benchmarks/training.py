@@ -40,14 +40,14 @@ from _timing import timed
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.models.networks.base import Network, known
-from workbench.models.networks.recurrent import Recurrent
-from workbench.models.networks.transformer import PointerTransformer
-from workbench.training.batches import Batches, Lanes, Windows
+from workbench.models.neural.networks.base import Network, known
+from workbench.models.neural.networks.recurrent import Recurrent
+from workbench.models.neural.networks.transformer import PointerTransformer
+from workbench.texts.batches import Batches, Lanes, Windows
+from workbench.texts.stream import Stream
 from workbench.training.device import pick, wait
 from workbench.training.loop import train
 from workbench.training.settings import Settings
-from workbench.training.stream import Stream
 
 # Dense bfloat16 FLOPs a second and bytes a second, as the makers' data sheets have them.
 CARDS = {

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 
-from workbench import predictions
-from workbench.tokens import tokens
+from workbench.items.tokens import tokens
+from workbench.runs import predictions
 
 WORDS = ["the", "a", "of", "little", "house", "garden", "river", "window", "mother", "said"]
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench import charts
+    from workbench import charts, runs
     from workbench.analysis.annotations import annotate
     from workbench.analysis.contrast import contrast
     from workbench.analysis.statistics import statistics
@@ -18,58 +18,58 @@ if TYPE_CHECKING:
     from workbench.charts.save import save
     from workbench.datasets import available, load
     from workbench.datasets.books import Book, books
-    from workbench.datasets.registry import fetch
+    from workbench.datasets.fetch import fetch
     from workbench.evaluation.contamination import contamination
-    from workbench.evaluation.exported import export_results
     from workbench.evaluation.hardest import hardest
-    from workbench.evaluation.imported import import_results
+    from workbench.evaluation.interchange.export import export_results
+    from workbench.evaluation.interchange.imported import import_results
     from workbench.evaluation.leaderboard import leaderboard
     from workbench.evaluation.metrics import evaluate
+    from workbench.evaluation.paper.tables import table
     from workbench.evaluation.significance import significance
-    from workbench.evaluation.tables import table
-    from workbench.items import DataError, Item, Items
-    from workbench.models.freeing import free
-    from workbench.own import items_from_frame, items_from_text
-    from workbench.remarks import notes
-    from workbench.results import predict, runs
-    from workbench.widgets.ask import ask
-    from workbench.widgets.browser import browse
-    from workbench.widgets.compare import compare
-    from workbench.widgets.explore import explore
+    from workbench.items.build import items_from_frame, items_from_text
+    from workbench.items.items import DataError, Item, Items
+    from workbench.items.notes import notes
+    from workbench.models.offload import free
+    from workbench.runs.store import predict
+    from workbench.widgets.ask.ask import ask
+    from workbench.widgets.browser.browser import browse
+    from workbench.widgets.compare.compare import compare
+    from workbench.widgets.explore.explore import explore
 
 _HOME = {
     "Book": "workbench.datasets.books",
-    "DataError": "workbench.items",
-    "Item": "workbench.items",
-    "Items": "workbench.items",
+    "DataError": "workbench.items.items",
+    "Item": "workbench.items.items",
+    "Items": "workbench.items.items",
     "annotate": "workbench.analysis.annotations",
-    "ask": "workbench.widgets.ask",
+    "ask": "workbench.widgets.ask.ask",
     "available": "workbench.datasets",
     "books": "workbench.datasets.books",
-    "browse": "workbench.widgets.browser",
+    "browse": "workbench.widgets.browser.browser",
     "charts": "workbench",
-    "compare": "workbench.widgets.compare",
+    "compare": "workbench.widgets.compare.compare",
     "contamination": "workbench.evaluation.contamination",
     "contrast": "workbench.analysis.contrast",
     "evaluate": "workbench.evaluation.metrics",
-    "explore": "workbench.widgets.explore",
-    "export_results": "workbench.evaluation.exported",
-    "fetch": "workbench.datasets.registry",
+    "explore": "workbench.widgets.explore.explore",
+    "export_results": "workbench.evaluation.interchange.export",
+    "fetch": "workbench.datasets.fetch",
     "figure_2": "workbench.charts.figure",
-    "free": "workbench.models.freeing",
+    "free": "workbench.models.offload",
     "hardest": "workbench.evaluation.hardest",
-    "import_results": "workbench.evaluation.imported",
-    "items_from_frame": "workbench.own",
-    "items_from_text": "workbench.own",
+    "import_results": "workbench.evaluation.interchange.imported",
+    "items_from_frame": "workbench.items.build",
+    "items_from_text": "workbench.items.build",
     "leaderboard": "workbench.evaluation.leaderboard",
     "load": "workbench.datasets",
-    "notes": "workbench.remarks",
-    "predict": "workbench.results",
-    "runs": "workbench.results",
+    "notes": "workbench.items.notes",
+    "predict": "workbench.runs.store",
+    "runs": "workbench",
     "save": "workbench.charts.save",
     "significance": "workbench.evaluation.significance",
     "statistics": "workbench.analysis.statistics",
-    "table": "workbench.evaluation.tables",
+    "table": "workbench.evaluation.paper.tables",
 }
 
 __all__ = [

@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 
 MODELS = {
-    "elman": "recurrent:ElmanRNN",
-    "lstm": "recurrent:LSTM",
-    "feed-forward": "feedforward:FeedForward",
-    "memory-network": "memory:MemoryNetwork",
-    "sup-cbow": "sup_cbow:SupCBOW",
-    "transformer": "transformer:PointerTransformer",
+    "elman": "neural.recurrent:ElmanRNN",
+    "lstm": "neural.recurrent:LSTM",
+    "feed-forward": "neural.feedforward:FeedForward",
+    "memory-network": "neural.memory:MemoryNetwork",
+    "sup-cbow": "neural.sup_cbow:SupCBOW",
+    "transformer": "neural.transformer:PointerTransformer",
 }
 """What can be trained, and where it is."""
 
@@ -132,7 +132,7 @@ def _list(_arguments: argparse.Namespace) -> None:
 
 
 def _fetch(arguments: argparse.Namespace) -> None:
-    from workbench.datasets.registry import fetch
+    from workbench.datasets.fetch import fetch
 
     for dataset in arguments.dataset:
         print(fetch(dataset, dry_run=arguments.dry_run, folder=arguments.folder))
@@ -150,7 +150,7 @@ def _show(arguments: argparse.Namespace) -> None:
 def _items(arguments: argparse.Namespace) -> Any:
     """Return the items that are asked for, None where there are none."""
     from workbench.datasets import load
-    from workbench.items import Items
+    from workbench.items.items import Items
 
     if arguments.items is not None:
         return Items.from_parquet(arguments.items)
@@ -160,8 +160,8 @@ def _items(arguments: argparse.Namespace) -> Any:
 
 
 def _stream(arguments: argparse.Namespace) -> None:
-    from workbench.models.texts import corpus_of
-    from workbench.training.stream import Stream
+    from workbench.texts.sources import corpus_of
+    from workbench.texts.stream import Stream
 
     if not arguments.texts:
         raise DataError("there is nothing to read", remedy="name novels with --texts")
@@ -170,7 +170,7 @@ def _stream(arguments: argparse.Namespace) -> None:
 
 
 def _train(arguments: argparse.Namespace) -> None:
-    from workbench.training.stream import Stream
+    from workbench.texts.stream import Stream
 
     if (arguments.texts is None) == (arguments.stream is None):
         raise DataError("a model is trained on --texts or on a --stream", remedy="name one of them")
@@ -209,8 +209,8 @@ def _value(text: str) -> Any:
 
 def _evaluate(arguments: argparse.Namespace) -> None:
     from workbench.evaluation.metrics import evaluate
-    from workbench.models.neural import Neural
-    from workbench.results import predict
+    from workbench.models.neural.model import Neural
+    from workbench.runs.store import predict
 
     items = _items(arguments)
     if items is None:
@@ -233,9 +233,9 @@ def _kind(name: str) -> Any:
 
 def _compare(arguments: argparse.Namespace) -> None:
     from workbench.evaluation.comparison import Comparison
+    from workbench.evaluation.report import told
     from workbench.evaluation.rows import loaded, run_of
-    from workbench.evaluation.told import told
-    from workbench.files import atomic_path
+    from workbench.storage.files import atomic_path
 
     runs = [run_of(name) for name in arguments.run]
     given = {name: getattr(arguments, name) for name in ("dataset", "split", "variant", "path")}
@@ -248,7 +248,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     found = Comparison.of(items, runs, annotations=annotations)
     print(told(found))
     if arguments.html is not None:
-        from workbench.widgets.compare_page import page
+        from workbench.widgets.compare.page import page
 
         text = page(found, limit=arguments.limit)
         with atomic_path(arguments.html) as temporary:

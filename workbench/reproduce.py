@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench.files import atomic_path, data_home
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.storage.files import atomic_path, data_home
 
 PARAMETERS = "parameters"
 """The tag of the cell whose names can be set from outside."""

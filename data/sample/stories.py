@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from workbench import text as wt
+from workbench.items import text as wt
 
 HERE = Path(__file__).parent
 _FINAL = re.compile(r"[.!?\"']+$")

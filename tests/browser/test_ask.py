@@ -9,7 +9,7 @@ from test_browser import CLIPPED, CONTRAST, THEMES
 pytestmark = pytest.mark.browser
 
 MODELS = (Path(__file__).parents[1] / "unit" / "ask_models.py").read_text(encoding="utf-8")
-IMPORT = "from workbench.widgets.ask import ask\nfast, slow, failing = Counting('fast'), Gated(), Failing()"
+IMPORT = "from workbench import ask\nfast, slow, failing = Counting('fast'), Gated(), Failing()"
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the"
 EVIL = "<img src=x onerror=alert(1)>"
 

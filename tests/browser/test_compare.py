@@ -10,13 +10,13 @@ from side_by_side import predicted
 from test_browser import CLIPPED, CONTRAST, THEMES
 
 import workbench as wb
-from workbench import predictions
+from workbench.runs import predictions
 
 pytestmark = pytest.mark.browser
 
 READ = (
-    "import pandas as pd, pyarrow.parquet as pq, workbench as wb\nfrom workbench import predictions\n"
-    "from workbench.widgets.compare import compare\nitems = wb.Items.from_parquet('items.parquet')\n"
+    "import pandas as pd, pyarrow.parquet as pq, workbench as wb\nfrom workbench.runs import predictions\n"
+    "from workbench.widgets.compare.compare import compare\nitems = wb.Items.from_parquet('items.parquet')\n"
     "frames = predictions.from_table(pq.read_table('models.parquet'))\n"
     "table = pd.read_parquet('annotations.parquet')"
 )

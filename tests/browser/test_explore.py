@@ -14,7 +14,7 @@ ARTEFACTS = Path(__file__).parents[1] / "artefacts"
 pytestmark = pytest.mark.browser
 
 READ = (
-    "import pandas as pd\nimport workbench as wb\nfrom workbench.widgets.explore import explore\n"
+    "import pandas as pd\nimport workbench as wb\nfrom workbench.widgets.explore.explore import explore\n"
     'items = wb.load("sample", variant="capitalised")\nannotations = pd.read_parquet("annotations.parquet")'
 )
 SHOW = "explorer = explore(items, annotations)\nexplorer"
@@ -325,7 +325,7 @@ def test_fifteen_thousand_items(lab, show, table):
     many.to_parquet(lab.folder / "many.parquet")
     page = show(
         "explore-many",
-        "import pandas as pd\nimport workbench as wb\nfrom workbench.widgets.explore import explore\n"
+        "import pandas as pd\nimport workbench as wb\nfrom workbench.widgets.explore.explore import explore\n"
         'frame = wb.load("sample", variant="capitalised").frame\n'
         "frame = pd.concat([frame] * 68, ignore_index=True).head(15_000)\n"
         "frame['item_id'] = [f'many/dev/{i:06d}' for i in range(len(frame))]\n"

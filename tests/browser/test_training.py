@@ -11,8 +11,8 @@ pytestmark = pytest.mark.browser
 EVIL = "<img src=x onerror=alert(1)> $x^2$"
 LOOP = f"""
 import math, time
-from workbench.training.record import Training
-from workbench.training.watch import watching
+from workbench.training.history import Training
+from workbench.training.progress import watching
 training = Training(name="LSTM " + {EVIL!r}, device="cpu", steps=5000, fits="62.1M parameters, 3 minutes")
 watch = watching()
 watch.begin(training, 0)

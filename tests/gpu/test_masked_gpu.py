@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import tiny_models
 
 import workbench as wb
-from workbench.models.masked import MaskedLM
+from workbench.models.pretrained.masked import MaskedLM
 
 pytestmark = [
     pytest.mark.gpu,

@@ -9,12 +9,12 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import checked_networks as checked
 
-from workbench.models.feedforward import FeedForward as ForwardPredictor
-from workbench.models.memory import MemoryNetwork as MemoryPredictor
-from workbench.models.networks.feedforward import FeedForward
-from workbench.models.networks.memory import MemoryNetwork
-from workbench.models.networks.recurrent import Recurrent
-from workbench.models.recurrent import LSTM, ElmanRNN
+from workbench.models.neural.feedforward import FeedForward as ForwardPredictor
+from workbench.models.neural.memory import MemoryNetwork as MemoryPredictor
+from workbench.models.neural.networks.feedforward import FeedForward
+from workbench.models.neural.networks.memory import MemoryNetwork
+from workbench.models.neural.networks.recurrent import Recurrent
+from workbench.models.neural.recurrent import LSTM, ElmanRNN
 
 pytestmark = [
     pytest.mark.gpu,

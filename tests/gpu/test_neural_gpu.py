@@ -15,7 +15,7 @@ import planted
 from planted import CHOICES, CHOSEN, ITEMS
 from small_lstm import DEV, Small, fit
 
-from workbench.models.neural_scoring import Scorer
+from workbench.models.neural.scoring import Scorer
 from workbench.training import loop
 
 pytestmark = [

@@ -21,8 +21,8 @@ pytestmark = [
 from plain_causal import Plain
 from tiny_models import texts, tiny_gpt2, tiny_llama
 
-from workbench.models.pretrained import CausalLM
-from workbench.own import items_from_frame, items_from_text
+from workbench.items.build import items_from_frame, items_from_text
+from workbench.models.pretrained.causal import CausalLM
 
 TOKENS = [row for row in texts() if len(row) < 420 and " ." in row][:6]
 WORDS = sorted({word for row in TOKENS for word in row.split()})

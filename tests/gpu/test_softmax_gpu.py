@@ -19,7 +19,7 @@ from softmaxes import (
     small_chunks,
 )
 
-from workbench.models.networks.softmax import softmax
+from workbench.models.neural.softmax import softmax
 
 pytestmark = [
     pytest.mark.gpu,

@@ -5,7 +5,7 @@ import sys
 import pandas as pd
 
 from workbench.analysis import tagging
-from workbench.items import Items
+from workbench.items.items import Items
 
 
 def more(items, n, start=0):

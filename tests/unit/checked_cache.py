@@ -7,8 +7,8 @@ import pytest
 import torch
 from planted import CHOICES, CHOSEN, ITEMS, N_WORDS, TYPES
 
-from workbench import predictions
-from workbench.models.networks.base import known
+from workbench.models.neural.networks.base import known
+from workbench.runs import predictions
 
 CLOSE = 2e-5  # ln p in single precision
 

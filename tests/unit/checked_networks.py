@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from workbench.items.build import items_from_text
+from workbench.items.schema import DataError
 from workbench.models.base import Predictor
-from workbench.own import items_from_text
-from workbench.schema import DataError
 
 _SENTENCES = """
 the old sailor mended his torn net before dawn .

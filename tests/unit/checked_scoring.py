@@ -6,11 +6,11 @@ import pytest
 import torch
 from planted import CHOICES, CHOSEN, COUNTS, ITEMS, TYPES, WORDS, Copying, Planted
 
-from workbench import predictions
-from workbench.models.networks.feedforward import FeedForward
-from workbench.models.networks.memory import MemoryNetwork
-from workbench.models.networks.recurrent import Recurrent
-from workbench.models.networks.transformer import PointerTransformer
+from workbench.models.neural.networks.feedforward import FeedForward
+from workbench.models.neural.networks.memory import MemoryNetwork
+from workbench.models.neural.networks.recurrent import Recurrent
+from workbench.models.neural.networks.transformer import PointerTransformer
+from workbench.runs import predictions
 
 CLOSE = 2e-5  # ln p in single precision
 COPY = {"copying", "transformer", "short-sighted"}

@@ -2,8 +2,8 @@
 
 from hypothesis import strategies as st
 
-from workbench import text as wt
-from workbench.items import Item, Items
+from workbench.items import text as wt
+from workbench.items.items import Item, Items
 
 LETTERS = st.text("abcxyzABC", min_size=1, max_size=5)
 TOKENS = st.one_of(

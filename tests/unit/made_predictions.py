@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from workbench import predictions
+from workbench.runs import predictions
 
 NESTED = ("top_words", "top_log_probs", "candidate_scores")
 

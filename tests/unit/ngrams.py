@@ -11,9 +11,9 @@ from unittest import mock
 import kenlm
 import numpy as np
 
-from workbench.models.ngram import NGram
-from workbench.own import items_from_text
-from workbench.tokens import tokens
+from workbench.items.build import items_from_text
+from workbench.items.tokens import tokens
+from workbench.models.ngram.model import NGram
 
 STRANGE = [
     '"',

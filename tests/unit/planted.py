@@ -6,11 +6,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from workbench.models.networks.base import Last, Network, known
-from workbench.models.networks.softmax import softmax
-from workbench.models.neural import Neural
-from workbench.models.neural_contexts import Blank
-from workbench.own import items_from_text
+from workbench.items.build import items_from_text
+from workbench.models.neural.encoding import Blank
+from workbench.models.neural.model import Neural
+from workbench.models.neural.networks.base import Last, Network, known
+from workbench.models.neural.softmax import softmax
 
 V = 12
 WORDS = [f"w{number}" for number in range(1, V + 1)]

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from workbench.models.networks.recurrent import Recurrent
-from workbench.models.neural import Neural
-from workbench.own import items_from_text
+from workbench.items.build import items_from_text
+from workbench.models.neural.model import Neural
+from workbench.models.neural.networks.recurrent import Recurrent
 from workbench.training.loop import train  # noqa: F401 - before processes are forked
 
 torch.set_num_threads(1)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from workbench.models.networks.softmax import softmax
+from workbench.models.neural.softmax import softmax
 
 COUNTS = [40, *(600 // i + 1 for i in range(1, 121))]  # 121 classes
 WIDTH, ROWS = 16, 70
@@ -39,8 +39,8 @@ def gradients(loss, hidden, layer):
 
 def small_chunks(monkeypatch, rows=11):
     """Let a chunk have few rows."""
-    monkeypatch.setattr("workbench.models.networks.chunked._ROWS", rows)
-    monkeypatch.setattr("workbench.models.networks.chunked._CELLS", {"cpu": 1, "cuda": 1})
+    monkeypatch.setattr("workbench.models.neural.networks.chunked._ROWS", rows)
+    monkeypatch.setattr("workbench.models.neural.networks.chunked._CELLS", {"cpu": 1, "cuda": 1})
 
 
 def full_is_cross_entropy(device, dtype=torch.float32, **close):

@@ -15,11 +15,11 @@ from annotating import more
 from distributed import Client, LocalCluster
 
 import workbench as wb
-from workbench import cache as disk
-from workbench import tokens
 from workbench.analysis import annotations, columns, tagging, targets
 from workbench.analysis.annotations import annotate
-from workbench.items import DataError, Items
+from workbench.items import tokens
+from workbench.items.items import DataError, Items
+from workbench.storage import cache as disk
 
 # The contract: every column and its type, written out again.
 DTYPES = {
@@ -263,7 +263,7 @@ def test_two_processes_give_the_same(sample, folder, capsys):
 
 
 def test_few_items_start_no_process(sample, folder, monkeypatch, worked):
-    monkeypatch.setattr("workbench.parallel.ProcessPoolExecutor", None)
+    monkeypatch.setattr("workbench.storage.parallel.ProcessPoolExecutor", None)
     annotate(sample[:50], folder, workers=8)
     assert sum(map(len, worked)) == 50
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ngrams import STRANGE, arpa, random_grams
 
-from workbench.models import arpa as module
-from workbench.models.arpa import compile_arpa, rename_unknown
-from workbench.models.backoff import SPECIAL, BackOff
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.models.ngram import arpa as module
+from workbench.models.ngram.arpa import compile_arpa, rename_unknown
+from workbench.models.ngram.backoff import SPECIAL, BackOff
 
 SEEDS = st.integers(0, 10**6)
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from ask_models import Counting, Failing, Gated, Scoring
 
+from workbench.items.schema import DataError
 from workbench.models.rows import Ranked
-from workbench.schema import DataError
-from workbench.widgets import ask_page
-from workbench.widgets.ask import ask
+from workbench.widgets.ask import page as ask_page
+from workbench.widgets.ask.ask import ask
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
 EVIL = "<img src=x onerror=alert(1)>\"'&"

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from ask_models import Counting
 
-from workbench.schema import DataError
-from workbench.widgets import ask_page
-from workbench.widgets.ask import EXAMPLE, Ask, ask, named
+from workbench.items.schema import DataError
+from workbench.widgets.ask import page as ask_page
+from workbench.widgets.ask.ask import EXAMPLE, Ask, ask, named
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
 PAUSE = 20

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ngrams import fitted
 
-from workbench.items import Items
-from workbench.own import items_from_text
-from workbench.schema import DataError
-from workbench.widgets.asking import Asking, Inbox
-from workbench.widgets.questions import Answer, State
+from workbench.items.build import items_from_text
+from workbench.items.items import Items
+from workbench.items.schema import DataError
+from workbench.widgets.ask.questions import Answer, State
+from workbench.widgets.ask.threads import Asking, Inbox
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
 PAUSE = 20  # seconds that a test waits before it gives up

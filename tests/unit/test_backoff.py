@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ngrams import Loop, arpa, by_value, fitted, random_grams, text
 
-from workbench.models.arpa import compile_arpa
+from workbench.models.ngram.arpa import compile_arpa
 
 
 @pytest.fixture(scope="module", autouse=True)

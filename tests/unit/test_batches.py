@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.schema import DataError
-from workbench.training.batches import Lanes, Windows
-from workbench.training.corpus import Corpus
-from workbench.training.shaped import Passages, permuted
-from workbench.training.stream import Stream
+from workbench.items.schema import DataError
+from workbench.texts.batches import Lanes, Windows
+from workbench.texts.corpus import Corpus
+from workbench.texts.passages import Passages, permuted
+from workbench.texts.stream import Stream
 
 ROOT = Path(__file__).parents[2]
 SHAPE = st.tuples(st.integers(1, 7), st.integers(1, 9), st.integers(0, 60))  # rows, length, words more
@@ -133,9 +133,9 @@ def test_a_step_is_the_same_in_a_new_process_where_little_is_installed(novels, t
 import sys
 for name in ("spacy", "IPython", "ipywidgets", "tqdm", "distributed", "gensim", "sklearn", "scipy"):
     sys.modules[name] = None
-from workbench.training.stream import Stream
-from workbench.training.batches import Lanes, Windows
-from workbench.training.shaped import Passages
+from workbench.texts.stream import Stream
+from workbench.texts.batches import Lanes, Windows
+from workbench.texts.passages import Passages
 s = Stream.open({str(away.folder)!r})
 for each in ({", ".join(calls)}):
     print({{name: array.tolist() for name, array in each.batch(2345).items()}})

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from workbench.datasets import books
-from workbench.items import DataError
+from workbench.items.items import DataError
 
 NOVEL = """\
 # Title: The Weir

@@ -7,9 +7,9 @@ import pytest
 from clozes import cloze, clozes
 
 import workbench as wb
-from workbench import remarks
-from workbench.items import DataError, Items
-from workbench.widgets import browser as module
+from workbench.items import notes as remarks
+from workbench.items.items import DataError, Items
+from workbench.widgets.browser import browser as module
 
 TEXTS = [
     "It rained . The dog said `` go now '' . I fed the {dog}",

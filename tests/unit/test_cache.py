@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench import cache as disk
-from workbench.cache import Cache, code, content, digest, fingerprint
+from workbench.storage import cache as disk
+from workbench.storage.cache import Cache, code, content, digest, fingerprint
 
 SCHEMA = pa.schema(
     [

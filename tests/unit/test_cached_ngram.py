@@ -9,13 +9,13 @@ import pytest
 from ngrams import Loop, asked, fitted, slow_log_probs
 
 import workbench as wb
-from workbench import predictions
+from workbench.items.build import items_from_text
+from workbench.items.schema import DataError
+from workbench.items.tokens import tokens
 from workbench.models.base import Predictor
-from workbench.models.cached import CachedNGram
-from workbench.models.ngram import NGram
-from workbench.own import items_from_text
-from workbench.schema import DataError
-from workbench.tokens import tokens
+from workbench.models.ngram.cache import CachedNGram
+from workbench.models.ngram.model import NGram
+from workbench.runs import predictions
 
 OPTIONS = [(0.1, 1.0), (0.4, 1.0), (0.3, 0.95), (0.3, 0.5), (0.0, 1.0), (0.05, 1e-6)]
 SMALL = {"order": 3, "n_lines": 2000}

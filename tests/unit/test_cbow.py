@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from workbench.items import DataError
+from workbench.items.build import items_from_text
+from workbench.items.items import DataError
 from workbench.models.base import Predictor
-from workbench.models.cbow import CBOW, _Sentences
-from workbench.models.vectors import Vectors
-from workbench.own import items_from_text
-from workbench.training.corpus import Corpus
+from workbench.models.vectors.cbow import CBOW, _Sentences
+from workbench.models.vectors.vectors import Vectors
+from workbench.texts.corpus import Corpus
 
 SEA, FARM = ["ship", "sail", "wave", "gull", "deck"], ["cow", "barn", "hay", "plough", "hen"]
 
@@ -185,7 +185,7 @@ def test_it_is_gensims_own(no_data):
 def test_vectors_are_mapped_and_kept(corpus, monkeypatch):
     first = fit(corpus)
     assert isinstance(first.input, np.memmap)
-    monkeypatch.setattr("workbench.models.cbow._train", None)
+    monkeypatch.setattr("workbench.models.vectors.cbow._train", None)
     np.testing.assert_array_equal(fit(corpus).output, first.output)
     with pytest.raises(TypeError):
         fit(corpus, window=2)
@@ -204,7 +204,7 @@ def test_sentences_can_be_read_again_in_blocks(corpus, monkeypatch):
         def update(self, n):
             self.n += n
 
-    monkeypatch.setattr("workbench.models.cbow._BLOCK", 13)
+    monkeypatch.setattr("workbench.models.vectors.cbow._BLOCK", 13)
     bar = Bar()
     sentences = _Sentences(corpus, bar)
     for _ in range(2):

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.datasets import lambada
-from workbench.items import Items
+from workbench.items.items import Items
+from workbench.items.schema import DataError
 from workbench.models.base import Predictor
-from workbench.models.chance import RandomWord
-from workbench.schema import DataError
+from workbench.models.baselines.chance import RandomWord
 
 WORDS = ["ash", "bay", "cat", "dog", "elm"]
 CHOICES = clozes("Ann saw a {cat} .", "it ran to the {elm} .", "the {fig}", "a {} .", dataset="msrcc")

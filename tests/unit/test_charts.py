@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 from hand_annotated import ROWS, frame
 
-from workbench import charts, published
+from workbench import charts
 from workbench.charts import theme
-from workbench.items import DataError
+from workbench.datasets import published
+from workbench.items.items import DataError
 
 HAND = frame()
 LAMBADA, CONTROL = frame(ids="lambada/dev"), frame(ROWS[2:], ids="lambada/control")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tiny_training import Tiny, equal, weights
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 from workbench.training import checkpoint
 from workbench.training.checkpoint import REST, STATE, WEIGHTS, Checkpoint
 

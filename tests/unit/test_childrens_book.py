@@ -2,7 +2,7 @@ import builders as b
 import pytest
 
 from workbench.datasets import load
-from workbench.items import DataError
+from workbench.items.items import DataError
 
 NAME = "cbtest_NE_valid_2000ex.txt"
 

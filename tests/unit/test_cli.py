@@ -6,9 +6,10 @@ import builders as b
 import pandas as pd
 import pytest
 
-from workbench import cli, results
+from workbench import cli
 from workbench.datasets import load
-from workbench.predictions import from_answers
+from workbench.runs import store as results
+from workbench.runs.predictions import from_answers
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 import builders as b
 import pytest
 
-from workbench import parallel
 from workbench.datasets import cnn_qa, load
-from workbench.items import DataError
+from workbench.items.items import DataError
+from workbench.storage import parallel
 
 
 def read(folder, files, *args, **options):

@@ -8,8 +8,8 @@ from made_predictions import made
 from test_static import Page
 
 from workbench.evaluation.comparison import Comparison
-from workbench.items import Items
-from workbench.widgets.compare_page import page
+from workbench.items.items import Items
+from workbench.widgets.compare.page import page
 
 HOSTILE = "</style></bdi><script>alert(1)</script><img src=x onerror=alert(1)>\"'&amp;"
 RTL, ZERO, LONG = "\u202eشمس\u202c", "zero\u200bwidth", "w" * 3000

@@ -10,8 +10,8 @@ from side_by_side import ask, listening, predicted
 
 import workbench as wb
 from workbench.evaluation.comparison import Comparison
-from workbench.widgets.compare import compare
-from workbench.widgets.compare_state import NOTHING, SORTS, State
+from workbench.widgets.compare.compare import compare
+from workbench.widgets.compare.state import NOTHING, SORTS, State
 
 ITEMS = wb.load("sample", variant="capitalised")
 FRAMES = predicted(ITEMS, 4)

@@ -15,10 +15,10 @@ from side_by_side import ask, listening, predicted
 import workbench as wb
 from workbench.analysis import annotations as annotating
 from workbench.charts import theme
-from workbench.tokens import tokens
-from workbench.widgets import compare_parts
-from workbench.widgets.compare import Compare, compare
-from workbench.widgets.front import joined
+from workbench.items.tokens import tokens
+from workbench.widgets.compare import parts as compare_parts
+from workbench.widgets.compare.compare import Compare, compare
+from workbench.widgets.shared.front import joined
 
 ITEMS = wb.load("sample", variant="capitalised")
 FRAMES = predicted(ITEMS, 4)

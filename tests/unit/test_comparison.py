@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from made_predictions import made, run, scores, unknown_answers
 from statsmodels.stats.proportion import proportion_confint
 
-from workbench import results
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.slices import MOST, cut, occurs
-from workbench.items import Items
-from workbench.schema import DataError
+from workbench.items.items import Items
+from workbench.items.schema import DataError
+from workbench.runs import store as results
 
 
 def items_of(frame, **columns):

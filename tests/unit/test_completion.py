@@ -6,9 +6,11 @@ from statsmodels.discrete.conditional_models import ConditionalLogit
 from toy_ngram import ToyNGram
 
 from workbench.datasets import books, load
-from workbench.items import DataError, Items
+from workbench.items.build import items_from_text
+from workbench.items.items import DataError, Items
+from workbench.items.text import tokenize
 from workbench.models.base import Predictor
-from workbench.models.completion import (
+from workbench.models.completion.positional import (
     Generating,
     NextWord,
     Positional,
@@ -16,10 +18,8 @@ from workbench.models.completion import (
     WordTwoOn,
     conditional_logit,
 )
-from workbench.models.simple import Simple4Gram, occurrences
-from workbench.own import items_from_text
-from workbench.text import tokenize
-from workbench.training.corpus import Corpus
+from workbench.models.completion.simple import Simple4Gram, occurrences
+from workbench.texts.corpus import Corpus
 
 TEXT = [
     "the cat sat on the mat .",
@@ -128,7 +128,7 @@ def test_a_match_does_not_reach_over_sentences(corpus):
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 def test_occurrences_in_a_text_of_several_blocks(no_data, monkeypatch, n):
     del no_data
-    monkeypatch.setattr("workbench.models.simple.BLOCK", 64)
+    monkeypatch.setattr("workbench.models.completion.simple.BLOCK", 64)
     rng = np.random.default_rng(n)
     lines = [" ".join(rng.choice(list("abcde"), rng.integers(1, 9))) for _ in range(200)]
     corpus = Corpus.of(lines, progress=False, workers=1)
@@ -149,7 +149,7 @@ def test_occurrences_in_a_text_of_several_blocks(no_data, monkeypatch, n):
 def test_what_was_counted_is_kept(corpus, monkeypatch):
     model = Simple4Gram(corpus, progress=False)
     first = model.score(ASKED, words(ASKED))
-    monkeypatch.setattr("workbench.models.simple._count", None)
+    monkeypatch.setattr("workbench.models.completion.simple._count", None)
     np.testing.assert_array_equal(model.score(ASKED, words(ASKED)), first)
 
 

@@ -6,10 +6,10 @@ import pytest
 import workbench as wb
 from workbench.datasets.books import Book
 from workbench.evaluation.contamination import Contamination, contamination
-from workbench.schema import DataError
-from workbench.training.corpus import Corpus
-from workbench.training.overlap import refuse
-from workbench.widgets.facets import Filters
+from workbench.items.schema import DataError
+from workbench.texts.corpus import Corpus
+from workbench.texts.overlap import refuse
+from workbench.widgets.shared.facets import Filters
 
 SENTENCE = "The ferry did not sail that morning, for the river had frozen from bank to bank."
 PASSAGE = f"{SENTENCE} So the whole family crossed the ice on foot behind the old gray mule"

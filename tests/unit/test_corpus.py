@@ -19,14 +19,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench import text as wt
 from workbench.datasets.books import books
-from workbench.files import resource
-from workbench.models.texts import corpus_of
-from workbench.schema import DataError
-from workbench.training import spool, store
-from workbench.training.corpus import RESERVED, Corpus
-from workbench.training.spool import cut
+from workbench.items import text as wt
+from workbench.items.schema import DataError
+from workbench.storage.files import resource
+from workbench.texts import store
+from workbench.texts import tokenise as spool
+from workbench.texts.corpus import RESERVED, Corpus
+from workbench.texts.sources import corpus_of
+from workbench.texts.tokenise import cut
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = resource("sample", "novels")
@@ -231,7 +232,7 @@ def test_a_second_run_cuts_nothing(no_data, monkeypatch):
 KILLED = """
 import os, signal, sys
 from workbench.training import spool
-from workbench.training.corpus import Corpus
+from workbench.texts.corpus import Corpus
 spool.PIECE = 4000
 real = spool._tokenise
 def until(piece):
@@ -395,7 +396,7 @@ def test_it_travels_between_processes_as_a_path(no_data):
 def test_blocks_of_lines_join_up(no_data, monkeypatch):
     corpus = of([*(f"w{n} " * (n % 7 + 1) for n in range(200)), "long " * 500, "end"])
     whole = list(corpus.lines())
-    monkeypatch.setattr("workbench.training.corpus._BLOCK", 50)
+    monkeypatch.setattr("workbench.texts.corpus._BLOCK", 50)
     assert list(corpus.lines()) == whole
     assert len(whole) == 202
     assert no_data.is_dir()

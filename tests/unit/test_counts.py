@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.util import ngrams
 
-from workbench.models.counts import MOST, NGramCounts, count
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.models.ngram.counts import MOST, NGramCounts, count
 
 
 @dataclass

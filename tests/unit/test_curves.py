@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from workbench.training import axes, curves
-from workbench.training.record import Training
+from workbench.training.history import Training
 
 SVG = "{http://www.w3.org/2000/svg}"
 UNITS = {"k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}

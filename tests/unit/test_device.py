@@ -5,7 +5,7 @@ import torch
 from tiny_training import Counting, Tiny, equal, settings, weights
 from torch import nn
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 from workbench.training import device
 from workbench.training.device import Fit, memory, pick, trial
 from workbench.training.gradients import Gradients, to_device

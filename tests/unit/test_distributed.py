@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 from tiny_training import Counting, Tiny, assert_close, perplexity, settings, weights
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 from workbench.training.distributed import World, _buckets
 from workbench.training.loop import train
 

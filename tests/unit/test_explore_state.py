@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.analysis import annotations
-from workbench.items import DataError
-from workbench.widgets import panels, static
-from workbench.widgets.explore import Explorer, explore
-from workbench.widgets.facets import Category, Number, facet
+from workbench.items.items import DataError
+from workbench.widgets.explore import panels
+from workbench.widgets.explore.explore import Explorer, explore
+from workbench.widgets.shared import static
+from workbench.widgets.shared.facets import Category, Number, facet
 
 TEXTS = [
     "a dog . the {dog}",

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_predictions import made
 
-from workbench import datasets, predictions
-from workbench.evaluation.exported import SUFFIXES, export_results
-from workbench.evaluation.imported import import_results
-from workbench.items import DataError
-from workbench.predictions import SCHEMA
-from workbench.results import keep
+from workbench import datasets
+from workbench.evaluation.interchange.export import SUFFIXES, export_results
+from workbench.evaluation.interchange.imported import import_results
+from workbench.items.items import DataError
+from workbench.runs import predictions
+from workbench.runs.predictions import SCHEMA
+from workbench.runs.store import keep
 
 ITEMS = datasets.load("sample", "dev", variant="plain")[:12]
 ABOUT = ITEMS.frame[["item_id", "dataset", "split", "variant", "word_class", "book_id", "answer"]]

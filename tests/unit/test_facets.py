@@ -8,8 +8,8 @@ from clozes import cloze, clozes
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from workbench.items import DataError, Items
-from workbench.widgets.facets import (
+from workbench.items.items import DataError, Items
+from workbench.widgets.shared.facets import (
     NO_FILTERS,
     NONE,
     Category,

@@ -4,9 +4,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.models import feedforward
-from workbench.models.networks.feedforward import FeedForward, ending, windows
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.models.neural import feedforward
+from workbench.models.neural.networks.feedforward import FeedForward, ending, windows
 
 
 @pytest.fixture(autouse=True)

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from workbench.datasets import catalogue, download, registry, unpacking
-from workbench.datasets.registry import describe, fetch
-from workbench.schema import DataError
+from workbench.datasets import catalogue, download, unpacking
+from workbench.datasets import fetch as registry
+from workbench.datasets.fetch import describe, fetch
+from workbench.items.schema import DataError
 
 CONTENT = b"".join(hashlib.sha256(b"%d" % i).digest() for i in range(20_000))  # 640,000 bytes
 SUM = hashlib.sha256(CONTENT).hexdigest()

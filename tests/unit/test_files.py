@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from workbench import files
-from workbench.files import atomic_path, data_home, resource
+from workbench.storage import files
+from workbench.storage.files import atomic_path, data_home, resource
 
 
 class StoppedError(Exception):
@@ -67,7 +67,7 @@ def test_the_data_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_HOME", "~/mine")
     assert data_home() == Path.home() / "mine"
     monkeypatch.setenv("WORKBENCH_HOME", "")
-    assert data_home() == Path(files.__file__).parents[1] / "data"
+    assert data_home() == Path(files.__file__).parents[2] / "data"
     monkeypatch.setattr(files, "_CHECKOUT", tmp_path)
     monkeypatch.chdir(tmp_path)
     assert data_home() == tmp_path / "data"

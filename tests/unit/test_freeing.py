@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from workbench.models import freeing
-from workbench.models.chance import RandomWord
-from workbench.models.freeing import free
-from workbench.models.neural import Neural
+from workbench.models import offload as freeing
+from workbench.models.baselines.chance import RandomWord
+from workbench.models.neural.model import Neural
+from workbench.models.offload import free
 
 
 class Far(nn.Linear):
@@ -91,7 +91,7 @@ def test_two_models_that_share_weights(far):
 
 def test_a_frozen_holder_takes_it_back_too(far):
     frozen = dataclass(frozen=True)(type("Frozen", (), {"__annotations__": {"model": object}}))
-    frozen.__module__ = "workbench.models.filling"
+    frozen.__module__ = "workbench.models.pretrained.filling"
     holder = frozen(far)
     assert free(ours(_filler=holder)).startswith("Model: 40 kB given back")
     assert far.where.type == "cpu"

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.datasets import childrens_book, sample
-from workbench.items import Item, Items
+from workbench.items.items import Item, Items
+from workbench.items.schema import DataError
 from workbench.models.base import Predictor
-from workbench.models.frequency import MaximumFrequency, SlidingWindow, WordDistance
-from workbench.schema import DataError
-from workbench.training.corpus import Corpus
+from workbench.models.baselines.frequency import MaximumFrequency, SlidingWindow, WordDistance
+from workbench.texts.corpus import Corpus
 
 BOTH = (True, False)
 READINGS = [

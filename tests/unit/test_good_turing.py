@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench import programs
-from workbench.models.counts import count
-from workbench.models.good_turing import discounts, write_arpa
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.models.ngram import programs
+from workbench.models.ngram.counts import count
+from workbench.models.ngram.good_turing import discounts, write_arpa
 
 LOW = 1e-9
 
@@ -329,7 +329,7 @@ def test_many_rows_are_written_in_blocks(tmp_path, monkeypatch):
     lines = zipf(200)
     build(tmp_path, lines, (1, 1, 1))
     whole = (tmp_path / "model.arpa").read_bytes()
-    monkeypatch.setattr("workbench.models.good_turing._ROWS", 7)
+    monkeypatch.setattr("workbench.models.ngram.good_turing._ROWS", 7)
     build(tmp_path, lines, (1, 1, 1))
     assert (tmp_path / "model.arpa").read_bytes() == whole
 

@@ -7,9 +7,9 @@ from made_predictions import made, scores
 
 from workbench.datasets import load
 from workbench.evaluation.hardest import hardest
-from workbench.items import Items
-from workbench.predictions import from_answers
-from workbench.schema import DataError
+from workbench.items.items import Items
+from workbench.items.schema import DataError
+from workbench.runs.predictions import from_answers
 
 HOSTILE = "</td><script>alert(1)</script>"
 

@@ -13,9 +13,9 @@ import pytest
 from tiny_models import tiny_gpt2
 
 from workbench import datasets
-from workbench.evaluation.imported import import_results
+from workbench.evaluation.interchange.imported import import_results
 from workbench.evaluation.metrics import evaluate
-from workbench.items import Items
+from workbench.items.items import Items
 
 pytest.importorskip("transformers")
 pytest.importorskip("lm_eval")
@@ -76,7 +76,7 @@ def told(tmp_path_factory):
         patch.setenv("HF_HOME", str(home / "hub"))
         warnings.simplefilter("ignore")  # of what the harness imports and does
         tiny_gpt2(home / "tiny")
-        from workbench.models.pretrained import CausalLM
+        from workbench.models.pretrained.causal import CausalLM
 
         model = CausalLM(home / "tiny", device="cpu", dtype="float32", progress=False)
         sets = {

@@ -6,10 +6,10 @@ import pytest
 from toy_ngram import ToyNGram
 
 from workbench.datasets import books as read_books
-from workbench.items import DataError
-from workbench.models.completion import Positional
-from workbench.models.held_in import held_out, validation_questions
-from workbench.training.corpus import Corpus
+from workbench.items.items import DataError
+from workbench.models.completion.positional import Positional
+from workbench.models.completion.validation import held_out, validation_questions
+from workbench.texts.corpus import Corpus
 
 
 class Book:
@@ -102,7 +102,7 @@ def test_the_same_seed_gives_the_same_questions(corpus):
 
 def test_the_size_of_blocks_changes_nothing(corpus, monkeypatch):
     whole = ask(corpus)
-    monkeypatch.setattr("workbench.models.held_in._BLOCK", 17)
+    monkeypatch.setattr("workbench.models.completion.validation._BLOCK", 17)
     assert ask(corpus).frame.equals(whole.frame)
 
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from made_predictions import made
 
 from workbench import datasets
-from workbench.evaluation.exported import export_results
-from workbench.evaluation.imported import import_results
+from workbench.evaluation.interchange.export import export_results
+from workbench.evaluation.interchange.imported import import_results
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
-from workbench.items import DataError
-from workbench.predictions import SCHEMA
-from workbench.results import find, runs
+from workbench.items.items import DataError
+from workbench.runs.predictions import SCHEMA
+from workbench.runs.store import find, runs
 
 ITEMS = datasets.load("sample", "dev", variant="plain")
 FEW = ITEMS[:6]

@@ -1,19 +1,18 @@
 """The shape of the public interface: what a notebook written today counts on."""
 
 import dataclasses
-import functools
-import importlib
 import inspect
+import pkgutil
 import subprocess
 import sys
 
 import pytest
 
 import workbench as wb
-from workbench.widgets.ask import Ask
-from workbench.widgets.browser import Browser
-from workbench.widgets.compare import Compare
-from workbench.widgets.explore import Explorer
+from workbench.widgets.ask.ask import Ask
+from workbench.widgets.browser.browser import Browser
+from workbench.widgets.compare.compare import Compare
+from workbench.widgets.explore.explore import Explorer
 
 # name: parameters as they are written, types left out
 FUNCTIONS = {
@@ -73,44 +72,44 @@ FUNCTIONS = {
     "table": "(name, runs, *, split=None, dataset=None, level=0.95, resamples=2000, seed=0)",
 }
 MODELS = {
-    "chance.RandomWord": (
+    "baselines.chance.RandomWord": (
         "(choices='vocabulary', *, vocabulary=None, annotations=None, unit='types', unknown='none')"
     ),
-    "frequency.MaximumFrequency": "(where, *, corpus=None, query=False, lower=True)",
-    "frequency.SlidingWindow": (
+    "baselines.frequency.MaximumFrequency": "(where, *, corpus=None, query=False, lower=True)",
+    "baselines.frequency.SlidingWindow": (
         "(*, weight='inverse', overlap='tokens', length='set', punctuation=True, query=False, lower=True)"
     ),
-    "frequency.WordDistance": (
+    "baselines.frequency.WordDistance": (
         "(m=5, *, within='query', mention=True, punctuation=True, query=False, lower=True)"
     ),
-    "ngram.NGram.fit": (
+    "ngram.model.NGram.fit": (
         "(texts, *, order=5, smoothing='kneser-ney', vocabulary=60000, pruning=None, lower=True,"
         " tokenised=None, held_out=None, memory='2G', temporary=None, progress=True, **options)"
     ),
-    "ngram.NGram.cached": "(self, weight=0.1, *, decay=1.0)",
-    "cached.CachedNGram.tuned": (
+    "ngram.model.NGram.cached": "(self, weight=0.1, *, decay=1.0)",
+    "ngram.cache.CachedNGram.tuned": (
         "(self, items, *, weights=(0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7,"
         " 0.8), by='accuracy')"
     ),
-    "lsa.LSA.fit": (
+    "vectors.lsa.LSA.fit": (
         "(texts, *, dimensions=300, weighting='none', minimum=5, solver='arpack', seed=0,"
         " held_out=None, progress=True, **options)"
     ),
-    "cbow.CBOW.fit": (
+    "vectors.cbow.CBOW.fit": (
         "(texts, *, dimensions=200, window=5, epochs=5, vocabulary=60000, negative=5,"
         " sample=0.001, seed=0, held_out=None, workers=1, progress=True, **options)"
     ),
-    "pretrained.CausalLM": (
+    "pretrained.causal.CausalLM": (
         "(path_or_name, *, vocabulary=None, text='as-is', correct=None, filter='none', prompt=None,"
         " budget=1000, batch_tokens=None, device=None, dtype=None, revision=None, trust_remote_code=False,"
         " name=None, attention=False, progress=True)"
     ),
-    "masked.MaskedLM": (
+    "pretrained.masked.MaskedLM": (
         "(path_or_name, *, text='as-is', over='sentence', within_word='original', length=None,"
         " batch_tokens=None, device=None, dtype=None, revision=None, trust_remote_code=False, name=None,"
         " progress=False)"
     ),
-    "prompts.Prompt": (
+    "pretrained.prompts.Prompt": (
         "(template='{text}', *, examples=None, shots=0, seed=0, separator='\\n\\n',"
         " answer_template='{answer}', per_item=False)"
     ),
@@ -215,8 +214,7 @@ def test_the_parameters_of_a_method(name, parameters):
 
 @pytest.mark.parametrize(("name", "parameters"), MODELS.items())
 def test_the_parameters_of_a_model(name, parameters):
-    module, *path = name.split(".")
-    thing = functools.reduce(getattr, path, importlib.import_module(f"workbench.models.{module}"))
+    thing = pkgutil.resolve_name(f"workbench.models.{name}")
     assert shape(thing) == parameters
     assert documented(thing)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.items import COLUMNS, DataError, Item, Items
+from workbench.items.items import COLUMNS, DataError, Item, Items
 
 TEXT = "It rained . The dog ran ."
 GOOD = Item(

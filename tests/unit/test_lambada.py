@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from workbench.datasets import load
-from workbench.items import DataError
+from workbench.items.items import DataError
 
 DEV = "lambada_development_plain_text.txt"
 CAPITALISED = "lambada_development_capitalized_plain_text.txt"

@@ -6,13 +6,14 @@ import pytest
 from made_predictions import made, run, scores, unknown_answers
 from statsmodels.stats.multitest import multipletests
 
-from workbench import datasets, published
-from workbench.evaluation import literature
+from workbench import datasets
+from workbench.datasets import published
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
+from workbench.evaluation.paper import literature
 from workbench.evaluation.significance import significance
-from workbench.items import DataError
-from workbench.results import keep
+from workbench.items.items import DataError
+from workbench.runs.store import keep
 
 QUICK = {"resamples": 200}
 ours = partial(leaderboard, published=False)

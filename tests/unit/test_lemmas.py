@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.analysis.lemmas import FORMAT, Lemmas, default
-from workbench.files import resource
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.storage.files import resource
 
 BARE = Lemmas({}, {}, {})
 

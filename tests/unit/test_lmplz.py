@@ -11,11 +11,10 @@ from collections import Counter, defaultdict
 import kenlm
 import pytest
 
-from workbench import programs
-from workbench.models import lmplz
-from workbench.models.lmplz import build_binary, estimate
-from workbench.schema import DataError
-from workbench.training.corpus import Corpus
+from workbench.items.schema import DataError
+from workbench.models.ngram import lmplz, programs
+from workbench.models.ngram.lmplz import build_binary, estimate
+from workbench.texts.corpus import Corpus
 
 QUICK = {"memory": "40M", "progress": False}
 

@@ -8,7 +8,7 @@ import tiny_training as tiny
 import torch
 from tiny_training import Counting, Tiny, Told, assert_close, equal, perplexity, settings, weights
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 from workbench.training import checkpoint, gradients
 from workbench.training.loop import train
 

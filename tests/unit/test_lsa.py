@@ -6,12 +6,12 @@ from scipy.sparse import csr_array
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
-from workbench.items import DataError
-from workbench.models import lsa
+from workbench.items.build import items_from_text
+from workbench.items.items import DataError
 from workbench.models.base import Predictor
-from workbench.models.lsa import LSA
-from workbench.own import items_from_text
-from workbench.training.corpus import Corpus
+from workbench.models.vectors import lsa
+from workbench.models.vectors.lsa import LSA
+from workbench.texts.corpus import Corpus
 
 WORDS = [f"w{i}" for i in range(40)]
 K = 6

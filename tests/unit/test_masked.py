@@ -20,10 +20,10 @@ from transformers import (
 )
 
 import workbench as wb
-from workbench.items import Item, Items
+from workbench.items.items import Item, Items
 from workbench.models.base import Predictor
-from workbench.models.filling import Filler
-from workbench.models.masked import MaskedLM, _cut
+from workbench.models.pretrained.filling import Filler
+from workbench.models.pretrained.masked import MaskedLM, _cut
 
 
 @pytest.fixture(scope="module", autouse=True)

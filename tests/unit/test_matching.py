@@ -4,10 +4,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench import datasets
-from workbench import text as wt
-from workbench.evaluation.matching import NONE, Index, Match, Row, assign, form, key, place, wording
-from workbench.evaluation.records import Notes
-from workbench.items import DataError, Items
+from workbench.evaluation.interchange.matching import (
+    NONE,
+    Index,
+    Match,
+    Row,
+    assign,
+    form,
+    key,
+    place,
+    wording,
+)
+from workbench.evaluation.interchange.read import Notes
+from workbench.items import text as wt
+from workbench.items.items import DataError, Items
 
 WORDS = st.lists(
     st.sampled_from(

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.models import memory
-from workbench.models.networks.memory import MemoryNetwork, Weights, read
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.models.neural import memory
+from workbench.models.neural.networks.memory import MemoryNetwork, Weights, read
 
 
 @pytest.fixture(autouse=True)

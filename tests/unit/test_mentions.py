@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from workbench.analysis.lemmas import default, fold
 from workbench.analysis.mentions import find, mentions, same_form, sentence_of
-from workbench.tokens import tokens
+from workbench.items.tokens import tokens
 
 
 def words(item):

@@ -12,9 +12,9 @@ from sklearn.metrics import accuracy_score, log_loss
 from statsmodels.stats.proportion import proportion_confint
 
 from workbench import datasets
-from workbench.evaluation import resampling
+from workbench.evaluation import bootstrap as resampling
 from workbench.evaluation.metrics import MEASURES, evaluate
-from workbench.items import DataError
+from workbench.items.items import DataError
 
 FAST = settings(max_examples=12)
 
@@ -218,9 +218,9 @@ def test_groups_are_joined_by_item():
 
 def test_runs_frames_and_names_are_all_read(monkeypatch):
     stored = run(made(20, seed=1), "kept")
-    runs = ModuleType("workbench.results")
+    runs = ModuleType("workbench.runs.store")
     runs.find = {"kept": stored}.__getitem__
-    monkeypatch.setitem(sys.modules, "workbench.results", runs)
+    monkeypatch.setitem(sys.modules, "workbench.runs.store", runs)
     table = evaluate([stored, made(20, seed=2, model="b", run="r2"), "kept"])
     assert table[["model", "run"]].to_numpy().tolist() == [["made", "kept"], ["b", "r2"], ["made", "kept"]]
     pd.testing.assert_frame_equal(evaluate("kept"), evaluate(stored))

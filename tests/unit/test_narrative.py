@@ -7,9 +7,10 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
 
-from workbench.analysis import discourse, lemmas, narrative, network, tagging
-from workbench.analysis.lexicon import Lexicon, fold
-from workbench.analysis.network import (
+from workbench.analysis import lemmas, tagging
+from workbench.analysis.tagger import discourse, narrative, network
+from workbench.analysis.tagger.lexicon import Lexicon, fold
+from workbench.analysis.tagger.network import (
     CASE,
     COUNTED,
     ENDING,

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.models.networks.words import Copies, alone, mixed, of_targets
+from workbench.models.neural.networks.words import Copies, alone, mixed, of_targets
 
 torch.set_num_threads(1)
 ROW = st.lists(st.sampled_from([-3.0, -2.0, -1.5, -1.0]), min_size=6, max_size=6)

@@ -7,9 +7,9 @@ import torch
 from softmaxes import assert_close
 from torch import nn
 
-from workbench.models.networks import shapes
-from workbench.models.networks.base import Last, Network, known, recent
-from workbench.models.networks.softmax import softmax
+from workbench.models.neural.networks import shapes
+from workbench.models.neural.networks.base import Last, Network, known, recent
+from workbench.models.neural.softmax import softmax
 
 N_WORDS = 20
 

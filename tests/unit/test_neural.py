@@ -16,13 +16,13 @@ from planted import COUNTS, INFO, ITEMS, N_WORDS, WORDS, Planted
 from small_lstm import DEV, LINES, Small, fit
 
 import workbench as wb
-from workbench.models import neural_fitting
-from workbench.models.neural import Neural
-from workbench.models.texts import corpus_of
-from workbench.models.transformer import PointerTransformer
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.models.neural import fit as neural_fitting
+from workbench.models.neural.model import Neural
+from workbench.models.neural.transformer import PointerTransformer
+from workbench.texts.sources import corpus_of
+from workbench.texts.stream import Stream
 from workbench.training import loop
-from workbench.training.stream import Stream
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("no_data")

@@ -11,14 +11,14 @@ import torch
 from planted import CHOICES, CHOSEN, COUNTS, ITEMS, N_WORDS, Planted
 from small_lstm import DEV, Small, fit
 
-from workbench import predictions
+from workbench.items.schema import DataError
 from workbench.models.base import Predictor
-from workbench.models.networks.cache import Cached, shares
-from workbench.models.networks.feedforward import FeedForward
-from workbench.models.networks.pointer import mixed
-from workbench.models.networks.recurrent import Recurrent
-from workbench.models.neural_cache import CachedNeural
-from workbench.schema import DataError
+from workbench.models.neural.cache import CachedNeural
+from workbench.models.neural.networks.cache import Cached, shares
+from workbench.models.neural.networks.feedforward import FeedForward
+from workbench.models.neural.networks.pointer import mixed
+from workbench.models.neural.networks.recurrent import Recurrent
+from workbench.runs import predictions
 
 torch.set_num_threads(1)
 CLOSE = 2e-5

@@ -11,12 +11,12 @@ from checked_scoring import CLOSE, COPY, networks
 from planted import CHOICES, CHOSEN, COUNTS, INFO, ITEMS, TABLE, TYPES, WORDS, Copying, Ours, Planted
 
 import workbench as wb
+from workbench.items.build import items_from_text
+from workbench.items.schema import DataError
 from workbench.models.base import Predictor
-from workbench.models.networks.base import known
-from workbench.models.neural_batches import sorted_by_length
-from workbench.models.neural_scoring import Scorer
-from workbench.own import items_from_text
-from workbench.schema import DataError
+from workbench.models.neural.batching import sorted_by_length
+from workbench.models.neural.networks.base import known
+from workbench.models.neural.scoring import Scorer
 
 torch.set_num_threads(1)
 

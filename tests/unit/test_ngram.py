@@ -23,17 +23,18 @@ from hypothesis import strategies as st
 from ngrams import Loop, asked, by_value, fitted, slow_log_probs, text
 
 import workbench as wb
-from workbench import predictions, programs
-from workbench.items import Items
-from workbench.models import estimating, lmplz
+from workbench.items.build import items_from_text
+from workbench.items.items import Items
+from workbench.items.schema import DataError
+from workbench.items.tokens import tokens
 from workbench.models.base import Predictor
-from workbench.models.ngram import NGram
-from workbench.models.passage import lefts
-from workbench.models.passage import passages as of_items
-from workbench.own import items_from_text
-from workbench.schema import DataError
-from workbench.tokens import tokens
-from workbench.training.corpus import Corpus
+from workbench.models.baselines.passage import lefts
+from workbench.models.baselines.passage import passages as of_items
+from workbench.models.ngram import estimate as estimating
+from workbench.models.ngram import lmplz, programs
+from workbench.models.ngram.model import NGram
+from workbench.runs import predictions
+from workbench.texts.corpus import Corpus
 
 QUICK = {"memory": "60M", "progress": False}
 MODELS = [("kneser-ney", 3), ("kneser-ney", 5), ("good-turing", 3)]
@@ -263,7 +264,7 @@ def test_predictions_are_sound(of_sample, variant):
 
 def test_ranking_in_several_parts_changes_nothing(of_sample, sample, monkeypatch):
     whole = of_sample.predict(sample)
-    monkeypatch.setattr("workbench.models.ngram._CONTEXTS", 50)
+    monkeypatch.setattr("workbench.models.ngram.model._CONTEXTS", 50)
     pd.testing.assert_frame_equal(of_sample.predict(sample), whole)
 
 
@@ -470,7 +471,7 @@ def test_a_full_disk_is_one_clear_error(no_data, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr("workbench.models.arpa.np.save", full)
+        patch.setattr("workbench.models.ngram.arpa.np.save", full)
         with pytest.raises(DataError, match="the disk is full"):
             tiny()
     assert list((no_data / "cache" / "ngram").iterdir()) == []
@@ -481,8 +482,8 @@ CHILD = """
 import os, sys, time
 from pathlib import Path
 from workbench.models import arpa, estimating
-from workbench.models.ngram import NGram
-from workbench.training.corpus import Corpus
+from workbench.models.ngram.model import NGram
+from workbench.texts.corpus import Corpus
 
 def stop(*_, **__):
     print(os.getpid(), flush=True)

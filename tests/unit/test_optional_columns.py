@@ -10,9 +10,11 @@ from made_predictions import made
 from pandas.testing import assert_frame_equal
 
 import workbench as wb
-from workbench import cache, predictions, results
 from workbench.evaluation.reading import sources
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.runs import predictions
+from workbench.runs import store as results
+from workbench.storage import cache
 
 FRAME = made(6, right=0.5)
 TOLD = {

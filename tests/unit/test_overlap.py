@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from workbench import text as wt
-from workbench.own import items_from_frame, items_from_text
-from workbench.schema import DataError
-from workbench.training import grams
-from workbench.training.grams import normalise
-from workbench.training.overlap import held, overlap, refuse
+from workbench.items import text as wt
+from workbench.items.build import items_from_frame, items_from_text
+from workbench.items.schema import DataError
+from workbench.texts import ngram_hash as grams
+from workbench.texts.ngram_hash import normalise
+from workbench.texts.overlap import held, overlap, refuse
 
 PASSAGE = (
     "The ferry did not sail that morning , for the river had frozen from bank to bank . `` We shall walk , "

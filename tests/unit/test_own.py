@@ -2,8 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench.items import DataError, Items
-from workbench.own import items_from_frame, items_from_text
+from workbench.items.build import items_from_frame, items_from_text
+from workbench.items.items import DataError, Items
 
 
 def one(text, **options):

@@ -10,11 +10,12 @@ from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
-from workbench.evaluation import joint, resampling
+from workbench.evaluation import bootstrap as resampling
+from workbench.evaluation import joint
+from workbench.evaluation.bootstrap import Units
 from workbench.evaluation.metrics import measure
 from workbench.evaluation.pairs import Drawing, Measured
 from workbench.evaluation.reading import sources
-from workbench.evaluation.resampling import Units
 from workbench.evaluation.significance import compare
 
 

@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
-from workbench.items import DataError
-from workbench.parallel import chunked_map
+from workbench.items.items import DataError
+from workbench.storage.parallel import chunked_map
 
 
 def square(n):
@@ -51,7 +51,7 @@ def test_progress(capsys):
 def test_a_script_without_a_main_guard_runs_once(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
-        "import math\nfrom workbench.parallel import chunked_map\nprint('started')\n"
+        "import math\nfrom workbench.storage.parallel import chunked_map\nprint('started')\n"
         "print(sum(chunked_map(math.floor, [1.5] * 100, workers=2, chunk=10, serial=10)))\n"
     )
     done = subprocess.run([sys.executable, "-W", "error", script], capture_output=True, text=True, check=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from distributed import Client, LocalCluster
 
-from workbench import cluster, parallel
-from workbench.cluster import WorkerError
-from workbench.parallel import run_chunks
+from workbench.storage import cluster, parallel
+from workbench.storage.cluster import WorkerError
+from workbench.storage.parallel import run_chunks
 
 CHUNKS = [[n, n + 1] for n in range(0, 24, 2)]
 SQUARES = [[n * n for n in chunk] for chunk in CHUNKS]
@@ -149,7 +149,7 @@ def test_a_worker_computes_with_one_thread():
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
-from workbench.parallel import run_chunks
+from workbench.storage.parallel import run_chunks
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background ignores it
 sys.path.insert(0, {here!r})
 import test_parallel_chunks as work

@@ -8,8 +8,8 @@ from clozes import cloze, passages
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from workbench import text as wt
-from workbench.widgets.passages import BLANK_MARK, pieces, plain, readable_spans, snippet
+from workbench.items import text as wt
+from workbench.widgets.shared.passages import BLANK_MARK, pieces, plain, readable_spans, snippet
 
 
 @st.composite

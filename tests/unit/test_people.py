@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 from statsmodels.stats.proportion import proportion_confint
 
-from workbench.evaluation import people
+from workbench.evaluation.interchange import agreement as people
 
 # Krippendorff 2011, "Computing Krippendorff's alpha-reliability", section C: four observers, twelve units
 PRINTED = [

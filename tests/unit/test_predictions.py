@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from workbench import predictions
-from workbench.items import Items
+from workbench.items.items import Items
+from workbench.items.schema import DataError
 from workbench.models.base import FILE, Predictor, pad
 from workbench.models.rows import Ranked, from_ranking, from_scores
-from workbench.schema import DataError
+from workbench.runs import predictions
 
 VOCABULARY = ["ash", "bay", "cat", "dog", "elm"]
 ITEMS = clozes("a {cat} ran", "the {dog}", "an {owl}", "some {}", dataset="lambada")

@@ -2,15 +2,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench.items import DataError, Items
-from workbench.own import items_from_frame, items_from_text
+from workbench.items.build import items_from_frame, items_from_text
+from workbench.items.items import DataError, Items
 
 pytest.importorskip("transformers")
 
 import torch
 from plain_causal import ITEMS, RUNNING, TOKENS, WORDS, Plain, before, makers, model
 
-from workbench.models.pretrained_words import STOP_WORDS
+from workbench.models.pretrained.words import STOP_WORDS
 
 torch.set_num_threads(1)
 

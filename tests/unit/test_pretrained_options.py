@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench import text as wt
-from workbench.items import DataError
-from workbench.own import items_from_frame, items_from_text
+from workbench.items import text as wt
+from workbench.items.build import items_from_frame, items_from_text
+from workbench.items.items import DataError
 
 pytest.importorskip("transformers")
 
@@ -61,7 +61,7 @@ def test_a_prompt_stands_before_the_passage_and_is_told(folders):
 
 
 def test_a_prompt_with_examples_and_words_between(folders):
-    prompts = pytest.importorskip("workbench.models.prompts")
+    prompts = pytest.importorskip("workbench.models.pretrained.prompts")
     prompt = prompts.Prompt(
         "Q: {text} ____ ->", examples=items_from_text(sorted(TOKENS, key=len)[:3]), shots=1, seed=1
     )

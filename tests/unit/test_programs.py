@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench import programs
+from workbench.models.ngram import programs
 
 BANNER = (
     b"----5---10---15---20---25---30---35---40---45---50---55---60---65---70---75---80---85---90---95--100\n"

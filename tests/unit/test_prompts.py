@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.items import Item, Items
-from workbench.models.prompts import Prompt
+from workbench.items.items import Item, Items
+from workbench.models.pretrained.prompts import Prompt
 
 NASTY = st.text(alphabet="ab {}!:%$\\'\"\n<>&é", max_size=30)
 

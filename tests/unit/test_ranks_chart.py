@@ -5,7 +5,7 @@ from made_predictions import made, scores
 
 from workbench import charts
 from workbench.charts.ranks import shares
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 
 FRAMES = [
     made(120, seed=1).assign(model="one"),

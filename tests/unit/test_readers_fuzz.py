@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from workbench.datasets import archives, books, load
-from workbench.items import DataError, Items
+from workbench.items.items import DataError, Items
 
 QUESTIONS, ANSWERS = "Holmes.machine_format.questions.txt", "Holmes.machine_format.answers.txt"
 VALID = {

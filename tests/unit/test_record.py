@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.schema import DataError
-from workbench.training.record import HISTORY, Training
+from workbench.items.schema import DataError
+from workbench.training.history import HISTORY, Training
 from workbench.training.telling import UNKNOWN, Score, best, briefly, facts, minutes, scores_told, short
 
 NUMBERS = st.floats() | st.integers(0, 10**12)

@@ -4,8 +4,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.models.networks.recurrent import Recurrent
-from workbench.models.recurrent import LSTM, ElmanRNN
+from workbench.models.neural.networks.recurrent import Recurrent
+from workbench.models.neural.recurrent import LSTM, ElmanRNN
 
 KINDS = ("rnn", "lstm")
 

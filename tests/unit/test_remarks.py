@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from workbench import remarks
-from workbench.items import DataError
-from workbench.remarks import Note, notes, read_notes, write_note
+from workbench.items import notes as remarks
+from workbench.items.items import DataError
+from workbench.items.notes import Note, notes, read_notes, write_note
 
 ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
@@ -168,7 +168,7 @@ def test_a_writer_that_fails_leaves_the_old_notes(tmp_path, monkeypatch):
 WRITER = """
 import sys
 from threading import Thread
-from workbench.remarks import write_note
+from workbench.items.notes import write_note
 folder, who = sys.argv[1:]
 def write(thread):
     for i in range(15):

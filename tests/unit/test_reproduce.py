@@ -2,7 +2,7 @@ import nbformat
 import pytest
 
 from workbench import cli
-from workbench.items import DataError
+from workbench.items.items import DataError
 from workbench.reproduce import notebooks, reproduce, run
 
 PARAMETERS = 'OUT = "."\nDATA = "auto"\nN = 1'

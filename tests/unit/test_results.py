@@ -18,11 +18,11 @@ from made_predictions import made
 from pandas.testing import assert_frame_equal
 
 import workbench as wb
-from workbench import predictions
+from workbench.items.schema import DataError
 from workbench.models.base import Predictor, pad
-from workbench.schema import DataError
+from workbench.runs import predictions
 
-store = importlib.import_module("workbench.results")  # by its name
+store = importlib.import_module("workbench.runs.store")  # by its name
 
 TEXTS = [
     "the heron ate the ___ .",
@@ -309,7 +309,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import workbench as wb
 {own}
-store = importlib.import_module("workbench.results")
+store = importlib.import_module("workbench.runs.store")
 flag, go = map(Path, sys.argv[1:])
 items = wb.items_from_text(["a ___ b ."], answers=["x"], candidates=[["x", "yy"]])
 

@@ -8,12 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_predictions import made, run, scores, unknown_answers
 
-from workbench import datasets, published
-from workbench.evaluation import papers, rendering
+from workbench import datasets
+from workbench.datasets import published
 from workbench.evaluation.metrics import evaluate
-from workbench.evaluation.papers import NAMES
-from workbench.evaluation.tables import table
-from workbench.items import DataError
+from workbench.evaluation.paper import layouts as papers
+from workbench.evaluation.paper.layouts import NAMES
+from workbench.evaluation.paper.tables import table
+from workbench.items.items import DataError
+from workbench.render import tables as rendering
 
 QUICK = {"resamples": 100}
 SOURCES = {

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-from workbench import text as wt
 from workbench.analysis.mentions import mentions
-from workbench.files import resource
+from workbench.items import text as wt
+from workbench.storage.files import resource
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = resource("sample")

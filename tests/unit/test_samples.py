@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from sample_logs import NAME, RESULTS, log, record, responses, results
 
 from workbench import datasets
-from workbench.evaluation import samples
-from workbench.evaluation.imported import import_results
+from workbench.evaluation.interchange import lm_eval as samples
+from workbench.evaluation.interchange.imported import import_results
 from workbench.evaluation.metrics import evaluate
-from workbench.items import DataError
+from workbench.items.items import DataError
 
 ITEMS = datasets.load("sample", "dev", variant="openai")
 TEXTS = ITEMS.frame["text"].tolist()

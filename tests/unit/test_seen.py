@@ -10,11 +10,11 @@ from statsmodels.stats.proportion import proportion_confint
 
 from workbench import charts
 from workbench.charts.seen import worth
-from workbench.models.neural import Neural
-from workbench.models.sup_cbow import SupCBOW
-from workbench.own import items_from_text
-from workbench.schema import DataError
-from workbench.tokens import tokens
+from workbench.items.build import items_from_text
+from workbench.items.schema import DataError
+from workbench.items.tokens import tokens
+from workbench.models.neural.model import Neural
+from workbench.models.neural.sup_cbow import SupCBOW
 
 torch.set_num_threads(1)
 

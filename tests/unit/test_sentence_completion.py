@@ -2,7 +2,7 @@ import builders as b
 import pytest
 
 from workbench.datasets import load
-from workbench.items import DataError
+from workbench.items.items import DataError
 
 QUESTIONS, ANSWERS = "Holmes.machine_format.questions.txt", "Holmes.machine_format.answers.txt"
 TABLE, KEY = "testing_data.csv", "test_answer.csv"

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.optim import lr_scheduler
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 from workbench.training.settings import Settings
 
 

@@ -11,9 +11,9 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from workbench.evaluation import resampling
+from workbench.evaluation import bootstrap as resampling
 from workbench.evaluation.significance import holm, mcnemar, significance
-from workbench.items import DataError
+from workbench.items.items import DataError
 
 QUICK = {"resamples": 500}
 

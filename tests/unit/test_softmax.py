@@ -22,8 +22,8 @@ from torch import nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from workbench.models.networks import chunked, frequent
-from workbench.models.networks.softmax import softmax
+from workbench.models.neural.networks import chunked, frequent
+from workbench.models.neural.softmax import softmax
 
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
 

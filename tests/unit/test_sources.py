@@ -5,7 +5,7 @@ import pytest
 
 from workbench import datasets
 from workbench.datasets import archives, load, sources
-from workbench.items import DataError
+from workbench.items.items import DataError
 
 DEV = "lambada_development_plain_text.txt"
 ONE = {DEV: b.text(b.PLAIN)}

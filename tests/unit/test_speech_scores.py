@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools" / "tagger"
 sys.path.insert(0, str(TOOLS))

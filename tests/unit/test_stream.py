@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.schema import DataError
-from workbench.training import stream as module
-from workbench.training.corpus import RESERVED, Corpus
-from workbench.training.stream import Stream
+from workbench.items.schema import DataError
+from workbench.texts import stream as module
+from workbench.texts.corpus import RESERVED, Corpus
+from workbench.texts.stream import Stream
 
 LINES = ["the cat sat on the mat .", "'' -- the dog , the <s> dog sat !", "nobody 's 3 cats"]
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import byte_pairs, gpt2_files, tiny_bert, tiny_gpt2, tiny_llama
 
-from workbench.items import DataError
-from workbench.models.subwords import Fed, Subwords, _ends, anchor_of, fed
-from workbench.own import items_from_text
+from workbench.items.build import items_from_text
+from workbench.items.items import DataError
+from workbench.models.pretrained.subwords import Fed, Subwords, _ends, anchor_of, fed
 
 transformers = pytest.importorskip("transformers")
 MAKERS = {

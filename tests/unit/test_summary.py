@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import workbench as wb
 from workbench.analysis import histograms, summary
 from workbench.analysis.statistics import statistics
-from workbench.items import DataError, Items
+from workbench.items.items import DataError, Items
 
 HAND = frame()
 

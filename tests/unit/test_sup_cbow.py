@@ -7,16 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from workbench.items.build import items_from_text
+from workbench.items.schema import DataError
 from workbench.models.base import Predictor
-from workbench.models.cbow import CBOW
-from workbench.models.networks.bag import BagOfWords
-from workbench.models.sup_cbow import SupCBOW
-from workbench.models.vectors import Vectors
-from workbench.own import items_from_text
-from workbench.schema import DataError
-from workbench.training.corpus import Corpus
-from workbench.training.shaped import Passages
-from workbench.training.stream import Stream
+from workbench.models.neural.networks.bag import BagOfWords
+from workbench.models.neural.sup_cbow import SupCBOW
+from workbench.models.vectors.cbow import CBOW
+from workbench.models.vectors.vectors import Vectors
+from workbench.texts.corpus import Corpus
+from workbench.texts.passages import Passages
+from workbench.texts.stream import Stream
 
 torch.set_num_threads(1)
 

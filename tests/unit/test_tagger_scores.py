@@ -12,7 +12,8 @@ import treebanks
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from workbench.analysis import lexicon, tagging
+from workbench.analysis import tagging
+from workbench.analysis.tagger import lexicon
 
 ANSWERS = {
     "heron": ("NOUN", "heron"),

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thinc.api import NumpyOps
 
-from workbench import files
 from workbench.analysis import tagging
-from workbench.items import DataError
-from workbench.parallel import run_chunks
+from workbench.items.items import DataError
+from workbench.storage import files
+from workbench.storage.parallel import run_chunks
 
 WORDS = ["The", "herons", "waited", ".", "``", "Ada", "nod-ded", "x"]
 PASSAGES = st.lists(st.lists(st.sampled_from(WORDS), max_size=12), max_size=12)

@@ -9,7 +9,7 @@ from workbench.analysis import mentions, speech, targets
 from workbench.analysis.roots import same_root
 from workbench.analysis.speech import speech_spans
 from workbench.analysis.targets import features, in_speech, n_names, vocative
-from workbench.tokens import tokens
+from workbench.items.tokens import tokens
 
 COLUMNS = {
     "target_pos", "target_class", "target_lemma", "in_context", "lemma_in_context", "n_mentions",

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.text import readable, readable_spans, sentences, tokenize
+from workbench.items.text import readable, readable_spans, sentences, tokenize
 
 # By example
 

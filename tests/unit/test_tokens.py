@@ -6,8 +6,8 @@ from clozes import cloze, passages
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench import text as wt
-from workbench.tokens import shown, tokens
+from workbench.items import text as wt
+from workbench.items.tokens import shown, tokens
 
 
 def test_tokens_of_a_tokenised_item():

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.models.networks.pointer import Pointer, mixed
-from workbench.models.networks.transformer import PointerTransformer
-from workbench.models.transformer import PointerTransformer as Predictor
+from workbench.models.neural.networks.pointer import Pointer, mixed
+from workbench.models.neural.networks.transformer import PointerTransformer
+from workbench.models.neural.transformer import PointerTransformer as Predictor
 
 V = 12  # classes: <unk> and eleven words
 UNKNOWN = 7  # types that are no words of the vocabulary

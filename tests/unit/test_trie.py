@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from workbench.models.trie import ROOT, TIE, Search, Trie
+from workbench.models.pretrained.trie import ROOT, TIE, Search, Trie
 
 LETTERS = 4
 PATHS = st.lists(

@@ -5,7 +5,7 @@ import pytest
 
 import workbench as wb
 from workbench.datasets import lambada
-from workbench.items import DataError
+from workbench.items.items import DataError
 
 LINES = "<s>\t5\nheron\t3\n"
 

@@ -8,9 +8,9 @@ import pytest
 from tqdm.notebook import tqdm_notebook
 from tqdm.std import tqdm
 
-from workbench.training import watch as watches
-from workbench.training.record import Training
-from workbench.training.watch import watching
+from workbench.training import progress as watches
+from workbench.training.history import Training
+from workbench.training.progress import watching
 
 ROW = {"tokens": 9000, "seconds": 30.0, "loss": 5.5, "tokens_per_second": 300.0, "learning_rate": 1e-3}
 

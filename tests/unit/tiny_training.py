@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 from workbench.training import checkpoint
 from workbench.training.loop import train
 from workbench.training.settings import Settings

@@ -17,7 +17,7 @@ from pathlib import Path
 from safetensors.torch import save_file
 from tiny_training import Counting, Tiny, perplexity, settings, weights
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 from workbench.training import checkpoint
 from workbench.training.loop import train
 

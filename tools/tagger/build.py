@@ -29,9 +29,10 @@ from spacy.training.initialize import init_nlp
 from spacy.training.loop import train
 from spacy.util import load_config
 
-from workbench.analysis import narrative, tagging  # noqa: F401 - narrative registers its components
-from workbench.analysis.lexicon import Lexicon
-from workbench.schema import DataError
+from workbench.analysis import tagging
+from workbench.analysis.tagger import narrative  # noqa: F401 - narrative registers its components
+from workbench.analysis.tagger.lexicon import Lexicon
+from workbench.items.schema import DataError
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / ".tools" / "tagger"

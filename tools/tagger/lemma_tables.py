@@ -19,8 +19,8 @@ import novels
 import treebanks
 
 from workbench.analysis.lemmas import FORMAT, KINDS, Lemmas, fold
-from workbench.files import atomic_path, resource
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.storage.files import atomic_path, resource
 
 TARGET = resource("en_narrative", "lemmatizer", "lemmas.json")
 

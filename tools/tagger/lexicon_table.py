@@ -19,8 +19,8 @@ import numpy as np
 import treebanks
 from numpy.typing import NDArray
 
-from workbench.analysis.lexicon import SCALE, Lexicon, fold
-from workbench.files import atomic_path
+from workbench.analysis.tagger.lexicon import SCALE, Lexicon, fold
+from workbench.storage.files import atomic_path
 
 WIDTH = 64
 _VECTORS, _WORDS = 45_000, 110_000  # forms with a vector, forms in all

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from workbench.schema import DataError, Span
+from workbench.items.schema import DataError, Span
 
 QUOTATIONS = Path("litbank", "quotations", "tsv")
 ENTITIES = Path("litbank", "entities_tsv")

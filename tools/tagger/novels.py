@@ -13,9 +13,9 @@ from pathlib import Path
 
 from workbench.datasets import sources
 from workbench.datasets.books import Book, books
-from workbench.files import atomic_path
-from workbench.schema import DataError
-from workbench.text import sentences, tokenize
+from workbench.items.schema import DataError
+from workbench.items.text import sentences, tokenize
+from workbench.storage.files import atomic_path
 
 BOOK = "<book>"
 """First word of the line before each book; its name follows."""

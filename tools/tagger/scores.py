@@ -25,9 +25,9 @@ from spacy.tokens import Doc
 from workbench.analysis import tagging
 from workbench.analysis.targets import CLASSES
 from workbench.datasets import load
-from workbench.files import atomic_path
-from workbench.schema import DataError
-from workbench.tokens import shown
+from workbench.items.schema import DataError
+from workbench.items.tokens import shown
+from workbench.storage.files import atomic_path
 
 TEMPLATE = Path(__file__).with_name("card.md")
 SETS = ("ewt-dev", "gum-dev")

@@ -18,8 +18,8 @@ from corpora import ARTICLES
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from workbench.analysis.lexicon import Lexicon, fold
-from workbench.files import atomic_path
+from workbench.analysis.tagger.lexicon import Lexicon, fold
+from workbench.storage.files import atomic_path
 
 _TOKENS = 75  # of a passage, as in LAMBADA
 _PASSAGES = 48_000

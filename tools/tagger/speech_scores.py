@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.analysis.speech import speech_spans
-from workbench.schema import Span
+from workbench.items.schema import Span
 
 PASSAGE = 75
 """Tokens of a short passage, about the mean of LAMBADA's development passages."""

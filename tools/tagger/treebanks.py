@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from workbench.analysis.tagging import UPOS
 from workbench.datasets import sources
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 
 _COLUMNS = 10
 _GOLD = {

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import pandas as pd
 import pyarrow as pa
 
-from workbench import cache as disk
-from workbench import text as wt
-from workbench import tokens
 from workbench.analysis import columns, tagging
 from workbench.analysis.columns import FEATURES
 from workbench.datasets import lambada
-from workbench.files import resource
-from workbench.items import Items, Span
-from workbench.parallel import run_chunks
-from workbench.schema import DataError, Item
+from workbench.items import text as wt
+from workbench.items import tokens
+from workbench.items.items import Items, Span
+from workbench.items.schema import DataError, Item
+from workbench.storage import cache as disk
+from workbench.storage.files import resource
+from workbench.storage.parallel import run_chunks
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -36,8 +36,8 @@ SMALL = 400  # items that are annotated here: processes take two seconds to star
 _MEAN, _LEAST, _MOST = 192, 64, 512  # items of a chunk
 _FORMAT = "1"  # of the files in the cache
 _SOURCES = (  # of this folder, that results depend on
-    "__init__", "annotations", "columns", "discourse", "lemmas", "lexicon", "mentions", "narrative",
-    "network", "roots", "speech", "tagging", "targets",
+    "__init__", "annotations", "columns", "tagger/discourse", "lemmas", "tagger/lexicon", "mentions",
+    "tagger/narrative", "tagger/network", "roots", "speech", "tagging", "targets",
 )  # fmt: skip
 
 

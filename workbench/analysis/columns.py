@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from workbench.schema import Span, objects
+from workbench.items.schema import Span, objects
 
 _SPANS = pa.list_(pa.int32())  # start, end, start, end ...
 FEATURES = pa.schema(

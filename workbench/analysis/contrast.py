@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 
 SKIPPED = ("item_id", "pipeline", "mentions", "speech", "names")
 """Columns of the annotations that are no features."""

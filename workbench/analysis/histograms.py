@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.analysis.summary import Sets, counted, known, named, require, shares
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 
 _NICE = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500)
 _BINS = 16

@@ -14,8 +14,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from workbench.files import resource
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.storage.files import resource
 
 FORMAT = 1
 """Number of the form of the table file; one of another number is refused."""

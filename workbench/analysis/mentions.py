@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from workbench.analysis.lemmas import Reading, default, fold
-from workbench.items import Item, Span
-from workbench.tokens import Tokens, tokens
+from workbench.items.items import Item, Span
+from workbench.items.tokens import Tokens, tokens
 
 _JOINED = re.compile(r"([^\W\d_]{4,})(?:and|but)")
 _HYPHEN = re.compile(r"[-‐‑–—]+")  # noqa: RUF001 - dashes are meant

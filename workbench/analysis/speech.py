@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from workbench.items import Item, Span
-from workbench.tokens import tokens
+from workbench.items.items import Item, Span
+from workbench.items.tokens import tokens
 
 _OPENS, _CLOSES, _EITHER = "opens", "closes", "either"
 _DOUBLE = {

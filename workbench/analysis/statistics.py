@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from workbench import published
 from workbench.analysis.summary import require, wilson
-from workbench.items import Items
-from workbench.schema import DataError
+from workbench.datasets import published
+from workbench.items.items import Items
+from workbench.items.schema import DataError
 
 COLUMNS = (
     "dataset", "split", "quantity", "value", "sd", "low", "high", "n", "unit", "paper", "paper_row", "note",

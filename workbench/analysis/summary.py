@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 
 Sets = pd.DataFrame | Mapping[str, pd.DataFrame]
 """One frame of annotations, or several by the name under which they are shown."""

@@ -15,9 +15,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench import cache, files
-from workbench.parallel import in_worker
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.storage import cache, files
+from workbench.storage.parallel import in_worker
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -188,7 +188,7 @@ def _loaded(source: Source, _written: int) -> Language:
         sys.modules["torch"] = None  # type: ignore[assignment]
     import spacy  # noqa: PLC0415 - slow to import
 
-    import workbench.analysis.narrative  # noqa: F401, PLC0415 - registers the components of our own pipeline
+    import workbench.analysis.tagger.narrative  # noqa: F401, PLC0415 - registers the components of our own pipeline
 
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -240,7 +240,7 @@ def tag(
     nlp : spacy.Language
         The pipeline; it is not changed.
     words : sequence of sequences of str
-        The words of each document, as :func:`workbench.tokens.shown` gives them.
+        The words of each document, as :func:`workbench.items.tokens.shown` gives them.
     targets : sequence of int or None
         For each document the index of the word whose lemma is wanted.
 

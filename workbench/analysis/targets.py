@@ -8,8 +8,8 @@ from typing import Any
 from workbench.analysis import mentions, speech
 from workbench.analysis.lemmas import default, fold
 from workbench.analysis.roots import any_same_root
-from workbench.items import Item, Span
-from workbench.tokens import Tokens, tokens
+from workbench.items.items import Item, Span
+from workbench.items.tokens import Tokens, tokens
 
 CLASSES = {"PROPN": "PN", "NOUN": "CN", "VERB": "V", "AUX": "V", "ADJ": "J", "ADV": "R"}
 """Class of the target by its UPOS tag (Paperno et al. 2016, Figure 2); all others are O."""

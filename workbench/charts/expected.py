@@ -10,10 +10,10 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from workbench import text as wt
 from workbench.charts import theme
-from workbench.items import Items
-from workbench.schema import DataError, Item
+from workbench.items import text as wt
+from workbench.items.items import Items
+from workbench.items.schema import DataError, Item
 
 LIMIT = 24
 """Panels that one chart may have."""
@@ -60,8 +60,8 @@ def expected(
     ----------
     expected : DataFrame, run, or mapping of name to such
         Either with the columns ``item_id``, ``place`` (1 is the most probable), ``word`` and ``log_prob``
-        (natural), as :meth:`workbench.models.ngram.NGram.expected` gives, or predictions. There may be a
-        column ``model``; models can be given by name too: ``{"5-gram": a, "3-gram": b}``. Where predictions
+        (natural), as :meth:`workbench.models.ngram.model.NGram.expected` gives, or predictions. There may be
+        a column ``model``; models can be given by name too: ``{"5-gram": a, "3-gram": b}``. Where predictions
         are of candidates, the bars are the candidates' shares: their probabilities sum to 1.
     answers : mapping of item_id to word, or DataFrame
         A frame has the columns ``item_id`` and ``answer``, and perhaps ``rank``, ``log_prob``, ``known`` and

@@ -11,7 +11,7 @@ from workbench.analysis import summary
 from workbench.charts import targets, theme
 from workbench.charts.bars import shares
 from workbench.charts.paper import STAND_IN, is_stand_in, marks
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 
 
 def figure_2(

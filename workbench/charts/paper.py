@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from workbench import published
 from workbench.analysis import summary
-from workbench.schema import DataError
+from workbench.datasets import published
+from workbench.items.schema import DataError
 
 Beside = bool | Mapping[str, str]
 """True: by the sets' items and names; False: none; or set name -> set of the paper."""

@@ -12,7 +12,7 @@ import pandas as pd
 
 from workbench.charts import theme
 from workbench.evaluation.reading import sources
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 
 _NAMES = {"lambada/dev": "LAMBADA development", "lambada/test": "LAMBADA test", "lambada/control": "Control"}
 _A_DECADE = 12  # points of a curve

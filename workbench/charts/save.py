@@ -8,8 +8,8 @@ from typing import Any
 import altair as alt
 
 from workbench.charts.theme import inked
-from workbench.files import atomic_path
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.storage.files import atomic_path
 
 ENDINGS = (".svg", ".png", ".pdf", ".html")
 

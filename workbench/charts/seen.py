@@ -12,7 +12,7 @@ from workbench.analysis.summary import wilson
 from workbench.charts import theme
 from workbench.charts.ranks import head, of_models
 from workbench.evaluation.reading import sources
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 
 _WIDTH, _HEIGHT = 330, 240
 _ALL = "all"

@@ -8,7 +8,6 @@ from typing import Any, Literal, cast
 import altair as alt
 import pandas as pd
 
-from workbench import published
 from workbench.analysis import histograms, summary
 from workbench.analysis.summary import Sets
 from workbench.charts import paper as beside
@@ -16,7 +15,8 @@ from workbench.charts import theme
 from workbench.charts.bars import HEIGHT, legend, tooltip, vertical
 from workbench.charts.paper import Beside
 from workbench.charts.targets import heading
-from workbench.schema import DataError
+from workbench.datasets import published
+from workbench.items.schema import DataError
 
 BRUSH = "brush"
 """Name of the selection by dragging along the horizontal axis."""

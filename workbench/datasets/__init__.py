@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.datasets import base, sources
 from workbench.datasets.books import Book, at_hand, books
-from workbench.items import Items
+from workbench.items.items import Items
 
 __all__ = ["Book", "available", "books", "load", "names"]
 
@@ -52,7 +52,7 @@ def load(
         cbt, "cnn" or "dailymail" for cnnqa.
     path : path, optional
         A folder (searched with its subfolders), a file, or the official archive. Without it
-        ``$WORKBENCH_DATA`` is searched, then ``raw/`` in :func:`workbench.files.data_home`.
+        ``$WORKBENCH_DATA`` is searched, then ``raw/`` in :func:`workbench.storage.files.data_home`.
     on_error : {"raise", "skip"}
         Whether a bad record stops the reading, or is left out and kept in ``.problems``.
 

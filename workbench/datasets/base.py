@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from workbench.datasets.sources import File
-from workbench.files import resource
-from workbench.items import Items
-from workbench.schema import DataError, Item
+from workbench.items.items import Items
+from workbench.items.schema import DataError, Item
+from workbench.storage.files import resource
 
 SPLITS = ("train", "dev", "test", "control", "rejected")
 ON_ERROR = ("raise", "skip")

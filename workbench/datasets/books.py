@@ -11,10 +11,10 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from workbench import cloze
 from workbench.datasets import archives, base, sources
-from workbench.files import resource
-from workbench.schema import DataError
+from workbench.items import cloze
+from workbench.items.schema import DataError
+from workbench.storage.files import resource
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from workbench.files import resource
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.storage.files import resource
 
 
 @dataclass(frozen=True)

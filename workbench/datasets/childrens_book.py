@@ -12,8 +12,8 @@ from itertools import chain, groupby, pairwise
 from pathlib import Path
 
 from workbench.datasets import base, sources
-from workbench.items import Items
-from workbench.schema import WORD_CLASSES, DataError, Item
+from workbench.items.items import Items
+from workbench.items.schema import WORD_CLASSES, DataError, Item
 
 SPLITS = ("train", "dev", "test")
 BLANK = "XXXXX"

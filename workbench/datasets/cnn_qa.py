@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench import text as wt
 from workbench.datasets import archives, base, sources
-from workbench.items import Items
-from workbench.parallel import chunked_map, cores
-from workbench.schema import DataError, Item
+from workbench.items import text as wt
+from workbench.items.items import Items
+from workbench.items.schema import DataError, Item
+from workbench.storage.parallel import chunked_map, cores
 
 SPLITS = ("train", "dev", "test")
 VARIANTS = ("cnn", "dailymail")

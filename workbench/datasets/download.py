@@ -18,7 +18,7 @@ import requests
 import urllib3
 from tqdm.auto import tqdm
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 
 TRIES = 5
 PAUSE = 0.5

@@ -18,11 +18,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from workbench import cloze
-from workbench import text as wt
 from workbench.datasets import base, sources
-from workbench.items import Items
-from workbench.schema import DataError, Item
+from workbench.items import cloze
+from workbench.items import text as wt
+from workbench.items.items import Items
+from workbench.items.schema import DataError, Item
 
 SPLITS = ("dev", "test", "control", "rejected")
 VARIANTS = ("plain", "capitalised", "openai")

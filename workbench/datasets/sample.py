@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench import text as wt
 from workbench.datasets import base
 from workbench.datasets.sources import Root
-from workbench.files import resource
-from workbench.items import WORD_CLASSES, Item, Items
-from workbench.schema import DataError
+from workbench.items import text as wt
+from workbench.items.items import WORD_CLASSES, Item, Items
+from workbench.items.schema import DataError
+from workbench.storage.files import resource
 
 PASSAGES = ("plain", "capitalised", "openai")
 VARIANTS = (*PASSAGES, "cbt", *WORD_CLASSES, "msrcc")

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from workbench.datasets import base, sources
-from workbench.items import Items
-from workbench.schema import DataError, Item
+from workbench.items.items import Items
+from workbench.items.schema import DataError, Item
 
 SPLITS = ("test",)
 VARIANTS = ("plain",)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench.datasets.archives import is_archive, members
-from workbench.files import data_home
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.storage.files import data_home
 
 _BINARY = (
     b"\x1f\x8b",

@@ -18,7 +18,7 @@ from typing import IO, Any
 import pooch
 
 from workbench.datasets.download import scratch
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 
 MAX_BYTES = 8 << 30
 """What the files of an archive may have together, unpacked."""

@@ -13,14 +13,16 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.evaluation import caveats, joint, resampling
+from workbench.evaluation import bootstrap as resampling
+from workbench.evaluation import comparability as caveats
+from workbench.evaluation import joint
+from workbench.evaluation.bootstrap import Units
 from workbench.evaluation.pairs import Drawing, Measured
 from workbench.evaluation.reading import check_options
-from workbench.evaluation.resampling import Units
 from workbench.evaluation.rows import Rows, rows
 from workbench.evaluation.slices import Bin, Columns
-from workbench.items import Items
-from workbench.schema import DataError
+from workbench.items.items import Items
+from workbench.items.schema import DataError
 
 Mask = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]

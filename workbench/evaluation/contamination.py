@@ -12,10 +12,10 @@ from typing import Any
 import pandas as pd
 
 from workbench.datasets.books import Book, books
-from workbench.items import Items
-from workbench.schema import DataError
-from workbench.training.grams import TokenisedText
-from workbench.training.overlap import Overlap, overlap
+from workbench.items.items import Items
+from workbench.items.schema import DataError
+from workbench.texts.ngram_hash import TokenisedText
+from workbench.texts.overlap import Overlap, overlap
 
 _LINES = 10_000  # lines handed on together
 _HALF = 0.5
@@ -129,7 +129,7 @@ def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True
     -------
     Contamination
         ``.frame`` (one row an item), ``.summary``, ``.by_book()``; see
-        :class:`workbench.training.overlap.Overlap` for the columns.
+        :class:`workbench.texts.overlap.Overlap` for the columns.
 
     Raises
     ------

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from workbench import text as wt
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.reading import several
 from workbench.evaluation.rows import loaded
-from workbench.items import Items
-from workbench.schema import DataError
+from workbench.items import text as wt
+from workbench.items.items import Items
+from workbench.items.schema import DataError
 
 By = Literal["difficulty", "disagreement", "alone", "variance", "all wrong"]
 _SHOWN = 20

@@ -1,7 +1,7 @@
 """Resampling and tests of many models at once: one draw of items or novels serves all models and pairs.
 
 So the replicates of a difference are the differences of the models' replicates: they are paired. What is
-drawn is what :mod:`workbench.evaluation.resampling` draws by the same seed.
+drawn is what :mod:`workbench.evaluation.bootstrap` draws by the same seed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from workbench.evaluation import resampling
-from workbench.evaluation.resampling import Floats, Units
+from workbench.evaluation import bootstrap as resampling
+from workbench.evaluation.bootstrap import Floats, Units
 
 Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -183,7 +183,7 @@ def unit_sums(values: npt.NDArray[np.generic], of: Units) -> Floats:
 
 
 def intervals(found: Floats, level: float, number: int) -> tuple[Floats, Floats]:
-    """Return the percentile intervals of columns; see :func:`workbench.evaluation.resampling.interval`."""
+    """Return the percentile intervals of columns; see :func:`workbench.evaluation.bootstrap.interval`."""
     low, high = np.full(found.shape[1], np.nan), np.full(found.shape[1], np.nan)
     whole = ~np.isnan(found).any(axis=0)
     if number >= _LEAST and whole.any():
@@ -230,7 +230,7 @@ def sign_flips(sums: Floats, resamples: int, seed: int) -> Floats:
     sums : array (k, novels)
         Sums of the differences of each novel's items.
     resamples, seed : int
-        See :func:`workbench.evaluation.resampling.sign_flip`, which each p is equal to where at most
+        See :func:`workbench.evaluation.bootstrap.sign_flip`, which each p is equal to where at most
         16 novels tell the two apart; else the choices of signs are shared by all.
     """
     number = sums.shape[1]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.evaluation import literature
 from workbench.evaluation.metrics import measure, note, typed
+from workbench.evaluation.paper import literature
 from workbench.evaluation.reading import NEEDED, VARIANT, Source, check_options, one_value, sources
 from workbench.evaluation.significance import compare, holm
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 
 _MEASURED = (
     "n", "n_known", "accuracy", "accuracy_low", "accuracy_high", "interval", "accuracy_known", "perplexity",
@@ -134,7 +134,7 @@ def _groups(
 
 def stored(dataset: str | None = None, split: str | None = None) -> pd.DataFrame:
     """Return the predictions of all stored runs, without their long columns."""
-    from workbench.results import query  # noqa: PLC0415 - reads DuckDB
+    from workbench.runs.store import query  # noqa: PLC0415 - reads DuckDB
 
     wanted = {"dataset": dataset, "split": split}
     quoted = {column: value.replace("'", "''") for column, value in wanted.items() if value is not None}
@@ -169,7 +169,7 @@ def _ranked(group: list[Source], *, level: float, resamples: int, seed: int) -> 
 def _reported(
     names: list[str], wanted: dict[str, str | None], groups: dict[tuple[Any, ...], list[Source]]
 ) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
-    """Return what others report, by group; see `workbench.evaluation.literature`."""
+    """Return what others report, by group; see `workbench.evaluation.paper.literature`."""
     present = {
         str(d) for group in groups.values() for s in group for d in s.frame["dataset"].dropna().unique()
     }

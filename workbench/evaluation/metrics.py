@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from workbench.analysis.summary import wilson
-from workbench.evaluation import resampling
+from workbench.evaluation import bootstrap as resampling
+from workbench.evaluation.bootstrap import Floats, Units
 from workbench.evaluation.reading import check_options, floats, joined, sources
-from workbench.evaluation.resampling import Floats, Units
-from workbench.items import Items
-from workbench.schema import DataError
+from workbench.items.items import Items
+from workbench.items.schema import DataError
 
 _INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels")
 _FLOATS = (

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.evaluation import joint
-from workbench.evaluation.resampling import Units
+from workbench.evaluation.bootstrap import Units
 from workbench.evaluation.significance import holm
 
 Floats = npt.NDArray[np.float64]

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from workbench.items import Items
-from workbench.predictions import OPTIONAL
-from workbench.schema import DataError
+from workbench.items.items import Items
+from workbench.items.schema import DataError
+from workbench.runs.predictions import OPTIONAL
 
 VARIANT = ("unit", "filter", "vocabulary_size", "unknown", "prompt")
 """Columns of predictions that tell results apart which must not be mixed up."""
@@ -58,7 +58,7 @@ def sources(runs: Any) -> list[Source]:
     found: list[Source] = []
     for one in several(runs):
         if isinstance(one, str):
-            from workbench.results import find  # noqa: PLC0415 - reads DuckDB
+            from workbench.runs.store import find  # noqa: PLC0415 - reads DuckDB
 
             one = find(one)  # noqa: PLW2901 - the run of that name
         frame = one if isinstance(one, pd.DataFrame) else getattr(one, "predictions", None)
@@ -86,7 +86,7 @@ def _apart(frame: pd.DataFrame, name: str | None, info: Mapping[str, Any]) -> It
     if lacking := [column for column in NEEDED if column not in frame.columns]:
         raise DataError(
             f"the predictions have no column {lacking[0]!r}",
-            remedy="make them with wb.predict, or with the functions of workbench.predictions",
+            remedy="make them with wb.predict, or with the functions of workbench.runs.predictions",
         )
     try:
         frame = frame.astype({name: kind for name, kind in _KINDS.items() if str(frame[name].dtype) != kind})

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.evaluation.reading import NEEDED, several, sources
-from workbench.items import Items
-from workbench.predictions import SCHEMA
-from workbench.schema import DataError
+from workbench.items.items import Items
+from workbench.items.schema import DataError
+from workbench.runs.predictions import SCHEMA
 
 if TYPE_CHECKING:
-    from workbench.results import Run
+    from workbench.runs.store import Run
 
 _SCALARS = (*NEEDED, "prediction")
 LISTS = ("top_words", "top_log_probs", "attention")
@@ -88,7 +88,7 @@ def rows(runs: Any) -> list[Rows]:
 
 def _read(one: Any) -> list[Rows]:
     if isinstance(one, str):
-        from workbench.results import find  # noqa: PLC0415 - reads DuckDB
+        from workbench.runs.store import find  # noqa: PLC0415 - reads DuckDB
 
         one = find(one)
     table = getattr(one, "table", None)
@@ -191,7 +191,7 @@ def run_of(name: str) -> Run:
     DataError
         If there is none, or its folder is damaged.
     """
-    from workbench import results  # noqa: PLC0415 - reads DuckDB
+    from workbench.runs import store as results  # noqa: PLC0415 - reads DuckDB
 
     folder = Path(name)
     if not (folder / results.INFO).is_file() or folder.name == name:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from workbench.evaluation import resampling
+from workbench.evaluation import bootstrap as resampling
+from workbench.evaluation.bootstrap import Units
 from workbench.evaluation.reading import VARIANT, Source, check_options, floats, one_value, sources
-from workbench.evaluation.resampling import Units
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 
 Interval = tuple[float, float]
 

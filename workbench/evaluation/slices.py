@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from workbench.analysis.summary import CLASSES
 from workbench.evaluation.rows import Rows
-from workbench.items import Items
-from workbench.schema import DataError
+from workbench.items.items import Items
+from workbench.items.schema import DataError
 
 Mask = npt.NDArray[np.bool_]
 

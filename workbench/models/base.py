@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from workbench.files import atomic_path
-from workbench.items import Items
+from workbench.items.items import Items
+from workbench.items.schema import DataError
 from workbench.models.rows import Ranked, from_ranking, from_scores
-from workbench.predictions import Floats
-from workbench.schema import DataError
+from workbench.runs.predictions import Floats
+from workbench.storage.files import atomic_path
 
 FILE = "predictor.json"
 
@@ -155,7 +155,7 @@ class Predictor(ABC):
         Returns
         -------
         DataFrame
-            Predictions (see :mod:`workbench.predictions`), in the order of the items.
+            Predictions (see :mod:`workbench.runs.predictions`), in the order of the items.
         """
         given = items.frame["candidates"].notna().to_numpy()
         parts = []

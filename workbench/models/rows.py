@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from workbench.items import Items
-from workbench.predictions import Floats, frame_of, nullable
-from workbench.schema import DataError, objects
+from workbench.items.items import Items
+from workbench.items.schema import DataError, objects
+from workbench.runs.predictions import Floats, frame_of, nullable
 
 
 class Ranked(NamedTuple):

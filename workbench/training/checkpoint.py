@@ -19,8 +19,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from workbench.files import atomic_path
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.storage.files import atomic_path
 
 VERSION = 1
 """Of the files' form."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from workbench.training.axes import PARTS, Axis, Floats, drawable, linear, logarithmic, smoothed, thin
-from workbench.training.record import Training
+from workbench.training.history import Training
 from workbench.training.telling import UNKNOWN, Score, facts, number, scores_of, short
 
 WIDTH, HEIGHT = 262, 232

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 from workbench.training.gradients import Gradients, State, own_random
 from workbench.training.optimiser import AdamW
 from workbench.training.settings import Settings

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 from workbench.training.device import pick
 
 Sent = TypeVar("Sent")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 from workbench.training.settings import Settings
 
 State = tuple[Tensor, ...] | None

@@ -11,18 +11,18 @@ from filelock import FileLock, Timeout
 from torch import nn
 from torch.nn.utils import clip_grads_with_norm_
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
+from workbench.texts.batches import Batches
 from workbench.training import checkpoint
-from workbench.training.batches import Batches
 from workbench.training.device import room
 from workbench.training.distributed import world
 from workbench.training.gradients import own_random
+from workbench.training.history import Training
 from workbench.training.interrupts import Interrupts
-from workbench.training.record import Training
+from workbench.training.progress import Watch, watching
 from workbench.training.run import Run
 from workbench.training.settings import Settings
 from workbench.training.task import Evaluate, Task
-from workbench.training.watch import Watch, watching
 
 
 def train(
@@ -45,7 +45,7 @@ def train(
         ``network(batch, state)`` returns the mean of -ln p over the predicted words, as many in each row, and
         the state after it: tensors with the rows first. It is trained in place.
     batches : Batches
-        Functions of the step (see :mod:`workbench.training.batches`).
+        Functions of the step (see :mod:`workbench.texts.batches`).
     settings : Settings
     evaluate : callable, optional
         Takes the network, in evaluation mode and without gradients; returns scores by name.

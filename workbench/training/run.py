@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from workbench.schema import DataError
+from workbench.items.schema import DataError
 from workbench.training import checkpoint as kept
 from workbench.training.checkpoint import Checkpoint
 from workbench.training.device import Fit, trial
@@ -28,9 +28,9 @@ from workbench.training.gradients import (
     to_device,
 )
 from workbench.training.guard import Guard
+from workbench.training.history import STOPPED, Training
 from workbench.training.interrupts import Interrupts
 from workbench.training.optimiser import AdamW
-from workbench.training.record import STOPPED, Training
 from workbench.training.task import Task
 from workbench.training.telling import best
 

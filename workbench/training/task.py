@@ -10,10 +10,10 @@ from typing import Any
 
 from torch import nn
 
-from workbench.training.batches import Batches
+from workbench.texts.batches import Batches
 from workbench.training.checkpoint import shapes, weights
+from workbench.training.progress import Watch
 from workbench.training.settings import Settings
-from workbench.training.watch import Watch
 
 Evaluate = Callable[[nn.Module], dict[str, float]]
 

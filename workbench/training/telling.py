@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from workbench.training.record import Training
+from workbench.training.history import Training
 
 WORDS = {
     "": "training",

@@ -1,0 +1,1 @@
+"""The components of ``en_narrative``, our spaCy pipeline for narrative prose."""

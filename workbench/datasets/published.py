@@ -1,0 +1,153 @@
+"""The numbers that the papers print, read from ``data/published``; none is typed into code."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+import pandas as pd
+
+from workbench.items.schema import DataError
+from workbench.storage import files
+
+ANALYSIS = "lambada_analysis"
+"""The table of what Paperno et al. 2016 say about their data (sections 3 and 4, Figure 2)."""
+
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_FORMS = {
+    "exact": re.compile(rf"{_NUMBER}"),
+    "above": re.compile(rf">{_NUMBER}(?: \(about {_NUMBER}\))?"),
+    "below": re.compile(rf"<{_NUMBER}(?: \(about {_NUMBER}\))?"),
+    "range": re.compile(rf"{_NUMBER} ?[-\u2013] ?{_NUMBER}"),
+}
+
+
+class Value(NamedTuple):
+    """One published number.
+
+    Attributes
+    ----------
+    low, high : float or None
+        Its bounds; both are the number itself where it is exact, None where a side is open.
+    about : float or None
+        The best single number: the exact one, or what "about" says in brackets.
+    text : str
+        How it is printed: ``>80 (about 84)``.
+    unit : str
+        ``percent``, ``count``, ``mean`` or ``probability``.
+    note : str
+        What else is to be known about it; empty where there is nothing.
+    """
+
+    low: float | None
+    high: float | None
+    about: float | None
+    text: str
+    unit: str = ""
+    note: str = ""
+
+
+def tables() -> list[str]:
+    """Return the names of the tables in ``data/published``."""
+    return sorted(path.stem for path in files.resource("published").glob("*.csv"))
+
+
+def table(name: str) -> pd.DataFrame:
+    """Read one table of published numbers.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`tables`: a file of ``data/published`` without its ending.
+
+    Returns
+    -------
+    DataFrame
+        Every cell as it is printed (text; an empty cell is an empty text).
+
+    Raises
+    ------
+    DataError
+        If there is no such table.
+    """
+    if name not in tables():
+        raise DataError(f"no published table is called {name!r}", remedy=f"there are {', '.join(tables())}")
+    return pd.read_csv(files.resource("published", f"{name}.csv"), dtype=str, keep_default_na=False)
+
+
+def parse(text: str, *, unit: str = "", note: str = "") -> Value:
+    """Read a number as papers print it: ``48``, ``<15``, ``84-86`` or ``>80 (about 84)``.
+
+    Raises
+    ------
+    DataError
+        If the text has another form.
+    """
+    for form, pattern in _FORMS.items():
+        if match := pattern.fullmatch(text.strip()):
+            first, *more = (None if group is None else float(group) for group in match.groups())
+            second = more[0] if more else None
+            low, high, about = {
+                "exact": (first, first, first),
+                "above": (first, None, second),
+                "below": (None, first, second),
+                "range": (first, second, None),
+            }[form]
+            if low is not None and high is not None and low > high:
+                break
+            return Value(low, high, about, text.strip(), unit, note)
+    raise DataError(
+        f"{text!r} is no number as papers print them",
+        remedy="write 48, <15, 84-86 or >80 (about 84)",
+    )
+
+
+@cache
+def _values(name: str) -> dict[tuple[str, str, str], Value]:
+    rows = table(name)
+    keys = zip(rows["figure"], rows["set"], rows["quantity"], strict=True)
+    cells = zip(rows["value"], rows["unit"], rows["note"], strict=True)
+    return {
+        key: parse(text, unit=unit, note=note) for key, (text, unit, note) in zip(keys, cells, strict=True)
+    }
+
+
+def find(figure: str, of: str, quantity: str, *, name: str = ANALYSIS) -> Value | None:
+    """Return one published number as :func:`value` does, or None where the paper gives none."""
+    return _values(name).get((figure, of, quantity))
+
+
+def value(figure: str, of: str, quantity: str, *, name: str = ANALYSIS) -> Value:
+    """Return one published number.
+
+    Parameters
+    ----------
+    figure : str
+        Where it stands: a figure (``2b``), a section (``3.1``) or ``text``.
+    of : str
+        The set it is about: ``lambada``, ``input``, ``dev``, ``test``, ``all`` ...
+    quantity : str
+        What it says, in the words of the table: ``proper nouns``.
+    name : str, default "lambada_analysis"
+        A table with the columns figure, set, quantity, value, unit and note.
+
+    Raises
+    ------
+    DataError
+        If the table has no such row, with the rows that come nearest.
+
+    Examples
+    --------
+    >>> value("2b", "lambada", "proper nouns").about
+    48.0
+    """
+    found = find(figure, of, quantity, name=name)
+    if found is None:
+        near = [" / ".join(key) for key in _values(name) if quantity in key or (figure, of) == key[:2]]
+        near = near or [" / ".join(key) for key in _values(name)]
+        raise DataError(
+            f"the table {name} has no row {figure} / {of} / {quantity}",
+            remedy=f"there are {'; '.join(near)}",
+        )
+    return found

@@ -1,0 +1,1 @@
+"""Results from elsewhere, and results for others."""

@@ -1,0 +1,188 @@
+"""Predictions written to a file for others, and read back."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from workbench.evaluation.interchange.read import Notes, Record, number_of, truth_of
+from workbench.evaluation.reading import sources
+from workbench.items.cloze import is_encodable
+from workbench.items.items import Items
+from workbench.items.schema import DataError
+from workbench.runs import predictions
+from workbench.runs.predictions import OPTIONAL, SCHEMA
+from workbench.storage.files import atomic_path
+
+SUFFIXES = (".csv", ".jsonl", ".parquet")
+"""Endings that `export_results` writes by."""
+
+_LISTS = {field.name for field in SCHEMA if pa.types.is_list(field.type)}
+_WHOLE = 1 << 53  # beyond, not every whole number is a floating-point one
+
+
+def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -> Path:
+    """Write predictions to one file that others, and :func:`import_results`, can read.
+
+    Parameters
+    ----------
+    runs : Run, DataFrame or str, or several of these
+        Runs, frames of predictions, or names of stored runs.
+    path : path
+        Its ending says how: ``.csv`` (comma, UTF-8, a header; lists as JSON), ``.jsonl`` (one record a line)
+        or ``.parquet``. A file that is there is replaced, whole or not at all.
+    items : Items, optional
+        Adds a column ``text`` with the whole passage, so that the file stands for itself.
+
+    Returns
+    -------
+    Path
+        Where it was written.
+
+    Raises
+    ------
+    DataError
+        If the ending is another, or something given holds no predictions or some of other items.
+
+    Notes
+    -----
+    Columns and types are those of :data:`workbench.runs.predictions.SCHEMA`. Numbers are written in full.
+    JSON has no infinity: it is the text ``"-inf"`` in JSON lines. CSV does not tell empty text from none:
+    both read back as none, but for `run`.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        remedy = f"let the name end in {', '.join(SUFFIXES)}"
+        raise DataError(f"{path.name!r} does not say how to write", remedy=remedy)
+    frame = together(runs)
+    if items is not None:
+        predictions.check(frame, items)
+    table = predictions.to_table(frame)
+    if items is not None:
+        texts = items.frame.set_index("item_id")["text"]
+        table = table.append_column("text", pa.array(texts.loc[frame["item_id"]].tolist(), pa.string()))
+    write = {".csv": _write_csv, ".jsonl": _write_lines, ".parquet": _write_parquet}[suffix]
+    with atomic_path(path) as temporary:
+        write(table, temporary)
+    return path
+
+
+def together(runs: Any) -> pd.DataFrame:
+    """Return the predictions of several runs as one checked frame: in the order given, each by item."""
+    frames = [source.frame for source in sources(runs)]
+    if not frames:
+        raise DataError("there are no predictions to write")
+    return predictions.check(pd.concat(frames, ignore_index=True))
+
+
+def _write_parquet(table: pa.Table, path: Path) -> None:
+    pq.write_table(table, path, compression="zstd")
+
+
+def _write_lines(table: pa.Table, path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for row in table.to_pylist():
+            plain = {name: _plain(value) for name, value in row.items()}
+            file.write(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can hold it."""
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
+def _write_csv(table: pa.Table, path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)  # ends lines as RFC 4180 says; both of its characters are quoted then
+        writer.writerow(table.column_names)
+        for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            writer.writerow([_cell(value) for value in row])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return json.dumps(_plain(value), ensure_ascii=False)
+    return "" if value is None else repr(value) if isinstance(value, float) else str(value)
+
+
+def is_predictions(record: Record) -> bool:
+    """Tell whether a record has all columns of a predictions table."""
+    return {field.name for field in SCHEMA} - set(OPTIONAL) <= set(record.fields)
+
+
+def frame_of(records: Sequence[Record], notes: Notes) -> tuple[pd.DataFrame, list[int]]:
+    """Return records of a predictions table as a frame that is not checked yet, and their lines."""
+    rows, lines = [], []
+    for record in records:
+        try:
+            rows.append({field.name: _value(field, record.fields.get(field.name)) for field in SCHEMA})
+        except ValueError as error:
+            notes.bad(str(error), record.line, str(record.fields.get("item_id")))
+        else:
+            lines.append(record.line)
+    columns: dict[str, Any] = {}
+    for field in SCHEMA:
+        values = [row[field.name] for row in rows]
+        columns[field.name] = pd.Series(values, dtype="object" if field.name in _LISTS else None)
+    return pd.DataFrame(columns), lines
+
+
+_READ: dict[pa.DataType, Callable[[Any], Any]] = {pa.float64(): number_of, pa.bool_(): truth_of}
+
+
+def _value(field: pa.Field, value: Any) -> Any:
+    try:
+        if field.name in _LISTS:
+            return _list(field.type.value_type, value)
+        return _scalar(field, value)
+    except ValueError as error:
+        raise ValueError(f"the column {field.name!r} holds {error}") from None
+
+
+def _scalar(field: pa.Field, value: Any) -> Any:
+    if field.type in _READ:
+        return _READ[field.type](value)
+    if field.type == pa.int64():
+        number = number_of(value)
+        if not math.isnan(number) and not (abs(number) < _WHOLE and number.is_integer()):
+            raise ValueError(f"no whole number: {value!r}")
+        return None if math.isnan(number) else int(number)
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "" if field.name == "run" else None
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"no text: {str(value)[:40]!r}")  # noqa: TRY004 - of a cell
+    if not is_encodable(value):
+        raise ValueError("half a surrogate pair")
+    return value
+
+
+def _list(kind: pa.DataType, value: Any) -> list[Any] | None:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value) if value.strip() else None
+        except (ValueError, RecursionError):
+            raise ValueError(f"no list: {value[:40]!r}") from None
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if not isinstance(value, list):
+        raise ValueError(f"no list: {str(value)[:40]!r}")  # noqa: TRY004 - of a cell
+    if kind == pa.string():
+        return [None if one is None else _text(one) for one in value]
+    return [number_of(one) for one in value]

@@ -1,0 +1,292 @@
+"""Sample logs of lm-evaluation-harness: what it wrote about each passage, and about the run.
+
+Gao et al. (2021), "A framework for few-shot language model evaluation", https://github.com/EleutherAI/lm-evaluation-harness.
+Read are the ``samples_*.jsonl`` that ``--log_samples`` writes since version 0.4.3, the JSON lists of 0.4.0 to
+0.4.2, and the ``*_write_out_info.json`` of ``--write_out`` in 0.3.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from workbench.evaluation.interchange.matching import wording
+from workbench.evaluation.interchange.read import number_of, truth_of
+from workbench.items.schema import DataError
+
+_NAMES = (
+    re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)"),
+    re.compile(r"(?P<task>.+)_write_out_info"),
+    re.compile(r"samples_(?P<task>.+)"),
+    re.compile(r"(?:.*[^a-z])?(?P<task>lambada\w*)"),
+)
+_TRANSLATED = re.compile(r"lambada_(?:openai_)?mt_(?:stablelm_)?(?P<language>[a-z]{2})(?:_.*)?")
+_VARIANTS = (("lambada_openai", "openai"), ("lambada_standard", "plain"))
+_SOURCES = ("pretrained", "peft", "delta", "model", "path", "engine")
+_CONFIG = ("model", "model_args", "model_dtype", "model_sha", "batch_size", "limit", "fewshot_seed")
+_SLACK = 1e-3  # above 0 by the rounding of half precision
+
+
+class Sample(NamedTuple):
+    """What one record says.
+
+    Attributes
+    ----------
+    line : int
+    text : str
+        The whole passage.
+    target : str
+        What the harness took for the answer: all behind the last space; empty where it is not told.
+    log_prob : float
+        Natural logarithm of the probability of the target's sub-tokens, whatever comes after; may be NaN.
+    greedy : bool
+        Whether each of these was the most probable one.
+    template : str or None
+        ``{shots}{passage} ____. ->``: what the model was shown, if not the passage alone; None where that
+        is not told.
+    """
+
+    line: int
+    text: str
+    target: str
+    log_prob: float
+    greedy: bool
+    template: str | None
+
+
+@dataclass(frozen=True)
+class Log:
+    """What is known of a whole file.
+
+    Attributes
+    ----------
+    task : str or None
+        Name of the task, from that of the file.
+    variant : str or None
+        Form of the passages that the task has; None where its name does not tell.
+    model : str or None
+        From the ``results_*.json`` beside the file.
+    shots : int or None
+    info : dict
+        What else the results tell of the run.
+    n : int or None
+        How many passages the results tell of.
+    """
+
+    task: str | None = None
+    variant: str | None = None
+    model: str | None = None
+    shots: int | None = None
+    info: dict[str, Any] = field(default_factory=dict)
+    n: int | None = None
+
+    def prompt(self, templates: set[str | None]) -> str | None:
+        """Return what the column ``prompt`` says; null where every passage was shown alone."""
+        told = templates - {None}
+        if told <= {PASSAGE} and not self.shots and not self.info.get("system_instruction"):
+            return None
+        said: dict[str, Any] = {"task": self.task, "template": max(map(str, told), default=None)}
+        said["shots"] = self.shots if self.shots is not None or any("{shots}" in str(t) for t in told) else 0
+        if self.shots:
+            said["seed"] = self.info.get("fewshot_seed")
+        if system := self.info.get("system_instruction"):
+            said["system"] = system
+        return json.dumps(said, ensure_ascii=False, sort_keys=True)
+
+
+PASSAGE = "{passage}"
+
+
+def is_sample(fields: Mapping[str, Any]) -> bool:
+    """Tell whether a record looks like one of the harness."""
+    return {"resps", "doc"} <= set(fields) or {"filtered_resps", "doc"} <= set(fields) or "logit_0" in fields
+
+
+def sample(line: int, fields: Mapping[str, Any], text: str | None = None) -> Sample:
+    """Read one record.
+
+    Parameters
+    ----------
+    line : int
+    fields : mapping
+    text : str, optional
+        Field of ``doc`` that holds the passage, by default ``text``.
+
+    Raises
+    ------
+    ValueError
+        If it holds no passage, or no log-likelihood of a last word.
+    """
+    if "logit_0" in fields and "doc" not in fields:
+        passage, target = fields.get("prompt_0"), fields.get("truth")
+        context = None
+    else:
+        doc = fields["doc"]
+        passage = doc.get(text or "text") if isinstance(doc, Mapping) else None
+        context, target = _arguments(fields.get("arguments"))
+        target = fields.get("target", target)
+    if not isinstance(passage, str) or not passage.strip():
+        where = f"its doc has no text {text or 'text'!r}"
+        raise ValueError(f"{where}: is this a LAMBADA task?" if text is None else where)
+    target = target if isinstance(target, str) else ""
+    log_prob, greedy = _response(fields)
+    if log_prob > _SLACK:
+        raise ValueError(f"the log-likelihood {log_prob:g} is above 0")
+    template = None if context is None else _template(context, passage)
+    return Sample(line, passage, target, min(log_prob, 0.0) if log_prob > 0 else log_prob, greedy, template)
+
+
+def _arguments(arguments: Any) -> tuple[str | None, str | None]:
+    """Return context and continuation: [[c, t]] before 0.4.3, {"gen_args_0": {"arg_0": c, ...}} since."""
+    for _ in range(2):
+        if isinstance(arguments, Mapping) and arguments:
+            values = [arguments[name] for name in sorted(arguments)]
+        elif isinstance(arguments, Sequence) and not isinstance(arguments, str) and arguments:
+            values = list(arguments)
+        else:
+            return None, None
+        if len(values) >= 2 and all(isinstance(value, str) for value in values[:2]):  # noqa: PLR2004
+            return values[0], values[1]
+        arguments = values[0]
+    return None, None
+
+
+def _template(context: str, passage: str) -> str:
+    shown = wording(passage.rstrip().rpartition(" ")[0])
+    before, found, after = wording(context).rpartition(shown)
+    if not found or not shown:
+        return "{other}"
+    return f"{'{shots}' if before.strip() else ''}{PASSAGE}{' ' + after.strip() if after.strip() else ''}"
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        for one in value:
+            yield from _leaves(one)
+    else:
+        yield value
+
+
+def _response(fields: Mapping[str, Any]) -> tuple[float, bool]:
+    """Return log-likelihood and greedy correctness, from the response or else from the metrics."""
+    accuracy = fields.get("acc")
+    right = None if accuracy is None else truth_of(accuracy)
+    if "logit_0" in fields:
+        leaves = [*_leaves(fields["logit_0"]), *_leaves(fields.get("logit_1", ()))]
+    else:
+        leaves = list(_leaves(fields.get("filtered_resps") or fields.get("resps") or ()))
+    if not leaves:
+        leaves = [fields.get("perplexity", fields.get("ppl"))]
+    if not leaves or leaves[0] is None or isinstance(leaves[0], Mapping):
+        raise ValueError("there is no response")
+    try:
+        log_prob = number_of(leaves[0])
+    except ValueError:
+        raise ValueError(f"the response {str(leaves[0])[:40]!r} is no log-likelihood") from None
+    greedy = truth_of(leaves[1]) if len(leaves) > 1 else right
+    if greedy is None:
+        raise ValueError("the response does not tell whether the answer was the greedy one")
+    if right is not None and right != greedy:
+        raise ValueError(f"acc is {accuracy}, but the response says {greedy}")
+    return log_prob, greedy
+
+
+def log_of(path: Path) -> Log:
+    """Return what the name of a file, and the results that lie beside it, tell of the run.
+
+    Raises
+    ------
+    DataError
+        If the task is a translation of LAMBADA.
+    """
+    stem = path.name.removesuffix(path.suffix)
+    match = next((found for pattern in _NAMES if (found := pattern.fullmatch(stem))), None)
+    task = None if match is None else str(match["task"])
+    time = (match.groupdict().get("time") if match else None) or ""
+    results = _results(path, task, time)
+    config = _mapping(results.get("config"))
+    info = {
+        "lm_eval": results.get("lm_eval_version"),
+        "transformers": results.get("transformers_version"),
+        "system_instruction": results.get("system_instruction"),
+        **{
+            name: config.get(name)
+            for name in (
+                "model",
+                "model_args",
+                "model_dtype",
+                "model_sha",
+                "batch_size",
+                "limit",
+                "fewshot_seed",
+            )
+        },
+    }
+    shots = _mapping(results.get("n-shot")).get(task)
+    samples = _mapping(_mapping(results.get("n-samples")).get(task))
+    return Log(
+        task,
+        variant_of(task, path),
+        _model(results, config),
+        shots if isinstance(shots, int) else None,
+        {name: value for name, value in info.items() if value is not None},
+        n if isinstance(n := samples.get("effective"), int) else None,
+    )
+
+
+def variant_of(task: str | None, path: Path | None = None) -> str | None:
+    """Return the form of a task's passages: ``openai``, ``plain``, or None where its name does not tell."""
+    task = task or ""
+    if match := _TRANSLATED.fullmatch(task):
+        if match["language"] != "en":
+            raise DataError(
+                f"the task {task} holds LAMBADA in another language ({match['language']})",
+                file=path,
+                remedy="import one of the English tasks: lambada_openai, lambada_standard",
+            )
+        return "openai"
+    return next((variant for start, variant in _VARIANTS if task.startswith(start)), None)
+
+
+def _results(path: Path, task: str | None, time: str) -> Mapping[str, Any]:
+    """Return the results of the same run: those of the same time, else the only ones in the folder."""
+    beside = sorted(path.parent.glob("*results*.json"))
+    found = [p for p in path.parent.glob("*.json") if time and p.stem.endswith(time)] or (
+        beside if len(beside) == 1 and not (time and re.search(r"\d{4}-\d\d-\d\dT", beside[0].stem)) else []
+    )
+    for file in found:
+        try:
+            results = _mapping(json.loads(file.read_text(encoding="utf-8-sig")))
+        except (OSError, ValueError, RecursionError):
+            continue
+        if task is None or task in _mapping(results.get("results")):
+            return results
+    return {}
+
+
+def _mapping(value: Any) -> Mapping[Any, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _model(results: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
+    """Return the model's name; the harness makes one up where it was given no arguments."""
+    arguments = config.get("model_args")
+    if isinstance(arguments, str):
+        parts = (part.partition("=") for part in arguments.split(","))
+        arguments = {name.strip(): value.strip() for name, _, value in parts}
+    named = [str(v) for name in _SOURCES if (v := _mapping(arguments).get(name))]
+    name = str((named and results.get("model_name")) or (named[0] if named else ""))
+    if name.startswith(("/", "./", "../", "~", "\\")) or re.match(r"[A-Za-z]:[\\/]", name):
+        name = PurePath(name.replace("\\", "/")).name  # of a local folder
+    return name or None
+
+
+def same_target(target: str, answer: Any) -> bool:
+    """Tell whether the harness asked for the same word; it takes all behind the last space."""
+    return not target or pd.isna(answer) or target.strip().casefold() == str(answer).casefold()

@@ -1,0 +1,1 @@
+"""The papers' tables and published scores, with our results beside."""

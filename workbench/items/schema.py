@@ -1,0 +1,206 @@
+"""What an item is, and the checks that every item has passed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.items import text as wt
+
+BLANK = "_____"
+"""How a blank is shown in :attr:`Item.query` and :attr:`Item.passage`."""
+
+WORD_CLASSES = ("NE", "CN", "V", "P")
+"""Classes of the missing word in the Children's Book Test (Hill et al. 2016, section 2)."""
+
+Span = tuple[int, int]
+
+TEXT_COLUMNS = ("item_id", "dataset", "split", "variant", "text", "answer", "word_class", "book_id")
+NESTED_COLUMNS = ("answer_span", "sentences", "candidates", "meta")
+COLUMNS = (
+    "item_id", "dataset", "split", "variant", "text", "answer", "answer_span", "sentences",
+    "candidates", "word_class", "tokenised", "book_id", "meta",
+)  # fmt: skip
+
+
+class DataError(ValueError):
+    """Data that is not what it should be: says where, what was expected, and what to do.
+
+    Parameters
+    ----------
+    problem : str
+        What is wrong, and what was expected instead.
+    file : path, optional
+        The file that holds the problem.
+    line : int, optional
+        Its line, counted from 1.
+    remedy : str, optional
+        What the reader of the message can do about it.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        file: str | Path | None = None,
+        line: int | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        self.problem, self.line, self.remedy = problem, line, remedy
+        self.file = None if file is None else str(file)
+        where = "" if file is None else f"{file}{'' if line is None else f', line {line}'}: "
+        super().__init__(f"{where}{problem}{f' -- {remedy}' if remedy else ''}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let the error travel between processes with all its parts."""
+        return _revive, (self.problem, self.file, self.line, self.remedy)
+
+
+def _revive(problem: str, file: str | None, line: int | None, remedy: str | None) -> DataError:
+    return DataError(problem, file=file, line=line, remedy=remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One cloze item. Spans are character offsets into `text`, end excluded."""
+
+    item_id: str
+    dataset: str
+    split: str
+    variant: str
+    text: str
+    answer: str | None
+    answer_span: Span
+    sentences: tuple[Span, ...]
+    candidates: tuple[str, ...] | None = None
+    word_class: str | None = None
+    tokenised: bool = True
+    book_id: str | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def context(self) -> list[str]:
+        """The sentences before the target sentence."""
+        return [self.text[start:end] for start, end in self.sentences[:-1]]
+
+    @property
+    def left(self) -> str:
+        """The target sentence before the blank."""
+        return self.text[self.sentences[-1][0] : self.answer_span[0]]
+
+    @property
+    def right(self) -> str:
+        """The target sentence after the blank; empty in LAMBADA."""
+        return self.text[self.answer_span[1] : self.sentences[-1][1]]
+
+    @property
+    def query(self) -> str:
+        """The target sentence with the blank shown."""
+        return f"{self.left}{BLANK}{self.right}"
+
+    @property
+    def passage(self) -> str:
+        """The whole text with the blank shown."""
+        start, end = self.answer_span
+        return f"{self.text[:start]}{BLANK}{self.text[end:]}"
+
+    @property
+    def tokens(self) -> list[str]:
+        """The words of the whole text, the answer in place (Treebank tokens)."""
+        return self.text.split() if self.tokenised else wt.tokenize(self.text)
+
+
+def objects(values: Sequence[Any]) -> pd.Series[Any]:
+    """Return a column that holds the values as they are, tuples and lists included."""
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return pd.Series(column, dtype=object)  # pandas would make text of it, without our checks
+
+
+def as_text(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column of text, or raise DataError if it holds anything but text and nulls."""
+    kinds = {type(value) for value in column.tolist()}
+    if strange := [kind.__name__ for kind in kinds - {str} if not _is_missing_type(kind)]:
+        raise DataError(f"the column {column.name!r} holds {strange[0]}, expected text")
+    try:
+        return column.astype("str")
+    except UnicodeEncodeError as error:  # half a surrogate pair, which no file can hold
+        raise DataError(f"the column {column.name!r} holds a character that is none: {error}") from None
+
+
+def _is_missing_type(kind: type) -> bool:
+    return kind in {type(None), float, type(pd.NA)}
+
+
+def frozen(frame: pd.DataFrame) -> pd.DataFrame:
+    """Turn lists into tuples, so that no cell can be changed from outside."""
+    spans = [tuple(map(int, span)) for span in frame["answer_span"]]
+    sentences = [tuple((int(a), int(b)) for a, b in row) for row in frame["sentences"]]
+    candidates = [
+        None if c is None or c is pd.NA or isinstance(c, float) else tuple(c) for c in frame["candidates"]
+    ]
+    metas = [dict(m) if isinstance(m, Mapping) else {} for m in frame["meta"]]
+    nested: dict[str, list[Any]] = {
+        "answer_span": spans,
+        "sentences": sentences,
+        "candidates": candidates,
+        "meta": metas,
+    }
+    return frame.assign(**{name: objects(values) for name, values in nested.items()})
+
+
+def check(frame: pd.DataFrame) -> None:
+    """Raise DataError with the first thing that is wrong in a frame of items."""
+    ids = frame["item_id"]
+    for name in ("item_id", "dataset", "split", "variant", "text"):
+        if frame[name].isna().any():
+            raise DataError(f"row {int(frame[name].isna().argmax())}: the column {name!r} is empty")
+    if ids.duplicated().any():
+        raise DataError(f"the id {ids[ids.duplicated()].iloc[0]!r} occurs twice")
+    strange = set(frame["word_class"].dropna()) - set(WORD_CLASSES)
+    if strange:
+        raise DataError(f"the word class {min(strange)!r} is none of {' '.join(WORD_CLASSES)}")
+    columns = (
+        frame[c].tolist() for c in ("item_id", "text", "answer", "answer_span", "sentences", "candidates")
+    )
+    for row in zip(*columns, strict=True):
+        if problem := _fault(*row[1:]):
+            raise DataError(f"item {row[0]}: {problem}")
+
+
+def _fault(
+    text: str, answer: Any, span: Span, sentences: tuple[Span, ...], candidates: tuple[str, ...] | None
+) -> str | None:
+    """Return what is wrong with one item, if anything is."""
+    wanted = answer if isinstance(answer, str) else ""
+    return _misplaced(text, span, sentences) or _unanswered(text[slice(*span)], answer, wanted, candidates)
+
+
+def _misplaced(text: str, span: Span, sentences: tuple[Span, ...]) -> str | None:
+    if not sentences:
+        return "there is no sentence; the last one must be the target sentence"
+    before = 0
+    for start, end in sentences:
+        if not before <= start <= end:
+            return f"the sentence span {start, end} is out of order"
+        before = end
+    if before > len(text):
+        return f"the sentence span {sentences[-1]} leaves the text of {len(text)} characters"
+    if not sentences[-1][0] <= span[0] <= span[1] <= sentences[-1][1]:
+        return f"the answer span {span} is not inside the target sentence {sentences[-1]}"
+    return None
+
+
+def _unanswered(found: str, answer: Any, wanted: str, candidates: tuple[str, ...] | None) -> str | None:
+    if found != wanted:
+        return f"the answer span holds {found!r}, expected {wanted or 'an empty span'!r}"
+    if answer == "":
+        return "the answer is empty; leave it null where it is not known"
+    if candidates is not None and wanted and wanted not in candidates:
+        return f"the answer {wanted!r} is not among the candidates {list(candidates)}"
+    return None

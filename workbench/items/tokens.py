@@ -1,0 +1,121 @@
+"""The tokens of an item, each with its place in the text, and which of them are the target."""
+
+# ruff: noqa: RUF001 - typographic quotes are meant
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from workbench.items import text as wt
+from workbench.items.items import Item, Span
+
+_TOKEN = re.compile(r"\S+")
+_SHOWN = {
+    "``": '"', "''": '"', "“": '"', "”": '"', "„": '"', "`": "'", "‘": "'", "’": "'",
+    "-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}",
+}  # fmt: skip
+_CLITICS = frozenset({"'s", "’s", "'m", "'d", "'ll", "'re", "'ve", "n't", "n’t"})
+
+
+class Tokens(NamedTuple):
+    """The tokens of one item.
+
+    Attributes
+    ----------
+    words : tuple of str (n,)
+        As released, or cut from running text by the rules of :func:`workbench.items.text.tokenize`.
+    spans : tuple of (int, int) (n,)
+        Characters in ``item.text``, end excluded, in order. A period that the tokenizer adds
+        after an abbreviation has an empty span.
+    target : int
+        Index of the first token of the answer; where the answer's span is empty, the index at
+        which it would stand, and no token is it.
+    n_target : int
+        How many tokens the answer has: 0 for a bare blank.
+    has_target : bool
+        Whether the answer is there.
+    sentences : tuple of int
+        Index of the first token of each sentence; the last is that of the target sentence.
+    """
+
+    words: tuple[str, ...]
+    spans: tuple[Span, ...]
+    target: int
+    n_target: int
+    has_target: bool
+    sentences: tuple[int, ...]
+
+    @property
+    def end(self) -> int:
+        """Index of the token after the answer."""
+        return self.target + self.n_target
+
+    @property
+    def head(self) -> int:
+        """Index of the token that stands for the answer; `target` where there is none.
+
+        It is the last token of the answer that holds a letter or a digit and is no contraction:
+        ``York`` of ``New York``, ``do`` of ``do n't``, ``Nadia`` of ````Nadia``.
+        """
+        for index in reversed(range(self.target, self.end)):
+            word = self.words[index]
+            if word.lower() not in _CLITICS and any(map(str.isalnum, word)):
+                return index
+        return self.target
+
+
+def tokens(item: Item) -> Tokens:
+    """Cut an item into tokens, at white space where it is tokenised, else by the Treebank's rules.
+
+    A token that an edge of the answer's span falls into is split there, so that the answer is
+    always one or more whole tokens.
+
+    Parameters
+    ----------
+    item : Item
+
+    Returns
+    -------
+    Tokens
+    """
+    start, end = item.answer_span
+    if item.tokenised:
+        pieces = [(match[0], *match.span()) for match in _TOKEN.finditer(item.text)]
+    else:
+        pieces = wt.scan(item.text)
+    for edge in (start, end):
+        _split(pieces, edge, item.text)
+    starts = [left for _, left, _ in pieces]
+    target = bisect_left(starts, start)
+    stop = bisect_left(starts, end, target)
+    return Tokens(
+        words=tuple([piece for piece, _, _ in pieces]),
+        spans=tuple([(left, right) for _, left, right in pieces]),
+        target=target,
+        n_target=stop - target,
+        has_target=stop > target,
+        sentences=tuple([bisect_left(starts, first) for first, _ in item.sentences]),
+    )
+
+
+def _split(pieces: list[tuple[str, int, int]], edge: int, text: str) -> None:
+    """Split the token that an edge of the answer falls into, if there is one."""
+    index = bisect_left(pieces, edge, key=lambda piece: piece[1]) - 1
+    if index < 0 or pieces[index][2] <= edge:
+        return
+    word, left, right = pieces[index]
+    if len(word) != right - left:  # it is written otherwise (a dash): cut it as the text has it
+        word = text[left:right]
+    pieces[index : index + 1] = [(word[: edge - left], left, edge), (word[edge - left :], edge, right)]
+
+
+def shown(words: Sequence[str]) -> list[str]:
+    """Return the words as a tagger shall see them.
+
+    Treebank and typographic quotes become plain ones, the names of brackets (``-LRB-`` in any
+    case) the brackets; all else is kept.
+    """
+    return [_SHOWN.get(word.lower(), word) for word in words]

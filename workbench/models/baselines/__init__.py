@@ -1,0 +1,1 @@
+"""Models that learn nothing: chance, frequency, distance."""

@@ -1,0 +1,264 @@
+"""Guessing at random: a word of the vocabulary, of the passage, or a capitalised one of the passage.
+
+Paperno et al. (2016), "The LAMBADA dataset", section 4 and table 1; for items with candidates, one of these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+
+from workbench.items.items import Items
+from workbench.items.schema import DataError, Item
+from workbench.items.tokens import Tokens, tokens
+from workbench.models.base import Predictor, pad
+from workbench.models.baselines.passage import distinct, one_of
+from workbench.models.rows import Ranked, from_ranking
+from workbench.runs.predictions import UNKNOWN, Floats, check, nullable
+from workbench.storage.cache import digest
+from workbench.storage.files import atomic_path
+
+Choices = Literal["vocabulary", "passage", "capitalised"]
+
+_NAMES = {
+    "vocabulary": "Random vocabulary word",
+    "passage": "Random word from passage",
+    "capitalised": "Random capitalised word from passage",
+    "annotations": "Random proper noun from passage (annotations)",
+}
+_ROWS = {
+    "vocabulary": "Random vocabulary word",
+    "passage": "Random word from passage",
+    "capitalised": "Random capitalized word from passage",
+}
+
+
+class RandomWord(Predictor):
+    """A word drawn at random: each choice is as likely as the others.
+
+    Items with candidates are chosen from these. The expected accuracy stands in ``p_correct``.
+
+    Parameters
+    ----------
+    choices : {"vocabulary", "passage", "capitalised"}
+        What an item without candidates is chosen from. Words of the passage are the tokens of context and
+        query, punctuation included, without the answer's own; capitalised ones begin with a capital letter,
+        be it at the beginning of a sentence. An item without such a word is chosen from all of its words.
+    vocabulary : sequence of str, optional
+        The words to draw from, each once; ``"vocabulary"`` needs it for items without candidates.
+    annotations : DataFrame, optional
+        For ``"capitalised"`` and items in lower case: a table with ``item_id`` and ``names``, the proper
+        nouns of each passage as words or as spans of characters. The words that belong to names are then
+        drawn from. That is another and better guess than any capitalised word, so the model has a
+        name of its own and stands for no published row.
+    unit : {"types", "tokens"}
+        Whether each different word of the passage is as likely as the others, or each token.
+    unknown : {"none", "unk"}
+        How an answer outside the vocabulary is counted: not at all, or as ``<unk>``, which is then
+        one more word that is as likely as the others.
+
+    Notes
+    -----
+    The paper does not say how it drew. On the development set in its original case, different words
+    as written give an expected accuracy of 1.61 %, capitalised ones 7.27 %; published for the test set are
+    1.6 and 7.3 %.
+    """
+
+    def __init__(
+        self,
+        choices: Choices = "vocabulary",
+        *,
+        vocabulary: Iterable[str] | None = None,
+        annotations: pd.DataFrame | None = None,
+        unit: Literal["types", "tokens"] = "types",
+        unknown: Literal["none", "unk"] = "none",
+    ) -> None:
+        one_of("choices", choices, tuple(_ROWS))
+        one_of("unit", unit, ("types", "tokens"))
+        one_of("unknown", unknown, UNKNOWN[:2])
+        if isinstance(vocabulary, str):
+            raise DataError("the vocabulary is one text, expected words", remedy="pass a list of words")
+        if annotations is not None and choices != "capitalised":
+            raise DataError("annotations are of use for capitalised words only")
+        words = None if choices != "vocabulary" or vocabulary is None else tuple(vocabulary)
+        if words is not None and not len(words) == len(set(words)) > 0:
+            raise DataError("the vocabulary is empty or holds a word twice")
+        self.kind, self.unit, self.unknown = choices, unit, unknown
+        self.vocabulary = words
+        self._known = frozenset(words or ())
+        self._names = None if annotations is None else _names(annotations)
+        self.name = _NAMES[choices if annotations is None else "annotations"]
+        if unit == "tokens":
+            self.name += ", by tokens"
+        rows = {"msrcc": "Chance"} | ({"lambada": _ROWS[choices]} if annotations is None else {})
+        self.systems = rows  # type: ignore[misc] # by the choices
+        self.score_type = "log_prob" if choices == "vocabulary" else "score"
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The arguments, with digests of vocabulary and names."""
+        names = None if self._names is None else json.dumps(self._names, sort_keys=True)
+        return {
+            "choices": self.kind,
+            "unit": self.unit,
+            "unknown": self.unknown,
+            "vocabulary": None if self.vocabulary is None else digest(*self.vocabulary),
+            "names": None if names is None else digest(names),
+        }
+
+    def choices(self, items: Items) -> list[list[str]] | None:
+        """Return the candidates, else the different words of each passage, None for the vocabulary."""
+        if (given := super().choices(items)) is not None:
+            return given
+        pools = self._pools(items)
+        return None if pools is None else [distinct(pool, lower=False) for pool in pools]
+
+    def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
+        """Return the same score for all words that may be drawn, minus infinity for all others.
+
+        With ``choices="vocabulary"`` it is the natural log-probability, else 0. Shape (n, most words).
+        """
+        candidates = items.frame["candidates"].tolist()
+        if self.kind == "vocabulary":
+            mine = [self._known if c is None else frozenset(c) for c in candidates]
+            outside = -math.inf
+        else:
+            mine = [frozenset(row) for row in words]
+            outside = 0.0
+        rows = []
+        for row, choices, own in zip(words, mine, candidates, strict=True):
+            inside = self._inside(len(choices), given=own is not None)
+            other = inside if own is None and self.unknown == "unk" else outside
+            rows.append([inside if word in choices else other for word in row])
+        return pad(rows)
+
+    def _inside(self, n: int, *, given: bool) -> float:
+        """Return the score of each of `n` choices."""
+        if self.kind != "vocabulary" or not n:
+            return 0.0
+        return -math.log(n + (self.unknown == "unk" and not given))
+
+    def log_prob(self, items: Items) -> Floats:
+        """Return the natural log-probability of each answer; NaN where it cannot be counted."""
+        found = super().log_prob(items)
+        return np.where(np.isfinite(found), found, np.nan)
+
+    def ranking(self, items: Items, *, top_k: int = 10, seed: int = 0) -> Ranked:
+        """Rank the answers: all words share the first place. The best words are a random sample."""
+        if self.vocabulary is None:
+            raise DataError(f"{self.name!r} has no vocabulary", remedy="pass vocabulary= a list of words")
+        size = len(self.vocabulary)
+        tops = []
+        for item_id in items.frame["item_id"]:
+            source = hashlib.blake2b(f"top\0{seed}\0{item_id}".encode(), digest_size=16).digest()
+            rng = np.random.default_rng(int.from_bytes(source, "little"))
+            drawn = rng.choice(size, min(top_k, size), replace=False)
+            tops.append([self.vocabulary[index] for index in drawn])
+        known = np.array([answer in self._known for answer in items.frame["answer"]], dtype=bool)
+        return Ranked(
+            log_prob=self.log_prob(items),
+            rank=np.ones(len(items), dtype=np.int64),
+            n_tied=np.full(len(items), size, dtype=np.int64),
+            known=known,
+            top_words=tops,
+            top_log_probs=[[self._inside(size, given=False)] * len(top) for top in tops],
+        )
+
+    def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
+        given = super().choices(items) is not None
+        if self.kind == "vocabulary" and not given:
+            ranked = self.ranking(items, top_k=max(top_k, 2), seed=seed)
+            told = self._columns(items)
+            return from_ranking(items, ranked, model=self.name, seed=seed, top_k=top_k, **told)
+        frame = super()._predict(items, top_k, seed).assign(unknown="none")
+        return self._by_tokens(frame, items, seed) if self.unit == "tokens" and not given else frame
+
+    def _by_tokens(self, frame: pd.DataFrame, items: Items, seed: int) -> pd.DataFrame:
+        """Replace what depends on how often each word occurs."""
+        share, drawn = [], []
+        for item, pool in zip(items, self._pools(items) or (), strict=True):
+            share.append(Counter(pool)[item.answer or ""] / len(pool))
+            source = hashlib.blake2b(f"{seed}\0{item.item_id}".encode(), digest_size=8).digest()
+            drawn.append(pool[int.from_bytes(source, "little") % len(pool)])
+        has = frame["answer"].notna().to_numpy()
+        correct = np.array([w == a for w, a in zip(drawn, frame["answer"], strict=True)], dtype=bool)
+        return check(
+            frame.assign(
+                prediction=drawn, correct=nullable(correct, has), p_correct=np.where(has, share, np.nan)
+            )
+        )
+
+    def _pools(self, items: Items) -> list[list[str]] | None:
+        """Return the tokens that each item is to be drawn from; None for the vocabulary."""
+        if self.kind == "vocabulary":
+            return None
+        pools, cased = [], self._names is not None
+        for item in items:
+            cut = tokens(item)
+            places = [i for i in range(len(cut.words)) if not cut.target <= i < cut.end]
+            kept = places
+            if self._names is not None:
+                kept = _named(item, cut, places, self._names)
+            elif self.kind == "capitalised":
+                kept = [i for i in places if cut.words[i][:1].isupper()]
+                cased = cased or bool(kept)
+            pools.append([cut.words[i] for i in kept or places])
+        if self.kind == "capitalised" and not cased:
+            raise DataError(
+                "none of these passages has a capitalised word",
+                remedy="load a variant in its original case, or pass annotations= a table with item_id"
+                " and names, such as wb.annotate(items)",
+            )
+        return pools
+
+    def _save(self, folder: Path) -> None:
+        told = {"vocabulary": self.vocabulary, "names": self._names}
+        with atomic_path(folder / "words.json") as path:
+            path.write_text(json.dumps(told), encoding="utf-8")
+
+    @classmethod
+    def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
+        told = json.loads((folder / "words.json").read_text(encoding="utf-8"))
+        names = told["names"]
+        table = (
+            None if names is None else pd.DataFrame({"item_id": list(names), "names": list(names.values())})
+        )
+        return cls(
+            config["choices"], vocabulary=told["vocabulary"], annotations=table, unit=config["unit"],
+            unknown=config["unknown"],
+        )  # fmt: skip
+
+
+def _names(annotations: pd.DataFrame) -> dict[str, list[Any]]:
+    if lacking := {"item_id", "names"} - set(annotations.columns):
+        raise DataError(
+            f"the annotations have no column {min(lacking)!r}",
+            remedy="add one: the proper nouns of each passage, as words or as spans of characters",
+        )
+    table = zip(annotations["item_id"].tolist(), annotations["names"].tolist(), strict=True)
+    return {
+        item_id: [name if isinstance(name, str) else [int(edge) for edge in name] for name in names]
+        for item_id, names in table
+    }
+
+
+def _named(item: Item, cut: Tokens, places: Sequence[int], names: dict[str, list[Any]]) -> list[int]:
+    """Return the places of words that belong to names."""
+    if item.item_id not in names:
+        raise DataError(f"the annotations say nothing of {item.item_id}", remedy="annotate these items")
+    words = {word.lower() for name in names[item.item_id] if isinstance(name, str) for word in name.split()}
+    spans = [name for name in names[item.item_id] if not isinstance(name, str)]
+    return [
+        i
+        for i in places
+        if cut.words[i].lower() in words
+        or any(start <= cut.spans[i][0] and cut.spans[i][1] <= end for start, end in spans)
+    ]

@@ -1,0 +1,105 @@
+"""The words that models without training look at: those of the context and of the query."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from workbench.items import text as wt
+from workbench.items.items import Items
+from workbench.items.schema import DataError, Item
+from workbench.items.tokens import tokens
+
+
+class Passage(NamedTuple):
+    """The tokens of an item without its answer.
+
+    Attributes
+    ----------
+    context : tuple of str
+        Those before the target sentence.
+    left, right : tuple of str
+        Those of the target sentence before and after the blank.
+    """
+
+    context: tuple[str, ...]
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All tokens."""
+        return self.context + self.left + self.right
+
+
+def passages(items: Items, *, lower: bool) -> Iterator[tuple[Item, Passage]]:
+    """Yield every item with its tokens, lower-cased or as written."""
+    for item in items:
+        yield item, _passage(item, lower=lower)
+
+
+def _passage(item: Item, *, lower: bool) -> Passage:
+    cut = tokens(item)
+    words = tuple([word.lower() for word in cut.words]) if lower else cut.words
+    first = cut.sentences[-1]
+    return Passage(words[:first], words[first : cut.target], words[cut.end :])
+
+
+def lefts(items: Items, *, lower: bool) -> Iterator[Sequence[str]]:
+    """Yield the tokens of the target sentence before the blank, as `passages` does but for the rest."""
+    for item in items:
+        if item.tokenised:
+            yield (item.left.lower() if lower else item.left).split()
+        else:
+            yield _passage(item, lower=lower).left
+
+
+def parts(item: Item, word: str, *, lower: bool) -> tuple[str, ...]:
+    """Return the tokens of a candidate, cut as the item's text is; a word without any is its own."""
+    word = word.lower() if lower else word
+    return tuple(word.split() if item.tokenised else wt.tokenize(word)) or (word,)
+
+
+def distinct(words: Iterable[str], *, lower: bool, answer: str | None = None) -> list[str]:
+    """Return the different words in the order of their first occurrence.
+
+    Where case does not count, each is spelt as it is most often. Only the answer keeps its own spelling:
+    a model that cannot tell them apart is not to lose by a capital letter.
+    """
+    if not lower:
+        return list(dict.fromkeys(words))
+    spellings: dict[str, Counter[str]] = {}
+    for word in words:
+        spellings.setdefault(word.lower(), Counter())[word] += 1
+    found = {form: counts.most_common(1)[0][0] for form, counts in spellings.items()}
+    if answer is not None and answer.lower() in found:
+        found[answer.lower()] = answer
+    return list(found.values())
+
+
+def occurrences(words: Sequence[str], wanted: tuple[str, ...], places: Sequence[int]) -> list[int]:
+    """Return the places at which some words stand in a row, of those at which the first one stands."""
+    if len(wanted) == 1:
+        return list(places)
+    return [place for place in places if tuple(words[place : place + len(wanted)]) == wanted]
+
+
+def places_of(words: Iterable[str]) -> dict[str, list[int]]:
+    """Return where each word stands; an empty one, which is the blank, stands nowhere."""
+    found: dict[str, list[int]] = {}
+    for place, word in enumerate(words):
+        if word:
+            found.setdefault(word, []).append(place)
+    return found
+
+
+def is_word(token: str) -> bool:
+    """Say whether a token has a letter or digit."""
+    return any(map(str.isalnum, token))
+
+
+def one_of(name: str, value: object, allowed: Sequence[str]) -> None:
+    """Raise DataError if an argument is none of what it may be."""
+    if value not in allowed:
+        raise DataError(f"{name} is {value!r}, expected one of {', '.join(allowed)}")

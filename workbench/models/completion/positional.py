@@ -1,0 +1,345 @@
+"""The sentence-completion systems of Zweig and Burges (2012) that count n-grams or use single scores of them.
+
+Their data came from a generator that preferred words which predict the next word well, so that the
+scores at single positions around the blank tell more than the whole sentence (section 2.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.items.items import Items
+from workbench.items.schema import DataError
+from workbench.models.base import Predictor
+from workbench.runs.predictions import Floats
+from workbench.storage import cache
+
+_BLANK, _NEXT, _TWO_ON = 0, 1, 2
+_STEPS = 100
+_GAIN = 1e-12  # by which a step lowers the loss, relative to it, if it is the last
+_PERFECT = 1e-6  # loss an item under which nothing is left to be told
+
+
+class Positions(Protocol):
+    """What is used of a :class:`workbench.models.ngram.model.NGram`."""
+
+    name: str
+    order: int
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """All that its scores depend on."""
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """What it was trained on."""
+
+    def position_scores(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
+        """Return log-probabilities of the word at the blank and of those after it: (n, words, positions)."""
+
+    def save(self, folder: Path | str) -> None:
+        """Write the model into a folder."""
+
+
+class _Wrapped(Predictor):
+    """A predictor that stands on another one, and is saved with it."""
+
+    _inner: Any
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """What the model below was trained on."""
+        return cast("dict[str, Any]", self._inner.training)
+
+    def _save(self, folder: Path) -> None:
+        self._inner.save(folder / "model")
+
+    @classmethod
+    def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
+        make: Any = cls
+        options = {name: value for name, value in config.items() if name != "model"}
+        found: Self = make(Predictor.load(folder / "model"), **options)
+        return found
+
+
+class Reversed(_Wrapped):
+    """Choose the word with the lowest score of another model ("score reversal", section 2.2).
+
+    The paper does this with the generating model (26 %, against 31 % for the highest) and with the
+    smoothed 4-gram (17 %, against 39 %), to show how much the way in which the decoys were made gives away.
+
+    Parameters
+    ----------
+    model : Predictor
+    """
+
+    def __init__(self, model: Predictor) -> None:
+        self._inner = model
+        self.name = f"{model.name}, lowest"
+        row = model.systems.get("msrcc")
+        self.systems = {} if row is None else {"msrcc": f"{row}, lowest"}  # type: ignore[misc]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What the model below depends on."""
+        return {"model": self._inner.config}
+
+    def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
+        """Return the scores of the model below with the other sign."""
+        return -cast("Floats", self._inner.score(items, words))
+
+
+class Generating(_Wrapped):
+    """The model that made the decoys, on the questions that it made them for.
+
+    The paper's own model, a class-based maximum-entropy 4-gram, was never released. So this is no
+    row of the table for the released questions; for questions made with `model` it is.
+
+    Parameters
+    ----------
+    model : Predictor
+        The n-gram model that was given to ``validation_questions`` or to the construction of a set.
+    lowest : bool, default False
+        Whether the lowest score wins.
+    datasets : sequence of str, default ("held-in",)
+        The data sets whose decoys the model made.
+    """
+
+    def __init__(
+        self, model: Predictor, *, lowest: bool = False, datasets: Sequence[str] = ("held-in",)
+    ) -> None:
+        self._inner, self.lowest, self.datasets = model, lowest, tuple(datasets)
+        row = "Generating model, lowest" if lowest else "Generating model"
+        self.name = f"{row} ({model.name})"
+        self.score_type = "score" if lowest else model.score_type
+        self.systems = dict.fromkeys(self.datasets, row)  # type: ignore[misc]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What the model below depends on, and which end of its scores wins."""
+        return {"model": self._inner.config, "lowest": self.lowest, "datasets": list(self.datasets)}
+
+    def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
+        """Return the scores of the model below, with the other sign where the lowest wins."""
+        found = cast("Floats", self._inner.score(items, words))
+        return -found if self.lowest else found
+
+
+class Positional(_Wrapped):
+    """Choose by a weighted sum of the n-gram scores at single positions ("positional combination").
+
+    Position 0 is the word at the blank, 1 the next word, 2 the word two on, and so on. In the paper a
+    low score of the next word is combined with a high score of the word two on (section 4.4, 43 %). It
+    does not give the weights; -1 and 1 are the signs that it names. `fit` finds weights on held-in
+    questions.
+
+    Parameters
+    ----------
+    ngram : NGram
+        In the paper "each option [is scored] according to how well it and its immediate predecessor
+        predict the next word" (section 2.2, step 4): so the score is p(next | previous word, option), that
+        of a model of order 3. A model of order 4 sees one word more before the blank.
+    weights : mapping of int to float, default {1: -1, 2: 1}
+        By position.
+    fitted : mapping, optional
+        What the weights were fitted on, for the record.
+
+    Notes
+    -----
+    A position after the end of the sentence counts as 0 for every word.
+    """
+
+    system = "Positional combination"
+    title = "Positional combination"
+
+    def __init__(
+        self,
+        ngram: Positions,
+        *,
+        weights: Mapping[int, float] | Mapping[str, float] | None = None,
+        fitted: Mapping[str, Any] | None = None,
+    ) -> None:
+        given = {_NEXT: -1.0, _TWO_ON: 1.0} if weights is None else weights
+        self.weights = {int(place): float(weight) for place, weight in given.items()}
+        if not self.weights or not 0 <= min(self.weights) <= max(self.weights) < ngram.order:
+            raise DataError(
+                f"the positions are {sorted(self.weights)}, expected some of 0 to {ngram.order - 1}, as "
+                f"a model of order {ngram.order} looks back {ngram.order - 1} words",
+                remedy="take other positions, or a model of higher order",
+            )
+        self._inner, self.fitted = ngram, None if fitted is None else dict(fitted)
+        self.name = f"{self.title}{', fitted' if self.fitted else ''} ({ngram.name})"
+        self.systems = {"msrcc": self.system}  # type: ignore[misc]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What the n-gram model depends on, the weights, and what they were fitted on."""
+        weights = {str(place): weight for place, weight in self.weights.items()}
+        return {"model": self._inner.config, "weights": weights, "fitted": self.fitted}
+
+    @classmethod
+    def fit(
+        cls,
+        ngram: Positions,
+        items: Items,
+        *,
+        positions: Sequence[int] = (_NEXT, _TWO_ON),
+        ridge: float = 1.0,
+    ) -> Self:
+        """Fit the weights so that the answers of held-in questions are the most likely choices.
+
+        Parameters
+        ----------
+        ngram : NGram
+        items : Items
+            Questions with answers, such as ``validation_questions`` makes, and never those to be
+            reported on. The weights mirror how these were made: without ``ngram`` their decoys do not
+            prefer any next word.
+        positions : sequence of int, default (1, 2)
+        ridge : float, default 1
+            Half of it times the sum of squared weights is added to the negative log-likelihood, in nats.
+
+        Returns
+        -------
+        Positional
+
+        Notes
+        -----
+        The model is the conditional logit (McFadden 1974): p(choice) is the softmax of the weighted sum
+        over the candidates. Its likelihood has one maximum, which Newton's method finds.
+        """
+        frame = items.frame
+        asked = items.where((frame["answer"].notna() & frame["candidates"].notna()).to_numpy())
+        if not len(asked):
+            raise DataError(
+                "no question has an answer and candidates", remedy="fit on questions that have both"
+            )
+        words = [list(row) for row in asked.frame["candidates"]]
+        at = [row.index(answer) for row, answer in zip(words, asked.frame["answer"], strict=True)]
+        values = _features(ngram, asked, words, positions)
+        weights = conditional_logit(values, np.array(at), ridge=ridge)
+        fitted = {
+            "questions": len(asked),
+            "dataset": sorted(set(asked.frame["dataset"])),
+            "sha256": cache.digest(*asked.frame["item_id"], *asked.frame["text"], *map(str, words)),
+            "ridge": ridge,
+        }
+        return cls(ngram, weights=dict(zip(positions, weights.tolist(), strict=True)), fitted=fitted)
+
+    def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
+        """Return the weighted sum of the positions' log-probabilities, shape (n, most words)."""
+        values = _features(self._inner, items, words, list(self.weights))
+        return np.asarray(values @ np.array(list(self.weights.values())))
+
+
+class NextWord(Positional):
+    """Choose the word after which the next word is least probable (section 2.2: 38 %).
+
+    Parameters
+    ----------
+    ngram : NGram
+        See `Positional`: the paper's score is that of a model of order 3.
+    """
+
+    system = title = "Next word, lowest"
+
+    def __init__(self, ngram: Positions) -> None:
+        super().__init__(ngram, weights={_NEXT: -1})
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What the n-gram model depends on."""
+        return {"model": self._inner.config}
+
+
+class WordTwoOn(Positional):
+    """Choose the word after which the word two on is most probable (section 2.2: 38 %).
+
+    Parameters
+    ----------
+    ngram : NGram
+        See `Positional`.
+    """
+
+    system = title = "Word two on"
+
+    def __init__(self, ngram: Positions) -> None:
+        super().__init__(ngram, weights={_TWO_ON: 1})
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What the n-gram model depends on."""
+        return {"model": self._inner.config}
+
+
+def _features(
+    ngram: Positions, items: Items, words: Sequence[Sequence[str]], positions: Sequence[int]
+) -> Floats:
+    """Return the scores at some positions, (n, most words, positions), NaN beyond the words of an item."""
+    values = ngram.position_scores(items, words)
+    most = values.shape[2]
+    found = np.zeros((*values.shape[:2], len(positions)))
+    for column, place in enumerate(positions):
+        if place < most:
+            found[..., column] = np.nan_to_num(values[..., place], nan=0.0)
+    inside = np.arange(values.shape[1]) < np.array([len(row) for row in words], dtype=int)[:, None]
+    found[~inside] = np.nan
+    return found
+
+
+def conditional_logit(values: Floats, answers: npt.NDArray[np.int64], *, ridge: float = 0.0) -> Floats:
+    """Return the weights under which the answers are likeliest, shape (features,).
+
+    Parameters
+    ----------
+    values : array (n, choices, features)
+        NaN for choices that an item does not have.
+    answers : array (n,)
+        Index of the right choice.
+    ridge : float
+        Weight of half the squared weights, which are added to the negative log-likelihood.
+
+    Raises
+    ------
+    DataError
+        If `ridge` is 0 and some weights tell all answers without error, so that there is no maximum.
+    """
+    rows = np.arange(len(values))
+    inside = np.asarray(~np.isnan(values).any(axis=2))
+    filled = np.where(inside[..., None], values, 0.0)
+    filled = np.where(inside[..., None], filled - filled[rows, answers][:, None], 0.0)  # the answer is at 0
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        raw = np.where(inside, filled @ weights, -np.inf)
+        top = raw.max(axis=1, keepdims=True)
+        share = np.exp(raw - top)
+        total = share.sum(axis=1, keepdims=True)
+        return float((np.log(total) + top).sum() + ridge / 2 * weights @ weights), share / total
+
+    weights = np.zeros(values.shape[2])
+    now, share = loss(weights)
+    for _ in range(_STEPS):
+        mean = np.einsum("nc,ncf->nf", share, filled)
+        slope = mean.sum(axis=0) + ridge * weights
+        curve = (
+            np.einsum("nc,ncf,ncg->fg", share, filled, filled) - mean.T @ mean + ridge * np.eye(len(weights))
+        )
+        step = np.linalg.lstsq(curve, -slope, rcond=None)[0]
+        if -slope @ step < _GAIN * max(1.0, abs(now)):
+            break
+        length = 1.0
+        new, new_share = loss(weights + step)
+        while new > now + 1e-4 * length * (slope @ step) and length > _GAIN:  # too long, far from the maximum
+            length /= 2
+            new, new_share = loss(weights + length * step)
+        weights, now, share = weights + length * step, new, new_share
+    if now < _PERFECT * len(values):
+        raise DataError(
+            "the weights grow without end: the questions can be told without error", remedy="raise ridge"
+        )
+    return weights

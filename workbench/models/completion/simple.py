@@ -1,0 +1,176 @@
+"""The simple 4-gram of Zweig and Burges (2012), section 4.1: points for n-grams that occur in the texts."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from workbench.items.items import Items
+from workbench.items.schema import DataError
+from workbench.models.base import Predictor, pad
+from workbench.models.baselines.passage import parts, passages
+from workbench.runs.predictions import Floats
+from workbench.storage import cache
+from workbench.texts.corpus import Corpus
+from workbench.texts.ngram_hash import BLOCK, Grams, codes, rolling
+
+Ints = npt.NDArray[np.int64]
+
+POINTS = {2: 1, 3: 2, 4: 3}
+"""Points of a bigram, a trigram and a 4-gram (section 4.1)."""
+
+_VERSION = 1  # of what is counted
+_SCHEMA = pa.schema([("count", pa.int64())])
+
+
+class Simple4Gram(Predictor):
+    """Count the n-grams of the sentence that hold the word and occur in the texts.
+
+    A sentence gets "one for each bigram match, [...] two for each trigram match, and [...] three for
+    each 4-gram match, where a match means that the N-gram in the test sentence containing the focus
+    word occurs at least once in the background data" (section 4.1; 34 %).
+
+    Parameters
+    ----------
+    corpus : Corpus
+        The background data. It is read once for the n-grams of all items; what was found is kept in
+        ``cache/simple-4-gram``.
+    points : mapping of int to float, default {2: 1, 3: 2, 4: 3}
+        By length of the n-gram.
+    minimum : int, default 1
+        How often an n-gram must occur to match.
+    progress : bool, default True
+
+    Notes
+    -----
+    Neither the n-grams of the items nor those of the texts reach over the ends of a sentence, and the
+    ends themselves are no words. An answer of several tokens (``king 's``) must be in the n-gram
+    as a whole. Equal scores are frequent; see ``p_correct`` in the predictions.
+    """
+
+    name = "Simple 4-gram"
+    systems: ClassVar[dict[str, str]] = {"msrcc": "Simple 4-gram"}
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        *,
+        points: dict[int, float] | dict[str, float] | None = None,
+        minimum: int = 1,
+        progress: bool = True,
+    ) -> None:
+        self.corpus, self.minimum, self.progress = corpus, minimum, progress
+        self.points = {int(n): float(value) for n, value in (POINTS if points is None else points).items()}
+        if not self.points or min(self.points) < 1 or minimum < 1:
+            raise DataError("the simple 4-gram needs n-grams of one word or more, seen once or more")
+        self._place = {word: index for index, word in enumerate(corpus.words)}
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The points, and the corpus by its digest."""
+        points = {str(n): value for n, value in self.points.items()}
+        return {"corpus": self.corpus.sha256, "points": points, "minimum": self.minimum}
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """What the n-grams are looked up in."""
+        return {"corpus": self.corpus.sha256}
+
+    def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
+        """Return the points of each word, shape (n, most words)."""
+        found = pad([[0.0] * len(row) for row in words])
+        rows: dict[int, list[tuple[int, ...]]] = {n: [] for n in self.points}
+        where: dict[int, list[tuple[int, int]]] = {n: [] for n in self.points}
+        lower = self.corpus.lower
+        for index, (item, passage) in enumerate(passages(items, lower=lower)):
+            left, right = self._ids(passage.left), self._ids(passage.right)
+            for column, word in enumerate(words[index]):
+                focus = self._ids(parts(item, word, lower=lower))
+                for n in self.points:
+                    grams = [gram for gram in _around(left, focus, right, n) if min(gram) >= 0]
+                    rows[n] += grams
+                    where[n] += [(index, column)] * len(grams)
+        for n, points in self.points.items():
+            if rows[n]:
+                wanted, inverse = np.unique(np.array(rows[n], dtype=np.int64), axis=0, return_inverse=True)
+                hit = occurrences(self.corpus, wanted, progress=self.progress) >= self.minimum
+                at = np.array(where[n])
+                np.add.at(found, (at[:, 0], at[:, 1]), points * hit[inverse.reshape(-1)])
+        return found
+
+    def _ids(self, words: Sequence[str]) -> list[int]:
+        return [self._place.get(word, -1) for word in words]
+
+    def _save(self, folder: Path) -> None:
+        shutil.copytree(self.corpus.folder, folder / "corpus", dirs_exist_ok=True)
+
+    @classmethod
+    def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
+        return cls(Corpus(folder / "corpus"), points=config["points"], minimum=config["minimum"])
+
+
+def _around(
+    left: Sequence[int], focus: Sequence[int], right: Sequence[int], n: int
+) -> Iterator[tuple[int, ...]]:
+    """Yield the n-grams that hold all of the focus."""
+    before, after = list(left[max(0, len(left) - n) :]), list(right[:n])
+    whole, at = [*before, *focus, *after], len(before)
+    for start in range(max(0, at + len(focus) - n), min(at, len(whole) - n) + 1):
+        yield tuple(whole[start : start + n])
+
+
+def occurrences(corpus: Corpus, grams: Ints, *, progress: bool = True) -> Ints:
+    """Count how often n-grams occur within the sentences of a corpus, in one reading.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    grams : array (k, n)
+        Numbers of words in ``corpus.words``; each row once, and sorted, as `numpy.unique` has them.
+    progress : bool, default True
+
+    Returns
+    -------
+    int64 (k,)
+        Kept in ``cache/simple-4-gram``.
+    """
+    store = cache.Cache("simple-4-gram")
+    rows = np.ascontiguousarray(grams, dtype=np.int64)
+    key = cache.digest(str(_VERSION), corpus.sha256, str(rows.shape), rows.tobytes())
+    table = store.get(key, _SCHEMA)
+    if table is None:
+        table = pa.table({"count": _count(corpus, rows, progress=progress)}, schema=_SCHEMA)
+        store.put(key, table)
+        store.trim()
+    return np.asarray(table["count"].to_numpy())
+
+
+def _count(corpus: Corpus, grams: Ints, *, progress: bool) -> Ints:
+    from tqdm.auto import tqdm  # noqa: PLC0415 - only where something is computed
+
+    k, n = grams.shape
+    code = codes(len(corpus.words))
+    [(_, hashes)] = rolling(code[grams.T], [n]) if n > 1 else [(1, code[grams.T])]
+    finder = Grams(grams.astype(np.int32).reshape(-1), np.arange(k) * n, hashes[0], n)
+    starts, size = np.asarray(corpus.starts), len(corpus.ids)
+    found = np.zeros(k, dtype=np.int64)
+    with tqdm(
+        total=size, desc=f"{n}-grams", unit=" tokens", unit_scale=True, disable=not progress, leave=False
+    ) as bar:
+        for first in range(0, size, BLOCK):
+            block = np.asarray(corpus.ids[first : first + BLOCK + n - 1]).astype(np.int32)
+            bar.update(min(BLOCK, size - first))
+            if len(block) < n:
+                continue
+            [(_, here)] = rolling(code[block], [n])
+            mine, theirs = finder.find(block, here)
+            place = theirs + first
+            whole = place + n <= starts[np.searchsorted(starts, place, side="right")]
+            found += np.bincount(mine[whole] // n, minlength=k)
+    return found

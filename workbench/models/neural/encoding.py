@@ -1,0 +1,93 @@
+"""Items as extended ids: what networks read before a blank, and what follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from workbench.items.items import Items
+from workbench.items.schema import DataError, Item
+from workbench.models.baselines.passage import parts, passages
+
+SENTENCE = "sentence"
+
+
+def readable(reads: int | str | None) -> int | str | None:
+    """Return how much a model reads before a blank, if it can be; else DataError."""
+    right = reads > 0 if isinstance(reads, int) else reads in {SENTENCE, None}
+    if isinstance(reads, bool) or not right:
+        raise DataError(f"reads is {reads!r}, expected a number of words, 'sentence', or None for all")
+    return reads
+
+
+def told(reads: int | str | None) -> str:
+    """Return what is added to a model's name for how much it reads."""
+    if isinstance(reads, int):
+        return f", last {f'{reads:,} words' if reads > 1 else 'word'}"
+    return "" if reads is None else f", {reads} alone"
+
+
+@dataclass
+class Blank:
+    """The words around the blank of an item.
+
+    Attributes
+    ----------
+    ids : tuple of int
+        Extended ids of the words before the blank, of the context and of the target sentence; never
+        empty: a 0 where there is no word. An id above V is ``V + 1`` plus the place in `unknown`.
+    right : tuple of int
+        Those after it.
+    unknown : list of str
+        Words outside the vocabulary: those of the passage, then those of candidates.
+    """
+
+    ids: tuple[int, ...] = ()
+    right: tuple[int, ...] = ()
+    unknown: list[str] = field(default_factory=list)
+
+
+class Reader:
+    """Turns the words of items into extended ids.
+
+    Parameters
+    ----------
+    vocabulary : sequence of str (V,)
+        The word of id 1 first.
+    lower : bool
+        Whether words are lower-cased.
+    reads : int or "sentence", optional
+        How much stands before a blank: so many words, or those of the target sentence; all by default.
+    """
+
+    def __init__(self, vocabulary: Sequence[str], *, lower: bool, reads: int | str | None = None) -> None:
+        self.index = {word: number for number, word in enumerate(vocabulary, 1)}
+        self.n_words, self.lower, self.reads = len(vocabulary) + 1, lower, reads
+
+    def blanks(self, items: Items) -> Iterator[tuple[Item, Blank]]:
+        """Yield every item with what is around its blank."""
+        for item, passage in passages(items, lower=self.lower):
+            blank = Blank()
+            before = passage.left if self.reads == SENTENCE else (*passage.context, *passage.left)
+            most = self.reads if isinstance(self.reads, int) else len(before)
+            blank.ids = self.ids(before[-most:], blank) or (0,)
+            blank.right = self.ids(passage.right, blank)
+            yield item, blank
+
+    def word(self, item: Item, word: str, blank: Blank) -> tuple[int, ...]:
+        """Return the extended ids of a candidate's tokens; those not known yet are added to the blank's."""
+        return self.ids(parts(item, word, lower=self.lower), blank)
+
+    def ids(self, words: Iterable[str], blank: Blank) -> tuple[int, ...]:
+        """Return extended ids; words outside the vocabulary are numbered in the order of the passage."""
+        local = {word: self.n_words + place for place, word in enumerate(blank.unknown)}
+        found = []
+        for word in words:
+            number = self.index.get(word)
+            if number is None:
+                number = local.get(word)
+                if number is None:
+                    number = local[word] = self.n_words + len(blank.unknown)
+                    blank.unknown.append(word)
+            found.append(number)
+        return tuple(found)

@@ -1,0 +1,316 @@
+"""A back-off n-gram model as arrays: log-probabilities, exact ranks and the best words of many contexts.
+
+Outside the words that are listed after a context, a back-off model has the probabilities of the shorter
+context, scaled by the context's back-off weight (Katz 1987; interpolated Kneser-Ney has the same form, Chen
+and Goodman 1999). So the number of words above a value is the number above it in the shorter context, less
+those listed, as the shorter context has them, plus those listed: with all lists sorted, a few binary
+searches. Sums are in single precision and in KenLM's order, so that ties and ranks are KenLM's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.items.schema import DataError
+
+MANIFEST = "backoff.json"
+SPECIAL = ("</s>", "<unk>", "<s>")
+"""What has the ids after the last word; none of it is ranked."""
+
+Ids = npt.NDArray[np.int64]
+Singles = npt.NDArray[np.float32]
+_LOW = np.uint64(32)
+_REMEDY = "remove the folder and fit again"
+
+
+class State(NamedTuple):
+    """What is known of `n` contexts, the shortest first.
+
+    Attributes
+    ----------
+    nodes : list of array (n,)
+        For each length 1, 2, ... the place of the last words of the context; -1 where they are not listed.
+    backoff : list of array (n,)
+        Their back-off weights (log10); 0 where they are not listed.
+    """
+
+    nodes: list[Ids]
+    backoff: list[Singles]
+
+
+class BackOff:
+    """A back-off model.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The vocabulary (ids 0, 1, ...); `SPECIAL` have the ids after it.
+    levels : sequence of mappings of arrays
+        For each order what :func:`workbench.models.ngram.arpa.compile_arpa` writes.
+
+    Notes
+    -----
+    Contexts are arrays of word ids (n, length), the last word at the end; -1 on the left
+    where a context is shorter.
+    """
+
+    def __init__(self, words: Sequence[str], levels: Sequence[dict[str, Any]]) -> None:
+        self.words, self.levels = list(words), list(levels)
+        self.order = len(self.levels)
+
+    @classmethod
+    def open(cls, folder: Path | str) -> BackOff:
+        """Map the arrays of a folder into memory.
+
+        Raises
+        ------
+        DataError
+            If they are not all there.
+        """
+        folder = Path(folder)
+        try:
+            told = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+            levels: list[dict[str, Any]] = [{} for _ in told["counts"]]
+            sizes = {}
+            for name, size in told["bytes"].items():
+                array = np.load(folder / f"{name}.npy", mmap_mode="r")
+                sizes[name] = size - array.nbytes
+                kind, _, order = name.partition(".")
+                levels[int(order) - 1][kind] = array
+            words = told["words"]
+        except (OSError, EOFError, ValueError, TypeError, LookupError) as error:
+            raise DataError(f"the model is not whole: {error}", file=folder, remedy=_REMEDY) from None
+        if any(sizes.values()):
+            raise DataError("the model is not whole", file=folder, remedy=_REMEDY)
+        return cls(words, levels)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """The id of each word, `SPECIAL` included."""
+        return {word: index for index, word in enumerate((*self.words, *SPECIAL))}
+
+    def ids(self, words: Sequence[str]) -> list[int]:
+        """Return the ids of words; others get that of ``<unk>``."""
+        unknown = self.index["<unk>"]
+        return [self.index.get(word, unknown) for word in words]
+
+    def word(self, index: int) -> str:
+        """Return the word with an id."""
+        return self.words[index] if index < len(self.words) else SPECIAL[index - len(self.words)]
+
+    def contexts(self, rows: Sequence[Sequence[int]]) -> Ids:
+        """Return rows of ids of any length as contexts, shape (n, order - 1)."""
+        width = self.order - 1
+        found = np.full((len(rows), width), -1, dtype=np.int64)
+        for index, row in enumerate(rows):
+            last = row[max(0, len(row) - width) :] if width else []
+            if len(last):
+                found[index, width - len(last) :] = last
+        return found
+
+    def _find(self, order: int, node: Ids, word: Ids) -> Ids:
+        """Return the places of n-grams of an order from those of their contexts; -1 where there is none."""
+        key = self.levels[order - 1]["key"]
+        wanted = (np.maximum(node, 0).astype(np.uint64) << _LOW) | np.maximum(word, 0).astype(np.uint64)
+        place = np.searchsorted(key, wanted)
+        found = (node >= 0) & (word >= 0) & (place < len(key))
+        found[found] = key[place[found]] == wanted[found]
+        return np.where(found, place, -1)
+
+    def node(self, grams: Ids) -> Ids:
+        """Return the places of n-grams (n, order) among those of their order; -1 for those not listed."""
+        place = grams[:, 0]
+        for column in range(1, grams.shape[1]):
+            place = self._find(column + 1, place, grams[:, column])
+        return place
+
+    def state(self, contexts: Ids) -> State:
+        """Look contexts up.
+
+        Parameters
+        ----------
+        contexts : array (n, length)
+        """
+        nodes: list[Ids] = []
+        weights: list[Singles] = []
+        for length in range(1, min(contexts.shape[1], self.order - 1) + 1):
+            place = self.node(contexts[:, contexts.shape[1] - length :])
+            backoff = self.levels[length - 1]["backoff"]
+            value = backoff[np.maximum(place, 0)] if len(backoff) else np.zeros(len(place), dtype=np.float32)
+            nodes.append(place)
+            weights.append(np.where(place < 0, np.float32(0), value))
+        return State(nodes, weights)
+
+    def log10(self, contexts: Ids, words: Ids, state: State | None = None) -> Singles:
+        """Return log10 probabilities of words, as KenLM computes them.
+
+        Parameters
+        ----------
+        contexts : array (n, length)
+        words : array (n, m) of int
+            Ids, `SPECIAL` included.
+        state : State, optional
+            That of the contexts, where it is known.
+
+        Returns
+        -------
+        array (n, m) of float32
+        """
+        state = self.state(contexts) if state is None else state
+        value = self.levels[0]["logp"][words]
+        for order, (node, weight) in enumerate(zip(state.nodes, state.backoff, strict=True), start=2):
+            value = value + weight[:, None]
+            some = np.flatnonzero(node >= 0)
+            if not len(some):
+                continue
+            pairs = words[some]
+            place = self._find(order, np.repeat(node[some], pairs.shape[1]), pairs.ravel())
+            place = place.reshape(pairs.shape)
+            level = self.levels[order - 1]["logp"]
+            value[some] = np.where(place < 0, value[some], level[np.maximum(place, 0)] if len(level) else 0)
+        return np.asarray(value, dtype=np.float32)
+
+    def count(self, state: State, value: Any, n: int, *, equal: bool = False) -> Ids:
+        """Count the words of the vocabulary that are more probable than a value in each of `n` contexts.
+
+        Parameters
+        ----------
+        state : State
+            Of the contexts.
+        value : array (n,)
+            log10 probabilities.
+        equal : bool, default False
+            Count the words that are as probable too.
+
+        Returns
+        -------
+        array (n,) of int
+        """
+        wanted = np.asarray(value)
+
+        def above(sorted_values: Any, low: Ids, high: Ids, order: int) -> Ids:
+            """Count in falling values, as an order has them, those that end above the wanted value."""
+            start, weights = low.copy(), state.backoff[order - 1 :]
+            low, high = low.copy(), high.copy()
+            while (open_ := low < high).any():
+                middle = (low + high) // 2
+                at = sorted_values[np.minimum(middle, len(sorted_values) - 1)]
+                for weight in weights:
+                    at = at + weight
+                yes = (at >= wanted) if equal else (at > wanted)
+                low = np.where(open_ & yes, middle + 1, low)
+                high = np.where(open_ & ~yes, middle, high)
+            return low - start
+
+        zero = np.zeros(n, dtype=np.int64)
+        total = above(self._unigrams[0], zero, zero + len(self.words), 1)
+        for order, node in enumerate(state.nodes, start=2):
+            if (node < 0).all():
+                continue
+            low, high = self._range(order, node)
+            level = self.levels[order - 1]
+            total += above(level["top"], low, high, order) - above(level["below"], low, high, order - 1)
+        return total
+
+    def _range(self, order: int, node: Ids) -> tuple[Ids, Ids]:
+        """Return where the n-grams that go on from contexts begin and end; nowhere for those not listed."""
+        key = self.levels[order - 1]["key"]
+        context = np.maximum(node, 0).astype(np.uint64)
+        low = np.searchsorted(key, context << _LOW)
+        high = np.where(node < 0, low, np.searchsorted(key, (context + np.uint64(1)) << _LOW))
+        return low.astype(np.int64), high.astype(np.int64)
+
+    @cached_property
+    def _unigrams(self) -> tuple[Singles, npt.NDArray[np.uint32]]:
+        """The words' log-probabilities without a context, falling, and the words in that order."""
+        values = np.array(self.levels[0]["logp"][: len(self.words)])
+        turn = np.argsort(-values, kind="stable")
+        return values[turn], turn.astype(np.uint32)
+
+    def top(self, contexts: Ids, k: int, state: State | None = None) -> tuple[Singles, Ids]:
+        """Return the `k` most probable words of each context, the best first; ties by falling frequency.
+
+        Returns
+        -------
+        values : array (n, k) of float32
+            log10 probabilities.
+        words : array (n, k) of int
+        """
+        state = self.state(contexts) if state is None else state
+        k = min(k, len(self.words))
+        n = len(contexts)
+        values = np.full((n, k), -np.inf, dtype=np.float32)
+        words = np.zeros((n, k), dtype=np.int64)
+        left, most = np.arange(n), k + 6
+        while len(left):
+            part = State([a[left] for a in state.nodes], [a[left] for a in state.backoff])
+            values[left], words[left], enough = self._best(part, len(left), k, most)
+            left, most = left[~enough], most * 8
+        return values, words
+
+    def _best(self, state: State, n: int, k: int, most: int) -> tuple[Singles, Ids, npt.NDArray[np.bool_]]:
+        """Choose among the first `most` words of each list; tell where that was surely enough."""
+        best = np.full((n, k), -np.inf, dtype=np.float32)
+        chosen = np.zeros((n, k), dtype=np.int64)
+        last: list[tuple[Ids, Singles]] = []  # contexts, and the last value that was looked at in a list
+        for order in range(len(state.nodes) + 1, 0, -1):
+            if order > 1:
+                rows = np.flatnonzero(state.nodes[order - 2] >= 0)
+                if not len(rows):
+                    continue
+                low, high = self._range(order, state.nodes[order - 2][rows])
+                level = self.levels[order - 1]
+                falling, names = level["top"], level["word"]
+            else:
+                rows, low = np.arange(n), np.zeros(n, dtype=np.int64)
+                high = low + len(self.words)
+                falling, names = self._unigrams
+            place = low[:, None] + np.arange(most)
+            inside = place < high[:, None]
+            place = np.where(inside, place, 0)
+            value = np.where(inside, falling[place], np.float32(-np.inf))
+            for weight in state.backoff[order - 1 :]:
+                value = value + weight[rows][:, None]
+            last.append((rows, np.where(high - low > most, value[:, -1], np.float32(-np.inf))))
+            word = names[place].astype(np.int64)
+            use = np.isfinite(value) & (value >= best[rows, -1][:, None])
+            for above in range(
+                order + 1, len(state.nodes) + 2
+            ):  # a longer context knows the word: that counts
+                node = np.broadcast_to(state.nodes[above - 2][rows][:, None], word.shape)[use]
+                use[use] = self._find(above, node, word[use]) < 0
+            value = np.where(use, value, np.float32(-np.inf))
+            joined = np.concatenate([best[rows], value], axis=1)
+            names_of = np.concatenate([chosen[rows], word], axis=1)
+            turn = np.lexsort((names_of, -joined), axis=1)[:, :k]
+            best[rows] = np.take_along_axis(joined, turn, axis=1)
+            chosen[rows] = np.take_along_axis(names_of, turn, axis=1)
+        enough = np.ones(n, dtype=bool)
+        for rows, value in last:
+            enough[rows] &= np.isneginf(value) | (value < best[rows, -1])
+        return best, chosen, enough
+
+    def distribution(self, contexts: Ids, *, chunk: int = 256) -> Iterator[Singles]:
+        """Yield log10 probabilities of all words, up to `chunk` contexts at a time, shape (chunk, words)."""
+        n_words = len(self.words)
+        unigrams = np.array(self.levels[0]["logp"][:n_words])
+        for start in range(0, len(contexts), chunk):
+            state = self.state(contexts[start : start + chunk])
+            size = len(contexts[start : start + chunk])
+            found = np.repeat(unigrams[None, :], size, axis=0)
+            for order, (node, weight) in enumerate(zip(state.nodes, state.backoff, strict=True), start=2):
+                low, high = self._range(order, node)
+                level = self.levels[order - 1]
+                for row in np.flatnonzero(node >= 0):
+                    found[row] += weight[row]
+                    words = (level["key"][low[row] : high[row]] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+                    real = words < n_words
+                    found[row, words[real]] = level["logp"][low[row] : high[row]][real]
+            yield found

@@ -1,0 +1,346 @@
+"""Exact counts of the n-grams of a corpus, in sorted arrays that form a trie."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workbench.items.schema import DataError
+
+if TYPE_CHECKING:
+    from workbench.texts.corpus import Corpus
+
+MOST = 32
+"""Counts up to which `NGramCounts.count_of_counts` reaches."""
+
+SHIFT, WORD = np.uint64(32), np.uint64(2**32 - 1)
+"""A key is ``context << SHIFT | word``; ``key & WORD`` is the last word."""
+
+_NONE = np.uint32(2**32 - 1)  # there is no n-gram of this order that ends here
+_BLOCK = 1 << 23
+
+
+@dataclass(frozen=True, eq=False)
+class NGramCounts:
+    """How often each n-gram of the orders 1 to `order` was seen.
+
+    A word is a number: 0 to V - 1 are the words of the vocabulary in its order, V is ``</s>``, V + 1
+    is ``<unk>``, V + 2 is ``<s>``. An n-gram is its index in the arrays of its order. Its key is the
+    index of its first n - 1 words, in the order below, times 2^32, plus its last word. So n-grams are
+    sorted by their words, those of one context lie side by side, and the keys form a trie.
+
+    Attributes
+    ----------
+    n_words : int
+        V, words in the vocabulary.
+    keys : tuple of uint64 (n-grams,)
+        For each order the keys, rising. Order 1 has all V + 3 words, also those never seen.
+    counts : tuple of uint32 (n-grams,)
+        For each order the counts.
+    count_of_counts : int64 (order, MOST + 1)
+        ``[n - 1, r]``: n-grams of order n that were seen r times, before any cutoff; ``<s>`` as the
+        last word is left out, as it is never predicted. Column 0 is 0.
+    cutoffs : tuple of int (order,)
+        Least count of the n-grams that are listed.
+    """
+
+    n_words: int
+    keys: tuple[NDArray[np.uint64], ...]
+    counts: tuple[NDArray[np.uint32], ...]
+    count_of_counts: NDArray[np.int64]
+    cutoffs: tuple[int, ...]
+
+    @property
+    def order(self) -> int:
+        """Length of the longest n-grams."""
+        return len(self.keys)
+
+    def lookup(self, grams: Any) -> NDArray[np.int64]:
+        """Return the counts of n-grams.
+
+        Parameters
+        ----------
+        grams : integers (n, length)
+            Numbers of words, 1 to `order` a row. A number that is no word's, such as -1, makes an
+            n-gram that was not seen.
+
+        Returns
+        -------
+        int64 (n,)
+            Counts; 0 for an n-gram that is not listed.
+
+        Raises
+        ------
+        ValueError
+            If the rows are empty, or longer than the longest n-grams counted.
+        """
+        rows = np.asarray(grams, dtype=np.int64)
+        if rows.ndim != 2 or not 1 <= rows.shape[1] <= self.order:  # noqa: PLR2004 - rows and columns
+            raise ValueError(f"expected an array (n, 1 to {self.order}) of words, got {rows.shape}")
+        known = np.all((rows >= 0) & (rows < self.n_words + 3), axis=1)
+        words = np.where(known[:, None], rows, 0).astype(np.uint64)
+        at = words[:, 0].astype(np.intp)
+        for keys, word in zip(self.keys[1:], words.T[1:], strict=False):
+            if not len(keys):
+                return np.zeros(len(rows), np.int64)
+            wanted = (at.astype(np.uint64) << SHIFT) | word
+            at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            known &= keys[at] == wanted
+        return np.where(known, self.counts[rows.shape[1] - 1][at], 0).astype(np.int64)
+
+    def contains(self, grams: Any) -> NDArray[np.bool_]:
+        """Return which n-grams are listed: `lookup` above 0."""
+        return self.lookup(grams) > 0
+
+    def grams(self, order: int, first: int = 0, stop: int | None = None) -> NDArray[np.uint32]:
+        """Return the words of the n-grams `first` to `stop` of an order: uint32 (n, order)."""
+        key = self.keys[order - 1][first:stop]
+        words = np.empty((len(key), order), np.uint32)
+        for column in range(order - 1, 0, -1):
+            words[:, column] = key & WORD
+            key = self.keys[column - 1][key >> SHIFT]
+        words[:, 0] = key
+        return words
+
+    def cut(self, cutoffs: Sequence[int]) -> NGramCounts:
+        """Return the counts without the rare n-grams.
+
+        Parameters
+        ----------
+        cutoffs : sequence of int
+            For each order the least count that stays. The first is 1, as the vocabulary says which
+            words there are; none is less than the one before. An n-gram is never seen more often
+            than what it begins or ends with, so both stay wherever it does.
+
+        Raises
+        ------
+        DataError
+            If the cutoffs are not of this form, or lower than those already applied.
+        """
+        wanted = checked(cutoffs, self.order)
+        if any(new < old for new, old in zip(wanted, self.cutoffs, strict=True)):
+            raise DataError(
+                f"the n-grams below {self.cutoffs} were left out when counting, so {wanted} cannot be had",
+                remedy="count with lower cutoffs",
+            )
+        keys, counts = [self.keys[0]], [self.counts[0]]
+        moved: NDArray[np.uint64] | None = None  # old index to new, in the order below
+        for n in range(1, self.order):
+            stays = None if wanted[n] == self.cutoffs[n] else self.counts[n] >= wanted[n]
+            kept = self.keys[n] if stays is None else self.keys[n][stays]
+            if moved is not None:
+                kept = (moved[kept >> SHIFT] << SHIFT) | (kept & WORD)
+            keys.append(kept)
+            counts.append(self.counts[n] if stays is None else self.counts[n][stays])
+            moved = None if stays is None else np.cumsum(stays, dtype=np.uint64) - np.uint64(1)
+        return NGramCounts(self.n_words, tuple(keys), tuple(counts), self.count_of_counts, wanted)
+
+
+def checked(cutoffs: Sequence[int] | None, order: int) -> tuple[int, ...]:
+    """Return cutoffs as a tuple, ones for None; `DataError` if they cannot be applied."""
+    found = (1,) * order if cutoffs is None else tuple(int(least) for least in cutoffs)
+    if len(found) != order or found[0] != 1 or any(b < a for a, b in pairwise(found)):
+        raise DataError(
+            f"the cutoffs {found} are not {order} numbers that begin with 1 and never fall",
+            remedy=f"give one least count an order, such as {(1,) * (order - 1) + (2,)}",
+        )
+    return found
+
+
+def count(
+    corpus: Corpus,
+    order: int,
+    *,
+    vocabulary: Sequence[str] | None = None,
+    cutoffs: Sequence[int] | None = None,
+    block: int = _BLOCK,
+    folder: Path | str | None = None,
+    progress: bool = True,
+) -> NGramCounts:
+    """Count the n-grams of a corpus, of all orders up to one.
+
+    A sentence has one ``<s>`` before it and one ``</s>`` after it, as SRILM and KenLM have it; no
+    n-gram reaches from one sentence into the next.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        Of it `words`, `ids` and `starts` are used.
+    order : int
+        Length of the longest n-grams, 1 or more.
+    vocabulary : sequence of str, optional
+        Words that count as themselves; the others count as ``<unk>``. By default all words of the
+        corpus, in its order. A word that the corpus does not have is seen 0 times.
+    cutoffs : sequence of int, optional
+        For each order the least count of the n-grams that are listed: see `NGramCounts.cut`.
+    block : int, default 2^23
+        Tokens that are sorted in memory at a time, with about 80 bytes each. Besides, memory holds
+        4 bytes a token and 12 an n-gram that is listed.
+    folder : path, optional
+        Where temporary files lie, of up to 12 bytes a token, if there is more than one block. By
+        default the system's temporary folder.
+    progress : bool, default True
+        Whether to show a bar.
+
+    Raises
+    ------
+    DataError
+        If the corpus is empty or too large for 32-bit counts, a word stands twice in the vocabulary,
+        the cutoffs are not usable, or the folder has no room.
+    """
+    least = checked(cutoffs, order)
+    stream = _Stream(corpus, vocabulary, block)
+    seen = np.zeros(stream.n_words + 3, np.int64)
+    for _, words in stream:
+        seen += np.bincount(words, minlength=len(seen))
+    rows = [(np.arange(len(seen), dtype=np.uint64), seen.astype(np.uint32), _count_of_counts(seen[:-1]))]
+    with tempfile.TemporaryDirectory(prefix="counts-", dir=folder) as name:
+        temporary = Path(name) if len(stream.blocks) > 1 else None
+        at = np.empty(stream.size, np.uint32)  # index of the n-gram of the order below that ends here
+        for length in range(2, order + 1):
+            last = length == order
+            runs = _runs(stream, at, temporary, length=length, place=not last, progress=progress)
+            rows.append(_merged(runs, block, least[-1] if last else 1))
+            if not last:
+                for (span, *_), (keys, _) in zip(stream.blocks, runs, strict=True):
+                    here = at[span]
+                    whole = here != _NONE
+                    here[whole] = np.searchsorted(rows[-1][0], keys)[here[whole]]
+            del runs
+            for file in temporary.glob(f"{length}-*") if temporary else ():
+                file.unlink()
+    listed, counts, count_of_counts = zip(*rows, strict=True)
+    first = (1,) * (order - 1) + least[-1:]  # the others are cut now that nothing builds on them
+    return NGramCounts(stream.n_words, listed, counts, np.stack(count_of_counts), first).cut(least)
+
+
+_Run = tuple[NDArray[np.uint64], NDArray[np.uint32]]  # keys, rising, no two alike, and their counts
+
+
+class _Stream:
+    """The words of a corpus as models have them, ``<s>`` and ``</s>`` among them, in blocks of sentences."""
+
+    def __init__(self, corpus: Corpus, vocabulary: Sequence[str] | None, block: int) -> None:
+        self.ids, starts = corpus.ids, np.asarray(corpus.starts, np.int64)
+        if len(starts) < 2 or starts[-1] == 0:  # noqa: PLR2004 - a start and an end
+            raise DataError("the corpus has no words", remedy="give texts with at least one sentence")
+        self.starts = starts
+        words = corpus.words if vocabulary is None else vocabulary
+        self.n_words = len(words)
+        self.number = np.arange(len(corpus.words), dtype=np.uint32)
+        if vocabulary is not None:
+            index = {word: place for place, word in enumerate(vocabulary)}
+            if len(index) < len(vocabulary):
+                raise DataError("a word stands twice in the vocabulary", remedy="name each word once")
+            unknown = self.n_words + 1
+            self.number = np.array([index.get(word, unknown) for word in corpus.words], np.uint32)
+        begins = starts + 2 * np.arange(len(starts))
+        self.size = int(begins[-1])
+        if self.size >= int(_NONE):
+            raise DataError(f"the corpus has {self.size:,} tokens; 2^32 - 2 is the most that can be counted")
+        cuts = np.searchsorted(begins, np.arange(block, self.size, block))
+        borders = np.unique([0, *cuts, len(starts) - 1])
+        self.blocks = [  # where they lie among all tokens, and in which sentences they begin and stop
+            (slice(int(begins[first]), int(begins[stop])), first, stop) for first, stop in pairwise(borders)
+        ]
+
+    def __iter__(self) -> Iterator[tuple[slice, NDArray[np.uint32]]]:
+        for span, first, stop in self.blocks:
+            starts = self.starts[first : stop + 1]
+            begins = starts - starts[0] + 2 * np.arange(len(starts))
+            words = np.empty(begins[-1], np.uint32)
+            inner = np.ones(len(words), bool)
+            inner[begins[:-1]] = inner[begins[1:] - 1] = False
+            words[begins[:-1]], words[begins[1:] - 1] = self.n_words + 2, self.n_words
+            words[inner] = self.number[self.ids[starts[0] : starts[-1]]]
+            yield span, words
+
+
+def _runs(
+    stream: _Stream, at: NDArray[np.uint32], folder: Path | None, *, length: int, place: bool, progress: bool
+) -> list[_Run]:
+    """Count the n-grams of one length in each block.
+
+    `at` holds at each place the index of the n-gram one shorter that ends there, from length 3 on;
+    with `place` the index among those of this block and length, else nothing, is written there.
+    """
+    from tqdm.auto import tqdm  # noqa: PLC0415 - only where a bar is shown
+
+    runs: list[_Run] = []
+    bar = tqdm(stream, f"{length}-grams", len(stream.blocks), unit="block", disable=not progress, leave=False)
+    for number, (span, words) in enumerate(bar):
+        context = (words if length == 2 else at[span])[:-1]  # noqa: PLR2004 - the context is a word
+        usable = words[1:] != stream.n_words + 2
+        usable &= context != _NONE
+        key = (context[usable].astype(np.uint64) << SHIFT) | words[1:][usable]
+        if place:
+            keys, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)
+            here = at[span]
+            here[:] = _NONE
+            here[1:][usable] = inverse
+        else:
+            keys, counts = np.unique(key, return_counts=True)
+        numbers = counts.astype(np.uint32)
+        if folder is not None:
+            keys, numbers = (
+                _on_disk(part, folder / f"{length}-{number}-{part.dtype}") for part in (keys, numbers)
+            )
+        runs.append((keys, numbers))
+    return runs
+
+
+def _on_disk(array: NDArray[Any], path: Path) -> NDArray[Any]:
+    try:
+        path.write_bytes(array.data)  # ndarray.tofile does not see that the disk was full when it closes
+    except OSError as error:
+        raise DataError(str(error), file=path, remedy="name a folder with more room") from None
+    return np.memmap(path, array.dtype, "r", shape=array.shape) if array.size else array
+
+
+def _merged(runs: list[_Run], block: int, least: int) -> tuple[*_Run, NDArray[np.int64]]:
+    """Add up the counts of sorted runs; return keys and counts from `least` on, and the count of counts.
+
+    Keys are cut into ranges of about `block` entries of all runs, and each range is sorted in memory.
+    """
+    step = max(1, block // (64 * len(runs)))
+    sample = np.sort(np.concatenate([run[::step] for run, _ in runs]))
+    edges = sample[:: max(1, block // step)][1:]
+    borders = [np.concatenate(([0], np.searchsorted(run, edges), [len(run)])) for run, _ in runs]
+    total = sum(len(run) for run, _ in runs)
+    keys, counts = np.empty(total, np.uint64), np.empty(total, np.uint32)
+    count_of_counts = np.zeros(MOST + 1, np.int64)
+    filled = 0
+    for part in range(len(edges) + 1):
+        pieces = [slice(*border[part : part + 2]) for border in borders]
+        key, number = (
+            np.concatenate([run[column][piece] for run, piece in zip(runs, pieces, strict=True)])
+            for column in (0, 1)
+        )
+        if not len(key):
+            continue
+        if len(runs) > 1:
+            sort = np.argsort(key, kind="stable")
+            key, number = key[sort], number[sort]
+            first = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
+            key, number = key[first], np.add.reduceat(number, first, dtype=np.uint32)
+        count_of_counts += _count_of_counts(number)
+        if least > 1:
+            stays = number >= least
+            key, number = key[stays], number[stays]
+        keys[filled : filled + len(key)], counts[filled : filled + len(key)] = key, number
+        filled += len(key)
+    return keys[:filled], counts[:filled], count_of_counts
+
+
+def _count_of_counts(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """Return how many counts are r, for r of 0 to `MOST`; 0 for r = 0."""
+    found = np.bincount(counts[counts <= MOST].astype(np.int64), minlength=MOST + 1)
+    found[0] = 0
+    return found

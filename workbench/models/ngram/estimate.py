@@ -1,0 +1,172 @@
+"""From texts to an n-gram model on disk, made once: KenLM's binary, the arrays, and what it was made of."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from workbench.items.items import Items
+from workbench.items.schema import DataError
+from workbench.models.ngram import counts, good_turing, lmplz
+from workbench.models.ngram.arpa import compile_arpa, rename_unknown
+from workbench.storage import cache
+from workbench.storage.files import data_home
+from workbench.texts import store
+from workbench.texts.corpus import Corpus
+from workbench.texts.sources import Texts, checked, corpus_of
+
+BINARY, INFO = "model.binary", "ngram.json"
+SMOOTHING = ("kneser-ney", "good-turing")
+_FORMAT = 1
+_OUTSIDE = "<outside-the-vocabulary>"  # what lmplz is given for <unk>, which it refuses
+_UNKNOWN = re.compile(r"(?<![^ ])<unk>(?![^ ])")
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    """Return what a model was made of and how.
+
+    Raises
+    ------
+    DataError
+        If there is no whole model in the folder.
+    """
+    try:
+        told: dict[str, Any] = json.loads((folder / INFO).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        problem = f"there is no n-gram model here: {error}"
+        raise DataError(problem, file=folder, remedy="fit it again") from None
+    return told
+
+
+def estimated(
+    texts: Texts,
+    *,
+    order: int,
+    smoothing: str,
+    vocabulary: int | Sequence[str] | None,
+    pruning: Sequence[int] | None,
+    lower: bool,
+    tokenised: bool | None,
+    held_out: Items | None,
+    memory: str,
+    temporary: Path | None,
+    progress: bool,
+) -> tuple[Path, dict[str, Any] | None]:
+    """Return the folder of the model of some texts, and the items that these were checked for.
+
+    The model is estimated where it is not there yet.
+
+    The parameters are those of :meth:`workbench.models.ngram.model.NGram.fit`.
+    """
+    if smoothing not in SMOOTHING:
+        raise DataError(f"smoothing is {smoothing!r}, expected one of {', '.join(SMOOTHING)}")
+    if order < 2:  # noqa: PLR2004 - the context is a word at least
+        raise DataError(f"an n-gram model has order 2 or more, not {order}")
+    corpus = corpus_of(texts, lower=lower, tokenised=tokenised, progress=progress)
+    if corpus.lower != lower:
+        raise DataError("the corpus is lower-cased" if corpus.lower else "the corpus is cased",
+                        remedy=f"pass lower={corpus.lower}")  # fmt: skip
+    words = _words(corpus, vocabulary, lower=lower)
+    settings = {
+        "order": order,
+        "smoothing": smoothing,
+        "pruning": list(pruning) if pruning else None,
+        "lower": lower,
+        "vocabulary_sha256": cache.digest(*words),
+        "vocabulary_size": len(words),
+        "corpus_sha256": corpus.sha256,
+        "format": _FORMAT,
+    }
+    found = checked(corpus, held_out, progress=progress)
+    key = cache.digest(json.dumps(settings, sort_keys=True))
+    home = data_home() / "cache" / "ngram"
+    if not (home / key / INFO).is_file():
+        with store.scratch(home) as scratch:
+            partial = scratch / "model"
+            partial.mkdir()
+            report = _estimate(
+                corpus, words, partial, settings, memory=memory, temporary=temporary, progress=progress
+            )
+            told = settings | {
+                "unknown_types": len(corpus.words) - len(set(words) & set(corpus.words)),
+                "training": {
+                    "corpus": corpus.name, "sha256": corpus.sha256, "tokens": corpus.n_tokens,
+                    "sentences": corpus.n_sentences, "books": len(corpus.books),
+                },
+                "report": report,
+            }  # fmt: skip
+            (partial / INFO).write_text(json.dumps(told, indent=1), encoding="utf-8")
+            _publish(partial, home / key)
+    return home / key, found
+
+
+def _publish(partial: Path, target: Path) -> None:
+    """Give a whole model its name, unless another process was first."""
+    try:
+        partial.rename(target)
+    except OSError:
+        if target.is_dir() and not (target / INFO).is_file():
+            raise DataError("this is no whole model", file=target, remedy="remove the folder") from None
+        if not target.is_dir():
+            raise
+
+
+def _words(corpus: Corpus, vocabulary: int | Sequence[str] | None, *, lower: bool) -> list[str]:
+    """Return the words that a model knows: those that the corpus has, the most frequent first."""
+    if vocabulary is None or isinstance(vocabulary, int):
+        found = corpus.vocabulary(vocabulary)
+    else:
+        wanted = {word.lower() if lower else word for word in vocabulary}
+        found = [word for word in corpus.vocabulary(None) if word in wanted]
+    if not found:
+        raise DataError("no word of the vocabulary is in the texts")
+    return found
+
+
+def _estimate(
+    corpus: Corpus,
+    words: Sequence[str],
+    folder: Path,
+    settings: dict[str, Any],
+    *,
+    memory: str,
+    temporary: Path | None,
+    progress: bool,
+) -> dict[str, Any]:
+    """Write the ARPA file, the binary and the arrays into a folder; return what was said of them."""
+    arpa, order, pruning = folder / "model.arpa", settings["order"], settings["pruning"]
+    if settings["smoothing"] == "kneser-ney":
+
+        def lines() -> Iterator[str]:
+            known = set(words)
+            return (_UNKNOWN.sub(_OUTSIDE, line) for line in corpus.lines(known))
+
+        said = lmplz.estimate(
+            lines, arpa, order=order, pruning=pruning, memory=memory, temporary=temporary,
+            n_lines=corpus.n_sentences, progress=progress,
+        )  # fmt: skip
+        rename_unknown(arpa, _OUTSIDE)
+        report: dict[str, Any] = {"fallback_discounts": said.fallback, "discounts": said.discounts}
+    else:
+        cutoffs = [1, *(n + 1 for n in (pruning or ())[1:])]
+        cutoffs += cutoffs[-1:] * (order - len(cutoffs)) if pruning else [1] * (order - 1)
+        counted = counts.count(corpus, order, vocabulary=words, folder=temporary, progress=progress)
+        told = good_turing.write_arpa(counted, arpa, words, cutoffs=cutoffs, progress=progress)
+        report = {"discounts": told.discounts, "notes": told.notes}
+    lmplz.build_binary(arpa, folder / BINARY, memory=memory, temporary=temporary, progress=progress)
+    with _bar(shown=progress) as tell:
+        model = compile_arpa(arpa, folder, words, tell=tell)
+    arpa.unlink()
+    return report | {"n_grams": [len(level["logp"]) for level in model.levels]}
+
+
+@contextmanager
+def _bar(*, shown: bool) -> Iterator[Callable[[int, int], object]]:
+    from tqdm.auto import tqdm  # noqa: PLC0415 - loads ipywidgets in a notebook
+
+    with tqdm(desc="sorting n-grams", unit="", unit_scale=True, disable=not shown, leave=False) as bar:
+        yield lambda _, rows: bar.update(rows)

@@ -1,0 +1,313 @@
+"""Back-off models by Katz with Good-Turing discounts, written as ARPA files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from workbench.items.schema import DataError
+from workbench.models.ngram.counts import MOST, SHIFT, WORD, NGramCounts
+from workbench.storage.files import atomic_path
+
+K = 7
+"""Counts up to this are discounted by default (SRILM's ``-gt2max`` and higher)."""
+
+_RESERVED = ("</s>", "<unk>", "<s>")  # in the order of their numbers
+_NOTHING = 1e-12  # a share of a context's count that is rounding only
+_NEVER = -99.0  # SRILM's log10 of 0
+_ROWS = 1 << 20  # lines made at a time
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a model was estimated.
+
+    Attributes
+    ----------
+    discounts : tuple of tuple of float
+        For each order the share of a count of 1, 2, ... that is kept; 1 for higher counts, 0 for
+        counts below the cutoff.
+    count_of_counts : tuple of tuple of int
+        For each order how many n-grams were seen 1, 2, ... times, before any cutoff.
+    n_grams : tuple of int
+        For each order how many n-grams the model lists.
+    notes : tuple of str
+        Where the rule could not be applied as it stands, and what was done instead.
+    """
+
+    discounts: tuple[tuple[float, ...], ...]
+    count_of_counts: tuple[tuple[int, ...], ...]
+    n_grams: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+def discounts(count_of_counts: Sequence[int], gtmax: int) -> tuple[Floats, list[str]]:
+    """Return the share of each small count that Good-Turing keeps, by Katz's rule.
+
+    ``d_r = (r*/r - A) / (1 - A)`` with ``r* = (r + 1) n_{r+1} / n_r`` and ``A = (k + 1) n_{k+1} / n_1``:
+    Katz (1987), equation 12. As in SRILM, `k` is lowered while n_{k+1} is 0, and a count whose
+    discount is out of range, or has no n_r, is not discounted.
+
+    Parameters
+    ----------
+    count_of_counts : sequence of int
+        n_r at index r, to r = `gtmax` + 1 at least.
+    gtmax : int
+        k, the highest count that is discounted; 0 for none.
+
+    Returns
+    -------
+    float64 (k + 1,), list of str
+        d_r at index r (d_0 is 1 and stands for nothing); what could not be had.
+    """
+    n, k, notes = np.asarray(count_of_counts, np.float64), gtmax, []
+    while k > 0 and n[k + 1] == 0:
+        k -= 1
+    if k < gtmax:
+        notes.append(f"k is {k} instead of {gtmax}, as no n-gram was seen {gtmax + 1} times")
+    if k and n[1] == 0:
+        notes.append("nothing is discounted, as no n-gram was seen once")
+        k = 0
+    kept = np.ones(k + 1)
+    if not k:
+        return kept, notes
+    common = (k + 1) * n[k + 1] / n[1]
+    for r in range(1, k + 1):
+        ratio = (r + 1) * n[r + 1] / (r * n[r]) if n[r] else np.inf
+        found = (ratio - common) / (1 - common) if common != 1 else np.inf
+        if _NOTHING < found <= 1 and ratio <= 1:
+            kept[r] = found
+        else:
+            notes.append(f"a count of {r} is not discounted: d = {found:.3g} (r* / r = {ratio:.3g})")
+    return kept, notes
+
+
+def write_arpa(
+    counts: NGramCounts,
+    path: Path | str,
+    words: Sequence[str],
+    *,
+    cutoffs: Sequence[int] | None = None,
+    gtmax: int | Sequence[int] = K,
+    progress: bool = True,
+) -> Report:
+    """Write a back-off model of n-gram counts in the ARPA format, whole or not at all.
+
+    A listed n-gram has the probability d_r r / C with its count r and its context's count C. What is
+    left of a context goes to the words not listed there, shared out as the context without its first
+    word has it, so that each context sums to 1 over the vocabulary, ``</s>`` and ``<unk>`` (Katz 1987,
+    equations 13-17). The estimates are those of SRILM's ``ngram-count -unk -gtNmin -gtNmax``:
+
+    - where nothing is left of a context and not every word is listed there, C grows by 1 (a rule of
+      Doug Paul's); where all are listed and something is left, they are scaled to sum to 1;
+    - words of the vocabulary, and ``<unk>``, that were never seen share what is left of order 1;
+      where all were seen, each word gets an equal part of it.
+
+    Parameters
+    ----------
+    counts : NGramCounts
+        Order 2 or more.
+    path : path
+        The file; its folder is made where it is missing.
+    words : sequence of str (V,)
+        The vocabulary, in the order of the numbers in `counts`.
+    cutoffs : sequence of int, optional
+        Least count of the n-grams that are listed, an order each (SRILM's ``-gtNmin``): see
+        `NGramCounts.cut`. By default those of `counts`.
+    gtmax : int or sequence of int, default 7
+        Highest count that is discounted, an order each (``-gtNmax``). A single number is for the
+        orders from 2 on, and order 1 is not discounted. (SRILM's default for order 1, 1, comes to
+        the same: d_1 is always 0 for k = 1, so out of range.)
+    progress : bool, default True
+        Whether to show a bar.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    DataError
+        If the words do not fit the counts or cannot stand in an ARPA file, an option is unusable, or the
+        file cannot be written.
+    """
+    _check_words(words, counts)
+    order = counts.order
+    highest = (0,) + (gtmax,) * (order - 1) if isinstance(gtmax, int) else tuple(gtmax)
+    if order < 2:  # noqa: PLR2004 - the context is a word at least
+        raise DataError("a back-off model has order 2 or more", remedy="count longer n-grams")
+    if len(highest) != order or not all(0 <= k < MOST for k in highest):
+        raise DataError(f"gtmax {highest} is not {order} numbers from 0 to {MOST - 1}")
+    if cutoffs is not None:
+        counts = counts.cut(cutoffs)
+    kept, notes = [], []
+    for n, k in enumerate(highest):
+        found, said = discounts(counts.count_of_counts[n].tolist(), k)
+        found[1 : counts.cutoffs[n]] = 0
+        kept.append(found)
+        notes += [f"order {n + 1}: {note}" for note in said]
+    column = pa.array([*words, *_RESERVED], pa.string())
+    try:
+        with atomic_path(path) as temporary, temporary.open("wb") as file:
+            _write(counts, file, column, kept, notes, progress=progress)
+    except OSError as error:
+        raise DataError(str(error), file=path, remedy="name a folder with more room") from error
+    n_r = counts.count_of_counts[:, 1 : max(highest) + 2]
+    return Report(
+        tuple(tuple(share[1:].tolist()) for share in kept),
+        tuple(tuple(row) for row in n_r.tolist()),
+        tuple(len(key) for key in counts.keys),
+        tuple(notes),
+    )
+
+
+def _check_words(words: Sequence[str], counts: NGramCounts) -> None:
+    if len(words) != counts.n_words:
+        raise DataError(f"{len(words)} words are given for counts of {counts.n_words}")
+    column = pa.array(words, pa.string())
+    odd = pc.or_(
+        pc.match_substring_regex(column, r"^$|[\x00\t\n\v\f\r ]"),
+        pc.is_in(column, pa.array([*_RESERVED, "<UNK>"])),
+    )
+    if pc.any(odd).as_py():
+        raise DataError(
+            f"{column.filter(odd)[0].as_py()!r} cannot be a word of an ARPA file",
+            remedy="leave it out of the vocabulary",
+        )
+
+
+def _unigrams(counts: NGramCounts, kept: Floats, notes: list[str]) -> Floats:
+    """Return the probabilities of order 1; that of ``<s>`` is 0."""
+    seen = counts.counts[0].astype(np.float64)
+    seen[-1] = 0
+    share = _discounted(counts.counts[0], kept) * (seen > 0)
+    total, unseen = seen.sum(), seen == 0
+    unseen[-1] = False
+    if unseen.any() and total - share.sum() <= _NOTHING * total:
+        total += 1
+    probability: Floats = share / total
+    left = 1 - probability.sum()
+    if unseen.any():
+        probability[unseen] = left / unseen.sum()
+        note = f"{unseen.sum()} words that were never seen share {left:.3g}"
+        notes.append(f"order 1: {note}{' (<unk> is one of them)' if unseen[-2] else ''}")
+    elif left > _NOTHING:
+        probability[:-1] += left / (len(seen) - 1)
+        notes.append(f"order 1: every word was seen, so each gets an equal part of the {left:.3g} left")
+    return probability
+
+
+def _discounted(counts: NDArray[np.uint32], kept: Floats) -> Floats:
+    """Return counts times the share that is kept of them."""
+    share = np.append(kept, 1.0)
+    found: Floats = counts * share[np.minimum(counts, len(kept))]
+    return found
+
+
+def _write(
+    counts: NGramCounts,
+    file: Any,
+    words: pa.Array,
+    kept: Sequence[Floats],
+    notes: list[str],
+    *,
+    progress: bool,
+) -> None:
+    from tqdm.auto import tqdm  # noqa: PLC0415 - only where a bar is shown
+
+    listed = [len(key) for key in counts.keys]
+    file.write(b"\\data\\\n" + b"".join(b"ngram %d=%d\n" % row for row in enumerate(listed, 1)))
+    bar = tqdm(
+        desc="ARPA", total=sum(listed), unit=" n-grams", unit_scale=True, disable=not progress, leave=False
+    )
+    probability = _unigrams(counts, kept[0], notes)
+    shorter = np.zeros(listed[0], np.uint32)  # of each n-gram the index of its last n - 1 words
+    scaled = 0
+    for n in range(1, counts.order):
+        key = counts.keys[n]
+        context, word = (key >> SHIFT).astype(np.uint32), key & WORD
+        if n == 1:
+            shorter = word.astype(np.uint32)
+        else:
+            wanted = (shorter[context].astype(np.uint64) << SHIFT) | word
+            shorter = np.searchsorted(counts.keys[n - 1], wanted).astype(np.uint32)
+            del wanted
+        del word
+        share = _discounted(counts.counts[n], kept[n])
+        backoff, longer, full = _back_off(counts, n, context, share, probability[shorter])
+        scaled += full
+        _lines(file, counts, n, words=words, probability=probability, backoff=backoff, bar=bar)
+        probability = longer
+    _lines(file, counts, counts.order, words=words, probability=probability, backoff=None, bar=bar)
+    file.write(b"\n\\end\\\n")
+    bar.close()
+    if scaled:
+        notes.append(f"{scaled} contexts that every word follows were scaled to sum to 1")
+
+
+def _back_off(
+    counts: NGramCounts, n: int, context: NDArray[np.uint32], share: Floats, lower: Floats
+) -> tuple[Floats, Floats, int]:
+    """Return back-off weights of order n, probabilities of order n + 1, and how many contexts were scaled.
+
+    `context` and `share` are index of the context and discounted count of each (n + 1)-gram, `lower`
+    the probability of its last word after the context without its first word.
+    """
+    size = len(counts.keys[n - 1])
+    followers = np.bincount(context, minlength=size)
+    given = np.bincount(context, share, size)
+    total = counts.counts[n - 1].astype(np.float64)
+    left = total - given
+    nothing = left <= _NOTHING * total
+    full = followers == counts.n_words + 2
+    grows = nothing & ~full & (followers > 0)
+    total[grows] += 1
+    left[grows] = total[grows] - given[grows]
+    total[full] = given[full]
+    elsewhere = 1 - np.bincount(context, lower, size)
+    has = (followers > 0) & ~full
+    weight = np.ones(size)
+    np.divide(left, total * elsewhere, out=weight, where=has)
+    return weight, share / total[context], int((full & ~nothing).sum())
+
+
+def _lines(
+    file: Any,
+    counts: NGramCounts,
+    n: int,
+    *,
+    words: pa.Array,
+    probability: Floats,
+    backoff: Floats | None,
+    bar: Any,
+) -> None:
+    """Write the section of an order, in blocks of rows."""
+    file.write(b"\n\\%d-grams:\n" % n)
+    for first in range(0, len(probability), _ROWS):
+        rows = slice(first, first + _ROWS)
+        grams = counts.grams(n, first, first + _ROWS)
+        parts = [_numbers(probability[rows]), "\t"]
+        for column in range(n):
+            parts += [words.take(pa.array(grams[:, column])), " "]
+        parts[-1:] = ["\n"] if backoff is None else ["\t", _numbers(backoff[rows]), "\n"]
+        text = pc.binary_join_element_wise(*[pa.scalar(p) if isinstance(p, str) else p for p in parts], "")
+        _, offsets, data = text.buffers()
+        ends = np.frombuffer(offsets, np.int32)[text.offset : text.offset + len(text) + 1]
+        file.write(memoryview(data)[ends[0] : ends[-1]])
+        bar.update(len(text))
+
+
+def _numbers(values: Floats) -> pa.Array:
+    """Return log10 as text: the shortest that reads back as the same 32-bit float, which KenLM holds."""
+    logs = np.full(len(values), _NEVER)
+    np.log10(values, out=logs, where=values > 0)
+    return pa.array((logs + 0.0).astype(np.float32)).cast(pa.string())

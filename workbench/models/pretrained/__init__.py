@@ -1,0 +1,1 @@
+"""Pretrained causal and masked language models of ``transformers``."""

@@ -1,0 +1,1 @@
+"""Tables and numbers as HTML, LaTeX and Markdown."""

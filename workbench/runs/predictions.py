@@ -1,0 +1,267 @@
+"""The predictions table: one row an item and model, whatever the model and the task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from workbench.items.items import Items
+from workbench.items.schema import DataError, objects
+
+Floats = npt.NDArray[np.float64]
+
+UNKNOWN = ("none", "unk", "shared")
+"""How an answer outside the vocabulary is counted: it cannot be, with the probability of ``<unk>``,
+or with that divided by the number of different words which ``<unk>`` stands for."""
+
+_ITEM = ("item_id", "dataset", "split", "variant", "word_class", "book_id", "answer")
+_TEXT = pa.string()
+SCHEMA = pa.schema(
+    [(name, _TEXT) for name in (*_ITEM, "model", "system", "run", "prediction")]
+    + [
+        ("correct", pa.bool_()),
+        ("p_correct", pa.float64()),
+        ("score_type", _TEXT),
+        ("log_prob", pa.float64()),
+        ("rank", pa.int64()),
+        ("n_tied", pa.int64()),
+        ("n_choices", pa.int64()),
+        ("known", pa.bool_()),
+        ("top_words", pa.list_(_TEXT)),
+        ("top_log_probs", pa.list_(pa.float64())),
+        ("candidate_scores", pa.list_(pa.float64())),
+        ("unit", _TEXT),
+        ("filter", _TEXT),
+        ("vocabulary_size", pa.int64()),
+        ("unknown", _TEXT),
+        ("prompt", _TEXT),
+        ("log_prob_uncorrected", pa.float64()),
+        ("greedy_correct", pa.bool_()),
+        ("rank_is_bound", pa.bool_()),
+        ("attention", pa.list_(pa.float64())),
+    ]
+)
+COLUMNS = tuple(SCHEMA.names)
+OPTIONAL = ("prompt", "log_prob_uncorrected", "greedy_correct", "rank_is_bound", "attention")
+"""Columns that a frame may lack; they are null then.
+
+``prompt`` tells (as JSON) what stood before the passage, ``log_prob_uncorrected`` is the log-probability of
+the answer's sub-tokens, whatever goes on after them, ``greedy_correct`` whether each of these was the most
+probable one, ``rank_is_bound`` whether the rank is at least what ``rank`` says, and ``attention`` has one
+weight a token of the item (see :func:`workbench.items.tokens.tokens`).
+"""
+_NEVER_NULL = (
+    "item_id",
+    "dataset",
+    "split",
+    "variant",
+    "model",
+    "run",
+    "score_type",
+    "unit",
+    "filter",
+    "unknown",
+)
+_KINDS = {pa.string(): "str", pa.bool_(): "boolean", pa.int64(): "Int64", pa.float64(): "float64"}
+_WORDS = {
+    "score_type": ("log_prob", "score"),
+    "unit": ("word", "last-token"),
+    "filter": ("none", "stop-words"),
+    "unknown": UNKNOWN,
+}
+_SLACK = 1e-9
+_LOOSE = 1e-3  # two sums of single-precision logarithms
+_VARIANT = {"run": "", "system": None, "unit": "word", "filter": "none", "vocabulary_size": pd.NA,
+            "unknown": "none", **dict.fromkeys(OPTIONAL)}  # fmt: skip
+
+
+def from_answers(
+    items: Items, answers: Mapping[str, str] | pd.DataFrame, *, model: str, **variant: Any
+) -> pd.DataFrame:
+    """Make the rows of answers that were given elsewhere: by people, or by another program.
+
+    Parameters
+    ----------
+    items : Items
+    answers : mapping of item_id to word, or DataFrame
+        A frame has the columns ``item_id`` and ``prediction``, and may have ``log_prob`` and ``rank``.
+    model : str
+        Who answered.
+
+    Returns
+    -------
+    DataFrame
+        The items that were answered, in their order.
+
+    Raises
+    ------
+    DataError
+        If an id is not among the items, or occurs twice.
+    """
+    if isinstance(answers, Mapping):
+        answers = pd.DataFrame({"item_id": list(answers), "prediction": list(answers.values())})
+    if lacking := {"item_id", "prediction"} - set(answers):
+        raise DataError(f"the answers have no column {min(lacking)!r}")
+    if answers["item_id"].duplicated().any():
+        twice = answers["item_id"][answers["item_id"].duplicated()].iloc[0]
+        raise DataError(f"the id {twice!r} occurs twice among the answers")
+    _those(answers["item_id"], items)
+    asked = items.where(items.frame["item_id"].isin(answers["item_id"]).to_numpy())
+    rows = answers.set_index("item_id").loc[asked.frame["item_id"]].reset_index()
+    frame = asked.frame
+    has = frame["answer"].notna().to_numpy()
+    pairs = zip(rows["prediction"].tolist(), frame["answer"].tolist(), has, strict=True)
+    correct = np.array(
+        [bool(ok and pd.notna(p) and str(p).casefold() == str(a).casefold()) for p, a, ok in pairs],
+        dtype=bool,
+    )
+    choices = [None if c is None else len(c) for c in frame["candidates"]]
+    empty = objects([None] * len(frame))
+    said = {
+        "model": model,
+        "score_type": "log_prob" if "log_prob" in rows else "score",
+        "prediction": rows["prediction"].tolist(),
+        "correct": nullable(correct, has),
+        "p_correct": np.where(has, correct.astype(float), np.nan),
+        "log_prob": rows["log_prob"].to_numpy(dtype=float) if "log_prob" in rows else np.nan,
+        "rank": rows["rank"].astype("Int64").array if "rank" in rows else pd.NA,
+        "n_tied": pd.NA,
+        "n_choices": pd.array(choices, dtype="Int64"),
+        "known": nullable(has, has),
+        "top_words": empty,
+        "top_log_probs": empty,
+        "candidate_scores": empty,
+    }
+    return frame_of(frame, said, variant)
+
+
+def check(frame: pd.DataFrame, items: Items | None = None) -> pd.DataFrame:
+    """Return predictions with the columns and types of `SCHEMA`, or say what is wrong with them.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    items : Items, optional
+        The items that they are about: every id must be one of theirs.
+
+    Raises
+    ------
+    DataError
+        If a column is missing or strange, an id occurs twice for one model and run or is not known, a
+        log-probability is above 0, a rank below 1, or ``correct`` does not fit the prediction.
+    """
+    if lacking := [name for name in COLUMNS if name not in frame.columns and name not in OPTIONAL]:
+        raise DataError(f"the predictions have no column {lacking[0]!r}")
+    frame = frame.assign(**{name: None for name in OPTIONAL if name not in frame.columns})
+    if more := [name for name in frame.columns if name not in COLUMNS]:
+        raise DataError(f"the predictions have a column {more[0]!r}", remedy="join such columns by item_id")
+    frame = frame.loc[:, list(COLUMNS)].reset_index(drop=True)
+    for field in SCHEMA:
+        if field.type in _KINDS:
+            try:
+                frame[field.name] = frame[field.name].astype(_KINDS[field.type])
+            except (TypeError, ValueError) as error:
+                raise DataError(f"the column {field.name!r} is not of type {field.type}: {error}") from None
+    for name in _NEVER_NULL:
+        _all(frame, frame[name].notna(), f"the column {name!r} is empty")
+    for name, allowed in _WORDS.items():
+        _all(frame, frame[name].isin(allowed), f"{name!r} is none of {', '.join(allowed)}")
+    _all(frame, ~frame.duplicated(["item_id", "model", "run"]), "the item occurs twice for this model")
+    if items is not None:
+        _those(frame["item_id"], items)
+    score = frame["score_type"] == "score"
+    _all(frame, frame["log_prob"].isna() | (frame["log_prob"] <= _SLACK), "a log-probability is above 0")
+    _all(frame, frame["log_prob"].isna() | ~score, "a score has no log-probability")
+    open_ended = frame["log_prob_uncorrected"]
+    _all(frame, open_ended.isna() | (open_ended <= _SLACK), "a log-probability is above 0")
+    unended = open_ended.isna() | frame["log_prob"].isna() | (frame["log_prob"] <= open_ended + _LOOSE)
+    _all(frame, unended, "'log_prob' is above 'log_prob_uncorrected'")
+    for name in ("rank", "n_tied"):
+        _all(frame, (frame[name] >= 1).fillna(value=True), f"{name!r} is below 1")
+    _all(
+        frame,
+        frame["p_correct"].isna() | frame["p_correct"].between(0, 1),
+        "'p_correct' is not within 0 and 1",
+    )
+    _consistent(frame)
+    return frame
+
+
+def _consistent(frame: pd.DataFrame) -> None:
+    has = frame["answer"].notna()
+    for name in ("correct", "p_correct"):
+        _all(frame, frame[name].notna() == has, f"{name!r} must be null just where there is no answer")
+    correct = frame["correct"].fillna(value=False).astype(bool)
+    same = frame["prediction"] == frame["answer"]
+    alike = frame["prediction"].str.casefold() == frame["answer"].str.casefold()
+    _all(frame, ~correct | alike, "'correct' says yes, but the prediction is not the answer")
+    _all(frame, correct | ~same | ~has, "'correct' says no, but the prediction is the answer")
+    first = (frame["rank"] == 1).fillna(value=True)
+    _all(frame, ~correct | first, "'correct' says yes, but the rank is not 1")
+    _all(frame, ~correct | (frame["p_correct"] > 0), "'correct' says yes, but 'p_correct' is 0")
+
+
+def to_table(frame: pd.DataFrame) -> pa.Table:
+    """Return checked predictions as an Arrow table with the columns of `SCHEMA`."""
+    columns = []
+    for field in SCHEMA:
+        values = frame[field.name] if field.type in _KINDS else frame[field.name].tolist()
+        columns.append(pa.array(values, field.type, from_pandas=True))
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def cast(table: pa.Table) -> pa.Table:
+    """Return an Arrow table with the types of `SCHEMA`; it may lack columns of `OPTIONAL`."""
+    held = [field for field in SCHEMA if field.name in table.column_names or field.name not in OPTIONAL]
+    return table.replace_schema_metadata(None).cast(pa.schema(held))
+
+
+def completed(table: pa.Table) -> pa.Table:
+    """Return an Arrow table with all columns of `SCHEMA`: those of `OPTIONAL` that it lacks are null."""
+    for place, column in enumerate(SCHEMA):
+        if column.name not in table.column_names:
+            table = table.add_column(place, column, pa.nulls(len(table), column.type))
+    return table
+
+
+def from_table(table: pa.Table) -> pd.DataFrame:
+    """Return an Arrow table of predictions as a frame, with the types that `check` gives."""
+    data = {
+        field.name: pd.Series(table[field.name].to_pylist(), dtype=_KINDS.get(field.type, "object"))
+        for field in SCHEMA
+    }
+    return pd.DataFrame(data)
+
+
+def frame_of(items: pd.DataFrame, said: Mapping[str, Any], variant: Mapping[str, Any]) -> pd.DataFrame:
+    """Join what a model said to the columns that come from the items, and check the whole."""
+    if strange := set(variant) - set(_VARIANT):
+        raise TypeError(f"predictions have no column {min(strange)!r}")
+    frame = items.loc[:, list(_ITEM)].assign(**{**_VARIANT, **said, **variant})
+    return check(frame)
+
+
+def _those(ids: pd.Series[Any], items: Items) -> None:
+    unknown = ids[~ids.isin(items.frame["item_id"])]
+    if len(unknown):
+        raise DataError(f"the id {unknown.iloc[0]!r} is none of the items")
+
+
+def _all(frame: pd.DataFrame, good: Any, problem: str) -> None:
+    right = np.asarray(good, dtype=bool)
+    if not right.all():
+        row = frame.iloc[int((~right).argmax())]
+        raise DataError(f"predictions of {row['model']!r} for {row['item_id']}: {problem}")
+
+
+def nullable(values: Any, has: npt.NDArray[np.bool_]) -> Any:
+    """Return a nullable column of Booleans or whole numbers: null where `has` is false."""
+    values = np.asarray(values)
+    column: Any = pd.array(values.tolist(), dtype="boolean" if values.dtype == bool else "Int64")
+    column[~has] = pd.NA
+    return column

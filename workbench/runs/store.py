@@ -1,0 +1,358 @@
+"""The store of runs: predictions on disk, with all that they depend on; never overwritten, found again."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import os
+import platform
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from workbench.items.items import Items
+from workbench.items.schema import DataError
+from workbench.runs import fingerprint as provenance
+from workbench.runs import predictions
+from workbench.storage import cache
+from workbench.storage.files import data_home, sweep
+
+INFO, TABLE = "run.json", "predictions.parquet"
+_PARTIAL = ".partial-"
+_AGAIN = "remove the folder and predict again"
+_LISTED = {
+    **dict.fromkeys(("run", "model", "dataset", "split", "variant"), "str"),
+    "n": "Int64", "accuracy": "float64", "finished": "str", "seconds": "float64", "device": "str",
+    "seed": "Int64",
+}  # fmt: skip
+_KINDS: dict[str, Any] = {"str": str, "Int64": int, "float64": (int, float)}
+_OURS = ("run", "model", "dataset", "split", "variant", "n", "accuracy", "items", "key", "finished", "sha256",
+         "git", "python", "packages")  # fmt: skip
+_NAMED = "* exclude (filename) replace (parse_filename(parse_dirpath(filename)) as run)"  # as its folder is
+
+
+class Model(Protocol):
+    """What `predict` needs of a model: see :class:`workbench.models.base.Predictor`."""
+
+    name: str
+    device: str
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """All that the predictions depend on, as JSON can hold it."""
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """What it was trained on."""
+
+    def predict(self, items: Items, top_k: int = 10, *, seed: int = 0) -> pd.DataFrame:
+        """Predict the answers."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One model's predictions for some items, as they are stored.
+
+    Attributes
+    ----------
+    run : str
+        Its name: what tables call it, and that of its folder.
+    folder : Path
+    info : dict
+        ``run.json``: model, config, seed, git commit, data and their digest, package versions,
+        device, seconds, and what is known of the training texts.
+    """
+
+    run: str
+    folder: Path
+    info: dict[str, Any] = field(repr=False)
+
+    @property
+    def predictions(self) -> pd.DataFrame:
+        """The predictions table (see :mod:`workbench.runs.predictions`), read anew each time.
+
+        Raises
+        ------
+        DataError
+            If the file is damaged.
+        """
+        frame = predictions.from_table(self.table)
+        frame["run"] = pd.Series(self.run, index=frame.index, dtype="str")  # the folder may have been renamed
+        return frame
+
+    @property
+    def table(self) -> pa.Table:
+        """The same as an Arrow table, in which lists of words take little room, read anew each time."""
+        return _table(self.folder, self.info)
+
+    @property
+    def model(self) -> str:
+        """Name of the model."""
+        return str(self.info["model"])
+
+    def __len__(self) -> int:
+        return int(self.info["n"])
+
+
+def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Run:
+    """Let a model predict items, and keep what it says; a finished run of the same is found, not computed.
+
+    Parameters
+    ----------
+    items : Items
+    model : Predictor
+        Any model of :mod:`workbench.models`, or an object with the same attributes.
+    top_k : int, default 10
+        Best words that each row keeps.
+    seed : int, default 0
+        Decides among equal scores.
+
+    Returns
+    -------
+    Run
+        ``run.predictions`` is the table; the folder lies in ``runs/`` (see
+        :func:`workbench.storage.files.data_home`).
+
+    Raises
+    ------
+    DataError
+        If the predictions are not what a predictions table must be, an item has none, or the model's
+        config is nothing that JSON holds; nothing is kept then.
+
+    Notes
+    -----
+    The same means: items (text, answers, candidates), the model's class and config, seed, `top_k`, and the
+    code that predictions come from: that of the package, and of a model of one's own the files of its class
+    and of those that it inherits from (see :func:`workbench.runs.fingerprint.code`). What it imports does not
+    count: where that matters, put a version into its config.
+    """
+    if not isinstance(items, Items):
+        raise TypeError(
+            f"the first argument is {type(items).__name__}, expected Items: predict(items, model)"
+        )
+    told = {
+        "model": model.name,
+        "class": f"{type(model).__module__}:{type(model).__qualname__}",
+        "config": provenance.plain(model.config, f"the config of {model.name!r}"),
+        "seed": int(seed),
+        "top_k": int(top_k),
+        "items": provenance.digest(items),
+        "code": provenance.code(model),
+    }
+    name = _name(items, model.name, cache.digest(json.dumps(told, sort_keys=True)))
+    if (data_home() / "runs" / name).exists():
+        return find(name)
+    known = {"checked_for": None} | model.training if model.training else {}
+    training = provenance.plain(known, f"what {model.name!r} says of its training")
+    start = time.perf_counter()
+    frame = model.predict(items, top_k, seed=seed)
+    seconds = time.perf_counter() - start
+    frame = predictions.check(frame, items)
+    if lacking := set(items.frame["item_id"]) - set(frame["item_id"]):
+        raise DataError(f"{model.name!r} predicts nothing for {len(lacking):,} items, as {min(lacking)}")
+    if others := set(frame["model"]) - {model.name}:
+        raise DataError(f"the predictions of {model.name!r} are said to be of {min(others)!r}")
+    told |= {"device": str(model.device), "seconds": seconds, "training": training}
+    return _store(name, frame, items, told)
+
+
+def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: Any) -> Run:
+    """Keep predictions that were made elsewhere (:func:`workbench.runs.predictions.from_answers`) as a run.
+
+    Parameters
+    ----------
+    items : Items
+        The items that they are about.
+    frame : DataFrame
+        Predictions of one model.
+    name : str, optional
+        Name of the run; made from the data set, the model and the content by default. A run of the same
+        content and information is found again.
+    **info
+        What is to be known about them: it goes into ``run.json``.
+
+    Raises
+    ------
+    DataError
+        If they are not valid, or another run has that name already.
+    """
+    if taken := sorted(set(_OURS) & set(info)):
+        raise DataError(f"{taken[0]!r} is told by the run itself", remedy="choose another word")
+    if name is not None and not re.fullmatch(r"\w[\w.+-]{,199}", name, re.ASCII):
+        raise DataError(f"{name!r} is no name for a run", remedy="use up to 200 of a-z A-Z 0-9 . + - _")
+    frame = predictions.check(frame, items)
+    models = frame["model"].unique().tolist()
+    if len(models) != 1:
+        raise DataError(f"the predictions are of {len(models)} models, expected one")
+    told = {"model": models[0], "items": provenance.digest(items)} | provenance.plain(info, "the information")
+    content = cache.content(predictions.to_table(frame.assign(run="")))
+    told["key"] = cache.digest(content, json.dumps(told, sort_keys=True))
+    name = name or _name(items, models[0], told["key"])
+    run = find(name) if (data_home() / "runs" / name).exists() else _store(name, frame, items, told)
+    if run.info.get("key") != told["key"]:
+        raise DataError(
+            f"there is a run {name!r} already, and none is overwritten", remedy="use another name"
+        )
+    return run
+
+
+def runs() -> pd.DataFrame:
+    """List the runs that are kept, the newest first: one row a run, with its model, data and numbers.
+
+    Returns
+    -------
+    DataFrame
+        Columns: run, model, dataset, split, variant, n, accuracy (fraction), finished, seconds, device, seed.
+    """
+    infos, data = _infos(), {}
+    for name, kind in _LISTED.items():
+        values = [info.get(name) for info in infos]
+        data[name] = pd.Series([v if isinstance(v, _KINDS[kind]) else None for v in values], dtype=kind)
+    return pd.DataFrame(data).sort_values("finished", ascending=False, ignore_index=True, kind="stable")
+
+
+def find(name: str) -> Run:
+    """Return a run by its name.
+
+    Raises
+    ------
+    DataError
+        If there is none, or its folder is damaged.
+    """
+    folder = data_home() / "runs" / name
+    if not name or name.startswith(".") or name != Path(name).name or not folder.is_dir():
+        near = [info["run"] for info in _infos() if name.lower() in info["run"].lower()]
+        hint = f"did you mean {', '.join(near[:5])}?" if near else "wb.runs() lists those that are kept"
+        raise DataError(f"there is no run {name!r}", remedy=hint)
+    return at(folder)
+
+
+def at(folder: Path) -> Run:
+    """Return the run that lies in a folder, wherever that is; DataError if it is damaged."""
+    try:
+        return Run(folder.name, folder, _info(folder))
+    except (OSError, ValueError) as error:
+        raise DataError(f"this does not tell of a run ({error})", file=folder / INFO, remedy=_AGAIN) from None
+
+
+def query(sql: str) -> pd.DataFrame:
+    """Ask all runs at once, in SQL (DuckDB).
+
+    Parameters
+    ----------
+    sql : str
+        A query over two views: ``predictions`` (every row of every run) and ``runs`` (as
+        :func:`runs` lists them): "select model, avg(p_correct) from predictions group by model".
+
+    Raises
+    ------
+    DataError
+        If the query is none, or a run is damaged.
+    """
+    import duckdb  # noqa: PLC0415 - only this function needs it
+
+    infos, home = _infos(), data_home() / "runs"
+    with duckdb.connect() as base:
+        base.register("runs", runs())
+        base.register("nothing", predictions.SCHEMA.empty_table())  # has the columns that old runs lack
+        try:
+            if infos:
+                files = [glob.escape(str(home / info["run"] / TABLE)) for info in infos]
+                kept = base.from_parquet(files, filename=True, union_by_name=True)
+                kept.project(_NAMED).create_view("kept")
+                base.sql("from nothing union all by name from kept").create_view("predictions")
+            else:
+                base.table("nothing").create_view("predictions")
+            answer = base.sql(sql)
+            found: pd.DataFrame | None = None if answer is None else answer.df()
+        except duckdb.Error as error:
+            for info in infos:
+                _table(home / info["run"], info)  # a damaged one says so
+            raise DataError(f"DuckDB says: {error}", remedy="the views are predictions and runs") from None
+    if found is None:
+        raise DataError("the query asks for nothing", remedy="begin with select")
+    return found
+
+
+def _infos() -> list[dict[str, Any]]:
+    found = []
+    for path in sorted((data_home() / "runs").glob(f"*/{INFO}")):
+        with contextlib.suppress(OSError, ValueError):  # `find` says so where it is asked for
+            if not path.parent.name.startswith(_PARTIAL):
+                found.append(_info(path.parent))
+    return found
+
+
+def _info(folder: Path) -> dict[str, Any]:
+    """Return what a folder tells of its run; the folder's name is that of the run."""
+    info = json.loads((folder / INFO).read_text(encoding="utf-8"))
+    if not isinstance(info, dict) or {"model", "n", "sha256"} - set(info):
+        raise ValueError("it names no model, number of rows and digest")
+    return info | {"run": folder.name}
+
+
+def _table(folder: Path, info: Mapping[str, Any]) -> pa.Table:
+    file = folder / TABLE
+    try:
+        table = predictions.cast(pq.ParquetFile(pa.BufferReader(file.read_bytes())).read())
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise DataError(f"the predictions cannot be read ({error})", file=file, remedy=_AGAIN) from None
+    if cache.content(table) != info.get("sha256"):
+        raise DataError("the predictions are not those that were written", file=file, remedy=_AGAIN)
+    return predictions.completed(table)
+
+
+def _store(name: str, frame: pd.DataFrame, items: Items, told: dict[str, Any]) -> Run:
+    """Write a run into a folder beside, then give it its name: it is there whole or not at all."""
+    frame = predictions.check(frame.assign(run=name), items)
+    table = predictions.to_table(frame)
+    home = data_home() / "runs"
+    home.mkdir(parents=True, exist_ok=True)
+    sweep(home, f"{_PARTIAL}*")
+    one = items.frame[["dataset", "split", "variant"]].drop_duplicates()
+    info: dict[str, Any] = {
+        "run": name,
+        **{column: "+".join(one[column].unique().tolist()) for column in ("dataset", "split", "variant")},
+        "n": len(frame),
+        "accuracy": float(frame["correct"].mean()) if frame["correct"].notna().any() else None,
+        **told,
+        "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "sha256": cache.content(table),
+        "git": provenance.commit(),
+        "python": platform.python_version(),
+        "packages": provenance.versions(),
+    }
+    partial = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=home))
+    try:
+        pq.write_table(table, partial / TABLE, compression="zstd")
+        (partial / INFO).write_text(json.dumps(info, indent=1, ensure_ascii=False), encoding="utf-8")
+        partial.chmod(0o755)
+        for file in partial.iterdir():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+        try:
+            partial.rename(home / name)
+        except OSError:
+            if not (home / name / INFO).is_file():
+                raise
+            return find(name)  # another process was first
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return Run(name, home / name, info)
+
+
+def _name(items: Items, model: str, key: str) -> str:
+    first = items.frame.iloc[0] if len(items) else {"dataset": "none", "split": "none"}
+    words = re.sub(r"[^a-z0-9]+", "-", f"{first['dataset']} {first['split']} {model}".lower()).strip("-")
+    return f"{words[:80]}-{key[:10]}"

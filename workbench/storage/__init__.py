@@ -1,0 +1,1 @@
+"""Files, caches and parallel work: what everything else stands on."""

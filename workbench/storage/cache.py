@@ -1,0 +1,181 @@
+"""Results on disk, found again by a key that is made of all that they depend on."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from workbench.storage.files import atomic_path, data_home
+
+LIMIT = 2 * 1024**3
+"""Bytes that one cache may take; what was not used for longest goes first."""
+
+_LEFTOVER = 3600  # seconds after which a file that was never finished is not being written any more
+_WHOLE = 32 * 1024**2  # bytes up to which a file is read whole for a fingerprint
+_ENDS = 1024**2
+
+
+def digest(*parts: str | bytes) -> str:
+    """Return the SHA-256 of some parts, in hexadecimal; where one ends and the next begins counts."""
+    found = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        found.update(len(data).to_bytes(8, "little"))
+        found.update(data)
+    return found.hexdigest()
+
+
+def fingerprint(paths: Iterable[Path], base: Path) -> str:
+    """Return the SHA-256 of the names and contents of files, in hexadecimal.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        The files, in any order.
+    base : Path
+        The folder that they lie in: their names count from there on.
+
+    Notes
+    -----
+    Of a file of more than 32 MB (the weights of a transformer) the size, the first and the last
+    megabyte count.
+    """
+    parts: list[str | bytes] = []
+    for path in sorted(paths):
+        size = path.stat().st_size
+        parts += [path.relative_to(base).as_posix(), str(size)]
+        with path.open("rb") as file:
+            if size <= _WHOLE:
+                parts.append(file.read())
+                continue
+            parts.append(file.read(_ENDS))
+            file.seek(-_ENDS, os.SEEK_END)
+            parts.append(file.read())
+    return digest(*parts)
+
+
+class Cache:
+    """Tables on disk, by key, in a folder of ``cache/`` (see :func:`workbench.storage.files.data_home`).
+
+    A table is a parquet file that is written whole or not at all and holds its key and a digest
+    of its content. A file that is torn, changed, or of another key counts as not there, and is
+    written anew. Several processes may use one cache at a time.
+
+    Parameters
+    ----------
+    name : str
+        Name of the folder, and of what it is for.
+    limit : int, default 2 GiB
+        Bytes that `trim` leaves, beginning with what was used last.
+    """
+
+    def __init__(self, name: str, limit: int = LIMIT) -> None:
+        self.folder = data_home() / "cache" / name
+        self.limit = limit
+
+    def path(self, key: str) -> Path:
+        """Return where the table of a key lies, or would."""
+        return self.folder / f"{key}.parquet"
+
+    def get(self, key: str, schema: pa.Schema) -> pa.Table | None:
+        """Return the table of a key, None if there is no sound one with these columns."""
+        path = self.path(key)
+        try:
+            table = pq.ParquetFile(pa.BufferReader(path.read_bytes())).read()
+        except (OSError, pa.ArrowException, ValueError):
+            return None
+        said = table.schema.metadata or {}
+        table = table.replace_schema_metadata(None)
+        if said.get(b"key") != key.encode() or not table.schema.equals(schema):
+            return None
+        table = table.cast(schema)  # parquet has names of its own for what a list holds
+        if said.get(b"sha256") != content(table).encode():
+            return None
+        with contextlib.suppress(OSError):  # a cache that may only be read
+            os.utime(path)  # used now
+        return table
+
+    def put(self, key: str, table: pa.Table) -> None:
+        """Keep a table.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        said = {"key": key, "sha256": content(table)}
+        with atomic_path(self.path(key)) as temporary:
+            pq.write_table(table.replace_schema_metadata(said), temporary, compression="zstd")
+
+    def trim(self) -> None:
+        """Remove what was not used for longest, until the rest is within the limit, and torn leftovers."""
+        with contextlib.suppress(OSError):
+            with os.scandir(self.folder) as found:
+                entries = [(entry, entry.stat()) for entry in found if entry.is_file()]
+            left, now = self.limit, time.time()
+            for entry, stat in sorted(entries, key=lambda pair: pair[1].st_mtime, reverse=True):
+                left -= stat.st_size
+                unfinished = entry.name.startswith(".")  # by a process that was killed, unless just now
+                if (left < 0 and not unfinished) or (unfinished and now - stat.st_mtime > _LEFTOVER):
+                    Path(entry.path).unlink(missing_ok=True)
+
+
+def content(table: pa.Table) -> str:
+    """Return the SHA-256 of what a table holds, however its columns lie in memory, in hexadecimal.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Columns of numbers, Booleans, text, and lists of such, of which any may be null.
+    """
+    found = hashlib.sha256()
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        found.update(f"{name}\0{column.type}\0{len(column)}\0".encode())
+        _update(found, column)
+    return found.hexdigest()
+
+
+def _update(found: Any, column: pa.ChunkedArray | pa.Array) -> None:
+    found.update(_bytes(pc.is_valid(column)))
+    if pa.types.is_list(column.type):
+        found.update(_bytes(pc.fill_null(pc.list_value_length(column), -1)))
+        _update(found, pc.list_flatten(column))
+    elif pa.types.is_string(column.type):
+        found.update(_bytes(pc.fill_null(pc.binary_length(column), -1)))
+        for text in _texts(column):
+            found.update(text)
+    else:
+        column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
+        found.update(_bytes(pc.fill_null(column, 0)))
+
+
+def _texts(column: pa.ChunkedArray | pa.Array) -> Iterator[memoryview]:
+    """Yield the UTF-8 bytes of a column of text, one after another, as they lie in memory."""
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        held = chunk.drop_null()  # behind a null there may be bytes
+        _, offsets, data = held.buffers()
+        if len(held) and data is not None:
+            bounds = np.frombuffer(offsets, np.int32)
+            yield memoryview(data)[bounds[held.offset] : bounds[held.offset + len(held)]]
+
+
+def _bytes(column: pa.ChunkedArray | pa.Array) -> bytes:
+    return np.ascontiguousarray(np.asarray(column)).tobytes()
+
+
+def code(files: Sequence[Path], base: Path) -> str:
+    """Return the SHA-256 of source files, whatever their line ends, in hexadecimal."""
+    parts: list[str | bytes] = []
+    for file in sorted(files):
+        parts += [file.relative_to(base).as_posix(), file.read_bytes().replace(b"\r\n", b"\n")]
+    return digest(*parts)

@@ -1,0 +1,1 @@
+"""Training texts: as ids on disk, in batches, and compared with items."""

@@ -1,0 +1,166 @@
+"""Batches of a stream: which words a network sees at which step.
+
+A batch is a function of the step alone: a run that stopped goes on with the number of its last step, and
+several processes take rows of the same batch. All have
+
+- `rows`: rows of a batch, over all processes together;
+- `carried`: whether each row goes on where it stopped one step before, so that a recurrent network's state
+  is to be carried along;
+- `steps`: steps of an epoch. Steps go on beyond it, into the next;
+- `tokens`: words that are predicted in a step;
+- `batch(step, rows=None)`: the arrays of a step, rows first, or only of some of its rows.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.items.schema import DataError
+from workbench.texts.stream import Ints, Stream
+
+Batch = dict[str, Ints]
+
+
+class Batches(Protocol):
+    """What a training loop asks of batches."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of a batch."""
+
+    @property
+    def carried(self) -> bool:
+        """Whether rows go on from step to step."""
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch."""
+
+    @property
+    def tokens(self) -> int:
+        """Predicted words of a step."""
+
+    def batch(self, step: int, rows: slice | None = None) -> Batch:
+        """Return the arrays of a step, of all rows or some."""
+
+
+class _Cut:
+    """A stretch of a text that is cut into rows of a fixed length."""
+
+    def __init__(self, stream: Stream, rows: int, length: int, start: int, stop: int | None) -> None:
+        first, last, _ = slice(start, stop).indices(stream.n_tokens)
+        if rows < 1 or length < 1 or last - first < rows * length + 1:
+            raise DataError(
+                f"a text of {max(0, last - first):,} words gives no {rows:,} rows of {length:,}",
+                remedy=f"pass fewer rows, shorter ones, or more text: {rows * length + 1:,} words at least",
+            )
+        self.stream, self.rows, self.length, self.start, self.stop = stream, rows, length, first, last
+
+    @property
+    def tokens(self) -> int:
+        """Predicted words of a step."""
+        return self.rows * self.length
+
+    def _read(self, firsts: Ints) -> Batch:
+        """Return `length` + 1 ids from each of some places on."""
+        return {"ids": self.stream.at(firsts[:, None] + np.arange(self.length + 1))}  # (rows, length + 1)
+
+
+class Lanes(_Cut):
+    """The text side by side in as many lanes as there are rows; each goes on from step to step.
+
+    The lanes of an epoch are the text once, save for a rest of less than ``rows * length`` words at its
+    end. In the next epoch each row goes on with the lane behind its own, which is where it would have
+    come to anyway: only the row that reads the end of the text jumps, to its beginning.
+
+    Parameters
+    ----------
+    stream : Stream
+    rows : int
+    length : int
+        Words that are predicted in each row of a step.
+    start, stop : int, optional
+        The stretch of the text that is read, as for a slice.
+
+    Raises
+    ------
+    DataError
+        If the text is too short for one step.
+    """
+
+    carried: ClassVar[bool] = True
+
+    def __init__(
+        self, stream: Stream, *, rows: int, length: int, start: int = 0, stop: int | None = None
+    ) -> None:
+        super().__init__(stream, rows, length, start, stop)
+        self.steps = (self.stop - self.start - 1) // self.tokens
+
+    def batch(self, step: int, rows: slice | None = None) -> Batch:
+        """Return ``ids``, extended, int64 (rows, length + 1): the last of a row is the first a step later."""
+        lanes = np.arange(self.rows)[rows or slice(None)]
+        pieces = (lanes * self.steps + step) % (self.rows * self.steps)
+        return self._read(self.start + pieces * self.length)
+
+
+class Windows(_Cut):
+    """Pieces of the text in an order of chance, another one in each epoch.
+
+    In an epoch no word is predicted twice, and all are, save for less than ``(rows + 1) * length``.
+    Where the cuts lie is drawn for each epoch, too.
+
+    Parameters
+    ----------
+    stream : Stream
+    rows : int
+    length : int
+        Words that are predicted in each row.
+    seed : int, default 0
+    start, stop : int, optional
+        The stretch of the text that is read, as for a slice.
+
+    Raises
+    ------
+    DataError
+        If the text is too short for one step.
+    """
+
+    carried: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        stream: Stream,
+        *,
+        rows: int,
+        length: int,
+        seed: int = 0,
+        start: int = 0,
+        stop: int | None = None,
+    ) -> None:
+        super().__init__(stream, rows, length, start, stop)
+        self.seed = seed
+        self.steps = max(1, (self.stop - self.start - length) // self.tokens)  # with any cut, if not one
+
+    def batch(self, step: int, rows: slice | None = None) -> Batch:
+        """Return ``ids``, extended, int64 (rows, length + 1); what stands in a row follows in the text."""
+        epoch, step = divmod(step, self.steps)
+        slack = self.stop - self.start - 1 - self.steps * self.tokens
+        offset, order = _shuffled(self.seed, epoch, self.stop - self.start - 1, self.length, slack)
+        mine = order[step * self.rows : (step + 1) * self.rows][rows or slice(None)]
+        return self._read(self.start + offset + mine.astype(np.int64) * self.length)
+
+
+@lru_cache(maxsize=4)
+def _shuffled(
+    seed: int, epoch: int, words: int, length: int, slack: int
+) -> tuple[int, npt.NDArray[np.uint32]]:
+    """Return where an epoch's first window begins, and its windows in random order."""
+    rng = np.random.default_rng([seed, epoch])
+    offset = int(rng.integers(min(length, slack + 1)))
+    order = rng.permutation(np.arange((words - offset) // length, dtype=np.uint32))
+    order.flags.writeable = False  # it is shared
+    return offset, order

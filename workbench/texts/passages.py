@@ -1,0 +1,213 @@
+"""Passages of the shape of LAMBADA's, drawn from a stream."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.items.schema import DataError
+from workbench.texts.batches import Batch
+from workbench.texts.stream import Ints, Stream
+
+_BLOCK = 1 << 20  # sentences that are looked at at a time
+_ROUNDS = 4  # of the permutation
+
+Words64 = npt.NDArray[np.uint64]
+
+
+class Passages:
+    """Passages in the shape of LAMBADA's, drawn from all that a text holds; none is kept in memory.
+
+    As in Paperno et al. (2016), a passage is a target sentence after the fewest whole sentences of the same
+    book that have more than `minimum` tokens together, and its target is the last word of the target
+    sentence: punctuation and quotes behind it (tokens without a letter or a digit) are cut off. The paper
+    trained Sup-CBOW on about nine million of them.
+
+    Passages are drawn without replacement until all that the text holds were drawn, then again in another
+    order. Passage k depends on `seed` and k alone. An epoch is the passages 0 to `number` - 1, save for a
+    rest of less than `rows`; the first in their order, later ones in other orders.
+
+    Parameters
+    ----------
+    stream : Stream
+    rows : int
+        Passages in a batch.
+    number : int
+        Passages of an epoch, as many as asked for.
+    seed : int, default 0
+    minimum : int, default 50
+        The context has more tokens than these.
+    longest : int, default 256
+        Passages with more tokens before the target are left out: a text without sentence ends has them.
+    unknown : bool, default False
+        Draw passages whose target lies outside the vocabulary, too; it counts as 0. By default there are
+        none, so the targets' frequencies are those of known words.
+
+    Attributes
+    ----------
+    distinct : int
+        Passages that the text holds.
+
+    Raises
+    ------
+    DataError
+        If the text holds no such passage, or an epoch no batch.
+    """
+
+    carried: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        stream: Stream,
+        *,
+        rows: int,
+        number: int,
+        seed: int = 0,
+        minimum: int = 50,
+        longest: int = 256,
+        unknown: bool = False,
+    ) -> None:
+        if not 1 <= rows <= number:
+            raise DataError(
+                f"{number:,} passages are no batch of {rows:,}", remedy="ask for more passages, or fewer rows"
+            )
+        self.stream, self.rows, self.number, self.seed = stream, rows, number, seed
+        self.minimum, self.longest, self.unknown = minimum, longest, unknown
+        self.steps = number // rows
+        blocks = range(1, len(stream.starts) - 1, _BLOCK)  # the first sentence has no context
+        found = [self._shaped(first, min(first + _BLOCK, len(stream.starts) - 1)) for first in blocks]
+        self._targets = np.concatenate([np.zeros(0, np.uint32), *found])
+        if not len(self._targets):
+            raise DataError(
+                f"this text holds no sentence that ends in a known word after more than {minimum:,} tokens",
+                remedy="pass more text, or a lower minimum",
+            )
+
+    @property
+    def distinct(self) -> int:
+        """Passages that the text holds."""
+        return len(self._targets)
+
+    @property
+    def tokens(self) -> int:
+        """Predicted words of a step: one a row."""
+        return self.rows
+
+    def batch(self, step: int, rows: slice | None = None) -> Batch:
+        """Return the passages of a step.
+
+        Returns
+        -------
+        dict
+            ``ids``, extended, int64 (rows, longest of the whole batch): all before the target, then 0;
+            ``lengths`` (rows,) without these; ``target`` (rows,), 0 for a word outside the vocabulary.
+        """
+        epoch, step = divmod(step, self.steps)
+        numbers = np.arange(step * self.rows, (step + 1) * self.rows)
+        if epoch:
+            numbers = permuted(numbers, self.number, key=(self.seed, 1, epoch))
+        first, target = self.places(numbers)
+        width, mine = int((target - first).max()), rows or slice(None)
+        first, target = first[mine], target[mine]
+        lengths = target - first
+        inside = np.arange(width) < lengths[:, None]  # (rows, width)
+        places = (first[:, None] + np.arange(width))[inside]
+        ids = np.zeros(inside.shape, np.int64)
+        ids[inside] = self.stream.at(places)
+        answers = self.stream.at(target)
+        answers[answers >= self.stream.n_words] = 0
+        return {"ids": ids, "lengths": lengths, "target": answers}
+
+    def places(self, numbers: Ints) -> tuple[Ints, Ints]:
+        """Return where some passages begin in the text, and where their targets stand.
+
+        Parameters
+        ----------
+        numbers : int64 array (n,)
+            The passages' k, at least 0.
+
+        Returns
+        -------
+        two int64 arrays (n,)
+        """
+        drawn = np.zeros(len(numbers), np.int64)
+        rounds, inside = np.divmod(numbers, self.distinct)
+        for each in np.unique(rounds).tolist():
+            here = rounds == each
+            drawn[here] = permuted(inside[here], self.distinct, key=(self.seed, 0, each))
+        sentences = self._targets[drawn].astype(np.int64)
+        return self.stream.starts[self._first(sentences)], self._last(sentences)
+
+    def _first(self, sentences: Ints) -> Ints:
+        """Return the sentence that each passage begins with, -1 where there is too little before it."""
+        starts = self.stream.starts
+        return np.searchsorted(starts, starts[sentences] - self.minimum, side="left") - 1
+
+    def _last(self, sentences: Ints) -> Ints:
+        """Return the place of the last word of each sentence, -1 where there is none."""
+        starts, like = self.stream.starts, self.stream.words_like
+        found = np.full(len(sentences), -1)
+        rest, place = np.arange(len(sentences)), starts[sentences + 1] - 1
+        while len(rest):
+            is_word = like[self.stream.at(place)]
+            found[rest[is_word]] = place[is_word]
+            rest, place = rest[~is_word], place[~is_word] - 1
+            inside = place >= starts[sentences[rest]]
+            rest, place = rest[inside], place[inside]
+        return found
+
+    def _shaped(self, first: int, stop: int) -> npt.NDArray[np.uint32]:
+        """Return which of some sentences are the last of a passage."""
+        stream, sentences = self.stream, np.arange(first, stop)
+        begins = self._first(sentences)
+        books = stream.books["first"].to_numpy()
+        of_book = books[np.searchsorted(books, sentences, side="right") - 1]
+        sentences, begins = (array[begins >= of_book] for array in (sentences, begins))
+        target = self._last(sentences)
+        good = (target >= 0) & (target - stream.starts[begins] <= self.longest)
+        if not self.unknown:
+            good[good] = stream.at(target[good]) < stream.n_words
+        return sentences[good].astype(np.uint32)
+
+
+def permuted(numbers: Ints, n: int, *, key: tuple[int, ...]) -> Ints:
+    """Return the places of some numbers in a random order of 0 to `n` - 1, without making the whole order.
+
+    The order is a balanced Feistel network (Luby and Rackoff 1988, *How to construct pseudorandom
+    permutations from pseudorandom functions*) over the next power of 4, walked until it comes back below
+    `n` (Black and Rogaway 2002, *Ciphers with arbitrary finite domains*). Its rounds mix bits with the
+    finaliser of SplitMix64 (Steele et al. 2014, *Fast splittable pseudorandom number generators*).
+
+    Parameters
+    ----------
+    numbers : int64 array
+        Each at least 0 and below `n`.
+    n : int
+    key : tuple of int
+        Another key, another order.
+
+    Returns
+    -------
+    int64 array
+        Of the same shape; different numbers get different places.
+    """
+    bits = np.uint64(max(1, -(-(n - 1).bit_length() // 2)))
+    mask = (np.uint64(1) << bits) - np.uint64(1)
+    keys = np.random.SeedSequence(key).generate_state(_ROUNDS, np.uint64)
+    found = numbers.astype(np.uint64)
+    walking = np.ones(found.shape, dtype=bool)
+    while walking.any():
+        left, right = found[walking] >> bits, found[walking] & mask
+        for each in keys:
+            left, right = right, left ^ (_mixed(right + each) & mask)
+        found[walking] = (left << bits) | right
+        walking = found >= n
+    return found.astype(np.int64)
+
+
+def _mixed(values: Words64) -> Words64:
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

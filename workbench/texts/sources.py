@@ -1,0 +1,76 @@
+"""Texts to train on, however they are given: paths are read as books."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from workbench.datasets.books import Book, books
+from workbench.items.items import Items
+from workbench.items.schema import DataError
+from workbench.runs import fingerprint as provenance
+from workbench.texts.corpus import Corpus
+from workbench.texts.overlap import refuse
+from workbench.texts.tokenise import Readable
+
+Texts = Corpus | Path | Book | Readable | Iterable[str | Path | Book | Readable]
+"""What a model can be fitted on."""
+
+
+def corpus_of(texts: Texts, **options: Any) -> Corpus:
+    """Return the corpus of texts.
+
+    Parameters
+    ----------
+    texts : Corpus, path, book, or iterable of (str, path or book)
+        A path is a file, folder or archive of books, read as :func:`workbench.books` does; a string is a
+        sentence a line.
+    **options
+        As :meth:`workbench.texts.corpus.Corpus.of` has them.
+
+    Returns
+    -------
+    Corpus
+
+    Raises
+    ------
+    DataError
+        As `Corpus.of` and :func:`workbench.books` do; and for a string alone, which may be meant as either.
+    """
+    if isinstance(texts, str):
+        raise DataError(
+            f"a string alone is neither lines nor a path: {texts[:60]!r}",
+            remedy="pass pathlib.Path(...), or a list of lines",
+        )
+    if isinstance(texts, Corpus):
+        return Corpus.of(texts, **options)
+    given: Any = [texts] if isinstance(texts, Path) or hasattr(texts, "book_id") else texts
+    return Corpus.of(_read(given), **options)
+
+
+def checked(corpus: Corpus, held_out: Items | None, *, progress: bool = True) -> dict[str, Any] | None:
+    """Refuse a corpus that holds the books of some items; return what is to be kept of the check.
+
+    Returns
+    -------
+    dict or None
+        How many items, and their digest; None without items.
+
+    Raises
+    ------
+    DataError
+        If it holds them (see :func:`workbench.texts.overlap.refuse`), with the books to leave out.
+    """
+    if held_out is None:
+        return None
+    refuse(held_out, corpus, progress=progress)
+    return {"items": len(held_out), "sha256": provenance.digest(held_out)}
+
+
+def _read(texts: Iterable[str | Path | Readable]) -> Iterator[str | Readable]:
+    for text in texts:
+        if isinstance(text, Path):
+            yield from books(text)
+        else:
+            yield text

@@ -1,0 +1,271 @@
+"""What is shown of a question: numbers as words for the page, and the static twin without a kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from workbench.items import text as wt
+from workbench.items.schema import Item
+from workbench.items.tokens import tokens
+from workbench.widgets.ask.questions import VERSIONS, Answer, Question
+from workbench.widgets.ask.threads import Asking, Record
+from workbench.widgets.shared.passages import Piece, pieces, snippet
+
+_STYLE = """
+.was{--ink:#111;--soft:#555;--paper:#fff;--line:#ccc;--other:#8a8a8a;--here:#0072b2;--deep:#0b4f94;
+color:var(--ink);background:var(--paper);font:13px/1.45 system-ui,sans-serif;padding:12px 16px;
+max-width:980px}
+@media(prefers-color-scheme:dark){.was{--ink:#eee;--soft:#aaa;--paper:#16181c;--line:#444;--other:#8a8a8a;
+--here:#4da3d9;--deep:#8cc1ff}}
+.was article{border-top:1px solid var(--line);padding:10px 0}
+.was .p{margin:6px 0;white-space:pre-wrap;overflow-wrap:anywhere;font:15px/1.6 Georgia,serif;max-width:76ch}
+.was .c,.was .n{color:var(--soft)}.was .d{background:color-mix(in srgb,var(--here) 30%,var(--paper))}
+.was .b{border-bottom:2px solid var(--deep);color:var(--deep);font-weight:700}
+.was table{border-collapse:collapse;margin:6px 0 10px;font:inherit}
+.was caption{text-align:left;font-weight:600;overflow-wrap:anywhere}
+.was :is(th,td){text-align:left;vertical-align:top;padding:2px 14px 2px 0;font-weight:400}
+.was .bars :is(th,td){padding:0 8px 0 0;line-height:1.3}
+.was .bar{width:130px;background:linear-gradient(var(--other) 0 0) 0 center/var(--w) 11px no-repeat}
+.was .here .bar{background-image:linear-gradient(var(--here) 0 0)}.was .own{font-weight:700}
+.was .e{border-left:4px solid #c62828;padding-left:8px}
+"""
+_HEADS = {"passage": "whole passage", "sentence": "last sentence alone"}
+_NO_GAIN = {"nats": "", "factor": ""}
+_SMALL = 1e-4  # percent; below, a power of ten is easier to read
+
+
+def percent(p: float) -> str:
+    """Write a probability as a percentage of two or three digits."""
+    value = 100 * p
+    if value == 0 or value >= _SMALL:
+        return f"{f'{value:#.3g}' if value >= 1 else f'{value:#.2g}' if value else '0'}".rstrip(".") + " %"
+    return f"{value:.1e} %".replace("e-0", "e-")
+
+
+def shown(question: Question, answer: Answer, top_k: int) -> dict[str, Any]:
+    """Return what is drawn of one model's answer.
+
+    Returns
+    -------
+    dict
+        ``seconds``; ``error`` where all went wrong alike, else ``sides``: of each its letter and one cell a
+        version (an ``error``, or ``bars`` [word, value, label, in passage, is the word], ``kind`` of the
+        values, ``p``, ``rank``, ``ln``, ``note``) with the ``gain`` between them; and the ``differences``
+        of two sides by version. Values of kind ``p`` are probabilities, the others shares of the longest bar.
+    """
+    errors = {reply.get("error") for reply in answer.replies.values()}
+    if len(errors) == 1 and None not in errors:
+        return {"seconds": answer.seconds, "error": errors.pop()}
+    sides = []
+    for side, item in question.whole.items():
+        inside = {word.lower() for word in _others(item)}
+        cells = {version: _cell(answer.replies[side, version], item, inside, top_k) for version in VERSIONS}
+        gain = _ratio(*(answer.replies[side, version].get("log_prob") for version in VERSIONS))
+        sides.append({"side": side, "word": item.answer, "single": len(item.sentences) == 1,
+                      **cells, "gain": gain})  # fmt: skip
+    found: dict[str, Any] = {"seconds": answer.seconds, "sides": sides, "differences": None}
+    if len(sides) > 1:
+        found["differences"] = {
+            version: _ratio(*(answer.replies[side, version].get("log_prob") for side in "AB"))
+            for version in VERSIONS
+        }
+    return found
+
+
+def _others(item: Item) -> Sequence[str]:
+    cut = tokens(item)
+    return cut.words[: cut.target] + cut.words[cut.end :]
+
+
+def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) -> dict[str, Any]:
+    if "error" in reply:
+        return {"error": reply["error"]}
+    kind, values = _values(reply)
+    words = (reply["top_words"] or [])[:top_k]
+    own = (item.answer or "").casefold()
+    labels = [_label(kind, value) for value in values]
+    lengths = values if kind == "p" else _lengths(values)
+    bars = [
+        [word_shown(word), length, label, word.lower() in inside, bool(own) and word.casefold() == own]
+        for word, length, label in zip(words, lengths, labels, strict=False)
+    ]
+    return {"bars": bars, "kind": kind} | _told(reply, item, kind)
+
+
+def _values(reply: Mapping[str, Any]) -> tuple[str, list[float]]:
+    """Return what the bars are of, and their values; a score that is not finite is NaN."""
+    values = [math.nan if v is None or not math.isfinite(v) else v for v in reply["top_log_probs"] or []]
+    if reply["score_type"] != "log_prob":
+        return "score", values
+    logs = [-math.inf if math.isnan(v) else v for v in values]
+    choices = [-math.inf if v is None else v for v in reply["candidate_scores"] or []]
+    whole = float(np.logaddexp.reduce(choices)) if choices else 0.0
+    if not math.isfinite(whole):
+        whole = 0.0
+    return "share" if choices else "p", [min(1.0, math.exp(v - whole)) for v in logs]
+
+
+def _lengths(values: Sequence[float]) -> list[float]:
+    """Return bars as shares of the longest one; where scores are below 0, the lowest has none."""
+    finite = [value for value in values if not math.isnan(value)]
+    low, high = min([0.0, *finite]), max(finite, default=0.0)
+    return [(v - low) / (high - low) if high > low and not math.isnan(v) else 0.0 for v in values]
+
+
+def _label(kind: str, value: float) -> str:
+    if math.isnan(value):
+        return "none"
+    return f"{value:.4g}" if kind == "score" else percent(value)
+
+
+def _told(reply: Mapping[str, Any], item: Item, kind: str) -> dict[str, str]:
+    """Say rank and probability of the word that is asked for."""
+    n = reply["n_choices"] or reply["vocabulary_size"]
+    found = dict.fromkeys(("p", "rank", "ln", "note"), "")
+    if kind == "share":
+        found["note"] = f"shares of the {n:,} candidates"
+    elif kind == "score":
+        among = "candidates" if item.candidates else "words of its own choice"
+        found["note"] = f"scores, no probabilities{f'; of {n:,} {among}' if n else ''}"
+    if item.answer is None:
+        return found
+    log_prob = reply["log_prob"]
+    if log_prob is not None:
+        found["p"] = percent(math.exp(log_prob))
+        found["ln"] = f"ln p {_signed(log_prob)}"
+    if reply["known"] is False:
+        whole = reply["vocabulary_size"]
+        said = (
+            f"in the vocabulary of {whole:,}"
+            if whole and not item.candidates
+            else f"among its {n or 0:,} words"
+        )
+        found["rank"] = f"not {said}"
+    elif reply["rank"] is not None:
+        bound = "at least " if reply["rank_is_bound"] else ""
+        ties = f", {reply['n_tied']:,} tied" if (reply["n_tied"] or 1) > 1 else ""
+        found["rank"] = f"rank {bound}{reply['rank']:,}{f' of {n:,}' if n else ''}{ties}"
+    return found
+
+
+def _ratio(one: float | None, other: float | None) -> dict[str, str]:
+    """Say by how much one natural log-probability is above another, and what factor that is."""
+    if one is None or other is None or not math.isfinite(one - other):
+        return _NO_GAIN
+    nats = one - other
+    factor = math.exp(min(abs(nats), 700.0))
+    sign = "×" if nats >= 0 else "÷"  # noqa: RUF001 - a multiplication sign
+    return {"nats": f"{_signed(nats, plus=True)} nats", "factor": f"{sign} {_short(factor)}"}
+
+
+def _signed(value: float, *, plus: bool = False) -> str:
+    if not math.isfinite(value):
+        return "−∞" if value < 0 else "∞"  # noqa: RUF001 - minus signs
+    text = f"{abs(value):.2f}"
+    sign = "" if float(text) == 0 else "−" if value < 0 else "+" if plus else ""  # noqa: RUF001
+    return f"{sign}{text}"
+
+
+def _short(value: float) -> str:
+    if value < 10:  # noqa: PLR2004 - two digits behind the point
+        return f"{value:.2f}"
+    return f"{value:,.0f}" if value < 1e6 else f"{value:.1e}".replace("e+0", "e").replace("e+", "e")  # noqa: PLR2004
+
+
+def word_shown(word: str) -> str:
+    """Write a word of a vocabulary for a reader: quotes and brackets as print has them."""
+    return word if len(word.split()) != 1 or word.startswith("<") else wt.readable(word) or word
+
+
+def preview(question: Question) -> list[dict[str, Any]]:
+    """Return the passages as they were read: context and target sentence in pieces, by side."""
+    found = []
+    for side, item in question.whole.items():
+        context, query = pieces(item, {"d": question.differences[side]})
+        found.append({"side": side, "context": context, "query": query, "sentences": len(item.sentences),
+                      "word": item.answer, "tokenised": item.tokenised})  # fmt: skip
+    return found
+
+
+def entry(number: int, record: Record) -> dict[str, Any]:
+    """Return what the list of the history shows of a question."""
+    question = record.question
+    item = next(iter(question.whole.values()))
+    words = list(dict.fromkeys(i.answer for i in question.whole.values() if i.answer is not None))
+    return {"number": number, "time": f"{question.asked:%H:%M:%S}", "word": " / ".join(words),
+            "text": snippet(item, None)[0], "pairs": len(question.whole) > 1}  # fmt: skip
+
+
+def page(asking: Asking, records: Sequence[Record]) -> str:
+    """Return questions with their answers as HTML that needs neither kernel nor script; all is escaped."""
+    with asking.lock:
+        body = "".join(_article(asking, record) for record in records)
+    body = body or '<p class="n">Nothing was asked yet.</p>'
+    return f'<meta charset="utf-8"><style>{_STYLE}</style><div class="was">{body}</div>'
+
+
+def _article(asking: Asking, record: Record) -> str:
+    question = record.question
+    parts = [f'<p class="n">{escape(f"{question.asked:%Y-%m-%d %H:%M:%S}")}</p>']
+    for each in preview(question):
+        side = f"{each['side']}: " if len(question.whole) > 1 else ""
+        context = _pieces(each["context"])
+        parts.append(
+            f'<div class="p" dir="auto">{side}<span class="c">{context}</span> {_pieces(each["query"])}</div>'
+        )
+    parts += [f'<p class="e">{escape(problem)}</p>' for problem in question.problems.values()]
+    views = {p: shown(question, answer, asking.top_k) for p, answer in sorted(record.answers.items())}
+    top = max(
+        (bar[1] for view in views.values() for side in view.get("sides", []) for version in VERSIONS
+         if side[version].get("kind") == "p" for bar in side[version]["bars"]), default=1.0,
+    ) or 1.0  # fmt: skip
+    for place, label in enumerate(asking.labels):
+        if place in views:
+            parts.append(_model(label, views[place], top))
+        elif question.whole:
+            parts.append(f'<p><b>{escape(label)}</b> <span class="n">has not answered</span></p>')
+    return f"<article>{''.join(parts)}</article>"
+
+
+def _pieces(parts: Sequence[Piece]) -> str:
+    return "".join(
+        f'<span class="{escape(" ".join(kinds))}">{escape(text or "▁▁▁")}</span>' if kinds else escape(text)
+        for text, kinds in parts
+    )
+
+
+def _model(label: str, view: Mapping[str, Any], top: float) -> str:
+    if "error" in view:
+        return f'<p><b>{escape(label)}</b></p><p class="e">{escape(view["error"])}</p>'
+    rows = [f"<tr><th></th><th>{_HEADS['passage']}</th><th>gain</th><th>{_HEADS['sentence']}</th></tr>"]
+    for side in view["sides"]:
+        gain = escape(" ".join(filter(None, side["gain"].values())))
+        name = side["side"] if len(view["sides"]) > 1 else ""
+        word = f"{name} {escape(side['word'] or '')}"
+        cells = [_cell_html(side[version], top) for version in VERSIONS]
+        rows.append(f"<tr><th>{word}</th><td>{cells[0]}</td><td>{gain}</td><td>{cells[1]}</td></tr>")
+    if view["differences"]:
+        found = [
+            escape(" ".join(filter(None, view["differences"][version].values()))) for version in VERSIONS
+        ]
+        rows.append(f"<tr><th>A − B</th><td>{found[0]}</td><td></td><td>{found[1]}</td></tr>")  # noqa: RUF001
+    return f"<table><caption>{escape(label)}</caption>{''.join(rows)}</table>"
+
+
+def _cell_html(cell: Mapping[str, Any], top: float) -> str:
+    if "error" in cell:
+        return f'<span class="e">{escape(cell["error"])}</span>'
+    said = "; ".join(filter(None, (cell["p"], cell["rank"], cell["ln"])))
+    scale = top if cell["kind"] == "p" else 1.0
+    rows = "".join(
+        f'<tr class="{"here" if here else ""}{" own" if own else ""}"><th>{escape(word)}</th>'
+        f'<td class="bar" style="--w:{value / scale:.2%}"></td><td>{escape(label)}</td></tr>'
+        for word, value, label, here, own in cell["bars"]
+    )
+    note = f'<span class="n">{escape(cell["note"])}</span>' if cell["note"] else ""
+    return f'{escape(said)}<table class="bars">{rows}</table>{note}'

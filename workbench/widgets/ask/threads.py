@@ -1,0 +1,321 @@
+"""Several models that answer while one types: a thread each, and only the newest question counts."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from workbench.items.items import Items
+from workbench.items.schema import DataError, objects
+from workbench.widgets.ask.questions import COLUMNS, Answer, Key, Question, State, answers, read
+
+SETTLED = 1.5
+"""Seconds without change after which a question is kept."""
+
+_ITEM = ("item_id", "text", "word")
+_TYPES = {
+    "correct": "boolean", "rank": "Int64", "n_tied": "Int64", "rank_is_bound": "boolean",
+    "n_choices": "Int64", "known": "boolean", "log_prob": "float64", "vocabulary_size": "Int64",
+}  # fmt: skip
+_KEPT = ("question", "time", "text", "other", "word", "candidates", "pairs", "predictions")
+
+
+@dataclass(eq=False)
+class Record:
+    """A question with the answers that are there, by the place of the model; `settled`: to be kept."""
+
+    question: Question
+    answers: dict[int, Answer] = field(default_factory=dict)
+    settled: bool = False
+    start: float = field(default_factory=time.perf_counter)
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was asked."""
+        return time.perf_counter() - self.start
+
+
+class Inbox:
+    """A queue that holds the newest entry alone."""
+
+    def __init__(self) -> None:
+        self._ready = threading.Condition()
+        self._next: Record | None = None
+        self._open = True
+
+    def put(self, record: Record | None) -> None:
+        """Put a record in, in the place of one that still waits; None takes that away."""
+        with self._ready:
+            self._next = record
+            self._ready.notify()
+
+    def get(self) -> Record | None:
+        """Wait for a record; None once the box is closed."""
+        with self._ready:
+            self._ready.wait_for(lambda: self._next is not None or not self._open)
+            found, self._next = self._next, None
+            return found if self._open else None
+
+    def close(self) -> None:
+        """Take nothing more, and let the reader go."""
+        with self._ready:
+            self._open, self._next = False, None
+            self._ready.notify()
+
+
+class Asking:
+    """Questions to several models, of which each computes in a thread of its own.
+
+    A model that computes is never interrupted: when it is done, an answer to an outdated question is dropped
+    and it goes on with the newest one. The threads end when this is closed or no longer used.
+
+    Parameters
+    ----------
+    models : mapping of str to Predictor
+        By label; anything with ``predict(items, top_k, seed=)``.
+    top_k, seed : int
+        Passed to ``predict``.
+    settle : float or None
+        Seconds without a new question after which one is kept, once all have answered; None: never.
+    tell : callable(kind, record, place), optional
+        Called with ``"asked"``, ``"answer"`` (of the model at `place`) and ``"kept"``, in this order for each
+        question, one call at a time: after a newer question was asked, no answer to an older one.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, Any],
+        *,
+        top_k: int = 10,
+        seed: int = 0,
+        settle: float | None = SETTLED,
+        tell: Callable[[str, Record, int], None] | None = None,
+    ) -> None:
+        self.models: dict[str, Any] = dict(models)
+        self.labels = list(self.models)
+        self.top_k, self.seed, self.settle = top_k, seed, settle
+        self.tell = tell
+        self.lock = threading.RLock()
+        self._news = threading.Condition(self.lock)
+        self.current = Record(read(State()))
+        self.history: list[Record] = []
+        self.closed = False
+        self._number = 0
+        self._timer: threading.Timer | None = None
+        self._inboxes = [Inbox() for _ in self.models]
+        self._threads: list[threading.Thread] = []
+        weakref.finalize(self, _close, self._inboxes)
+
+    # -- asking
+
+    def ask(self, state: State) -> Record:
+        """Ask all models, and return at once; answers that the history has are taken from there."""
+        question = read(state)
+        with self.lock:
+            self._number += 1
+            old = self._kept(state)
+            if old is not None:
+                question = old.question
+            known = {} if old is None else {i: a for i, a in old.answers.items() if a.whole}
+            record = Record(replace(question, number=self._number, state=state), known)
+            self.current = record
+            self._tell("asked", record)
+            open_ = bool(question.whole) and not self.closed
+            if open_ and not self._threads:
+                self._start()
+            for place, inbox in enumerate(self._inboxes):
+                inbox.put(record if open_ and place not in known else None)
+            self._news.notify_all()
+            self._wait_for_quiet()
+        return record
+
+    def take(self, place: int, number: int, answer: Answer) -> bool:
+        """Take an answer of the model at `place`; return whether it was still asked for."""
+        with self.lock:
+            record = self.current
+            if self.closed or not self._asked or record.question.number != number:
+                return False
+            record.answers[place] = answer
+            self._tell("answer", record, place)
+            if record.settled and self.complete:
+                self._keep(record)
+            self._news.notify_all()
+            return True
+
+    @property
+    def complete(self) -> bool:
+        """Whether every model has answered the current question."""
+        return bool(self.current.question.whole) and len(self.current.answers) == len(self.models)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until every model has answered the current question, and keep it.
+
+        Raises
+        ------
+        DataError
+            If there is nothing to answer, or this is closed.
+        TimeoutError
+            If some model still computes after so many seconds; it names them.
+        """
+        with self._news:
+            done = self._news.wait_for(lambda: self.closed or self.complete or not self._asked, timeout)
+            if self.closed:
+                raise DataError("this was closed", remedy="make another with wb.ask")
+            if not self._asked:
+                problems = self.current.question.problems.values()
+                raise DataError("; ".join(problems) or "there is no passage", remedy="set .text")
+            if not done:
+                slow = [label for i, label in enumerate(self.labels) if i not in self.current.answers]
+                raise TimeoutError(f"still thinking after {timeout:g} s: {', '.join(slow)}")
+            self._keep(self.current)
+
+    @property
+    def _asked(self) -> bool:
+        return bool(self.current.question.whole)
+
+    # -- the history
+
+    def keep(self, number: int | None = None, *, now: bool = False) -> None:
+        """Keep the current question once all have answered, or (`now`) with the answers that are there.
+
+        Parameters
+        ----------
+        number : int, optional
+            Do so only if this is still the number of the current question.
+        """
+        with self.lock:
+            record = self.current
+            if self.closed or not self._asked or number not in {None, record.question.number}:
+                return
+            record.settled = True
+            if now or self.complete:
+                self._keep(record)
+
+    def _keep(self, record: Record) -> None:
+        old = self._kept(record.question.state)
+        if old is record:
+            return
+        if old is None:
+            self.history.append(record)
+        else:
+            self.history[self.history.index(old)] = record
+        self._tell("kept", record)
+
+    def _kept(self, state: State) -> Record | None:
+        return next((r for r in self.history if r.question.state.key == state.key), None)
+
+    def items(self) -> Items:
+        """Return the passages of the history as items, each once."""
+        with self.lock:
+            found = {i.item_id: i for r in self.history for i in r.question.whole.values()}
+        return Items.from_records(found.values())
+
+    def questions(self) -> pd.DataFrame:
+        """Return the history, one row a question; ``predictions`` has the best word by model."""
+        with self.lock:
+            rows = [
+                (n, record.question.asked, *record.question.state, self._best(record))
+                for n, record in enumerate(self.history, 1)
+            ]
+        columns = dict(zip(_KEPT, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
+        found = {name: objects(columns.get(name, [])) for name in _KEPT}
+        texts = dict.fromkeys(("text", "other", "word", "candidates"), "str")
+        return pd.DataFrame(found).astype({"question": "int64", "pairs": "bool", **texts})
+
+    def _best(self, record: Record) -> dict[str, str | None]:
+        return {
+            self.labels[place]: reply.get("prediction")
+            for place, answer in sorted(record.answers.items())
+            if (reply := answer.replies.get(("A", "passage")))
+        }
+
+    def frame(self, records: Sequence[Record]) -> pd.DataFrame:
+        """Return one row a question, model, side and version, of those answered.
+
+        Columns: ``question`` (from 1, in the order given), ``model``, ``side`` (A, or B of a minimal pair),
+        ``version`` (passage, sentence), ``item_id``, ``text``, ``word``, ``error``, ``seconds``, and what a
+        row of predictions says (:mod:`workbench.runs.predictions`).
+        """
+        rows: list[dict[str, Any]] = []
+        with self.lock:
+            for number, record in enumerate(records, 1):
+                versions = record.question.versions
+                for place, answer in sorted(record.answers.items()):
+                    for (side, version), reply in answer.replies.items():
+                        item = versions[side, version]
+                        about = (item.item_id, item.text, item.answer)
+                        rows.append(
+                            {"question": number, "model": self.labels[place], "side": side,
+                             "version": version, "error": None, "seconds": answer.seconds,
+                             **dict(zip(_ITEM, about, strict=True)), **reply}
+                        )  # fmt: skip
+        names = ("question", "model", "side", "version", *_ITEM, *COLUMNS, "error", "seconds")
+        cells = {name: objects([row.get(name) for row in rows]) for name in names}
+        texts = ("model", "side", "version", *_ITEM, "prediction", "score_type", "error")
+        types = {"question": "int64", "seconds": "float64"} | _TYPES | dict.fromkeys(texts, "str")
+        return pd.DataFrame(cells).astype(types)
+
+    # -- the threads
+
+    def close(self) -> None:
+        """Let the threads end; one that computes ends when it is done. Nothing is told any more."""
+        with self._news:
+            self.closed = True
+            if self._timer is not None:
+                self._timer.cancel()
+            _close(self._inboxes)
+            self.models = dict.fromkeys(self.models)  # whatever keeps this keeps no model
+            self._news.notify_all()
+
+    def _start(self) -> None:
+        me = weakref.ref(self)
+        for place, (label, model) in enumerate(self.models.items()):
+            ask = partial(answers, model, top_k=self.top_k, seed=self.seed)
+            work = (me, place, self._inboxes[place], ask)
+            thread = threading.Thread(target=_work, args=work, name=f"ask {label}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _wait_for_quiet(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.settle is not None and self._asked and not self.closed:
+            call = (weakref.ref(self), self.current.question.number)
+            self._timer = threading.Timer(self.settle, _settled, call)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _tell(self, kind: str, record: Record, place: int = -1) -> None:
+        if self.tell is not None and not self.closed:
+            self.tell(kind, record, place)
+
+
+def _work(
+    asking: weakref.ref[Asking], place: int, inbox: Inbox, ask: Callable[[Question], Mapping[Key, Any]]
+) -> None:
+    """Answer what comes into the box until it is closed; nothing here keeps the `Asking` alive."""
+    while (record := inbox.get()) is not None:
+        start = time.perf_counter()
+        replies = ask(record.question)
+        answer = Answer(time.perf_counter() - start, replies)
+        if (owner := asking()) is not None:
+            owner.take(place, record.question.number, answer)
+        del owner, record
+
+
+def _settled(asking: weakref.ref[Asking], number: int) -> None:
+    if (owner := asking()) is not None:
+        owner.keep(number)
+
+
+def _close(inboxes: Sequence[Inbox]) -> None:
+    for inbox in inboxes:
+        inbox.close()

@@ -1,0 +1,1 @@
+"""The linked view: charts above the passages."""

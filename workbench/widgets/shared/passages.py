@@ -1,0 +1,111 @@
+"""A passage as it is shown: readable text cut into pieces that carry what is marked on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.items import text as wt
+from workbench.items.items import Item, Span
+
+BLANK_MARK = "▁▁▁"
+_SNIPPET = 160
+_BEFORE_HIT = 40
+
+Piece = tuple[str, str]
+"""Text and the letters of its marks: b blank, m mention, s speech, h search hit."""
+
+
+def pieces(item: Item, marks: Mapping[str, Sequence[Span]]) -> tuple[list[Piece], list[Piece]]:
+    """Cut the context and the target sentence into pieces of even marking.
+
+    Parameters
+    ----------
+    item : Item
+        The item.
+    marks : mapping of one letter to spans
+        What to mark, as spans in the released text.
+
+    Returns
+    -------
+    context, query : list of (text, letters)
+        Readable text in order; the piece marked ``b`` is the target (empty where the
+        answer is not known).
+    """
+    bounds = [item.sentences[-1], item.answer_span]
+    given = [(letter, span) for letter, spans in marks.items() for span in spans]
+    shown, spans = readable_spans(item, bounds + [span for _, span in given])
+    query, blank, *placed = spans
+    inside = range(blank[0] + 1, blank[1])  # no mark may cut the blank: a part of it would be shown
+    ends = {end for span in placed for end in span if end not in inside}
+    first = min(query[0], blank[0])  # an empty blank may stand before the first word
+    cuts = {first, *blank, len(shown), *ends}
+    context: list[Piece] = []
+    target: list[Piece] = []
+    start = 0
+    for end in sorted(cuts):
+        letters = {
+            letter for (letter, _), (a, b) in zip(given, placed, strict=True) if a <= start and end <= b
+        }
+        if end > start:
+            kinds = letters - {"h", "m"} | {"b"} if (start, end) == blank else letters
+            side = context if end <= first else target
+            side.append((shown[start:end], "".join(sorted(kinds))))
+        if end == blank[0] == blank[1]:
+            target.append(("", "b"))
+        start = end
+    if context:
+        context[-1] = (context[-1][0].rstrip(), context[-1][1])
+    return context, target
+
+
+def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
+    """Return what a list row shows: before, inside and after the first search hit.
+
+    Without a hit it is the end of the target sentence. The answer is never shown.
+    """
+    start, end = item.sentences[-1]
+    if hit is None:
+        _, (query, blank) = (readable := readable_spans(item, [(start, end), item.answer_span]))
+        text = readable[0]
+        left, right = text[query[0] : blank[0]], text[blank[1] : query[1]]
+        return _one_line(f"{_tail(left, _SNIPPET // 2)}{BLANK_MARK}{right[:_SNIPPET]}"), "", ""
+    text, (found, blank) = readable_spans(item, [hit, item.answer_span])
+    text = f"{text[: blank[0]]}{BLANK_MARK}{text[blank[1] :]}"
+    longer = len(BLANK_MARK) - (blank[1] - blank[0])
+    start = found[0] + longer if found[0] >= blank[1] else min(found[0], blank[0])
+    end = max(start, found[1] if found[1] <= blank[0] else max(found[1], blank[1]) + longer)
+    first = max(0, start - _BEFORE_HIT)
+    before = f"{'…' if first else ''}{text[first:start]}"
+    return _one_line(before), _one_line(text[start:end]), _one_line(text[end : end + _SNIPPET])
+
+
+def readable_spans(item: Item, spans: Sequence[Span]) -> tuple[str, list[Span]]:
+    """Return the readable text of an item and where `spans` of the released text lie in it."""
+    if not item.tokenised:
+        return item.text, list(spans)
+    return wt.readable_spans(item.text, spans)
+
+
+def plain(value: Any) -> str:
+    """Write a cell of a table for a reader: short numbers, yes or no, nothing for what is missing."""
+    if isinstance(value, (set, frozenset)):
+        return ", ".join(sorted(map(plain, value)))
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return ", ".join(map(plain, value))
+    if pd.isna(value):
+        return ""
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+
+
+def _tail(text: str, most: int) -> str:
+    return text if len(text) <= most else f"…{text[-most:].partition(' ')[2]}"
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", " ")
