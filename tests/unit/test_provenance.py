@@ -260,8 +260,6 @@ def copy_of_the_package(tmp_path, monkeypatch):
     "name",
     ["items/text.py", "items/tokens.py", "items/schema.py", "models/rows.py", "models/new/x.py"],
 )
-    "name", ["items/text.py", "items/tokens.py", "items/schema.py", "models/rows.py", "models/new/x.py"]
-)
 def test_the_code_of_the_package_counts(tmp_path, monkeypatch, name):
     package = copy_of_the_package(tmp_path, monkeypatch)
     first = provenance.code(1)
