@@ -1,5 +1,6 @@
 import math
 import os
+import shutil
 import signal
 import threading
 
@@ -333,3 +334,11 @@ def test_a_folder_of_another_training_is_refused(tmp_path, change, words):
     with pytest.raises(DataError, match=words) as caught:
         train(**{**given, **change}, folder=tmp_path, device="cpu")
     assert "another folder" in caught.value.remedy
+
+
+def test_a_resumed_training_removes_what_a_killed_one_left(tmp_path):
+    """Killed between writing the last checkpoint and removing the one before it."""
+    train(Tiny(), Counting(), settings(10), folder=tmp_path, device="cpu")
+    shutil.copytree(tmp_path / "step-00000010", tmp_path / "step-00000007")
+    assert train(Tiny(), Counting(), settings(10), folder=tmp_path, device="cpu").stopped == "finished"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "step-00000010"]

@@ -100,11 +100,16 @@ def save(folder: Path, checkpoint: Checkpoint, *, keep: Iterable[int] = ()) -> P
             file=place,
             remedy="make room, or pass another folder; what was saved before is untouched",
         ) from error
-    stay = {name_of(step) for step in keep} | {place.name}
-    for other in _all(folder):
-        if other.name not in stay:
-            _remove(other)
+    prune(folder, {checkpoint.step, *keep})
     return place
+
+
+def prune(folder: Path, keep: Iterable[int]) -> None:
+    """Remove the checkpoints of all other steps, such as those that a killed process left."""
+    names = {name_of(step) for step in keep}
+    for place in _all(folder):
+        if place.name not in names:
+            _remove(place)
 
 
 def newest(folder: Path) -> Checkpoint | None:

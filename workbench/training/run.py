@@ -328,6 +328,9 @@ class Run:
                     file=self.task.folder,
                     remedy="pass another folder, or remove this one to begin anew",
                 )
+        if self.world.first and self.task.folder is not None:  # a kill between save and clean-up leaves more
+            row = best(self.training)
+            kept.prune(self.task.folder, {found.step, row.get("step", found.step)})
         kept.put(self.task.network, found.weights)
         self.optimiser.put(found.rest)
         self.step = self._looked = self._lap_step = found.step
