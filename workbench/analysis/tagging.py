@@ -188,8 +188,6 @@ def _loaded(source: Source, _written: int) -> Language:
         sys.modules["torch"] = None  # type: ignore[assignment]
     import spacy  # noqa: PLC0415 - slow to import
 
-    import workbench.analysis.tagger.narrative  # noqa: F401, PLC0415 - registers the components of our own pipeline
-
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
