@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from workbench.evaluation.metrics import evaluate
     from workbench.evaluation.paper.tables import table
     from workbench.evaluation.significance import significance
-    from workbench.items.build import items_from_frame, items_from_text
-    from workbench.items.items import DataError, Item, Items
+    from workbench.items.items import DataError, Item, Items, items_from_frame, items_from_text
     from workbench.items.notes import notes
     from workbench.models.offload import free
     from workbench.runs.store import predict
@@ -59,8 +58,8 @@ _HOME = {
     "free": "workbench.models.offload",
     "hardest": "workbench.evaluation.hardest",
     "import_results": "workbench.evaluation.interchange.imported",
-    "items_from_frame": "workbench.items.build",
-    "items_from_text": "workbench.items.build",
+    "items_from_frame": "workbench.items.items",
+    "items_from_text": "workbench.items.items",
     "leaderboard": "workbench.evaluation.leaderboard",
     "load": "workbench.datasets",
     "notes": "workbench.items.notes",

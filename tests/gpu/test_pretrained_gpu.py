@@ -21,7 +21,7 @@ pytestmark = [
 from plain_causal import Plain
 from tiny_models import texts, tiny_gpt2, tiny_llama
 
-from workbench.items.build import items_from_frame, items_from_text
+from workbench.items.items import items_from_frame, items_from_text
 from workbench.models.pretrained.causal import CausalLM
 
 TOKENS = [row for row in texts() if len(row) < 420 and " ." in row][:6]

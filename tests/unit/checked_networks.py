@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from workbench.items.build import items_from_text
+from workbench.items.items import items_from_text
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor
 

@@ -11,7 +11,7 @@ from unittest import mock
 import kenlm
 import numpy as np
 
-from workbench.items.build import items_from_text
+from workbench.items.items import items_from_text
 from workbench.items.tokens import tokens
 from workbench.models.ngram.model import NGram
 

@@ -13,7 +13,7 @@ import torch
 import transformers
 from tiny_models import gpt2_files, texts, tiny_gpt2, tiny_llama
 
-from workbench.items.build import items_from_text
+from workbench.items.items import items_from_text
 from workbench.models.pretrained.causal import CausalLM
 
 WITHIN = "'’ʼ-‐‑_\u00ad\u200c\u200d"

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from workbench.items.build import items_from_text
+from workbench.items.items import items_from_text
 from workbench.models.neural.encoding import Blank
 from workbench.models.neural.model import Neural
 from workbench.models.neural.networks.base import Last, Network, known

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from workbench.items.build import items_from_text
+from workbench.items.items import items_from_text
 from workbench.models.neural.model import Neural
 from workbench.models.neural.networks.recurrent import Recurrent
 from workbench.training.loop import train  # noqa: F401 - before processes are forked

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ngrams import fitted
 
-from workbench.items.build import items_from_text
-from workbench.items.items import Items
+from workbench.items.items import Items, items_from_text
 from workbench.items.schema import DataError
 from workbench.widgets.ask.questions import Answer, State
 from workbench.widgets.ask.threads import Asking, Inbox

@@ -9,7 +9,7 @@ import pytest
 from ngrams import Loop, asked, fitted, slow_log_probs
 
 import workbench as wb
-from workbench.items.build import items_from_text
+from workbench.items.items import items_from_text
 from workbench.items.schema import DataError
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor

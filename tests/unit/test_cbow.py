@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from workbench.items.build import items_from_text
-from workbench.items.items import DataError
+from workbench.items.items import DataError, items_from_text
 from workbench.models.base import Predictor
 from workbench.models.vectors.cbow import CBOW, _Sentences
 from workbench.models.vectors.vectors import Vectors

@@ -6,8 +6,7 @@ from statsmodels.discrete.conditional_models import ConditionalLogit
 from toy_ngram import ToyNGram
 
 from workbench.datasets import books, load
-from workbench.items.build import items_from_text
-from workbench.items.items import DataError, Items
+from workbench.items.items import DataError, Items, items_from_text
 from workbench.items.text import tokenize
 from workbench.models.base import Predictor
 from workbench.models.completion.positional import (

@@ -199,7 +199,7 @@ def test_what_is_no_parquet_of_items(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         Items.from_parquet(tmp_path / "x")
     (tmp_path / "y").write_bytes(b"PAR1 no")
-    with pytest.raises(DataError, match="no whole parquet file"):
+    with pytest.raises(DataError, match="not a valid Parquet file"):
         Items.from_parquet(tmp_path / "y")
     several().frame[["item_id"]].to_parquet(tmp_path / "z")
     with pytest.raises(DataError, match="does not hold items"):

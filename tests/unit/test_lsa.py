@@ -6,8 +6,7 @@ from scipy.sparse import csr_array
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
-from workbench.items.build import items_from_text
-from workbench.items.items import DataError
+from workbench.items.items import DataError, items_from_text
 from workbench.models.base import Predictor
 from workbench.models.vectors import lsa
 from workbench.models.vectors.lsa import LSA

@@ -11,7 +11,7 @@ from checked_scoring import CLOSE, COPY, networks
 from planted import CHOICES, CHOSEN, COUNTS, INFO, ITEMS, TABLE, TYPES, WORDS, Copying, Ours, Planted
 
 import workbench as wb
-from workbench.items.build import items_from_text
+from workbench.items.items import items_from_text
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor
 from workbench.models.neural.batching import sorted_by_length

@@ -23,8 +23,7 @@ from hypothesis import strategies as st
 from ngrams import Loop, asked, by_value, fitted, slow_log_probs, text
 
 import workbench as wb
-from workbench.items.build import items_from_text
-from workbench.items.items import Items
+from workbench.items.items import Items, items_from_text
 from workbench.items.schema import DataError
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor

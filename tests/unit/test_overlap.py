@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from workbench.items import text as wt
-from workbench.items.build import items_from_frame, items_from_text
+from workbench.items.items import items_from_frame, items_from_text
 from workbench.items.schema import DataError
 from workbench.texts import ngram_hash as grams
 from workbench.texts.ngram_hash import normalise

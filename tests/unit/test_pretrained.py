@@ -2,8 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from workbench.items.build import items_from_frame, items_from_text
-from workbench.items.items import DataError, Items
+from workbench.items.items import DataError, Items, items_from_frame, items_from_text
 
 pytest.importorskip("transformers")
 

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from workbench.items import text as wt
-from workbench.items.build import items_from_frame, items_from_text
-from workbench.items.items import DataError
+from workbench.items.items import DataError, items_from_frame, items_from_text
 
 pytest.importorskip("transformers")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.items.build import items_from_text
+from workbench.items.items import items_from_text
 from workbench.widgets.ask.questions import LONGEST, State, alone, differences, item_of, read
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"

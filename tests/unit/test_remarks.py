@@ -181,7 +181,6 @@ threads = [Thread(target=write, args=(t,)) for t in range(2)]
 
 
 def test_writers_at_the_same_time_lose_nothing(tmp_path):
-    pytest.importorskip("fcntl", reason="the system has no file locks")
     running = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), who]) for who in ("ada", "bob", "eve")
     ]

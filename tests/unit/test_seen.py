@@ -10,7 +10,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from workbench import charts
 from workbench.charts.seen import worth
-from workbench.items.build import items_from_text
+from workbench.items.items import items_from_text
 from workbench.items.schema import DataError
 from workbench.items.tokens import tokens
 from workbench.models.neural.model import Neural

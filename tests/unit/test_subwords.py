@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import byte_pairs, gpt2_files, tiny_bert, tiny_gpt2, tiny_llama
 
-from workbench.items.build import items_from_text
-from workbench.items.items import DataError
+from workbench.items.items import DataError, items_from_text
 from workbench.models.pretrained.subwords import Fed, Subwords, _ends, anchor_of, fed
 
 transformers = pytest.importorskip("transformers")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from workbench.items.build import items_from_text
+from workbench.items.items import items_from_text
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor
 from workbench.models.neural.networks.bag import BagOfWords

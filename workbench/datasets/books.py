@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workbench.datasets import archives, base, sources
-from workbench.items import cloze
+from workbench.items import text as wt
 from workbench.items.schema import DataError
 from workbench.storage.files import resource
 
@@ -242,7 +242,7 @@ def _books(name: str, source: str, content: bytes, prefix: str) -> Iterator[Book
         author=author,
         year=year,
         text=text,
-        tokenised=cloze.looks_tokenised(text[:_HEAD]),
+        tokenised=wt.looks_tokenised(text[:_HEAD]),
         source=source,
     )
 

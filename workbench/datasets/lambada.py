@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workbench.datasets import base, sources
-from workbench.items import cloze
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import DataError, Item
@@ -165,7 +164,7 @@ def _records(file: sources.File, split: str, variant: str) -> Iterator[Item | Da
         if isinstance(text, DataError):
             yield text
             continue
-        answer = cloze.last_word(text, tokenised=variant != "openai")
+        answer = wt.last_word(text, tokenised=variant != "openai")
         if answer is None or not text[: answer[0]].strip():
             yield DataError(
                 f"{text[:60]!r} is no passage, expected at least two words",
@@ -183,7 +182,7 @@ def _records(file: sources.File, split: str, variant: str) -> Iterator[Item | Da
             text=text,
             answer=text[slice(*answer)],
             answer_span=answer,
-            sentences=cloze.up_to_target(spans, answer, answer[1]),
+            sentences=wt.up_to_target(spans, answer, answer[1]),
             tokenised=variant != "openai",
             meta=meta,
         )
@@ -204,7 +203,7 @@ def _json_text(line: str, file: sources.File, number: int) -> str | DataError:
     else:
         found = "there is no text in it"
     text = record.get("text") if isinstance(record, dict) else None
-    if isinstance(text, str) and cloze.is_encodable(text):
+    if isinstance(text, str) and wt.is_encodable(text):
         return text
     if isinstance(text, str):
         found = "the text holds half a surrogate pair"

@@ -1,8 +1,9 @@
-"""One kind of item for every data set: a text with one blank, perhaps candidates, one answer."""
+"""The table of items: validated and immutable, built from a user's frame or texts, kept as Parquet."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -15,10 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workbench.items import schema
+from workbench.items import text as wt
 from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, DataError, Item, Span
 from workbench.storage.files import atomic_path
 
 __all__ = ["BLANK", "COLUMNS", "WORD_CLASSES", "DataError", "Item", "Items", "Span"]
+
+MARKER = re.compile(r"_{3,}|XXXXX|@placeholder")
+"""Marks of the blank: three or more underscores, or those of CBT and CNN QA."""
 
 _SCHEMA = pa.schema(
     [(name, pa.string()) for name in schema.TEXT_COLUMNS]
@@ -40,15 +45,15 @@ class Items:
     frame : DataFrame
         The columns named in `COLUMNS`; any index (it is replaced by a range).
     attrs : mapping, optional
-        What holds for the whole set: source, licence, citation.
+        Information about the set: source, licence, citation.
     problems : sequence of DataError, optional
-        What a reader left out under ``on_error="skip"``.
+        Errors of the records that a reader left out under ``on_error="skip"``.
 
     Raises
     ------
     DataError
-        If an id occurs twice, a span leaves the text or its order, the answer is not what
-        its span holds or not among the candidates, or a column is missing or of another kind.
+        If an id occurs twice, a span is out of range or out of order, the answer differs from the
+        text of its span or is not a candidate, or a column is missing or of the wrong type.
     """
 
     def __init__(
@@ -78,7 +83,7 @@ class Items:
     def _trusted(
         cls, frame: pd.DataFrame, attrs: Mapping[str, Any], problems: Sequence[DataError] = ()
     ) -> Items:
-        """Wrap rows that were checked already."""
+        """Wrap rows that have already been checked."""
         items = cls.__new__(cls)
         items._frame = frame.reset_index(drop=True)  # noqa: SLF001 - of this class
         items.attrs, items.problems = dict(attrs), tuple(problems)
@@ -92,21 +97,19 @@ class Items:
         attrs: Mapping[str, Any] | None = None,
         problems: Sequence[DataError] = (),
     ) -> Items:
-        """Build items from single ones, in order."""
+        """Build items from single `Item` objects, in order."""
         rows = list(records)
         columns = {name: schema.objects([getattr(row, name) for row in rows]) for name in COLUMNS}
         return cls(pd.DataFrame(columns), attrs=attrs, problems=problems)
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, **options: Any) -> Items:
-        """Make items from a table of one's own; see :func:`workbench.items.build.items_from_frame`."""
-        from workbench.items.build import items_from_frame  # noqa: PLC0415 - own builds Items, so it comes after them
-
+        """Make items from a user's table; see :func:`items_from_frame`."""
         return items_from_frame(frame, **options)
 
     @classmethod
     def concat(cls, parts: Iterable[Items]) -> Items:
-        """Join several sets into one; ids must stay unique."""
+        """Concatenate several sets; ids must stay unique."""
         parts = list(parts)
         if not parts:
             raise DataError("there is nothing to join", remedy="pass at least one Items")
@@ -119,7 +122,7 @@ class Items:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The items as a frame of its own: changing it does not change the items."""
+        """A copy of the items as a frame, with the columns of `COLUMNS`."""
         return self._frame.copy()
 
     def __len__(self) -> int:
@@ -135,14 +138,14 @@ class Items:
     @overload
     def __getitem__(self, key: slice) -> Items: ...
     def __getitem__(self, key: int | str | slice) -> Item | Items:
-        """Return one item by position or id, or some by a slice."""
+        """Return one item by position or id, or several by a slice."""
         if isinstance(key, slice):
             return self._trusted(self._frame.iloc[key], self.attrs)
         if isinstance(key, str):
-            found = np.flatnonzero((self._frame["item_id"] == key).to_numpy())
-            if not len(found):
+            places = np.flatnonzero((self._frame["item_id"] == key).to_numpy())
+            if not len(places):
                 raise KeyError(key)
-            key = int(found[0])
+            key = int(places[0])
         return _item(*(column[key] for column in self._arrays))
 
     @cached_property
@@ -150,7 +153,7 @@ class Items:
         return [self._frame[c].array for c in COLUMNS]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Let the items travel between processes without what can be derived."""
+        """Leave cached values out of the pickled items."""
         return {name: value for name, value in vars(self).items() if name != "_arrays"}
 
     def where(self, mask: Any) -> Items:
@@ -180,7 +183,7 @@ class Items:
         return self._trusted(self._frame.iloc[rows], self.attrs)
 
     def to_parquet(self, path: Path | str) -> None:
-        """Write the items, exactly and atomically."""
+        """Write the items to a Parquet file, exactly and atomically."""
         columns: dict[str, Any] = {name: self._frame[name].tolist() for name in COLUMNS}
         for name in schema.TEXT_COLUMNS:
             columns[name] = [_null(value) for value in columns[name]]
@@ -198,7 +201,7 @@ class Items:
         except FileNotFoundError:
             raise DataError("there is no such file", file=path) from None
         except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(f"this is no whole parquet file ({error})", file=path) from error
+            raise DataError(f"not a valid Parquet file ({error})", file=path) from error
         extra = (table.schema.metadata or {}).get(b"workbench")
         if extra is None or set(COLUMNS) - set(table.column_names):
             raise DataError(
@@ -236,3 +239,181 @@ def _item(*values: Any) -> Item:
         row[name] = _null(row[name])
     row["tokenised"] = bool(row["tokenised"])
     return Item(**row)
+
+
+def items_from_frame(
+    frame: pd.DataFrame,
+    *,
+    text: str = "text",
+    answer: str | None = "answer",
+    candidates: str | None = None,
+    item_id: str | None = None,
+    word_class: str | None = None,
+    book_id: str | None = None,
+    dataset: str = "own",
+    split: str = "dev",
+    variant: str = "own",
+    tokenised: bool | None = None,
+) -> Items:
+    """Make items from a table, one row an item.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        A table; a frame with all columns of `COLUMNS` is used as it is.
+    text : str
+        The column of texts. One ``___``, ``XXXXX`` or ``@placeholder`` marks the blank; without
+        a mark the last word is the answer.
+    answer : str or None
+        The column of answers. Where it is absent or null, a marked blank stays empty. Without a
+        mark, an answer must be the last word.
+    candidates : str, optional
+        The column of candidates: sequences of words, or words joined by ``|``.
+    item_id, word_class, book_id : str, optional
+        Columns with these values; the default ids are ``own/dev/000000`` and so on.
+    dataset, split, variant : str
+        Names of the set.
+    tokenised : bool, optional
+        Whether words are space-separated tokens; guessed for every text by default.
+
+    Raises
+    ------
+    DataError
+        If a column is missing or a row is invalid; the message names the row.
+    """
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(f"this is a {type(frame).__name__}, expected a pandas DataFrame")
+    named = {"candidates": candidates, "item_id": item_id, "word_class": word_class, "book_id": book_id}
+    if (
+        set(COLUMNS) <= set(frame.columns)
+        and not any(named.values())
+        and (text, answer) == ("text", "answer")
+    ):
+        return Items(frame)
+    columns = {name: column for name, column in named.items() if column is not None}
+    columns["text"] = text
+    if answer is not None and (answer != "answer" or answer in frame.columns):
+        columns["answer"] = answer
+    for column in columns.values():
+        if column not in frame.columns:
+            raise DataError(
+                f"there is no column {column!r}; there is {', '.join(map(str, frame.columns))}",
+                remedy="name the column, such as text=",
+            )
+    cells = {name: frame[column].tolist() for name, column in columns.items()}
+    about: dict[str, Any] = {"dataset": dataset, "split": split, "variant": variant}
+
+    def records() -> Iterator[Item]:
+        for number, label in enumerate(frame.index):
+            row = {name: values[number] for name, values in cells.items()}
+            try:
+                yield _built(row, number, about, tokenised=tokenised)
+            except DataError as error:
+                raise DataError(f"row {label}: {error.problem}", remedy=error.remedy) from None
+
+    return Items.from_records(records())
+
+
+def items_from_text(
+    texts: str | Iterable[str],
+    *,
+    answers: Sequence[str | None] | None = None,
+    candidates: Sequence[Sequence[str] | None] | None = None,
+    **options: Any,
+) -> Items:
+    """Make items from texts; see :func:`items_from_frame` for the blank and the other options.
+
+    Parameters
+    ----------
+    texts : str or iterable of str
+        One text, or several.
+    answers, candidates : sequence, optional
+        One entry per text.
+    """
+    columns: dict[str, Any] = {"text": [texts] if isinstance(texts, str) else list(texts)}
+    for name, values in (("answer", answers), ("candidates", candidates)):
+        if values is None:
+            continue
+        columns[name] = [values] if isinstance(values, str) else list(values)
+        if len(columns[name]) != len(columns["text"]):
+            raise DataError(f"there are {len(columns[name])} {name} entries for {len(columns['text'])} texts")
+    frame = pd.DataFrame({name: schema.objects(values) for name, values in columns.items()})
+    if candidates is not None:
+        options = {"candidates": "candidates", **options}
+    return items_from_frame(frame, **options)
+
+
+def _built(row: Mapping[str, Any], number: int, about: Mapping[str, Any], *, tokenised: bool | None) -> Item:
+    text, answer = row["text"], _text(row, "answer")
+    if not isinstance(text, str) or not text.strip():
+        raise DataError(f"the text is {text!r}, expected a passage")
+    marks = list(MARKER.finditer(text))
+    if len(marks) > 1:
+        raise DataError(
+            f"the text has {len(marks)} blanks ({', '.join(mark[0] for mark in marks)}), expected one",
+            remedy="make one item for each",
+        )
+    known = wt.looks_tokenised(text) if tokenised is None else tokenised
+    if marks:
+        start, end = marks[0].span()
+        text = text[:start] + (answer or "") + text[end:]
+        span = start, start + len(answer or "")
+    else:
+        span = _last_word(text, answer, tokenised=known)
+        answer = text[slice(*span)]
+    if not text.strip():
+        raise DataError("the text is nothing but a blank")
+    choices = _choices(row.get("candidates"))
+    for piece in (text, *(choices or ())):
+        if not wt.is_encodable(piece):
+            raise DataError("the text holds half a surrogate pair, which no file can hold")
+    spans = wt.sentences_around(text, span, tokenised=known)
+    return Item(
+        item_id=_text(row, "item_id") or f"{about['dataset']}/{about['split']}/{number:06d}",
+        text=text,
+        answer=answer,
+        answer_span=span,
+        sentences=wt.up_to_target(spans, span, len(text)),
+        candidates=choices,
+        word_class=_text(row, "word_class"),
+        book_id=_text(row, "book_id"),
+        tokenised=known,
+        **about,
+    )
+
+
+def _last_word(text: str, answer: str | None, *, tokenised: bool) -> Span:
+    with_marks = wt.last_word(text, tokenised=True) or (0, 0)
+    bare = wt.last_word(text, tokenised=tokenised) or with_marks
+    for span in (bare, with_marks):
+        if answer is None or text[slice(*span)] == answer:
+            return span
+    raise DataError(
+        f"the text ends with {text[slice(*bare)]!r}, not with the answer {answer!r}",
+        remedy="mark the blank with ___, or end the text with the answer",
+    )
+
+
+def _text(row: Mapping[str, Any], name: str) -> str | None:
+    value = row.get(name)
+    if isinstance(value, str):
+        if not value.strip():
+            raise DataError(f"the {name} is empty", remedy="leave it null where it is not known")
+        return value
+    if value is None or value is pd.NA or value != value:  # noqa: PLR0124 - NaN is what differs from itself
+        return None
+    if name == "answer":
+        raise DataError(f"the answer is {value!r}, expected a word")
+    return str(value)
+
+
+def _choices(value: Any) -> tuple[str, ...] | None:
+    if value is None or value is pd.NA or isinstance(value, float):
+        return None
+    words = value.split("|") if isinstance(value, str) else value
+    if not isinstance(words, Iterable):
+        raise DataError(f"the candidates are {value!r}, expected a list of words")
+    words = tuple(words)
+    if not words or not all(isinstance(word, str) and word for word in words):
+        raise DataError(f"the candidates are {value!r}, expected words")
+    return words

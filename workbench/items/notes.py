@@ -1,10 +1,9 @@
-"""Tags and notes that a reader leaves on items: one JSON line an item, one file a data set."""
+"""Tags and notes on items: one JSON line per item, one file per data set."""
 
 from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -13,16 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from filelock import FileLock
 
 from workbench.items.schema import DataError
 from workbench.storage.files import atomic_path, data_home
 
-_THREADS = threading.Lock()
-
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a reader left on one item."""
+    """Tags and a note on one item."""
 
     item_id: str
     tags: tuple[str, ...] = ()
@@ -38,7 +36,7 @@ def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd
     dataset : str, optional
         Only those of this data set.
     folder : path, optional
-        Where they lie; ``data/notes`` by default.
+        Folder of the notes; ``data/notes`` by default.
 
     Returns
     -------
@@ -48,9 +46,9 @@ def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd
     home = _folder(folder)
     files = sorted(home.glob("*.jsonl")) if dataset is None else [_file(home, dataset)]
     rows = [
-        {**asdict(found), "tags": list(found.tags), "dataset": file.stem}
+        {**asdict(row), "tags": list(row.tags), "dataset": file.stem}
         for file in files
-        for found in _read(file).values()
+        for row in _read(file).values()
     ]
     frame = pd.DataFrame(rows, columns=["item_id", "tags", "note", "updated", "dataset"])
     frame["updated"] = pd.to_datetime(frame["updated"], utc=True, format="ISO8601")
@@ -58,11 +56,11 @@ def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd
 
 
 def read_notes(datasets: Iterable[str], *, folder: Path | str | None = None) -> dict[str, Note]:
-    """Return what stands on the items of these data sets, by item id."""
-    found: dict[str, Note] = {}
+    """Return the notes of some data sets by item id."""
+    result: dict[str, Note] = {}
     for dataset in dict.fromkeys(datasets):
-        found |= _read(_file(_folder(folder), dataset))
-    return found
+        result |= _read(_file(_folder(folder), dataset))
+    return result
 
 
 def write_note(
@@ -73,26 +71,26 @@ def write_note(
     note: str | None = None,
     folder: Path | str | None = None,
 ) -> Note:
-    """Set the tags or the note of one item (None leaves it as it is) and return what stands now.
+    """Set the tags or the note of one item (None leaves it as it is) and return the new note.
 
-    The file is read again under a lock before it is replaced as a whole, so notebooks that
-    write at the same time lose nothing, and a killed kernel leaves the old file or the new one.
+    The file is read again under a lock and replaced atomically, so notebooks that write at the
+    same time lose nothing, and a killed kernel leaves the old file or the new one.
     """
     file = _file(_folder(folder), dataset)
     with _locked(file):
-        found = _read(file)
-        old = found.get(item_id, Note(item_id))
+        rows = _read(file)
+        old = rows.get(item_id, Note(item_id))
         new = Note(
             item_id,
             old.tags if tags is None else tuple(dict.fromkeys(t for tag in tags if (t := tag.strip()))),
             old.note if note is None else note.strip(),
             datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
-        found[item_id] = new
+        rows[item_id] = new
         if not (new.tags or new.note):
-            del found[item_id]
+            del rows[item_id]
         with atomic_path(file) as temporary, temporary.open("w", encoding="utf-8") as out:
-            out.writelines(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in found.values())
+            out.writelines(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows.values())
     return new
 
 
@@ -107,9 +105,9 @@ def _file(folder: Path, dataset: str) -> Path:
 
 
 def _read(file: Path) -> dict[str, Note]:
-    found: dict[str, Note] = {}
+    rows: dict[str, Note] = {}
     if not file.is_file():
-        return found
+        return rows
     # only "\n" ends a line here: a note may hold any other line separator
     for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
         if not line.strip():
@@ -125,8 +123,8 @@ def _read(file: Path) -> dict[str, Note]:
                 line=number,
                 remedy="mend or delete the line; nothing was changed",
             ) from error
-        found[read.item_id] = read
-    return found
+        rows[read.item_id] = read
+    return rows
 
 
 def _tags(value: Any) -> tuple[str, ...]:
@@ -137,13 +135,7 @@ def _tags(value: Any) -> tuple[str, ...]:
 
 @contextmanager
 def _locked(file: Path) -> Iterator[None]:
-    """Hold a lock that other threads and, where the system has file locks, processes respect."""
+    """Hold the lock of a file against other threads and processes."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with _THREADS, file.with_name(f".{file.name}.lock").open("w") as handle:
-        try:
-            import fcntl  # noqa: PLC0415 - not on Windows
-        except ModuleNotFoundError:
-            yield
-            return
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with FileLock(file.with_name(f".{file.name}.lock")):
         yield

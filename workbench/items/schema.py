@@ -1,4 +1,4 @@
-"""What an item is, and the checks that every item has passed."""
+"""The item: its fields and what is derived from them, the columns of a frame of items, and their checks."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ COLUMNS = (
 
 
 class DataError(ValueError):
-    """Data that is not what it should be: says where, what was expected, and what to do.
+    """Invalid data: the message says what was expected, what was there, where, and what to do.
 
     Parameters
     ----------
     problem : str
-        What is wrong, and what was expected instead.
+        What is wrong, and what was expected.
     file : path, optional
-        The file that holds the problem.
+        The file concerned.
     line : int, optional
         Its line, counted from 1.
     remedy : str, optional
-        What the reader of the message can do about it.
+        What to do about it.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class DataError(ValueError):
         super().__init__(f"{where}{problem}{f' -- {remedy}' if remedy else ''}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let the error travel between processes with all its parts."""
+        """Pickle the error with all its parts."""
         return _revive, (self.problem, self.file, self.line, self.remedy)
 
 
@@ -116,10 +116,10 @@ class Item:
 
 
 def objects(values: Sequence[Any]) -> pd.Series[Any]:
-    """Return a column that holds the values as they are, tuples and lists included."""
+    """Return a column of Python objects: tuples and lists stay as they are."""
     column = np.empty(len(values), dtype=object)
     column[:] = values
-    return pd.Series(column, dtype=object)  # pandas would make text of it, without our checks
+    return pd.Series(column, dtype=object)  # pandas would infer text, without our checks
 
 
 def as_text(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -138,7 +138,7 @@ def _is_missing_type(kind: type) -> bool:
 
 
 def frozen(frame: pd.DataFrame) -> pd.DataFrame:
-    """Turn lists into tuples, so that no cell can be changed from outside."""
+    """Return the frame with tuples for lists, so that no cell can be changed from outside."""
     spans = [tuple(map(int, span)) for span in frame["answer_span"]]
     sentences = [tuple((int(a), int(b)) for a, b in row) for row in frame["sentences"]]
     candidates = [
@@ -155,7 +155,7 @@ def frozen(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def check(frame: pd.DataFrame) -> None:
-    """Raise DataError with the first thing that is wrong in a frame of items."""
+    """Raise DataError for the first fault in a frame of items."""
     ids = frame["item_id"]
     for name in ("item_id", "dataset", "split", "variant", "text"):
         if frame[name].isna().any():
@@ -196,9 +196,9 @@ def _misplaced(text: str, span: Span, sentences: tuple[Span, ...]) -> str | None
     return None
 
 
-def _unanswered(found: str, answer: Any, wanted: str, candidates: tuple[str, ...] | None) -> str | None:
-    if found != wanted:
-        return f"the answer span holds {found!r}, expected {wanted or 'an empty span'!r}"
+def _unanswered(held: str, answer: Any, wanted: str, candidates: tuple[str, ...] | None) -> str | None:
+    if held != wanted:
+        return f"the answer span holds {held!r}, expected {wanted or 'an empty span'!r}"
     if answer == "":
         return "the answer is empty; leave it null where it is not known"
     if candidates is not None and wanted and wanted not in candidates:

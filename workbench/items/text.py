@@ -1,4 +1,4 @@
-"""Treebank tokens to readable text and back, and the sentences of a passage.
+"""Text: Treebank tokens to readable text and back, sentences, and the place of a blank.
 
 The LAMBADA release holds Penn Treebank tokens with a space between them: brackets are
 ``-lrb-``, double quotes are two backquotes or two apostrophes, contractions are split (``did n't``).
@@ -87,9 +87,9 @@ def _cut(text: str) -> list[Span]:
     """Find the sentences of tokens that have white space between them."""
     spans = []
     for start, end in pairwise([0, *(match.end() for match in _END.finditer(text)), len(text)]):
-        if found := text[start:end].strip():
-            begin = text.index(found[0], start)
-            spans.append((begin, begin + len(found)))
+        if sentence := text[start:end].strip():
+            begin = text.index(sentence[0], start)
+            spans.append((begin, begin + len(sentence)))
     return spans
 
 
@@ -156,7 +156,7 @@ def _layout(pieces: Sequence[str]) -> Iterator[tuple[bool, str]]:
 
 
 def readable(text: str) -> str:
-    """Write Treebank tokens as a book would.
+    """Return Treebank tokens as a book would print them.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def readable(text: str) -> str:
 
 
 def readable_spans(text: str, spans: Iterable[Span]) -> tuple[str, list[Span]]:
-    """Write Treebank tokens as a book would, and find given spans again.
+    """Return Treebank tokens as readable text, and the given spans in that text.
 
     Parameters
     ----------
@@ -204,22 +204,22 @@ def readable_spans(text: str, spans: Iterable[Span]) -> tuple[str, list[Span]]:
     for start, end in wanted:
         if not 0 <= start <= end <= len(text):
             raise ValueError(f"the span ({start}, {end}) is not within a text of {len(text)} characters")
-    found = [match.span() for match in re.finditer(r"\S+", text)]
-    found += {(at, end) for at, end in wanted if at == end and not text[max(0, at - 1) : at + 1].strip()}
-    found.sort()
-    shapes = _layout([text[start:end] for start, end in found])
+    tokens = [match.span() for match in re.finditer(r"\S+", text)]
+    tokens += {(at, end) for at, end in wanted if at == end and not text[max(0, at - 1) : at + 1].strip()}
+    tokens.sort()
+    shapes = _layout([text[start:end] for start, end in tokens])
     parts, places, length = [], [], 0
-    for (space, shown), (start, end) in zip(shapes, found, strict=True):
+    for (space, shown), (start, end) in zip(shapes, tokens, strict=True):
         parts.append(f" {shown}" if space else shown)
         places.append((length + space, length + space + len(shown), len(shown) == end - start))
         length = places[-1][1]
-    starts, ends = [start for start, _ in found], [end for _, end in found]
+    starts, ends = [start for start, _ in tokens], [end for _, end in tokens]
 
     def move(start: int, end: int) -> Span:
         first, last = bisect_right(ends, start), bisect_left(starts, end) - 1
         if start == end or first > last:  # no token, or a place only
             index = bisect_left(ends, start)
-            left, right, same = places[index] if index < len(found) else (length, length, False)
+            left, right, same = places[index] if index < len(tokens) else (length, length, False)
             moved = left + max(0, start - starts[index]) if same else left
             return (right, right) if start in ends[index : index + 1] else (moved, moved)
         left, _, same = places[first]
@@ -347,3 +347,53 @@ def _opens(text: str, at: int, pieces: Sequence[tuple[str, int, int]], *, quoted
     # Without a space: "he said--'go'" and "said.""Go" open, "but--" and "go," do not.
     after = text[at + 1 : at + 3].lstrip("'\"“‘")[:1]
     return after.isalnum() and not before.isalnum() and (pieces[-1][0] == "--" or not quoted)
+
+
+_OPENING = "\"'`“‘«([{*_"
+_CLOSING = ".,;:!?…\"'`”’»)]}*_"
+_DETACHED = re.compile(r"(?<=\s)(?:[.,;:?!]|``|''|n't|'(?:s|ll|re|ve|d|m))(?=\s|$)")
+_ATTACHED = re.compile(r"\w[,;:?!](?=\s|$)|\w{4,}\.(?=\s|$)|\w(?:n't|'(?:s|ll|re|ve|d|m))(?=\s|$)")
+
+
+def sentences_around(text: str, answer: Span, *, tokenised: bool) -> list[Span]:
+    """Cut a text into sentences; an empty blank counts as the word that would stand in it.
+
+    So ``She said ___`` is one sentence, and in ``She left. ___`` the blank is a sentence of its own.
+    """
+    start, end = answer
+    if start < end:
+        return sentences(text, tokenised=tokenised)
+    spans = sentences(f"{text[:start]}x{text[start:]}", tokenised=tokenised)
+    return [(first - (first > start), last - (last > start)) for first, last in spans]
+
+
+def up_to_target(spans: Sequence[Span], answer: Span, end: int) -> tuple[Span, ...]:
+    """Make the sentence that holds the answer the last one: it takes all that follows, up to `end`."""
+    before = [span for span in spans if span[1] <= answer[0] and span[1] < answer[1]]
+    start = spans[len(before)][0] if len(before) < len(spans) else answer[0]
+    return (*before, (min(start, answer[0]), max(end, answer[1])))
+
+
+def last_word(text: str, *, tokenised: bool) -> Span | None:
+    """Return the span of the last word; in running text without the quotes and stops around it."""
+    end = len(text.rstrip())
+    start = end - len(text[:end].rpartition(" ")[2].split()[-1]) if end else 0
+    if tokenised:
+        return (start, end) if end else None
+    word = text[start:end]
+    start, end = end - len(word.lstrip(_OPENING)), start + len(word.rstrip(_CLOSING))
+    return (start, end) if start < end else None
+
+
+def looks_tokenised(text: str) -> bool:
+    """Guess whether the words are space-separated tokens: stops and clitics mostly stand alone."""
+    return len(_DETACHED.findall(text)) > len(_ATTACHED.findall(text))
+
+
+def is_encodable(text: str) -> bool:
+    """Tell whether a text can be written: JSON may hold half a surrogate pair, which no file can."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

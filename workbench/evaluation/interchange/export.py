@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from workbench.evaluation.interchange.read import Notes, Record, number_of, truth_of
 from workbench.evaluation.reading import sources
-from workbench.items.cloze import is_encodable
 from workbench.items.items import Items
 from workbench.items.schema import DataError
+from workbench.items.text import is_encodable
 from workbench.runs import predictions
 from workbench.runs.predictions import OPTIONAL, SCHEMA
 from workbench.storage.files import atomic_path

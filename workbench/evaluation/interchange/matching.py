@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from workbench import datasets
 from workbench.evaluation.interchange.read import Notes
-from workbench.items.cloze import looks_tokenised
 from workbench.items.items import Items
 from workbench.items.schema import DataError
+from workbench.items.text import looks_tokenised
 
 _BRACKET = re.compile(r"(?<!\w)-[lr][rsc]b-(?!\w)", re.IGNORECASE)
 _OTHER = re.compile(r"[\W_]+")

@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from workbench.items.cloze import is_encodable
 from workbench.items.schema import DataError
+from workbench.items.text import is_encodable
 
 _FIELD = 1 << 30  # characters that one field of a CSV file may have
 _SEPARATORS = ",;\t"

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from workbench.items.build import items_from_text
-from workbench.items.cloze import is_encodable
-from workbench.items.items import Items
+from workbench.items.items import Items, items_from_text
 from workbench.items.schema import DataError, Item, Span
+from workbench.items.text import is_encodable
 
 VERSIONS = ("passage", "sentence")
 """What a model gets: the whole passage, or the target sentence alone."""
@@ -137,7 +136,7 @@ def item_of(text: str, *, word: str = "", candidates: str = "") -> Item:
     Raises
     ------
     DataError
-        As :func:`workbench.items.build.items_from_text`; or if the passage is longer than `LONGEST`
+        As :func:`workbench.items.items.items_from_text`; or if the passage is longer than `LONGEST`
         characters.
     """
     if len(text) > LONGEST:
