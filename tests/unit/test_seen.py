@@ -43,12 +43,12 @@ def test_a_model_reads_so_much_and_no_more(reads, network):
         short.append(" ".join([*(words[-most:] if most else []), "___"]))
     cut = items_from_text(short, answers=ITEMS.frame["answer"].tolist(), tokenised=True, split="test")
     model = planted.model(network())
-    seeing, all_of_less = model.seeing(reads).predict(ITEMS), model.predict(cut)
+    seeing, all_of_less = model.with_context(reads).predict(ITEMS), model.predict(cut)
     for column in ("log_prob", "rank", "p_correct", "top_words"):
         assert seeing[column].tolist() == all_of_less[column].tolist()
     everything = model.predict(ITEMS)
     assert (
-        model.seeing(reads).seeing(None).predict(ITEMS)["log_prob"].tolist()
+        model.with_context(reads).with_context(None).predict(ITEMS)["log_prob"].tolist()
         == everything["log_prob"].tolist()
     )
     if reads == 1:
@@ -57,14 +57,14 @@ def test_a_model_reads_so_much_and_no_more(reads, network):
 
 def test_it_is_named_kept_and_shares_its_weights(tmp_path, monkeypatch):
     model = planted.model(Summing())
-    short = model.seeing(1_000)
+    short = model.with_context(1_000)
     assert short.network is model.network
     assert (short.name, model.name) == ("planted, last 1,000 words", "planted")
-    assert model.seeing(1).seeing("sentence").name == "planted, sentence alone"
-    assert short.seeing(None).name == "planted"
+    assert model.with_context(1).with_context("sentence").name == "planted, sentence alone"
+    assert short.with_context(None).name == "planted"
     assert short.config == {**model.config, "reads": 1_000, "name": short.name}
-    assert model.seeing(3).cached(0.2).name == "planted, last 3 words, cache 0.2, flatness 0.3"
-    assert model.cached(0.2).seeing(3).config == model.seeing(3).cached(0.2).config
+    assert model.with_context(3).cached(0.2).name == "planted, last 3 words, cache 0.2, flatness 0.3"
+    assert model.cached(0.2).with_context(3).config == model.with_context(3).cached(0.2).config
 
     monkeypatch.setattr(planted.Ours, "_build", classmethod(lambda *_: Summing()))
     short.save(tmp_path / "model")
@@ -76,7 +76,7 @@ def test_it_is_named_kept_and_shares_its_weights(tmp_path, monkeypatch):
 
 def test_a_model_that_reads_less_is_named_so_wherever_it_comes_from(tmp_path, monkeypatch):
     monkeypatch.setattr(planted.Ours, "_build", classmethod(lambda *_: Summing()))
-    planted.model(Summing()).seeing(4).save(tmp_path / "short")
+    planted.model(Summing()).with_context(4).save(tmp_path / "short")
     planted.model(Summing()).save(tmp_path / "whole")
     load = planted.Ours.load
     assert load(tmp_path / "whole", reads=4).name == load(tmp_path / "short").name == "planted, last 4 words"
@@ -87,7 +87,7 @@ def test_a_model_that_reads_less_is_named_so_wherever_it_comes_from(tmp_path, mo
 
 def test_a_copy_computes_where_it_says(monkeypatch):
     model = planted.model(Summing())
-    short = model.seeing(2)
+    short = model.with_context(2)
     monkeypatch.setattr(Summing, "to", lambda self, device: self.to_empty(device=device))
     model.network.to("meta")  # as if the model were moved, or its memory given back
     assert str(next(short.network.parameters()).device) == short.device == "cpu"
@@ -104,13 +104,13 @@ def test_changed_weights_are_told_after_a_move():
 
 def test_sup_cbow_reads_all_or_nothing():
     with pytest.raises(DataError, match="reads the whole passage"):
-        SupCBOW.seeing(object.__new__(SupCBOW), 4)
+        SupCBOW.with_context(object.__new__(SupCBOW), 4)
 
 
 @pytest.mark.parametrize("reads", [0, -1, True, "passage", 2.5])
 def test_nonsense_is_refused(reads):
     with pytest.raises(DataError, match="expected a number of words, 'sentence', or None"):
-        planted.model(Summing()).seeing(reads)
+        planted.model(Summing()).with_context(reads)
 
 
 def frames():

@@ -62,8 +62,8 @@ def seen(runs: Mapping[str, Mapping[Reads, Any]]) -> alt.HConcatChart:
     Parameters
     ----------
     runs : mapping
-        As for :func:`worth`. With a model that is trained here, ``model.seeing(4)`` reads the last four words
-        before the blank, ``model.seeing("sentence")`` those of the target sentence.
+        As for :func:`worth`. With a model that is trained here, ``model.with_context(4)`` reads the last four
+        words before the blank, ``model.with_context("sentence")`` those of the target sentence.
 
     Returns
     -------

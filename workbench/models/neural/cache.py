@@ -12,9 +12,9 @@ import pandas as pd
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
+from workbench.models.base import Predictor
 from workbench.models.neural.batching import Context, quiet, sorted_by_length
 from workbench.models.neural.encoding import Reader
-from workbench.models.neural.model import Neural
 from workbench.models.neural.predicting import WordByWord
 from workbench.models.neural.scoring import Ids, Scorer, padded
 from workbench.runs.predictions import Floats
@@ -22,6 +22,7 @@ from workbench.runs.predictions import Floats
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from workbench.models.neural.networks.base import Network
     from workbench.models.neural.networks.cache import Cached
 
 WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -40,22 +41,23 @@ class CachedNeural(WordByWord):
     Parameters
     ----------
     base : Neural
+        A model that was trained.
     weight : float, default 0.1
         Of the cache, from 0 to below 1. To be tuned on development data: :meth:`tuned`.
     flatness : float, default 0.3
         0 makes it a cache of unigrams; the higher it is, the more similar states count.
     """
 
-    def __init__(self, base: Neural, weight: float = 0.1, *, flatness: float = 0.3) -> None:
+    def __init__(self, base: WordByWord, weight: float = 0.1, *, flatness: float = 0.3) -> None:
         if not 0 <= weight < 1:
             raise DataError(f"the weight of the cache is {weight}, expected 0 <= weight < 1")
         if not 0 <= flatness < np.inf:
             raise DataError(f"the flatness is {flatness}, expected 0 or more")
-        if base.info.get("sizes", {}).get("pointer_heads"):
+        if base.copies:
             raise DataError(f"{base.name} copies from the passage by itself", remedy="use it without a cache")
         self.base, self.weight, self.flatness = base, float(weight), float(flatness)
         self.unknown, self.after, self.lower = base.unknown, base.after, base.lower
-        self.vocabulary = base.words
+        self.vocabulary = base.vocabulary
         self.name = f"{base.name}, cache {weight:g}, flatness {flatness:g}"
 
     @property
@@ -74,7 +76,7 @@ class CachedNeural(WordByWord):
         return self.base.device
 
     @device.setter
-    def device(self, device: str | None) -> None:
+    def device(self, device: str) -> None:
         self.base.device = device
 
     @property
@@ -87,6 +89,11 @@ class CachedNeural(WordByWord):
         """Different words outside the vocabulary in the training text."""
         return self.base.unknown_types
 
+    @property
+    def network(self) -> Network:
+        """The network without the cache."""
+        return self.base.network
+
     def scorer(self) -> CachedScorer:
         """Return what computes probabilities from ids."""
         from workbench.models.neural.networks.cache import Cached  # noqa: PLC0415 - all torch
@@ -98,9 +105,9 @@ class CachedNeural(WordByWord):
         network.train(was)
         return CachedScorer(network, share=self.unknown_share)
 
-    def seeing(self, reads: int | str | None) -> Self:
-        """Return the same of a network that reads only so much; see :meth:`Neural.seeing`."""
-        return type(self)(self.base.seeing(reads), self.weight, flatness=self.flatness)
+    def with_context(self, reads: int | str | None) -> Self:
+        """Return the same of a network that reads only so much; see :meth:`Neural.with_context`."""
+        return type(self)(self.base.with_context(reads), self.weight, flatness=self.flatness)
 
     def tuned(
         self,
@@ -172,7 +179,10 @@ class CachedNeural(WordByWord):
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
-        return cls(Neural.load(folder / "base"), config["weight"], flatness=config["flatness"])
+        base = Predictor.load(folder / "base")
+        if not isinstance(base, WordByWord):
+            raise DataError(f"expected a neural model, got {base.name}", file=folder / "base")
+        return cls(base, config["weight"], flatness=config["flatness"])
 
 
 class CachedScorer(Scorer):

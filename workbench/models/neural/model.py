@@ -17,6 +17,7 @@ from workbench.items.schema import DataError
 from workbench.models.baselines.passage import one_of
 from workbench.models.neural import fit as neural_fitting
 from workbench.models.neural import weights as neural_weights
+from workbench.models.neural.cache import CachedNeural
 from workbench.models.neural.encoding import Reader, readable, told
 from workbench.models.neural.predicting import WordByWord
 from workbench.runs.predictions import UNKNOWN
@@ -25,7 +26,6 @@ from workbench.texts.sources import Texts
 from workbench.training.history import Training
 
 if TYPE_CHECKING:
-    from workbench.models.neural.cache import CachedNeural
     from workbench.models.neural.networks.base import Network
     from workbench.models.neural.scoring import Scorer
     from workbench.texts.batches import Batches
@@ -290,13 +290,18 @@ class Neural(WordByWord):
         """Different words outside the vocabulary in the training text."""
         return max(1, int(self.info.get("unknown_types", 1)))
 
+    @property
+    def copies(self) -> bool:
+        """Whether the network copies words of the passage by itself."""
+        return bool(self.info.get("sizes", {}).get("pointer_heads"))
+
     def scorer(self) -> Scorer:
         """Return what computes probabilities from ids."""
         from workbench.models.neural.scoring import Scorer  # noqa: PLC0415 - slow
 
         return Scorer(self.network, share=self.unknown_share)
 
-    def seeing(self, reads: int | str | None) -> Self:
+    def with_context(self, reads: int | str | None) -> Self:
         """Return this model, its weights shared, as one that reads only so much before a blank.
 
         Parameters
@@ -313,8 +318,6 @@ class Neural(WordByWord):
 
     def cached(self, weight: float = 0.1, *, flatness: float = 0.3) -> CachedNeural:
         """Return this model with a continuous cache; see :class:`CachedNeural`."""
-        from workbench.models.neural.cache import CachedNeural  # noqa: PLC0415 - it stands on this module
-
         return CachedNeural(self, weight, flatness=flatness)
 
     @classmethod

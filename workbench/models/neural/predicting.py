@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from workbench.models.rows import Ranked
 from workbench.runs.predictions import Floats
 
 if TYPE_CHECKING:
+    from workbench.models.neural.networks.base import Network
     from workbench.models.neural.scoring import Scorer
 
 
@@ -49,9 +50,29 @@ class WordByWord(Predictor):
     def unknown_types(self) -> int:
         """Different words outside the vocabulary in the training text."""
 
+    @property
+    @abstractmethod
+    def network(self) -> Network:
+        """The network on its device, ready for prediction."""
+
+    @abstractmethod
+    def with_context(self, reads: int | str | None) -> Self:
+        """Return this model, its weights shared, as one that reads only so much before a blank.
+
+        Parameters
+        ----------
+        reads : int, "sentence" or None
+            Number of words, those of the target sentence, or all.
+        """
+
     @abstractmethod
     def scorer(self) -> Scorer:
         """Return what computes probabilities from ids."""
+
+    @property
+    def copies(self) -> bool:
+        """Whether the network copies words of the passage by itself."""
+        return False
 
     @property
     def unknown_share(self) -> float:

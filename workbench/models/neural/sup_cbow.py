@@ -134,7 +134,7 @@ class SupCBOW(Neural):
         rows = min(how["rows"], number)
         return Passages(stream, rows=rows, number=number, seed=how["seed"], minimum=how["minimum"])
 
-    def seeing(self, reads: int | str | None) -> Self:  # noqa: ARG002 - of all models
+    def with_context(self, reads: int | str | None) -> Self:  # noqa: ARG002 - of all models
         """Refuse: it adds the words of the whole passage, those after the blank too."""
         raise DataError(f"{self.title} reads the whole passage, in no order", remedy="take another model")
 
