@@ -7,7 +7,7 @@ of several sub-tokens is that of Kauf and Ivanova (2023), "A Better Way to Do Ma
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -19,10 +19,12 @@ from workbench.items.items import Items
 from workbench.items.schema import DataError, Item
 from workbench.models.base import Predictor, pad
 from workbench.models.baselines.passage import one_of
+from workbench.models.batching import Batcher
 from workbench.models.pretrained.filling import Filler
 from workbench.models.pretrained.loading import known_as
 from workbench.runs.predictions import Floats
 from workbench.storage.files import atomic_path
+from workbench.storage.progress import progress_bar
 
 Text = Literal["as-is", "detokenised"]
 Over = Literal["sentence", "candidate"]
@@ -117,7 +119,8 @@ class MaskedLM(Predictor):
         self.device, self.dtype = self._filler.device, self._filler.dtype
         self.text, self.over, self.within_word, self.progress = text, over, within_word, progress
         self.length = min(length or self._filler.length, self._filler.length)
-        self.batch_tokens = batch_tokens or _TOKENS.get(self.device.partition(":")[0], _TOKENS["cpu"])
+        most = batch_tokens or _TOKENS.get(self.device.partition(":")[0], _TOKENS["cpu"])
+        self._batcher = Batcher(most, rows=_ROWS)
         if self.length <= self._filler.marks:
             raise DataError(
                 f"length is {length}, expected more than the {self._filler.marks} marks of the model"
@@ -219,44 +222,24 @@ class MaskedLM(Predictor):
     def _totals(self, sequences: Sequence[_Sequence]) -> Floats:
         """Return the sum of the log-probabilities of each sequence's scored sub-tokens."""
         totals = np.zeros(len(sequences))
-        order = sorted(range(len(sequences)), key=lambda place: -len(sequences[place].ids))  # longest first
-        bar = None
-        if self.progress:
-            from tqdm.auto import tqdm  # noqa: PLC0415 - only where it is shown
+        masks = [
+            (owner, *place) for owner, sequence in enumerate(sequences) for place in sequence.places
+        ]  # of each masked copy its sequence, the sub-token asked, and the end of what is masked
+        lengths = [len(sequences[owner].ids) // 4 for owner, _, _ in masks]
+        asked = np.array(masks, dtype=np.int64).reshape(-1, 3)
 
-            bar = tqdm(total=sum(len(sequence.places) for sequence in sequences), unit="mask", desc=self.name)
-        for owners, rows, places, ids in self._batches(sequences, order):
-            found = self._filler.log_probs(rows, places, ids)
-            np.add.at(totals, owners, found)
-            if bar is not None:
-                bar.update(len(owners))
-        if bar is not None:
-            bar.close()
+        def work(part: list[int]) -> Floats:
+            copies = [np.frombuffer(sequences[owner].ids, dtype=np.int32).copy() for owner in asked[part, 0]]
+            targets = [int(ids[place]) for ids, place in zip(copies, asked[part, 1], strict=True)]
+            for ids, (_, place, end) in zip(copies, asked[part], strict=True):
+                ids[place:end] = self._filler.tokenizer.mask_token_id
+            return self._filler.log_probs(copies, asked[part, 1].tolist(), targets)
+
+        with progress_bar(len(masks), label=self.name, unit="masks", shown=self.progress) as bar:
+            for part, log_probs in self._batcher.run(lengths, work):
+                np.add.at(totals, asked[part, 0], log_probs)
+                bar.update(len(part))
         return totals
-
-    def _batches(
-        self, sequences: Sequence[_Sequence], order: Sequence[int]
-    ) -> Iterator[tuple[list[int], list[Ids], list[int], list[int]]]:
-        """Yield whose masked copies come next, the copies, the place of the sub-token asked, and its id."""
-        mask = self._filler.tokenizer.mask_token_id
-        owners: list[int] = []
-        rows: list[Ids] = []
-        places: list[int] = []
-        ids: list[int] = []
-        for owner in order:
-            whole = np.frombuffer(sequences[owner].ids, dtype=np.int32)
-            for place, end in sequences[owner].places:
-                copy = whole.copy()
-                copy[place:end] = mask
-                if rows and (len(rows) == _ROWS or (len(rows) + 1) * len(rows[0]) > self.batch_tokens):
-                    yield owners, rows, places, ids
-                    owners, rows, places, ids = [], [], [], []
-                owners.append(owner)
-                rows.append(copy)
-                places.append(place)
-                ids.append(int(whole[place]))
-        if rows:
-            yield owners, rows, places, ids
 
     def _save(self, folder: Path) -> None:
         with atomic_path(folder / _SOURCE) as path:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from workbench.models.pretrained.batching import Batches, Size
+from workbench.models.batching import Batcher
 from workbench.models.pretrained.loading import length, read
 from workbench.models.pretrained.subwords import Ids, Subwords
 
@@ -26,6 +26,7 @@ Floats = npt.NDArray[np.float64]
 Places = Sequence[int] | npt.NDArray[np.int64]
 
 _LOGITS = 1 << 26  # in a batch at most
+_ROWS = 512
 _TOKENS = {"cpu": 2048, "cuda": 32_768}
 _CACHES = {"DynamicLayer", "DynamicSlidingWindowLayer"}
 
@@ -125,7 +126,7 @@ class Network:
         self.size = int(head.weight.shape[0])
         self.subwords = Subwords(tokenizer, self.size)
         most = batch_tokens or _TOKENS.get(self.device.partition(":")[0], _TOKENS["cpu"])
-        self.batches = Batches(most, _LOGITS // self.size)
+        self.batcher = Batcher(most, rows=_ROWS, positions=_LOGITS // self.size)
         self._head, self._shares = head, True
         self._positions = "position_ids" in inspect.signature(self.model.forward).parameters
         self._ends = self.tensor(np.flatnonzero(self.subwords.ends))
@@ -162,16 +163,16 @@ class Network:
             logits = self._logits([rows[place] for place in part], [asked[place][1] for place in part])
             return self._said(logits, [target for place in part for target in asked[place][2]])
 
-        sizes = [Size(len(row), len(one[1])) for row, one in zip(rows, asked, strict=True)]
-        for part, said in self.batches.run(sizes, work):
+        positions = [len(places) for _, places, _ in asked]
+        for part, said in self.batcher.run([len(row) for row in rows], work, positions=positions):
             said.add(told, [asked[place][0] for place in part for _ in asked[place][1]])
             step(sum(asked[place][2][-1] == -1 for place in part))
         return told
 
     def contexts(self, ids: Sequence[Ids]) -> Iterator[tuple[list[int], Contexts]]:
         """Let the model see contexts, each of one sub-token at least; yield them in batches, and which."""
-        sizes = [Size(len(row)) for row in ids]
-        yield from self.batches.run(sizes, lambda part: self._seen([ids[place] for place in part]))
+        lengths = [len(row) for row in ids]
+        yield from self.batcher.run(lengths, lambda part: self._seen([ids[place] for place in part]))
 
     def _seen(self, ids: Sequence[Ids]) -> Contexts:
         import torch  # noqa: PLC0415 - heavy
@@ -220,8 +221,9 @@ class Network:
             shifted = [[len(head) + at for at in row] for head, row in zip(heads, ends, strict=True)]
             return self._logits(rows, shifted)
 
-        sizes = [Size(width + len(path), len(path) if every else 1) for path in paths]
-        yield from self.batches.run(sizes, work, factor=2)
+        lengths = [width + len(path) for path in paths]
+        positions = [len(path) if every else 1 for path in paths]
+        yield from self.batcher.run(lengths, work, positions=positions, factor=2)
 
     def told(self, contexts: Contexts, owners: Sequence[int], paths: Sequence[Ids]) -> Told:
         """Return what the model says of sub-tokens after contexts that it has seen."""
