@@ -265,4 +265,4 @@ def test_lower_case_changes_nothing_that_needs_no_tags(item):
 
 
 def test_the_classes_are_those_of_the_paper():
-    assert set(targets.CLASSES.values()) == {"PN", "CN", "V", "J", "R"}
+    assert set(targets.CLASS_OF_TAG.values()) == {"PN", "CN", "V", "J", "R"}

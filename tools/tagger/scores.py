@@ -23,7 +23,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from workbench.analysis import tagging
-from workbench.analysis.targets import CLASSES
+from workbench.analysis.targets import CLASS_OF_TAG
 from workbench.datasets import load
 from workbench.items.schema import DataError
 from workbench.items.tokens import shown
@@ -82,7 +82,7 @@ def lambada_scores(nlp: Language) -> dict[str, dict[str, float]]:
     for variant in ("capitalised", "plain"):
         items = load("lambada", "dev", variant=variant)
         docs = nlp.pipe(Doc(nlp.vocab, words=shown(item.tokens)) for item in items)
-        classes.append([CLASSES.get(doc[-1].pos_, "O") for doc in docs])
+        classes.append([CLASS_OF_TAG.get(doc[-1].pos_, "O") for doc in docs])
     pairs = list(zip(*classes, strict=True))
     parts = {"even": pairs[::2], "odd": pairs[1::2], "all": pairs}
     return {name: _agreement(part) for name, part in parts.items()}
@@ -90,7 +90,7 @@ def lambada_scores(nlp: Language) -> dict[str, dict[str, float]]:
 
 def _agreement(pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
     result = {"items": float(len(pairs)), "same": 100 * sum(a == b for a, b in pairs) / len(pairs)}
-    for name in (*dict.fromkeys(CLASSES.values()), "O"):
+    for name in (*dict.fromkeys(CLASS_OF_TAG.values()), "O"):
         for side, form in enumerate(("capitalised", "lower-cased")):
             result[f"{name} {form}"] = 100 * sum(pair[side] == name for pair in pairs) / len(pairs)
     return result

@@ -1,114 +1,142 @@
-"""How whole numbers spread over a set: mention distances and lengths, in bins of equal width."""
+"""Bins of numbers: the one binning that tables, charts and widgets share.
+
+Choose the bins with one of four functions, then sort values into them with :class:`Bins`:
+
+- :func:`whole_bins`: whole numbers, equal round width, every value inside (figures of a set);
+- :func:`open_bins`: whole numbers, equal round width, few far values in an open last bin (linked view);
+- :func:`even_bins`: a given number of bins of equal width between two ends (a filter's histogram);
+- :func:`quantile_bins`: about equally many values a bin, at readable edges (slices of a comparison).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
-import pandas as pd
-
-from workbench.analysis.summary import Sets, counted, known, named, require, shares
-from workbench.items.schema import DataError
+from numpy.typing import ArrayLike, NDArray
 
 _NICE = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500)
-_BINS = 16
+_ABOUT = 16
+_TAIL = 0.99
+_READABLE = np.array([1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10])
 
 
-def bin_width(values: Sequence[np.ndarray[Any, Any]]) -> int:
-    """Choose a round width by which the middle 98 percent of all values lie in about 16 bins."""
-    joined = np.concatenate([np.asarray(part, dtype=float) for part in values]) if values else np.array([])
-    if not len(joined):
-        return 1
-    low, high = np.quantile(joined, [0.01, 0.99])
-    wanted = (high - low + 1) / _BINS
-    return next((width for width in _NICE if width >= wanted), _NICE[-1])
+@dataclass(frozen=True)
+class Bins:
+    """Adjoining bins, each with its lower edge and without its upper one; the last has both.
+
+    Attributes
+    ----------
+    edges : array of float (n + 1,)
+        Edges in ascending order; the outer ones may be infinite.
+    width : float
+        Width of each bin (of an open last bin: where it would end); NaN where widths differ.
+    """
+
+    edges: NDArray[np.float64]
+    width: float
+
+    @property
+    def starts(self) -> NDArray[np.float64]:
+        """Lower edges, shape (n,)."""
+        return self.edges[:-1]
+
+    @property
+    def open(self) -> bool:
+        """Whether the last bin has no upper end."""
+        return bool(np.isinf(self.edges[-1]))
+
+    def place(self, values: ArrayLike) -> NDArray[np.intp]:
+        """Return the number of each value's bin, shape as `values`; -1 for NaN and outside all bins."""
+        values = np.asarray(values, dtype=float)
+        places = np.searchsorted(self.edges, values, side="right") - 1
+        places = np.where(values == self.edges[-1], len(self.edges) - 2, places)
+        return np.where(places < len(self.edges) - 1, places, -1)
+
+    def count(self, values: ArrayLike) -> NDArray[np.intp]:
+        """Count the values in each bin, shape (n,)."""
+        places = self.place(values)
+        return np.bincount(places[places >= 0], minlength=len(self.edges) - 1)
 
 
-def histogram(
-    sets: Sets, column: str, *, first: int | None = None, width: int | None = None, level: float = 0.95
-) -> pd.DataFrame:
-    """Count whole numbers in bins of equal width.
+def whole_bins(values: ArrayLike, *, first: int | None = None, width: int | None = None) -> Bins:
+    """Choose bins of equal width that hold all of the whole numbers `values`.
 
     Parameters
     ----------
-    sets : DataFrame, or mapping of str to DataFrame
-        Annotations, or several by name.
-    column : str
-        A column of whole numbers.
+    values : array of int (n,)
     first : int, optional
-        Least value of the first bin; where it is not given, the bin (of those that would begin
-        at 1) of the smallest value of any set.
+        Least value of the first bin; by default that of the bin, of those that would begin at 1,
+        with the smallest value.
     width : int, optional
-        Values a bin; chosen by :func:`bin_width` where it is not given.
-    level : float, default 0.95
-        Confidence level of the intervals.
-
-    Returns
-    -------
-    DataFrame
-        One row a set and bin up to the largest value of any set: `set`, `column`, `first`
-        and `last` (both within the bin), `x` and `x2` (its edges, half a unit outside),
-        `count`, `n`, `missing`, `share`, `low`, `high`, and `mean` and `sd` of the set's
-        values. All bins are there, empty ones too.
-
-    Raises
-    ------
-    DataError
-        If the column is missing or a value lies below `first`, or the width is below 1.
+        Values a bin; by default round, so that the middle 98 % of the values lie in about 16 bins.
     """
-    frames = named(sets)
-    values = {}
-    for name, frame in frames.items():
-        require(frame, column, name=name)
-        values[name] = known(frame[column]).to_numpy(dtype=np.int64)
-        if first is not None and len(values[name]) and values[name].min() < first:
-            raise DataError(f"the column {column} holds {values[name].min()}, expected {first} or more")
+    values = np.asarray(values, dtype=float)
     if width is None:
-        width = bin_width(list(values.values()))
-    if width < 1:
-        raise DataError(f"a bin of width {width} holds nothing", remedy="use a width of 1 or more")
+        low, high = np.quantile(values, [0.01, 0.99]) if len(values) else (0, 0)
+        width = next((w for w in _NICE if w >= (high - low + 1) / _ABOUT), _NICE[-1])
     if first is None:
-        least = min((int(part.min()) for part in values.values() if len(part)), default=1)
-        first = 1 + (least - 1) // width * width
-    last = max((int(part.max()) for part in values.values() if len(part)), default=first)
-    starts = np.arange(first, last + 1, width)
-    rows = []
-    for name, part in values.items():
-        counts = np.bincount((part - first) // width, minlength=len(starts))
-        mean = float(part.mean()) if len(part) else np.nan
-        sd = float(part.std(ddof=1)) if len(part) > 1 else np.nan
-        for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
-            place = {"first": start, "last": start + width - 1, "x": start - 0.5, "x2": start + width - 0.5}
-            rows.append(
-                {"set": name, "column": column}
-                | place
-                | counted(count, len(part), len(frames[name]))
-                | {"mean": mean, "sd": sd}
-            )
-    return shares(rows, level)
+        first = 1 + (int(values.min()) - 1) // width * width if len(values) else 1
+    last = int(values.max()) if len(values) else first
+    return Bins(_edges(first, last, width), width)
 
 
-def distances(sets: Sets, *, width: int | None = None, level: float = 0.95) -> pd.DataFrame:
-    """Count the tokens back from the target to its last earlier mention.
+def open_bins(values: ArrayLike, *, most: int = 40) -> Bins:
+    """Choose at most `most` bins of equal width (1, 2 or 5 times a power of ten) for whole numbers.
 
-    Returns
-    -------
-    DataFrame
-        As :func:`histogram` of `mention_distance` from 1 on; `missing` counts the targets
-        without an earlier mention and the rows without an answer.
+    Where the highest 1 % of the values (array of float (n,), finite, not empty) lie far from the
+    others, the last bin is open at its upper end and holds them.
     """
-    return histogram(sets, "mention_distance", first=1, width=width, level=level)
+    values = np.asarray(values, dtype=float)
+    low, high = int(np.floor(values.min())), int(np.floor(values.max()))
+    tail = int(np.quantile(values, _TAIL, method="higher"))
+    far = high - low > 2 * (tail - low)  # a few far values would squeeze all others together
+    top = tail if far and tail > low else high
+    widths = (step * 10**power for power in count() for step in (1, 2, 5))
+    width = next(w for w in widths if top // w - low // w < most)
+    edges = _edges(low // width * width, top, width)
+    if high >= edges[-1]:
+        edges[-1] = np.inf
+    return Bins(edges, width)
 
 
-def lengths(
-    sets: Sets, column: str = "n_tokens", *, width: int | None = None, level: float = 0.95
-) -> pd.DataFrame:
-    """Count the lengths of the passages: their tokens, or their context sentences.
+def even_bins(low: float, high: float, n: int) -> Bins:
+    """Return `n` bins of equal width from `low` to `high`."""
+    high = high if high > low else low + 1
+    places = np.arange(n + 1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        edges = (low * (n - places) + high * places) / n  # exact for whole numbers
+    if not np.isfinite(edges).all():
+        edges = low / n * (n - places) + high / n * places
+    return Bins(edges, high / n - low / n)
 
-    Returns
-    -------
-    DataFrame
-        As :func:`histogram` of `column`.
+
+def quantile_bins(values: ArrayLike, n: int = 5) -> Bins:
+    """Choose up to `n` bins with about equally many of `values`, at edges of one or two digits.
+
+    The outer edges are infinite: bins serve values that come later, too.
     """
-    return histogram(sets, column, width=width, level=level)
+    values = np.asarray(values, dtype=float)
+    different = np.unique(values)
+    whole = bool(np.isfinite(values).all() and (values == np.round(values)).all())
+    inner = np.quantile(values, np.arange(1, n) / n, method="lower")
+    edges = sorted({_readable(edge, whole=whole) for edge in inner if np.isfinite(edge)})
+    edges = [edge for edge in edges if different[0] < edge <= different[-1]]
+    return Bins(np.array([-np.inf, *edges, np.inf]), np.nan)
+
+
+def _edges(first: int, last: int, width: int) -> NDArray[np.float64]:
+    return np.arange(first, last + width + 1, width, dtype=float)
+
+
+def _readable(value: float, *, whole: bool) -> float:
+    """Round to one or two readable digits, upwards or downwards, whichever is nearer."""
+    if abs(value) < np.finfo(float).tiny:
+        return 0.0
+    size = 10.0 ** np.floor(np.log10(abs(value)))
+    if whole and size <= 1:
+        return float(value)
+    steps: NDArray[Any] = _READABLE if size > 10 or not whole else np.arange(10, 101, 5) / 10  # noqa: PLR2004
+    return float(np.sign(value) * steps[np.abs(steps - abs(value) / size).argmin()] * size)

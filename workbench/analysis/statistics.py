@@ -1,25 +1,318 @@
-"""The table of data set statistics of the paper (Paperno et al. 2016, section 3.2), for any set."""
+"""Statistics of a data set as the paper reports them: its table and the numbers of its figures.
+
+:func:`statistics` describes items beside the paper's values (Paperno et al. 2016). The other functions
+take one frame of annotations, or several by name, and return a tidy frame with one row a bar of a
+figure: `set`, `column` and `value` (which annotation has which value), `label`, `count`, `n`, `missing`,
+and `share`, `low`, `high` between 0 and 1 (Wilson's 95 % interval). Rows without a value, such as
+those of items without an answer, are left out of `n` and counted in `missing`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from workbench.analysis.summary import require, wilson
+from workbench.analysis.histograms import whole_bins
 from workbench.datasets import published
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 
+Sets = pd.DataFrame | Mapping[str, pd.DataFrame]
+"""One frame of annotations, or several by the name under which they are shown."""
+
+CLASS_NAMES = {
+    "PN": "proper noun",
+    "CN": "common noun",
+    "V": "verb",
+    "J": "adjective",
+    "R": "adverb",
+    "O": "other",
+}
+"""Classes of the target in the order of the paper's Figure 2."""
+
 COLUMNS = (
     "dataset", "split", "quantity", "value", "sd", "low", "high", "n", "unit", "paper", "paper_row", "note",
 )  # fmt: skip
+"""Columns of :func:`statistics`."""
 
 _PAPER_SPLITS = ("dev", "test")
 _STAND_IN = "the paper's value is that of its input, which was not released"
 _PERCENT = 100
+
+
+def named(sets: Sets) -> dict[str, pd.DataFrame]:
+    """Return the frames by name; a single frame is named after its items (``lambada/dev``).
+
+    Raises
+    ------
+    DataError
+        If there is no frame, or a value is not a frame.
+    """
+    if isinstance(sets, pd.DataFrame):
+        names = sources(sets)
+        return {names.pop() if len(names) == 1 else "items": sets}
+    if not isinstance(sets, Mapping) or not sets:
+        raise DataError(
+            "there are no annotations to show",
+            remedy='pass a frame from wb.annotate, or several by name: {"LAMBADA": a, "control": b}',
+        )
+    for name, frame in sets.items():
+        if not isinstance(frame, pd.DataFrame):
+            raise DataError(
+                f"the set {name!r} is of type {type(frame).__name__}, expected a frame of annotations",
+                remedy="make one with wb.annotate(items)",
+            )
+    return {str(name): frame for name, frame in sets.items()}
+
+
+def sources(frame: pd.DataFrame) -> set[str]:
+    """Return data set and split of the items, taken from their ids: ``{"lambada/dev"}``."""
+    if "item_id" not in frame.columns:
+        return set()
+    return set(frame["item_id"].astype("str").str.rsplit("/", n=1).str[0].dropna())
+
+
+def _column(frame: pd.DataFrame, column: str, name: str = "") -> pd.Series[Any]:
+    """Return a column of the annotations, or raise DataError where there is none."""
+    if column not in frame.columns:
+        raise DataError(
+            f"the annotations{f' of {name!r}' if name else ''} have no column {column}",
+            remedy="make them with wb.annotate(items)",
+        )
+    return frame[column]
+
+
+def wilson(count: Any, n: Any, *, level: float = 0.95) -> tuple[Any, Any]:
+    """Return the bounds of Wilson's score interval of shares (Wilson 1927).
+
+    Parameters
+    ----------
+    count, n : int or array of int (k,)
+        Cases, out of how many.
+    level : float, default 0.95
+        Confidence level.
+
+    Returns
+    -------
+    low, high : array of float (k,)
+        Shares between 0 and 1; NaN where `n` is 0.
+    """
+    from statsmodels.stats.proportion import proportion_confint  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
+
+    count, n = np.atleast_1d(np.asarray(count, dtype=float)), np.atleast_1d(np.asarray(n, dtype=float))
+    low, high = np.full(count.shape, np.nan), np.full(count.shape, np.nan)
+    if (mask := n > 0).any():
+        bounds = proportion_confint(count[mask], n[mask], alpha=1 - level, method="wilson")
+        low[mask], high[mask] = np.clip(bounds, 0, 1)
+    return low, high
+
+
+def _shares(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Complete rows of counts with shares and intervals."""
+    frame = pd.DataFrame(rows)
+    count, n = frame["count"].to_numpy(dtype=float), frame["n"].to_numpy(dtype=float)
+    frame["share"] = np.divide(count, n, out=np.full(len(frame), np.nan), where=n > 0)
+    frame["low"], frame["high"] = wilson(count, n)
+    return frame
+
+
+def in_context(
+    sets: Sets,
+    *,
+    by: Literal["lemma", "form"] = "lemma",
+    within: Literal["passage", "context"] = "passage",
+) -> pd.DataFrame:
+    """Count the targets that occur elsewhere in their passage (Paperno et al. 2016, Figure 2a).
+
+    Parameters
+    ----------
+    sets : DataFrame, or mapping of str to DataFrame
+        Annotations, or several by name.
+    by : {"lemma", "form"}
+        What counts as the target: the form or its lemma (as in the paper), or only the same form.
+    within : {"passage", "context"}
+        Where to look: in the whole passage, or only in the sentences before the target sentence
+        (by lemma only; the column is `n_context_mentions`, its value whether it is more than 0).
+
+    Returns
+    -------
+    DataFrame
+        Two rows a set: in context, not in context.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, or forms within the context sentences are requested.
+    """
+    columns = {
+        ("lemma", "passage"): "lemma_in_context",
+        ("form", "passage"): "in_context",
+        ("lemma", "context"): "n_context_mentions",
+    }
+    if (by, within) not in columns:
+        raise DataError(
+            f"there is no annotation for by={by!r} within={within!r}",
+            remedy='use by="lemma" or "form" within="passage", or by="lemma" within="context"',
+        )
+    column = columns[by, within]
+    rows = []
+    for name, frame in named(sets).items():
+        values = _column(frame, column, name).dropna()
+        truth = values.astype("Int64") > 0 if column.startswith("n_") else values.astype("boolean")
+        for value, label in ((True, "in context"), (False, "not in context")):
+            rows.append(
+                {"set": name, "column": column, "value": value, "label": label}
+                | _counted(int((truth == value).sum()), len(truth), len(frame))
+            )
+    return _shares(rows)
+
+
+def _counted(count: int, n: int, rows: int) -> dict[str, int]:
+    """Return the counts of one bar: of `rows` rows `n` have a value."""
+    return {"count": count, "n": n, "missing": rows - n}
+
+
+def classes(sets: Sets) -> pd.DataFrame:
+    """Count the classes of the targets (Paperno et al. 2016, Figure 2b).
+
+    Parameters
+    ----------
+    sets : DataFrame, or mapping of str to DataFrame
+        Annotations, or several by name.
+
+    Returns
+    -------
+    DataFrame
+        Six rows a set, one a class in the order of `CLASS_NAMES`.
+
+    Raises
+    ------
+    DataError
+        If a column is missing or holds a class that `CLASS_NAMES` does not.
+    """
+    return _classes({name: (frame, frame) for name, frame in named(sets).items()})
+
+
+def classes_out_of_context(sets: Sets, *, by: Literal["lemma", "form"] = "lemma") -> pd.DataFrame:
+    """Count the classes of the targets that occur nowhere else in the passage (Figure 2c).
+
+    Parameters
+    ----------
+    sets : DataFrame, or mapping of str to DataFrame
+        Annotations, or several by name.
+    by : {"lemma", "form"}
+        Whether neither form nor lemma occurs (as in the paper), or only not the same form.
+
+    Returns
+    -------
+    DataFrame
+        As :func:`classes`, out of the `n` such targets; `missing` counts the rows without an answer.
+
+    Raises
+    ------
+    DataError
+        If a column is missing or holds a class that `CLASS_NAMES` does not.
+    """
+    column = {"lemma": "lemma_in_context", "form": "in_context"}.get(by)
+    if column is None:
+        raise DataError(f"by={by!r} is unknown", remedy='use by="lemma" or by="form"')
+    parts = {}
+    for name, frame in named(sets).items():
+        outside = (~_column(frame, column, name).astype("boolean")).fillna(value=False)
+        parts[name] = (frame[outside.to_numpy(dtype=bool)], frame)
+    return _classes(parts)
+
+
+def _classes(parts: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> pd.DataFrame:
+    """Count the classes in the first frame of each pair; the second one is the full set."""
+    rows = []
+    for name, (part, full) in parts.items():
+        missing = int(_column(full, "target_class", name).isna().sum())
+        values = part["target_class"].dropna().astype("str")
+        if strange := sorted(set(values) - set(CLASS_NAMES)):
+            raise DataError(f"the target class {strange[0]!r} is none of {' '.join(CLASS_NAMES)}")
+        rows += [
+            {"set": name, "column": "target_class", "value": value, "label": value}
+            | _counted(int((values == value).sum()), len(values), len(values) + missing)
+            for value in CLASS_NAMES
+        ]
+    return _shares(rows)
+
+
+def direct_speech(sets: Sets) -> pd.DataFrame:
+    """Count the passages with quoted speech, and the blanks within it (section 3.3).
+
+    Parameters
+    ----------
+    sets : DataFrame, or mapping of str to DataFrame
+        Annotations, or several by name.
+
+    Returns
+    -------
+    DataFrame
+        Two rows a set, of the columns `direct_speech` and `target_in_speech`.
+    """
+    rows = []
+    for name, frame in named(sets).items():
+        for column, label in (("direct_speech", "in the passage"), ("target_in_speech", "around the target")):
+            truth = _column(frame, column, name).dropna().astype("boolean")
+            rows.append(
+                {"set": name, "column": column, "value": True, "label": label}
+                | _counted(int(truth.sum()), len(truth), len(frame))
+            )
+    return _shares(rows)
+
+
+def histogram(sets: Sets, column: str, *, first: int | None = None, width: int | None = None) -> pd.DataFrame:
+    """Count the whole numbers of a column in bins of equal width.
+
+    Parameters
+    ----------
+    sets : DataFrame, or mapping of str to DataFrame
+        Annotations, or several by name.
+    column : str
+        ``mention_distance``, ``n_tokens``, ``n_context_sentences`` ...
+    first, width : int, optional
+        Least value of the first bin, and values a bin, at least 1; see
+        :func:`workbench.analysis.histograms.whole_bins`.
+
+    Returns
+    -------
+    DataFrame
+        One row a set and bin up to the largest value of any set, empty ones included: `set`,
+        `column`, `first` and `last` (both within the bin), `x` and `x2` (its edges, half a unit
+        outside), `count`, `n`, `missing`, `share`, `low`, `high`, and `mean` and `sd` of the set's
+        values.
+
+    Raises
+    ------
+    DataError
+        If the column is missing, a value lies below `first`, or the width is below 1.
+    """
+    frames = named(sets)
+    numbers = {n: _column(frame, column, n).dropna().to_numpy(np.int64) for n, frame in frames.items()}
+    joined = np.concatenate(list(numbers.values()))
+    if first is not None and len(joined) and joined.min() < first:
+        raise DataError(f"the column {column} holds {joined.min()}, expected {first} or more")
+    if width is not None and width < 1:
+        raise DataError(f"expected a bin width of 1 or more, got width {width}")
+    bins = whole_bins(joined, first=first, width=width)
+    rows = []
+    for name, values in numbers.items():
+        mean = float(values.mean()) if len(values) else np.nan
+        sd = float(values.std(ddof=1)) if len(values) > 1 else np.nan
+        for start, count in zip(bins.starts.astype(int).tolist(), bins.count(values).tolist(), strict=True):
+            end = start + int(bins.width)
+            rows.append(
+                {"set": name, "column": column, "first": start, "last": end - 1, "x": start - 0.5}
+                | {"x2": end - 0.5}
+                | _counted(count, len(values), len(frames[name]))
+                | {"mean": mean, "sd": sd}
+            )
+    return _shares(rows)
 
 
 class _Row(NamedTuple):
@@ -77,9 +370,9 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> pd.Data
         if len(splits) > 1:
             splits["all"] = part
         for split, rest in splits.items():
-            found = [*_described(rest), *(_annotated(rest) if annotations is not None else ())]
+            quantities = [*_described(rest), *(_annotated(rest) if annotations is not None else ())]
             paper = str(dataset) == "lambada" and (split != "all" or set(part["split"]) == set(_PAPER_SPLITS))
-            for row in found:
+            for row in quantities:
                 place = {"dataset": dataset, "split": split}
                 rows.append(place | row._asdict() | (_beside(split, row) if paper else {}))
     table = pd.DataFrame(rows, columns=list(COLUMNS))
@@ -88,8 +381,7 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> pd.Data
 
 
 def _joined(frame: pd.DataFrame, annotations: pd.DataFrame) -> pd.DataFrame:
-    require(annotations, "item_id")
-    ids = annotations["item_id"]
+    ids = _column(annotations, "item_id")
     if ids.duplicated().any():
         raise DataError(f"the annotations hold the item {ids[ids.duplicated()].iloc[0]!r} twice")
     if lacking := sorted(set(frame["item_id"]) - set(ids)):
@@ -166,18 +458,20 @@ def _percent(quantity: str, truth: pd.Series[Any]) -> _Row:
 
 def _beside(split: str, row: _Row) -> dict[str, str]:
     """Return the paper's value for a quantity of a split of LAMBADA, if it gives one."""
-    own = [("text", split), ("4", split)]
-    whole = [("text", "all")] if split in _PAPER_SPLITS else []
-    of = "input" if split == "control" else "lambada" if split in {*_PAPER_SPLITS, "all"} else None
-    analysed: Sequence[tuple[str, str]] = (
-        [(figure, of) for figure in ("2a", "2b", "2c", "text")] if of else []
-    )
-    # What is counted per set has no value that holds for all of them as well as for each.
-    places = [*own, *(whole if row.unit == "mean" else []), *(analysed if row.unit == "percent" else [])]
+    places = [("text", split), ("4", split)]
+    # A count of one split has no value that also holds for all splits; a mean has.
+    if row.unit == "mean" and split in _PAPER_SPLITS:
+        places.append(("text", "all"))
+    if row.unit == "percent" and split in {*_PAPER_SPLITS, "all", "control"}:
+        analysed = "input" if split == "control" else "lambada"
+        places += [(figure, analysed) for figure in ("2a", "2b", "2c", "text")]
     for figure, name in places:
         value = published.find(figure, name, row.quantity)
         if value is not None:
-            found = {"paper": value.text, "paper_row": f"{figure} / {name} / {row.quantity}"}
-            stand_in = [_STAND_IN] if name == "input" else []
-            return found | {"note": "; ".join(filter(None, [row.note, *stand_in]))}
+            notes = [row.note, _STAND_IN if name == "input" else ""]
+            return {
+                "paper": value.text,
+                "paper_row": f"{figure} / {name} / {row.quantity}",
+                "note": "; ".join(filter(None, notes)),
+            }
     return {}

@@ -11,7 +11,7 @@ from workbench.analysis.roots import any_same_root
 from workbench.items.items import Item, Span
 from workbench.items.tokens import Tokens, tokens
 
-CLASSES = {"PROPN": "PN", "NOUN": "CN", "VERB": "V", "AUX": "V", "ADJ": "J", "ADV": "R"}
+CLASS_OF_TAG = {"PROPN": "PN", "NOUN": "CN", "VERB": "V", "AUX": "V", "ADJ": "J", "ADV": "R"}
 """Class of the target by its UPOS tag (Paperno et al. 2016, Figure 2); all others are O."""
 
 _OPENING = frozenset({"``", "`", "“", "‘", "„", "«"})  # noqa: RUF001 - typographic quotes are meant
@@ -113,7 +113,7 @@ def _target(
     word = cut.words[cut.head]
     return {
         "target_pos": pos,
-        "target_class": None if pos is None else CLASSES.get(pos, "O"),
+        "target_class": None if pos is None else CLASS_OF_TAG.get(pos, "O"),
         "target_lemma": lemma,
         "same_root": any_same_root(word, cut.words),
         "vocative": None if tags is None else within is not None and vocative(cut, tags, within),

@@ -48,7 +48,7 @@ def shares(
     Parameters
     ----------
     data : DataFrame
-        From :mod:`workbench.analysis.summary`.
+        From :mod:`workbench.analysis.statistics`.
     marks : DataFrame
         From :func:`workbench.charts.paper.marks`.
     heading : TitleParams

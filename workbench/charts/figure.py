@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import altair as alt
 import pandas as pd
 
-from workbench.analysis import summary
+from workbench.analysis import statistics
 from workbench.charts import targets, theme
 from workbench.charts.bars import shares
 from workbench.charts.paper import STAND_IN, is_stand_in, marks
@@ -70,7 +70,7 @@ def figure_2(
     everything = list(frames)
     panels = []
     if judged:
-        data = summary.in_context(judged)
+        data = statistics.in_context(judged)
         panels.append(
             _panel(
                 "(a) Target in context",
@@ -82,12 +82,12 @@ def figure_2(
                 top=1,
             )
         )
-    data = summary.classes(frames)
+    data = statistics.classes(frames)
     panels.append(
         _panel("(b) Class of the target", data, frames, beside, targets.CLASSES, everything=everything)
     )
     if alone:
-        data = summary.classes_out_of_context(alone)
+        data = statistics.classes_out_of_context(alone)
         panels.append(
             _panel("(c) Class, not in context", data, alone, beside, targets.OUT, everything=everything)
         )

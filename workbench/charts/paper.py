@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.analysis import summary
+from workbench.analysis import statistics
 from workbench.datasets import published
 from workbench.items.schema import DataError
 
@@ -44,7 +44,7 @@ def matched(frames: Mapping[str, pd.DataFrame], beside: Beside) -> dict[str, str
         return {}
     found = {}
     for name, frame in frames.items():
-        kinds = {_SOURCES.get(source) for source in summary.sources(frame)}
+        kinds = {_SOURCES.get(source) for source in statistics.sources(frame)}
         if len(kinds) == 1 and (kind := kinds.pop()):
             found[name] = kind
     return found
@@ -52,7 +52,7 @@ def matched(frames: Mapping[str, pd.DataFrame], beside: Beside) -> dict[str, str
 
 def is_stand_in(frame: pd.DataFrame) -> bool:
     """Tell if a set is the control set, which the paper did not analyse."""
-    return summary.sources(frame) == {"lambada/control"}
+    return statistics.sources(frame) == {"lambada/control"}
 
 
 def marks(

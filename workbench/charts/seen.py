@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from workbench.analysis.summary import wilson
+from workbench.analysis.statistics import wilson
 from workbench.charts import theme
 from workbench.charts.ranks import head, of_models
 from workbench.evaluation.reading import sources

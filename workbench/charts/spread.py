@@ -8,8 +8,8 @@ from typing import Any, Literal, cast
 import altair as alt
 import pandas as pd
 
-from workbench.analysis import histograms, summary
-from workbench.analysis.summary import Sets
+from workbench.analysis import statistics
+from workbench.analysis.statistics import Sets
 from workbench.charts import paper as beside
 from workbench.charts import theme
 from workbench.charts.bars import HEIGHT, legend, tooltip, vertical
@@ -64,7 +64,7 @@ def mention_distance(
     DataError
         If a column of the annotations is missing (it is named).
     """
-    data = histograms.distances(sets, width=width)
+    data = statistics.histogram(sets, "mention_distance", first=1, width=width)
     return theme.themed(
         _bars(
             data,
@@ -120,9 +120,9 @@ def lengths(
     """
     if column not in _LENGTHS:
         raise DataError(f"there are no lengths {column!r}", remedy=f"use {' or '.join(_LENGTHS)}")
-    frames = summary.named(sets)
+    frames = statistics.named(sets)
     unit, head, quantity = _LENGTHS[column]
-    data = histograms.lengths(frames, column, width=width)
+    data = statistics.histogram(frames, column, width=width)
     means = _means(data, _published(frames, paper, quantity))
     return theme.themed(
         _bars(
@@ -140,7 +140,7 @@ def _published(frames: dict[str, pd.DataFrame], paper: Beside, quantity: str) ->
     """Return the paper's mean for each set of LAMBADA, by name."""
     found = {}
     for name, of in beside.matched(frames, paper).items():
-        splits = {source.rpartition("/")[2] for source in summary.sources(frames[name])}
+        splits = {source.rpartition("/")[2] for source in statistics.sources(frames[name])}
         rows = [*sorted(splits), "all"] if len(splits) == 1 else ["all"]
         values = [published.find("text", row, quantity) for row in rows]
         known = [value.about for value in values if value is not None and value.about is not None]

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import altair as alt
 import pandas as pd
 
-from workbench.analysis import summary
-from workbench.analysis.summary import Sets
+from workbench.analysis import statistics
+from workbench.analysis.statistics import Sets
 from workbench.charts import paper as beside
 from workbench.charts import theme
 from workbench.charts.bars import shares
@@ -95,8 +95,8 @@ def in_context(
     DataError
         If a column of the annotations is missing (it is named).
     """
-    frames = summary.named(sets)
-    data = summary.in_context(frames, by=by, within=within)
+    frames = statistics.named(sets)
+    data = statistics.in_context(frames, by=by, within=within)
     as_paper = by == "lemma" and within == "passage"
     marks = beside.marks(frames, paper, IN_CONTEXT if as_paper else {})
     what = "Target" if by == "form" else "Target (or its lemma)"
@@ -155,10 +155,10 @@ def target_classes(
     DataError
         If a column of the annotations is missing (it is named).
     """
-    frames = summary.named(sets)
+    frames = statistics.named(sets)
     marks = beside.marks(frames, paper, CLASSES)
     return _drawn(
-        summary.classes(frames),
+        statistics.classes(frames),
         marks,
         title=title or "Class of the target",
         notes=stand_in(frames, marks),
@@ -201,11 +201,11 @@ def target_classes_out_of_context(
     DataError
         If a column of the annotations is missing (it is named).
     """
-    frames = summary.named(sets)
+    frames = statistics.named(sets)
     marks = beside.marks(frames, paper, OUT if by == "lemma" else {})
     what = "no lemma" if by == "lemma" else "no such form"
     return _drawn(
-        summary.classes_out_of_context(frames, by=by),
+        statistics.classes_out_of_context(frames, by=by),
         marks,
         title=title or f"Class of the target where {what} is in context",
         notes=stand_in(frames, marks),
@@ -242,10 +242,10 @@ def direct_speech(
     DataError
         If a column of the annotations is missing (it is named).
     """
-    frames = summary.named(sets)
+    frames = statistics.named(sets)
     marks = beside.marks(frames, paper, SPEECH)
     return _drawn(
-        summary.direct_speech(frames),
+        statistics.direct_speech(frames),
         marks,
         title=title or "Quoted speech",
         notes=stand_in(frames, marks),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from workbench.analysis.summary import wilson
+from workbench.analysis.statistics import wilson
 from workbench.evaluation import bootstrap as resampling
 from workbench.evaluation.bootstrap import Floats, Units
 from workbench.evaluation.reading import check_options, floats, joined, sources

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.analysis.summary import CLASSES
+from workbench.analysis.statistics import CLASS_NAMES
 from workbench.evaluation.rows import Rows
 from workbench.items.items import Items
 from workbench.items.schema import DataError
@@ -33,7 +33,7 @@ _NULL = {
     "target_count": "no vocabulary",
 }
 _LABELS: dict[str, dict[Any, str]] = {
-    "target_class": dict(CLASSES),
+    "target_class": dict(CLASS_NAMES),
     "word_class": {"NE": "named entity", "CN": "common noun", "V": "verb", "P": "preposition"},
 }
 _EDGES = np.array([1, 1.5, 2, 2.5, 3, 4, 5, 6, 8])

@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.analysis import histograms, summary
+from workbench.analysis import statistics as summary
 from workbench.analysis.statistics import statistics
 from workbench.items.items import DataError, Items
 
@@ -88,7 +89,7 @@ def test_speech_is_counted():
 
 
 def test_distances_are_counted():
-    table = histograms.distances(HAND, width=10)
+    table = summary.histogram(HAND, "mention_distance", first=1, width=10)
     assert rows(table, "first", "last", "x", "x2", "count", "n", "missing") == [
         (1, 10, 0.5, 10.5, 3, 5, 5),
         (11, 20, 10.5, 20.5, 1, 5, 5),
@@ -98,18 +99,18 @@ def test_distances_are_counted():
 
 
 def test_lengths_are_counted():
-    table = histograms.lengths({"a": HAND, "b": HAND.iloc[:1]}, width=10)
+    table = summary.histogram({"a": HAND, "b": HAND.iloc[:1]}, "n_tokens", width=10)
     assert rows(table, "set", "first", "last", "count") == [
         ("a", 61, 70, 3), ("a", 71, 80, 6), ("a", 81, 90, 1),
         ("b", 61, 70, 0), ("b", 71, 80, 1), ("b", 81, 90, 0),
     ]  # fmt: skip
-    sentences = histograms.lengths(HAND, "n_context_sentences", width=1)
+    sentences = summary.histogram(HAND, "n_context_sentences", width=1)
     assert rows(sentences, "first", "count") == [(3, 2), (4, 4), (5, 3), (6, 1)]
 
 
 @given(frames(), st.one_of(st.none(), st.integers(1, 20)))
 def test_histograms_are_those_of_a_slow_loop(drawn, width):
-    table = histograms.distances({"a": drawn}, width=width)
+    table = summary.histogram({"a": drawn}, "mention_distance", first=1, width=width)
     values = [int(value) for value in drawn["mention_distance"] if value is not pd.NA]
     for row in table.itertuples():
         assert row.count == sum(row.first <= value <= row.last for value in values)
@@ -135,7 +136,7 @@ def test_a_missing_column_is_named():
         (summary.classes, "target_class"),
         (summary.classes_out_of_context, "lemma_in_context"),
         (summary.direct_speech, "direct_speech"),
-        (histograms.distances, "mention_distance"),
+        (partial(summary.histogram, column="mention_distance"), "mention_distance"),
     ):
         with pytest.raises(DataError, match=f"of 'poor'.*{column}"):
             count({"poor": poor})
@@ -150,9 +151,9 @@ def test_what_is_no_set_is_refused():
     with pytest.raises(DataError, match="'X'"):
         summary.classes(HAND.assign(target_class="X"))
     with pytest.raises(DataError, match="0, expected 1"):
-        histograms.distances(HAND.assign(mention_distance=0))
+        summary.histogram(HAND.assign(mention_distance=0), "mention_distance", first=1)
     with pytest.raises(DataError, match="width 0"):
-        histograms.distances(HAND, width=0)
+        summary.histogram(HAND, "n_tokens", width=0)
 
 
 def test_a_set_is_named_after_its_items():
