@@ -32,12 +32,14 @@ function render({ model, el }) {
       busy = true;
       send(message);
     }
+    drawState();
   };
   const answered = () => {
     busy = false;
     const message = next;
     next = null;
     if (message) request(message);
+    drawState();
   };
   const edited = () => soon !== null || busy; // the boxes are the reader's
   const boxes = () => ({
@@ -51,6 +53,13 @@ function render({ model, el }) {
   function typed() {
     clearTimeout(soon);
     soon = setTimeout(go, QUIET);
+    drawState();
+  }
+  /* Where the question stands: "typing" until the kernel has read what is in the boxes, then "thinking" until all
+     models have answered, then "answered"; "empty" where there is nothing to ask. */
+  function drawState() {
+    root.dataset.state = edited() ? "typing" : missing.includes(true) ? "thinking" : missing.length ? "answered" : "empty";
+    root.dataset.question = s.number;
   }
 
   // ---- the frame of the widget
@@ -207,6 +216,7 @@ function render({ model, el }) {
     const n = missing.filter((one) => !one).length;
     const said = asked ? (n === missing.length ? (n === 1 ? "answered" : `all ${n} models have answered`) : `${n} of ${missing.length} ${missing.length === 1 ? "model has" : "models have"} answered`) : "";
     if (status.textContent !== said) status.textContent = said;
+    drawState();
   }
   const tick = setInterval(() => { if (missing.includes(true)) drawMarks(); }, 100);
 
