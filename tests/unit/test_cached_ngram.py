@@ -13,8 +13,7 @@ from workbench.items.items import items_from_text
 from workbench.items.schema import DataError
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor
-from workbench.models.ngram.cache import CachedNGram
-from workbench.models.ngram.model import NGram
+from workbench.models.ngram.model import CachedNGram, NGram
 from workbench.runs import predictions
 
 OPTIONS = [(0.1, 1.0), (0.4, 1.0), (0.3, 0.95), (0.3, 0.5), (0.0, 1.0), (0.05, 1e-6)]

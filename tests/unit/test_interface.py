@@ -87,7 +87,7 @@ MODELS = {
         " tokenised=None, held_out=None, memory='2G', temporary=None, progress=True, **options)"
     ),
     "ngram.model.NGram.cached": "(self, weight=0.1, *, decay=1.0)",
-    "ngram.cache.CachedNGram.tuned": (
+    "ngram.model.CachedNGram.tuned": (
         "(self, items, *, weights=(0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7,"
         " 0.8), by='accuracy')"
     ),

@@ -31,6 +31,9 @@ class Predictor(ABC):
     ----------
     name : str
         What tables and widgets call it.
+    version : int
+        Version of the results: raised when the same items, config and seed give other predictions, so that
+        stored runs of the older version are not found again.
     config : dict
         All that the predictions depend on beside the items, as JSON can hold it: the arguments
         that would build it again, and digests of what it was trained on.
@@ -47,6 +50,7 @@ class Predictor(ABC):
     """
 
     name: str
+    version: ClassVar[int] = 1
     systems: ClassVar[dict[str, str]] = {}
     score_type: str = "score"
     vocabulary: Sequence[str] | None = None

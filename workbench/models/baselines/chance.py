@@ -72,6 +72,8 @@ class RandomWord(Predictor):
     1.6 and 7.3 %.
     """
 
+    version = 1
+
     def __init__(
         self,
         choices: Choices = "vocabulary",

@@ -41,6 +41,7 @@ class WordDistance(OfPassage):
         Whether case does not count.
     """
 
+    version = 1
     title = "Word distance"
     systems: ClassVar[dict[str, str]] = {"cbt": "WORD DISTANCE MODEL", "cnnqa": "WORD DISTANCE MODEL"}
     _defaults: ClassVar[dict[str, Any]] = {

@@ -59,6 +59,7 @@ class MaximumFrequency(OfPassage):
     Scores are counts. Without candidates, both choose from the words of the passage.
     """
 
+    version = 1
     title = "Maximum frequency"
     _defaults: ClassVar[dict[str, Any]] = {"where": None, "query": False, "lower": True, "counts": None}
 
@@ -151,6 +152,7 @@ class SlidingWindow(OfPassage):
         Whether case does not count.
     """
 
+    version = 1
     title = "Sliding window"
     systems: ClassVar[dict[str, str]] = {"cbt": "SLIDING WINDOW", "cnnqa": "SLIDING WINDOW"}
     _defaults: ClassVar[dict[str, Any]] = {

@@ -78,6 +78,8 @@ class Reversed(_Wrapped):
     model : Predictor
     """
 
+    version = 1
+
     def __init__(self, model: Predictor) -> None:
         self._inner = model
         self.name = f"{model.name}, lowest"
@@ -109,6 +111,8 @@ class Generating(_Wrapped):
     datasets : sequence of str, default ("held-in",)
         The data sets whose decoys the model made.
     """
+
+    version = 1
 
     def __init__(
         self, model: Predictor, *, lowest: bool = False, datasets: Sequence[str] = ("held-in",)
@@ -154,6 +158,7 @@ class Positional(_Wrapped):
     A position after the end of the sentence counts as 0 for every word.
     """
 
+    version = 1
     system = "Positional combination"
     title = "Positional combination"
 
@@ -246,6 +251,7 @@ class NextWord(Positional):
         See `Positional`: the paper's score is that of a model of order 3.
     """
 
+    version = 1
     system = title = "Next word, lowest"
 
     def __init__(self, ngram: Positions) -> None:
@@ -266,6 +272,7 @@ class WordTwoOn(Positional):
         See `Positional`.
     """
 
+    version = 1
     system = title = "Word two on"
 
     def __init__(self, ngram: Positions) -> None:

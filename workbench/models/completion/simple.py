@@ -54,6 +54,7 @@ class Simple4Gram(Predictor):
     as a whole. Equal scores are frequent; see ``p_correct`` in the predictions.
     """
 
+    version = 1
     name = "Simple 4-gram"
     systems: ClassVar[dict[str, str]] = {"msrcc": "Simple 4-gram"}
 

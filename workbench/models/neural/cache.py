@@ -48,6 +48,8 @@ class CachedNeural(WordByWord):
         0 makes it a cache of unigrams; the higher it is, the more similar states count.
     """
 
+    version = 1
+
     def __init__(self, base: WordByWord, weight: float = 0.1, *, flatness: float = 0.3) -> None:
         if not 0 <= weight < 1:
             raise DataError(f"the weight of the cache is {weight}, expected 0 <= weight < 1")

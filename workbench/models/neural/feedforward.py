@@ -46,6 +46,7 @@ class FeedForward(Neural):
         Of AdamW; all other :class:`workbench.training.settings.Settings` may be given too.
     """
 
+    version = 1
     title = "Feed-forward n-gram"
     sizes: ClassVar[dict[str, Any]] = {
         "order": 5, "width": 512, "embedded": None, "direct": False, "dropout": 0.0, "tied": True,

@@ -51,6 +51,7 @@ class MemoryNetwork(Neural):
         :class:`workbench.training.settings.Settings` may be given too.
     """
 
+    version = 1
     title = "Memory Network"
     systems: ClassVar[dict[str, str]] = {"lambada": "Memory Network"}
     sizes: ClassVar[dict[str, Any]] = {

@@ -69,6 +69,7 @@ class LSTM(_Recurrent):
     ``model.cached()`` adds a continuous cache of the passage's words (Grave et al. 2017).
     """
 
+    version = 1
     title = "LSTM"
     kind = "lstm"
     systems: ClassVar[dict[str, str]] = {"lambada": "LSTM"}
@@ -82,6 +83,7 @@ class ElmanRNN(_Recurrent):
     Make one by `fit`, which takes the options of :class:`LSTM`, with the same defaults.
     """
 
+    version = 1
     title = "RNN"
     kind = "rnn"
     systems: ClassVar[dict[str, str]] = {"lambada": "RNN"}

@@ -41,6 +41,7 @@ class SupCBOW(Neural):
     blank where there are any. Make one by `fit`.
     """
 
+    version = 1
     title: ClassVar[str] = "Sup-CBOW"
     systems: ClassVar[dict[str, str]] = {"lambada": "Sup-CBOW"}
     sizes: ClassVar[dict[str, Any]] = {

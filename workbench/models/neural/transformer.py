@@ -40,6 +40,7 @@ class PointerTransformer(Neural):
     there, so the network learns early to copy words that it does not know.
     """
 
+    version = 1
     title = "Pointer transformer"
     sizes: ClassVar[dict[str, Any]] = {
         "width": 512, "layers": 8, "heads": 8, "inner": None, "dropout": 0.1, "window": 256, "hide": 0.15,

@@ -110,6 +110,7 @@ class CausalLM(Predictor):
     the blank, by the candidate's ``log_prob``.
     """
 
+    version = 1
     score_type = "log_prob"
 
     def __init__(

@@ -91,6 +91,8 @@ class MaskedLM(Predictor):
     "score", ``log_prob`` is null, and there is no perplexity. It ranks candidates only: it has no vocabulary.
     """
 
+    version = 1
+
     def __init__(
         self,
         path_or_name: Path | str,

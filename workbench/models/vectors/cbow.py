@@ -60,6 +60,7 @@ class CBOW(Predictor):
     outside the vocabulary has no probability.
     """
 
+    version = 1
     name = "Unsup-CBOW"
     systems: ClassVar[dict[str, str]] = {"lambada": "Unsup-CBOW"}
     score_type = "log_prob"

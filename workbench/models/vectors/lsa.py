@@ -67,6 +67,7 @@ class LSA(Predictor):
     and are left out; a candidate that it does not know has the cosine 0.
     """
 
+    version = 1
     systems: ClassVar[dict[str, str]] = {"msrcc": "Average LSA similarity"}
 
     def __init__(

@@ -1,0 +1,135 @@
+"""Results of every model are stored with its `version`: whoever changes results raises the version.
+
+``python tests/unit/test_versions.py`` writes the results anew.
+"""
+
+import inspect
+import json
+import os
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+import torch
+
+import workbench as wb
+from workbench.items.items import Items
+from workbench.models.base import Predictor
+from workbench.models.baselines.chance import RandomWord
+from workbench.models.baselines.distance import WordDistance
+from workbench.models.baselines.frequency import MaximumFrequency, SlidingWindow
+from workbench.models.completion.positional import NextWord, Positional, Reversed, WordTwoOn
+from workbench.models.completion.simple import Simple4Gram
+from workbench.models.neural.feedforward import FeedForward
+from workbench.models.neural.memory import MemoryNetwork
+from workbench.models.neural.recurrent import LSTM, ElmanRNN
+from workbench.models.neural.sup_cbow import SupCBOW
+from workbench.models.neural.transformer import PointerTransformer
+from workbench.models.ngram.model import NGram
+from workbench.models.vectors.cbow import CBOW
+from workbench.models.vectors.lsa import LSA
+from workbench.texts.corpus import Corpus
+
+FILE = Path(__file__).parent / "results.json"
+COLUMNS = ("prediction", "log_prob", "rank", "candidate_scores")
+QUICK = {"progress": False}
+
+
+def corpus():
+    return Corpus.of(list(wb.books("sample"))[:3], **QUICK)
+
+
+def ngram(**options):
+    return NGram.fit(corpus(), **{"order": 3, "vocabulary": 800, "memory": "60M"} | QUICK | options)
+
+
+def neural(kind, **options):
+    how = {"vocabulary": 400, "tokens": 2000, "rows": 8, "device": "cpu"} | QUICK | options
+    return kind.fit(corpus(), **how)
+
+
+MODELS = {
+    "random": lambda: RandomWord("passage"),
+    "random capital": lambda: RandomWord("capitalised"),
+    "frequency": lambda: MaximumFrequency("context"),
+    "frequency of a corpus": lambda: MaximumFrequency("corpus", corpus=corpus()),
+    "sliding window": SlidingWindow,
+    "word distance": WordDistance,
+    "Kneser-Ney": ngram,
+    "Good-Turing": lambda: ngram(smoothing="good-turing"),
+    "n-gram with cache": lambda: ngram().cached(0.2, decay=0.9),
+    "lowest": lambda: Reversed(ngram()),
+    "positional": lambda: Positional(ngram()),
+    "next word": lambda: NextWord(ngram()),
+    "word two on": lambda: WordTwoOn(ngram()),
+    "simple 4-gram": lambda: Simple4Gram(corpus(), **QUICK),
+    "LSA": lambda: LSA.fit(corpus(), dimensions=20, **QUICK),
+    "CBOW": lambda: CBOW.fit(corpus(), dimensions=20, epochs=1, vocabulary=800, **QUICK),
+    "Elman": lambda: neural(ElmanRNN, width=12),
+    "LSTM": lambda: neural(LSTM, width=12),
+    "LSTM with cache": lambda: neural(LSTM, width=12).cached(0.2),
+    "feed-forward": lambda: neural(FeedForward, width=12),
+    "memory network": lambda: neural(MemoryNetwork, width=12),
+    "Sup-CBOW": lambda: neural(SupCBOW, dimensions=12, hidden=12, passages=100, tokens=None, epochs=1),
+    "transformer": lambda: neural(PointerTransformer, width=16, layers=1, heads=2),
+}
+
+CHOOSING = ("lowest", "positional", "next word", "word two on", "simple 4-gram", "LSA")
+"""Those that choose from candidates and rank no vocabulary."""
+
+
+def items(name):
+    """Return a few passages, questions and completions of the sample."""
+    parts = [wb.load("sample", variant="cbt").sample(5), wb.load("sample", variant="msrcc").sample(5)]
+    passages = [] if name in CHOOSING else [wb.load("sample", variant="capitalised").sample(6)]
+    return Items.concat([*passages, *parts])
+
+
+def results(name):
+    """Return the version of a model and some columns of its predictions, as JSON holds them."""
+    torch.set_num_threads(1)
+    model = MODELS[name]()
+    frame = model.predict(items(name), 1)
+    columns = json.loads(frame[list(COLUMNS)].to_json(orient="split", double_precision=8))["data"]
+    return {"version": type(model).version, **dict(zip(COLUMNS, zip(*columns, strict=True), strict=True))}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def home(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+def numbers(rows):
+    flat = [value for row in rows for value in (row if isinstance(row, list) else [row])]
+    return np.array([np.nan if value is None else value for value in flat], dtype=float)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_results_are_those_stored_with_the_version(name):
+    now, stored = results(name), json.loads(FILE.read_text(encoding="utf-8")).get(name, {})
+    assert stored.get("version") == now["version"], f"write the results of the new version: python {FILE}"
+    same = list(now["prediction"]) == stored["prediction"] and all(
+        np.allclose(numbers(now[column]), numbers(stored[column]), rtol=1e-3, atol=1e-5, equal_nan=True)
+        for column in COLUMNS[1:]
+    )
+    assert same, f"{name} gives other results: raise `version` of the class, then write them anew"
+
+
+def test_every_model_declares_its_version():
+    def kinds(kind):
+        return {kind}.union(*map(kinds, kind.__subclasses__()))
+
+    ours = [kind for kind in kinds(Predictor) if kind.__module__.startswith("workbench.")]
+    public = [kind for kind in ours if not inspect.isabstract(kind) and not kind.__name__.startswith("_")]
+    assert [kind.__name__ for kind in public if "version" not in vars(kind)] in ([], ["Neural"])
+
+
+if __name__ == "__main__":
+    with TemporaryDirectory() as folder:
+        os.environ["WORKBENCH_HOME"] = folder
+        FILE.write_text(json.dumps({name: results(name) for name in MODELS}) + "\n", encoding="utf-8")
+    sys.stdout.write(f"wrote {FILE}\n")
