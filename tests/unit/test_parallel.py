@@ -1,59 +1,242 @@
+"""Chunks of work in processes and on a Dask cluster, of which some die."""
+
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
+from distributed import Client, LocalCluster
 
-from workbench.items.items import DataError
-from workbench.storage.parallel import chunked_map
+from workbench.storage import parallel
+from workbench.storage.parallel import WorkerError, run_chunks
+
+CHUNKS = [[n, n + 1] for n in range(0, 24, 2)]
+SQUARES = [[n * n for n in chunk] for chunk in CHUNKS]
 
 
-def square(n):
-    return n * n
+class Kept(dict):
+    """A store in memory that counts."""
+
+    put = dict.__setitem__
 
 
-def fail_at_30(n):
-    if n == 30:
-        raise DataError("it is 30", file="x", line=30, remedy="take another")
+def squares(chunk):
+    return [n * n for n in chunk]
+
+
+def marked(task):
+    """Square, and leave a file for every time a chunk is worked on."""
+    folder, chunk = task
+    (Path(folder) / f"{chunk[0]}.{os.getpid()}.{time.monotonic_ns()}").touch()
+    return squares(chunk)
+
+
+def dying(task):
+    """Die once, at the fifth chunk: as by ``kill -9``."""
+    folder, chunk = task
+    first = not list(Path(folder).glob("8.*"))
+    found = marked(task)
+    if chunk[0] == 8 and first:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return found
+
+
+def deadly(chunk):
+    if 8 in chunk:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return squares(chunk)
+
+
+def failing(chunk):
+    if 8 in chunk:
+        raise TimeoutError("it is 8")
+    return squares(chunk)
+
+
+def threads(_):
+    return {name: os.environ.get(name) for name in parallel._THREADS}
+
+
+def keys():
+    return [f"key {chunk[0]}" for chunk in CHUNKS]
+
+
+def worked_on(folder):
+    """Return how often each chunk was worked on."""
+    names = [int(path.name.split(".")[0]) for path in Path(folder).iterdir()]
+    return [names.count(chunk[0]) for chunk in CHUNKS]
+
+
+@pytest.fixture(scope="module")
+def dask():
+    """Give a client of a real scheduler with two worker processes."""
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
+        ) as made,
+        Client(made) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_are_in_order_and_kept(workers):
+    store = Kept()
+    assert run_chunks(squares, CHUNKS, keys=keys(), store=store, workers=workers) == SQUARES
+    assert store == dict(zip(keys(), SQUARES, strict=True))
+    assert run_chunks(squares, [], workers=workers) == []
+
+
+def test_what_is_kept_is_not_worked_on_again(tmp_path):
+    store = Kept({"key 0": "kept", "key 22": "kept too"})
+    tasks = [(str(tmp_path), chunk) for chunk in CHUNKS]
+    found = run_chunks(marked, tasks, keys=keys(), store=store, workers=1)
+    assert found == ["kept", *SQUARES[1:-1], "kept too"]
+    assert worked_on(tmp_path) == [0, *[1] * 10, 0]
+
+
+def test_keys_and_store_belong_together():
+    for wrong in ({"keys": keys()}, {"store": Kept()}, {"store": Kept(), "keys": ["one"]}):
+        with pytest.raises(ValueError, match="one key for each"):
+            run_chunks(squares, CHUNKS, **wrong)
+
+
+def test_the_bar_counts_what_is_kept(capsys):
+    store = Kept({"key 0": "kept"})
+    run_chunks(squares, CHUNKS, keys=keys(), store=store, workers=1, progress="squares", size=len)
+    assert "squares" in (told := capsys.readouterr().err)
+    assert "2.00/24.0" in told  # two numbers are in the chunk that is stored
+
+
+def test_a_worker_that_dies_loses_nothing(tmp_path):
+    store = Kept()
+    tasks = [(str(tmp_path), chunk) for chunk in CHUNKS]
+    assert run_chunks(dying, tasks, keys=keys(), store=store, workers=2) == SQUARES
+    assert list(store.values()) != []
+    done = worked_on(tmp_path)
+    assert done[4] == 2  # the deadly one
+    assert sum(done) <= len(CHUNKS) + 2  # and the one that the other worker was at
+
+
+@pytest.mark.parametrize("first", [0, 4])  # the deadly chunk is number 4: others get done wherever it stands
+def test_a_chunk_that_kills_every_worker_ends_in_one_error(first):
+    store = Kept()
+    places = [*range(first, len(CHUNKS)), *range(first)]
+    chunks, names = [CHUNKS[n] for n in places], [keys()[n] for n in places]
+    with pytest.raises(
+        WorkerError, match=r"died 3 times one after the other, 1 chunks are left .* workers=1"
+    ):
+        run_chunks(deadly, chunks, keys=names, store=store, workers=2)
+    assert store == {key: value for key, value in zip(keys(), SQUARES, strict=True) if key != "key 8"}
+
+
+def test_an_error_comes_back_as_it_is_and_what_was_done_is_kept():
+    store = Kept()
+    with pytest.raises(TimeoutError, match="it is 8"):
+        run_chunks(failing, CHUNKS, keys=keys(), store=store, workers=2)
+    assert store
+    assert "key 8" not in store
+
+
+def test_a_worker_computes_with_one_thread():
+    assert run_chunks(threads, [0, 1], workers=2) == [dict.fromkeys(parallel._THREADS, "1")] * 2
+
+
+SCRIPT = """
+import os, signal, sys, time
+from pathlib import Path
+from workbench.storage.parallel import run_chunks
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background ignores it
+sys.path.insert(0, {here!r})
+import test_parallel as work
+
+class Store:
+    def get(self, key): return None
+    def put(self, key, value): Path({folder!r}, key).write_text(str(value)); print("put", flush=True)
+
+if __name__ == "__main__":
+    run_chunks(work.slow, range(100), keys=[f"kept{{n}}" for n in range(100)], store=Store(), workers=2)
+"""
+
+
+def slow(n):
+    Path(os.environ["MARKS"], f"pid{os.getpid()}").touch()
+    time.sleep(0.05)
     return n
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_the_results_are_in_order(workers):
-    assert list(chunked_map(square, range(50), workers=workers, chunk=7, serial=10)) == [
-        n * n for n in range(50)
-    ]
+def alive(pid):
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_errors_come_back_as_they_are(workers):
-    results = chunked_map(fail_at_30, iter(range(50)), workers=workers, chunk=7, serial=10)
-    with pytest.raises(DataError, match="it is 30") as raised:
-        list(results)
-    assert (raised.value.file, raised.value.line, raised.value.remedy) == ("x", 30, "take another")
-
-
-def test_one_may_stop_early():
-    results = chunked_map(square, range(10_000), workers=2, chunk=7, serial=10)
-    assert [next(results) for _ in range(3)] == [0, 1, 4]
-    results.close()
-
-
-def test_few_items_start_nothing_and_nothing_gives_nothing():
-    assert list(chunked_map(lambda n: -n, range(10), workers=2)) == [-n for n in range(10)]
-    assert list(chunked_map(square, [], progress="none")) == []
-
-
-def test_progress(capsys):
-    assert len(list(chunked_map(square, range(30), workers=1, serial=5, progress="squares"))) == 30
-    assert "squares" in capsys.readouterr().err
-
-
-def test_a_script_without_a_main_guard_runs_once(tmp_path):
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see which processes live")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
+def test_an_end_in_the_middle_keeps_what_was_done_and_leaves_no_process(tmp_path, name):
     script = tmp_path / "script.py"
-    script.write_text(
-        "import math\nfrom workbench.storage.parallel import chunked_map\nprint('started')\n"
-        "print(sum(chunked_map(math.floor, [1.5] * 100, workers=2, chunk=10, serial=10)))\n"
+    script.write_text(SCRIPT.format(here=str(Path(__file__).parent), folder=str(tmp_path)))
+    run = subprocess.Popen(
+        [sys.executable, script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"MARKS": str(tmp_path)},
     )
-    done = subprocess.run([sys.executable, "-W", "error", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["started", "100"]
-    assert not done.stderr
+    for _ in range(5):
+        assert run.stdout.readline() == "put\n"
+    run.send_signal(getattr(signal, name))
+    _, told = run.communicate(timeout=30)
+    assert run.returncode in ({130, -signal.SIGINT} if name == "SIGINT" else {-signal.SIGKILL})
+    assert 5 <= len(list(tmp_path.glob("kept*"))) < 100
+    if name == "SIGINT":
+        assert told.count("Traceback") == told.count("KeyboardInterrupt")  # of this process, no worker's
+    pids = [int(path.name[3:]) for path in tmp_path.glob("pid*")]
+    assert pids
+    until = time.monotonic() + 20
+    while any(map(alive, pids)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not any(map(alive, pids))
+
+
+def test_a_dask_client_does_the_same(dask, tmp_path):
+    store = Kept({"key 2": SQUARES[1]})
+    tasks = [(str(tmp_path), chunk) for chunk in CHUNKS]
+    assert run_chunks(marked, tasks, keys=keys(), store=store, client=dask) == SQUARES
+    assert worked_on(tmp_path) == [1, 0, *[1] * 10]
+    pids = {path.name.split(".")[1] for path in tmp_path.iterdir()}
+    assert str(os.getpid()) not in pids
+    with pytest.raises(TimeoutError, match="it is 8"):
+        run_chunks(failing, CHUNKS, client=dask)
+
+
+def test_a_dask_worker_that_is_killed_loses_nothing(dask, tmp_path):
+    store = Kept()
+    tasks = [(str(tmp_path), chunk) for chunk in CHUNKS]
+    assert run_chunks(dying, tasks, keys=keys(), store=store, client=dask) == SQUARES
+    assert worked_on(tmp_path)[4] == 2
+    assert len(store) == len(CHUNKS)
+
+
+def test_a_chunk_that_kills_every_dask_worker_ends_in_one_error(dask):
+    store = Kept()
+    with pytest.raises(WorkerError, match="gave a chunk up"):
+        run_chunks(deadly, CHUNKS, keys=keys(), store=store, client=dask)
+    assert "key 8" not in store
+    assert run_chunks(squares, CHUNKS, client=dask) == SQUARES  # the cluster lives on
+
+
+def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch):
+    monkeypatch.setattr(parallel, "_PATIENCE", 0.5)
+    monkeypatch.setattr(parallel, "_LOOK", 0.2)
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as made,
+        Client(made) as client,
+        pytest.raises(WorkerError, match="has had no worker for"),
+    ):
+        run_chunks(squares, CHUNKS, client=client)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.datasets import base, sources
+from workbench.datasets import sources
 from workbench.datasets.books import Book, at_hand, books
 from workbench.items.items import Items
 
@@ -66,8 +66,8 @@ def load(
     DataError
         If the files are not there (it says what to do), or not what they should be.
     """
-    base.choose("data set", dataset, names(), "the workbench")
-    base.choose("mode", on_error, base.ON_ERROR, "on_error")
+    sources.choose("data set", dataset, names(), "the workbench")
+    sources.choose("mode", on_error, sources.ON_ERROR, "on_error")
     reader: Any
     if dataset in _READERS:
         reader = importlib.import_module(f"workbench.datasets.{_READERS[dataset]}")

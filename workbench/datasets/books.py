@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from workbench.datasets import archives, base, sources
+from workbench.datasets import archives, sources
 from workbench.items import text as wt
 from workbench.items.schema import DataError
 from workbench.storage.files import resource
@@ -138,7 +138,7 @@ def books(
                 remedy=f"pass a path, or one of {', '.join(names)}",
             )
         return _all(_documents([Path(name).expanduser()], "*"), "")
-    split = base.choose("split", split, [s for n, s in _SETS if n == name], f"{name} (books)", "train")
+    split = sources.choose("split", split, [s for n, s in _SETS if n == name], f"{name} (books)", "train")
     return _all(_documents(_find(name, split, path), _SETS[name, split].inside), f"{name}/{split}")
 
 

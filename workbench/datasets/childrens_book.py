@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, pairwise
 from pathlib import Path
 
-from workbench.datasets import base, sources
+from workbench.datasets import sources
 from workbench.items.items import Items
 from workbench.items.schema import WORD_CLASSES, DataError, Item
 
@@ -47,9 +47,9 @@ def load(
                 file=file.label,
                 remedy='pass variant= "NE", "CN", "V" or "P"',
             )
-        split = split or base.split_in_name(file.name)
-    split = base.choose("split", split, SPLITS, "cbt", "dev")
-    classes = WORD_CLASSES if variant is None else (base.choose("variant", variant, WORD_CLASSES, "cbt"),)
+        split = split or sources.split_in_name(file.name)
+    split = sources.choose("split", split, SPLITS, "cbt", "dev")
+    classes = WORD_CLASSES if variant is None else (sources.choose("variant", variant, WORD_CLASSES, "cbt"),)
     if file is not None:
         files = {classes[0]: file}
     else:
@@ -58,7 +58,7 @@ def load(
     lacking = [c for c in classes if c not in files]
     note = {"note": f"no questions found for {' '.join(lacking)}"} if lacking else {}
     records = chain.from_iterable(_records(f, split, word_class) for word_class, f in files.items())
-    return base.gather("cbt", records, on_error, files=list(files.values()), attrs=note)
+    return sources.gather("cbt", records, on_error, files=list(files.values()), attrs=note)
 
 
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:

@@ -8,15 +8,15 @@ lines between.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.datasets import archives, base, sources
+from workbench.datasets import archives, sources
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import DataError, Item
-from workbench.storage.parallel import chunked_map, cores
+from workbench.storage.progress import progress_bar
 
 SPLITS = ("train", "dev", "test")
 VARIANTS = ("cnn", "dailymail")
@@ -26,9 +26,6 @@ SUFFIX = ".question"
 _FOLDERS = {"train": "training", "dev": "validation", "test": "test"}
 _PARTS = ("address", "article", "question", "answer", "entities")
 _ENTITY = re.compile(r"(@entity([0-9]{1,9})):(.*)", re.DOTALL)
-
-Task = tuple[str, str, str, str | None, bytes | None]
-"""Split, variant, path of the file or archive, member of the archive, and its content."""
 
 
 def load(
@@ -43,51 +40,50 @@ def load(
     `variant` is "cnn" or "dailymail". The candidates are all entities that the file lists, by
     number; their names and the article's address are in ``meta``.
     """
-    names = [] if path is None else [part.lower() for part in Path(path).parts]
-    if variant is None and any("dailymail" in name for name in names[-4:]):
+    parts = [] if path is None else [part.lower() for part in Path(path).parts]
+    if variant is None and any("dailymail" in part for part in parts[-4:]):
         variant = "dailymail"
-    variant = base.choose("variant", variant, VARIANTS, "cnnqa", "cnn")
-    if split is None and names:
-        split = {folder: split for split, folder in _FOLDERS.items()}.get(names[-1])
-    split = base.choose("split", split, SPLITS, "cnnqa", "dev")
-    base.choose("mode", on_error, base.ON_ERROR, "on_error")
+    variant = sources.choose("variant", variant, VARIANTS, "cnnqa", "cnn")
+    if split is None and parts:
+        split = {folder: split for split, folder in _FOLDERS.items()}.get(parts[-1])
+    split = sources.choose("split", split, SPLITS, "cnnqa", "dev")
+    sources.choose("mode", on_error, sources.ON_ERROR, "on_error")
 
     attrs: dict[str, Any] = {}
     total = None
     if path is not None and archives.is_archive(path) and Path(path).is_file():
         attrs["source"] = Path(path).name
-        tasks = _packed(Path(path), split, variant)
+        files = _packed(Path(path), split, variant)
     elif (file := sources.single(path)) is not None:
         attrs["source"] = file.source
-        tasks = iter([(split, variant, str(file.path), None, None)])
+        files, total = iter([file]), 1
     else:
         roots = sources.roots("cnnqa", path)
-        folder, files, official = _folder(roots, split, variant, given=path is not None)
+        folder, names, official = _folder(roots, split, variant, by_path=path is not None)
         if folder:
-            total, attrs["source"] = len(files), f"{Path(folder).name}/*{SUFFIX}"
-            tasks = ((split, variant, name, None, None) for name in files)
+            total, attrs["source"] = len(names), f"{Path(folder).name}/*{SUFFIX}"
+            files = (sources.File(Path(name)) for name in names)
             if not official:
                 attrs["note"] = f"the folder names no split: taken as {split}"
         else:
             archive = _archive(roots, variant, split)
             attrs["source"] = archive.name
-            tasks = _packed(archive, split, variant)
-    workers = min(8, cores() - 1)  # this process has its hands full with putting the items together
-    records = chunked_map(_read, tasks, workers=workers, progress=f"{variant} {split}", total=total)
-    return base.gather("cnnqa", records, on_error, attrs=attrs)
+            files = _packed(archive, split, variant)
+    with progress_bar(total, label=f"{variant} {split}", unit="questions", delay=1) as bar:
+        return sources.gather("cnnqa", _records(files, split, variant, bar.update), on_error, attrs=attrs)
 
 
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
     """Tell for every split and variant where it lies, without reading it."""
     for variant in VARIANTS:
         for split in SPLITS:
-            folder = _folder(searched, split, variant, given=False)[0]
-            found = Path(folder) if folder else sources.spot(searched, archives=_packs(variant))
-            yield split, variant, found
+            folder = _folder(searched, split, variant, by_path=False)[0]
+            archive = sources.spot(searched, archives=_packs(variant))
+            yield split, variant, Path(folder) if folder else archive
 
 
 def _folder(
-    roots: Sequence[sources.Root], split: str, variant: str, *, given: bool
+    roots: Sequence[sources.Root], split: str, variant: str, *, by_path: bool
 ) -> tuple[str, list[str], bool]:
     """Return the folder with the files of a split, and whether its name says so."""
     for root in roots:
@@ -95,10 +91,10 @@ def _folder(
         for _, path in root.files:
             if path.endswith(SUFFIX):
                 folders.setdefault(path.rpartition("/")[0], []).append(path)
-        start = 0 if given else len(root.folder.parts) - 1
+        start = 0 if by_path else len(root.folder.parts) - 1
         parts = {folder: [p.lower() for p in Path(folder).parts[start:]] for folder in folders}
         other = next(v for v in VARIANTS if v != variant)
-        unnamed = given or variant == VARIANTS[0]  # what no folder calls dailymail is not
+        unnamed = by_path or variant == VARIANTS[0]  # what no folder calls dailymail is not
         ours = [f for f, names in parts.items() if variant in names or (unnamed and other not in names)]
         for official, fits in (
             (True, [f for f in ours if parts[f][-1] == _FOLDERS[split] and variant in parts[f]]),
@@ -119,15 +115,15 @@ def _packs(variant: str) -> tuple[str, ...]:
 
 
 def _archive(roots: Sequence[sources.Root], variant: str, split: str) -> Path:
-    if found := sources.spot(roots, archives=_packs(variant)):
-        return found
+    if archive := sources.spot(roots, archives=_packs(variant)):
+        return archive
     raise sources.missing(
         "cnnqa", [f"{variant}/questions/{_FOLDERS[split]}/*{SUFFIX}", f"{variant}.tgz"], roots
     )
 
 
-def _packed(archive: Path, split: str, variant: str) -> Iterator[Task]:
-    found = False
+def _packed(archive: Path, split: str, variant: str) -> Iterator[sources.File]:
+    empty = True
     for member in archives.members(archive):
         folders = member.name.lower().split("/")[:-1]
         last = folders[-1] if folders else ""
@@ -135,9 +131,9 @@ def _packed(archive: Path, split: str, variant: str) -> Iterator[Task]:
         if not member.name.endswith(SUFFIX) or (variant not in folders and other & set(folders)):
             continue
         if last == _FOLDERS[split] or last not in _FOLDERS.values():
-            found = True
-            yield split, variant, str(archive), member.name, member.read()
-    if not found:
+            empty = False
+            yield sources.File(archive, member.name, member.read())
+    if empty:
         raise DataError(
             f"no questions/{_FOLDERS[split]}/*{SUFFIX} of {variant} in this archive",
             file=archive,
@@ -145,12 +141,16 @@ def _packed(archive: Path, split: str, variant: str) -> Iterator[Task]:
         )
 
 
-def _read(task: Task) -> Item | DataError:
-    split, variant, path, member, content = task
-    try:
-        return _question(sources.File(Path(path), member, content), split, variant)
-    except DataError as error:
-        return error
+def _records(
+    files: Iterator[sources.File], split: str, variant: str, step: Callable[[], Any]
+) -> Iterator[Item | DataError]:
+    # In this process: with eight more, the training split took 18.2 s in place of 19.0 s.
+    for file in files:
+        step()
+        try:
+            yield _question(file, split, variant)
+        except DataError as error:
+            yield error
 
 
 def _question(file: sources.File, split: str, variant: str) -> Item:
@@ -178,9 +178,9 @@ def _question(file: sources.File, split: str, variant: str) -> Item:
         raise wrong(f"the question holds {BLANK} {query.count(BLANK)} times, expected once", 2)
     entities = {}
     for line in blocks[4]:
-        if not (found := _ENTITY.fullmatch(line)):
+        if not (match := _ENTITY.fullmatch(line)):
             raise wrong(f"found {line[:40]!r}, expected an entity such as @entity7:name", 4)
-        entities[found[1]] = found[3], int(found[2])
+        entities[match[1]] = match[3], int(match[2])
     if answer not in entities:
         raise wrong(f"the answer {answer[:40]!r} is not among the {len(entities)} entities listed", 3)
     start = len(article) + 2

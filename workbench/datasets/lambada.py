@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from workbench.datasets import base, sources
+from workbench.datasets import sources
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import DataError, Item
@@ -75,14 +75,14 @@ def load(
     file = sources.single(path)
     if file is not None:
         variant = variant or _variant_in_name(file.name)
-        split = split or base.split_in_name(file.name)
-    variant = base.choose("variant", variant, VARIANTS, "lambada", "plain")
+        split = split or sources.split_in_name(file.name)
+    variant = sources.choose("variant", variant, VARIANTS, "lambada", "plain")
     if split == "train":
         raise DataError(
             "LAMBADA's training split is running novels, not passages",
             remedy='read them with wb.books("lambada", "train")',
         )
-    split = base.choose("split", split, SPLITS, "lambada", "test" if variant == "openai" else "dev")
+    split = sources.choose("split", split, SPLITS, "lambada", "test" if variant == "openai" else "dev")
     entry = "lambada-openai" if variant == "openai" else "lambada"  # another release, another licence
     if file is None:
         if (split, variant) not in _FILES:
@@ -90,7 +90,7 @@ def load(
             raise DataError(f"LAMBADA's variant {variant!r} has no split {split!r}; there is {there}")
         wanted = {"it": _FILES[split, variant]}
         file = sources.find(entry, wanted, archives=_ARCHIVES, path=path)["it"]
-    return base.gather(entry, _records(file, split, variant), on_error, files=[file])
+    return sources.gather(entry, _records(file, split, variant), on_error, files=[file])
 
 
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.datasets import base
+from workbench.datasets import sources
 from workbench.datasets.sources import Root
 from workbench.items import text as wt
 from workbench.items.items import WORD_CLASSES, Item, Items
@@ -47,8 +47,8 @@ def load(
     """
     if split == "train":
         raise DataError("the sample's stories are running text", remedy='use wb.books("sample")')
-    split = base.choose("split", split, SPLITS, "the sample", "dev")
-    variant = base.choose("variant", variant, VARIANTS, "the sample", "plain")
+    split = sources.choose("split", split, SPLITS, "the sample", "dev")
+    variant = sources.choose("variant", variant, VARIANTS, "the sample", "plain")
     folder = resource("sample") if path is None else Path(path)
     if variant in PASSAGES:
         records = _passages(folder, split, variant)
@@ -56,7 +56,7 @@ def load(
         raise DataError(f'the variant {variant!r} is in the split "dev" only')
     else:
         records = _completions(folder) if variant == "msrcc" else _questions(folder, variant)
-    return base.gather("sample", records, on_error)
+    return sources.gather("sample", records, on_error)
 
 
 def at_hand(_searched: Sequence[Root]) -> Iterator[tuple[str, str, Path | None]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from workbench.datasets import base, sources
+from workbench.datasets import sources
 from workbench.items.items import Items
 from workbench.items.schema import DataError, Item
 
@@ -61,14 +61,14 @@ def load(
     An item's id has the question's own number: ``msrcc/test/0012``. Without an answers file,
     ``on_error="skip"`` gives items with a null answer and an empty blank.
     """
-    if split in base.SPLITS and split != "test":
+    if split in sources.SPLITS and split != "test":
         raise DataError(
             f"the challenge has one set of questions, the test set, and no split {split!r}",
             remedy='load "test"; the texts to train on are wb.books("msrcc", "train")',
         )
-    base.choose("split", split, SPLITS, "msrcc", "test")
-    base.choose("variant", variant, VARIANTS, "msrcc", "plain")
-    base.choose("mode", on_error, base.ON_ERROR, "on_error")
+    sources.choose("split", split, SPLITS, "msrcc", "test")
+    sources.choose("variant", variant, VARIANTS, "msrcc", "plain")
+    sources.choose("mode", on_error, sources.ON_ERROR, "on_error")
     file = (
         sources.single(path) or sources.find("msrcc", {"it": _QUESTIONS}, archives=_ARCHIVES, path=path)["it"]
     )
@@ -91,7 +91,7 @@ def load(
         answers, wrong = _sort_out(read, beside)
         problems += wrong
     records: list[Item | DataError] = [*problems, *_items(questions, answers, beside)]
-    return base.gather("msrcc", records, on_error, files=[file, beside] if beside else [file])
+    return sources.gather("msrcc", records, on_error, files=[file, beside] if beside else [file])
 
 
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:

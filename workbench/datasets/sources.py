@@ -1,21 +1,27 @@
-"""Find the files of a data set and read them, on disk or inside an archive that stays packed."""
+"""What the readers of data sets share: finding and decoding files, choices of names, bad records, provenance.
+
+Files are read on disk or inside an archive that stays packed.
+"""
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 import glob
 import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from workbench.datasets.archives import is_archive, members
-from workbench.items.schema import DataError
-from workbench.storage.files import data_home
+from workbench.items.items import Items
+from workbench.items.schema import DataError, Item
+from workbench.storage.files import data_home, resource
 
 _BINARY = (
     b"\x1f\x8b",
@@ -29,6 +35,14 @@ _BINARY = (
     b"7z\xbc\xaf",
 )
 Matcher = Callable[[str], Any]
+
+SPLITS = ("train", "dev", "test", "control", "rejected")
+ON_ERROR = ("raise", "skip")
+
+_SPLIT_IN_NAME = {
+    "control": r"control", "rejected": r"rejected", "train": r"train(ing)?",
+    "dev": r"dev(elopment)?|valid(ation)?", "test": r"test(ing)?",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -125,10 +139,10 @@ def _decode_line(line: bytes) -> str:
 
 def lines(text: str) -> list[str]:
     """Split at line feeds only: novels hold form feeds and U+2028, which end no line of a file."""
-    found = [line.removesuffix("\r") for line in text.split("\n")]
-    while found and not found[-1].strip():
-        found.pop()
-    return found
+    result = [line.removesuffix("\r") for line in text.split("\n")]
+    while result and not result[-1].strip():
+        result.pop()
+    return result
 
 
 def matcher(pattern: str) -> Matcher:
@@ -139,7 +153,7 @@ def matcher(pattern: str) -> Matcher:
 
 def walk(root: Path) -> list[str]:
     """Return the paths of all files below a folder, hidden ones left out, near ones first."""
-    found: list[str] = []
+    files: list[str] = []
     seen: set[tuple[int, int]] = set()
     folders = [str(root)]
     for folder in folders:  # grows while it is read
@@ -153,9 +167,9 @@ def walk(root: Path) -> list[str]:
         except OSError:
             continue  # a folder that may not be read holds nothing for us
         here = [entry for entry in here if not entry.name.startswith((".", "__"))]
-        found += [entry.path for entry in here if entry.is_file()]
+        files += [entry.path for entry in here if entry.is_file()]
         folders += [entry.path for entry in here if entry.is_dir()]
-    return found
+    return files
 
 
 @dataclass(frozen=True)
@@ -237,12 +251,12 @@ def find(
     """
     searched = roots(dataset, path)
     for root in searched:
-        found = {key: file for key, patterns in wanted.items() if (file := _from_disk(root, patterns))}
-        if not found:
+        files = {key: file for key, patterns in wanted.items() if (file := _from_disk(root, patterns))}
+        if not files:
             packed = _archives(root, ("*",) if root.folder.is_file() else archives)
-            found = next((inside for archive in packed if (inside := _from_archive(archive, wanted))), {})
-        if found:
-            return {key: found[key] for key in wanted if key in found}
+            files = next((inside for archive in packed if (inside := _from_archive(archive, wanted))), {})
+        if files:
+            return {key: files[key] for key in wanted if key in files}
     raise missing(dataset, [patterns[0] for patterns in wanted.values()], searched)
 
 
@@ -250,8 +264,8 @@ def spot(searched: Sequence[Root], patterns: Sequence[str] = (), archives: Seque
     """Return the first file that fits the patterns in their order, else the first such archive."""
     for root in searched:
         for pattern in patterns:
-            if found := root.matching(pattern):
-                return found[0]
+            if paths := root.matching(pattern):
+                return paths[0]
         if packed := _archives(root, archives):
             return packed[0]
     return None
@@ -289,7 +303,7 @@ def _only(files: Sequence[File], pattern: str) -> File:
 
 def _from_archive(archive: Path, wanted: Mapping[str, Sequence[str]]) -> dict[str, File]:
     rules = {key: [(matcher(p), "/" in p) for p in patterns] for key, patterns in wanted.items()}
-    found: dict[tuple[str, int], list[File]] = {}
+    files: dict[tuple[str, int], list[File]] = {}
     for member in members(archive):
         name = member.name.rpartition("/")[2]
         for key, tests in rules.items():
@@ -297,9 +311,84 @@ def _from_archive(archive: Path, wanted: Mapping[str, Sequence[str]]) -> dict[st
                 (i for i, (fits, deep) in enumerate(tests) if fits(member.name if deep else name)), None
             )
             if rank is not None and not name.startswith("."):
-                found.setdefault((key, rank), []).append(File(archive, member.name, member.read()))
-        if all((key, 0) in found for key in wanted):  # the official ones: the rest need not be unpacked
+                files.setdefault((key, rank), []).append(File(archive, member.name, member.read()))
+        if all((key, 0) in files for key in wanted):  # the official ones: the rest need not be unpacked
             break
-    ranked = sorted(found)
+    ranked = sorted(files)
     best = {key: min(rank for k, rank in ranked if k == key) for key, _ in ranked}
-    return {key: _only(found[key, rank], wanted[key][rank]) for key, rank in best.items()}
+    return {key: _only(files[key, rank], wanted[key][rank]) for key, rank in best.items()}
+
+
+def choose(kind: str, value: str | None, names: Sequence[str], owner: str, default: str | None = None) -> str:
+    """Return `value`, or the default where it is null.
+
+    Raises
+    ------
+    DataError
+        If `value` is none of `names`; the message lists them.
+    """
+    value = default if value is None else value
+    if value in names:
+        return str(value)
+    close = difflib.get_close_matches(str(value), names, 1)
+    raise DataError(
+        f"{owner} has no {kind} {value!r}; there is {', '.join(names)}",
+        remedy=f"did you mean {close[0]!r}?" if close else None,
+    )
+
+
+def split_in_name(name: str) -> str | None:
+    """Return the split that a file's or folder's name tells, if it does."""
+    words = "|".join(f"(?P<{split}>{pattern})" for split, pattern in _SPLIT_IN_NAME.items())
+    match = re.search(rf"(?:^|[^a-z])(?:{words})(?![a-z])", name.lower())
+    return match.lastgroup if match else None
+
+
+def gather(
+    dataset: str,
+    records: Iterable[Item | DataError],
+    on_error: str,
+    *,
+    files: Sequence[File] = (),
+    attrs: dict[str, Any] | None = None,
+) -> Items:
+    """Build items from what a reader yields: good records, and errors in place of bad ones.
+
+    Parameters
+    ----------
+    on_error : {"raise", "skip"}
+        Raise the first error, or leave bad records out and keep their errors in ``.problems``.
+    files : sequence of File
+        What was read: named in ``attrs["source"]``, with ``attrs["sha256"]``.
+    """
+    choose("mode", on_error, ON_ERROR, "on_error")
+    good: list[Item] = []
+    problems: list[DataError] = []
+    for record in records:
+        if isinstance(record, Item):
+            good.append(record)
+        elif on_error == "raise":
+            raise record
+        else:
+            problems.append(record)
+    if not good and not problems:
+        empty = DataError("there is no item in it", file=files[0].label if files else None)
+        if on_error == "raise":
+            raise empty
+        problems.append(empty)
+    about = provenance(dataset)
+    if files:
+        about["source"] = ", ".join(file.source for file in files)
+        about["sha256"] = ", ".join(file.sha256 for file in files)
+    return Items.from_records(good, attrs=about | (attrs or {}), problems=problems)
+
+
+def provenance(dataset: str) -> dict[str, Any]:
+    """Return licence, citation and title of a data set, as far as the registry knows them."""
+    entry = _registry(resource("registry.toml")).get(dataset, {})
+    return {key: entry[key] for key in ("title", "licence", "citation") if key in entry}
+
+
+@cache
+def _registry(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}

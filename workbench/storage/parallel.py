@@ -1,4 +1,4 @@
-"""Work spread over processes or the workers of a Dask cluster, with progress; what is done is kept."""
+"""Run chunks of work in processes or on a Dask cluster, with progress; finished chunks are stored."""
 
 from __future__ import annotations
 
@@ -7,36 +7,41 @@ import os
 import signal
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from workbench.storage.cluster import WorkerError, on_cluster
+from workbench.storage.progress import progress_bar
 
 if TYPE_CHECKING:
     from distributed import Client
-
-__all__ = ["Store", "WorkerError", "chunked_map", "cores", "in_worker", "run_chunks"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 _TRIES = 3  # times that processes may die one after the other before a chunk is finished
+_PATIENCE = 180.0  # seconds for which a cluster may be without any worker
+_LOOK = 2.0  # seconds between two looks at a cluster that has finished nothing in between
+_RESUME = "; where a cache is used, finished chunks are on disk"
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
+class WorkerError(RuntimeError):
+    """Worker processes or the workers of a cluster died or went away repeatedly."""
+
+
 class Store(Protocol[R]):
-    """Where finished chunks are kept, by key: a cache on disk, for example."""
+    """Finished chunks by key, such as a cache on disk."""
 
     def get(self, key: str) -> R | None:
-        """Return what is kept under a key, None if there is nothing."""
+        """Return the result stored under a key, None if there is none."""
 
     def put(self, key: str, value: R) -> None:
-        """Keep a result."""
+        """Store a result."""
 
 
 def cores() -> int:
@@ -44,84 +49,6 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def chunked_map(
-    function: Callable[[T], R],
-    items: Iterable[T],
-    *,
-    workers: int | None = None,
-    chunk: int = 256,
-    serial: int = 2_000,
-    progress: str | None = None,
-    total: int | None = None,
-) -> Iterator[R]:
-    """Apply a function to many items in other processes; the results come in the items' order.
-
-    Few items, one core, or a call from inside a worker: then it is a plain loop. The items
-    are read as the results are taken, so neither has to fit into memory at once.
-
-    Parameters
-    ----------
-    function : callable
-        A function of a module (it is sent by name), of one item.
-    items : iterable
-        Its arguments; they and the results are pickled.
-    workers : int, optional
-        Number of processes; all cores by default.
-    chunk : int
-        Items sent at a time.
-    serial : int
-        Up to this many items are worked on here: starting processes takes about a second.
-    progress : str, optional
-        Label of a progress bar; no bar without it.
-    total : int, optional
-        Number of items, for the bar, where `items` has no length.
-
-    Yields
-    ------
-    The results.
-
-    Raises
-    ------
-    Exception
-        Whatever `function` raises, as it is.
-    """
-    total = len(items) if total is None and isinstance(items, Sequence) else total
-    workers = cores() if workers is None else workers
-    source = iter(items)
-    first = list(islice(source, serial + 1))
-    inside = multiprocessing.parent_process() is not None
-    source = chain(first, source)
-    if len(first) <= serial or workers < 2 or inside:  # noqa: PLR2004 - one worker is none
-        results: Iterator[R] = map(function, source)
-    else:
-        results = _spread(function, source, workers, chunk)
-    if progress is None:
-        yield from results
-        return
-    from tqdm.auto import tqdm  # noqa: PLC0415 - loads ipywidgets in a notebook
-
-    yield from tqdm(results, desc=progress, total=total, unit_scale=True, disable=len(first) <= serial)
-
-
-def _spread(function: Callable[[T], R], items: Iterator[T], workers: int, chunk: int) -> Iterator[R]:
-    waiting: deque[Future[list[R]]] = deque()
-    with _pool(workers) as pool:
-        try:
-            while True:
-                while len(waiting) < 2 * workers and (part := list(islice(items, chunk))):
-                    with _without_main(function):
-                        waiting.append(pool.submit(_apply, function, part))
-                if not waiting:
-                    return
-                yield from waiting.popleft().result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _apply(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    return [function(item) for item in items]
 
 
 @contextmanager
@@ -156,29 +83,28 @@ def run_chunks(
 ) -> list[R]:
     """Apply a function to chunks of work, here, in other processes, or on a Dask cluster.
 
-    Chunks that the store holds are not worked on again; every other result goes to the store as
-    soon as it is there, in whatever order the chunks end. A run that is interrupted or killed
-    thus goes on where it was when it is called again.
+    Chunks in the store are not computed again; every other result is stored as soon as it is there,
+    in the order in which the chunks end. A run that was interrupted or killed thus resumes.
 
     Parameters
     ----------
     function : callable
-        A function of a module (it is sent by name), of one chunk; its result is not None.
+        A function of one chunk, defined in a module (it is pickled by name); its result is not None.
     chunks : sequence
-        Its arguments. They and the results are pickled where they travel: keep them small.
+        Its arguments. They and the results are pickled: keep them small.
     keys : sequence of str, optional
         The key of each chunk in the store.
     store : Store, optional
-        Where finished chunks are kept; used from this process alone.
+        Where finished chunks are stored; used from this process alone.
     workers : int, optional
-        Number of processes; all cores by default, at most one a chunk. With one, and within a
-        process that was itself started for such work, the chunks are worked on here.
+        Number of processes; all cores by default, at most one per chunk. With one, and within a
+        worker process, the chunks are computed in this process.
     client : distributed.Client, optional
         A Dask client, in place of processes. Chunks of a worker that dies go to another one.
     progress : str, optional
-        Label of a progress bar (``tqdm.auto``); no bar without it.
+        Label of a progress bar; no bar without it.
     size : callable, optional
-        What a chunk counts in the bar; 1 by default.
+        Units of a chunk in the bar; 1 by default.
 
     Returns
     -------
@@ -188,39 +114,34 @@ def run_chunks(
     Raises
     ------
     WorkerError
-        If workers die without finishing anything, or a cluster has no worker left.
+        If workers die repeatedly without finishing anything, or a cluster has had no worker for three
+        minutes or has gone.
     Exception
-        Whatever `function` raises, as it is; chunks that were finished are in the store.
+        Whatever `function` raises; finished chunks are in the store.
     """
     if (store is None) != (keys is None) or (keys is not None and len(keys) != len(chunks)):
         raise ValueError("a store needs one key for each chunk")
     results: dict[int, R] = {}
     if store is not None and keys is not None:
-        kept = ((index, store.get(key)) for index, key in enumerate(keys))
-        results.update((index, result) for index, result in kept if result is not None)
+        stored = ((index, store.get(key)) for index, key in enumerate(keys))
+        results.update((index, result) for index, result in stored if result is not None)
     left = [index for index in range(len(chunks)) if index not in results]
     sizes = [1 if size is None else size(chunk) for chunk in chunks]
     with (
-        _bar(progress, sum(sizes), sum(sizes[index] for index in results)) as step,
+        progress_bar(
+            sum(sizes),
+            label=progress or "",
+            shown=progress is not None,
+            initial=sum(sizes[index] for index in results),
+        ) as bar,
         closing(_work(function, chunks, left, workers, client)) as work,
     ):
         for index, result in work:
             results[index] = result
             if store is not None and keys is not None:
                 store.put(keys[index], result)
-            step(sizes[index])
+            bar.update(sizes[index])
     return [results[index] for index in range(len(chunks))]
-
-
-@contextmanager
-def _bar(label: str | None, total: int, done: int) -> Iterator[Callable[[int], Any]]:
-    if label is None:
-        yield lambda _: None
-        return
-    from tqdm.auto import tqdm  # noqa: PLC0415 - loads ipywidgets in a notebook
-
-    with tqdm(desc=label, total=total, initial=done, unit_scale=True) as bar:
-        yield bar.update
 
 
 _Done = Generator[tuple[int, R], None, None]
@@ -236,7 +157,7 @@ def _work(
     """Yield the number and the result of every chunk that is left, as they end."""
     workers = min(cores() if workers is None else workers, len(left))
     if client is not None:
-        yield from on_cluster(function, chunks, left, client)
+        yield from _on_cluster(function, chunks, left, client)
     elif workers < 2 or multiprocessing.parent_process() is not None:  # noqa: PLR2004 - one worker is none
         for index in left:
             yield index, function(chunks[index])
@@ -259,8 +180,7 @@ def _in_processes(function: Callable[[T], R], chunks: Sequence[T], left: list[in
             if deaths == _TRIES:
                 raise WorkerError(
                     f"worker processes died {deaths} times one after the other, {len(left)} chunks are left"
-                    " -- most often memory ran out: call again with workers=1; where a cache is used, what"
-                    " was finished is kept"
+                    f" -- most often memory ran out: call again with workers=1{_RESUME}"
                 ) from None
             rest = [index for index in left if index not in done]
             left = rest[workers:] + rest[:workers]  # what ran when it died comes last: the others get done
@@ -298,7 +218,7 @@ def _in_pool(function: Callable[[T], R], chunks: Sequence[T], left: list[int], w
 
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Give fresh processes; where the block ends early, what runs in them is given up."""
+    """Yield a pool of fresh processes; they are terminated where the block ends early."""
     # Not forked: a fork of a process with threads (Jupyter, torch, pyarrow) may hang, and warns from 3.12 on.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start)
@@ -312,11 +232,78 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+def _on_cluster(
+    function: Callable[[T], R], chunks: Sequence[T], left: Sequence[int], client: Client
+) -> Iterator[tuple[int, R]]:
+    """Apply a function to the chunks numbered `left` on a Dask cluster; yield number and result as they end.
+
+    A few chunks are sent ahead of the work, so that a scheduler never holds all of them. When a worker dies,
+    the scheduler gives its chunk to another one, ``distributed.scheduler.allowed-failures`` times.
+    """
+    import distributed  # noqa: PLC0415 - slow to import
+
+    if client.asynchronous:
+        raise TypeError("this Dask client is asynchronous, expected one made with asynchronous=False")
+    running: dict[Any, int] = {}
+    gone = (distributed.KilledWorker, distributed.CancelledError, OSError)
+    try:
+        yield from _submitted(function, chunks, iter(left), client, running)
+    except gone as error:
+        if isinstance(error, OSError) and client.status == "running":
+            raise  # of the function, not of the connection
+        raise WorkerError(
+            f"the Dask cluster gave a chunk up or went away ({error}) -- see the logs of its workers, most"
+            f" often memory ran out; call again with fewer threads a worker{_RESUME}"
+        ) from error
+    finally:
+        if running and client.status == "running":
+            client.cancel(list(running))  # type: ignore[no-untyped-call]
+
+
+def _submitted(
+    function: Callable[[T], R],
+    chunks: Sequence[T],
+    left: Iterator[int],
+    client: Client,
+    running: dict[Any, int],
+) -> Iterator[tuple[int, R]]:
+    seen = time.monotonic()  # when a worker was there
+    while True:
+        threads = sum(client.nthreads().values())  # type: ignore[no-untyped-call]
+        seen = time.monotonic() if threads else seen
+        for index in islice(left, max(0, 2 * max(threads, 2) - len(running))):
+            running[client.submit(function, chunks[index], pure=False, retries=1)] = index
+        if not running:
+            return
+        if time.monotonic() - seen > _PATIENCE:
+            raise WorkerError(
+                f"the Dask cluster has had no worker for {_PATIENCE:.0f} s"
+                f" -- start workers and call again{_RESUME}"
+            )
+        for future in _ended(running):
+            try:
+                result = future.result(timeout=_LOOK)
+            except TimeoutError:
+                if future.status == "error":  # of the function itself
+                    raise
+                continue  # the worker that held the result is gone: it is made again
+            yield running.pop(future), result
+
+
+def _ended(running: dict[Any, int]) -> list[Any]:
+    from distributed import wait  # noqa: PLC0415 - slow to import
+
+    try:
+        return list(wait(list(running), timeout=_LOOK, return_when="FIRST_COMPLETED").done)  # type: ignore[no-untyped-call]
+    except TimeoutError:
+        return []
+
+
 _started: list[int] = []  # the id of this process, if it was started here
 
 
 def in_worker() -> bool:
-    """Tell if this process was started here for nothing but work (a Dask worker was not)."""
+    """Return whether this is a process that `run_chunks` started (a Dask worker is not)."""
     return bool(_started)
 
 
