@@ -1,4 +1,4 @@
-"""The predictions table: one row an item and model, whatever the model and the task."""
+"""The predictions table: one row per item and model, for every model and task; its columns and checks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from workbench.items.schema import DataError, objects
 Floats = npt.NDArray[np.float64]
 
 UNKNOWN = ("none", "unk", "shared")
-"""How an answer outside the vocabulary is counted: it cannot be, with the probability of ``<unk>``,
-or with that divided by the number of different words which ``<unk>`` stands for."""
+"""How an answer outside the vocabulary is scored: not at all, with the probability of ``<unk>``, or with that
+probability divided by the number of different words that ``<unk>`` stands for."""
 
 _ITEM = ("item_id", "dataset", "split", "variant", "word_class", "book_id", "answer")
 _TEXT = pa.string()
@@ -83,7 +83,7 @@ _VARIANT = {"run": "", "system": None, "unit": "word", "filter": "none", "vocabu
 def from_answers(
     items: Items, answers: Mapping[str, str] | pd.DataFrame, *, model: str, **variant: Any
 ) -> pd.DataFrame:
-    """Make the rows of answers that were given elsewhere: by people, or by another program.
+    """Return the predictions table of answers that were given elsewhere, by people or another program.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def from_answers(
     answers : mapping of item_id to word, or DataFrame
         A frame has the columns ``item_id`` and ``prediction``, and may have ``log_prob`` and ``rank``.
     model : str
-        Who answered.
+        Name of the person or program.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def from_answers(
     )
     choices = [None if c is None else len(c) for c in frame["candidates"]]
     empty = objects([None] * len(frame))
-    said = {
+    columns = {
         "model": model,
         "score_type": "log_prob" if "log_prob" in rows else "score",
         "prediction": rows["prediction"].tolist(),
@@ -137,11 +137,11 @@ def from_answers(
         "top_log_probs": empty,
         "candidate_scores": empty,
     }
-    return frame_of(frame, said, variant)
+    return check(frame_of(frame, columns, variant))
 
 
 def check(frame: pd.DataFrame, items: Items | None = None) -> pd.DataFrame:
-    """Return predictions with the columns and types of `SCHEMA`, or say what is wrong with them.
+    """Return predictions with the columns and types of `SCHEMA` after checking every value.
 
     Parameters
     ----------
@@ -155,18 +155,7 @@ def check(frame: pd.DataFrame, items: Items | None = None) -> pd.DataFrame:
         If a column is missing or strange, an id occurs twice for one model and run or is not known, a
         log-probability is above 0, a rank below 1, or ``correct`` does not fit the prediction.
     """
-    if lacking := [name for name in COLUMNS if name not in frame.columns and name not in OPTIONAL]:
-        raise DataError(f"the predictions have no column {lacking[0]!r}")
-    frame = frame.assign(**{name: None for name in OPTIONAL if name not in frame.columns})
-    if more := [name for name in frame.columns if name not in COLUMNS]:
-        raise DataError(f"the predictions have a column {more[0]!r}", remedy="join such columns by item_id")
-    frame = frame.loc[:, list(COLUMNS)].reset_index(drop=True)
-    for field in SCHEMA:
-        if field.type in _KINDS:
-            try:
-                frame[field.name] = frame[field.name].astype(_KINDS[field.type])
-            except (TypeError, ValueError) as error:
-                raise DataError(f"the column {field.name!r} is not of type {field.type}: {error}") from None
+    frame = _typed(frame)
     for name in _NEVER_NULL:
         _all(frame, frame[name].notna(), f"the column {name!r} is empty")
     for name, allowed in _WORDS.items():
@@ -189,6 +178,23 @@ def check(frame: pd.DataFrame, items: Items | None = None) -> pd.DataFrame:
         "'p_correct' is not within 0 and 1",
     )
     _consistent(frame)
+    return frame
+
+
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with the columns and types of `SCHEMA`."""
+    if lacking := [name for name in COLUMNS if name not in frame.columns and name not in OPTIONAL]:
+        raise DataError(f"the predictions have no column {lacking[0]!r}")
+    if extra := [name for name in frame.columns if name not in COLUMNS]:
+        raise DataError(f"the predictions have a column {extra[0]!r}", remedy="join such columns by item_id")
+    frame = frame.assign(**{name: None for name in OPTIONAL if name not in frame.columns})
+    frame = frame.loc[:, list(COLUMNS)].reset_index(drop=True)
+    for field in SCHEMA:
+        if field.type in _KINDS:
+            try:
+                frame[field.name] = frame[field.name].astype(_KINDS[field.type])
+            except (TypeError, ValueError) as error:
+                raise DataError(f"the column {field.name!r} is not of type {field.type}: {error}") from None
     return frame
 
 
@@ -238,12 +244,11 @@ def from_table(table: pa.Table) -> pd.DataFrame:
     return pd.DataFrame(data)
 
 
-def frame_of(items: pd.DataFrame, said: Mapping[str, Any], variant: Mapping[str, Any]) -> pd.DataFrame:
-    """Join what a model said to the columns that come from the items, and check the whole."""
+def frame_of(items: pd.DataFrame, columns: Mapping[str, Any], variant: Mapping[str, Any]) -> pd.DataFrame:
+    """Join a model's columns to those of the items, with the types of `SCHEMA`; `check` checks the values."""
     if strange := set(variant) - set(_VARIANT):
         raise TypeError(f"predictions have no column {min(strange)!r}")
-    frame = items.loc[:, list(_ITEM)].assign(**{**_VARIANT, **said, **variant})
-    return check(frame)
+    return _typed(items.loc[:, list(_ITEM)].assign(**{**_VARIANT, **columns, **variant}))
 
 
 def _those(ids: pd.Series[Any], items: Items) -> None:

@@ -1,15 +1,12 @@
-"""The store of runs: predictions on disk, with all that they depend on; never overwritten, found again."""
+"""The store of runs: predictions on disk with what they depend on; found again, never overwritten."""
 
 from __future__ import annotations
 
 import contextlib
 import glob
 import json
-import os
 import platform
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,13 +20,11 @@ import pyarrow.parquet as pq
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.runs import fingerprint as provenance
-from workbench.runs import predictions
+from workbench.runs import fingerprint, predictions
 from workbench.storage import cache
-from workbench.storage.files import data_home, sweep
+from workbench.storage.files import atomic_folder, data_home, sweep
 
 INFO, TABLE = "run.json", "predictions.parquet"
-_PARTIAL = ".partial-"
 _AGAIN = "remove the folder and predict again"
 _LISTED = {
     **dict.fromkeys(("run", "model", "dataset", "split", "variant"), "str"),
@@ -37,8 +32,8 @@ _LISTED = {
     "seed": "Int64",
 }  # fmt: skip
 _KINDS: dict[str, Any] = {"str": str, "Int64": int, "float64": (int, float)}
-_OURS = ("run", "model", "dataset", "split", "variant", "n", "accuracy", "items", "key", "finished", "sha256",
-         "git", "python", "packages")  # fmt: skip
+_RESERVED = ("run", "model", "dataset", "split", "variant", "n", "accuracy", "items", "key", "finished",
+             "sha256", "git", "python", "packages")  # fmt: skip
 _NAMED = "* exclude (filename) replace (parse_filename(parse_dirpath(filename)) as run)"  # as its folder is
 
 
@@ -50,11 +45,11 @@ class Model(Protocol):
 
     @property
     def config(self) -> dict[str, Any]:
-        """All that the predictions depend on, as JSON can hold it."""
+        """What the predictions depend on, as JSON can represent it."""
 
     @property
     def training(self) -> dict[str, Any]:
-        """What it was trained on."""
+        """Information about its training texts."""
 
     def predict(self, items: Items, top_k: int = 10, *, seed: int = 0) -> pd.DataFrame:
         """Predict the answers."""
@@ -67,11 +62,11 @@ class Run:
     Attributes
     ----------
     run : str
-        Its name: what tables call it, and that of its folder.
+        Its name in tables, and that of its folder.
     folder : Path
     info : dict
-        ``run.json``: model, config, seed, git commit, data and their digest, package versions,
-        device, seconds, and what is known of the training texts.
+        ``run.json``: model, version, config, seed, git commit, data and their digest, package versions,
+        device, seconds, and information about the training texts.
     """
 
     run: str
@@ -93,7 +88,7 @@ class Run:
 
     @property
     def table(self) -> pa.Table:
-        """The same as an Arrow table, in which lists of words take little room, read anew each time."""
+        """The predictions as an Arrow table, which takes less memory, read anew each time."""
         return _table(self.folder, self.info)
 
     @property
@@ -106,7 +101,7 @@ class Run:
 
 
 def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Run:
-    """Let a model predict items, and keep what it says; a finished run of the same is found, not computed.
+    """Predict items with a model and store the run; a stored run of the same is returned, not repeated.
 
     Parameters
     ----------
@@ -114,7 +109,7 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Ru
     model : Predictor
         Any model of :mod:`workbench.models`, or an object with the same attributes.
     top_k : int, default 10
-        Best words that each row keeps.
+        Number of best words in each row.
     seed : int, default 0
         Decides among equal scores.
 
@@ -127,48 +122,52 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Ru
     Raises
     ------
     DataError
-        If the predictions are not what a predictions table must be, an item has none, or the model's
-        config is nothing that JSON holds; nothing is kept then.
+        If the predictions are invalid, an item has none, or JSON cannot represent the model's config;
+        nothing is stored then.
 
     Notes
     -----
-    The same means: items (text, answers, candidates), the model's class and config, seed, `top_k`, and the
-    code that predictions come from: that of the package, and of a model of one's own the files of its class
-    and of those that it inherits from (see :func:`workbench.runs.fingerprint.code`). What it imports does not
-    count: where that matters, put a version into its config.
+    A run is the same if these are: items (text, answers, candidates), the model's class, its `version` and
+    config, seed and `top_k`. The models of the workbench raise `version` (an int, attribute of the class)
+    when their results change. A class of your own is predicted with anew each time, since nothing tells
+    that its code has changed; give it a ``version = 1`` to have its runs found again, and raise that when
+    you change its code.
     """
     if not isinstance(items, Items):
         raise TypeError(
             f"the first argument is {type(items).__name__}, expected Items: predict(items, model)"
         )
-    told = {
+    version = fingerprint.version(model)
+    info = {
         "model": model.name,
         "class": f"{type(model).__module__}:{type(model).__qualname__}",
-        "config": provenance.plain(model.config, f"the config of {model.name!r}"),
+        "version": fingerprint.plain(version, f"the version of {model.name!r}"),
+        "config": fingerprint.plain(model.config, f"the config of {model.name!r}"),
         "seed": int(seed),
         "top_k": int(top_k),
-        "items": provenance.digest(items),
-        "code": provenance.code(model),
+        "items": fingerprint.digest(items),
     }
-    name = _name(items, model.name, cache.digest(json.dumps(told, sort_keys=True)))
+    once = "" if version is not None else str(time.time_ns())
+    name = _name(items, model.name, cache.digest(json.dumps(info, sort_keys=True), once))
     if (data_home() / "runs" / name).exists():
         return find(name)
-    known = {"checked_for": None} | model.training if model.training else {}
-    training = provenance.plain(known, f"what {model.name!r} says of its training")
+    training = {"checked_for": None} | model.training if model.training else {}
+    training = fingerprint.plain(training, f"the training of {model.name!r}")
     start = time.perf_counter()
     frame = model.predict(items, top_k, seed=seed)
     seconds = time.perf_counter() - start
-    frame = predictions.check(frame, items)
+    frame = predictions.check(frame.assign(run=""), items)
     if lacking := set(items.frame["item_id"]) - set(frame["item_id"]):
         raise DataError(f"{model.name!r} predicts nothing for {len(lacking):,} items, as {min(lacking)}")
     if others := set(frame["model"]) - {model.name}:
-        raise DataError(f"the predictions of {model.name!r} are said to be of {min(others)!r}")
-    told |= {"device": str(model.device), "seconds": seconds, "training": training}
-    return _store(name, frame, items, told)
+        raise DataError(f"the predictions of {model.name!r} name another model, {min(others)!r}")
+    return _store(
+        name, frame, items, info | {"device": str(model.device), "seconds": seconds, "training": training}
+    )
 
 
 def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: Any) -> Run:
-    """Keep predictions that were made elsewhere (:func:`workbench.runs.predictions.from_answers`) as a run.
+    """Store predictions that were made elsewhere (:func:`workbench.runs.predictions.from_answers`) as a run.
 
     Parameters
     ----------
@@ -180,27 +179,29 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
         Name of the run; made from the data set, the model and the content by default. A run of the same
         content and information is found again.
     **info
-        What is to be known about them: it goes into ``run.json``.
+        Further information for ``run.json``.
 
     Raises
     ------
     DataError
-        If they are not valid, or another run has that name already.
+        If they are invalid, or another run has that name already.
     """
-    if taken := sorted(set(_OURS) & set(info)):
-        raise DataError(f"{taken[0]!r} is told by the run itself", remedy="choose another word")
+    if reserved := sorted(set(_RESERVED) & set(info)):
+        raise DataError(f"{reserved[0]!r} is set by the run itself", remedy="choose another word")
     if name is not None and not re.fullmatch(r"\w[\w.+-]{,199}", name, re.ASCII):
         raise DataError(f"{name!r} is no name for a run", remedy="use up to 200 of a-z A-Z 0-9 . + - _")
-    frame = predictions.check(frame, items)
+    frame = predictions.check(frame.assign(run=""), items)
     models = frame["model"].unique().tolist()
     if len(models) != 1:
         raise DataError(f"the predictions are of {len(models)} models, expected one")
-    told = {"model": models[0], "items": provenance.digest(items)} | provenance.plain(info, "the information")
-    content = cache.content(predictions.to_table(frame.assign(run="")))
-    told["key"] = cache.digest(content, json.dumps(told, sort_keys=True))
-    name = name or _name(items, models[0], told["key"])
-    run = find(name) if (data_home() / "runs" / name).exists() else _store(name, frame, items, told)
-    if run.info.get("key") != told["key"]:
+    info = {"model": models[0], "items": fingerprint.digest(items)} | fingerprint.plain(
+        info, "the information"
+    )
+    content = cache.content(predictions.to_table(frame))
+    info["key"] = cache.digest(content, json.dumps(info, sort_keys=True))
+    name = name or _name(items, models[0], info["key"])
+    run = find(name) if (data_home() / "runs" / name).exists() else _store(name, frame, items, info)
+    if run.info.get("key") != info["key"]:
         raise DataError(
             f"there is a run {name!r} already, and none is overwritten", remedy="use another name"
         )
@@ -208,7 +209,7 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
 
 
 def runs() -> pd.DataFrame:
-    """List the runs that are kept, the newest first: one row a run, with its model, data and numbers.
+    """List the stored runs, newest first: one row per run, with its model, data and accuracy.
 
     Returns
     -------
@@ -233,21 +234,23 @@ def find(name: str) -> Run:
     folder = data_home() / "runs" / name
     if not name or name.startswith(".") or name != Path(name).name or not folder.is_dir():
         near = [info["run"] for info in _infos() if name.lower() in info["run"].lower()]
-        hint = f"did you mean {', '.join(near[:5])}?" if near else "wb.runs() lists those that are kept"
+        hint = f"did you mean {', '.join(near[:5])}?" if near else "wb.runs() lists the stored runs"
         raise DataError(f"there is no run {name!r}", remedy=hint)
     return at(folder)
 
 
 def at(folder: Path) -> Run:
-    """Return the run that lies in a folder, wherever that is; DataError if it is damaged."""
+    """Return the run in a folder, wherever that is; DataError if it is damaged."""
     try:
         return Run(folder.name, folder, _info(folder))
     except (OSError, ValueError) as error:
-        raise DataError(f"this does not tell of a run ({error})", file=folder / INFO, remedy=_AGAIN) from None
+        raise DataError(
+            f"not the description of a run ({error})", file=folder / INFO, remedy=_AGAIN
+        ) from None
 
 
 def query(sql: str) -> pd.DataFrame:
-    """Ask all runs at once, in SQL (DuckDB).
+    """Query all runs at once in SQL (DuckDB).
 
     Parameters
     ----------
@@ -258,7 +261,7 @@ def query(sql: str) -> pd.DataFrame:
     Raises
     ------
     DataError
-        If the query is none, or a run is damaged.
+        If the query is invalid, or a run is damaged.
     """
     import duckdb  # noqa: PLC0415 - only this function needs it
 
@@ -269,36 +272,36 @@ def query(sql: str) -> pd.DataFrame:
         try:
             if infos:
                 files = [glob.escape(str(home / info["run"] / TABLE)) for info in infos]
-                kept = base.from_parquet(files, filename=True, union_by_name=True)
-                kept.project(_NAMED).create_view("kept")
-                base.sql("from nothing union all by name from kept").create_view("predictions")
+                stored = base.from_parquet(files, filename=True, union_by_name=True)
+                stored.project(_NAMED).create_view("stored")
+                base.sql("from nothing union all by name from stored").create_view("predictions")
             else:
                 base.table("nothing").create_view("predictions")
             answer = base.sql(sql)
-            found: pd.DataFrame | None = None if answer is None else answer.df()
+            frame: pd.DataFrame | None = None if answer is None else answer.df()
         except duckdb.Error as error:
             for info in infos:
                 _table(home / info["run"], info)  # a damaged one says so
             raise DataError(f"DuckDB says: {error}", remedy="the views are predictions and runs") from None
-    if found is None:
-        raise DataError("the query asks for nothing", remedy="begin with select")
-    return found
+    if frame is None:
+        raise DataError("the query returns nothing", remedy="begin with select")
+    return frame
 
 
 def _infos() -> list[dict[str, Any]]:
-    found = []
+    infos = []
     for path in sorted((data_home() / "runs").glob(f"*/{INFO}")):
-        with contextlib.suppress(OSError, ValueError):  # `find` says so where it is asked for
-            if not path.parent.name.startswith(_PARTIAL):
-                found.append(_info(path.parent))
-    return found
+        with contextlib.suppress(OSError, ValueError):  # `find` reports a damaged run
+            if not path.parent.name.startswith("."):
+                infos.append(_info(path.parent))
+    return infos
 
 
 def _info(folder: Path) -> dict[str, Any]:
-    """Return what a folder tells of its run; the folder's name is that of the run."""
+    """Return the description of the run in a folder; the folder's name is that of the run."""
     info = json.loads((folder / INFO).read_text(encoding="utf-8"))
     if not isinstance(info, dict) or {"model", "n", "sha256"} - set(info):
-        raise ValueError("it names no model, number of rows and digest")
+        raise ValueError("it lacks the model, the number of rows or the digest")
     return info | {"run": folder.name}
 
 
@@ -313,43 +316,27 @@ def _table(folder: Path, info: Mapping[str, Any]) -> pa.Table:
     return predictions.completed(table)
 
 
-def _store(name: str, frame: pd.DataFrame, items: Items, told: dict[str, Any]) -> Run:
-    """Write a run into a folder beside, then give it its name: it is there whole or not at all."""
-    frame = predictions.check(frame.assign(run=name), items)
-    table = predictions.to_table(frame)
-    home = data_home() / "runs"
-    home.mkdir(parents=True, exist_ok=True)
-    sweep(home, f"{_PARTIAL}*")
-    one = items.frame[["dataset", "split", "variant"]].drop_duplicates()
-    info: dict[str, Any] = {
+def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -> Run:
+    """Write checked predictions as a run: complete or not at all; another process may have been first."""
+    table = predictions.to_table(frame.assign(run=name))
+    sets = items.frame[["dataset", "split", "variant"]].drop_duplicates()
+    info = {
         "run": name,
-        **{column: "+".join(one[column].unique().tolist()) for column in ("dataset", "split", "variant")},
+        **{column: "+".join(sets[column].unique().tolist()) for column in ("dataset", "split", "variant")},
         "n": len(frame),
         "accuracy": float(frame["correct"].mean()) if frame["correct"].notna().any() else None,
-        **told,
+        **info,
         "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "sha256": cache.content(table),
-        "git": provenance.commit(),
+        "git": fingerprint.commit(),
         "python": platform.python_version(),
-        "packages": provenance.versions(),
+        "packages": fingerprint.versions(),
     }
-    partial = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=home))
-    try:
-        pq.write_table(table, partial / TABLE, compression="zstd")
-        (partial / INFO).write_text(json.dumps(info, indent=1, ensure_ascii=False), encoding="utf-8")
-        partial.chmod(0o755)
-        for file in partial.iterdir():
-            with file.open("rb") as written:
-                os.fsync(written.fileno())
-        try:
-            partial.rename(home / name)
-        except OSError:
-            if not (home / name / INFO).is_file():
-                raise
-            return find(name)  # another process was first
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return Run(name, home / name, info)
+    sweep(data_home() / "runs", ".*partial-*")  # of runs that a killed process was writing
+    with atomic_folder(data_home() / "runs" / name) as folder:
+        pq.write_table(table, folder / TABLE, compression="zstd")
+        (folder / INFO).write_text(json.dumps(info, indent=1, ensure_ascii=False), encoding="utf-8")
+    return find(name)
 
 
 def _name(items: Items, model: str, key: str) -> str:

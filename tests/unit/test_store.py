@@ -44,6 +44,8 @@ ITEMS = items()
 class Length(Predictor):
     """Longer words are better: the shape of a model of one's own."""
 
+    version = 1
+
     def __init__(self, config=None, *, name="length", change=None):
         self.name, self._config, self.change = name, config or {}, change
         self.asked = 0
@@ -96,7 +98,7 @@ def test_a_run_holds_the_predictions_and_all_that_they_depend_on(home):
     assert info["python"] == sys.version.split()[0]
     assert info["packages"]["numpy"] == np.__version__
     assert info["seconds"] > 0
-    assert {"git", "code", "items", "training", "sha256", "finished"} <= set(info)
+    assert {"git", "version", "items", "training", "sha256", "finished"} <= set(info)
     assert sorted(path.name for path in run.folder.iterdir()) == ["predictions.parquet", "run.json"]
 
 
@@ -163,7 +165,7 @@ def test_wrong_predictions_are_refused_and_nothing_is_kept(home, problem):
 def test_a_model_predicts_every_item_and_says_who_it_is(home):
     with pytest.raises(DataError, match="predicts nothing for 3 items"):
         store.predict(ITEMS, Length(change=lambda frame: frame[2:3]))
-    with pytest.raises(DataError, match="of 'other'"):
+    with pytest.raises(DataError, match="another model, 'other'"):
         store.predict(ITEMS, Length(change=lambda frame: frame.assign(model="other")))
     assert names(home) == []
 
@@ -190,7 +192,7 @@ def test_a_config_that_json_cannot_hold_is_one_clear_error_before_the_work(home,
 def test_what_a_model_says_of_its_training_is_checked_before_the_work(home, monkeypatch):
     monkeypatch.setattr(Length, "training", {"books": {1}})
     model = Length()
-    with pytest.raises(DataError, match="its training"):
+    with pytest.raises(DataError, match="the training of 'length'"):
         store.predict(ITEMS, model)
     assert (model.asked, names(home)) == (0, [])
 
@@ -254,55 +256,59 @@ def test_anything_else_is_a_run_of_its_own(home, what):
     assert again.asked == 0
 
 
-def test_another_class_with_the_same_name_and_config_is_another_model(home):
+def test_another_class_or_version_is_another_run(home):
     class Other(Length):
-        """Not the same class."""
+        version = 1
 
-    runs = {store.predict(ITEMS, model).run for model in (Length(), Other())}
-    assert len(runs) == len(names(home)) == 2
+    class Raised(Length):
+        version = 2
 
-
-def test_other_code_of_the_package_is_another_run(home, monkeypatch):
-    first = store.predict(ITEMS, Length())
-    monkeypatch.setattr(store.provenance, "code", lambda model: f"changed {model.name}")
-    assert store.predict(ITEMS, model := Length()).run != first.run
-    assert (model.asked, len(names(home))) == (1, 2)
+    Raised.__qualname__ = Other.__qualname__
+    assert len({store.predict(ITEMS, model).run for model in (Length(), Other(), Raised())}) == 3
+    assert len(names(home)) == 3
 
 
-OWN = """
-from workbench.models.base import Predictor, pad
+def test_a_class_without_a_version_of_its_own_is_predicted_with_anew(home):
+    class Edited(Length):
+        """Its code may have changed since the last cell."""
 
-SIGN = {sign}
-
-class Own(Predictor):
-    name = "own"
-    config = {{}}
-
-    def score(self, items, words):
-        return pad([[SIGN * len(word) for word in row] for row in words])
-"""
+    first = store.predict(ITEMS, Edited())
+    again = store.predict(ITEMS, model := Edited())
+    assert model.asked == 1
+    assert names(home) == sorted({first.run, again.run})
+    assert first.info["version"] is None
+    assert first.predictions.drop(columns="run").equals(again.predictions.drop(columns="run"))
 
 
-def imported(folder, monkeypatch, sign, module="own_model_of_a_test"):
-    (folder / f"{module}.py").write_text(OWN.format(sign=sign), encoding="utf-8")
-    shutil.rmtree(folder / "__pycache__", ignore_errors=True)
-    monkeypatch.syspath_prepend(folder)
-    monkeypatch.delitem(sys.modules, module, raising=False)
-    return importlib.import_module(module).Own()
+def test_a_run_that_was_stored_with_a_digest_of_the_code_is_read(home):
+    run = store.predict(ITEMS, Length())
+    info = {name: value for name, value in run.info.items() if name != "version"} | {"code": "0" * 64}
+    (home / run.run / "run.json").write_text(json.dumps(info), encoding="utf-8")
+    assert_frame_equal(store.find(run.run).predictions, run.predictions)
+    assert store.runs()["run"].tolist() == [run.run]
 
 
-def test_a_class_from_a_users_file_counts_with_its_code(home, tmp_path, monkeypatch):
-    longest = store.predict(ITEMS, imported(tmp_path, monkeypatch, 1))
-    shortest = store.predict(ITEMS, imported(tmp_path, monkeypatch, -1))
-    assert longest.predictions["prediction"].tolist() == ["string"] * 4
-    assert set(shortest.predictions["prediction"]) <= {"eel", "ada"}
-    assert store.predict(ITEMS, imported(tmp_path, monkeypatch, 1)).run == longest.run
-    assert len(names(home)) == 2
-    assert longest.info["class"] == "own_model_of_a_test:Own"
+def test_predictions_are_checked_once_on_their_way(home, monkeypatch):
+    checks, check = [], predictions.check
+    monkeypatch.setattr(predictions, "check", lambda *args: checks.append(len(args[0])) or check(*args))
+    store.predict(ITEMS, Length())
+    assert checks == [4]
+    assert len(names(home)) == 1
 
 
 # whole or not there
 
+OWN = """
+from workbench.models.base import Predictor, pad
+
+class Own(Predictor):
+    name = "own"
+    version = 1
+    config = {}
+
+    def score(self, items, words):
+        return pad([[len(word) for word in row] for row in words])
+"""
 STOPPING = """
 import importlib, sys, time
 from pathlib import Path
@@ -330,18 +336,19 @@ def slow(table, path, **options):
 pq.write_table = slow
 """
 BEFORE_NAME = """
-sync = store.os.fsync
+import os
+sync = os.fsync
 def slow(number):
     pause()
     sync(number)
-store.os.fsync = slow
+os.fsync = slow
 """
 PLACES = {"the table": BEFORE_TABLE, "the name": BEFORE_NAME}
 
 
 def started(script, *, place="", flag="", go=""):
     """Start a process that predicts, and stops at a place until a file is there."""
-    script.write_text(STOPPING.format(own=OWN.format(sign=1), place=place), encoding="utf-8")
+    script.write_text(STOPPING.format(own=OWN, place=place), encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.fspath, sys.path))}
     return subprocess.Popen(
         [sys.executable, script, flag, go], stdout=subprocess.PIPE, text=True, env=environment
@@ -361,12 +368,12 @@ def test_a_killed_process_leaves_no_half_of_a_run(home, tmp_path, place):
     process = started(tmp_path / "own.py", place=PLACES[place], flag=flag, go=tmp_path / "never")
     try:
         wait(flag, process)
-        assert not [name for name in names(home) if not name.startswith(".partial-")]
+        assert not [name for name in names(home) if not name.startswith(".own-dev-own-")]
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
     (left,) = names(home)
-    assert left.startswith(".partial-")
+    assert ".partial-" in left
     assert store.runs().empty
     assert store.query("select count(*) as n from predictions")["n"].tolist() == [0]
     with pytest.raises(DataError, match="no run"):
@@ -399,15 +406,12 @@ def test_two_processes_at_once_make_one_run(home, tmp_path):
     assert len(store.find(*said).predictions) == 1
 
 
-def test_leftovers_of_killed_processes_go_after_an_hour(home):
-    for name, age, inner in (("old", 7200, 7200), ("new", 10, 10), ("busy", 7200, 10)):
-        folder = home / f".partial-{name}"
-        folder.mkdir(parents=True)
-        (folder / "predictions.parquet").touch()
-        os.utime(folder / "predictions.parquet", (time.time() - inner,) * 2)
-        os.utime(folder, (time.time() - age,) * 2)
-    run = store.predict(ITEMS, Length())
-    assert names(home) == sorted([".partial-busy", ".partial-new", run.run])
+def test_leftovers_of_a_killed_process_go_after_an_hour(home):
+    leftover = home / ".other.partial-x"
+    leftover.mkdir(parents=True)
+    os.utime(leftover, (time.time() - 7200,) * 2)
+    assert names(home) == [leftover.name]
+    assert names(home) != [store.predict(ITEMS, Length()).run] == names(home)
 
 
 def test_a_full_disk_leaves_nothing(home, monkeypatch):
@@ -466,7 +470,7 @@ def test_a_damaged_run_json_is_one_clear_error(home, text):
     assert store.runs()["run"].tolist() == [whole.run]
     assert len(store.query("from predictions")) == 4
     for ask in (lambda: store.find(run.run), lambda: store.predict(ITEMS, Length())):
-        with pytest.raises(DataError, match="does not tell of a run") as told:
+        with pytest.raises(DataError, match="not the description of a run") as told:
             ask()
         assert told.value.file == str(home / run.run / "run.json")
         assert "remove the folder" in told.value.remedy
@@ -477,7 +481,7 @@ def test_a_damaged_run_json_is_one_clear_error(home, text):
 def test_a_folder_without_run_json_is_damaged_and_not_missing(home):
     run = store.predict(ITEMS, Length())
     (home / run.run / "run.json").unlink()
-    with pytest.raises(DataError, match="does not tell of a run"):
+    with pytest.raises(DataError, match="not the description of a run"):
         store.predict(ITEMS, Length())
 
 
@@ -591,7 +595,7 @@ def test_predictions_of_several_models_are_not_one_run(home):
 
 @pytest.mark.parametrize("word", ["run", "n", "model", "sha256", "key", "accuracy", "dataset"])
 def test_what_a_run_tells_itself_cannot_be_told_otherwise(home, word):
-    with pytest.raises(DataError, match=f"'{word}' is told by the run itself"):
+    with pytest.raises(DataError, match=f"'{word}' is set by the run itself"):
         store.keep(ITEMS, answers(), **{word: "x"})
     with pytest.raises(DataError, match="cannot be written as JSON"):
         store.keep(ITEMS, answers(), when={1, 2})
@@ -678,7 +682,7 @@ def test_a_query_joins_both_views(several):
 @pytest.mark.parametrize("sql", ["selekt 1", "select nothing from predictions", "from elsewhere", ""])
 def test_a_query_that_is_none_is_told(several, sql):
     assert len(several)
-    with pytest.raises(DataError, match=r"DuckDB says|asks for nothing"):
+    with pytest.raises(DataError, match=r"DuckDB says|returns nothing"):
         store.query(sql)
 
 

@@ -1,0 +1,154 @@
+"""What results depend on: digests that change with every part, and with nothing else."""
+
+import json
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.items.schema import COLUMNS, DataError
+from workbench.models.baselines.frequency import SlidingWindow
+from workbench.runs import fingerprint
+
+ITEMS = wb.items_from_text(
+    ["the heron ate the ___ .", "tom let go of it . ``  ___"],
+    answers=["eel", "ada"],
+    candidates=[["eel", "ada"]] * 2,
+)
+
+
+def changed(**columns):
+    return wb.Items(ITEMS.frame.assign(**columns))
+
+
+def test_the_digest_of_items_sees_every_column_that_predictions_depend_on():
+    text = ITEMS.frame["text"]
+    span, sentences, candidates = (
+        ITEMS.frame[c].tolist() for c in ("answer_span", "sentences", "candidates")
+    )
+    others = {
+        "item_id": ["a", "b"],
+        "dataset": ["cbt"] * 2,
+        "split": ["test"] * 2,
+        "variant": ["other"] * 2,
+        "text": [text[0].replace("heron", "storks"[:5]), text[1]],
+        "answer": [None, ITEMS.frame["answer"][1]],
+        "sentences": [sentences[0], (sentences[1][0], (sentences[1][1][0] + 1, sentences[1][1][1]))],
+        "candidates": [candidates[0][::-1], candidates[1]],
+        "word_class": ["CN", "NE"],
+        "tokenised": [not value for value in ITEMS.frame["tokenised"]],
+        "book_id": ["one", "two"],
+    }
+    others["answer_span"] = [(span[0][0], span[0][0]), span[1]]
+    assert set(others) == set(COLUMNS) - {"meta"}
+    found = {fingerprint.digest(ITEMS)}
+    for name, values in others.items():
+        more = {"answer": [None, "ada"]} if name == "answer_span" else {}
+        more |= {"answer_span": others["answer_span"]} if name == "answer" else {}
+        if name == "text":
+            assert len(values[0]) == len(text[0])
+        one = fingerprint.digest(changed(**{name: values}, **more))
+        found.add(one)
+    assert len(found) == len(COLUMNS) - 1  # the answer and its span change together
+    assert fingerprint.digest(ITEMS[:1]) not in found
+    assert fingerprint.digest(ITEMS[::-1]) not in found
+
+
+def test_the_digest_of_items_does_not_see_how_they_came(tmp_path):
+    want = fingerprint.digest(ITEMS)
+    ITEMS.to_parquet(tmp_path / "items.parquet")
+    assert fingerprint.digest(wb.Items.from_parquet(tmp_path / "items.parquet")) == want
+    assert fingerprint.digest(wb.Items.concat([ITEMS[:1], ITEMS[1:]])) == want
+    assert fingerprint.digest(ITEMS.where(np.array([True, True]))) == want
+    assert fingerprint.digest(wb.Items.from_records(list(ITEMS))) == want
+    assert fingerprint.digest(changed(candidates=[list(c) for c in ITEMS.frame["candidates"]])) == want
+    spans = [tuple(np.array(span)) for span in ITEMS.frame["answer_span"]]
+    assert fingerprint.digest(changed(answer_span=spans)) == want
+
+
+@pytest.mark.parametrize("null", [None, np.nan, float("nan")])
+def test_every_way_to_write_null_is_the_same(null):
+    bare = changed(answer=[None, None], answer_span=[(0, 0), (25, 25)], candidates=[None, None])
+    nulls = {name: [null, null] for name in ("answer", "candidates", "book_id")}
+    assert fingerprint.digest(changed(answer_span=[(0, 0), (25, 25)], **nulls)) == fingerprint.digest(bare)
+
+
+# the version of a model
+
+
+class Unversioned(SlidingWindow):
+    """A user's class: what it inherits is the version of another class."""
+
+
+class Versioned(Unversioned):
+    version = 3
+
+
+@pytest.mark.parametrize(
+    ("model", "version"), [(SlidingWindow(), SlidingWindow.version), (Unversioned(), None), (Versioned(), 3)]
+)
+def test_the_version_is_that_of_the_class_itself(model, version):
+    assert fingerprint.version(model) == version
+
+
+# the commit, the packages
+
+
+def git(folder, *arguments):
+    command = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_the_commit_and_whether_files_differ(tmp_path, monkeypatch):
+    (tmp_path / "workbench" / "runs").mkdir(parents=True)
+    file = tmp_path / "workbench" / "runs" / "fingerprint.py"
+    monkeypatch.setattr(fingerprint, "__file__", str(file))
+    assert fingerprint.commit() is None
+    git(tmp_path, "init", "-q")
+    assert fingerprint.commit() is None
+    file.write_text("a", encoding="utf-8")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "one")
+    head = git(tmp_path, "rev-parse", "HEAD")
+    assert fingerprint.commit() == head
+    (tmp_path / "untracked").touch()
+    assert fingerprint.commit() == head
+    file.write_text("b", encoding="utf-8")
+    assert fingerprint.commit() == f"{head}+"
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    assert fingerprint.commit() is None
+
+
+def test_the_versions_are_those_that_are_imported():
+    found = fingerprint.versions()
+    assert found["numpy"] == np.__version__
+    assert set(found) <= set(fingerprint._PACKAGES)
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_a_package_that_is_not_installed_is_left_out(monkeypatch):
+    monkeypatch.setattr(fingerprint, "_PACKAGES", ("numpy", "no-such-package-of-a-test"))
+    assert list(fingerprint.versions()) == ["numpy"]
+
+
+@pytest.mark.parametrize("value", [{"a": (1, 2.5, None, True, "ü")}, [], {"a": {"b": [1]}}])
+def test_plain_values_are_as_json_reads_them(value):
+    assert fingerprint.plain(value, "it") == json.loads(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    "value", [{1, 2}, b"a", np.float32(1), np.arange(2), object(), "\udc80", {(1, 2): 3}]
+)
+def test_values_that_json_cannot_hold(value):
+    with pytest.raises(DataError, match="the config cannot be written as JSON"):
+        fingerprint.plain({"a": value}, "the config")
+
+
+def test_a_value_within_itself():
+    value = []
+    value.append(value)
+    with pytest.raises(DataError, match="JSON"):
+        fingerprint.plain(value, "it")
