@@ -22,7 +22,7 @@ from workbench.items.tokens import Tokens, tokens
 from workbench.models.base import Predictor, pad
 from workbench.models.baselines.passage import distinct, one_of
 from workbench.models.rows import Ranked, from_ranking
-from workbench.runs.predictions import UNKNOWN, Floats, check, nullable
+from workbench.runs.predictions import UNKNOWN, Floats, nullable
 from workbench.storage.cache import digest
 from workbench.storage.files import atomic_path
 
@@ -192,10 +192,8 @@ class RandomWord(Predictor):
             drawn.append(pool[int.from_bytes(source, "little") % len(pool)])
         has = frame["answer"].notna().to_numpy()
         correct = np.array([w == a for w, a in zip(drawn, frame["answer"], strict=True)], dtype=bool)
-        return check(
-            frame.assign(
-                prediction=drawn, correct=nullable(correct, has), p_correct=np.where(has, share, np.nan)
-            )
+        return frame.assign(
+            prediction=drawn, correct=nullable(correct, has), p_correct=np.where(has, share, np.nan)
         )
 
     def _pools(self, items: Items) -> list[list[str]] | None:
