@@ -233,20 +233,19 @@ def _kind(name: str) -> Any:
 
 def _compare(arguments: argparse.Namespace) -> None:
     from workbench.evaluation.comparison import Comparison
-    from workbench.evaluation.report import told
-    from workbench.evaluation.rows import loaded, run_of
+    from workbench.evaluation.reading import items_of, run_of
     from workbench.storage.files import atomic_path
 
     runs = [run_of(name) for name in arguments.run]
     given = {name: getattr(arguments, name) for name in ("dataset", "split", "variant", "path")}
-    items = loaded(runs, **given)
+    items = items_of(runs, **given)
     annotations = None
     if arguments.annotate:
         from workbench.analysis.annotations import annotate
 
         annotations = annotate(items)
     found = Comparison.of(items, runs, annotations=annotations)
-    print(told(found))
+    print(found)
     if arguments.html is not None:
         from workbench.widgets.compare.page import page
 

@@ -5,10 +5,13 @@ from clozes import cloze
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from made_predictions import made, run, scores, unknown_answers
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import evaluate
+from workbench.evaluation.significance import significance
 from workbench.evaluation.slices import MOST, cut, occurs
 from workbench.items.items import Items
 from workbench.items.schema import DataError
@@ -74,7 +77,7 @@ def test_the_table_is_that_of_evaluate(books):
             values = [
                 np.array([np.nan if pd.isna(v) else v for v in column], dtype=float) for column in values
             ]
-            np.testing.assert_allclose(*values, rtol=1e-5, err_msg=name)
+            np.testing.assert_allclose(*values, rtol=1e-9, err_msg=name)
         else:
             assert [str(v) for v in values[0]] == [str(v) for v in values[1]], name
     assert {"accuracy_low", "perplexity_high", "median_rank_low", "n_perplexity"} <= set(table.columns)
@@ -369,3 +372,85 @@ def test_novels_are_known_from_the_items_or_the_predictions():
     found = Comparison.of(items, frames, resamples=50)
     assert set(found.table()["n_novels"]) == {8}
     assert found.pairs()["p_novel"].notna().all()
+
+
+def test_pairs_are_those_of_statsmodels_and_of_a_slow_loop():
+    frames = several(4, n=150)
+    found = Comparison.of(items_of(frames[0]), frames, resamples=300)
+    rng = np.random.default_rng(0)
+    draws = [rng.integers(0, 150, size=150, dtype=np.int64) for _ in range(300)]
+    pairs = found.pairs()
+    assert len(pairs) == 6
+    for row in pairs.itertuples():
+        a, b = found.correct[row.a], found.correct[row.b]
+        cells = [[(a & b).sum(), (a & ~b).sum()], [(~a & b).sum(), (~a & ~b).sum()]]
+        assert (row.n_only_a, row.n_only_b) == (cells[0][1], cells[1][0])
+        assert row.p == pytest.approx(mcnemar(cells, exact=True).pvalue, rel=1e-9)
+        for values, name in (
+            (found.correct.astype(float), "difference"),
+            (found.log_prob, "log_prob_difference"),
+        ):
+            apart = values[row.a] - values[row.b]
+            slow = [apart[items].mean() for items in draws]
+            assert getattr(row, name) == pytest.approx(apart.mean())
+            assert getattr(row, f"{name}_low") == pytest.approx(np.quantile(slow, 0.025, method="lower"))
+            assert getattr(row, f"{name}_high") == pytest.approx(np.quantile(slow, 0.975, method="higher"))
+    np.testing.assert_allclose(pairs["p_holm"], multipletests(pairs["p"], method="holm")[1], rtol=1e-12)
+    assert pairs["p_novel"].isna().all()
+
+
+def test_a_pair_has_the_numbers_of_significance():
+    frames = several(2, n=250, books=6)
+    wanted = significance(*frames, resamples=400, seed=1, level=0.9)
+    found = Comparison.of(items_of(frames[0]), frames, resamples=400, seed=1, level=0.9)
+    row = found.pairs().iloc[0]
+    assert row["difference"] == pytest.approx(wanted.difference)
+    assert row["p_novel"] == wanted.p_value
+    assert row["log_prob_difference"] == pytest.approx(wanted.log_prob_difference)
+    for name, bounds in (("difference", wanted.interval), ("log_prob_difference", wanted.log_prob_interval)):
+        assert (row[f"{name}_low"], row[f"{name}_high"]) == pytest.approx(bounds)
+
+
+def test_log_probabilities_are_compared_where_both_are_known():
+    frames = several(3, n=120)
+    for k in range(2):
+        frames[k].loc[k::3, "log_prob"] = np.nan
+    frames[2]["log_prob"] = np.nan
+    found = compared(frames)
+    pairs, apart = found.pairs(), found.log_prob[0] - found.log_prob[1]
+    rng = np.random.default_rng(0)
+    slow = [np.nanmean(apart[rng.integers(0, 120, size=120, dtype=np.int64)]) for _ in range(50)]
+    assert pairs["log_prob_difference"][0] == pytest.approx(np.nanmean(apart))
+    assert pairs["log_prob_difference_low"][0] == pytest.approx(np.quantile(slow, 0.025, method="lower"))
+    assert pairs.iloc[1:][["log_prob_difference", "log_prob_difference_low"]].isna().all(axis=None)
+
+
+def test_an_answer_of_probability_0_leaves_no_interval():
+    frames = several(3, n=60)
+    frames[0].loc[3, "log_prob"] = frames[1].loc[3, "log_prob"] = frames[1].loc[4, "log_prob"] = -np.inf
+    found = compared(frames)
+    pairs, table = found.pairs(), found.table()
+    assert pairs["log_prob_difference"].tolist()[:2] == [np.inf, -np.inf]
+    assert pairs["log_prob_difference_low"].isna().all()
+    assert np.isposinf(table["perplexity"]).tolist() == [True, True, False]
+
+
+def test_one_item_has_no_spread():
+    table = compared(several(2, n=1)).table()
+    assert table[["perplexity_low", "median_rank_high"]].isna().all(axis=None)
+    assert (table["accuracy_high"] <= 1).all()
+
+
+def test_a_comparison_reads_as_text():
+    frames = several(2, books=4)
+    frames[1]["unit"] = "last-token"
+    found = compared(frames, annotations=annotated(frames[0]))
+    text = str(found)
+    row = found.table().iloc[0]
+    assert text.startswith("2 models on 40 items; 95 % intervals\n\nmodel")
+    assert f"{100 * row['accuracy']:.1f} [{100 * row['accuracy_low']:.1f}, " in text
+    assert all(
+        part in text for part in ("model 0 - model 1", "p by novel", "Accuracy by target_class", "Warnings:")
+    )
+    assert "p by novel" not in str(compared(several(2)))
+    assert "Accuracy by" not in str(compared(several(7)))

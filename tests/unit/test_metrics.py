@@ -12,7 +12,6 @@ from sklearn.metrics import accuracy_score, log_loss
 from statsmodels.stats.proportion import proportion_confint
 
 from workbench import datasets
-from workbench.evaluation import bootstrap as resampling
 from workbench.evaluation.metrics import MEASURES, evaluate
 from workbench.items.items import DataError
 
@@ -73,35 +72,6 @@ def test_the_bootstrap_is_that_of_scipy():
     assert row["median_rank"] == np.median(ranks)
     assert [row["median_rank_low"], row["median_rank_high"]] == pytest.approx([low, high], abs=12)
     assert row["median_rank_low"] < row["median_rank"] < row["median_rank_high"]
-
-
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=9), st.integers(1, 4), st.integers(0, 99))
-@FAST
-def test_replicates_are_statistics_of_what_was_drawn(ranks, novels, seed):
-    ranks = np.array(ranks, dtype=float)
-    of = resampling.units(pd.Series([f"b{i % novels}" for i in range(len(ranks))], dtype="str"))
-    drawn = np.vstack(list(resampling._weights(of.number, 20, seed, len(ranks))))
-    assert (drawn.sum(axis=1) == of.number).all()
-    again = [np.repeat(ranks, weights[of.codes].astype(int)) for weights in drawn]
-    medians = resampling.medians(ranks, of, 20, seed)
-    if of.number == len(ranks):  # else the block of weights may be cut elsewhere
-        assert medians == pytest.approx([np.median(sample) for sample in again])
-        means = resampling.means(ranks[:, None], of, 20, seed)[:, 0]
-        assert means == pytest.approx([sample.mean() for sample in again])
-    assert set(np.round(2 * medians) / 2) == set(medians)
-
-
-def test_replicates_of_novels_are_those_of_a_slow_loop():
-    frame = made(80, books=7, seed=4)
-    of = resampling.units(frame["book_id"])
-    values = np.column_stack([frame["log_prob"], np.where(frame["known"], 1.0, np.nan) * frame["correct"]])
-    (drawn,) = resampling._weights(7, 50, 3, 80)
-    means, medians = resampling.means(values, of, 50, 3), resampling.medians(values[:, 0], of, 50, 3)
-    for weights, mean, median in zip(drawn, means, medians, strict=True):
-        books = [f"novel {i}" for i, times in enumerate(weights) for _ in range(int(times))]
-        rows = np.concatenate([np.flatnonzero(frame["book_id"] == book) for book in books])
-        assert mean == pytest.approx(np.nanmean(values[rows], axis=0))
-        assert median == pytest.approx(np.median(values[rows, 0]))
 
 
 def test_novels_are_resampled_where_every_item_names_one():
@@ -243,7 +213,7 @@ def test_runs_frames_and_names_are_all_read(monkeypatch):
         (made(3), {"level": 1}, "between 0 and 1"),
         (made(3), {"resamples": 0}, "0 resamples"),
         (made(3), {"annotations": pd.DataFrame({"x": [1]})}, "no column 'item_id'"),
-        (made(3), {"annotations": pd.DataFrame({"item_id": ["z"]})}, "know none of the predicted"),
+        (made(3), {"annotations": pd.DataFrame({"item_id": ["z"]})}, "know none of the items"),
         (made(3), {"annotations": pd.DataFrame({"item_id": ["z", "z"]})}, "hold the item 'z' twice"),
     ],
 )

@@ -10,7 +10,7 @@ from made_predictions import made
 from pandas.testing import assert_frame_equal
 
 import workbench as wb
-from workbench.evaluation.reading import sources
+from workbench.evaluation.reading import predictions_of
 from workbench.items.schema import DataError
 from workbench.runs import predictions
 from workbench.runs import store as results
@@ -86,6 +86,6 @@ def test_a_run_that_was_written_without_them_is_read():
 
 
 def test_evaluation_reads_frames_without_them():
-    found = sources(FRAME.drop(columns=list(predictions.OPTIONAL)))
+    found = predictions_of(FRAME.drop(columns=list(predictions.OPTIONAL)))
     assert found[0].frame["prompt"].isna().all()
     assert str(found[0].frame["rank_is_bound"].dtype) == "boolean"

@@ -1,5 +1,4 @@
 import dataclasses
-import itertools
 
 import numpy as np
 import pandas as pd
@@ -9,10 +8,8 @@ from hypothesis import strategies as st
 from made_predictions import made, run, scores, unknown_answers
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
-from statsmodels.stats.multitest import multipletests
 
-from workbench.evaluation import bootstrap as resampling
-from workbench.evaluation.significance import holm, mcnemar, significance
+from workbench.evaluation.significance import significance
 from workbench.items.items import DataError
 
 QUICK = {"resamples": 500}
@@ -20,12 +17,6 @@ QUICK = {"resamples": 500}
 
 def pair(n=400, **options):
     return made(n, seed=1, right=0.4, **options), made(n, seed=2, right=0.3, model="other", **options)
-
-
-@given(st.integers(0, 60), st.integers(0, 60))
-def test_mcnemar_is_that_of_statsmodels(only_a, only_b):
-    wanted = statsmodels_mcnemar([[5, only_a], [only_b, 7]], exact=True).pvalue
-    assert mcnemar(only_a, only_b) == pytest.approx(wanted)
 
 
 def test_the_numbers_of_a_comparison():
@@ -72,27 +63,6 @@ def test_the_test_by_novel_is_scipys_permutation_test(books, exact):
         ).pvalue  # fmt: skip
         error = 0 if exact else 5 * np.sqrt(wanted * (1 - wanted) * (1 / 10_000 + 1 / 20_000)) + 2e-4
         assert p == pytest.approx(wanted, abs=error + 1e-12)
-
-
-@given(st.lists(st.integers(-3, 3), min_size=1, max_size=8))
-def test_few_signs_are_all_tried(differences):
-    values = np.array(differences, dtype=float)
-    of = resampling.units(pd.Series([None] * len(values), dtype="str"))
-    p, exact = resampling.sign_flip(values, of, 1, 0)
-    sums = [abs(np.dot(signs, values)) for signs in itertools.product([-1, 1], repeat=len(values))]
-    assert exact
-    assert p == pytest.approx(np.mean(np.array(sums) >= abs(values.sum())))
-
-
-def test_random_signs_come_near_the_exact_p():
-    values = np.random.default_rng(0).normal(0.25, 1, 17)  # one more than are all tried
-    of = resampling.units(pd.Series([None] * 17, dtype="str"))
-    p, exact = resampling.sign_flip(values, of, 20_000, 0)
-    signs = np.array(list(itertools.product([-1.0, 1.0], repeat=17)))
-    wanted = (np.abs(signs @ values) >= abs(values.sum()) - 1e-9).mean()
-    assert not exact
-    assert 0.02 < wanted < 0.9
-    assert p == pytest.approx(wanted, abs=4 * np.sqrt(wanted * (1 - wanted) / 20_000))
 
 
 @pytest.mark.parametrize("books", [None, 5, 40])
@@ -190,15 +160,6 @@ def test_a_comparison_shows_as_html():
     assert "<b>" not in page
     assert "mean ln p per target word" in page
     assert "ln p" not in significance(a, scores(b), **QUICK)._repr_html_()
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.integers(0, 2))
-@settings(max_examples=25)
-def test_holm_is_that_of_statsmodels(values, missing):
-    wanted = multipletests(values, method="holm")[1]
-    found = holm([np.nan] * missing + values)
-    assert found[missing:] == pytest.approx(wanted)
-    assert np.isnan(found[:missing]).all()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.analysis.histograms import whole_bins
+from workbench.analysis.proportions import wilson
 from workbench.datasets import published
 from workbench.items.items import Items
 from workbench.items.schema import DataError
@@ -83,31 +84,6 @@ def _column(frame: pd.DataFrame, column: str, name: str = "") -> pd.Series[Any]:
             remedy="make them with wb.annotate(items)",
         )
     return frame[column]
-
-
-def wilson(count: Any, n: Any, *, level: float = 0.95) -> tuple[Any, Any]:
-    """Return the bounds of Wilson's score interval of shares (Wilson 1927).
-
-    Parameters
-    ----------
-    count, n : int or array of int (k,)
-        Cases, out of how many.
-    level : float, default 0.95
-        Confidence level.
-
-    Returns
-    -------
-    low, high : array of float (k,)
-        Shares between 0 and 1; NaN where `n` is 0.
-    """
-    from statsmodels.stats.proportion import proportion_confint  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
-
-    count, n = np.atleast_1d(np.asarray(count, dtype=float)), np.atleast_1d(np.asarray(n, dtype=float))
-    low, high = np.full(count.shape, np.nan), np.full(count.shape, np.nan)
-    if (mask := n > 0).any():
-        bounds = proportion_confint(count[mask], n[mask], alpha=1 - level, method="wilson")
-        low[mask], high[mask] = np.clip(bounds, 0, 1)
-    return low, high
 
 
 def _shares(rows: list[dict[str, Any]]) -> pd.DataFrame:

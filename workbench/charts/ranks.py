@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.charts import theme
-from workbench.evaluation.reading import sources
+from workbench.evaluation.reading import predictions_of
 from workbench.items.schema import DataError
 
 _NAMES = {"lambada/dev": "LAMBADA development", "lambada/test": "LAMBADA test", "lambada/control": "Control"}
@@ -41,7 +41,7 @@ def shares(runs: Any) -> pd.DataFrame:
         If no row has a rank.
     """
     rows = []
-    for source in sources(runs):
+    for source in predictions_of(runs):
         ranked = source.frame[source.frame["rank"].notna() & source.frame["vocabulary_size"].notna()]
         for (dataset, split), part in ranked.groupby(["dataset", "split"], sort=False):
             last = max(int(part["rank"].max()), 10)

@@ -8,10 +8,10 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from workbench.analysis.statistics import wilson
+from workbench.analysis.proportions import wilson
 from workbench.charts import theme
 from workbench.charts.ranks import head, of_models
-from workbench.evaluation.reading import sources
+from workbench.evaluation.reading import predictions_of
 from workbench.items.schema import DataError
 
 _WIDTH, _HEIGHT = 330, 240
@@ -44,7 +44,7 @@ def worth(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame:
     rows = []
     for model, by_reads in runs.items():
         for reads, several in by_reads.items():
-            for source in sources(several):
+            for source in predictions_of(several):
                 answered = source.frame[source.frame["p_correct"].notna()]
                 for (dataset, split), part in answered.groupby(["dataset", "split"], sort=False):
                     row = (model, f"{dataset}/{split}", _label(reads), part["p_correct"].mean(), len(part))

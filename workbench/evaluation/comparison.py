@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,24 +14,21 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from workbench.evaluation import bootstrap as resampling
-from workbench.evaluation import comparability as caveats
-from workbench.evaluation import joint
-from workbench.evaluation.bootstrap import Units
-from workbench.evaluation.pairs import Drawing, Measured
-from workbench.evaluation.reading import check_options
-from workbench.evaluation.rows import Rows, rows
-from workbench.evaluation.slices import Bin, Columns
+from workbench.analysis.proportions import holm, mcnemar, wilson
+from workbench.evaluation import bootstrap, comparability
+from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask, Units
+from workbench.evaluation.metrics import clustered
+from workbench.evaluation.reading import ModelPredictions, predictions_of
+from workbench.evaluation.slices import Bin, Slices
 from workbench.items.items import Items
 from workbench.items.schema import DataError
+from workbench.render.numbers import p_value, percent, points, quantity, span
 
-Mask = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-Places = npt.NDArray[np.int64]
+_MOST = 6  # models whose slices a terminal is wide enough for
 
 
 class Comparison:
-    """Several models on the items that all of them predicted; made by :meth:`of`.
+    """Several models on the items that all of them predicted; made by :meth:`of`, shown by ``print``.
 
     Attributes
     ----------
@@ -47,27 +45,27 @@ class Comparison:
         ln p of the answers; NaN where there is none, minus infinity for probability 0.
     rank : array of float (m, n)
         Ranks of the answers; NaN where there is none.
+    n_right : array of int (n,)
+        How many models are right.
     drawing : Drawing
         Confidence level, replicates and seed of the intervals.
     """
 
     def __init__(
-        self, items: Items, found: Sequence[Rows], places: Places, annotations: Any, drawing: Drawing
+        self, items: Items, models: Sequence[ModelPredictions], rows: Ints, annotations: Any, drawing: Drawing
     ) -> None:
         self.items, self.drawing = items, drawing
-        self.n, self.m = len(items), len(found)
-        self._rows, self._places = found, places
-        self._columns = Columns(items, annotations, found, places)
-        self.labels = _labels(found)
+        self.n, self.m = len(items), len(models)
+        self._models, self._rows = models, rows  # (m, n): the row of each model for each item
+        self._slices = Slices(items, annotations, models, rows)
+        self.labels = _labels(models)
         self.warnings: list[str] = []
         self.answers: list[str] = []
-        frame = items.frame
-        self._ids, self._answers = frame["item_id"], frame["answer"]
-        self.correct: Mask = np.stack([one.truths("correct")[p] for one, p in self._each()])
-        self.log_prob: Floats = np.stack([_log_prob(one)[p] for one, p in self._each()])
-        self.rank: Floats = np.stack([one.floats("rank")[p] for one, p in self._each()])
-        self.n_right: Places = self.correct.sum(axis=0)
-        self._units = _units(frame["book_id"], found, places)
+        self.correct: Mask = np.stack([model.truths("correct")[r] for model, r in self._each()])
+        self.log_prob: Floats = np.stack([_log_prob(model)[r] for model, r in self._each()])
+        self.rank: Floats = np.stack([model.floats("rank")[r] for model, r in self._each()])
+        self.n_right: Ints = self.correct.sum(axis=0)
+        self._pairs = np.array(list(combinations(range(self.m), 2)), dtype=np.int64).reshape(-1, 2).T
 
     @classmethod
     def of(
@@ -101,47 +99,52 @@ class Comparison:
             If there are no predictions, the models have no item in common, or two tell of different
             answers to one item.
         """
-        check_options(level, resamples)
-        found = rows(runs)
-        if not found:
+        drawing = Drawing(level, int(resamples), int(seed)).checked()
+        models = predictions_of(runs)
+        if not models:
             raise DataError("there are no predictions to compare", remedy="pass runs that have some")
-        aligned = _aligned(items, found)
-        common: Mask = np.asarray((aligned >= 0).all(axis=0))
+        rows = _align(items, models)
+        common: Mask = np.asarray((rows >= 0).all(axis=0))
         if not common.any():
-            raise DataError(
-                _nothing(found, aligned), remedy="compare predictions of the same data set and split"
-            )
+            lost = [model.model for model, mine in zip(models, rows, strict=True) if not (mine >= 0).any()]
+            problem = "the models have no item in common whose answer is known"
+            if lost:
+                problem = f"{lost[0]!r} predicted none of these items whose answer is known"
+            raise DataError(problem, remedy="compare predictions of the same data set and split")
         part = items if common.all() else items.where(common)
-        made = cls(part, found, aligned[:, common], annotations, Drawing(level, int(resamples), int(seed)))
-        made._check_answers()
-        made.warnings = caveats.of_items(made.labels, items, found, aligned, common)
-        made.warnings += caveats.of_values(made.labels, made.items, found, made._places, made.log_prob)
-        return made
+        comparison = cls(part, models, rows[:, common], annotations, drawing)
+        comparison._check_answers()
+        comparison.warnings = [
+            *comparability.of_items(comparison.labels, items, models, rows, common),
+            *comparability.of_values(comparison.labels, part, models, rows[:, common], comparison.log_prob),
+        ]
+        return comparison
 
-    def _each(self) -> Iterable[tuple[Rows, Places]]:
-        return zip(self._rows, self._places, strict=True)
+    def _each(self) -> Iterable[tuple[ModelPredictions, Ints]]:
+        return zip(self._models, self._rows, strict=True)
 
     def _check_answers(self) -> None:
         """Raise DataError if two tell of different answers to one item."""
-        known = pa.array(self._answers, pa.string(), from_pandas=True)
-        for place, (one, index) in enumerate(self._each()):
-            mine = one.table["answer"].take(pa.array(index)).combine_chunks()
-            differ = pc.fill_null(pc.not_equal(mine, known), fill_value=False).to_numpy(zero_copy_only=False)
-            for row in np.flatnonzero(differ):
-                said, wanted = mine[int(row)].as_py(), known[int(row)].as_py()
-                if said.casefold() != wanted.casefold():
+        known = pa.array(self.items.frame["answer"], pa.string(), from_pandas=True)
+        for label, (model, rows) in zip(self.labels, self._each(), strict=True):
+            answers = model.strings("answer", rows)
+            differ = pc.fill_null(pc.not_equal(answers, known), fill_value=False)
+            for place in np.flatnonzero(differ.to_numpy(zero_copy_only=False)).tolist():
+                answer, expected = answers[place].as_py(), known[place].as_py()
+                if answer.casefold() != expected.casefold():
                     raise DataError(
-                        f"{self.labels[place]!r} tells of the answer {said!r} to the item"
-                        f" {self._ids.iloc[int(row)]!r}, and the items or the models before of {wanted!r}",
+                        f"{label!r} tells of the answer {answer!r} to the item"
+                        f" {self.items.frame['item_id'].iloc[place]!r}, and the items or the models before of"
+                        f" {expected!r}",
                         remedy="compare predictions of these very items",
                     )
-            known = pc.coalesce(known, mine)
+            known = pc.coalesce(known, answers)
         self.answers = known.to_pylist()
 
-    def prediction(self, k: int, row: int) -> str | None:
+    def prediction(self, k: int, place: int) -> str | None:
         """Return what model `k` predicted for an item."""
-        found = self._rows[k].cell("prediction", int(self._places[k, row]))
-        return None if found is None else str(found)
+        word = self._models[k].cell("prediction", int(self._rows[k, place]))
+        return None if word is None else str(word)
 
     @cached_property
     def disagreement(self) -> Floats:
@@ -152,27 +155,60 @@ class Comparison:
     @cached_property
     def variance(self) -> Floats:
         """Variance over the models of ln p of each answer (n,); NaN where fewer than 2 are finite."""
-        some = np.isfinite(self.log_prob)
-        count = some.sum(axis=0)
-        values = np.where(some, self.log_prob, 0)
-        mean = values.sum(axis=0) / np.maximum(count, 1)
-        above = np.where(some, self.log_prob - mean, 0) if some.any() else values
-        return np.where(count > 1, (above**2).sum(axis=0) / np.maximum(count, 1), np.nan)
+        finite = np.isfinite(self.log_prob)
+        count = finite.sum(axis=0)
+        mean = np.where(finite, self.log_prob, 0).sum(axis=0) / np.maximum(count, 1)
+        squares = np.where(finite, self.log_prob - mean, 0) ** 2
+        return np.where(count > 1, squares.sum(axis=0) / np.maximum(count, 1), np.nan)
 
     @cached_property
-    def _measured(self) -> Measured:
-        tied = np.stack([np.nan_to_num(one.floats("n_tied"), nan=1.0)[p] for one, p in self._each()])
-        order = np.argsort(np.asarray(self._ids.tolist()), kind="stable")  # as `sources` sorts
-        of = self._units if self._units.by == "item" else self._units._replace(codes=self._units.codes[order])
-        mid_rank = self.rank + (tied - 1) / 2
-        return Measured(
-            self.labels,
-            self.correct[:, order],
-            self.log_prob[:, order],
-            mid_rank[:, order],
-            of,
-            self.drawing,
-        )
+    def _units(self) -> Units:
+        """Novels where every item names one, told by the items or by a model; else items."""
+        known = pa.array(self.items.frame["book_id"], pa.string(), from_pandas=True)
+        for model, rows in self._each():
+            if known.null_count:
+                known = pc.coalesce(known, model.strings("book_id", rows))
+        return bootstrap.units(pd.Series(known.to_pylist(), dtype="str"))
+
+    @cached_property
+    def _mid_rank(self) -> Floats:
+        """Mean rank of each answer and the words tied with it (m, n)."""
+        tied = np.stack([np.nan_to_num(model.floats("n_tied"), nan=1.0)[r] for model, r in self._each()])
+        return self.rank + (tied - 1) / 2
+
+    @cached_property
+    def _bounded(self) -> Mask:
+        """Whether the mean ln p of each pair differs by a finite number: both are known, none is infinite."""
+        none, infinite = np.isnan(self.log_prob), [np.isneginf(row).any() for row in self.log_prob]
+        pairs = [not (infinite[a] or infinite[b] or (none[a] | none[b]).all()) for a, b in self._pairs.T]
+        return np.array(pairs, dtype=bool)
+
+    @cached_property
+    def _holed(self) -> list[int]:
+        """Places of the pairs whose log-probabilities are known for different items."""
+        none = np.isnan(self.log_prob)
+        differ = np.array([(none[a] != none[b]).any() for a, b in self._pairs.T], dtype=bool)
+        return [int(k) for k in np.flatnonzero(differ & self._bounded)]
+
+    def _log_prob_difference(self, k: int) -> Floats:
+        """Return ln p of one model of a pair minus that of the other (n,); two answers of p 0 are equal."""
+        a, b = self.log_prob[self._pairs[:, k]]
+        with np.errstate(invalid="ignore"):
+            return np.where(np.isneginf(a) & np.isneginf(b), 0.0, a - b)
+
+    @cached_property
+    def _replicates(self) -> tuple[Floats, Floats]:
+        """Means of `correct`, `log_prob` and the differences of `_holed`, and medians of ranks."""
+        # in the order of `evaluate`, so that a seed draws the same items
+        order = np.argsort(np.asarray(self.items.frame["item_id"].tolist()), kind="stable")
+        of = self._units
+        of = of if of.by == "item" else of._replace(codes=of.codes[order])
+        rows = [*self.correct.astype(float), *self.log_prob, *map(self._log_prob_difference, self._holed)]
+        means, medians = np.stack(rows)[:, order], self._mid_rank[:, order]
+        return bootstrap.replicates(means, medians, of, self.drawing.resamples, self.drawing.seed)
+
+    def _intervals(self, replicates: Floats) -> tuple[Floats, Floats]:
+        return bootstrap.intervals(replicates, self.drawing.level, self._units.number)
 
     def points(self) -> pd.DataFrame:
         """Return the measures of `table` without intervals, at once: one row a model.
@@ -182,10 +218,24 @@ class Comparison:
         DataFrame
             `label`, `n`, `accuracy`, `n_perplexity`, `perplexity`, `median_rank`.
         """
-        return self._measured.points.copy()
+        none = np.isnan(self.log_prob)
+        count = (~none).sum(axis=1)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            perplexity = np.exp(-np.where(none, 0, self.log_prob).sum(axis=1) / count)
+        ranks = [row[~np.isnan(row)] for row in self._mid_rank]
+        return pd.DataFrame(
+            {
+                "label": self.labels,
+                "n": self.n,
+                "accuracy": self.correct.sum(axis=1) / self.n,
+                "n_perplexity": count,
+                "perplexity": perplexity,
+                "median_rank": [float(np.median(row)) if len(row) else np.nan for row in ranks],
+            }
+        )
 
     def table(self) -> pd.DataFrame:
-        """Measure the models; definitions and columns as :func:`workbench.evaluation.metrics.measure`.
+        """Measure the models; definitions and columns as :func:`workbench.evaluation.metrics.evaluate`.
 
         Returns
         -------
@@ -193,11 +243,40 @@ class Comparison:
             One row a model: `label`, `n`, `accuracy`, `accuracy_low`, `accuracy_high`, `interval`,
             `n_perplexity`, `perplexity` and `median_rank` with their intervals, `resampled_by`, `n_novels`,
             `model`, `run`.
-            NaN: not known. Intervals are those of `measure`, but for a model that lacks some values: here
+            NaN: not known. Intervals are those of `evaluate`, but for a model that lacks some values: here
             all items are resampled for all models.
         """
-        names = {name: [getattr(one, name) for one in self._rows] for name in ("model", "run")}
-        return self._measured.table.assign(**names)
+        return self._table.copy()
+
+    @cached_property
+    def _table(self) -> pd.DataFrame:
+        table, of, (means, medians) = self.points(), self._units, self._replicates
+        by_novel = np.array([clustered(share, of) for share in table["accuracy"]])
+        resampled = self._intervals(means[:, : self.m])
+        exact = wilson(self.correct.sum(axis=1), self.n, level=self.drawing.level)
+        low, high = (np.where(by_novel, *bounds) for bounds in zip(resampled, exact, strict=True))
+        with np.errstate(over="ignore"):
+            likeliest, unlikeliest = np.exp(np.negative(self._intervals(means[:, self.m : 2 * self.m])))
+        low_rank, high_rank = self._intervals(medians)
+        return pd.DataFrame(
+            {
+                **{name: table[name] for name in ("label", "n", "accuracy")},
+                "accuracy_low": low,
+                "accuracy_high": high,
+                "interval": np.where(by_novel, "bootstrap by novel", "Wilson"),
+                "n_perplexity": table["n_perplexity"],
+                "perplexity": table["perplexity"],
+                "perplexity_low": unlikeliest,
+                "perplexity_high": likeliest,
+                "median_rank": table["median_rank"],
+                "median_rank_low": low_rank,
+                "median_rank_high": high_rank,
+                "resampled_by": of.by,
+                "n_novels": pd.array([of.number if of.by == "novel" else None] * self.m, dtype="Int64"),
+                "model": [model.model for model in self._models],
+                "run": [model.run for model in self._models],
+            }
+        )
 
     def pairs(self) -> pd.DataFrame:
         """Compare the models two by two.
@@ -220,7 +299,50 @@ class Comparison:
                 Mean ln p of `a` minus that of `b` on the items where both are known; NaN where there is
                 none, the interval also where an answer has probability 0.
         """
-        return self._measured.pairs.copy()
+        return self._pair_table.copy()
+
+    @cached_property
+    def _pair_table(self) -> pd.DataFrame:
+        (a, b), of, means = self._pairs, self._units, self._replicates[0]
+        correct = self.correct.astype(np.float32)
+        both = np.rint(correct @ correct.T).astype(np.int64)
+        only_a, only_b = both[a, a] - both[a, b], both[b, b] - both[a, b]
+        p = mcnemar(only_a, only_b)
+        low, high = self._intervals(means[:, a] - means[:, b])
+        p_novel = np.full(len(a), np.nan)
+        if of.by == "novel":
+            sums = np.stack([of.sums(row) for row in self.correct])
+            p_novel = bootstrap.sign_flips(sums[a] - sums[b], self.drawing.resamples, self.drawing.seed)
+        with np.errstate(invalid="ignore"):
+            log_probs = means[:, self.m + a] - means[:, self.m + b]
+        log_probs[:, self._holed] = means[:, 2 * self.m :]
+        log_probs[:, ~self._bounded] = np.nan
+        low_log_prob, high_log_prob = self._intervals(log_probs)
+        mean = np.full(len(a), np.nan)
+        for k in range(len(a)):
+            known = self._log_prob_difference(k)
+            known = known[~np.isnan(known)]
+            if len(known) and not (np.isposinf(known).any() and np.isneginf(known).any()):
+                mean[k] = known.mean()
+        return pd.DataFrame(
+            {
+                "a": a,
+                "b": b,
+                "label_a": pd.Series([self.labels[k] for k in a], dtype="str"),
+                "label_b": pd.Series([self.labels[k] for k in b], dtype="str"),
+                "n_only_a": only_a,
+                "n_only_b": only_b,
+                "difference": (only_a - only_b) / self.n,
+                "difference_low": low,
+                "difference_high": high,
+                "p": p,
+                "p_holm": holm(p),
+                "p_novel": p_novel,
+                "log_prob_difference": mean,
+                "log_prob_difference_low": low_log_prob,
+                "log_prob_difference_high": high_log_prob,
+            }
+        )
 
     def cell(self, a: int, b: int) -> Mask:
         """Return the items (n,) that model `a` got right and model `b` wrong."""
@@ -229,7 +351,7 @@ class Comparison:
     @property
     def columns(self) -> list[str]:
         """Names of the columns by which items can be sliced, those with one value left out."""
-        return self._columns.names
+        return self._slices.names
 
     def bins(self, column: str) -> list[Bin]:
         """Return the values or ranges of a column; every item is in just one.
@@ -239,7 +361,7 @@ class Comparison:
         DataError
             If there is no such column.
         """
-        return self._columns.bins(column)
+        return self._slices.bins(column)
 
     def slices(self, column: str, mask: Mask | None = None) -> pd.DataFrame:
         """Return the models' accuracies on the items of each bin of a column.
@@ -258,16 +380,17 @@ class Comparison:
             `accuracy`, `low`, `high` (Wilson).
         """
         bins = self.bins(column)
-        masks = np.stack([one.mask if mask is None else one.mask & mask for one in bins]).astype(np.float32)
-        n = masks.sum(axis=1, dtype=np.float64)
+        masks = np.stack([part.mask for part in bins]).astype(np.float32)
+        masks = masks if mask is None else masks * mask
+        n = masks.sum(axis=1, dtype=np.float64)[:, None]
         right = (masks @ self.correct.T.astype(np.float32)).astype(np.float64)  # (bins, m)
-        low, high = joint.wilson(right, n[:, None], self.drawing.level)
+        low, high = wilson(right, n, level=self.drawing.level)
         with np.errstate(invalid="ignore"):
-            accuracy = right / n[:, None]
+            accuracy = right / n
         return pd.DataFrame(
             {
-                "key": np.repeat([one.key for one in bins], self.m),
-                "bin": np.repeat([one.label for one in bins], self.m),
+                "key": np.repeat([part.key for part in bins], self.m),
+                "bin": np.repeat([part.label for part in bins], self.m),
                 "label": self.labels * len(bins),
                 "n": np.repeat(n.astype(np.int64), self.m),
                 "accuracy": accuracy.reshape(-1),
@@ -276,7 +399,7 @@ class Comparison:
             }
         )
 
-    def top(self, row: int) -> list[dict[str, Any]]:
+    def top(self, place: int) -> list[dict[str, Any]]:
         """Return what each model said of an item.
 
         Returns
@@ -286,71 +409,109 @@ class Comparison:
             `answer_log_prob`, `rank`, `n_tied`, `rank_is_bound`, `correct`, `prediction`, and `attention`
             (one weight a token of the item, or None).
         """
-        return [self._said(k, one, int(places[row]), row) for k, (one, places) in enumerate(self._each())]
+        return [self._answer_of(k, place) for k in range(self.m)]
 
-    def _said(self, k: int, one: Rows, place: int, row: int) -> dict[str, Any]:
-        words, values = (one.several(name, place) or [] for name in ("top_words", "top_log_probs"))
-        rank, ln_p = self.rank[k, row], self.log_prob[k, row]
+    def _answer_of(self, k: int, place: int) -> dict[str, Any]:
+        model, row = self._models[k], int(self._rows[k, place])
+        words, values = (model.list_cell(name, row) or [] for name in ("top_words", "top_log_probs"))
+        rank, log_prob = self.rank[k, place], self.log_prob[k, place]
         return {
             "label": self.labels[k],
             "words": [str(word) for word in words],
             "log_probs": [float(value) for value in values],
-            "score_type": one.cell("score_type", place),
-            "answer_log_prob": None if np.isnan(ln_p) else float(ln_p),
+            "score_type": model.cell("score_type", row),
+            "answer_log_prob": None if np.isnan(log_prob) else float(log_prob),
             "rank": None if np.isnan(rank) else int(rank),
-            "n_tied": one.cell("n_tied", place),
-            "rank_is_bound": bool(one.cell("rank_is_bound", place)),
-            "correct": bool(self.correct[k, row]),
-            "prediction": self.prediction(k, row),
-            "attention": one.several("attention", place),
+            "n_tied": model.cell("n_tied", row),
+            "rank_is_bound": bool(model.cell("rank_is_bound", row)),
+            "correct": bool(self.correct[k, place]),
+            "prediction": self.prediction(k, place),
+            "attention": model.list_cell("attention", row),
         }
 
+    def __str__(self) -> str:
+        """Return the models, the pairs, the slices and the warnings as text, for a terminal."""
+        counts = [f"{k:,} {what}{'' if k == 1 else 's'}" for k, what in ((self.m, "model"), (self.n, "item"))]
+        head = f"{' on '.join(counts)}; {100 * self.drawing.level:g} % intervals"
+        parts = [head, self._models_text()]
+        if self.m > 1:
+            head = "Pairs, the difference in percentage points, p of the exact McNemar test (Holm):\n"
+            parts.append(head + self._pairs_text())
+        for column in self.columns if self.m <= _MOST else ():
+            rows = [
+                [part["bin"].iloc[0], f"{part['n'].iloc[0]:,}", *map(_percent, part["accuracy"])]
+                for _, part in self.slices(column).groupby("key", sort=False)
+            ]
+            parts.append(f"Accuracy by {column}:\n{_text_table([column, 'n', *self.labels], rows)}")
+        if self.warnings:
+            parts.append("Warnings:\n" + "\n".join(f"- {text}" for text in self.warnings))
+        return "\n\n".join(parts)
 
-def _labels(found: Sequence[Rows]) -> list[str]:
+    def _models_text(self) -> str:
+        formats = {"accuracy": _percent, "perplexity": quantity, "median_rank": quantity}
+        rows = [
+            [row["label"], *(_with_span(row, name, write) for name, write in formats.items())]
+            for row in self.table().to_dict("records")
+        ]
+        return _text_table(["model", "accuracy %", "perplexity", "median rank"], rows)
+
+    def _pairs_text(self) -> str:
+        columns = ["pair", "difference", "only one right", "p", "p (Holm)", "p by novel"]
+        rows = [
+            [
+                f"{row['label_a']} - {row['label_b']}",
+                _with_span(row, "difference", points),
+                f"{row['n_only_a']:,} / {row['n_only_b']:,}",
+                *(p_value(row[name]) for name in ("p", "p_holm", "p_novel")),
+            ]
+            for row in self.pairs().to_dict("records")
+        ]
+        width = len(columns) if self._units.by == "novel" else len(columns) - 1
+        return _text_table(columns[:width], [row[:width] for row in rows])
+
+
+def _percent(share: float) -> str:
+    return percent(share, unit=False)
+
+
+def _with_span(row: dict[Any, Any], name: str, write: Callable[[float], str]) -> str:
+    return f"{write(row[name])} {span(row[f'{name}_low'], row[f'{name}_high'], write)}".rstrip()
+
+
+def _text_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return lines with the first column to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    return "\n".join(
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+        for row in [names, *rows]
+    )
+
+
+def _labels(models: Sequence[ModelPredictions]) -> list[str]:
     """Name the models, with their runs where names coincide, and numbered where these do too."""
-    names = Counter(one.model for one in found)
-    labels = [
-        one.model if names[one.model] == 1 else f"{one.model} ({one.run or 'not stored'})" for one in found
-    ]
-    seen: set[str] = set()
-    for place, label in enumerate(labels):
-        new, number = label, 1
-        while new in seen:
+    names = Counter(model.model for model in models)
+    labels: list[str] = []
+    for model in models:
+        label = model.model if names[model.model] == 1 else f"{model.model} ({model.run or 'not stored'})"
+        unique, number = label, 1
+        while unique in labels:
             number += 1
-            new = f"{label} #{number}"
-        seen.add(new)
-        labels[place] = new
+            unique = f"{label} #{number}"
+        labels.append(unique)
     return labels
 
 
-def _aligned(items: Items, found: Sequence[Rows]) -> Places:
+def _align(items: Items, models: Sequence[ModelPredictions]) -> Ints:
     """Return the row of each model that tells of each item (m, all items), -1 without a known answer."""
     ids = pa.array(items.frame["item_id"], pa.string())
-    places = np.full((len(found), len(items)), -1, dtype=np.int64)
-    for one, mine in zip(found, places, strict=True):
-        item = pc.fill_null(pc.index_in(one.table["item_id"], value_set=ids), -1).to_numpy()
-        rows_ = np.flatnonzero((item >= 0) & pc.is_valid(one.table["correct"]).to_numpy())
-        mine[item[rows_]] = rows_
-    return places
+    rows = np.full((len(models), len(items)), -1, dtype=np.int64)
+    for model, mine in zip(models, rows, strict=True):
+        item = pc.fill_null(pc.index_in(model.table["item_id"], value_set=ids), -1).to_numpy()
+        answered = np.flatnonzero((item >= 0) & pc.is_valid(model.table["correct"]).to_numpy())
+        mine[item[answered]] = answered
+    return rows
 
 
-def _nothing(found: Sequence[Rows], aligned: Places) -> str:
-    """Say why no item is left."""
-    for place, one in enumerate(found):
-        if not (aligned[place] >= 0).any():
-            return f"{one.model!r} predicted none of these items whose answer is known"
-    return "the models have no item in common whose answer is known"
-
-
-def _log_prob(one: Rows) -> Floats:
-    proper = pc.fill_null(pc.equal(one.table["score_type"], "log_prob"), fill_value=False).to_numpy()
-    return np.where(proper, one.floats("log_prob"), np.nan)
-
-
-def _units(book_id: pd.Series[Any], found: Sequence[Rows], places: Places) -> Units:
-    """Return novels as units where every item names one, told by the items or by a model; else items."""
-    known = pa.array(book_id, pa.string(), from_pandas=True)
-    for one, index in zip(found, places, strict=True):
-        if known.null_count:
-            known = pc.coalesce(known, one.table["book_id"].take(pa.array(index)).combine_chunks())
-    return resampling.units(pd.Series(known.to_pylist(), dtype="str"))
+def _log_prob(model: ModelPredictions) -> npt.NDArray[np.float64]:
+    proper = pc.fill_null(pc.equal(model.table["score_type"], "log_prob"), fill_value=False).to_numpy()
+    return np.where(proper, model.floats("log_prob"), np.nan)

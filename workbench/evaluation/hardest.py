@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -11,11 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.evaluation.comparison import Comparison
-from workbench.evaluation.reading import several
-from workbench.evaluation.rows import loaded
+from workbench.evaluation.reading import items_of, several
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import DataError
+from workbench.render.tables import html_table
 
 By = Literal["difficulty", "disagreement", "alone", "variance", "all wrong"]
 _SHOWN = 20
@@ -58,27 +57,17 @@ class Hardest:
 
     def _repr_html_(self) -> str:
         """Show the first items with the end of their passages."""
-        head = ("item", "end of the passage", "answer", "right", "alone", "mean ln p", "variance")
-        cells = "".join(f"<th>{name}</th>" for name in head)
-        lines = []
+        columns = ("item", "end of the passage", "answer", "right", "alone", "mean ln p", "variance")
+        rows = []
         for item, row in zip(self.items[:_SHOWN], self.frame.to_dict("records"), strict=False):
-            values = (
-                item.item_id,
-                wt.readable(item.query) if item.tokenised else item.query,
-                row["answer"],
-                f"{row['n_right']} of {row['n_models']}",
-                row["alone"],
-                _number(row["mean_log_prob"]),
-                _number(row["variance"]),
-            )
-            texts = ["" if pd.isna(value) else str(value) for value in values]
-            lines.append("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in texts) + "</tr>")
-        more = f"{len(self):,} items by {self.by}"
+            query = wt.readable(item.query) if item.tokenised else item.query
+            right = f"{row['n_right']} of {row['n_models']}"
+            numbers = [f"{row[name]:.2f}".replace("nan", "") for name in ("mean_log_prob", "variance")]
+            values = [item.item_id, query, row["answer"], right, row["alone"], *numbers]
+            rows.append(["" if pd.isna(value) else value for value in values])
         shown = f"; the first {_SHOWN} are shown" if len(self) > _SHOWN else ""
-        notes = "".join(f"<li>{escape(text)}</li>" for text in self.warnings)
-        return (
-            f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-            f"<p>{escape(more)}{shown}.</p>{f'<ul>{notes}</ul>' if notes else ''}"
+        return html_table(
+            columns, rows, caption=f"{len(self):,} items by {self.by}{shown}.", notes=self.warnings
         )
 
 
@@ -122,61 +111,50 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
         raise DataError(f"by={by!r} is unknown", remedy=f"use one of {', '.join(get_args(By))}")
     if n is not None and n < 1:
         raise DataError(f"there cannot be {n} items", remedy="leave n out for all of them")
-    runs = list(several(runs))
-    found = Comparison.of(loaded(runs) if items is None else items, runs)
-    if by == "alone" and found.m == 1:
+    runs = several(runs)
+    comparison = Comparison.of(items_of(runs) if items is None else items, runs)
+    if by == "alone" and comparison.m == 1:
         raise DataError("one model cannot be right alone", remedy="pass several runs")
-    frame = _frame(found)
-    chosen = _order(found, frame, by)[: len(frame) if n is None else n]
+    frame = _frame(comparison)
+    order = _order(comparison, frame, by)[:n]
     # by position, as `where` keeps the order of the items
-    ordered = Items(found.items.frame.iloc[chosen], attrs=found.items.attrs)
-    return Hardest(ordered, frame.iloc[chosen].reset_index(drop=True), by, tuple(found.warnings))
+    ordered = Items(comparison.items.frame.iloc[order], attrs=comparison.items.attrs)
+    return Hardest(ordered, frame.iloc[order].reset_index(drop=True), by, tuple(comparison.warnings))
 
 
-def _frame(found: Comparison) -> pd.DataFrame:
-    frame = found.items.frame
-    single = found.n_right == 1 if found.m > 1 else np.zeros(found.n, dtype=bool)
-    labels = np.array([*found.labels], dtype=object)[found.correct.argmax(axis=0)]
+def _frame(comparison: Comparison) -> pd.DataFrame:
+    log_prob = comparison.log_prob
+    known = ~np.isnan(log_prob)
+    total, count = np.where(known, log_prob, 0).sum(axis=0), known.sum(axis=0)
+    alone = (comparison.n_right == 1) & (comparison.m > 1)
+    labels = np.array([*comparison.labels], dtype=object)[comparison.correct.argmax(axis=0)]
     return pd.DataFrame(
         {
-            "item_id": frame["item_id"],
-            "answer": pd.Series(found.answers, dtype="str"),
-            "n_right": found.n_right,
-            "n_models": found.m,
-            "disagreement": found.disagreement,
-            "alone": pd.Series(np.where(single, labels, None), dtype="str"),
-            "mean_log_prob": mean_log_prob(found),
-            "variance": np.where(np.isneginf(found.log_prob).any(axis=0), np.nan, found.variance),
+            "item_id": comparison.items.frame["item_id"],
+            "answer": pd.Series(comparison.answers, dtype="str"),
+            "n_right": comparison.n_right,
+            "n_models": comparison.m,
+            "disagreement": comparison.disagreement,
+            "alone": pd.Series(np.where(alone, labels, None), dtype="str"),
+            "mean_log_prob": np.divide(total, count, out=np.full(comparison.n, np.nan), where=count > 0),
+            "variance": np.where(np.isneginf(log_prob).any(axis=0), np.nan, comparison.variance),
         }
     )
 
 
-def mean_log_prob(found: Comparison) -> npt.NDArray[np.float64]:
-    """Return the mean over the models of ln p of each answer (n,); NaN where none gives one."""
-    some = ~np.isnan(found.log_prob)
-    total, count = np.where(some, found.log_prob, 0).sum(axis=0), some.sum(axis=0)
-    mean: npt.NDArray[np.float64] = np.full(found.n, np.nan)
-    np.divide(total, count, out=mean, where=count > 0)
-    return mean
-
-
-def _order(found: Comparison, frame: pd.DataFrame, by: str) -> npt.NDArray[np.int64]:
+def _order(comparison: Comparison, frame: pd.DataFrame, by: str) -> npt.NDArray[np.int64]:
     """Return the chosen items' places, in order; a stable sort keeps that of the items among equals."""
-    mean = frame["mean_log_prob"].to_numpy()
+    mean, variance = frame["mean_log_prob"].to_numpy(), frame["variance"].to_numpy()
     unlikely = np.where(np.isnan(mean), np.inf, mean)  # lowest first, those without one last
-    variance = frame["variance"].to_numpy()
     varied = np.where(np.isnan(variance), np.inf, -variance)
-    everything = np.ones(found.n, dtype=bool)
-    keys, chosen = {
-        "difficulty": ([found.n_right, unlikely], everything),
-        "disagreement": ([-found.disagreement, varied], everything),
-        "alone": ([found.correct.argmax(axis=0), unlikely], found.n_right == 1),
+    n_right = comparison.n_right
+    sort_keys: dict[str, tuple[list[Any], npt.NDArray[np.bool_]]] = {
+        "difficulty": ([n_right, unlikely], n_right >= 0),
+        "disagreement": ([-comparison.disagreement, varied], n_right >= 0),
+        "alone": ([comparison.correct.argmax(axis=0), unlikely], n_right == 1),
         "variance": ([varied], ~np.isnan(variance)),
-        "all wrong": ([unlikely], found.n_right == 0),
-    }[by]
+        "all wrong": ([unlikely], n_right == 0),
+    }
+    keys, chosen = sort_keys[by]
     order = np.lexsort(keys[::-1])
     return np.asarray(order[chosen[order]], dtype=np.int64)
-
-
-def _number(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.2f}"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from workbench.analysis.proportions import holm
+from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.metrics import measure, note, typed
 from workbench.evaluation.paper import literature
-from workbench.evaluation.reading import NEEDED, VARIANT, Source, check_options, one_value, sources
-from workbench.evaluation.significance import compare, holm
+from workbench.evaluation.reading import NEEDED, VARIANT, ModelPredictions, one_value, predictions_of
+from workbench.evaluation.significance import compare
 from workbench.items.schema import DataError
 
 _MEASURED = (
@@ -88,47 +91,47 @@ def leaderboard(
     DataError
         If a column is missing, or an option makes no sense.
     """
-    check_options(level, resamples)
+    drawing = Drawing(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by))
-    found = sources(stored(dataset, split) if runs is None else runs)
-    groups = _groups(found, names, {"dataset": dataset, "split": split})
-    reported = _reported(names, {"dataset": dataset, "split": split}, groups) if published else {}
+    chosen = {"dataset": dataset, "split": split}
+    models = predictions_of(stored(dataset, split) if runs is None else runs)
+    groups = _groups(models, names, chosen)
+    reported = _published(names, chosen, groups) if published else {}
     rows: list[dict[str, Any]] = []
     for key in sorted(groups.keys() | reported.keys(), key=lambda key: tuple(map(str, key))):
-        ranked = _ranked(groups.get(key, []), level=level, resamples=resamples, seed=seed)
-        ranked = _placed(ranked, reported.get(key, []))
+        ranked = _placed(_ranked(groups.get(key, []), drawing), reported.get(key, []))
         rows += [dict(zip(names, key, strict=True)) | row for row in ranked]
     head = [*names, *(name for name in ("place", "model", "system", "run", *VARIANT) if name not in names)]
     table = typed(pd.DataFrame(rows, columns=[*head, *_MEASURED, *_AGAINST, *_PUBLISHED]))
-    table = table.astype(dict.fromkeys(("place", "n_paired"), "Int64"))
-    table = table.astype({name: "Float64" for name in _AGAINST if name != "n_paired"})
-    table = table.astype({"published": "bool", "source": "str"})
-    datasets = {str(value) for source in found for value in source.frame["dataset"].dropna().unique()}
+    kinds = dict.fromkeys(("place", "n_paired"), "Int64") | {"published": "bool", "source": "str"}
+    table = table.astype(dict.fromkeys(_AGAINST, "Float64") | kinds)
+    datasets = {str(value) for model in models for value in model.frame["dataset"].dropna().unique()}
     measured = table[~table["published"]]
-    said = note(measured, datasets, level=level, resamples=resamples, seed=seed)
+    table.attrs["note"] = note(measured, datasets, drawing)
     if len(table) > len(measured):
-        said += f" {_REPORTED}"
-    table.attrs["note"] = said
+        table.attrs["note"] += f" {_REPORTED}"
     return table
 
 
+Group = tuple[Any, ...]
+
+
 def _groups(
-    found: list[Source], names: list[str], wanted: dict[str, str | None]
-) -> dict[tuple[Any, ...], list[Source]]:
+    models: list[ModelPredictions], names: list[str], chosen: dict[str, str | None]
+) -> dict[Group, list[ModelPredictions]]:
     """Cut predictions into groups, each with a ranking of its own; rows without an answer are left out."""
-    groups: dict[tuple[Any, ...], list[Source]] = {}
-    for source in found:
-        frame = source.frame
-        for column, value in wanted.items():
-            if value is not None:
-                frame = frame[frame[column] == value]
+    groups: dict[Group, list[ModelPredictions]] = {}
+    for model in models:
+        frame = model.frame
+        for column, value in chosen.items():
+            frame = frame if value is None else frame[frame[column] == value]
         if lacking := [name for name in names if name not in frame.columns]:
             raise DataError(f"the predictions have no column {lacking[0]!r} to group by")
         parts: Any = frame.groupby(names, dropna=False, observed=True) if names else [((), frame)]
         for values, part in parts:
             key = tuple("" if pd.isna(value) else value for value in values)  # nulls do not equal each other
             if part["correct"].notna().any():
-                groups.setdefault(key, []).append(source._replace(frame=part.reset_index(drop=True)))
+                groups.setdefault(key, []).append(replace(model, data=part.reset_index(drop=True)))
     return groups
 
 
@@ -136,73 +139,71 @@ def stored(dataset: str | None = None, split: str | None = None) -> pd.DataFrame
     """Return the predictions of all stored runs, without their long columns."""
     from workbench.runs.store import query  # noqa: PLC0415 - reads DuckDB
 
-    wanted = {"dataset": dataset, "split": split}
-    quoted = {column: value.replace("'", "''") for column, value in wanted.items() if value is not None}
-    conditions = [f"{column} = '{value}'" for column, value in quoted.items()]
-    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    chosen = {"dataset": dataset, "split": split}
+    quoted = {column: value.replace("'", "''") for column, value in chosen.items() if value is not None}
+    conditions = " AND ".join(f"{column} = '{value}'" for column, value in quoted.items())
     columns = ", ".join(f'"{name}"' for name in NEEDED)
-    found = query(f"SELECT {columns} FROM predictions{where}")  # noqa: S608 - names are ours, values escaped
-    return pd.DataFrame(found)
+    where = f" WHERE {conditions}" if conditions else ""
+    return query(f"SELECT {columns} FROM predictions{where}")  # noqa: S608 - names are ours, values escaped
 
 
-def _ranked(group: list[Source], *, level: float, resamples: int, seed: int) -> list[dict[str, Any]]:
+def _ranked(group: list[ModelPredictions], drawing: Drawing) -> list[dict[str, Any]]:
     """Measure the runs of one group and compare each with the best."""
-    measured = [measure(source.frame, level=level, resamples=resamples, seed=seed) for source in group]
-
-    def worth(place: int) -> tuple[float, float, str, str]:
-        row, source = measured[place], group[place]
-        return -row["accuracy"], row.get("perplexity", np.inf), source.model, source.run
-
-    order = sorted(range(len(group)), key=worth)
+    measured = [(model, measure(model.frame, drawing)) for model in group]
+    measured.sort(
+        key=lambda pair: (-pair[1]["accuracy"], pair[1].get("perplexity", np.inf), pair[0].model, pair[0].run)
+    )
     rows: list[dict[str, Any]] = []
-    for place in order:
-        source, row = group[place], measured[place]
-        head = {"model": source.model, "system": one_value(source.frame["system"]), "run": source.run}
-        variant = {name: one_value(source.frame[name]) for name in VARIANT}
-        against = _against(source, group[order[0]], level, resamples, seed) if rows else {}
-        rows.append(head | variant | row | against)
+    for model, measures in measured:
+        system = one_value(model.frame["system"])
+        variant = {name: one_value(model.frame[name]) for name in VARIANT}
+        row = {"model": model.model, "system": system, "run": model.run, "published": False}
+        against = _against(model, measured[0][0], drawing) if rows else {}
+        rows.append(row | variant | measures | against)
     for row, corrected in zip(rows, holm([row.get("p", np.nan) for row in rows]), strict=True):
         row["p_holm"] = corrected
     return rows
 
 
-def _reported(
-    names: list[str], wanted: dict[str, str | None], groups: dict[tuple[Any, ...], list[Source]]
-) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
+def _published(
+    names: list[str], chosen: dict[str, str | None], groups: dict[Group, list[ModelPredictions]]
+) -> dict[Group, list[dict[str, Any]]]:
     """Return what others report, by group; see `workbench.evaluation.paper.literature`."""
     present = {
-        str(d) for group in groups.values() for s in group for d in s.frame["dataset"].dropna().unique()
+        str(dataset)
+        for models in groups.values()
+        for model in models
+        for dataset in model.frame["dataset"].dropna().unique()
     }
-    table = literature.rows(names, wanted, present)
-    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in [] if table is None else table.to_dict("records"):
-        told = {str(name): value for name, value in row.items() if not pd.isna(value)}
-        key = tuple(told.get(name, "") for name in names)
-        found.setdefault(key, []).append(told | {"published": True})
-    return found
+    table = literature.rows(names, chosen, present)
+    reported: dict[Group, list[dict[str, Any]]] = {}
+    for record in [] if table is None else table.to_dict("records"):
+        row = {str(name): value for name, value in record.items() if not pd.isna(value)}
+        key = tuple(row.get(name, "") for name in names)
+        reported.setdefault(key, []).append(row | {"published": True})
+    return reported
 
 
 def _placed(ranked: list[dict[str, Any]], reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Sort measured and reported rows into one ranking; of equal ones, which share a place, ours first."""
-    ours = [{"published": False} | row for row in ranked]
-    theirs = sorted(reported, key=lambda row: (row.get("perplexity", np.inf), row["model"]))
-    rows = sorted([*ours, *theirs], key=lambda row: -row["accuracy"])  # stable
+    reported = sorted(reported, key=lambda row: (row.get("perplexity", np.inf), row["model"]))
+    rows = sorted([*ranked, *reported], key=lambda row: -row["accuracy"])  # stable
     for number, row in enumerate(rows):
         equal = number and row["accuracy"] == rows[number - 1]["accuracy"]
         row["place"] = rows[number - 1]["place"] if equal else number + 1
     return rows
 
 
-def _against(source: Source, best: Source, level: float, resamples: int, seed: int) -> dict[str, Any]:
-    mine, theirs = (set(s.frame["item_id"][s.frame["correct"].notna()]) for s in (source, best))
-    if not mine & theirs:
+def _against(model: ModelPredictions, best: ModelPredictions, drawing: Drawing) -> dict[str, Any]:
+    """Test a model against the best; nothing where they have no item in common."""
+    ids = [side.frame["item_id"][side.frame["correct"].notna()] for side in (model, best)]
+    if not ids[0].isin(ids[1]).any():
         return {}
-    found = compare(source, best, resamples=resamples, seed=seed, level=level)
-    low, high = found.interval
+    result = compare(model, best, drawing)
     return {
-        "difference": found.difference,
-        "difference_low": low,
-        "difference_high": high,
-        "n_paired": found.n,
-        "p": found.p_value,
+        "difference": result.difference,
+        "difference_low": result.interval[0],
+        "difference_high": result.interval[1],
+        "n_paired": result.n,
+        "p": result.p_value,
     }

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from workbench.analysis.statistics import wilson
-from workbench.evaluation import bootstrap as resampling
-from workbench.evaluation.bootstrap import Floats, Units
-from workbench.evaluation.reading import check_options, floats, joined, sources
+from workbench.analysis.proportions import wilson
+from workbench.evaluation import bootstrap
+from workbench.evaluation.bootstrap import Drawing, Floats, Units
+from workbench.evaluation.reading import floats, joined, predictions_of
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 
@@ -100,19 +100,18 @@ def evaluate(
     --------
     >>> wb.evaluate([run, other], by="word_class")  # doctest: +SKIP
     """
-    check_options(level, resamples)
+    drawing = Drawing(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by or ()))
     rows: list[dict[str, Any]] = []
     datasets: set[str] = set()
-    for source in sources(runs):
-        frame = joined(source.frame, items, annotations)
+    for predictions in predictions_of(runs):
+        frame = joined(predictions.frame, items, annotations)
         datasets |= set(frame["dataset"].dropna())
-        head = {"model": source.model, "run": source.run}
-        for group, part in _groups(frame, names):
-            rows.append(head | group | measure(part, level=level, resamples=resamples, seed=seed))
+        head = {"model": predictions.model, "run": predictions.run}
+        rows += [head | group | measure(part, drawing) for group, part in _groups(frame, names)]
     columns = [name for name in ("model", "run") if name not in names] + names
     table = typed(pd.DataFrame(rows, columns=[*columns, *MEASURES]))
-    table.attrs["note"] = note(table, datasets, level=level, resamples=resamples, seed=seed)
+    table.attrs["note"] = note(table, datasets, drawing)
     return table
 
 
@@ -133,86 +132,72 @@ def _groups(frame: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, A
         yield dict(zip(names, values, strict=True)), part
 
 
-class _Drawing(NamedTuple):
-    """How intervals are made."""
-
-    level: float
-    resamples: int
-    seed: int
-
-    def bounds(self, replicates: Callable[..., Floats], values: Floats, of: Units) -> tuple[float, float]:
-        """Return the percentile interval of a function of `resampling` of one column."""
-        drawn = replicates(values, of, self.resamples, self.seed)
-        return resampling.interval(drawn.reshape(-1), self.level, of.number)
-
-
-def measure(frame: pd.DataFrame, *, level: float, resamples: int, seed: int) -> dict[str, Any]:
+def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
     """Measure the predictions of one model; see :func:`evaluate` for what comes back.
 
     Parameters
     ----------
     frame : DataFrame (n,)
-        Predictions with the types that `sources` gives, sorted by item. May be empty.
+        As :attr:`workbench.evaluation.reading.ModelPredictions.frame`. May be empty.
+    drawing : Drawing
     """
     frame = frame[frame["correct"].notna()]
-    of = resampling.units(frame["book_id"])
-    correct = floats(frame["correct"])
+    of = bootstrap.units(frame["book_id"])
+    correct, p_correct = floats(frame["correct"]), floats(frame["p_correct"])
     known = frame["known"].fillna(value=False).to_numpy(dtype=bool)
-    found: dict[str, Any] = {"n": len(frame), "n_known": int(known.sum()), "n_tied_items": 0}
-    found |= {"resampled_by": of.by, "n_novels": of.number if of.by == "novel" else None}
-    found["interval"] = "bootstrap by novel" if _clustered(correct, of) else "Wilson"
-    how = _Drawing(level, resamples, seed)
-    found |= _share("accuracy", correct, of, how)
-    found |= _share("accuracy_known", correct[known], of.of(known), how)
-    found["expected_accuracy"] = _mean(floats(frame["p_correct"]))
-    found |= _perplexity(frame, of, how)
-    ranks = mid_ranks(frame)
-    some = ~np.isnan(ranks)
-    if some.any():
-        found["median_rank"] = float(np.median(ranks[some]))
-        low, high = how.bounds(resampling.medians, ranks[some], of.of(some))
-        found |= {"median_rank_low": low, "median_rank_high": high}
-        found["n_tied_items"] = int((frame["n_tied"].fillna(1) > 1).sum())
-    return found
+    expected = p_correct[~np.isnan(p_correct)]
+    by_novel = clustered(correct.sum() / max(len(frame), 1), of)
+    measures: dict[str, Any] = {
+        "n": len(frame),
+        "n_known": int(known.sum()),
+        "resampled_by": of.by,
+        "n_novels": of.number if of.by == "novel" else None,
+        "interval": "bootstrap by novel" if by_novel else "Wilson",
+        "expected_accuracy": float(expected.mean()) if len(expected) else np.nan,
+        "n_perplexity": 0,
+        "n_tied_items": 0,
+    }
+    measures |= _share("accuracy", correct, of, drawing)
+    measures |= _share("accuracy_known", correct[known], of.of(known), drawing)
+    log_prob = floats(frame["log_prob"].where(frame["score_type"] == "log_prob"))
+    if (mask := ~np.isnan(log_prob)).any():
+        low, high = _bounds(log_prob[mask], of.of(mask), drawing)
+        with np.errstate(over="ignore"):  # of a mean below -709 nothing but infinity can be said
+            perplexities = np.exp(-np.array([log_prob[mask].mean(), high, low])).tolist()
+        measures |= dict(zip(("perplexity", "perplexity_low", "perplexity_high"), perplexities, strict=True))
+        measures["n_perplexity"] = int(mask.sum())
+    ranks = floats(frame["rank"]) + (floats(frame["n_tied"].fillna(1)) - 1) / 2
+    if (mask := ~np.isnan(ranks)).any():
+        low, high = _bounds(ranks[mask], of.of(mask), drawing, median=True)
+        measures |= {"median_rank_low": low, "median_rank_high": high}
+        measures["median_rank"] = float(np.median(ranks[mask]))
+        measures["n_tied_items"] = int((frame["n_tied"].fillna(1) > 1).sum())
+    return measures
 
 
-def mid_ranks(frame: pd.DataFrame) -> Floats:
-    """Return the mean rank of each answer and the words tied with it, shape (n,); NaN without one."""
-    return floats(frame["rank"]) + (floats(frame["n_tied"].fillna(1)) - 1) / 2
+def clustered(accuracy: float, of: Units) -> bool:
+    """Tell whether resampling novels says how sure an accuracy is: not where all outcomes are equal."""
+    return of.by == "novel" and of.number > 1 and 0 < accuracy < 1
 
 
-def _mean(values: Floats) -> float:
-    values = values[~np.isnan(values)]
-    return float(values.mean()) if len(values) else np.nan
+def _bounds(values: Floats, of: Units, drawing: Drawing, *, median: bool = False) -> tuple[float, float]:
+    """Return the percentile interval of the mean, or the median, of values without NaN."""
+    row, none = values[None], np.empty((0, len(values)))
+    means, medians = (none, row) if median else (row, none)
+    drawn = bootstrap.replicates(means, medians, of, drawing.resamples, drawing.seed)[int(median)]
+    low, high = bootstrap.intervals(drawn, drawing.level, of.number)
+    return float(low[0]), float(high[0])
 
 
-def _clustered(correct: Floats, of: Units) -> bool:
-    """Tell whether resampling novels says how sure an accuracy is."""
-    return of.by == "novel" and of.number > 1 and 0 < correct.mean() < 1
-
-
-def _share(name: str, correct: Floats, of: Units, how: _Drawing) -> dict[str, float]:
+def _share(name: str, correct: Floats, of: Units, drawing: Drawing) -> dict[str, float]:
     n, count = len(correct), int(correct.sum())
     if not n:
         return {}
-    if _clustered(correct, of):
-        low, high = how.bounds(resampling.means, correct[:, None], of)
+    if clustered(count / n, of):
+        low, high = _bounds(correct, of, drawing)
     else:
-        low, high = (float(bound[0]) for bound in wilson(count, n, level=how.level))
+        low, high = (float(bound[0]) for bound in wilson(count, n, level=drawing.level))
     return {name: count / n, f"{name}_low": low, f"{name}_high": high}
-
-
-def _perplexity(frame: pd.DataFrame, of: Units, how: _Drawing) -> dict[str, Any]:
-    values = floats(frame["log_prob"])
-    some = ~np.isnan(values) & (frame["score_type"] == "log_prob").to_numpy(dtype=bool)
-    values, of = values[some], of.of(some)
-    if not len(values):
-        return {"n_perplexity": 0}
-    low, high = how.bounds(resampling.means, values[:, None], of)
-    with np.errstate(over="ignore"):  # of a mean below -709 nothing but infinity can be said
-        found = np.exp(-np.array([values.mean(), high, low]))
-    names = ("perplexity", "perplexity_low", "perplexity_high")
-    return {"n_perplexity": len(values)} | dict(zip(names, map(float, found), strict=True))
 
 
 def typed(table: pd.DataFrame) -> pd.DataFrame:
@@ -222,20 +207,18 @@ def typed(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype({name: kind for name, kind in kinds.items() if name in table.columns})
 
 
-def note(table: pd.DataFrame, datasets: Iterable[str], *, level: float, resamples: int, seed: int) -> str:
+def note(table: pd.DataFrame, datasets: Iterable[str], drawing: Drawing) -> str:
     """Say how the intervals of a table of measures were made."""
     if not len(table):
         return "There are no predictions."
+    level, resamples, seed = drawing
     parts = [f"{100 * level:g} % intervals; bootstrap with {resamples:,} replicates, seed {seed}"]
     for by, rows in table.groupby("resampled_by", sort=True):
-        least = int(rows["n_novels"].min()) if by == "novel" else 0
-        most = int(rows["n_novels"].max()) if by == "novel" else 0
-        which = "" if len(rows) == len(table) else f" (in {len(rows)} of {len(table)} rows)"
-        text = resampling.said(str(by), least)
+        least, most = (int(rows["n_novels"].agg(f)) if by == "novel" else 0 for f in ("min", "max"))
+        text = bootstrap.describe(str(by), least)
         if least != most:
             text = text.replace(f"{least:,} novels", f"{least:,} to {most:,} novels", 1)
-        parts.append(f"{text}{which}")
+        parts.append(text if len(rows) == len(table) else f"{text} (in {len(rows)} of {len(table)} rows)")
         if by == "item" and "lambada" in datasets:
-            parts.append(resampling.LAMBADA)
-    text = "; ".join(parts)
-    return f"{text}."
+            parts.append(bootstrap.LAMBADA)
+    return f"{'; '.join(parts)}."

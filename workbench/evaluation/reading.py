@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.runs.predictions import OPTIONAL
+from workbench.runs.predictions import OPTIONAL, SCHEMA, from_table
+
+if TYPE_CHECKING:
+    from workbench.runs.store import Run
+
+Floats = npt.NDArray[np.float64]
 
 VARIANT = ("unit", "filter", "vocabulary_size", "unknown", "prompt")
 """Columns of predictions that tell results apart which must not be mixed up."""
@@ -27,16 +39,78 @@ NEEDED = tuple(_KINDS)
 """Columns of predictions that evaluation reads."""
 
 
-class Source(NamedTuple):
-    """The predictions of one model in one run, sorted by item, and what is known of the run."""
+@dataclass(frozen=True)
+class ModelPredictions:
+    """The predictions of one model in one run, as a frame and as an Arrow table.
+
+    A stored run is only made a frame where one is asked for: its Arrow table is read some ten times faster.
+
+    Attributes
+    ----------
+    model, run : str
+    data : pyarrow.Table or DataFrame
+        All columns that there are; a frame has the types of evaluation and is sorted by item.
+    info : mapping
+        What is known of the run.
+    """
 
     model: str
     run: str
-    frame: pd.DataFrame
-    info: Mapping[str, Any]
+    data: pa.Table | pd.DataFrame = field(repr=False)
+    info: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """All columns, one row an item, sorted by item."""
+        if isinstance(self.data, pd.DataFrame):
+            return self.data
+        return _sorted(from_table(self.data).assign(run=pd.Series(self.run, range(len(self.data)), "str")))
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """The columns `NEEDED` and ``prediction``, one row an item, in any order."""
+        names = (*NEEDED, "prediction")
+        if isinstance(self.data, pa.Table):
+            return self.data.select(list(names))
+        columns = {}
+        for name in names:
+            kind, values = SCHEMA.field(name).type, self.data.get(name, [None] * len(self.data))
+            try:
+                columns[name] = pa.array(values, kind, from_pandas=True)
+            except (pa.ArrowException, TypeError, ValueError) as error:
+                raise DataError(f"the column {name!r} of the predictions is strange: {error}") from None
+        return pa.table(columns)
+
+    def floats(self, name: str) -> Floats:
+        """Return a column of `table` as numbers, null as NaN."""
+        return np.asarray(self.table[name].cast(pa.float64()).to_numpy(), dtype=np.float64)
+
+    def truths(self, name: str) -> npt.NDArray[np.bool_]:
+        """Return a column of Booleans of `table`, null as false."""
+        return np.asarray(pc.fill_null(self.table[name], fill_value=False).to_numpy(), dtype=bool)
+
+    def strings(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array:
+        """Return the text in some rows of a column of `table`."""
+        return self.table[name].take(pa.array(rows)).combine_chunks()
+
+    def values(self, name: str, rows: npt.NDArray[np.int64]) -> set[Any]:
+        """Return the different values in some rows of a column of `table`, null left out."""
+        return set(pc.unique(self.table[name].take(pa.array(rows))).to_pylist()) - {None}
+
+    def cell(self, name: str, row: int) -> Any:
+        """Return a single value of `table`, None where it is null."""
+        return self.table[name][row].as_py()
+
+    def list_cell(self, name: str, row: int) -> list[Any] | None:
+        """Return a list of words or numbers in a row, None where there is none."""
+        if isinstance(self.data, pa.Table):
+            value = self.data[name][row].as_py()
+        else:
+            value = self.data[name].iloc[row] if name in self.data else None
+        return list(value) if isinstance(value, list | tuple | np.ndarray) else None
 
 
-def sources(runs: Any) -> list[Source]:
+def predictions_of(runs: Any) -> list[ModelPredictions]:
     """Return the predictions that something stands for, one model and run each.
 
     Parameters
@@ -46,7 +120,7 @@ def sources(runs: Any) -> list[Source]:
 
     Returns
     -------
-    list of Source
+    list of ModelPredictions
         In the order given; within one frame by order of appearance. A frame without rows gives none.
 
     Raises
@@ -55,32 +129,44 @@ def sources(runs: Any) -> list[Source]:
         If something is none of these, a column is missing or of another kind, or a model has two
         predictions for one item.
     """
-    found: list[Source] = []
-    for one in several(runs):
-        if isinstance(one, str):
-            from workbench.runs.store import find  # noqa: PLC0415 - reads DuckDB
-
-            one = find(one)  # noqa: PLW2901 - the run of that name
-        frame = one if isinstance(one, pd.DataFrame) else getattr(one, "predictions", None)
-        if not isinstance(frame, pd.DataFrame):
-            raise DataError(
-                f"there are no predictions in a {type(one).__name__}",
-                remedy="pass a run, a frame of predictions, the name of a run, or a list of these",
-            )
-        if frame is one:
-            found += _apart(frame, None, {})
-        else:
-            found += _apart(frame, getattr(one, "run", None), getattr(one, "info", None) or {})
-    return found
+    with ThreadPoolExecutor() as pool:
+        return [part for parts in pool.map(_read, several(runs)) for part in parts]
 
 
-def several(runs: Any) -> Iterable[Any]:
+def several(runs: Any) -> list[Any]:
     """Return what was passed as runs one by one: a single run, frame or name is one."""
     single = isinstance(runs, str | pd.DataFrame) or not isinstance(runs, Iterable)
-    return [runs] if single else runs
+    return [runs] if single else list(runs)
 
 
-def _apart(frame: pd.DataFrame, name: str | None, info: Mapping[str, Any]) -> Iterable[Source]:
+def _read(source: Any) -> list[ModelPredictions]:
+    if isinstance(source, str):
+        from workbench.runs.store import find  # noqa: PLC0415 - imported by the runs' users only
+
+        source = find(source)
+    info = {} if isinstance(source, pd.DataFrame) else getattr(source, "info", None) or {}
+    if isinstance(table := getattr(source, "table", None), pa.Table):
+        return list(_split_table(table, str(source.run), info))
+    frame = source if isinstance(source, pd.DataFrame) else getattr(source, "predictions", None)
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(
+            f"there are no predictions in a {type(source).__name__}",
+            remedy="pass a run, a frame of predictions, the name of a run, or a list of these",
+        )
+    return list(_split_frame(frame, None if frame is source else getattr(source, "run", None), info))
+
+
+def _split_table(table: pa.Table, run: str, info: Mapping[str, Any]) -> Iterator[ModelPredictions]:
+    """Give the models of a stored run apart; the folder's name is that of the run."""
+    models = pc.unique(table["model"]).to_pylist()
+    for model in models:
+        part = table if len(models) == 1 else table.filter(pc.equal(table["model"], model))
+        if pc.count_distinct(part["item_id"]).as_py() < len(part):
+            _check_single(model, part["item_id"].to_pandas())
+        yield ModelPredictions(model, run, part.combine_chunks(), info)
+
+
+def _split_frame(frame: pd.DataFrame, run: str | None, info: Mapping[str, Any]) -> Iterator[ModelPredictions]:
     """Give the models and runs of one frame apart."""
     frame = frame.assign(**{n: None for n in OPTIONAL if n in NEEDED and n not in frame.columns})
     if lacking := [column for column in NEEDED if column not in frame.columns]:
@@ -92,21 +178,28 @@ def _apart(frame: pd.DataFrame, name: str | None, info: Mapping[str, Any]) -> It
         frame = frame.astype({name: kind for name, kind in _KINDS.items() if str(frame[name].dtype) != kind})
     except (TypeError, ValueError) as error:
         raise DataError(f"a column of the predictions is of a strange type: {error}") from None
-    if name is not None:
-        frame["run"] = frame["run"].where(frame["run"].fillna("") != "", name)
     frame["run"] = frame["run"].fillna("")
+    if run is not None:
+        frame["run"] = frame["run"].where(frame["run"] != "", run)
     if frame["item_id"].isna().any() or frame["model"].isna().any():
         raise DataError("the predictions have a row without item_id or model")
-    for (model, run), part in frame.groupby(["model", "run"], sort=False):
-        twice = part["item_id"].duplicated()
-        if twice.any():
-            raise DataError(
-                f"the model {model!r} has two predictions for the item {part['item_id'][twice].iloc[0]!r}",
-                remedy="give each set of predictions a run or model name of its own",
-            )
-        # sorted, so that what is drawn by a seed does not depend on the order of the rows
-        ordered = part.sort_values("item_id", kind="stable", ignore_index=True)
-        yield Source(str(model), str(run), ordered, info)
+    for (model, name), part in frame.groupby(["model", "run"], sort=False):
+        _check_single(str(model), part["item_id"])
+        yield ModelPredictions(str(model), str(name), _sorted(part), info)
+
+
+def _check_single(model: str, item_ids: pd.Series[Any]) -> None:
+    """Raise DataError if a model has two predictions for one item."""
+    if (twice := item_ids.duplicated()).any():
+        raise DataError(
+            f"the model {model!r} has two predictions for the item {item_ids[twice].iloc[0]!r}",
+            remedy="give each set of predictions a run or model name of its own",
+        )
+
+
+def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
+    """Sort by item, so that what is drawn by a seed does not depend on the order of the rows."""
+    return frame.sort_values("item_id", kind="stable", ignore_index=True)
 
 
 def joined(frame: pd.DataFrame, items: Items | None, annotations: pd.DataFrame | None) -> pd.DataFrame:
@@ -117,27 +210,13 @@ def joined(frame: pd.DataFrame, items: Items | None, annotations: pd.DataFrame |
     Raises
     ------
     DataError
-        If the annotations have no ``item_id`` or hold one twice, or something given knows none of
-        the predicted items.
+        See `aligned`.
     """
-    for what, other in (("items", items), ("annotations", annotations)):
+    frame = frame.copy()
+    for what, other in (("items", None if items is None else items.frame), ("annotations", annotations)):
         if other is None:
             continue
-        beside = other.frame if isinstance(other, Items) else other
-        if "item_id" not in beside.columns:
-            raise DataError(
-                f"the {what} have no column 'item_id'", remedy="make them with wb.annotate(items)"
-            )
-        beside = beside.assign(item_id=beside["item_id"].astype("str")).set_index("item_id")
-        if beside.index.has_duplicates:
-            raise DataError(f"the {what} hold the item {beside.index[beside.index.duplicated()][0]!r} twice")
-        if len(frame) and not frame["item_id"].isin(beside.index).any():
-            raise DataError(
-                f"the {what} know none of the predicted items, {frame['item_id'].iloc[0]!r} the first",
-                remedy=f"pass the {what} that belong to these predictions",
-            )
-        beside = beside.reindex(frame["item_id"])
-        beside.index = frame.index
+        beside = aligned(other, frame["item_id"], what)
         for column in beside.columns:
             if column not in frame.columns:
                 frame[column] = beside[column]
@@ -146,22 +225,106 @@ def joined(frame: pd.DataFrame, items: Items | None, annotations: pd.DataFrame |
     return frame
 
 
+def aligned(table: pd.DataFrame, item_ids: pd.Series[Any], what: str = "annotations") -> pd.DataFrame:
+    """Return the rows of a table, with ``item_id`` as a column or index, in the order of items.
+
+    Raises
+    ------
+    DataError
+        If the table has no ``item_id``, holds one twice, or knows none of the items.
+    """
+    if "item_id" in table.columns:
+        table = table.set_index("item_id")
+    elif table.index.name != "item_id":
+        raise DataError(f"the {what} have no column 'item_id'", remedy="make them with wb.annotate(items)")
+    table = table.set_axis(table.index.astype("str"))
+    if table.index.has_duplicates:
+        twice = table.index[table.index.duplicated()][0]
+        raise DataError(f"the {what} hold the item {twice!r} twice", remedy="pass one row an item")
+    if len(item_ids) and not item_ids.isin(table.index).any():
+        raise DataError(
+            f"the {what} know none of the items, {item_ids.iloc[0]!r} the first",
+            remedy=f"pass the {what} that belong to these items",
+        )
+    return table.reindex(item_ids).set_axis(item_ids.index)
+
+
 def one_value(column: pd.Series[Any]) -> Any:
     """Return what a column holds: its value, several joined by commas, or None."""
-    found = [value for value in column.unique().tolist() if not pd.isna(value)]
-    if len(found) <= 1:
-        return found[0] if found else None
-    return ", ".join(sorted(map(str, found)))
+    values = [value for value in column.unique().tolist() if not pd.isna(value)]
+    if len(values) <= 1:
+        return values[0] if values else None
+    return ", ".join(sorted(map(str, values)))
 
 
-def check_options(level: float, resamples: int) -> None:
-    """Raise DataError if a confidence level or a number of resamples makes no sense."""
-    if not 0 < level < 1:
-        raise DataError(f"the confidence level {level} is not between 0 and 1", remedy="use 0.95")
-    if int(resamples) != resamples or resamples < 1:
-        raise DataError(f"there cannot be {resamples} resamples", remedy="use 2000")
-
-
-def floats(column: pd.Series[Any]) -> npt.NDArray[np.float64]:
+def floats(column: pd.Series[Any]) -> Floats:
     """Return a nullable column as numbers, null as NaN."""
     return np.asarray(column.astype("Float64").to_numpy(dtype=float, na_value=np.nan), dtype=np.float64)
+
+
+def items_of(
+    runs: Any,
+    *,
+    dataset: str | None = None,
+    split: str | None = None,
+    variant: str | None = None,
+    path: Path | str | None = None,
+) -> Items:
+    """Load the items that predictions are about.
+
+    Parameters
+    ----------
+    runs : Run, DataFrame or str, or several of these
+        They name what is not passed; the variant is that of most runs.
+    dataset, split, variant, path : optional
+        As for :func:`workbench.datasets.load`.
+
+    Raises
+    ------
+    DataError
+        If the runs name several sets, or the items are not found.
+    """
+    from workbench.datasets import load  # noqa: PLC0415 - only where no items are given
+
+    named: dict[tuple[str, str], Counter[tuple[str, ...]]] = {}
+    unnamed = dataset is None or split is None or variant is None
+    for predictions in predictions_of(runs) if unnamed else ():
+        sets, splits, forms = (
+            [str(value) for value in predictions.table[name].unique().to_pylist() if value is not None]
+            for name in ("dataset", "split", "variant")
+        )
+        for key in {(dataset or a, split or b) for a in sets for b in splits}:
+            named.setdefault(key, Counter())[tuple(forms)] += 1
+    if len(named) > 1:
+        raise DataError(
+            f"the predictions are about several sets: {', '.join(' '.join(key) for key in named)}",
+            remedy="compare predictions of the same data set and split, and say which items",
+        )
+    if not named and (dataset is None or split is None):
+        raise DataError("there are no predictions", remedy="pass runs that have some")
+    (dataset, split), counts = next(iter(named.items()), ((dataset, split), Counter()))
+    variants = (variant,) if variant is not None else counts.most_common(1)[0][0]
+    try:
+        return Items.concat(load(str(dataset), split, variant=name, path=path) for name in variants)
+    except DataError as error:
+        raise DataError(
+            f"the items of {dataset} {split} cannot be loaded: {error.problem}",
+            file=error.file,
+            remedy=error.remedy or "say which items, and where they are",
+        ) from error
+
+
+def run_of(name: str) -> Run:
+    """Return a stored run by its name, or by the folder that it lies in.
+
+    Raises
+    ------
+    DataError
+        If there is none, or its folder is damaged.
+    """
+    from workbench.runs import store  # noqa: PLC0415 - imported by the runs' users only
+
+    folder = Path(name)
+    if not (folder / store.INFO).is_file() or folder.name == name:
+        return store.find(name)
+    return store.at(folder.resolve())

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from workbench.evaluation import bootstrap as resampling
-from workbench.evaluation.bootstrap import Units
-from workbench.evaluation.reading import VARIANT, Source, check_options, floats, one_value, sources
+from workbench.analysis.proportions import mcnemar
+from workbench.evaluation import bootstrap
+from workbench.evaluation.bootstrap import Drawing, Floats, Units
+from workbench.evaluation.reading import VARIANT, ModelPredictions, floats, one_value, predictions_of
 from workbench.items.schema import DataError
+from workbench.render.numbers import p_value, percent, points
+from workbench.render.tables import html_table
 
 Interval = tuple[float, float]
-
-_MCNEMAR = "exact McNemar test"
-_SMALL = 0.0001
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,44 +80,32 @@ class Significance:
 
     def __str__(self) -> str:
         low, high = self.interval
-        bounds = (
-            ""
-            if np.isnan(low)
-            else f", {100 * self.level:g} % interval {100 * low:+.1f} to {100 * high:+.1f}"
-        )
+        span = f", {100 * self.level:g} % interval {points(low)} to {points(high)}"
         return (
-            f"{self.a} is right on {100 * self.accuracy_a:.1f} % and {self.b} on"
-            f" {100 * self.accuracy_b:.1f} % of {self.n:,} items: a difference of"
-            f" {100 * self.difference:+.1f} points{bounds}"
-            f" ({_p(self.p_value)}, {self.test})."
+            f"{self.a} is right on {percent(self.accuracy_a)} and {self.b} on {percent(self.accuracy_b)} of"
+            f" {self.n:,} items: a difference of {points(self.difference)} points"
+            f"{'' if np.isnan(low) else span} (p {p_value(self.p_value, sign=True)}, {self.test})."
         )
 
     def _repr_html_(self) -> str:
         """Show the two models, the difference and the notes."""
-        span = f"{100 * self.level:g} % interval"
+
+        def cells(interval: Interval | None, scale: float, digits: int, p: float | None) -> tuple[str, str]:
+            bounds = [] if interval is None or np.isnan(interval[0]) else interval
+            text = " to ".join(f"{scale * bound:+.{digits}f}" for bound in bounds)
+            return text, "" if p is None else p_value(p)
+
+        shares = percent(self.accuracy_a), percent(self.accuracy_b), points(self.difference)
         rows = [
-            ("", self.a, self.b, "difference", span, "p"),
-            (
-                "accuracy",
-                f"{100 * self.accuracy_a:.1f} %",
-                f"{100 * self.accuracy_b:.1f} %",
-                f"{100 * self.difference:+.1f}",
-                _span(self.interval, 100, 1),
-                _p(self.p_value),
-            ),
+            ("accuracy", *shares, *cells(self.interval, 100, 1, self.p_value)),
             ("right where the other is wrong", f"{self.n_only_a:,}", f"{self.n_only_b:,}", "", "", ""),
         ]
         if self.log_prob_difference is not None:
-            bounds = _span(self.log_prob_interval, 1, 3)
-            p = "" if self.log_prob_p_value is None else _p(self.log_prob_p_value)
-            rows.append(("mean ln p per target word", "", "", f"{self.log_prob_difference:+.3f}", bounds, p))
-        head, *body = (
-            "".join(f"<{cell}>{escape(text)}</{cell}>" for text in row)
-            for cell, row in zip(["th", *["td"] * len(rows)], rows, strict=False)
-        )
-        notes = " ".join([f"{self.n:,} items; {self.test}.", *self.notes])
-        lines = "".join(f"<tr>{row}</tr>" for row in body)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table><p>{escape(notes)}</p>"
+            bounds = cells(self.log_prob_interval, 1, 3, self.log_prob_p_value)
+            rows.append(("mean ln p per target word", "", "", f"{self.log_prob_difference:+.3f}", *bounds))
+        columns = ("", self.a, self.b, "difference", f"{100 * self.level:g} % interval", "p")
+        caption = " ".join([f"{self.n:,} items; {self.test}.", *self.notes])
+        return html_table(columns, rows, caption=caption)
 
 
 def significance(
@@ -155,16 +141,16 @@ def significance(
     McNemar 1947; Efron and Tibshirani 1993 (bootstrap, percentile interval); Fisher 1935,
     section 21 (sign flips).
     """
-    check_options(level, resamples)
-    return compare(_single(a, "a"), _single(b, "b"), resamples=resamples, seed=seed, level=level)
+    drawing = Drawing(level, resamples, seed).checked()
+    return compare(_single(a, "a"), _single(b, "b"), drawing)
 
 
-def _single(runs: Any, name: str) -> Source:
-    found = sources(runs)
-    if len(found) != 1:
-        held = ", ".join(f"{source.model} {source.run}".strip() for source in found) or "none"
-        raise DataError(f"{name} must hold the predictions of one model, found {len(found)}: {held}")
-    return found[0]
+def _single(runs: Any, name: str) -> ModelPredictions:
+    models = predictions_of(runs)
+    if len(models) != 1:
+        held = ", ".join(f"{model.model} {model.run}".strip() for model in models) or "none"
+        raise DataError(f"{name} must hold the predictions of one model, found {len(models)}: {held}")
+    return models[0]
 
 
 class _Paired(NamedTuple):
@@ -176,47 +162,46 @@ class _Paired(NamedTuple):
     notes: list[str]
 
 
-def compare(a: Source, b: Source, *, resamples: int, seed: int, level: float) -> Significance:
-    """Compare two sources; see :func:`significance`."""
+def compare(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> Significance:
+    """Compare the predictions of two models; see :func:`significance`."""
+    level, resamples, seed = drawing
     pair = _paired(a, b)
-    right_a, right_b = (floats(frame["correct"]) for frame in (pair.a, pair.b))
-    difference = right_a - right_b
+    correct_a, correct_b = (floats(frame["correct"]) for frame in (pair.a, pair.b))
+    difference = correct_a - correct_b
     only_a, only_b = int((difference > 0).sum()), int((difference < 0).sum())
     if pair.units.by == "novel":
-        p, exact = resampling.sign_flip(difference, pair.units, resamples, seed)
-        drawn = "exact" if exact else f"{resamples:,} random choices of signs"
-        test = f"paired sign-flip test by novel, {drawn}"
+        p, exact = bootstrap.sign_flip(difference, pair.units, resamples, seed)
+        signs = "exact" if exact else f"{resamples:,} random choices of signs"
+        test = f"paired sign-flip test by novel, {signs}"
     else:
-        p, test = mcnemar(only_a, only_b), _MCNEMAR
-    both = (_log_probs(pair.a), _log_probs(pair.b))
-    likelier = _difference(*both)
-    columns = np.column_stack([difference, np.where(np.isfinite(likelier), likelier, np.nan)])
-    drawn_means = resampling.means(columns, pair.units, resamples, seed)
-    spans = [resampling.interval(column, level, pair.units.number) for column in drawn_means.T]
-    mean, p_log = None, None
-    given = ~np.isnan(likelier)
-    if given.any():
-        mean = float(likelier[given].mean()) if not _both_ways(likelier) else np.nan
-        if np.isfinite(likelier[given]).all():
-            p_log = resampling.sign_flip(likelier[given], pair.units.of(given), resamples, seed)[0]
+        p, test = float(mcnemar(only_a, only_b)[0]), "exact McNemar test"
+    log_probs = _log_probs(pair)
+    rows = np.stack([difference, np.where(np.isfinite(log_probs), log_probs, np.nan)])
+    drawn, _ = bootstrap.replicates(rows, rows[:0], pair.units, resamples, seed)
+    low, high = (bound.tolist() for bound in bootstrap.intervals(drawn, level, pair.units.number))
+    mean, p_log_prob = None, None
+    if (known := ~np.isnan(log_probs)).any():
+        both_signs = np.isposinf(log_probs).any() and np.isneginf(log_probs).any()
+        mean = np.nan if both_signs else float(log_probs[known].mean())
+        if np.isfinite(log_probs[known]).all():
+            p_log_prob, _ = bootstrap.sign_flip(log_probs[known], pair.units.of(known), resamples, seed)
         else:
             pair.notes.append(
                 "An answer has probability 0: the difference of the log-probabilities is infinite."
             )
-        if given.sum() < len(given):
-            pair.notes.append(f"Log-probabilities are compared on {int(given.sum()):,} items.")
+        if not known.all():
+            pair.notes.append(f"Log-probabilities are compared on {int(known.sum()):,} items.")
     names = [a.model, b.model]
     if a.model == b.model and a.run != b.run:
-        names = [f"{source.model} ({source.run or 'not stored'})" for source in (a, b)]
-    n = len(difference)
+        names = [f"{side.model} ({side.run or 'not stored'})" for side in (a, b)]
     return Significance(
         a=names[0],
         b=names[1],
-        n=n,
-        accuracy_a=float(right_a.mean()),
-        accuracy_b=float(right_b.mean()),
-        difference=(only_a - only_b) / n,
-        interval=spans[0],
+        n=len(difference),
+        accuracy_a=float(correct_a.mean()),
+        accuracy_b=float(correct_b.mean()),
+        difference=(only_a - only_b) / len(difference),
+        interval=(low[0], high[0]),
         p_value=p,
         test=test,
         n_only_a=only_a,
@@ -224,8 +209,8 @@ def compare(a: Source, b: Source, *, resamples: int, seed: int, level: float) ->
         resampled_by=pair.units.by,
         n_units=pair.units.number,
         log_prob_difference=mean,
-        log_prob_interval=spans[1] if p_log is not None else None,
-        log_prob_p_value=p_log,
+        log_prob_interval=None if p_log_prob is None else (low[1], high[1]),
+        log_prob_p_value=p_log_prob,
         level=level,
         resamples=resamples,
         seed=seed,
@@ -233,8 +218,8 @@ def compare(a: Source, b: Source, *, resamples: int, seed: int, level: float) ->
     )
 
 
-def _paired(a: Source, b: Source) -> _Paired:
-    left, right = (source.frame[source.frame["correct"].notna()].set_index("item_id") for source in (a, b))
+def _paired(a: ModelPredictions, b: ModelPredictions) -> _Paired:
+    left, right = (side.frame[side.frame["correct"].notna()].set_index("item_id") for side in (a, b))
     common = left.index.intersection(right.index).sort_values()
     if not len(common):
         raise DataError(
@@ -242,8 +227,8 @@ def _paired(a: Source, b: Source) -> _Paired:
             remedy="compare predictions of the same data set and split",
         )
     notes = [
-        f"{len(frame) - len(common):,} items that only {source.model} predicted are left out."
-        for source, frame in ((a, left), (b, right))
+        f"{len(frame) - len(common):,} items that only {side.model} predicted are left out."
+        for side, frame in ((a, left), (b, right))
         if len(frame) > len(common)
     ]
     left, right = left.loc[common], right.loc[common]
@@ -257,53 +242,16 @@ def _paired(a: Source, b: Source) -> _Paired:
         values = [one_value(frame[column]) for frame in (left, right)]
         if values[0] != values[1]:
             notes.append(f"They differ in {column}: {values[0]} and {values[1]}.")
-    of = resampling.units(left["book_id"].where(left["book_id"].notna(), right["book_id"]))
-    text = resampling.said(of.by, of.number)
+    of = bootstrap.units(left["book_id"].where(left["book_id"].notna(), right["book_id"]))
+    text = bootstrap.describe(of.by, of.number)
     notes.append(f"{text[0].upper()}{text[1:]}.")
     if of.by == "item" and "lambada" in set(left["dataset"]):
-        notes.append(f"{resampling.LAMBADA}.")
+        notes.append(f"{bootstrap.LAMBADA}.")
     return _Paired(left, right, of, notes)
 
 
-def _log_probs(frame: pd.DataFrame) -> resampling.Floats:
-    return np.where(frame["score_type"] == "log_prob", floats(frame["log_prob"]), np.nan)
-
-
-def _difference(a: resampling.Floats, b: resampling.Floats) -> resampling.Floats:
-    """Return a - b; two answers of probability 0 do not differ."""
+def _log_probs(pair: _Paired) -> Floats:
+    """Return ln p of one side minus that of the other (n,); two answers of probability 0 do not differ."""
+    a, b = (floats(frame["log_prob"].where(frame["score_type"] == "log_prob")) for frame in (pair.a, pair.b))
     with np.errstate(invalid="ignore"):
         return np.where(np.isneginf(a) & np.isneginf(b), 0.0, a - b)
-
-
-def _both_ways(values: resampling.Floats) -> bool:
-    return bool(np.isposinf(values).any() and np.isneginf(values).any())
-
-
-def mcnemar(only_a: int, only_b: int) -> float:
-    """Return the two-sided p of the exact test whether both counts come from one coin (McNemar 1947)."""
-    from scipy.stats import binomtest  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
-
-    return float(binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Correct p values for their number (Holm 1979); NaN stays, and does not count.
-
-    Each p, from the smallest on, is multiplied by the number of those not smaller, and is no less
-    than the one before it.
-    """
-    p = np.asarray(p_values, dtype=float)
-    order = np.argsort(p)[: int((~np.isnan(p)).sum())]  # NaN sorts last
-    found = np.full(p.shape, np.nan)
-    found[order] = np.minimum(1, np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1)))
-    return [float(value) for value in found]
-
-
-def _p(value: float) -> str:
-    return f"p < {_SMALL}" if value < _SMALL else f"p = {value:.2g}"
-
-
-def _span(interval: Interval | None, scale: float, digits: int) -> str:
-    if interval is None or np.isnan(interval[0]):
-        return ""
-    return " to ".join(f"{scale * bound:+.{digits}f}" for bound in interval)

@@ -13,8 +13,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.analysis.histograms import quantile_bins
 from workbench.analysis.statistics import CLASS_NAMES
-from workbench.evaluation.rows import Rows
+from workbench.evaluation.reading import ModelPredictions, aligned, floats
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 
@@ -23,7 +24,6 @@ Mask = npt.NDArray[np.bool_]
 MOST = 12
 """Choices that have a bin of their own; the rarer ones share one."""
 
-_RANGES = 5
 _FEW = 8  # different numbers up to which each has a bin of its own
 _OF_ITEMS = ("dataset", "split", "variant", "word_class", "book_id")
 _NO_SLICE = ("item_id", "answer", "text")
@@ -36,7 +36,6 @@ _LABELS: dict[str, dict[Any, str]] = {
     "target_class": dict(CLASS_NAMES),
     "word_class": {"NE": "named entity", "CN": "common noun", "V": "verb", "P": "preposition"},
 }
-_EDGES = np.array([1, 1.5, 2, 2.5, 3, 4, 5, 6, 8])
 
 
 class Bin(NamedTuple):
@@ -56,17 +55,17 @@ class Bin(NamedTuple):
     mask: Mask
 
 
-class Columns:
-    """Columns by which items can be cut.
+class Slices:
+    """The columns by which items can be cut, each made when it is first asked for.
 
     Parameters
     ----------
     items : Items (n,)
     annotations : DataFrame, optional
         With ``item_id`` as a column or index; its columns of lists are left out.
-    found : sequence of Rows
-        Predictions, which may name the items' novels and word classes.
-    places : array of int (m, n)
+    models : sequence of ModelPredictions (m,)
+        They may name the items' novels and word classes.
+    rows : array of int (m, n)
         Their rows for the items.
 
     Raises
@@ -79,31 +78,33 @@ class Columns:
         self,
         items: Items,
         annotations: pd.DataFrame | None,
-        found: Sequence[Rows],
-        places: npt.NDArray[np.int64],
+        models: Sequence[ModelPredictions],
+        rows: npt.NDArray[np.int64],
     ) -> None:
-        self._frame = items.frame
+        frame = self._frame = items.frame
         self._makers: dict[str, Callable[[], pd.Series[Any]]] = {}
-        self._values: dict[str, pd.Series[Any]] = {}
         self._bins: dict[str, list[Bin]] = {}
-        beside = _beside(annotations, self._frame["item_id"])
-        for name in beside.columns:
-            if name not in _NO_SLICE:
-                self._makers[str(name)] = partial(_column, beside, name)
+        if annotations is not None:
+            table = aligned(annotations, frame["item_id"])
+            names = [str(name) for name in table.columns if name not in _NO_SLICE]
+            self._makers |= {name: partial(_column, table, name) for name in names}
         for name in _OF_ITEMS:
-            self._makers.setdefault(name, partial(self._of_items, name, found, places))
-        if "in_context" not in beside:
-            self._makers["answer_in_passage"] = lambda: pd.Series(_repeated(self._frame))
-        if "n_context_sentences" not in beside:
-            self._makers["n_context_sentences"] = lambda: self._frame["sentences"].map(len) - 1
-        if "n_tokens" not in beside:
-            self._makers["n_words"] = lambda: self._frame["text"].str.split().map(len)
+            self._makers.setdefault(name, partial(self._of_items, name, models, rows))
+        for name, other, make in (
+            ("answer_in_passage", "in_context", lambda: pd.Series(_repeated(frame))),
+            ("n_context_sentences", "n_context_sentences", lambda: frame["sentences"].map(len) - 1),
+            ("n_words", "n_tokens", lambda: frame["text"].str.split().map(len)),
+        ):
+            if other not in self._makers:
+                self._makers[name] = make
 
-    def _of_items(self, name: str, found: Sequence[Rows], places: npt.NDArray[np.int64]) -> pd.Series[Any]:
+    def _of_items(
+        self, name: str, models: Sequence[ModelPredictions], rows: npt.NDArray[np.int64]
+    ) -> pd.Series[Any]:
         known = pa.array(self._frame[name], pa.string(), from_pandas=True)
-        for one, index in zip(found, places, strict=True):
+        for model, places in zip(models, rows, strict=True):
             if known.null_count:
-                known = pc.coalesce(known, one.table[name].take(pa.array(index)).combine_chunks())
+                known = pc.coalesce(known, model.strings(name, places))
         return pd.Series(known.to_pylist(), dtype="str")
 
     @cached_property
@@ -125,30 +126,8 @@ class Columns:
         return self._bins[name]
 
 
-def _column(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
-    return frame[name]
-
-
-def _beside(annotations: pd.DataFrame | None, ids: pd.Series[Any]) -> pd.DataFrame:
-    """Return annotations in the order of the items."""
-    if annotations is None:
-        return pd.DataFrame(index=range(len(ids)))
-    if "item_id" in annotations.columns:
-        annotations = annotations.set_index("item_id")
-    elif annotations.index.name != "item_id":
-        raise DataError(
-            "the annotations have no column 'item_id'", remedy="make them with wb.annotate(items)"
-        )
-    annotations = annotations.set_axis(annotations.index.astype("str"))
-    if annotations.index.has_duplicates:
-        twice = annotations.index[annotations.index.duplicated()][0]
-        raise DataError(f"the annotations hold the item {twice!r} twice", remedy="pass one row an item")
-    if len(ids) and set(annotations.index.tolist()).isdisjoint(ids.tolist()):
-        raise DataError(
-            f"the annotations know none of the items, {ids.iloc[0]!r} the first",
-            remedy="pass the annotations that belong to these items",
-        )
-    return annotations.reindex(ids).reset_index(drop=True)
+def _column(table: pd.DataFrame, name: str) -> pd.Series[Any]:
+    return table[name]
 
 
 def _repeated(frame: pd.DataFrame) -> list[bool | None]:
@@ -173,24 +152,22 @@ def occurs(word: str, text: str) -> bool:
 
 
 def cut(name: str, values: pd.Series[Any]) -> list[Bin]:
-    """Cut the items by one column; no bin is empty."""
+    """Cut the items by one column; no bin is empty, and a column of lists has none."""
     null = values.isna().to_numpy(dtype=bool)
     unknown = Bin("null", _NULL.get(name, "not known"), null)
     if null.all():
         return [unknown]
-    kind = values.dtype
-    if pd.api.types.is_bool_dtype(kind) or _all(values[~null], (bool, np.bool_)):
+    kind, known = values.dtype, values[~null]
+    if pd.api.types.is_bool_dtype(kind) or _all(known, (bool, np.bool_)):
         truth = values.where(~null, other=False).to_numpy(dtype=bool)
-        found = [Bin("is:yes", "yes", truth & ~null), Bin("is:no", "no", ~truth & ~null)]
-    elif pd.api.types.is_numeric_dtype(kind) or _all(values[~null], (int, float, np.number)):
-        found = _ranges(
-            np.asarray(values.astype("Float64").to_numpy(dtype=float, na_value=np.nan), float), ~null
-        )
-    elif _all(values[~null], (str,)):
-        found = _choices(name, values, null)
+        bins = [Bin("is:yes", "yes", truth & ~null), Bin("is:no", "no", ~truth & ~null)]
+    elif pd.api.types.is_numeric_dtype(kind) or _all(known, (int, float, np.number)):
+        bins = _ranges(floats(values), ~null)
+    elif _all(known, (str,)):
+        bins = _choices(name, values, null)
     else:
-        return []  # lists and spans
-    return [one for one in (*found, unknown) if one.mask.any()]
+        return []
+    return [part for part in (*bins, unknown) if part.mask.any()]
 
 
 def _all(values: pd.Series[Any], kinds: tuple[type, ...]) -> bool:
@@ -200,54 +177,33 @@ def _all(values: pd.Series[Any], kinds: tuple[type, ...]) -> bool:
 def _choices(name: str, values: pd.Series[Any], null: Mask) -> list[Bin]:
     codes, different = pd.factorize(values, sort=True)
     counts = np.bincount(codes[codes >= 0], minlength=len(different))
-    order = np.argsort(-counts, kind="stable")
-    own = order[:MOST].tolist()
+    frequent = np.argsort(-counts, kind="stable")[:MOST].tolist()
     labels = _LABELS.get(name, {})
-    if name in _LABELS:  # in their customary order
-        own = sorted(own, key=lambda place: [*labels, different[place]].index(different[place]))
-    texts = [str(different[place]) for place in own]
-    found = [
-        Bin(f"is:{text}", labels.get(text, text), codes == place)
-        for text, place in zip(texts, own, strict=True)
+    if labels:  # in their customary order
+        frequent = sorted(frequent, key=lambda code: [*labels, different[code]].index(different[code]))
+    bins = [
+        Bin(f"is:{different[code]}", labels.get(different[code], str(different[code])), codes == code)
+        for code in frequent
     ]
-    return [*found, Bin("other", "other", ~np.isin(codes, own) & ~null)]
+    return [*bins, Bin("other", "other", ~np.isin(codes, frequent) & ~null)]
 
 
-def _ranges(values: npt.NDArray[np.float64], some: Mask) -> list[Bin]:
+def _ranges(values: npt.NDArray[np.float64], known: Mask) -> list[Bin]:
     """Cut numbers into ranges of about equal numbers of items, at readable edges."""
-    held = values[some]
-    whole = bool((held == np.round(held)).all()) and bool(np.isfinite(held).all())
-    different = np.unique(held)
+    numbers = values[known]
+    whole = bool((numbers == np.round(numbers)).all() and np.isfinite(numbers).all())
+    different = np.unique(numbers)
     if len(different) <= _FEW:
         texts = [f"{v:g}" if float(f"{v:g}") == v else repr(float(v)) for v in different]
         return [
-            Bin(f"is:{text}", text, (values == v) & some) for text, v in zip(texts, different, strict=True)
+            Bin(f"is:{text}", text, (values == v) & known) for text, v in zip(texts, different, strict=True)
         ]
-    inner = np.quantile(held, np.arange(1, _RANGES) / _RANGES, method="lower")
-    edges = sorted({_readable(edge, whole=whole) for edge in inner if np.isfinite(edge)})
-    edges = [edge for edge in edges if different[0] < edge <= different[-1]]
-    bounds = [-np.inf, *edges, np.inf]
-    found = []
-    for low, high in pairwise(bounds):
+    ranges = quantile_bins(numbers)
+    places, bins = ranges.place(values), []
+    for place, (low, high) in enumerate(pairwise(ranges.edges.tolist())):
         key = f"from:{'' if low == -np.inf else f'{low:g}'}:to:{'' if high == np.inf else f'{high:g}'}"
-        found.append(Bin(key, _range(low, high, whole=whole), (values >= low) & (values < high) & some))
-    infinite = np.isposinf(values) & some
-    if infinite.any():
-        last = found[-1]
-        found[-1] = last._replace(mask=last.mask | infinite)
-    return found
-
-
-def _readable(value: float, *, whole: bool) -> float:
-    """Round to two readable digits, upwards or downwards, whichever is nearer."""
-    if abs(value) < np.finfo(float).tiny or not np.isfinite(value):
-        return 0.0
-    size = 10.0 ** np.floor(np.log10(abs(value)))
-    if whole and size <= 1:
-        return float(value)
-    steps = np.concatenate([_EDGES, [10]]) if size > 10 or not whole else np.arange(10, 101, 5) / 10  # noqa: PLR2004
-    nearest = steps[np.abs(steps - abs(value) / size).argmin()]
-    return float(np.sign(value) * nearest * size)
+        bins.append(Bin(key, _range(low, high, whole=whole), (places == place) & known))
+    return bins
 
 
 def _range(low: float, high: float, *, whole: bool) -> str:

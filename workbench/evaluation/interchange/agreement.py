@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.analysis.statistics import wilson
+from workbench.analysis.proportions import wilson
 
 _KEEP = 2  # an item counts for agreement from so many answers on
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workbench.evaluation.interchange.read import Notes, Record, number_of, truth_of
-from workbench.evaluation.reading import sources
+from workbench.evaluation.reading import predictions_of
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.items.text import is_encodable
@@ -78,7 +78,7 @@ def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -
 
 def together(runs: Any) -> pd.DataFrame:
     """Return the predictions of several runs as one checked frame: in the order given, each by item."""
-    frames = [source.frame for source in sources(runs)]
+    frames = [model.frame for model in predictions_of(runs)]
     if not frames:
         raise DataError("there are no predictions to write")
     return predictions.check(pd.concat(frames, ignore_index=True))

@@ -58,16 +58,9 @@ class Column:
     word_class: str | None
     printed: Mapping[str, str]
 
-    def of(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Return the predictions that belong here."""
-        mask = frame["split"] == self.split
-        if self.word_class is not None:
-            mask &= frame["word_class"] == self.word_class
-        return frame[mask]
-
 
 @dataclass(frozen=True)
-class Paper:
+class Layout:
     """A paper's table without ours."""
 
     name: str
@@ -80,16 +73,16 @@ class Paper:
 def belonging(frame: pd.DataFrame, name: str, dataset: str) -> pd.DataFrame:
     """Return the predictions of a data set that are of a table's task."""
     task = name.partition("-")[0]
-    mine = frame["dataset"] == dataset
+    of_dataset = frame["dataset"] == dataset
     if dataset == task:
-        return frame[mine]
+        return frame[of_dataset]
     # another data set may hold several tasks, as the sample does: its variants tell them apart
     passage, question = frame["variant"].isin(_VARIANTS), frame["word_class"].notna()
     other = ~passage & ~question & (frame["variant"] != ("msrcc" if task == "cnnqa" else "cnnqa"))
-    return frame[mine & {"lambada": passage, "cbt": question}.get(task, other)]
+    return frame[of_dataset & {"lambada": passage, "cbt": question}.get(task, other)]
 
 
-def paper(name: str, split: str | None, present: set[str]) -> Paper:
+def layout_of(name: str, split: str | None, present: set[str]) -> Layout:
     """Return a paper's table.
 
     Parameters
@@ -121,7 +114,7 @@ def paper(name: str, split: str | None, present: set[str]) -> Paper:
     return _book(name, chosen)
 
 
-def _lambada(split: str) -> Paper:
+def _lambada(split: str) -> Layout:
     rows = published.table("lambada_table1")
     columns = [
         Column(
@@ -135,20 +128,22 @@ def _lambada(split: str) -> Paper:
     ]
     if split == "dev":
         notes.append("The paper's numbers for lambada are on the test set, ours on the development set.")
-    return Paper("lambada", "lambada", "LAMBADA (Paperno et al. 2016, table 1)", tuple(columns), tuple(notes))
+    return Layout(
+        "lambada", "lambada", "LAMBADA (Paperno et al. 2016, table 1)", tuple(columns), tuple(notes)
+    )
 
 
-def _completion(split: str) -> Paper:
+def _completion(split: str) -> Layout:
     printed = _printed(published.table("msrcc_table1"), "percent_correct")
     column = Column("", "Correct (%)", "accuracy", "percent", split, None, printed)
     notes = (
         "The paper's numbers are on all 1,040 questions, its human's on 100 of them.",
         "Chance is not in the paper's table.",
     )
-    return Paper("msrcc", "msrcc", "Sentence completion (Zweig and Burges 2012, table 1)", (column,), notes)
+    return Layout("msrcc", "msrcc", "Sentence completion (Zweig and Burges 2012, table 1)", (column,), notes)
 
 
-def _news(name: str, split: str | None) -> Paper:
+def _news(name: str, split: str | None) -> Layout:
     source, title = {
         "cnnqa": ("cnnqa_table3", "CNN QA (Hill et al. 2016, table 3)"),
         "cnnqa-ablation": ("cnnqa_ablation", "CNN QA, ablations (Hill et al. 2016, appendix C)"),
@@ -159,10 +154,10 @@ def _news(name: str, split: str | None) -> Paper:
         for label, of in (("Validation", "dev"), ("Test", "test"))
         if split in {None, of}
     ]
-    return Paper(name, "cnnqa", title, tuple(columns))
+    return Layout(name, "cnnqa", title, tuple(columns))
 
 
-def _book(name: str, split: str) -> Paper:
+def _book(name: str, split: str) -> Layout:
     notes: tuple[str, ...] = ()
     if name == "cbt":
         source, title = _CBT[split]
@@ -186,13 +181,13 @@ def _book(name: str, split: str) -> Paper:
         Column("", label, "accuracy", "fraction", split, word_class, _printed(rows, column))
         for word_class, (column, label) in _CLASSES.items()
     ]
-    return Paper(name, "cbt", title, tuple(columns), notes)
+    return Layout(name, "cbt", title, tuple(columns), notes)
 
 
 def _printed(rows: pd.DataFrame, column: str) -> dict[str, str]:
     return {str(system): str(text) for system, text in zip(rows["system"], rows[column], strict=True)}
 
 
-def same(system: Any) -> str:
+def normalised(system: Any) -> str:
     """Return a system's name as it is compared: without case and superfluous blanks; empty for None."""
     return " ".join(str(system or "").casefold().split())

@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from workbench.evaluation import bootstrap as resampling
+from workbench.evaluation import bootstrap
+from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.metrics import measure
-from workbench.evaluation.paper.layouts import NAMES, Column, Paper, belonging, paper, same
-from workbench.evaluation.reading import VARIANT, Source, check_options, one_value, sources
+from workbench.evaluation.paper.layouts import NAMES, Column, Layout, belonging, layout_of, normalised
+from workbench.evaluation.reading import VARIANT, ModelPredictions, one_value, predictions_of
 from workbench.items.schema import DataError
-from workbench.render import tables as rendering
+from workbench.render import tables
+from workbench.render.numbers import in_unit
 
 _PERCENT = 100
 _KEYS = ("system", "variant", *VARIANT)
 _KINDS = {
-    **dict.fromkeys(("published", "ours", "low", "high", "difference", "ours_known", "expected"), "Float64"),
-    **dict.fromkeys(("n", "n_known", "vocabulary_size"), "Int64"),
     **dict.fromkeys(("section", "system", "model", "run", "column", "split", "word_class", "measure"), "str"),
-    **dict.fromkeys(("measured_in", "printed", "resampled_by", "variant", "unit"), "str"),
-    **dict.fromkeys(("filter", "unknown"), "str"),
+    "measured_in": "str",
+    "published": "Float64",
+    "printed": "str",
+    **dict.fromkeys(("ours", "low", "high", "difference"), "Float64"),
+    "n": "Int64",
+    "n_known": "Int64",
+    "ours_known": "Float64",
+    "expected": "Float64",
+    **dict.fromkeys(("resampled_by", "variant", "unit", "filter"), "str"),
+    "vocabulary_size": "Int64",
+    "unknown": "str",
+    "prompt": "object",
 }
-COLUMNS = (
-    "section", "system", "model", "run", "column", "split", "word_class", "measure", "measured_in",
-    "published", "printed", "ours", "low", "high", "difference", "n", "n_known", "ours_known", "expected",
-    "resampled_by", "variant", *VARIANT,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -58,15 +63,18 @@ class ResultsTable:
 
     def to_html(self) -> str:
         """Return the table as an HTML fragment for light and dark pages, everything escaped."""
-        return rendering.html(rendering.grid(self.frame), self.title, self.notes)
+        return tables.results_html(self._grid())
 
     def to_latex(self) -> str:
-        r"""Return the table as a LaTeX ``table`` that needs ``\usepackage{booktabs}``."""
-        return rendering.latex(rendering.grid(self.frame), self.title, self.notes, f"tab:{self.name}")
+        r"""Return the table as a LaTeX ``table`` that needs ``\usepackage{booktabs,graphicx}``."""
+        return tables.latex(self._grid(), f"tab:{self.name}")
 
     def to_markdown(self) -> str:
         """Return the table as GitHub Markdown: one table a section, then the notes."""
-        return rendering.markdown(rendering.grid(self.frame), self.title, self.notes)
+        return tables.markdown(self._grid())
+
+    def _grid(self) -> tables.Grid:
+        return tables.grid(self.frame, self.title, self.notes)
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -119,26 +127,23 @@ def table(
     DataError
         If there is no such table or split, or the predictions lack a column.
     """
-    check_options(level, resamples)
+    drawing = Drawing(level, resamples, seed).checked()
     if name not in NAMES:
         raise DataError(f"there is no table called {name!r}", remedy=f"there are {', '.join(NAMES)}")
     task = name.partition("-")[0]
-    found = [] if runs is None else sources(runs)
-    found = [one._replace(frame=belonging(one.frame, name, dataset or task)) for one in found]
-    present = {str(split) for one in found for split in one.frame["split"].unique()}
-    layout = paper(name, split, present)
-    parts = [part for source in found for part in _parts(source, task)]
-    rows: list[dict[str, Any]] = []
+    models = [
+        replace(model, data=belonging(model.frame, name, dataset or task))
+        for model in ([] if runs is None else predictions_of(runs))
+    ]
+    present = {str(split) for model in models for split in model.frame["split"].unique()}
+    layout = layout_of(name, split, present)
+    parts = [part for model in models for part in _parts(model, task)]
+    cells: list[dict[str, Any]] = []
     for section in dict.fromkeys(column.section for column in layout.columns):
         columns = [column for column in layout.columns if column.section == section]
-        ours = _packed(
-            (part, cells)
-            for part in parts
-            if (cells := _cells(part.frame, columns, level=level, resamples=resamples, seed=seed))
-        )
-        rows += [cell for row in _ordered(ours, columns) for cell in row]
-    frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype(_KINDS)
-    notes = _notes(layout, frame, found, dataset, level=level, resamples=resamples, seed=seed)
+        cells += [cell for row in _ordered(_rows(parts, columns, drawing), columns) for cell in row]
+    frame = pd.DataFrame(cells, columns=list(_KINDS)).astype(_KINDS)
+    notes = _notes(layout, frame, models, dataset, drawing)
     return ResultsTable(name, layout.title, frame, tuple(notes))
 
 
@@ -152,63 +157,63 @@ class _Part:
     frame: pd.DataFrame
 
 
-def _parts(source: Source, task: str) -> Iterator[_Part]:
+def _parts(model: ModelPredictions, task: str) -> Iterator[_Part]:
     # the variant of a Children's Book Test question is its word class: a column, not a row
     names = [name for name in _KEYS if not (name == "variant" and task == "cbt")]
-    for values, frame in source.frame.groupby(names, dropna=False, observed=True, sort=False):
+    for values, frame in model.frame.groupby(names, dropna=False, observed=True, sort=False):
         pairs: Any = zip(names, values, strict=True)
-        said = {name: None if pd.isna(value) else value for name, value in pairs}
-        key = tuple(said.get(name) for name in _KEYS)
-        yield _Part(key, source.model, source.run, frame.reset_index(drop=True))
-
-
-def _cells(frame: pd.DataFrame, columns: Sequence[Column], **options: Any) -> dict[str, dict[str, Any]]:
-    """Measure what belongs into each column that there are items for."""
-    done: dict[tuple[str, str | None], dict[str, Any]] = {}
-    cells = {}
-    for column in columns:
-        place = (column.split, column.word_class)
-        if place not in done:
-            done[place] = measure(column.of(frame), **options)
-        if done[place]["n"]:
-            cells[column.label] = done[place]
-    return cells
+        variant = {name: None if pd.isna(value) else value for name, value in pairs}
+        key = tuple(variant.get(name) for name in _KEYS)
+        yield _Part(key, model.model, model.run, frame.reset_index(drop=True))
 
 
 @dataclass(eq=False)
 class _Row:
-    """One row of ours: its parts are of one model, and fill different columns."""
+    """One row of ours: runs of one model that fill different columns, and the measures of each."""
 
-    part: _Part
+    key: tuple[Any, ...]
+    model: str
     runs: list[str]
-    cells: dict[str, dict[str, Any]]
+    measures: dict[str, dict[str, Any]]
 
 
-def _packed(measured: Iterator[tuple[_Part, dict[str, dict[str, Any]]]]) -> list[_Row]:
-    """Put runs of one model that fill different columns into one row."""
+def _rows(parts: Sequence[_Part], columns: Sequence[Column], drawing: Drawing) -> list[_Row]:
+    """Measure what belongs into each column, and put runs of one model into one row where they fit."""
     rows: list[_Row] = []
-    for part, cells in measured:
-        same_kind = (row for row in rows if (row.part.key, row.part.model) == (part.key, part.model))
-        free = next((row for row in same_kind if not row.cells.keys() & cells.keys()), None)
-        if free is None:
-            rows.append(_Row(part, [part.run], dict(cells)))
-        else:
-            free.cells.update(cells)
-            free.runs.append(part.run)
+    for part in parts:
+        places = dict.fromkeys((column.split, column.word_class) for column in columns)
+        done = {place: measure(_belonging(part.frame, *place), drawing) for place in places}
+        by_column = {column.label: done[column.split, column.word_class] for column in columns}
+        measures = {label: measured for label, measured in by_column.items() if measured["n"]}
+        if not measures:
+            continue
+        alike = (row for row in rows if (row.key, row.model) == (part.key, part.model))
+        row = next((row for row in alike if not row.measures.keys() & measures.keys()), None)
+        if row is None:
+            row = _Row(part.key, part.model, [], {})
+            rows.append(row)
+        row.measures.update(measures)
+        row.runs.append(part.run)
     return rows
 
 
-def _ordered(ours: Sequence[_Row], columns: Sequence[Column]) -> Iterator[list[dict[str, Any]]]:
+def _belonging(frame: pd.DataFrame, split: str, word_class: str | None) -> pd.DataFrame:
+    """Return the predictions that belong into a column."""
+    mask = frame["split"] == split
+    return frame[mask if word_class is None else mask & (frame["word_class"] == word_class)]
+
+
+def _ordered(rows: Sequence[_Row], columns: Sequence[Column]) -> Iterator[list[dict[str, Any]]]:
     """Give the rows of a section in the order of the paper, then the others."""
-    systems = list(dict.fromkeys(system for column in columns for system in column.printed))
-    left = list(ours)
+    systems = dict.fromkeys(system for column in columns for system in column.printed)
+    left = list(rows)
     for system in systems:
-        mine: list[_Row | None] = [row for row in left if same(row.part.key[0]) == same(system)]
-        left = [row for row in left if row not in mine]
-        for one in mine or [None]:
-            yield [_cell(column, system, one) for column in columns]
-    for row in left:
-        yield [_cell(column, row.part.key[0], row) for column in columns]
+        of_system: list[_Row | None] = [row for row in left if normalised(row.key[0]) == normalised(system)]
+        left = [row for row in left if row not in of_system]
+        for row in of_system or [None]:
+            yield [_cell(column, system, row) for column in columns]
+    for other in left:
+        yield [_cell(column, other.key[0], other) for column in columns]
 
 
 def _cell(column: Column, system: str | None, row: _Row | None) -> dict[str, Any]:
@@ -226,38 +231,37 @@ def _cell(column: Column, system: str | None, row: _Row | None) -> dict[str, Any
     }
     if row is None:
         return cell
-    cell |= dict(zip(_KEYS[1:], row.part.key[1:], strict=True))
-    cell |= {"model": row.part.model, "run": ", ".join(dict.fromkeys(filter(None, row.runs)))}
-    found = row.cells.get(column.label)
-    if found is None:
+    cell |= dict(zip(_KEYS[1:], row.key[1:], strict=True))
+    cell |= {"model": row.model, "run": ", ".join(dict.fromkeys(filter(None, row.runs)))}
+    measures = row.measures.get(column.label)
+    if measures is None:
         return cell
     scale = _PERCENT if column.unit == "percent" else 1
-    names = {"ours": "", "low": "_low", "high": "_high"}
-    cell |= {name: scale * found.get(f"{column.measure}{end}", np.nan) for name, end in names.items()}
+    ends = {"ours": "", "low": "_low", "high": "_high"}
+    cell |= {name: scale * measures.get(f"{column.measure}{end}", np.nan) for name, end in ends.items()}
     if printed:
         cell["difference"] = cell["ours"] - cell["published"]
     if column.measure == "accuracy":
-        cell["ours_known"] = scale * found.get("accuracy_known", np.nan)
-        cell["expected"] = scale * found["expected_accuracy"]
-    counted = "n_perplexity" if column.measure == "perplexity" else "n"
-    return cell | {
-        "n": found[counted],
-        "n_known": found["n_known"],
-        "resampled_by": found["resampled_by"],
-    }
+        cell["ours_known"] = scale * measures.get("accuracy_known", np.nan)
+        cell["expected"] = scale * measures["expected_accuracy"]
+    cell["n"] = measures["n_perplexity" if column.measure == "perplexity" else "n"]
+    return cell | {name: measures[name] for name in ("n_known", "resampled_by")}
 
 
 def _notes(
-    layout: Paper, frame: pd.DataFrame, found: Sequence[Source], dataset: str | None, **how: Any
+    layout: Layout,
+    frame: pd.DataFrame,
+    models: Sequence[ModelPredictions],
+    dataset: str | None,
+    drawing: Drawing,
 ) -> Iterator[str]:
     """Say what is to be known to read the table."""
     ours = frame[frame["ours"].notna()]
     if not len(ours):
         yield "There is none of ours yet."
         return
-    splits = sorted(set(ours["split"]))
     task = layout.dataset if dataset in {None, layout.dataset} else f"{dataset}, not those of the paper"
-    yield f"Ours are on items of {task}: {', '.join(splits)}."
+    yield f"Ours are on items of {task}: {', '.join(sorted(set(ours['split'])))}."
     yield from layout.notes
     yield f"{_variants(ours)}."
     if ours["vocabulary_size"].notna().any():
@@ -268,23 +272,22 @@ def _notes(
         )
     accuracy = ours[(ours["measure"] == "accuracy") & (ours["n_known"] < ours["n"])]
     for section, part in accuracy.groupby("section", sort=False):
-        names = ("model", "ours_known", "measured_in", "column", "n_known", "n")
-        cells: Any = zip(*(part[name] for name in names), strict=True)
         several = len(set(part["column"])) > 1
         values = [
-            f"{model} {rendering.number(value, unit)} ({f'{column}, ' if several else ''}{known:,} of {n:,})"
-            for model, value, unit, column, known, n in cells
+            f"{cell['model']} {in_unit(cell['ours_known'], cell['measured_in'])}"
+            f" ({cell['column'] + ', ' if several else ''}{cell['n_known']:,} of {cell['n']:,})"
+            for cell in part.to_dict("records")
         ]
         place = f" ({section!s})" if section else ""
         counted = f"Accuracy on the items whose answer is in the vocabulary or among the choices{place}"
         yield f"{counted}: {'; '.join(values)}."
     yield (
-        f"In brackets: {_PERCENT * how['level']:g} % intervals of ours; a difference is ours minus the"
-        f" paper's. {_resampled(ours)} Bootstrap with {how['resamples']:,} replicates, seed {how['seed']}."
+        f"In brackets: {_PERCENT * drawing.level:g} % intervals of ours; a difference is ours minus the"
+        f" paper's. {_resampled(ours)} Bootstrap with {drawing.resamples:,} replicates, seed {drawing.seed}."
     )
     if layout.dataset == "lambada" and (ours["resampled_by"] == "item").any() and dataset is None:
-        yield f"{resampling.LAMBADA}."
-    seeds = {f"{one.model}: {one.info['seed']}" for one in found if one.info.get("seed") is not None}
+        yield f"{bootstrap.LAMBADA}."
+    seeds = {f"{model.model}: {model.info['seed']}" for model in models if model.info.get("seed") is not None}
     if seeds:
         yield f"Seeds of the runs: {', '.join(sorted(seeds))}."
 

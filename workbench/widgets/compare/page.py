@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.evaluation.comparison import Comparison
-from workbench.evaluation.report import records
 from workbench.widgets.compare.page_items import items, number
 
 SLICES = (
@@ -118,7 +117,7 @@ def _models(of: Comparison) -> str:
     table = of.table()
     most = float(np.nanmax(table["accuracy_high"].to_numpy(dtype=float), initial=0)) or 1.0
     lines = []
-    for row in records(table):
+    for row in _records(table):
         accuracy = [row[f"accuracy{end}"] for end in ("", "_low", "_high")]
         perplexity = _of(row, "perplexity")
         lines.append(
@@ -158,7 +157,7 @@ def _of(row: dict[str, Any], name: str) -> str:
 
 
 def _matrix(of: Comparison, pair: tuple[int, ...] | None) -> str:
-    pairs = records(of.pairs())
+    pairs = _records(of.pairs())
     if not pairs:
         return ""
     cells = {}
@@ -287,3 +286,8 @@ def _p(p: float, *, sign: bool = False) -> str:
     if p < _LEAST:
         return f"< {_LEAST}"
     return f"{'= ' if sign else ''}{p:.2g}"
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    records: Any = frame.to_dict("records")
+    return list(records)

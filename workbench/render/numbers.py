@@ -1,0 +1,77 @@
+"""How numbers are written: shares, probabilities, p values, perplexities, ranks, intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+MISSING = "-"
+MINUS = "\N{MINUS SIGN}"
+
+_LEAST_P = 0.0001
+_THOUSAND = 1000
+_LARGE = 1e9
+
+
+def percent(share: float, *, unit: bool = True) -> str:
+    """Return a share as a percentage with one digit: ``12.3 %``."""
+    return MISSING if pd.isna(share) else f"{100 * share:.1f}{' %' if unit else ''}"
+
+
+def points(share: float) -> str:
+    """Return a difference of shares in percentage points, with its sign: ``+1.2``."""
+    text = f"{100 * share:+.1f}"
+    return "0.0" if text[1:] == "0.0" else text
+
+
+def probability(p: float) -> str:
+    """Return a probability as a percentage of two or three digits: ``45.1 %``, ``0.0012 %``, ``3.1e-7 %``."""
+    value = 100 * p
+    if value == 0 or value >= 1e-4:  # noqa: PLR2004 - below, a power of ten is easier to read
+        return f"{f'{value:#.3g}' if value >= 1 else f'{value:#.2g}' if value else '0'}".rstrip(".") + " %"
+    return f"{value:.1e} %".replace("e-0", "e-")
+
+
+def p_value(p: float, *, sign: bool = False) -> str:
+    """Return the p of a test with two digits: ``0.023`` (with `sign` ``= 0.023``), or ``< 0.0001``."""
+    if pd.isna(p):
+        return MISSING
+    return f"< {_LEAST_P}" if p < _LEAST_P else f"{'= ' if sign else ''}{p:.2g}"
+
+
+def quantity(value: float) -> str:
+    """Return a perplexity or a rank with four digits, from 1,000 on as a whole number."""
+    if pd.isna(value):
+        return MISSING
+    return f"{value:,.0f}" if abs(value) >= _THOUSAND else f"{value:.4g}"
+
+
+def span(low: float, high: float, write: Callable[[float], str]) -> str:
+    """Return an interval: ``[1.2, 3.4]``; empty where a bound is not known."""
+    return "" if pd.isna(low) or pd.isna(high) else f"[{write(low)}, {write(high)}]"
+
+
+def in_unit(value: Any, unit: str) -> str:
+    """Return a number as the papers' tables show it: percents with one digit, fractions with three.
+
+    Parameters
+    ----------
+    value : number or null
+    unit : {"percent", "fraction", "per target word", "rank"}
+    """
+    if pd.isna(value):
+        return MISSING
+    size = abs(value)
+    if np.isinf(size):
+        text = "∞"
+    elif size >= _LARGE:
+        text = f"{size:.2e}"
+    elif unit == "rank":
+        text = f"{size:.1f}".removesuffix(".0")
+    else:
+        whole = unit == "per target word" and size >= 100  # noqa: PLR2004 - three digits are enough
+        text = f"{size:.{3 if unit == 'fraction' else 0 if whole else 1}f}"
+    return f"{MINUS}{text}" if value < 0 else text
