@@ -8,7 +8,7 @@ BIN = .venv/bin
 export PORT IP
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test reproduce bench tagger tagger-scores lint lock
+.PHONY: help setup lab check test reproduce bench tagger tagger-scores lint lock
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -20,7 +20,11 @@ lab:  ## start JupyterLab on the tour (PORT=8888, IP=localhost)
 	$(SETUP)
 	@exec $(BIN)/python tools/lab.py
 
-test:  ## run the tests (ARGS="-m 'not slow'")
+check: lint  ## style, types and the quick tests, in about a minute
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
+		-m "not slow and not browser and not data and not gpu" tests/unit $(ARGS)
+
+test:  ## run all tests (ARGS="-m 'not slow'")
 	$(SETUP) --browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 

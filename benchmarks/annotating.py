@@ -69,9 +69,7 @@ def loop(items: wb.Items, pipeline: str) -> dict[str, Any]:
         docs.append((tags, doc[found.head].lemma_ if found.has_target else None))
     tagged, cpu = time.perf_counter() - start, processor() - used
     start = time.perf_counter()
-    rows = [
-        targets.features(item, tags, lemma, None) for item, (tags, lemma) in zip(records, docs, strict=True)
-    ]
+    rows = [targets.features(item, tags, lemma) for item, (tags, lemma) in zip(records, docs, strict=True)]
     return {
         "tagging": tagged,
         "cpu": cpu,

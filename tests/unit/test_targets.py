@@ -14,7 +14,7 @@ from workbench.items.tokens import tokens
 COLUMNS = {
     "target_pos", "target_class", "target_lemma", "in_context", "lemma_in_context", "n_mentions",
     "n_context_mentions", "mention_distance", "mention_sentence", "same_root", "vocative", "direct_speech",
-    "target_in_speech", "n_names", "n_context_sentences", "n_tokens", "target_count", "mentions", "speech",
+    "target_in_speech", "n_names", "n_context_sentences", "n_tokens", "mentions", "speech",
     "names",
 }  # fmt: skip
 
@@ -30,7 +30,7 @@ def test_a_row_counted_by_hand():
     item = cloze(
         "Tom died . Ann saw the dead man . `` His death , Ann , '' said Tom , `` killed the men and {Tom}"
     )
-    row = features(item, tagged(item, {"tom", "ann"}), "Tom", {"tom": 7})
+    row = features(item, tagged(item, {"tom", "ann"}), "Tom")
     assert set(row) == COLUMNS
     assert row == {
         "target_pos": "PROPN",
@@ -49,7 +49,6 @@ def test_a_row_counted_by_hand():
         "n_names": 2,
         "n_context_sentences": 2,
         "n_tokens": 25,
-        "target_count": 7,
         "mentions": [(0, 3), (63, 66)],
         "speech": [(34, 57), (69, 94)],
         "names": [(0, 3), (11, 14), (49, 52), (63, 66), (91, 94)],
@@ -60,9 +59,9 @@ def test_a_row_counted_by_hand():
 
 def test_mentions_before_and_after_a_blank_in_the_middle():
     item = cloze("the dogs ran . he ran . a {dog} saw the dog")
-    row = features(item, tagged(item), "dog", {})
+    row = features(item, tagged(item), "dog")
     assert (row["n_mentions"], row["n_context_mentions"]) == (2, 1)
-    assert (row["mention_distance"], row["mention_sentence"], row["target_count"]) == (7, 2, 0)
+    assert (row["mention_distance"], row["mention_sentence"]) == (7, 2)
     assert row["in_context"]
     late = features(cloze("he ran . a {dog} saw the dogs"), None)
     assert late["mention_distance"] is late["mention_sentence"] is None
@@ -72,7 +71,7 @@ def test_mentions_before_and_after_a_blank_in_the_middle():
 
 def test_without_an_answer_nothing_is_said_of_the_target():
     item = cloze("`` Go , '' said Ann Lee . `` She saw {} here . ''")
-    row = features(item, tagged(item, {"ann", "lee"}), None, {"a": 1})
+    row = features(item, tagged(item, {"ann", "lee"}))
     assert {name for name, value in row.items() if value is None} == COLUMNS - {
         "direct_speech", "target_in_speech", "n_names", "n_context_sentences", "n_tokens", "mentions",
         "speech", "names",
@@ -84,7 +83,7 @@ def test_without_an_answer_nothing_is_said_of_the_target():
 def test_an_empty_context_and_an_empty_item():
     row = features(cloze("{dog}"), ["NOUN"], "dog")
     assert (row["n_mentions"], row["n_context_sentences"], row["n_tokens"], row["n_names"]) == (0, 0, 1, 0)
-    assert (row["target_class"], row["in_context"], row["target_count"]) == ("CN", False, None)
+    assert (row["target_class"], row["in_context"]) == ("CN", False)
     empty = features(cloze("{}"), [])
     assert (empty["n_tokens"], empty["n_names"], empty["direct_speech"], empty["speech"]) == (0, 0, False, [])
 
@@ -93,7 +92,7 @@ def test_without_tags_what_needs_them_is_left_open():
     row = features(cloze("the dog died . `` A {death} , '' he said"), None)
     assert {name for name, value in row.items() if value is None} == {
         "target_pos", "target_class", "target_lemma", "vocative", "n_names", "mention_distance",
-        "mention_sentence", "target_count",
+        "mention_sentence",
     }  # fmt: skip
     assert row["same_root"]
 
@@ -101,9 +100,9 @@ def test_without_tags_what_needs_them_is_left_open():
 def test_an_answer_of_several_tokens():
     item = cloze("York is old . he likes {New York}")
     tags = ["PROPN", "VERB", "ADJ", "PUNCT", "PRON", "VERB", "PROPN", "PROPN"]
-    row = features(item, tags, "York", {"new york": 3})
+    row = features(item, tags, "York")
     assert (row["target_pos"], row["mention_distance"], row["mention_sentence"]) == ("PROPN", 6, 1)
-    assert (row["n_names"], row["n_tokens"], row["target_count"]) == (1, 8, 3)
+    assert (row["n_names"], row["n_tokens"]) == (1, 8)
 
 
 @pytest.mark.parametrize(
@@ -240,8 +239,8 @@ def test_a_row_holds_together(item, data):
             st.sampled_from(["PROPN", "NOUN", "PUNCT"]), min_size=len(cut.words), max_size=len(cut.words)
         )
     )
-    row = features(item, tags, None, {})
-    assert row == features(item, tags, None, {}, cut=cut)
+    row = features(item, tags)
+    assert row == features(item, tags, cut=cut)
     assert row["mentions"] == mentions.mentions(item)
     assert row["speech"] == speech.speech(item)
     if item.answer is None:

@@ -1,4 +1,4 @@
-"""The table of annotations: what can be said about each item and its target, one row an item."""
+"""Annotate items: one row an item with what is known about it and its target."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import pandas as pd
 import pyarrow as pa
 
-from workbench.analysis import columns, tagging
-from workbench.analysis.columns import FEATURES
+from workbench.analysis import tagging
 from workbench.datasets import lambada
-from workbench.items import text as wt
 from workbench.items import tokens
 from workbench.items.items import Items, Span
-from workbench.items.schema import DataError, Item
+from workbench.items.schema import DataError, Item, objects
 from workbench.storage import cache as disk
 from workbench.storage.files import resource
 from workbench.storage.parallel import run_chunks
@@ -32,13 +30,43 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-SMALL = 400  # items that are annotated here: processes take two seconds to start
+VERSION = 1
+"""Raised when the annotations of an item by the same pipeline change, so that stored ones are made anew.
+
+A test compares it with stored annotations.
+"""
+
+SMALL = 400  # items that are annotated in this process: others take two seconds to start
 _MEAN, _LEAST, _MOST = 192, 64, 512  # items of a chunk
-_FORMAT = "1"  # of the files in the cache
-_SOURCES = (  # of this folder, that results depend on
-    "__init__", "annotations", "columns", "tagger/discourse", "lemmas", "tagger/lexicon", "mentions",
-    "tagger/narrative", "tagger/network", "roots", "speech", "tagging", "targets",
-)  # fmt: skip
+
+_SPANS = pa.list_(pa.int32())  # start, end, start, end ...
+FEATURES = pa.schema(
+    [
+        ("target_pos", pa.string()),
+        ("target_class", pa.string()),
+        ("target_lemma", pa.string()),
+        ("in_context", pa.bool_()),
+        ("lemma_in_context", pa.bool_()),
+        ("n_mentions", pa.int64()),
+        ("n_context_mentions", pa.int64()),
+        ("mention_distance", pa.int64()),
+        ("mention_sentence", pa.int64()),
+        ("same_root", pa.bool_()),
+        ("vocative", pa.bool_()),
+        ("direct_speech", pa.bool_()),
+        ("target_in_speech", pa.bool_()),
+        ("n_names", pa.int64()),
+        ("n_context_sentences", pa.int64()),
+        ("n_tokens", pa.int64()),
+        ("target_count", pa.int64()),
+        ("mentions", _SPANS),
+        ("speech", _SPANS),
+        ("names", _SPANS),
+    ]
+)
+"""The columns of the table in order, except ``item_id`` before and ``pipeline`` after them."""
+
+_DTYPES = {pa.string(): "str", pa.bool_(): "boolean", pa.int64(): "Int64"}
 
 
 class Content(NamedTuple):
@@ -51,23 +79,15 @@ class Content(NamedTuple):
     tokenised: bool
 
 
-class Task(NamedTuple):
-    """A chunk of work as it travels: the pipeline by name, never the loaded one.
-
-    Attributes
-    ----------
-    pipeline : str
-        Name of a package, or a path.
-    identity : str
-        What the results depend on besides the items, as it is where the work was asked for.
-    ids : sequence of str
-        Names of the items, for messages.
-    rows : sequence of Content
-    """
+class Chunk(NamedTuple):
+    """A chunk of work as it is sent to workers."""
 
     pipeline: str
+    """Name of a package, or a path; a loaded pipeline is never sent."""
     identity: str
+    """What the results depend on besides the items, in the process that sends the chunk."""
     ids: Sequence[str]
+    """Names of the items, for messages."""
     rows: Sequence[Content]
 
 
@@ -93,15 +113,15 @@ def annotate(
         differ from what is on disk; for workers, save it with ``nlp.to_disk`` and pass the folder.
     vocabulary : mapping, path or str, optional
         Counts of lower-cased words, or a file of them (``word TAB count``). Without it LAMBADA's
-        is taken where ``lambada-vocab-2.txt`` is found; else `target_count` is null.
+        is used where ``lambada-vocab-2.txt`` is found; else `target_count` is null.
     workers : int, optional
-        Number of processes, all cores by default. Up to 400 items are worked on here.
+        Number of processes, all cores by default. Up to 400 items are annotated in this process.
     client : distributed.Client, optional
         A Dask client: its workers do the work. The project and the pipeline must be installed
         there in the same version.
     cache : bool, default True
-        Keep results on disk, in ``cache/annotations`` (at most 2 GiB; the least used go first),
-        and use what is there. A killed run goes on where it was.
+        Store results on disk, in ``cache/annotations`` (at most 2 GiB; the least recently used are
+        removed first), and use those that are there. A killed run resumes where it stopped.
     progress : bool, default True
         Show a progress bar.
 
@@ -115,51 +135,48 @@ def annotate(
     DataError
         If the pipeline is not installed, or an item cannot be annotated (says which).
     WorkerError
-        If worker processes, or those of the cluster, die again and again.
+        If worker processes, or those of the cluster, die repeatedly.
     """
     rows = _contents(items)
     ids = items.frame["item_id"].tolist()
     name, label, identity, nlp = _pipeline(pipeline, client, workers)
     store = _Store(cache=cache and identity is not None)
     digests = [_digest(row) for row in rows]
-    whole = disk.digest(_FORMAT, identity or "", "whole", *digests)
-    if (table := store.get(whole)) is None:
+    table_key = disk.digest(identity or "", "table", *digests)
+    if (table := store.get(table_key)) is None:
         edges = list(pairwise(_edges(digests)))
-        tasks = [Task(name, identity or "", ids[a:b], rows[a:b]) for a, b in edges]
-        keys = [disk.digest(_FORMAT, identity or "", "chunk", *digests[a:b]) for a, b in edges]
         here = nlp is not None or (len(rows) <= SMALL and client is None)
         tables = run_chunks(
-            _annotate if nlp is None else _Here(nlp),
-            tasks,
-            keys=keys,
+            _annotate if nlp is None else _Loaded(nlp),
+            [Chunk(name, identity or "", ids[a:b], rows[a:b]) for a, b in edges],
+            keys=[disk.digest(identity or "", "chunk", *digests[a:b]) for a, b in edges],
             store=store,
             workers=1 if here else workers,
             client=client,
             progress=f"annotate ({label})" if progress and len(rows) > SMALL else None,
-            size=lambda task: len(task.rows),
+            size=lambda chunk: len(chunk.rows),
         )
         table = pa.concat_tables([FEATURES.empty_table(), *tables]).combine_chunks()
-        store.put(whole, table)
+        store.put(table_key, table)
         store.trim()
-    return columns.frame(table, ids, _counts(rows, vocabulary), label)
+    return _frame(table, ids, _counts(rows, vocabulary), label)
 
 
 def _contents(items: Items) -> list[Content]:
     frame = items.frame
     answers = [answer if isinstance(answer, str) else None for answer in frame["answer"].tolist()]
-    others = (frame[name].tolist() for name in ("text", "answer_span", "sentences", "tokenised"))
-    text, span, sentences, tokenised = others
-    return list(map(Content, text, answers, span, sentences, tokenised))
+    others = (frame[name].tolist() for name in ("answer_span", "sentences", "tokenised"))
+    return list(map(Content, frame["text"].tolist(), answers, *others))
 
 
 def _digest(row: Content) -> str:
-    """Return the SHA-256 of what an item holds, in hexadecimal."""
+    """Return the SHA-256 of the content of an item, in hexadecimal."""
     # repr tells a null from the word None, and where one part ends
     return hashlib.sha256(repr(tuple(row)).encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def _edges(digests: Sequence[str]) -> list[int]:
-    """Cut items into chunks where their content says so, so that items added later move few cuts.
+    """Cut items into chunks at edges that their content sets, so that added items move few of them.
 
     Returns
     -------
@@ -167,10 +184,10 @@ def _edges(digests: Sequence[str]) -> list[int]:
         The first item of each chunk, and the number of items; empty without items.
     """
     edges = [0] if digests else []
-    for index, found in enumerate(digests):
-        held = index + 1 - edges[-1]
-        if held >= _MOST or (held >= _LEAST and int(found[:8], 16) % (_MEAN - _LEAST) == 0):
-            edges.append(index + 1)
+    for end, digest in enumerate(digests, start=1):
+        length = end - edges[-1]
+        if length >= _MOST or (length >= _LEAST and int(digest[:8], 16) % (_MEAN - _LEAST) == 0):
+            edges.append(end)
     if edges and edges[-1] != len(digests):
         edges.append(len(digests))
     return edges
@@ -179,7 +196,7 @@ def _edges(digests: Sequence[str]) -> list[int]:
 def _pipeline(
     pipeline: str | Path | Language, client: Client | None, workers: int | None
 ) -> tuple[str, str, str | None, Language | None]:
-    """Return name, label and identity of a pipeline, and itself if it was given loaded."""
+    """Return name, label and identity of a pipeline, and the pipeline itself if it was given loaded."""
     if isinstance(pipeline, str | Path):
         source = tagging.find(pipeline)
         return source.name, source.label, _identity(source), None
@@ -190,30 +207,25 @@ def _pipeline(
             remedy="for workers save it with nlp.to_disk(folder) and pass the folder, or pass its name",
         )
     if not all(hasattr(component, "to_bytes") for _, component in pipeline.components):
-        return "", label, None, pipeline  # nothing tells two such pipelines apart: not kept
-    content = pipeline.to_bytes(exclude=["vocab", "tokenizer"])  # the words that it has seen do not matter
+        return "", label, None, pipeline  # two such pipelines cannot be told apart: nothing is stored
+    content = pipeline.to_bytes(exclude=["vocab", "tokenizer"])  # words seen before do not matter
     return "", label, disk.digest("loaded", label, content, _version()), pipeline
 
 
-def _identity(source: tagging.Source) -> str:
+def _identity(source: tagging.PipelineFolder) -> str:
     return disk.digest(source.label, source.identity, _version())
 
 
 @lru_cache(maxsize=1)
 def _version() -> str:
-    """Return a digest of what computes: this code and its table of lemmas, spaCy, the columns."""
-    here = Path(__file__).parent
-    sources = disk.code(
-        [*(Path(str(m.__file__)) for m in (wt, tokens)), *(here / f"{name}.py" for name in _SOURCES)],
-        here.parent,
-    )
+    """Return a digest of what results of any pipeline depend on."""
     tables = resource("en_narrative", "lemmatizer")  # mentions depend on it with every pipeline
     lemmas = disk.fingerprint(tables.glob("*"), tables)
-    return disk.digest(sources, lemmas, metadata.version("spacy"), str(FEATURES))
+    return disk.digest(str(VERSION), lemmas, metadata.version("spacy"), str(FEATURES))
 
 
 class _Store:
-    """The cache, or nothing; where it cannot be written that is said once."""
+    """The cache on disk, or none; a cache that cannot be written gives one warning."""
 
     def __init__(self, *, cache: bool) -> None:
         self.cache = disk.Cache("annotations") if cache else None
@@ -226,7 +238,7 @@ class _Store:
             try:
                 self.cache.put(key, value)
             except OSError as error:
-                warnings.warn(f"annotations are not kept in {self.cache.folder}: {error}", stacklevel=4)
+                warnings.warn(f"annotations are not stored in {self.cache.folder}: {error}", stacklevel=4)
                 self.cache = None
 
     def trim(self) -> None:
@@ -234,28 +246,28 @@ class _Store:
             self.cache.trim()
 
 
-class _Here:
-    """The work on a chunk with a pipeline that was given loaded."""
+class _Loaded:
+    """Annotate chunks with a loaded pipeline."""
 
     def __init__(self, nlp: Language) -> None:
         self.nlp = nlp
 
-    def __call__(self, task: Task) -> pa.Table:
-        return features_of(self.nlp, task)
+    def __call__(self, chunk: Chunk) -> pa.Table:
+        return features_of(self.nlp, chunk)
 
 
 _LOCK = threading.Lock()  # a Dask worker may have several threads, and a pipeline has one vocabulary
 
 
-def _annotate(task: Task) -> pa.Table:
-    """Annotate a chunk, wherever that is."""
+def _annotate(chunk: Chunk) -> pa.Table:
+    """Annotate a chunk in any process."""
     with _LOCK:
-        return features_of(_ready(task.pipeline, task.identity), task)
+        return features_of(_load(chunk.pipeline, chunk.identity), chunk)
 
 
 @lru_cache(maxsize=2)
-def _ready(pipeline: str, identity: str) -> Language:
-    """Load a pipeline, having made sure that it is the one that was meant."""
+def _load(pipeline: str, identity: str) -> Language:
+    """Load a pipeline and check that its identity is as expected."""
     if _identity(tagging.find(pipeline)) != identity:
         raise DataError(
             f"this worker has another version of the pipeline {pipeline} or of the workbench",
@@ -264,30 +276,38 @@ def _ready(pipeline: str, identity: str) -> Language:
     return tagging.load(pipeline)
 
 
-def features_of(nlp: Language, task: Task) -> pa.Table:
+def features_of(nlp: Language, chunk: Chunk) -> pa.Table:
     """Tag the items of a chunk and compute their rows.
 
     Returns
     -------
     pyarrow.Table
-        The columns of `FEATURES`; ``target_count`` is null: the vocabulary does not travel.
+        The columns of `FEATURES`; ``target_count`` is null: the vocabulary is not sent to workers.
     """
-    from workbench.analysis import targets  # noqa: PLC0415 - tables that only this needs
+    from workbench.analysis import targets  # noqa: PLC0415 - it reads tables that nothing else here needs
 
-    records = [_item(*pair) for pair in zip(task.ids, task.rows, strict=True)]
+    records = [
+        Item(item_id, "", "", "", *row[:4], tokenised=row.tokenised)
+        for item_id, row in zip(chunk.ids, chunk.rows, strict=True)
+    ]
     cut = [_named(item, tokens.tokens, item) for item in records]
-    words = [tokens.shown(found.words) for found in cut]
-    heads = [found.head if found.has_target else None for found in cut]
-    tags, lemmas = _tagged(nlp, records, words, heads)
+    words = [tokens.shown(part.words) for part in cut]
+    heads = [part.head if part.has_target else None for part in cut]
+    try:
+        tags, lemmas = tagging.tag(nlp, words, heads)
+    except DataError:
+        raise
+    except Exception:  # find the item that it is about
+        for item, row, head in zip(records, words, heads, strict=True):
+            _named(item, tagging.tag, nlp, [row], [head])
+        raise
     rows = [
-        _named(item, targets.features, item, tags[index], lemmas[index], None, cut=cut[index])
+        _named(item, targets.features, item, tags[index], lemmas[index], cut=cut[index])
         for index, item in enumerate(records)
     ]
-    return columns.table(rows)
-
-
-def _item(item_id: str, row: Content) -> Item:
-    return Item(item_id, "", "", "", *row[:4], tokenised=row.tokenised)
+    return pa.table(
+        [_array([row.get(field.name) for row in rows], field.type) for field in FEATURES], FEATURES
+    )
 
 
 def _named(item: Item, function: Callable[..., R], *arguments: Any, **options: Any) -> R:
@@ -303,27 +323,39 @@ def _named(item: Item, function: Callable[..., R], *arguments: Any, **options: A
         ) from error
 
 
-def _tagged(
-    nlp: Language, records: list[Item], words: list[list[str]], heads: list[int | None]
-) -> tuple[list[list[str]], list[str | None]]:
-    try:
-        return tagging.tag(nlp, words, heads)
-    except DataError:
-        raise
-    except Exception:  # which item was it?
-        for item, row, head in zip(records, words, heads, strict=True):
-            _named(item, tagging.tag, nlp, [row], [head])
-        raise
-
-
 def _counts(rows: Sequence[Content], vocabulary: Mapping[str, int] | Path | str | None) -> list[int | None]:
-    """Return how often the targets occur in the vocabulary; None without a target or a vocabulary."""
+    """Return the targets' counts in the vocabulary; None without a target or a vocabulary."""
     if vocabulary is None:
-        found = lambada.vocabulary_at_hand()
-    elif isinstance(vocabulary, Mapping):
-        found = vocabulary
+        counts = lambada.vocabulary_at_hand()
     else:
-        found = lambada.vocabulary(vocabulary)
-    if found is None:
+        counts = vocabulary if isinstance(vocabulary, Mapping) else lambada.vocabulary(vocabulary)
+    if counts is None:
         return [None] * len(rows)
-    return [None if row.answer is None else int(found.get(row.answer.lower(), 0)) for row in rows]
+    return [None if row.answer is None else int(counts.get(row.answer.lower(), 0)) for row in rows]
+
+
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    if kind == _SPANS:
+        values = [[edge for span in spans for edge in span] for spans in values]
+    return pa.array(values, kind)
+
+
+def _pairs(column: pa.ListArray) -> list[list[Span]]:
+    flat = column.flatten().tolist()  # of one list: ten times as fast as column.to_pylist
+    pairs = list(zip(flat[::2], flat[1::2], strict=True))
+    edges = [0, *(column.value_lengths().to_numpy().cumsum() // 2).tolist()]
+    return [pairs[start:end] for start, end in pairwise(edges)]
+
+
+def _frame(table: pa.Table, ids: Sequence[str], counts: Sequence[int | None], pipeline: str) -> pd.DataFrame:
+    """Return the columns of `FEATURES` as a frame, with names, counts and the pipeline."""
+    columns: dict[str, Any] = {"item_id": pd.Series(ids, dtype="str")}
+    for field in FEATURES:
+        values = table[field.name]
+        if field.type == _SPANS:
+            columns[field.name] = objects(_pairs(values.combine_chunks()))
+        else:
+            columns[field.name] = pd.array(values.to_pylist(), dtype=_DTYPES[field.type])
+    columns["target_count"] = pd.array(counts, dtype="Int64")
+    columns["pipeline"] = pd.Series([pipeline] * len(ids), dtype="str")
+    return pd.DataFrame(columns)

@@ -50,7 +50,7 @@ _LAYER = re.compile(r"(?:spacy|workbench)\.")
 
 
 @dataclass(frozen=True)
-class Source:
+class PipelineFolder:
     """A pipeline on disk.
 
     Attributes
@@ -82,7 +82,7 @@ class Source:
         return cache.fingerprint((path for path in self.folder.rglob("*") if path.is_file()), self.folder)
 
 
-def find(name: str | Path = "en_narrative") -> Source:
+def find(name: str | Path = "en_narrative") -> PipelineFolder:
     """Find a pipeline, without loading it (nor spaCy).
 
     Parameters
@@ -116,7 +116,7 @@ def _package(name: str) -> Path | None:
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
-def _source(name: str, folder: Path) -> Source:
+def _source(name: str, folder: Path) -> PipelineFolder:
     try:
         meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
         label = f"{meta['lang']}_{meta['name']} {meta['version']}"
@@ -126,7 +126,7 @@ def _source(name: str, folder: Path) -> Source:
             file=folder / "meta.json",
             remedy="install the pipeline again",
         ) from error
-    return Source(name, folder, label)
+    return PipelineFolder(name, folder, label)
 
 
 def installed() -> list[str]:
@@ -182,7 +182,7 @@ def load(name: str | Path = "en_narrative") -> Language:
 
 
 @lru_cache(maxsize=2)
-def _loaded(source: Source, _written: int) -> Language:
+def _loaded(source: PipelineFolder, _written: int) -> Language:
     if in_worker() and source.plain and "torch" not in sys.modules:
         # spaCy imports PyTorch wherever it is installed: seconds and half a gigabyte a process, for nothing
         sys.modules["torch"] = None  # type: ignore[assignment]

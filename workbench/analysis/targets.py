@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from workbench.analysis import mentions, speech
@@ -47,7 +47,6 @@ def features(
     item: Item,
     tags: Sequence[str] | None,
     lemma: str | None = None,
-    vocabulary: Mapping[str, int] | None = None,
     *,
     cut: Tokens | None = None,
 ) -> dict[str, Any]:
@@ -60,8 +59,6 @@ def features(
         UPOS tag of each of the item's tokens; what needs them is None where they are left out.
     lemma : str, optional
         The lemma of the target's head (see `Tokens.head`), by the pipeline.
-    vocabulary : mapping of str to int, optional
-        Count of each word of the training data, in lower case.
     cut : Tokens, optional
         The item's tokens, where they are at hand.
 
@@ -71,7 +68,7 @@ def features(
         ``target_pos``, ``target_class``, ``target_lemma``, ``in_context``, ``lemma_in_context``,
         ``n_mentions``, ``n_context_mentions``, ``mention_distance`` (tokens), ``mention_sentence``
         (sentences), ``same_root``, ``vocative``, ``direct_speech``, ``target_in_speech``, ``n_names``,
-        ``n_context_sentences``, ``n_tokens``, ``target_count``, and ``mentions``, ``speech`` and
+        ``n_context_sentences``, ``n_tokens``, and ``mentions``, ``speech`` and
         ``names`` (all proper nouns) as lists of character spans into ``item.text``. What is said about
         a target is None without one.
 
@@ -97,7 +94,6 @@ def features(
         "n_names": None if tags is None else n_names(cut.words, tags),
         "n_context_sentences": len(item.sentences) - 1,
         "n_tokens": len(cut.words),
-        "target_count": _count(item, vocabulary),
         "speech": [(cut.spans[start][0], cut.spans[end - 1][1]) for start, end in spoken],
         "names": [span for span, tag in zip(cut.spans, tags or (), strict=False) if tag == "PROPN"],
     }
@@ -136,12 +132,6 @@ def _mentioned(cut: Tokens) -> dict[str, Any]:
         "mention_sentence": None if last is None else mentions.sentence_of(cut, last),
         "mentions": [cut.spans[index] for index in found],
     }
-
-
-def _count(item: Item, vocabulary: Mapping[str, int] | None) -> int | None:
-    if item.answer is None or vocabulary is None:
-        return None
-    return vocabulary.get(item.answer.lower(), 0)
 
 
 def in_speech(cut: Tokens, spoken: Sequence[Span]) -> Span | None:
