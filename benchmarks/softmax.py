@@ -49,7 +49,8 @@ from workbench.texts.sources import corpus_of
 from workbench.texts.stream import Stream
 from workbench.training.history import Training
 from workbench.training.loop import train
-from workbench.training.settings import Settings
+from workbench.training.progress import Progress
+from workbench.training.settings import TrainingSettings
 
 HELD_OUT = 8192  # words
 POINTS = 10  # perplexities in a training
@@ -168,7 +169,7 @@ def networks(stream: Stream, width: int) -> dict[str, Callable[[], Network]]:
     }
 
 
-class Curve:
+class Curve(Progress):
     """Watches a training and evaluates it: perplexities against the seconds of training alone.
 
     Parameters
@@ -200,18 +201,9 @@ class Curve:
         del training, step
         self._before, self._since = 0.0, self.clock()
 
-    def step(self, n: int = 1) -> None:
+    def step(self) -> None:
         """Note the time of a step."""
-        self.steps += [self._now()] * n
-
-    def told(self, training: Training) -> None:
-        """Do nothing."""
-
-    def say(self, text: str) -> None:
-        """Do nothing."""
-
-    def end(self, training: Training) -> None:
-        """Do nothing."""
+        self.steps.append(self._now())
 
     def _now(self) -> float:
         return self._before + self.clock() - self._since
@@ -227,15 +219,14 @@ def trainings(stream: Stream, options: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, make in networks(stream, options.width).items():
         short = Curve(held_out, CLOCKS[options.cpu_time])
-        train(make(), lanes, Settings(steps=6, evaluations=0, **common), watch=short)
+        train(make(), lanes, TrainingSettings(steps=6, evaluations=0, **common), progress=short)
         step = statistics.median(after - before for before, after in pairwise(short.steps))
         steps = max(POINTS, round(options.minutes * 60 * SHARE[name] / step))
         curve, network = Curve(held_out, CLOCKS[options.cpu_time]), make()
         with torch.no_grad():
             curve(network)  # before the first step
-        train(
-            network, lanes, Settings(steps=steps, evaluations=POINTS, **common), evaluate=curve, watch=curve
-        )
+        settings = TrainingSettings(steps=steps, evaluations=POINTS, **common)
+        train(network, lanes, settings, evaluate=curve, progress=curve)
         points = [(0.0, curve.points[0][1]), *curve.points[1:]]
         speed = steps * lanes.tokens / curve.steps[-1]
         found[name] = {"curve": points, "words a second": speed, "steps": steps}

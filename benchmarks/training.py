@@ -45,9 +45,9 @@ from workbench.models.neural.networks.recurrent import Recurrent
 from workbench.models.neural.networks.transformer import PointerTransformer
 from workbench.texts.batches import Batches, Lanes, Windows
 from workbench.texts.stream import Stream
-from workbench.training.device import pick, wait
 from workbench.training.loop import train
-from workbench.training.settings import Settings
+from workbench.training.progress import Progress
+from workbench.training.settings import TrainingSettings, torch_device
 
 # Dense bfloat16 FLOPs a second and bytes a second, as the makers' data sheets have them.
 CARDS = {
@@ -74,6 +74,12 @@ class MadeUp:
     def at(self, places: np.ndarray) -> np.ndarray:
         """Return the ids at some places."""
         return cast("np.ndarray", self.ids[places])
+
+
+def wait(device: torch.device) -> None:
+    """Wait until a GPU has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 @dataclass
@@ -155,16 +161,16 @@ def example(stream: Stream, size: argparse.Namespace, rows: int, length: int, *,
     return float((size.steps - size.steps // 3) * rows * length / (time.perf_counter() - begun))
 
 
-class Profiling:
-    """Watches a training and profiles some of its last steps."""
+class Profiling(Progress):
+    """Profiles some of the last steps of a training."""
 
     def __init__(self, first: int, device: torch.device) -> None:
         self.first, self.device, self.done = first, device, 0
         self.profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
 
-    def step(self, n: int = 1) -> None:
+    def step(self) -> None:
         """Begin and end the profile."""
-        self.done += n
+        self.done += 1
         if self.device.type != "cuda" or self.done not in {self.first, self.first + PROFILED}:
             return
         wait(self.device)
@@ -172,9 +178,6 @@ class Profiling:
             self.profile.start()
         else:
             self.profile.stop()
-
-    begin: Callable[..., None] = staticmethod(lambda *_: None)
-    told = end = say = begin
 
     def kernels(self) -> tuple[float, float] | None:
         """Return the kernels in a step, and the share of the time in which none ran; None on a CPU."""
@@ -198,11 +201,12 @@ def idle(spans: list[tuple[float, float]]) -> float:
 def ours(network: Network, batches: Batches, size: argparse.Namespace) -> tuple[float, Profiling]:
     """Train by our loop; return words a second, and what was profiled afterwards."""
     profiling = Profiling(size.steps + 2, size.device)
-    settings = Settings(
-        steps=size.steps + 3 + PROFILED, log_every=size.steps // 3, evaluations=0, keep="last"
-    )
-    told = train(network, batches, settings, device=str(size.device), watch=cast("Any", profiling))
-    points = [row for row in told.history if row["step"] <= size.steps]
+    settings = TrainingSettings(
+        steps=size.steps + 3 + PROFILED, log_every=size.steps // 3, evaluations=0, keep="last",
+        device=str(size.device),
+    )  # fmt: skip
+    history = train(network, batches, settings, progress=profiling).history
+    points = [row for row in history if row["step"] <= size.steps]
     first, last = points[0], points[-1]
     return float((last["tokens"] - first["tokens"]) / (last["seconds"] - first["seconds"])), profiling
 
@@ -315,7 +319,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=["lstm", "example", "transformer"])
     parser.add_argument("--json", type=Path, help="file for what was measured")
     options = parser.parse_args()
-    options.device = pick(options.device)
+    options.device = torch_device(options.device)
     small = options.small or options.device.type == "cpu"
     sizes = {"steps": (60, 12), "rows": (256, 16), "length": (64, 16), "windows": (64, 4)}
     for name, (large, little) in sizes.items():

@@ -6,6 +6,7 @@ so that importing the package stays quick.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -121,3 +122,23 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """Offer the public names to completion."""
     return sorted(__all__)
+
+
+def _training_html(training: Any) -> str:
+    """Return a training as HTML, with its curves where Altair is installed."""
+    try:
+        from workbench.charts.training import training_html  # noqa: PLC0415 - slow
+    except ImportError:
+        return str(training.to_html())
+    return training_html(training)
+
+
+def _register_views() -> None:
+    """Tell IPython, where it runs, how a notebook shows a training: models know nothing of charts."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is not None:
+        formatter = shell.display_formatter.formatters["text/html"]
+        formatter.for_type_by_name("workbench.training.history", "Training", _training_html)
+
+
+_register_views()

@@ -106,9 +106,9 @@ def _add_training(commands: Any) -> None:
         each.add_argument("--out", type=Path, required=True, help="folder for it")
     streaming.set_defaults(act=_stream)
     training.add_argument("--stream", type=Path, help="a folder that `workbench stream` wrote, for --texts")
-    training.add_argument("--tokens", type=float, help="train on so many words")
-    training.add_argument("--epochs", type=float, help="... or so often on all")
-    training.add_argument("--minutes", type=float, help="... or as many as these minutes are for")
+    training.add_argument("--tokens", type=float, help="train on so many words,")
+    training.add_argument("--epochs", type=float, help="... or on the whole text so often,")
+    training.add_argument("--minutes", type=float, help="... or for about so many minutes")
     training.add_argument("--seed", type=int, default=0)
     training.add_argument("--device", help="cpu, cuda, cuda:1 (a GPU where there is one)")
     training.set_defaults(act=_train)
@@ -187,7 +187,7 @@ def _train(arguments: argparse.Namespace) -> None:
     if arguments.stream is None:
         options["vocabulary"] = arguments.vocabulary or 60_000
     elif arguments.vocabulary is not None:
-        raise DataError("a stream has its own vocabulary", remedy="leave --vocabulary away")
+        raise DataError("a stream has its own vocabulary", remedy="leave out --vocabulary")
     for name in _FLAGS[1:]:
         options[name] = getattr(arguments, name)
     texts = arguments.texts if arguments.stream is None else Stream.open(arguments.stream)

@@ -212,7 +212,7 @@ def test_an_interrupted_training_is_no_success(no_data, tmp_path, capsys, monkey
         self.asked = True
         return self
 
-    monkeypatch.setattr("workbench.training.interrupts.Interrupts.__enter__", asked)
+    monkeypatch.setattr("workbench.training.loop._Interrupts.__enter__", asked)
     arguments = ["train", "lstm", "width=8", "rows=2", "length=5", "--texts", str(novel), "--tokens", "60"]
     assert cli.main([*arguments, "--device", "cpu", "--out", str(tmp_path / "out")]) == 1
     assert "interrupted, kept in" in capsys.readouterr().err

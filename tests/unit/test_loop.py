@@ -7,27 +7,27 @@ import threading
 import pytest
 import tiny_training as tiny
 import torch
-from tiny_training import Counting, Tiny, Told, assert_close, equal, perplexity, settings, weights
+from tiny_training import Counting, Recorded, Tiny, assert_close, equal, perplexity, settings, weights
 
 from workbench.items.schema import DataError
-from workbench.training import checkpoint, gradients
+from workbench.training import checkpoint, loop
 from workbench.training.loop import train
 
 
-def test_it_learns_and_tells_how(tmp_path):
-    tiny.it_learns_and_tells_how("cpu", tmp_path)
+def test_it_learns_and_records_how(tmp_path):
+    tiny.it_learns_and_records_how("cpu", tmp_path)
 
 
 def test_not_a_number(tmp_path):
-    tiny.it_stops_where_a_number_is_none("cpu", tmp_path)
+    tiny.a_loss_that_is_not_finite_stops_it("cpu", tmp_path)
 
 
 def test_out_of_memory():
-    tiny.out_of_memory_changes_nothing_but_the_pieces("cpu")
+    tiny.out_of_memory_takes_fewer_rows_at_a_time("cpu")
 
 
 def test_interrupted_and_gone_on_with(tmp_path):
-    tiny.it_goes_on_as_if_it_had_never_stopped("cpu", tmp_path)
+    tiny.it_continues_as_if_it_had_never_stopped("cpu", tmp_path)
 
 
 def by_hand(network, batches, chosen):
@@ -63,7 +63,7 @@ def test_it_does_what_the_formulas_say(clip, decay, micro_rows):
     chosen = settings(20, clip=clip, weight_decay=decay, warm_up=0.2, micro_rows=micro_rows)
     mine, plain = Tiny(), Tiny()
     losses = by_hand(plain, Counting(), chosen)
-    training = train(mine, Counting(), chosen, device="cpu")
+    training = train(mine, Counting(), chosen)
     assert_close(weights(mine), weights(plain), 2e-6)
     assert [row["loss"] for row in training.history] == pytest.approx(losses, rel=1e-5)
     assert [row["step"] for row in training.history] == [5, 10, 15, 20]
@@ -82,14 +82,14 @@ def test_without_carried_state_each_step_begins_anew():
             seen.append(state)
             return super().forward(batch, state)
 
-    train(Watched(), batches, settings(4), device="cpu")
+    train(Watched(), batches, settings(4))
     assert seen == [None] * len(seen)
 
 
 def test_the_users_random_numbers_stay_where_they_were():
     network = Tiny(dropout=0.5)
     before = torch.get_rng_state()
-    train(network, Counting(), settings(2, evaluations=1), evaluate=perplexity, device="cpu")
+    train(network, Counting(), settings(2, evaluations=1), evaluate=perplexity)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -99,16 +99,16 @@ def test_a_real_interrupt_ends_between_two_steps(tmp_path):
             os.kill(os.getpid(), signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
-    network, told = Tiny(), Told()
-    training = train(network, Counting(before=press), settings(), folder=tmp_path, device="cpu", watch=told)
+    network, progress = Tiny(), Recorded()
+    training = train(network, Counting(before=press), settings(), folder=tmp_path, progress=progress)
     assert training.stopped == "interrupted"
-    assert told.ended == ["interrupted"]
+    assert progress.ended == ["interrupted"]
     assert signal.getsignal(signal.SIGINT) is before
     found = checkpoint.newest(tmp_path)
     assert found.step == 6  # the step under way was ended
-    assert found.told["training"]["stopped"] == "interrupted"
+    assert found.info["training"]["stopped"] == "interrupted"
     assert training.history[-1]["step"] == 6
-    checkpoint.put(Tiny(seed=8), found.weights)
+    checkpoint.set_weights(Tiny(seed=8), found.weights)
 
 
 def test_pressing_again_while_it_saves_tears_nothing(tmp_path, monkeypatch):
@@ -120,7 +120,7 @@ def test_pressing_again_while_it_saves_tears_nothing(tmp_path, monkeypatch):
     save = checkpoint.save_file
     monkeypatch.setattr(checkpoint, "save_file", press)
     network = Tiny()
-    training = train(network, Counting(), settings(save_every=0), folder=tmp_path, device="cpu")
+    training = train(network, Counting(), settings(save_every=0), folder=tmp_path)
     assert training.stopped == "interrupted"
     found = checkpoint.newest(tmp_path)
     assert found is not None
@@ -136,7 +136,7 @@ def test_an_evaluation_is_broken_off_at_once_and_made_up_for(tmp_path):
     def go(evaluate):
         network = Tiny(dropout=0.2)
         chosen = settings(20, evaluations=2, keep="last")
-        return network, train(network, Counting(), chosen, evaluate=evaluate, folder=tmp_path, device="cpu")
+        return network, train(network, Counting(), chosen, evaluate=evaluate, folder=tmp_path)
 
     network, training = go(pressed)
     assert training.stopped == "interrupted"
@@ -145,16 +145,14 @@ def test_an_evaluation_is_broken_off_at_once_and_made_up_for(tmp_path):
     network, training = go(perplexity)
     assert [row["step"] for row in training.scores] == [10, 20]
     whole = Tiny(dropout=0.2)
-    train(whole, Counting(), settings(20), device="cpu")
+    train(whole, Counting(), settings(20))
     assert equal(weights(network), weights(whole))
 
 
 def test_in_a_thread_of_its_own_it_trains_as_well():
     found = []
     network = Tiny()
-    thread = threading.Thread(
-        target=lambda: found.append(train(network, Counting(), settings(3), device="cpu"))
-    )
+    thread = threading.Thread(target=lambda: found.append(train(network, Counting(), settings(3))))
     thread.start()
     thread.join()
     assert found[0].stopped == "finished"
@@ -172,14 +170,14 @@ def test_it_stops_early_and_keeps_the_best(tmp_path, on_disk, keep):
 
     network, folder = Tiny(), tmp_path if on_disk else None
     chosen = settings(60, evaluations=6, patience=3, keep=keep)
-    training = train(network, Counting(), chosen, evaluate=score, folder=folder, device="cpu")
+    training = train(network, Counting(), chosen, evaluate=score, folder=folder)
     assert training.stopped == "early"
     assert len(seen) == 5
     assert equal(weights(network), seen[1 if keep == "best" else 4])
     if on_disk:
         assert sorted(path.name for path in tmp_path.glob("step*")) == ["step-00000020", "step-00000050"]
         again = Tiny(seed=1)
-        once_more = train(again, Counting(), chosen, evaluate=score, folder=folder, device="cpu")
+        once_more = train(again, Counting(), chosen, evaluate=score, folder=folder)
         assert once_more.stopped == "early"
         assert equal(weights(again), weights(network))
         assert len(seen) == 5
@@ -190,7 +188,7 @@ def test_what_an_evaluation_does_wrong_costs_no_training(tmp_path):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        train(Tiny(), Counting(), settings(20, evaluations=2), evaluate=wrong, folder=tmp_path, device="cpu")
+        train(Tiny(), Counting(), settings(20, evaluations=2), evaluate=wrong, folder=tmp_path)
     assert checkpoint.newest(tmp_path).step == 10
 
 
@@ -207,23 +205,21 @@ def test_a_training_goes_on_after_a_failed_evaluation_as_if_there_had_been_none(
         network = Tiny(dropout=0.3)
         if fails:
             with pytest.raises(ZeroDivisionError):
-                train(network, Counting(), chosen, evaluate=score, folder=folder, device="cpu")
+                train(network, Counting(), chosen, evaluate=score, folder=folder)
             network = Tiny(dropout=0.3, seed=8)
-        train(network, Counting(), chosen, evaluate=perplexity, folder=folder, device="cpu")
+        train(network, Counting(), chosen, evaluate=perplexity, folder=folder)
         weights_of.append(weights(network))
     assert equal(*weights_of)
 
 
 def test_a_score_that_nobody_tells_is_noted():
-    training = train(
-        Tiny(), Counting(), settings(4, evaluations=2), evaluate=lambda _: {"accuracy": 0.1}, device="cpu"
-    )
+    training = train(Tiny(), Counting(), settings(4, evaluations=2), evaluate=lambda _: {"accuracy": 0.1})
     assert [note for note in training.notes if "'perplexity'" in note and "accuracy" in note]
 
 
 def test_not_one_row_fits():
-    with pytest.raises(DataError, match="one row of a batch does not fit") as caught:
-        train(Tiny(most=0), Counting(), settings(), device="cpu")
+    with pytest.raises(DataError, match="not one row of a batch fits") as caught:
+        train(Tiny(most=0), Counting(), settings())
     assert "narrower" in caught.value.remedy
 
 
@@ -240,7 +236,7 @@ def test_out_of_memory_in_the_midst_of_a_step_repeats_it_from_its_beginning(tmp_
         def backward(_, grad):
             if armed:
                 armed.clear()
-                raise torch.OutOfMemoryError
+                raise torch.OutOfMemoryError("CUDA out of memory.")
             return grad
 
     class Falling(Tiny):
@@ -248,18 +244,14 @@ def test_out_of_memory_in_the_midst_of_a_step_repeats_it_from_its_beginning(tmp_
             loss, state = super().forward(batch, state)
             return Full.apply(loss), state
 
-    def stop(step):
-        if step == 4:
-            raise KeyboardInterrupt
-
+    once = [4]
     fallen = Falling(dropout=0.4)
-    batches = Counting(before=lambda step: armed.append(step) if step == 4 else None)
-    training = train(fallen, batches, settings(5), device="cpu")
+    batches = Counting(before=lambda step: armed.append(once.pop()) if step in once else None)
+    training = train(fallen, batches, settings(5))
     assert len(training.notes) == 1
-    train(Tiny(dropout=0.4), Counting(before=stop), settings(5), folder=tmp_path, device="cpu")
-    halved = Tiny()
-    halved.dropout.p = 0.4
-    train(halved, Counting(), settings(5, micro_rows=4), folder=tmp_path, device="cpu")
+    train(Tiny(dropout=0.4), Counting(before=tiny.interrupt_at(3)), settings(5), folder=tmp_path)
+    halved = Tiny(dropout=0.4)
+    train(halved, Counting(), settings(5, micro_rows=4), folder=tmp_path)
     assert equal(weights(fallen), weights(halved))
 
 
@@ -270,10 +262,10 @@ def test_it_goes_on_without_a_compiler(monkeypatch):
 
         return call
 
-    monkeypatch.setattr(gradients.torch, "compile", broken)
+    monkeypatch.setattr(loop.torch, "compile", broken)
     compiled, plain = Tiny(), Tiny()
-    training = train(compiled, Counting(), settings(compile=True), device="cpu")
-    train(plain, Counting(), settings(compile=False), device="cpu")
+    training = train(compiled, Counting(), settings(compile=True))
+    train(plain, Counting(), settings(compile=False))
     assert equal(weights(compiled), weights(plain))
     assert [note for note in training.notes if "NotImplementedError: no compiler here)" in note]
 
@@ -283,9 +275,9 @@ def test_errors_of_the_network_are_not_blamed_on_the_compiler(monkeypatch):
         def forward(self, *_):
             raise KeyError("no such batch")
 
-    monkeypatch.setattr(gradients.torch, "compile", lambda network: network)
+    monkeypatch.setattr(loop.torch, "compile", lambda network: network)
     with pytest.raises(KeyError, match="no such batch"):
-        train(Wrong(), Counting(), settings(compile=True), device="cpu")
+        train(Wrong(), Counting(), settings(compile=True))
 
 
 def test_half_precision_is_autocast():
@@ -297,22 +289,22 @@ def test_half_precision_is_autocast():
             return super().forward(batch, state)
 
     network = Watched()
-    train(network, Counting(), settings(4, precision="bfloat16"), device="cpu")
+    train(network, Counting(), settings(4, precision="bfloat16"))
     assert seen == {True}
     assert {values.dtype for values in network.state_dict().values()} == {torch.float32}
     seen.clear()
-    train(Watched(), Counting(), settings(4, precision=None), device="cpu")
+    train(Watched(), Counting(), settings(4, precision=None))
     assert seen == {False}
 
 
 def test_one_process_a_folder(tmp_path):
     def score(_):
         with pytest.raises(DataError, match="another process trains here"):
-            train(Tiny(), Counting(), settings(4), folder=tmp_path, device="cpu")
+            train(Tiny(), Counting(), settings(4), folder=tmp_path)
         return {"perplexity": 1.0}
 
     chosen = settings(4, evaluations=1)
-    assert train(Tiny(), Counting(), chosen, evaluate=score, folder=tmp_path, device="cpu").scores
+    assert train(Tiny(), Counting(), chosen, evaluate=score, folder=tmp_path).scores
 
 
 @pytest.mark.parametrize(
@@ -320,25 +312,25 @@ def test_one_process_a_folder(tmp_path):
     [
         (
             {"settings": settings(20, learning_rate=0.5)},
-            "another settings: learning_rate is 0.02 there and 0.5",
+            "different settings: learning_rate is 0.02 there and 0.5",
         ),
-        ({"batches": Counting(length=4)}, "another batches: tokens is 40 there and 32 here"),
-        ({"network": Tiny(width=7)}, r"another network: embedding.weight is float32 \(11, 6\) there"),
-        ({"key": "other"}, "another text: key is mine there and other here"),
+        ({"batches": Counting(length=4)}, "different batches: tokens is 40 there and 32 here"),
+        ({"network": Tiny(width=7)}, r"different network: embedding.weight is float32 \(11, 6\) there"),
+        ({"key": "other"}, "different text: key is mine there and other here"),
     ],
 )
 def test_a_folder_of_another_training_is_refused(tmp_path, change, words):
     given = {"network": Tiny(), "batches": Counting(), "settings": settings(20), "key": "mine"}
-    train(**given, folder=tmp_path, device="cpu")
-    train(**{**given, "settings": settings(20, log_every=2, save_every=1)}, folder=tmp_path, device="cpu")
+    train(**given, folder=tmp_path)
+    train(**{**given, "settings": settings(20, log_every=2, save_every=1)}, folder=tmp_path)
     with pytest.raises(DataError, match=words) as caught:
-        train(**{**given, **change}, folder=tmp_path, device="cpu")
+        train(**{**given, **change}, folder=tmp_path)
     assert "another folder" in caught.value.remedy
 
 
 def test_a_resumed_training_removes_what_a_killed_one_left(tmp_path):
     """Killed between writing the last checkpoint and removing the one before it."""
-    train(Tiny(), Counting(), settings(10), folder=tmp_path, device="cpu")
+    train(Tiny(), Counting(), settings(10), folder=tmp_path)
     shutil.copytree(tmp_path / "step-00000010", tmp_path / "step-00000007")
-    assert train(Tiny(), Counting(), settings(10), folder=tmp_path, device="cpu").stopped == "finished"
+    assert train(Tiny(), Counting(), settings(10), folder=tmp_path).stopped == "finished"
     assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "step-00000010"]

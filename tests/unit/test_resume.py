@@ -1,21 +1,58 @@
+"""Trainings that are killed and resumed, and trainings in two processes: one program runs them all."""
+
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from safetensors.torch import load_file
+from tiny_training import Counting, Tiny, assert_close, perplexity, settings, weights
 
-def test_killed_at_any_moment_it_comes_to_the_same_weights(tmp_path):
+from workbench.training.loop import train
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("processes")
     program = Path(__file__).with_name("training_processes.py")
-    done = subprocess.run(
-        [sys.executable, program, "killed", tmp_path], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, program, folder], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout)
-    assert told["same"] == {"weights.safetensors": True, "optimiser.safetensors": True}
-    assert told["scores"][0] == told["scores"][1]
-    assert len(told["scores"][0]) == 4
-    assert told["left"] == [".lock", "step-00000030"]  # nothing of those that were killed
-    steps = [life["step"] for life in told["lives"]]
-    assert steps == sorted(steps)  # never back behind what was kept
+    return folder
+
+
+def test_killed_at_any_moment_it_comes_to_the_same_weights(folder):
+    result = json.loads((folder / "killed" / "killed.json").read_text())
+    assert result["same"] == {"weights.safetensors": True, "state.pt": True}
+    assert result["scores"][0] == result["scores"][1]
+    assert len(result["scores"][0]) == 4
+    assert result["left"] == [".lock", "step-00000030"]  # nothing of those that were killed
+    steps = [life["step"] for life in result["lives"]]
+    assert steps == sorted(steps)  # never back behind what was saved
     assert len(set(steps)) > 3
-    assert any(life["halves"] for life in told["lives"])  # some were killed while they saved
+    assert any(life["partial"] for life in result["lives"])  # some were killed while they saved
+
+
+def alone(folder=None):
+    network = Tiny()
+    train(network, Counting(), settings(12, evaluations=2), evaluate=perplexity, folder=folder)
+    return weights(network)
+
+
+def test_two_processes_are_one_with_the_doubled_batch(folder):
+    folder = folder / "two"
+    results = {
+        name: [json.loads((folder / name / f"{rank}.json").read_text()) for rank in (0, 1)] for name in "abcd"
+    }
+    expected = alone()
+    for name in "ac":  # at one go; interrupted and resumed
+        for rank in (0, 1):
+            assert_close(load_file(folder / name / f"{rank}.safetensors"), expected, 1e-6)
+            assert results[name][rank]["stopped"] == "finished"
+            assert results[name][rank]["scores"] == 2  # both know what the first one measured
+    for rank in (0, 1):
+        assert_close(load_file(folder / "a" / f"{rank}-another.safetensors"), expected, 1e-6)
+    assert [one["stopped"] for one in results["b"]] == ["interrupted"] * 2
+    assert [one["evaluated"] for one in results["a"]] == [2, 0]
+    assert_close(alone(folder / "copy"), expected, 1e-6)  # begun by two, ended by one
+    assert all("in step 5" in one["problem"] for one in results["d"])

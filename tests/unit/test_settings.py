@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from torch.optim import lr_scheduler
 
 from workbench.items.schema import DataError
-from workbench.training.settings import Settings
+from workbench.training.settings import TrainingSettings, torch_device
 
 
 class Bare(torch.optim.Optimizer):
@@ -48,7 +48,9 @@ def by_torch(settings):
     ("steps", "warm_up", "final"), [(100, 0.1, 0.1), (57, 0.5, 0.0), (7, 0.0, 0.3), (9, 1.0, 1.0)]
 )
 def test_the_rates_are_those_of_torch(schedule, steps, warm_up, final):
-    settings = Settings(steps=steps, schedule=schedule, warm_up=warm_up, final=final, learning_rate=0.3)
+    settings = TrainingSettings(
+        steps=steps, schedule=schedule, warm_up=warm_up, final=final, learning_rate=0.3
+    )
     rates = [settings.rate(step) for step in range(steps)]
     assert rates == pytest.approx(by_torch(settings), rel=1e-9)
     assert max(rates) == 0.3
@@ -60,7 +62,7 @@ def test_the_rates_are_those_of_torch(schedule, steps, warm_up, final):
     st.integers(1, 400), st.floats(0, 1), st.floats(0, 1), st.sampled_from(["cosine", "linear", "constant"])
 )
 def test_rates_rise_then_fall_within_bounds(steps, warm_up, final, schedule):
-    settings = Settings(steps=steps, warm_up=warm_up, final=final, schedule=schedule)
+    settings = TrainingSettings(steps=steps, warm_up=warm_up, final=final, schedule=schedule)
     rates = [settings.rate(step) for step in range(steps)]
     top = settings.rising - 1
     assert rates[top] == max(rates) == settings.learning_rate
@@ -72,7 +74,7 @@ def test_rates_rise_then_fall_within_bounds(steps, warm_up, final, schedule):
 
 @given(st.integers(1, 1000), st.integers(0, 50))
 def test_evaluations_are_spread_evenly_and_the_last_is_at_the_end(steps, evaluations):
-    settings = Settings(steps=steps, evaluations=evaluations)
+    settings = TrainingSettings(steps=steps, evaluations=evaluations)
     found = [step for step in range(steps + 1) if settings.evaluates(step)]
     assert len(found) == min(steps, evaluations)
     if found:
@@ -100,15 +102,38 @@ def test_evaluations_are_spread_evenly_and_the_last_is_at_the_end(steps, evaluat
         {"steps": 5, "learning_rate": ".1"},
         {"steps": 5, "learning_rate": None},
         {"steps": 5, "evaluations": float("inf")},
+        {"minutes": 0},
+        {"steps": 5, "epochs": 1.0},
     ],
 )
 def test_what_cannot_be_is_refused_by_name(wrong):
     with pytest.raises(DataError, match=list(wrong)[-1]):
-        Settings(**wrong)
+        TrainingSettings(**wrong)
 
 
 def test_what_decides_the_weights():
-    one = Settings(steps=5, save_every=1, log_every=3, compile=True, micro_rows=2)
-    assert one.identity() == Settings(steps=5).identity()
-    assert one.identity() != Settings(steps=5, seed=1).identity()
+    one = TrainingSettings(steps=5, device="cuda:7", save_every=1, log_every=3, compile=True, micro_rows=2)
+    assert one.identity() == TrainingSettings(steps=5).identity()
+    assert one.identity() != TrainingSettings(steps=5, seed=1).identity()
     assert one.identity()["betas"] == [0.9, 0.98]
+
+
+def test_the_length_in_steps():
+    settings = TrainingSettings(minutes=3, seed=4)
+    with pytest.raises(DataError, match="not known in steps"):
+        settings.rate(0)
+    assert settings.with_steps(7) == TrainingSettings(steps=7, seed=4)
+    with pytest.raises(DataError, match="got none"):
+        TrainingSettings()
+
+
+def test_devices_by_name():
+    assert torch_device("cpu") == torch.device("cpu")
+    assert torch_device().type == ("cuda" if torch.cuda.is_available() else "cpu")
+    for name, message in (
+        ("warp", "'warp' is not a device"),
+        ("cuda:99", "no device 'cuda:99'"),
+        ("meta", "supported"),
+    ):
+        with pytest.raises(DataError, match=message):
+            torch_device(name)

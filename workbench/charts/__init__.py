@@ -21,6 +21,7 @@ from workbench.charts.targets import (
     target_classes_out_of_context,
 )
 from workbench.charts.theme import side_by_side
+from workbench.charts.training import training_curves
 
 __all__ = [
     "BRUSH",
@@ -39,6 +40,7 @@ __all__ = [
     "side_by_side",
     "target_classes",
     "target_classes_out_of_context",
+    "training_curves",
 ]
 
 offline()

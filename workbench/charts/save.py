@@ -56,9 +56,10 @@ def save(chart: alt.TopLevelMixin, path: Path | str, *, scale: float = 2, dark: 
     return target
 
 
-def picture(spec: dict[str, Any], *, dark: bool = False) -> str:
-    """Return the SVG of a chart's specification."""
-    return _rendered(_coloured(spec, dark=dark), ".svg").decode()
+def picture(spec: dict[str, Any], *, dark: bool | None = False) -> str:
+    """Return the SVG of a chart's specification; with ``dark=None`` in the colours of the page around it."""
+    spec = spec if dark is None else _coloured(spec, dark=dark)
+    return _rendered(spec, ".svg").decode()
 
 
 def _coloured(spec: dict[str, Any], *, dark: bool) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import altair as alt
 
-Chart = TypeVar("Chart", alt.LayerChart, alt.HConcatChart)
+Chart = TypeVar("Chart", alt.LayerChart, alt.HConcatChart, alt.ConcatChart)
 
 INK = "currentColor"
 """Stands for the colour of text until a chart is shown or saved."""

@@ -1,12 +1,13 @@
-"""What is known of a training: what was planned, how it went, what the development set said."""
+"""History of a training: its points, its scores, and both as tables, as one line and as HTML."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from workbench.items.schema import DataError
 
@@ -14,51 +15,57 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STOPPED = ("", "finished", "early", "interrupted", "not a number")
-"""How a training ended; the first while it runs."""
+"""How a training ended; empty while it runs."""
 
 HISTORY = ("step", "tokens", "seconds", "loss", "tokens_per_second", "learning_rate")
 """Columns of `Training.history`."""
 
-_PLACES = ("step", "tokens", "seconds")  # the columns that every row of scores has
-_RECENT = 20  # points that tell how fast it goes now
-_ODD = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}  # numbers that JSON has no word for
+UNKNOWN = "\N{EN DASH}"
+"""Stands for a number that is not known (yet)."""
+
+_AT = ("step", "tokens", "seconds")  # the columns that every row of scores has
+_RECENT = 20  # points from which the present speed is computed
+_NOTES = 4  # notes that are shown
+_STATES = {"": "training", "early": "stopped early", "not a number": "stopped: loss is not finite"}
+_NOT_JSON = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_UNITS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
 
 
 @dataclass
 class Training:
-    """A record of one training, under way or over; a notebook shows it as a picture.
+    """Record of one training, running or ended; a notebook shows it as numbers and curves.
 
     Attributes
     ----------
     name : str
         What is trained.
     folder : Path, optional
-        Where its checkpoints lie.
+        Where its checkpoints are.
     device : str
         Where it is computed, such as ``cuda:0``.
-    fits : str
-        The line that told what fits on this device before it began.
+    parameters : int
+        Number of trained parameters.
     steps : int
-        Steps of the optimiser that are planned.
+        Planned steps of the optimiser.
     history : list of dict
         Points in time with ``step``, ``tokens`` (words trained on since the beginning), ``seconds`` (since
-        the beginning, those of resumed trainings added up), ``loss`` (mean of -ln p since the last point,
+        the beginning, those of resumed trainings included), ``loss`` (mean of -ln p since the last point,
         nats per word), ``tokens_per_second`` (since the last point) and ``learning_rate``.
     scores : list of dict
-        ``step``, ``tokens`` and ``seconds``, and what was measured on development data there; shares, such
-        as ``accuracy``, are between 0 and 1.
+        ``step``, ``tokens``, ``seconds``, and the scores on development items there; shares, such as
+        ``accuracy``, are between 0 and 1.
     notes : list of str
-        What happened, such as a micro-batch that was halved.
+        What happened, such as fewer rows at a time.
     stopped : {"", "finished", "early", "interrupted", "not a number"}
-        How it ended; "" while it runs.
+        How it ended; empty while it runs.
     best_by : str, default "perplexity"
-        The score that says which weights were the best.
+        The score that decides which evaluation is best.
     """
 
     name: str = ""
     folder: Path | None = None
     device: str = ""
-    fits: str = ""
+    parameters: int = 0
     steps: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
     scores: list[dict[str, Any]] = field(default_factory=list)
@@ -68,27 +75,44 @@ class Training:
 
     @property
     def last(self) -> dict[str, Any]:
-        """The newest point of the history or of the scores with its place; empty before the first."""
-        newest = [rows[-1] for rows in (self.scores, self.history) if rows]
-        return max(newest, key=lambda row: int(row.get("step", 0)), default={})
+        """The newest row of history or scores; empty before the first."""
+        rows = [each[-1] for each in (self.scores, self.history) if each]
+        return max(rows, key=lambda row: int(row.get("step", 0)), default={})
+
+    @property
+    def best(self) -> Mapping[str, Any]:
+        """The best row of scores by `best_by`, the first of equals; empty without scores."""
+        names = self.score_names
+        if not names:
+            return {}
+        name = self.best_by if self.best_by in names else names[0]
+        sign = -1.0 if Score.of(name).higher else 1.0
+        rows = [row for row in self.scores if math.isfinite(number(row.get(name)))]
+        return min(rows, key=lambda row: sign * number(row[name]), default={})
+
+    @property
+    def score_names(self) -> list[str]:
+        """The names of all scores that are numbers, in order of appearance."""
+        rows = [(name, value) for row in self.scores for name, value in row.items() if name not in _AT]
+        return list(dict.fromkeys(name for name, value in rows if _is_number(value)))
 
     @property
     def minutes(self) -> float:
-        """Minutes since the beginning, up to the newest point."""
+        """Minutes up to the newest row."""
         return float(self.last.get("seconds", 0.0)) / 60
 
     @property
     def minutes_left(self) -> float:
-        """Minutes to the last step at the pace of the newest points; 0 once it ended, NaN where not known."""
+        """Minutes to the last step at the present speed; 0 once it ended, NaN where not known."""
         if self.stopped:
             return 0.0
         rows = [row for row in self.history if "step" in row and "seconds" in row][-_RECENT:]
         if not rows:
             return math.nan
         first = rows[0] if len(rows) > 1 else {"step": 0, "seconds": 0.0}
-        done, took = rows[-1]["step"] - first["step"], rows[-1]["seconds"] - first["seconds"]
-        left = self.steps - rows[-1]["step"]
-        return max(left, 0) * took / done / 60 if done > 0 and took >= 0 else math.nan
+        steps, seconds = rows[-1]["step"] - first["step"], rows[-1]["seconds"] - first["seconds"]
+        left = max(self.steps - rows[-1]["step"], 0)
+        return left * seconds / steps / 60 if steps > 0 and seconds >= 0 else math.nan
 
     def to_frame(self) -> pd.DataFrame:
         """Return the history as a table: `HISTORY`, one row a point."""
@@ -96,78 +120,183 @@ class Training:
 
     def scores_frame(self) -> pd.DataFrame:
         """Return the development scores as a table: ``step``, ``tokens``, ``seconds`` and the scores."""
-        return _frame(self.scores, _PLACES)
+        return _frame(self.scores, _AT)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as what JSON can hold; `from_json` reads it. NaN and infinity become words."""
-        return {
-            "name": self.name,
+        """Return it as JSON can hold it; `from_json` reads it. NaN and infinity become words."""
+        return asdict(self) | {
             "folder": None if self.folder is None else str(self.folder),
-            "device": self.device,
-            "fits": self.fits,
-            "steps": int(self.steps),
-            "history": [_plain(row) for row in self.history],
-            "scores": [_plain(row) for row in self.scores],
-            "notes": list(self.notes),
-            "stopped": self.stopped,
-            "best_by": self.best_by,
+            "history": [_to_json(row) for row in self.history],
+            "scores": [_to_json(row) for row in self.scores],
         }
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
-        """Read what `to_json` returned; what is missing is empty.
-
-        Raises
-        ------
-        DataError
-            If it is something else.
-        """
-        known = {column.name for column in fields(cls)}
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Read what `to_json` returned; what is missing is empty, DataError for something else."""
+        names = {column.name for column in fields(cls)}
         try:
-            given = {name: value for name, value in dict(told).items() if name in known}
+            values = {name: value for name, value in dict(content).items() if name in names}
             for name in ("history", "scores"):
-                given[name] = [_numbers(row) for row in given.get(name, ())]
-            given["notes"] = [str(note) for note in given.get("notes", ())]
-            given["steps"] = int(given.get("steps", 0))
-            folder = given.get("folder")
-            given["folder"] = None if folder is None else Path(folder)
-            return cls(**given)
+                values[name] = [_from_json(row) for row in values.get(name, ())]
+            values["notes"] = [str(note) for note in values.get("notes", ())]
+            values["steps"] = int(values.get("steps", 0))
+            folder = values.get("folder")
+            values["folder"] = None if folder is None else Path(folder)
+            return cls(**values)
         except (AttributeError, TypeError, ValueError) as error:
-            raise DataError(f"this is no record of a training: {error}") from error
+            raise DataError(f"this is not the record of a training: {error}") from error
+
+    def facts(self) -> dict[str, str]:
+        """Return the present state in words, part by part; `UNKNOWN` where there is nothing yet."""
+        last, best, left = self.last, self.best, self.minutes_left
+        speed = next((number(row.get("tokens_per_second")) for row in reversed(self.history)), math.nan)
+        loss = next((number(row.get("loss")) for row in reversed(self.history)), math.nan)
+        time_left = "" if self.stopped or math.isnan(left) else f", {minutes(left)} left"
+        return {
+            "device": self.device or UNKNOWN,
+            "step": f"step {number(last.get('step', 0)):,.0f} of {self.steps:,}",
+            "words": f"{short(number(last.get('tokens', 0)))} words",
+            "time": minutes(self.minutes) + time_left,
+            "loss": f"loss {loss:.3f}" if math.isfinite(loss) else f"loss {UNKNOWN}",
+            "speed": f"{short(speed)} words/s",
+            "best": f"best {self.describe(best)} at {short(number(best.get('tokens')))} words"
+            if best
+            else f"best {UNKNOWN}",
+            "state": _STATES.get(self.stopped, self.stopped),
+        }
+
+    def describe(self, row: Mapping[str, Any]) -> str:
+        """Return a row of scores in words, the deciding one first: ``perplexity 143, accuracy 18.3 %``."""
+        names = sorted(self.score_names, key=lambda name: name != self.best_by)
+        scores = [(Score.of(name), number(row[name])) for name in names if name in row]
+        return ", ".join(f"{score.label} {score.show(value)}" for score, value in scores)
 
     def __repr__(self) -> str:
-        """Return one line: how far it came and how it stands."""
-        from workbench.training.telling import briefly  # noqa: PLC0415 - it stands on this module
+        """Return the present state in one line."""
+        return f"<Training {self.line()}>"
 
-        return f"<Training {briefly(self)}>"
+    def line(self) -> str:
+        """Return the present state in one line, unknown parts left out."""
+        parts = {"name": f"{self.name or 'model'} on {self.device or UNKNOWN}", **self.facts(), "device": ""}
+        return ", ".join(part for part in parts.values() if part and UNKNOWN not in part)
 
     def _repr_html_(self) -> str:
-        from workbench.training.curves import picture  # noqa: PLC0415 - it stands on this module
+        return self.to_html()
 
-        return picture(self)
+    def to_html(self, curves: str = "") -> str:
+        """Return the present state as HTML, with a bar of the steps, `curves` (SVG) and the last notes.
+
+        A page that does not trust the notebook drops styles and SVG; what is left of the curves stays hidden.
+        """
+        facts, step = self.facts(), number(self.last.get("step", 0))
+        cells = " ".join(
+            f'<span class="wb-{part}" style="white-space:nowrap;margin-right:1em">{escape(text)}</span>'
+            for part, text in facts.items()
+        )
+        bar = "" if self.stopped else f'<progress max="{self.steps or 1}" value="{step:.0f}"></progress>'
+        notes = "".join(f"<p>{escape(note)}</p>" for note in dict.fromkeys(self.notes[-_NOTES:]))
+        return (
+            '<div class="wb-training mathjax_ignore tex2jax_ignore"><style>.wb-training{'
+            "font:12px/1.6 var(--jp-ui-font-family,system-ui,sans-serif);font-variant-numeric:tabular-nums;"
+            "color:var(--jp-content-font-color1,inherit)}.wb-training progress{width:100%}"
+            ".wb-training p{margin:0;overflow-wrap:anywhere}.wb-curves:has(svg){display:block}</style>"
+            f'<b class="wb-name">{escape(self.name or "model")}</b> {cells}{bar}'
+            f'<div class="wb-curves" hidden="hidden">{curves}</div>{notes}</div>'
+        )
+
+
+class Score(NamedTuple):
+    """What the name of a score tells.
+
+    Attributes
+    ----------
+    label : str
+    percent : bool
+        Whether it is a share, shown in percent.
+    log : bool
+        Whether it is drawn on a logarithmic axis.
+    higher : bool, optional
+        Whether higher is better; None where not known.
+    """
+
+    label: str
+    percent: bool
+    log: bool
+    higher: bool | None
+
+    @classmethod
+    def of(cls, column: str) -> Score:
+        """Return what the name of a score tells."""
+        low = column.lower()
+        percent = "accuracy" in low or "share" in low
+        falls = any(word in low for word in ("perplexity", "rank", "loss", "nats", "error"))
+        higher = True if "accuracy" in low else False if falls else None
+        return cls(column.replace("_", " "), percent, "perplexity" in low or "rank" in low, higher)
+
+    def show(self, value: float) -> str:
+        """Return a value in words: ``18.3 %``, ``143``."""
+        if not math.isfinite(value):
+            return UNKNOWN
+        return f"{100 * value:.1f} %" if self.percent else short(value)
+
+
+def number(value: Any) -> float:
+    """Return a number, NaN for anything else."""
+    return float(value) if _is_number(value) else math.nan
+
+
+def short(value: float) -> str:
+    """Return a number with about three significant digits.
+
+    >>> short(5.1234), short(143.2), short(12345), short(203_000_000), short(999_999)
+    ('5.12', '143', '12.3k', '203M', '1M')
+    """
+    if not math.isfinite(value):
+        return UNKNOWN
+    size = abs(float(f"{value:.3g}"))
+    if size >= 1e15:  # noqa: PLR2004 - no more units
+        return f"{value:.2e}"
+    unit, letter = next(((unit, letter) for unit, letter in _UNITS if size >= unit), (1.0, ""))
+    scaled = float(f"{value:.3g}") / unit
+    return f"{scaled:.3g}{letter}" if abs(scaled) < 1000 else f"{scaled:.0f}{letter}"  # noqa: PLR2004 - digits
+
+
+def minutes(value: float) -> str:
+    """Return minutes in words: ``12 s``, ``3.2 min``, ``250 min``."""
+    if not math.isfinite(value):
+        return UNKNOWN
+    if value < 59.5 / 60:
+        return f"{60 * value:.0f} s"
+    return f"{value:.1f} min" if value < 99.95 else f"{value:,.0f} min"  # noqa: PLR2004 - four digits
 
 
 def _frame(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> pd.DataFrame:
-    """Return rows as a table with these columns first, there even without rows."""
+    """Return rows as a table with these columns first, also without rows."""
     import pandas as pd  # noqa: PLC0415 - slow
 
-    more = dict.fromkeys(name for row in rows for name in row if name not in columns)
-    return pd.DataFrame(rows, columns=[*columns, *more])
+    others = dict.fromkeys(name for row in rows for name in row if name not in columns)
+    return pd.DataFrame(rows, columns=[*columns, *others])
 
 
-def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(value, bool | str | bytes)
+
+
+def _to_json(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of numbers as JSON can hold it."""
-    found = {}
+    result = {}
     for name, value in row.items():
-        number = value.item() if hasattr(value, "item") else value  # of numpy and of torch
-        if isinstance(number, float) and not math.isfinite(number):
-            number = "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
-        found[str(name)] = number
-    return found
+        plain = value.item() if hasattr(value, "item") else value  # of numpy and of torch
+        if isinstance(plain, float) and not math.isfinite(plain):
+            plain = "NaN" if math.isnan(plain) else "Infinity" if plain > 0 else "-Infinity"
+        result[str(name)] = plain
+    return result
 
 
-def _numbers(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row as it was before `_plain`."""
-    return {
-        name: _ODD.get(value, value) if isinstance(value, str) else value for name, value in dict(row).items()
-    }
+def _from_json(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row as it was before `_to_json`."""
+    return {name: _NOT_JSON.get(v, v) if isinstance(v, str) else v for name, v in dict(row).items()}

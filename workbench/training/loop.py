@@ -1,43 +1,81 @@
-"""Training a network: the loop, from top to bottom."""
+"""Training of a network: the loop, from top to bottom.
+
+Devices, processes, mixed precision, sums over processes and halving the batch when memory runs out come from
+accelerate rather than Lightning Fabric: it is locked already, and there is no trainer class to inherit from.
+Its ``prepare`` is not used: DistributedDataParallel sums gradients while they are computed, so a process that
+runs out of memory in the middle would leave the others waiting.
+"""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
-from collections.abc import Iterator
+import copy
+import hashlib
+import json
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from types import FrameType
+from typing import Any, Self
 
+import numpy as np
 import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from accelerate.utils import (
+    InitProcessGroupKwargs,
+    broadcast,
+    broadcast_object_list,
+    find_executable_batch_size,
+    gather_object,
+)
+from accelerate.utils.memory import should_reduce_batch_size
 from filelock import FileLock, Timeout
-from torch import nn
-from torch.nn.utils import clip_grads_with_norm_
+from torch import Tensor, nn
+from torch.optim.adamw import adamw
 
 from workbench.items.schema import DataError
+from workbench.storage.files import atomic_path
 from workbench.texts.batches import Batches
-from workbench.training import checkpoint
-from workbench.training.device import room
-from workbench.training.distributed import world
-from workbench.training.gradients import own_random
-from workbench.training.history import Training
-from workbench.training.interrupts import Interrupts
-from workbench.training.progress import Watch, watching
-from workbench.training.run import Run
-from workbench.training.settings import Settings
-from workbench.training.task import Evaluate, Task
+from workbench.training import checkpoint as checkpoints
+from workbench.training.checkpoint import Checkpoint
+from workbench.training.history import STOPPED, Training
+from workbench.training.progress import Progress
+from workbench.training.settings import TrainingSettings, torch_device
+
+Evaluate = Callable[[nn.Module], dict[str, float]]
+"""Takes the network in evaluation mode, without gradients; returns scores by name."""
+
+State = tuple[Tensor, ...] | None
+"""What a network remembers of the text before; each tensor has the rows first."""
+
+_SECOND = 1.0  # between points of the history ...
+_POINTS = 1000  # ... until there are so many; then they come ever more rarely
+_TIMED = 5  # steps by which minutes become steps
+_AGREE = 10  # steps from one agreement of several processes to the next
+_WAIT = timedelta(hours=6)  # that processes wait for the first one, which evaluates alone
+_SEEDS_APART = 1_000_003  # between the seeds of two processes
+_EPSILON = 1e-8  # of AdamW
 
 
 def train(
     network: nn.Module,
     batches: Batches,
-    settings: Settings,
+    settings: TrainingSettings,
     *,
     evaluate: Evaluate | None = None,
     folder: Path | None = None,
-    device: str | None = None,
-    watch: Watch | None = None,
+    progress: Progress | None = None,
     name: str = "",
     key: str = "",
 ) -> Training:
-    """Train a network, or go on with it.
+    """Train a network, or continue its training.
 
     Parameters
     ----------
@@ -46,84 +84,563 @@ def train(
         the state after it: tensors with the rows first. It is trained in place.
     batches : Batches
         Functions of the step (see :mod:`workbench.texts.batches`).
-    settings : Settings
+    settings : TrainingSettings
     evaluate : callable, optional
-        Takes the network, in evaluation mode and without gradients; returns scores by name.
+        Takes the network in evaluation mode, without gradients; returns scores by name.
     folder : Path, optional
-        Where checkpoints lie. With a sound one in it the training goes on from there.
-    device : str, optional
-        By default a GPU where there is one.
-    watch : Watch, optional
-        Who is told how it goes; nobody by default.
+        Folder of the checkpoints. With a whole one in it the training continues from there.
+    progress : Progress, optional
+        Progress callback; silent by default.
     name : str
-        What it is called.
+        Name of what is trained.
     key : str
-        What else a checkpoint must be of to be gone on with, such as a digest of the text.
+        What else a checkpoint must be of to be continued, such as a digest of the text.
 
     Returns
     -------
     Training
-        What happened. An interrupted one can be gone on with by the same call.
+        The history. The same call continues an interrupted training.
 
     Raises
     ------
     DataError
-        If a loss or a gradient is not finite: the network has the weights before that step then. If not even
-        one row fits into the memory, or the folder holds another training.
+        If the loss or the gradient is not finite: the network then has the weights before that step. If not
+        one row of a batch fits into the memory, or the folder holds another training.
 
     Notes
     -----
-    Under ``torchrun`` each process computes some rows of every batch; the first one evaluates and writes.
+    Under ``torchrun`` or ``accelerate launch`` each process computes an equal part of the rows of each batch;
+    the first one evaluates and writes.
     """
-    task = Task(network, batches, settings, evaluate, folder, watch or watching(progress=False), name, key)
-    with _begun(task, device) as run:
-        while not run.stopped:
-            batch = run.batch()  # this process's rows, on the device
-            loss, state = run.gradients(batch, run.state)  # in as many pieces as the memory asks for
-            run.world.sum([loss, *run.gradients.all()])
-            norm = run.guard.look(loss)  # once one is not finite, no step is taken any more
-            if settings.clip is not None:
-                clip_grads_with_norm_(run.gradients.trained.values(), settings.clip, norm)
-            run.optimiser.step(settings.rate(run.step), run.guard.bad)
-            run.advance(loss, state)
-            run.log()
-            run.evaluate()
-            run.decide()  # whether to save, and whether to stop
+    settings = _in_steps(network, batches, settings, folder)
+    with _started(network, batches, settings, evaluate, folder, progress or Progress(), name, key) as run:
+
+        @find_executable_batch_size(starting_batch_size=run.micro_rows, reduce_batch_size_fn=run.halve)  # type: ignore[untyped-decorator]
+        def steps(micro_rows: int) -> None:
+            while not run.stopped:
+                batch = run.batch()  # the rows of this process, on its device
+                loss, state = run.gradients(batch, micro_rows)  # means over all processes
+                norm = nn.utils.clip_grad_norm_(run.trained.values(), settings.clip or math.inf)
+                run.check(loss, norm)  # from the first that is not finite on, no step changes anything
+                run.optimiser.step(settings.rate(run.step), skip=run.bad)
+                run.finish_step(loss, state)  # and log, evaluate, save, stop, where that is due
+
+        steps()
     return run.training
 
 
 @contextlib.contextmanager
-def _begun(task: Task, device: str | None) -> Iterator[Run]:
-    """Give a training that goes on where its newest checkpoint ends, or begins; end it in order."""
-    mode = task.network.training
+def _started(  # noqa: PLR0917 - those of `train`
+    network: nn.Module,
+    batches: Batches,
+    settings: TrainingSettings,
+    evaluate: Evaluate | None,
+    folder: Path | None,
+    progress: Progress,
+    name: str,
+    key: str,
+) -> Iterator[_Run]:
+    """Yield a training that begins, or continues from its newest checkpoint, and end it properly."""
+    accelerator, mode = processes(settings), network.training
+    device = accelerator.device if accelerator.num_processes > 1 else torch_device(settings.device)
+    on_gpu = device.type == "cuda"
     with contextlib.ExitStack() as stack:
-        processes = world(device)
-        if not processes.first:
-            task.watch = watching(progress=False)
-        if task.folder is not None and processes.first:
-            stack.enter_context(_alone(task.folder))
-        if processes.device.type == "cuda":
-            stack.enter_context(torch.cuda.device(processes.device))
-        stack.enter_context(own_random(processes.device))
-        stack.callback(task.network.train, mode)
-        stack.enter_context(room(processes.device))
-        task.network.to(processes.device).train()
-        interrupts = stack.enter_context(Interrupts())
-        found = checkpoint.newest(task.folder) if task.folder is not None and processes.first else None
-        run = Run(task, processes, interrupts, processes.from_first(found))
-        processes.same_weights(task.network)
+        if folder is not None and accelerator.is_main_process:
+            stack.enter_context(_only_process(folder))
+        if on_gpu:
+            stack.enter_context(torch.cuda.device(device))
+        stack.enter_context(torch.random.fork_rng(devices=[device] if on_gpu else []))
+        stack.callback(network.train, mode)
+        network.to(device).train()
+        interrupts = stack.enter_context(_Interrupts())
+        run = _Run(network, batches, settings, accelerator, device, interrupts)
+        run.evaluation, run.folder = evaluate, folder
+        run.progress = progress if accelerator.is_main_process else Progress()
+        found = checkpoints.newest(folder) if folder is not None and accelerator.is_main_process else None
+        run.begin(broadcast_object_list([found])[0], name, key)
         try:
-            run.begin()
+            run.after_step()  # what was due when it was interrupted
             yield run
-        except KeyboardInterrupt:
-            run.broken_off()
         finally:
-            task.watch.end(run.training)
+            run.progress.end(run.training)
         run.finish()
 
 
+class _Run:
+    """A training in this process.
+
+    Attributes
+    ----------
+    step : int
+        Steps that are done.
+    state : tuple of Tensor or None
+        Carried from step to step where the batches continue each other.
+    micro_rows : int
+        Rows that are computed at a time.
+    bad : Tensor
+        1 from the first loss or gradient on that is not finite; read from the device now and then.
+    """
+
+    evaluation: Evaluate | None
+    folder: Path | None
+    progress: Progress
+
+    def __init__(  # noqa: PLR0917 - what `_started` has made
+        self,
+        network: nn.Module,
+        batches: Batches,
+        settings: TrainingSettings,
+        accelerator: Accelerator,
+        device: torch.device,
+        interrupts: _Interrupts,
+    ) -> None:
+        self.network, self.batches, self.settings = network, batches, settings
+        self.accelerator, self.device, self.interrupts = accelerator, device, interrupts
+        self.first, processes = accelerator.is_main_process, accelerator.num_processes
+        rows = batches.rows // processes
+        if rows * processes != batches.rows:
+            raise DataError(
+                f"{batches.rows} rows a batch cannot be shared evenly by {processes} processes",
+                remedy="pass a multiple of the number of processes as rows",
+            )
+        self.rows = slice(accelerator.process_index * rows, (accelerator.process_index + 1) * rows)
+        self.micro_rows = min(settings.micro_rows or rows, rows)
+        self.trained = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
+        if not self.trained:
+            raise DataError("this network has no parameter to train", remedy="pass one with requires_grad")
+        self.optimiser = AdamW(self.trained, settings)
+        self.compiled = device.type == "cuda" if settings.compile is None else settings.compile
+        self.forward: Callable[..., Any] = torch.compile(network) if self.compiled else network
+        self.step, self.state = 0, None
+        self.bad = torch.zeros((), device=device)
+        self._good = torch.zeros((), dtype=torch.float64, device=device)  # steps that were finite, since ...
+        self._first_step = 0  # ... this one
+        self._bad_step: int | None = None
+        self._losses = torch.zeros((), dtype=torch.float64, device=device)  # since the last look
+        self._loss, self._since, self._looked = 0.0, 0, 0  # sum and steps since the last point; last look
+        self._best: dict[str, Tensor] = {}
+        self._begun = self._saved = self._lap = time.monotonic()
+        self._point, self._lap_step = 0.0, 0
+
+    @property
+    def stopped(self) -> str:
+        """How it ended, empty while it runs."""
+        return self.training.stopped
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the beginning, those before an interruption included."""
+        return time.monotonic() - self._begun
+
+    def begin(self, found: Checkpoint | None, name: str, key: str) -> None:
+        """Begin anew, or continue from a checkpoint; DataError if it is of another training."""
+        settings, rank = self.settings, self.accelerator.process_index
+        self.identity = _identity(self.network, self.batches, settings, key)
+        info = found.info if found else {}
+        self.training = replace(
+            Training.from_json(info.get("training", {})), name=name, folder=self.folder,
+            device=str(self.device), steps=settings.n_steps, best_by=settings.best_by,
+            parameters=sum(weight.numel() for weight in self.trained.values()),
+        )  # fmt: skip
+        if self.stopped in {"interrupted", "not a number"}:
+            self.training.stopped = ""
+        seed = settings.seed + _SEEDS_APART * rank
+        if found is not None:
+            for part, values in self.identity.items():
+                if problem := checkpoints.difference(values, found.identity.get(part, {})):
+                    raise DataError(
+                        f"this folder holds a training with different {part}: {problem}",
+                        file=self.folder,
+                        remedy="pass another folder, or remove this one to begin anew",
+                    )
+            if self.first and self.folder is not None:  # a kill between save and clean-up leaves more
+                checkpoints.prune(self.folder, {found.step, self.training.best.get("step", found.step)})
+            checkpoints.set_weights(self.network, found.weights)
+            self.optimiser.load(found.state["optimiser"])
+            self.step = self._first_step = self._looked = self._lap_step = found.step
+            if carried := found.state["carried"]:
+                self.state = tuple(values[self.rows].clone().to(self.device) for values in carried)
+            self.micro_rows = min(self.micro_rows, info["micro_rows"])
+            self._loss, self._since = info["pending"]
+            self._begun -= info["seconds"]
+            self._point = self.seconds
+            random = found.state["random"]
+            if len(random) == self.accelerator.num_processes and len(random[rank]) == len(self._random()):
+                self._set_random(random[rank])
+            else:  # by other processes, or on another kind of device
+                self._seed(seed + self.step)
+        else:
+            self._seed(seed)
+        broadcast(self.network.state_dict())
+        self._before = self._random()
+        self.progress.begin(self.training, self.step)
+
+    def batch(self) -> dict[str, Tensor]:
+        """Return the rows of this process of the next batch, on the device."""
+        self._before = self._random()  # a step that runs out of memory is repeated
+        arrays = self.batches.batch(self.step, self.rows)
+        tensors = {name: torch.from_numpy(np.array(values)) for name, values in arrays.items()}
+        if self.device.type == "cuda":
+            tensors = {name: values.pin_memory() for name, values in tensors.items()}
+        return {name: values.to(self.device, non_blocking=True) for name, values in tensors.items()}
+
+    def gradients(self, batch: dict[str, Tensor], micro_rows: int) -> tuple[Tensor, State]:
+        """Set the gradients of the mean loss of a batch; return the loss and the carried state after it."""
+        for weight in self.trained.values():
+            weight.grad = None
+        rows = len(next(iter(batch.values())))
+        total, states = torch.zeros((), device=self.device), []
+        for start in range(0, rows, micro_rows):
+            part = slice(start, min(start + micro_rows, rows))
+            state = None if self.state is None else tuple(values[part] for values in self.state)
+            with self.accelerator.autocast():
+                loss, after = self._forward({name: values[part] for name, values in batch.items()}, state)
+            loss = loss * ((part.stop - part.start) / rows)
+            loss.backward()
+            total += loss.detach()
+            if after is not None and self.batches.carried:
+                states.append([values.detach() for values in after])
+        several = self.accelerator.num_processes > 1
+        for weight in self.trained.values():
+            if weight.grad is None:  # it had no part in this batch
+                weight.grad = torch.zeros_like(weight)
+            if several:
+                weight.grad = self.accelerator.reduce(weight.grad, "mean")
+        total = self.accelerator.reduce(total, "mean") if several else total
+        return total, tuple(map(torch.cat, zip(*states, strict=True))) if states else None
+
+    def _forward(self, batch: dict[str, Tensor], state: State) -> Any:
+        try:
+            return self.forward(batch, state)
+        except Exception as error:
+            if not self.compiled or should_reduce_batch_size(error):
+                raise
+            self.compiled, self.forward = False, self.network
+            result = self.network(batch, state)  # an error of the network itself is raised here
+            reason = str(error).strip().partition("\n")[0]
+            self.note(f"torch.compile failed, so it is not used ({type(error).__name__}: {reason})")
+            return result
+
+    def halve(self) -> int:
+        """Return half as many rows at a time, for memory has run out; the step begins again."""
+        if self.micro_rows == 1:
+            raise DataError(
+                f"not one row of a batch fits into the memory of {self.device}",
+                remedy="make the network narrower or the rows shorter, or use another device",
+            )
+        self.micro_rows = (self.micro_rows + 1) // 2
+        self._set_random(self._before)
+        self.note(f"out of memory: {self.micro_rows:,} rows at a time now, same gradient but for dropout")
+        return self.micro_rows
+
+    def check(self, loss: Tensor, norm: Tensor) -> None:
+        """Detect a loss or gradient that is not finite, without waiting for the device."""
+        self.bad = torch.maximum(self.bad, (~(loss.isfinite() & norm.isfinite())).float())
+        self._good += 1 - self.bad
+
+    def finish_step(self, loss: Tensor, state: State) -> None:
+        """Count a step, and do what is due after it."""
+        if state is not None:  # after a loss that is not finite the last good one stays
+            before = self.state or tuple(map(torch.zeros_like, state))
+            pairs = zip(state, before, strict=True)
+            self.state = tuple(torch.where(self.bad == 0, new, old) for new, old in pairs)
+        self._losses += loss
+        self.step += 1
+        self.progress.step()
+        every, pause = self.settings.log_every, max(_SECOND, self.seconds / _POINTS)
+        due = self.step % every == 0 if every else self.seconds - self._point >= pause
+        if self.first and (due or self.device.type == "cpu") and self._look() and due:
+            self._add_point()
+        self.after_step()
+
+    def after_step(self) -> None:
+        """Evaluate, save and stop where that is due; all processes agree about the last two."""
+        if self.stopped:
+            return
+        if self.first:
+            self._evaluate()
+        last = self.step >= self.settings.n_steps
+        owed = self.first and self.settings.evaluates(self.step) and not self._is_evaluated()
+        best = self.first and self.training.best.get("step") == self.step
+        save = self.first and (best or time.monotonic() - self._saved >= self.settings.save_every)
+        stop = "finished" if last else "early" if self._patience_is_over() else ""
+        if self.interrupts.asked and (not last or owed):
+            stop = "interrupted"
+        if self.first and (save or stop) and self._look() and stop:
+            self._add_point()
+        if self._bad_step is not None:
+            stop = "not a number"
+        if self.accelerator.num_processes > 1:
+            if not (last or self.step % _AGREE == 0 or self.settings.evaluates(self.step)):
+                return
+            votes = torch.tensor([[STOPPED.index(stop), int(save)]], device=self.device)
+            reason, saving = self.accelerator.gather(votes).amax(0).tolist()
+            stop, save = STOPPED[reason], bool(saving)
+        self.training.stopped = stop
+        if save or stop:
+            self._save()
+
+    def finish(self) -> None:
+        """Leave the best weights in the network; DataError if the loss was not finite."""
+        training = self.training
+        if self._bad_step is not None:
+            step, words = self._bad_step + 1, (self._bad_step + 1) * self.batches.tokens
+            name = checkpoints.folder_name(self._bad_step)
+            where = "in memory" if self.folder is None else f"in {self.folder / name}"
+            raise DataError(
+                f"loss or gradient is not finite (not a number) in step {step:,} ({words:,} words)",
+                remedy=f"train with a lower learning rate than {self.settings.learning_rate:g}; "
+                f"the weights before this step are kept {where}",
+            )
+        best = (
+            training.best.get("step", self.step) if training.stopped in {"finished", "early"} else self.step
+        )
+        if self.settings.keep == "best" and best != self.step and self.first:
+            found = checkpoints.read(self.folder / checkpoints.folder_name(best)) if self.folder else None
+            if weights := found.weights if found else self._best:
+                checkpoints.set_weights(self.network, weights)
+            else:
+                self.note(f"the weights of step {best:,}, the best ones, are gone; these are the last ones")
+        broadcast(self.network.state_dict())
+        self.training = broadcast_object_list([training])[0]
+
+    def note(self, text: str) -> None:
+        """Note what happened."""
+        self.training.notes.append(text)
+        self.progress.update(self.training)
+
+    def _evaluate(self) -> None:
+        """Evaluate where that is due and was not done before."""
+        training, evaluation = self.training, self.evaluation
+        if evaluation is None or not self.settings.evaluates(self.step) or self._is_evaluated():
+            return
+        if not self._look():
+            return
+        self._add_point()
+        gpus = [self.device] if self.device.type == "cuda" else []
+        with self._paused():
+            try:
+                with torch.random.fork_rng(devices=gpus), torch.no_grad():
+                    scores = self.interrupts.breakable(lambda: evaluation(self.network.eval()))
+            except Exception as error:
+                if self.accelerator.num_processes == 1:
+                    self._save()  # the evaluation may be wrong, the training is not
+                if should_reduce_batch_size(error):  # not by the rows of a batch
+                    raise DataError(f"{self.device} is out of memory in an evaluation") from error
+                raise
+            finally:
+                self.network.train()
+        if scores is None:
+            return
+        if self.settings.best_by not in scores and not training.scores:
+            self.note(f"there is no score {self.settings.best_by!r}, only {', '.join(scores)}")
+        training.scores.append({**self._at(), **scores})
+        self.progress.update(training)
+        is_best = training.best.get("step") == self.step
+        if is_best and self.folder is None and self.settings.keep == "best":
+            self._best = {
+                name: tensor.cpu().clone() for name, tensor in checkpoints.weights(self.network).items()
+            }
+
+    def _is_evaluated(self) -> bool:
+        scores = self.training.scores
+        return self.evaluation is None or bool(scores and scores[-1]["step"] == self.step)
+
+    def _patience_is_over(self) -> bool:
+        patience, best = self.settings.patience, self.training.best.get("step", 0)
+        worse = [row for row in self.training.scores if row["step"] > best]
+        return patience is not None and len(worse) >= patience
+
+    def _at(self) -> dict[str, Any]:
+        return {"step": self.step, "tokens": self.step * self.batches.tokens, "seconds": self.seconds}
+
+    @contextlib.contextmanager
+    def _paused(self) -> Iterator[None]:
+        """Do not count what is done here as time of steps."""
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self._lap += time.monotonic() - start
+
+    def _look(self) -> bool:
+        """Return whether all was finite so far; this waits for the device."""
+        if self._bad_step is None and self.bad.item():
+            self._bad_step = self._first_step + int(self._good.item())
+        if self._bad_step is not None:
+            return False
+        self._loss += self._losses.item()
+        self._losses.zero_()
+        self._since += self.step - self._looked
+        self._looked = self.step
+        return True
+
+    def _add_point(self) -> None:
+        if not self._since:
+            return
+        now, steps = time.monotonic(), self.step - self._lap_step
+        point = {
+            **self._at(),
+            "loss": self._loss / self._since,
+            "tokens_per_second": steps * self.batches.tokens / (now - self._lap) if steps else math.nan,
+            "learning_rate": self.settings.rate(self.step - 1),
+        }
+        self.training.history.append(point)
+        self._loss, self._since, self._lap, self._lap_step, self._point = 0.0, 0, now, self.step, self.seconds
+        self.progress.update(self.training)
+
+    def _save(self) -> None:
+        """Write a checkpoint of all processes."""
+        if self.stopped == "not a number":
+            self._look()
+            self.step = self.step if self._bad_step is None else self._bad_step
+            self._set_random(self._before)
+        with self._paused():
+            carried = None if self.state is None else self.accelerator.gather(self.state)
+            random = gather_object([self._random()])
+            if self.first and self.folder is not None:
+                info = {
+                    "training": self.training.to_json(),
+                    "seconds": self.seconds,
+                    "pending": [self._loss, self._since],
+                    "micro_rows": self.micro_rows,
+                }
+                state = {
+                    "optimiser": self.optimiser.state(),
+                    "carried": [values.cpu().clone() for values in carried or ()],
+                    "random": random,
+                }
+                weights = checkpoints.weights(self.network)
+                found = Checkpoint(self.step, self.identity, info, weights, state)
+                best = self.training.best.get("step", self.step)
+                checkpoints.save(self.folder, found, keep=[best])
+        self._saved = time.monotonic()
+
+    def _random(self) -> list[Tensor]:
+        """Return the state of the random generators: of the CPU, and of the GPU where one computes."""
+        gpu = [torch.cuda.get_rng_state(self.device)] if self.device.type == "cuda" else []
+        return [torch.get_rng_state(), *gpu]
+
+    def _set_random(self, state: list[Tensor]) -> None:
+        torch.set_rng_state(state[0])
+        if self.device.type == "cuda":
+            torch.cuda.set_rng_state(state[1], self.device)
+
+    def _seed(self, seed: int) -> None:
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would disturb all GPUs
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
+
+
+class AdamW:
+    """Adam with weight decay beside the gradient (Loshchilov and Hutter 2019, algorithm 2).
+
+    It is ``torch.optim.AdamW(fused=True)`` without the class, whose first use imports the compiler: 2 to 11
+    seconds a process. Matrices decay, vectors do not.
+    """
+
+    def __init__(self, trained: Mapping[str, Tensor], settings: TrainingSettings) -> None:
+        self.trained, self.settings = trained, settings
+        self._means = {name: torch.zeros_like(weight) for name, weight in trained.items()}
+        self._squares = {name: torch.zeros_like(weight) for name, weight in trained.items()}
+        self._steps = {name: torch.zeros((), device=weight.device) for name, weight in trained.items()}
+
+    @torch.no_grad()
+    def step(self, rate: float, *, skip: Tensor) -> None:
+        """Change the weights at a learning rate; nothing changes where `skip`, on the same device, is 1."""
+        for is_matrix, decay in ((True, self.settings.weight_decay), (False, 0.0)):
+            names = [name for name, weight in self.trained.items() if (weight.ndim > 1) == is_matrix]
+            weights = [self.trained[name] for name in names]
+            if not names:
+                continue
+            adamw(
+                weights,
+                [weight.grad for weight in weights if weight.grad is not None],
+                [self._means[name] for name in names],
+                [self._squares[name] for name in names],
+                [],
+                [self._steps[name] for name in names],
+                fused=True,
+                found_inf=skip,
+                amsgrad=False,
+                beta1=self.settings.betas[0],
+                beta2=self.settings.betas[1],
+                lr=rate,
+                weight_decay=decay,
+                eps=_EPSILON,
+                maximize=False,
+            )
+
+    def state(self) -> dict[str, dict[str, Tensor]]:
+        """Return the running means and the number of steps of each parameter."""
+        return {"mean": self._means, "square": self._squares, "steps": self._steps}
+
+    def load(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Take over what `state` of another one returned."""
+        for kind, tensors in self.state().items():
+            for name, values in tensors.items():
+                values.copy_(state[kind][name])
+
+
+class _Interrupts:
+    """Turns Ctrl-C and the stop button of a notebook into `asked` while it is entered.
+
+    A step and a checkpoint are short, and half of one is of no use. What takes long and changes nothing runs
+    under `breakable`. A thread other than the main one gets no signals.
+    """
+
+    def __init__(self) -> None:
+        self.asked = self._breakable = False
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.getsignal(signal.SIGINT)
+            if self._before is not None:  # a handler that is not Python's could not be put back
+                signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+        if self._breakable:
+            raise KeyboardInterrupt
+
+    def breakable(self, do: Callable[[], dict[str, float]]) -> dict[str, float] | None:
+        """Return what `do` returns; None if an interrupt came before or broke it off."""
+        if self.asked:
+            return None
+        self._breakable = True
+        try:
+            return do()
+        except KeyboardInterrupt:
+            self.asked = True
+            return None
+        finally:
+            self._breakable = False
+
+
+def processes(settings: TrainingSettings) -> Accelerator:
+    """Return this process's access to the device and to the other processes."""
+    device = torch_device(settings.device)
+    half = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    half = half if settings.precision is None else settings.precision == "bfloat16"
+    AcceleratorState._reset_state(reset_partial_state=True)  # noqa: SLF001 - else the first training's device stays
+    accelerator = Accelerator(
+        cpu=device.type == "cpu",
+        mixed_precision="bf16" if half else "no",
+        kwargs_handlers=[InitProcessGroupKwargs(timeout=_WAIT)],
+    )
+    if accelerator.num_processes > 1:
+        atexit.register(accelerator.state.destroy_process_group)
+    return accelerator
+
+
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _only_process(folder: Path) -> Iterator[None]:
     """Be the only process that trains in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -133,3 +650,54 @@ def _alone(folder: Path) -> Iterator[None]:
         raise DataError(
             "another process trains here", file=folder, remedy="wait for it, end it, or pass another folder"
         ) from error
+
+
+def _in_steps(
+    network: nn.Module, batches: Batches, settings: TrainingSettings, folder: Path | None
+) -> TrainingSettings:
+    """Return settings whose length is given in steps; minutes are timed once, and kept in the folder."""
+    if settings.steps is not None:
+        return settings
+    if settings.epochs is not None:
+        return settings.with_steps(max(1, math.ceil(settings.epochs * batches.steps)))
+    if settings.tokens is not None:
+        return settings.with_steps(max(1, math.ceil(settings.tokens / batches.tokens)))
+    first, file = processes(settings).is_main_process, folder and folder / "steps.json"
+    steps = None
+    if first and file is not None:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # not there yet
+            steps = int(json.loads(file.read_text(encoding="utf-8"))["steps"])
+    steps = broadcast_object_list([steps])[0]
+    if steps is None:
+        seconds = seconds_per_step(network, batches, settings)
+        steps = broadcast_object_list([max(1, int(60 * (settings.minutes or 0) / seconds))])[0]
+        if first and file is not None:
+            with atomic_path(file) as path:
+                path.write_text(json.dumps({"steps": steps, "seconds_per_step": seconds}), encoding="utf-8")
+    return settings.with_steps(steps)
+
+
+def seconds_per_step(network: nn.Module, batches: Batches, settings: TrainingSettings) -> float:
+    """Return the seconds of a step, measured on a copy of the network; the first two are left out."""
+    timed = replace(settings.with_steps(_TIMED), evaluations=0, log_every=1, patience=None)
+    training = train(copy.deepcopy(network), batches, timed)
+    if training.stopped == "interrupted":
+        raise KeyboardInterrupt
+    first, last = training.history[1], training.history[-1]
+    return float(last["seconds"] - first["seconds"]) / (last["step"] - first["step"])
+
+
+def _identity(
+    network: nn.Module, batches: Batches, settings: TrainingSettings, key: str
+) -> dict[str, dict[str, Any]]:
+    """Return what is trained, part by part, as JSON holds it."""
+    first = hashlib.sha256()
+    for name, values in sorted(batches.batch(0).items()):
+        first.update(f"{name} {values.dtype} {values.shape} ".encode() + values.tobytes())
+    sizes = {name: getattr(batches, name) for name in ("rows", "tokens", "steps", "carried")}
+    return {
+        "network": checkpoints.shapes(checkpoints.weights(network)),
+        "settings": settings.identity(),
+        "batches": {"kind": type(batches).__name__, **sizes, "first": first.hexdigest()},
+        "text": {"key": key},
+    }

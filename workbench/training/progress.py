@@ -1,74 +1,56 @@
-"""Those who watch a training: a live picture in a notebook, a bar on a terminal, lines in a log."""
+"""Progress of a training: numbers and curves in a notebook, a bar on a terminal, lines in a log."""
 
 from __future__ import annotations
 
 import os
 import sys
-import warnings
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
+from workbench.storage.progress import progress_bar
 from workbench.training.history import Training
-from workbench.training.telling import briefly, facts, scores_told
 
 DRAW = 1.0
-"""Seconds from one picture to the next, at least."""
+"""Seconds from one view in a notebook to the next, at least."""
 
 LOG = 10.0
 """Seconds from one line of a log to the next, at least; scores come at once."""
 
-_FAILURES = 3  # then a watch is left alone
-_NAME = 24  # letters of a name before a bar
-_REFRESH = 0.5  # seconds from one state of a bar to the next
+_SHARE = 0.05  # of the time that drawing may take
+_FAILURES = 3  # after which nothing is shown any more
+_LABEL = 24  # letters of a name before a bar
 
 
-class Watch(Protocol):
-    """Somebody who is told how a training goes, and does not disturb it."""
+class Progress:
+    """Callback of a training; this one is silent."""
 
     def begin(self, training: Training, step: int) -> None:
-        """Take note that it starts, after `step` steps that were done before."""
+        """Note the start of a training after `step` steps that were done before."""
 
-    def step(self, n: int = 1) -> None:
-        """Take note of `n` more steps; called at every step, so it must be cheap."""
+    def step(self) -> None:
+        """Note another step; it is called at every step, so it has to be cheap."""
 
-    def told(self, training: Training) -> None:
-        """Take note that the history or the scores have grown."""
-
-    def say(self, text: str) -> None:
-        """Pass on what happened, in words."""
+    def update(self, training: Training) -> None:
+        """Note that history, scores or notes have grown."""
 
     def end(self, training: Training) -> None:
-        """Take note that it is over; `training.stopped` says how."""
+        """Note the end; `training.stopped` says how."""
 
 
-def watching(progress: bool = True) -> Watch:  # noqa: FBT001, FBT002 - named as everywhere
-    """Return who watches a training here.
+def progress_view(shown: bool = True) -> Progress:  # noqa: FBT001, FBT002 - named as everywhere
+    """Return the progress callback for this place.
 
-    Parameters
-    ----------
-    progress : bool, default True
-        Without it nobody does.
-
-    Returns
-    -------
-    Watch
-        In a notebook one output with the picture of the training, drawn anew at most once a second, and a
-        bar; on a terminal a bar, with scores as lines above it; elsewhere lines on the standard output, one
-        in ten seconds. Under ``torchrun`` only the first process shows something. What goes wrong in showing
-        it never reaches the training.
+    In a notebook it is one output with numbers and curves, drawn again at most once a second; on a terminal a
+    bar, with scores as lines above it; elsewhere lines on the standard output, one in ten seconds. Under
+    ``torchrun`` only the first process shows something. An error of the view never reaches the training.
     """
-    if not progress or os.environ.get("RANK", "0") != "0":
-        return _Silent()
+    if not shown or os.environ.get("RANK", "0") != "0":
+        return Progress()
     shell = _notebook()
-    if shell is not None:
-        return _Guarded(_Notebook(shell))
-    with suppress(Exception):  # no standard error, or a closed one
-        if sys.stderr.isatty() and _bar_class() is not None:
-            return _Guarded(_Terminal())
-    return _Guarded(_Log())
+    return _Guarded(_Lines() if shell is None else _Notebook(shell))
 
 
 def _notebook() -> Any:
@@ -80,15 +62,125 @@ def _notebook() -> Any:
     return None
 
 
-def _bar_class() -> Any:
-    """Return tqdm's class of bars for this place; None where tqdm is not installed."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a notebook without ipywidgets gets a bar of text
-            from tqdm.auto import tqdm  # noqa: PLC0415 - loads ipywidgets in a notebook
-    except ImportError:
-        return None
-    return tqdm
+def _is_terminal() -> bool:
+    with suppress(Exception):  # no standard error, or a closed one
+        return sys.stderr.isatty()
+    return False
+
+
+class _Lines(Progress):
+    """Prints lines; on a terminal scores and notes alone, above a bar."""
+
+    def __init__(self) -> None:
+        self._next, self._scores, self._notes = 0.0, 0, 0
+        self._bar: Any = None
+
+    def begin(self, training: Training, step: int) -> None:
+        self._scores, self._notes = len(training.scores), len(training.notes)
+        name = training.name or "model"
+        size = f"{training.parameters:,} parameters"
+        self._line(f"{name} on {training.device}: {size}, step {step:,} of {training.steps:,}")
+        if _is_terminal():
+            label = _printable(name)[:_LABEL]
+            self._bar = progress_bar(training.steps, label=label, unit="steps", initial=step)
+
+    def step(self) -> None:
+        if self._bar is not None:
+            self._bar.update()
+
+    def update(self, training: Training) -> None:
+        for note in training.notes[self._notes :]:
+            self._line(note)
+        for row in training.scores[self._scores :]:
+            self._line(f"development, step {row.get('step', 0):,}: {training.describe(row)}")
+        self._scores, self._notes = len(training.scores), len(training.notes)
+        facts = training.facts()
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"{facts['loss']}, {facts['speed']}", refresh=False)
+        elif training.history and monotonic() >= self._next:
+            self._next = monotonic() + LOG
+            self._line(", ".join(facts[part] for part in ("step", "words", "loss", "speed", "time")))
+
+    def end(self, training: Training) -> None:
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            bar.close()
+        self._next = monotonic() + LOG
+        self.update(training)
+        self._line(_ended(training).line())
+
+    def _line(self, text: str) -> None:
+        line = _printable(text)
+        if self._bar is not None:
+            self._bar.write(line)
+            return
+        encoding = sys.stdout.encoding or "ascii"
+        print(line.encode(encoding, "backslashreplace").decode(encoding), flush=True)  # noqa: T201 - a log
+
+
+class _Notebook(Progress):
+    """Shows one output that changes.
+
+    It displays the `Training`: :mod:`workbench` registers with IPython how one is shown with its curves.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self._shell, self._id, self._next = shell, uuid4().hex, 0.0
+        self._training: Training | None = None  # what is not shown yet
+
+    def begin(self, training: Training, step: int) -> None:  # noqa: ARG002 - of all views
+        self._id = uuid4().hex
+        self._draw(training, update=False)
+
+    def step(self) -> None:
+        if self._training is not None and monotonic() >= self._next:
+            self._draw(self._training)
+
+    def update(self, training: Training) -> None:
+        self._training = training
+        self.step()
+
+    def end(self, training: Training) -> None:
+        self._draw(_ended(training))
+
+    def _draw(self, training: Training, *, update: bool = True) -> None:
+        start = monotonic()
+        self._training = None
+        data, metadata = self._shell.display_formatter.format(training)
+        self._shell.display_pub.publish(
+            data=data, metadata=metadata, transient={"display_id": self._id}, update=update
+        )
+        now = monotonic()
+        self._next = now + max(DRAW, (now - start) / _SHARE)
+
+
+class _Guarded(Progress):
+    """Keeps errors of a view from the training; after some of them nothing is shown any more."""
+
+    def __init__(self, view: Progress) -> None:
+        self._view, self._failures = view, 0
+
+    def begin(self, training: Training, step: int) -> None:
+        self._do("begin", training, step)
+
+    def step(self) -> None:
+        self._do("step")
+
+    def update(self, training: Training) -> None:
+        self._do("update", training)
+
+    def end(self, training: Training) -> None:
+        self._do("end", training)
+
+    def _do(self, method: str, *arguments: Any) -> None:
+        try:
+            getattr(self._view, method)(*arguments)
+        except Exception as error:  # noqa: BLE001 - whatever it is
+            self._failures += 1
+            if self._failures == _FAILURES:
+                self._view = Progress()
+                with suppress(Exception):
+                    print(f"progress is not shown any more: {error!r}", file=sys.stderr)  # noqa: T201
 
 
 def _printable(text: str) -> str:
@@ -96,244 +188,6 @@ def _printable(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in str(text))
 
 
-def _print(text: str) -> None:
-    """Print a line at once, also where the output knows few characters."""
-    line = _printable(text)
-    try:
-        print(line, flush=True)  # noqa: T201 - a log is what was asked for
-    except UnicodeEncodeError:
-        known = sys.stdout.encoding or "ascii"
-        print(line.encode(known, "backslashreplace").decode(known), flush=True)  # noqa: T201 - as above
-
-
 def _ended(training: Training) -> Training:
-    """Return a training that is over; one that does not say how was ended by an error."""
+    """Return a training that is over; without a reason it was ended by an error."""
     return training if training.stopped else replace(training, stopped="ended by an error")
-
-
-class _Silent:
-    """Shows nothing."""
-
-    def begin(self, training: Training, step: int) -> None: ...
-
-    def step(self, n: int = 1) -> None: ...
-
-    def told(self, training: Training) -> None: ...
-
-    def say(self, text: str) -> None: ...
-
-    def end(self, training: Training) -> None: ...
-
-
-class _Log(_Silent):
-    """Prints lines."""
-
-    def __init__(self) -> None:
-        self._next, self._scores, self._said = 0.0, 0, set[str]()
-
-    def begin(self, training: Training, step: int) -> None:
-        self._scores = len(training.scores)
-        where = f" on {training.device}" if training.device else ""
-        self._line(f"{training.name or 'model'}{where}: step {step:,} of {training.steps:,}")
-        if training.fits and training.fits not in self._said:
-            self._line(training.fits)
-
-    def told(self, training: Training) -> None:
-        self._new_scores(training)
-        if training.history and monotonic() >= self._next:
-            self._next = monotonic() + LOG
-            told = facts(training)
-            self._line(", ".join(told[part] for part in ("step", "words", "loss", "speed", "time")))
-
-    def say(self, text: str) -> None:
-        self._said.add(text)
-        self._line(text)
-
-    def end(self, training: Training) -> None:
-        self._new_scores(training)
-        self._line(briefly(_ended(training)))
-
-    def _new_scores(self, training: Training) -> None:
-        for row in training.scores[self._scores :]:
-            self._line(f"development, step {row.get('step', 0):,}: {scores_told(training, row, most=9)}")
-        self._scores = len(training.scores)
-
-    def _line(self, text: str) -> None:
-        _print(text)
-
-
-class _Bar:
-    """A bar of steps."""
-
-    def __init__(self, training: Training, step: int, **options: Any) -> None:
-        kind = _bar_class()
-        self._bar = kind and kind(
-            desc=_printable(training.name or "model")[:_NAME], total=training.steps, initial=step,
-            unit="step",
-            mininterval=_REFRESH, leave=False, **options,
-        )  # fmt: skip
-
-    @property
-    def widget(self) -> Any:
-        """The bar of a notebook, not yet shown; None for a bar of text."""
-        return getattr(self._bar, "container", None)
-
-    def step(self, n: int) -> None:
-        """Go on."""
-        if self._bar is not None:
-            self._bar.update(n)
-
-    def told(self, training: Training) -> None:
-        """Show how it stands beside the bar."""
-        if self._bar is not None and training.history:
-            told = facts(training)
-            self._bar.set_postfix_str(f"{told['loss']}, {told['speed']}", refresh=False)
-
-    def write(self, text: str) -> None:
-        """Print a line above the bar."""
-        if self._bar is None:
-            _print(text)
-        else:
-            self._bar.write(_printable(text))
-
-    def close(self) -> None:
-        """Take the bar away, also where it did not come to its end."""
-        if self._bar is not None:
-            self._bar.total = self._bar.n  # else a notebook keeps it, in red
-            self._bar.close()
-
-
-class _Terminal(_Log):
-    """Shows a bar, and lines above it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._bar: _Bar | None = None
-
-    def begin(self, training: Training, step: int) -> None:
-        super().begin(training, step)
-        self._bar = _Bar(training, step, dynamic_ncols=True)
-
-    def step(self, n: int = 1) -> None:
-        if self._bar is not None:
-            self._bar.step(n)
-
-    def told(self, training: Training) -> None:
-        self._new_scores(training)
-        if self._bar is not None:
-            self._bar.told(training)
-
-    def end(self, training: Training) -> None:
-        bar, self._bar = self._bar, None
-        if bar is not None:
-            bar.close()
-        super().end(training)
-
-    def _line(self, text: str) -> None:
-        if self._bar is None:
-            _print(text)
-        else:
-            self._bar.write(text)
-
-
-class _Notebook(_Silent):
-    """Shows the picture in one output, and a bar below it."""
-
-    def __init__(self, shell: Any) -> None:
-        self._shell, self._id = shell, uuid4().hex
-        self._bar: _Bar | None = None
-        self._training: Training | None = None
-        self._said: list[str] = []
-        self._next, self._waits = 0.0, False
-
-    def begin(self, training: Training, step: int) -> None:
-        self._id, self._training = uuid4().hex, training
-        self._draw(first=True)
-        kind = _bar_class()
-        widgets = sys.modules.get("tqdm.notebook")
-        if kind is not None and widgets is not None and issubclass(kind, widgets.tqdm_notebook):
-            self._bar = _Bar(training, step, display=False)
-            data, more = self._shell.display_formatter.format(self._bar.widget)
-            self._publish(data, more, name="bar")
-        else:
-            self._bar = _Bar(training, step, file=sys.stdout)
-
-    def step(self, n: int = 1) -> None:
-        if self._bar is not None:
-            self._bar.step(n)
-        if self._waits and monotonic() >= self._next:
-            self._draw()
-
-    def told(self, training: Training) -> None:
-        self._training = training
-        if monotonic() >= self._next:
-            self._draw()
-        else:
-            self._waits = True
-
-    def say(self, text: str) -> None:
-        self._said.append(text)
-        self._draw()  # nothing before it begins; then the first picture has it
-
-    def end(self, training: Training) -> None:
-        self._training = _ended(training)
-        bar, self._bar = self._bar, None
-        try:
-            self._draw()
-        finally:
-            if bar is not None:
-                shown = bar.widget is not None
-                bar.close()
-                if shown:  # a closed widget would be an error where the notebook is opened again
-                    self._publish({"text/plain": ""}, {}, name="bar", update=True)
-
-    def _draw(self, *, first: bool = False) -> None:
-        from workbench.training.curves import picture  # noqa: PLC0415 - imports numpy
-
-        training = self._training
-        if training is None:
-            return
-        self._next, self._waits = monotonic() + DRAW, False
-        data = {"text/html": picture(training, self._said), "text/plain": repr(training)}
-        self._publish(data, {}, name="picture", update=not first)
-
-    def _publish(self, data: Any, more: Any, *, name: str, update: bool = False) -> None:
-        self._shell.display_pub.publish(
-            data=data, metadata=more, transient={"display_id": f"{self._id}-{name}"}, update=update
-        )
-
-
-class _Guarded:
-    """Keeps what goes wrong in a watch from the training; one that fails again and again is left alone."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch, self._failures = watch, 0
-
-    def begin(self, training: Training, step: int) -> None:
-        self._do("begin", training, step)
-
-    def step(self, n: int = 1) -> None:
-        self._do("step", n)
-
-    def told(self, training: Training) -> None:
-        self._do("told", training)
-
-    def say(self, text: str) -> None:
-        self._do("say", text)
-
-    def end(self, training: Training) -> None:
-        self._do("end", training)
-
-    def _do(self, what: str, *given: Any) -> None:
-        try:
-            getattr(self._watch, what)(*given)
-        except Exception as error:  # noqa: BLE001 - whatever it is
-            self._failed(error)
-
-    def _failed(self, error: Exception) -> None:
-        """Count a failure; after some, show nothing more and say so once."""
-        self._failures += 1
-        if self._failures == _FAILURES:
-            self._watch = _Silent()
-            with suppress(Exception):
-                print(f"progress is not shown any more: {error!r}", file=sys.stderr)  # noqa: T201 - last word

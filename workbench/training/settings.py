@@ -1,90 +1,102 @@
-"""How a network is trained: a few numbers, and the learning rate of each step."""
+"""How a network is trained: one frozen object, from the keyword arguments of `fit` to the training loop."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from workbench.items.schema import DataError
+
+if TYPE_CHECKING:
+    import torch
 
 Schedule = Literal["cosine", "linear", "constant"]
 Precision = Literal["float32", "bfloat16"]
 Keep = Literal["best", "last"]
 
-_MAY_BE_NONE = frozenset({"clip", "patience", "log_every", "micro_rows"})
-_INDIFFERENT = (
-    "save_every",
-    "log_every",
-    "compile",
-    "micro_rows",
-)  # change no weight but by rounding, and dropout's draws
-_WORDS = {
+LENGTHS = ("steps", "epochs", "tokens", "minutes")
+"""Ways to say how long a training is; exactly one is set."""
+
+_OPTIONAL = frozenset({*LENGTHS, "clip", "patience", "log_every", "micro_rows"})
+_WITHOUT_EFFECT = ("device", "save_every", "log_every", "compile", "micro_rows")  # but for rounding
+_CHOICES = {
     "schedule": get_args(Schedule),
     "precision": (None, *get_args(Precision)),
     "keep": get_args(Keep),
 }
-_BOUNDS: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
+_RANGES: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
     (("steps", "patience", "log_every", "micro_rows"), "a whole number above 0", lambda n: n == int(n) > 0),
-    (("evaluations",), "a whole number", lambda n: n == int(n) >= 0),
-    (("learning_rate", "clip"), "a number above 0", lambda x: 0 < x < math.inf),
-    (("warm_up", "final"), "a share, between 0 and 1", lambda x: 0 <= x <= 1),
+    (("evaluations",), "a whole number, 0 or more", lambda n: n == int(n) >= 0),
+    (
+        ("epochs", "tokens", "minutes", "learning_rate", "clip"),
+        "a number above 0",
+        lambda x: 0 < x < math.inf,
+    ),
+    (("warm_up", "final"), "a share between 0 and 1", lambda x: 0 <= x <= 1),
     (("weight_decay", "save_every"), "0 or more", lambda x: x >= 0),
 )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
-    """How a network is trained.
+class TrainingSettings:
+    """Settings of a training.
 
     Parameters
     ----------
-    steps : int
-        Steps of the optimiser, one batch each.
+    steps, epochs, tokens, minutes : number
+        Length of the training; exactly one of them. A step is one batch, `tokens` counts predicted words, and
+        minutes are turned into steps by timing a few of them.
     learning_rate : float, default 1e-3
-        The highest; see `rate`.
+        Highest learning rate; see `rate`.
     warm_up : float, default 0.02
-        Share of the steps in which it rises to that.
+        Share of the steps in which the learning rate rises.
     schedule : {"cosine", "linear", "constant"}
-        How it falls afterwards.
+        How the learning rate falls afterwards.
     final : float, default 0.1
-        Share of it that is left at the last step; without meaning for "constant".
+        Learning rate of the last step, as a share of the highest; ignored for "constant".
     weight_decay : float, default 0
         Of AdamW (Loshchilov and Hutter 2019); vectors, such as biases and gains, do not decay.
     betas : (float, float), default (0.9, 0.98)
-        Of AdamW: how slowly the means of the gradient and of its square change.
+        Of AdamW: decay of the running means of the gradient and of its square.
     clip : float, optional
-        Longest gradient, all parameters together; a longer one is made as short (Pascanu et al. 2013).
+        Maximum norm of the gradient over all parameters (Pascanu et al. 2013).
     evaluations : int, default 10
-        How often there is an evaluation, spread evenly; the last is at the end.
+        Number of evaluations, evenly spread; the last is at the end.
     patience : int, optional
-        Evaluations in turn without a better one after which the training stops early.
+        Stop after so many evaluations in a row without a better one.
     best_by : str, default "perplexity"
-        The score that says which evaluation was the best: the lowest, but for an accuracy.
+        Score that decides which evaluation is best: the lowest value, for an accuracy the highest.
     keep : {"best", "last"}
-        Which weights the network has at the end, where it was evaluated.
+        Weights that the network has at the end, where it was evaluated.
     save_every : float, default 300
-        Seconds between checkpoints; there is one at each best evaluation and at the end, too.
+        Seconds between checkpoints; one is also written at each best evaluation and at the end.
     log_every : int, optional
-        Steps between points of the history. By default one about every second, fewer in a long training.
+        Steps between points of the history. By default about one a second, fewer in a long training.
     seed : int, default 0
         Of dropout.
+    device : str, optional
+        ``cpu``, ``cuda``, ``cuda:1``, ...; by default a GPU where there is one.
     precision : {"float32", "bfloat16"}, optional
-        By default bfloat16 (autocast: weights, softmax and optimiser stay in float32) on a GPU, float32 on a
-        CPU.
+        Of the products (autocast; weights, softmax and optimiser stay in float32). By default bfloat16 on a
+        GPU that has it, float32 on a CPU.
     compile : bool, optional
-        Whether ``torch.compile`` is used. By default on a GPU.
+        Use ``torch.compile``. By default on a GPU.
     micro_rows : int, optional
-        Rows of a batch that are computed at a time. By default all, or what the memory holds.
+        Rows of a batch that are computed at a time. By default as many as the memory holds.
 
     Raises
     ------
     DataError
-        If one of them cannot be.
+        If a value is out of range, or not exactly one length is given.
     """
 
-    steps: int
+    steps: int | None = None
+    epochs: float | None = None
+    tokens: float | None = None
+    minutes: float | None = None
     learning_rate: float = 1e-3
     warm_up: float = 0.02
     schedule: Schedule = "cosine"
@@ -99,60 +111,103 @@ class Settings:
     save_every: float = 300.0
     log_every: int | None = None
     seed: int = 0
+    device: str | None = None
     precision: Precision | None = None
     compile: bool | None = None
     micro_rows: int | None = None
 
     def __post_init__(self) -> None:
-        """Check what was passed."""
-        for names, wanted, right in _BOUNDS:
+        """Check the values."""
+        for names, expected, accepts in _RANGES:
             for name in names:
                 value = getattr(self, name)
                 try:
-                    fine = right(value) if value is not None else name in _MAY_BE_NONE
+                    valid = accepts(value) if value is not None else name in _OPTIONAL
                 except (TypeError, ValueError, OverflowError):
-                    fine = False
-                if not fine:
-                    _refuse(name, value, wanted)
-        for name, words in _WORDS.items():
+                    valid = False
+                if not valid:
+                    _refuse(name, value, expected)
+        for name, words in _CHOICES.items():
             if getattr(self, name) not in words:
                 _refuse(name, getattr(self, name), f"one of {', '.join(map(repr, words))}")
         object.__setattr__(self, "betas", tuple(self.betas))
         if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):  # noqa: PLR2004 - a pair
             _refuse("betas", self.betas, "two numbers from 0 to less than 1")
+        lengths = [name for name in LENGTHS if getattr(self, name) is not None]
+        if len(lengths) != 1:
+            raise DataError(
+                f"expected one of {', '.join(LENGTHS)}, got {' and '.join(lengths) or 'none'}",
+                remedy="say how long to train in one way",
+            )
+
+    def with_steps(self, steps: int) -> Self:
+        """Return the same settings with their length in steps."""
+        return replace(self, steps=steps, epochs=None, tokens=None, minutes=None)
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps; DataError where the length is given in another way."""
+        if self.steps is None:
+            raise DataError("the length of this training is not known in steps", remedy="use with_steps")
+        return self.steps
 
     @property
     def rising(self) -> int:
-        """Steps in which the learning rate rises; at least one, which has the whole rate then."""
-        return max(1, round(self.warm_up * self.steps))
+        """Number of steps in which the learning rate rises; the last of them has the full rate."""
+        return max(1, round(self.warm_up * self.n_steps))
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0.
 
-        It rises evenly, has its full value at the last step of the rise, and then falls to its final
-        share, which it has at the last step: along half a cosine (Loshchilov and Hutter 2017, SGDR, equation
-        5, without restarts), evenly, or not at all.
+        It rises linearly to `learning_rate`, and falls to its final share at the last step: along half a
+        cosine (Loshchilov and Hutter 2017, SGDR, equation 5, without restarts), linearly, or not at all.
         """
         if step < self.rising:
             return self.learning_rate * (step + 1) / self.rising
         if self.schedule == "constant":
             return self.learning_rate
-        done = min(1.0, (step + 1 - self.rising) / (self.steps - self.rising))
+        done = min(1.0, (step + 1 - self.rising) / (self.n_steps - self.rising))
         left = 1 - done if self.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2
         return self.learning_rate * (self.final + (1 - self.final) * left)
 
     def evaluates(self, step: int) -> bool:
-        """Return whether there is an evaluation once so many steps are done."""
-        return (
-            step > 0 and step * self.evaluations // self.steps > (step - 1) * self.evaluations // self.steps
-        )
+        """Return whether there is an evaluation after so many steps."""
+        n, steps = self.evaluations, self.n_steps
+        return step > 0 and step * n // steps > (step - 1) * n // steps
 
     def identity(self) -> dict[str, Any]:
-        """Return those that decide what becomes of the weights, as JSON holds them."""
-        told = {name: value for name, value in asdict(self).items() if name not in _INDIFFERENT}
-        return {**told, "betas": list(self.betas)}
+        """Return the settings that decide the weights, as JSON can hold them."""
+        settings = {name: value for name, value in asdict(self).items() if name not in _WITHOUT_EFFECT}
+        return {**settings, "betas": list(self.betas)}
 
 
-def _refuse(name: str, value: Any, wanted: str) -> None:
-    names = ", ".join(field.name for field in fields(Settings))
-    raise DataError(f"{name}={value!r}: expected {wanted}", remedy=f"settings are {names}")
+def torch_device(name: str | None = None) -> torch.device:
+    """Return a device by its name; without one a GPU where there is one, else the CPU.
+
+    Raises
+    ------
+    DataError
+        If there is no such device.
+    """
+    import torch  # noqa: PLC0415 - slow
+
+    n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    try:
+        device = torch.device(name or ("cuda" if n_gpus else "cpu"))
+    except (RuntimeError, TypeError) as error:
+        raise DataError(f"{name!r} is not a device", remedy="pass cpu, cuda, or cuda:1") from error
+    if device.type not in {"cpu", "cuda"}:
+        raise DataError(f"training on {name!r} is not supported", remedy="pass cpu, cuda, or cuda:1")
+    if device.type == "cpu":
+        return device
+    if (device.index or 0) >= n_gpus:
+        several = "start fewer processes, or " if "LOCAL_RANK" in os.environ else ""
+        raise DataError(
+            f"there is no device {name!r} here, GPUs: {n_gpus}", remedy=f"{several}pass device='cpu'"
+        )
+    return torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
+
+
+def _refuse(name: str, value: Any, expected: str) -> None:
+    names = ", ".join(field.name for field in fields(TrainingSettings))
+    raise DataError(f"{name}={value!r}: expected {expected}", remedy=f"settings are {names}")

@@ -43,7 +43,7 @@ class FeedForward(Neural):
     length : int, default 35
         Words of each that are predicted at once.
     learning_rate : float, default 0.003
-        Of AdamW; all other :class:`workbench.training.settings.Settings` may be given too.
+        Of AdamW; all other :class:`workbench.training.settings.TrainingSettings` may be given too.
     """
 
     version = 1

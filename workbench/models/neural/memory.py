@@ -48,7 +48,7 @@ class MemoryNetwork(Neural):
         costs less a word.
     learning_rate : float, default 0.006
         Of AdamW (the papers: plain gradient descent, 0.01); all other
-        :class:`workbench.training.settings.Settings` may be given too.
+        :class:`workbench.training.settings.TrainingSettings` may be given too.
     """
 
     version = 1

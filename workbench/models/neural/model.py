@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.models.baselines.passage import one_of
-from workbench.models.neural import fit as neural_fitting
+from workbench.models.neural import fit as fitting
 from workbench.models.neural import weights as neural_weights
 from workbench.models.neural.cache import CachedNeural
 from workbench.models.neural.encoding import Reader, readable, told
@@ -24,6 +24,7 @@ from workbench.runs.predictions import UNKNOWN
 from workbench.storage import cache
 from workbench.texts.sources import Texts
 from workbench.training.history import Training
+from workbench.training.settings import torch_device
 
 if TYPE_CHECKING:
     from workbench.models.neural.networks.base import Network
@@ -68,7 +69,7 @@ class Neural(WordByWord):
         What the kind of model is called.
     sizes, trained : dict
         Options of the network and of the training, and their defaults; the latter are ``epochs``, what
-        `_batches` takes, and fields of :class:`workbench.training.settings.Settings`.
+        `_batches` takes, and fields of :class:`workbench.training.settings.TrainingSettings`.
     training_record : Training or None
         How the training went.
 
@@ -201,7 +202,7 @@ class Neural(WordByWord):
             As for the class.
         **options
             Of the network (`sizes`), of the batches and of the training (`trained`, and the fields of
-            :class:`workbench.training.settings.Settings`, such as ``learning_rate``).
+            :class:`workbench.training.settings.TrainingSettings`, such as ``learning_rate``).
 
         Returns
         -------
@@ -218,21 +219,26 @@ class Neural(WordByWord):
         -----
         Under ``torchrun`` every process calls this with the same arguments; the first one writes.
         """
-        how = neural_fitting.How(
-            kind=cls, vocabulary=vocabulary, lower=lower, tokenised=tokenised, development=development,
-            evaluate_on=evaluate_on, held_out=held_out, seed=seed, device=device, precision=precision,
-            compile=compile, folder=None if folder is None else Path(folder), progress=progress,
-            budget={"epochs": epochs, "tokens": tokens, "minutes": minutes}, options=options,
+        settings, sizes, batching = fitting.sorted_options(
+            cls,
+            options
+            | {"epochs": epochs, "tokens": tokens, "minutes": minutes, "seed": seed, "device": device}
+            | {"precision": precision, "compile": compile},
+        )
+        stream, checked_for = fitting.stream_of(
+            texts, vocabulary, lower=lower, tokenised=tokenised, held_out=held_out, progress=progress
+        )
+        model: Self = fitting.fitted(
+            cls, stream, settings, sizes, batching, development=development, evaluate_on=evaluate_on,
+            folder=None if folder is None else Path(folder), progress=progress, after=after, unknown=unknown,
+            name=name, checked_for=checked_for,
         )  # fmt: skip
-        fitted: Self = neural_fitting.fitted(how, texts, after=after, unknown=unknown, name=name)
-        return fitted
+        return model
 
     @property
     def device(self) -> str:  # known when torch is asked
         """Where it computes."""
-        from workbench.training.device import pick  # noqa: PLC0415 - slow
-
-        return str(pick(self._wanted_device))
+        return str(torch_device(self._wanted_device))
 
     @device.setter
     def device(self, device: str | None) -> None:

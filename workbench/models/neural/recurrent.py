@@ -62,7 +62,7 @@ class LSTM(_Recurrent):
         remembered is carried on.
     learning_rate : float, default 0.004
         Of AdamW, with the gradient clipped to a length of 1; all other
-        :class:`workbench.training.settings.Settings` may be given too.
+        :class:`workbench.training.settings.TrainingSettings` may be given too.
 
     Notes
     -----

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.items.schema import DataError
-from workbench.training.history import HISTORY, Training
-from workbench.training.telling import UNKNOWN, Score, best, briefly, facts, minutes, scores_told, short
+from workbench.training.history import HISTORY, UNKNOWN, Score, Training, minutes, short
 
 NUMBERS = st.floats() | st.integers(0, 10**12)
 ROWS = st.lists(st.dictionaries(st.sampled_from([*HISTORY, "accuracy", "perplexity"]), NUMBERS), max_size=4)
@@ -25,14 +24,14 @@ def same(a, b):
 @given(ROWS, ROWS, st.lists(st.text()), st.text(), st.sampled_from([None, Path("a/b")]))
 def test_json_there_and_back(history, scores, notes, name, folder):
     record = Training(
-        name, folder, "cuda:0", "fits", 12, history=history, scores=scores, notes=notes, stopped="early"
+        name, folder, "cuda:0", 10**7, 12, history=history, scores=scores, notes=notes, stopped="early"
     )
     text = json.dumps(record.to_json(), allow_nan=False)
     again = Training.from_json(json.loads(text))
     assert {**vars(again), "history": 0, "scores": 0} == {**vars(record), "history": 0, "scores": 0}
-    for mine, theirs in ((record.history, again.history), (record.scores, again.scores)):
-        assert [row.keys() for row in mine] == [row.keys() for row in theirs]
-        assert all(same(row[key], other[key]) for row, other in zip(mine, theirs, strict=True) for key in row)
+    for one, other in ((record.history, again.history), (record.scores, again.scores)):
+        assert [row.keys() for row in one] == [row.keys() for row in other]
+        assert all(same(a[key], b[key]) for a, b in zip(one, other, strict=True) for key in a)
 
 
 def test_json_of_numpy_and_of_little():
@@ -42,10 +41,10 @@ def test_json_of_numpy_and_of_little():
     assert Training.from_json({"name": "x", "of a later version": 1}).name == "x"
 
 
-@pytest.mark.parametrize("told", [[1], {"history": 3}, {"history": [3]}, {"steps": "many"}, {"folder": 3}])
-def test_what_is_no_record_is_refused(told):
-    with pytest.raises(DataError, match="no record of a training"):
-        Training.from_json(told)
+@pytest.mark.parametrize("content", [[1], {"history": 3}, {"history": [3]}, {"steps": "many"}, {"folder": 3}])
+def test_what_is_no_record_is_refused(content):
+    with pytest.raises(DataError, match="not the record of a training"):
+        Training.from_json(content)
 
 
 def test_frames():
@@ -81,14 +80,14 @@ def test_the_best_row_is_the_one_that_was_chosen_by():
         {"step": 2, "tokens": 20, "accuracy": 0.2, "perplexity": 40.0},
         {"step": 3, "tokens": 30, "accuracy": 0.1, "perplexity": math.nan},
     ]
-    assert best(Training(scores=scores))["step"] == 2
-    assert best(Training(scores=scores, best_by="accuracy"))["step"] == 1
-    assert best(Training(scores=scores, best_by="loss"))["step"] == 1  # the first that there is
-    assert best(Training()) == {}
+    assert Training(scores=scores).best["step"] == 2
+    assert Training(scores=scores, best_by="accuracy").best["step"] == 1
+    assert Training(scores=scores, best_by="loss").best["step"] == 1  # the first that there is
+    assert Training().best == {}
     record = Training("LSTM", device="cpu", steps=9, scores=scores)
-    assert scores_told(record, scores[1]) == "perplexity 40, accuracy 20.0 %"
-    assert facts(record)["best"] == "best perplexity 40, accuracy 20.0 % at 20 words"
-    assert briefly(Training("LSTM", device="cpu", steps=9)) == (
+    assert record.describe(scores[1]) == "perplexity 40, accuracy 20.0 %"
+    assert record.facts()["best"] == "best perplexity 40, accuracy 20.0 % at 20 words"
+    assert Training("LSTM", device="cpu", steps=9).line() == (
         "LSTM on cpu, step 0 of 9, 0 words, 0 s, training"
     )
     assert repr(record).startswith("<Training LSTM on cpu, step 3 of 9")
@@ -99,8 +98,8 @@ def test_what_a_name_says_of_a_score():
     assert Score.of("median_rank") == Score("median rank", percent=False, log=True, higher=False)
     assert Score.of("control_perplexity").log
     assert Score.of("entropy").higher is None
-    assert Score.of("accuracy").told(0.1834) == "18.3 %"
-    assert Score.of("perplexity").told(math.inf) == UNKNOWN
+    assert Score.of("accuracy").show(0.1834) == "18.3 %"
+    assert Score.of("perplexity").show(math.inf) == UNKNOWN
 
 
 @given(st.floats(-1e14, 1e14))

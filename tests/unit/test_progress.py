@@ -1,0 +1,195 @@
+"""What is shown of a training: in a notebook, on a terminal, in a log."""
+
+import io
+import sys
+from types import SimpleNamespace
+
+import pytest
+from tqdm import tqdm
+
+from workbench.training import progress as module
+from workbench.training.history import Training
+from workbench.training.progress import progress_view
+
+ROW = {"step": 1, "tokens": 9000, "seconds": 30.0, "loss": 5.5, "tokens_per_second": 300.0}
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+class Publisher:
+    """What IPython has for a notebook."""
+
+    def __init__(self):
+        self.sent = []
+
+    def publish(self, *, data, metadata, transient, update):  # noqa: ARG002 - of IPython
+        self.sent.append((transient["display_id"], update, data["text/html"]))
+
+    def format(self, training):
+        return {"text/html": training.to_html()}, {}
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(module, "monotonic", clock)
+    return clock
+
+
+@pytest.fixture
+def notebook(monkeypatch):
+    """Pretend that a notebook is running."""
+    publisher = Publisher()
+    shell = SimpleNamespace(kernel=object(), display_pub=publisher, display_formatter=publisher)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    return publisher
+
+
+def run(view, clock=None, *, steps=40, seconds=1.0, name="LSTM"):
+    """Call a view as the loop does."""
+    training = Training(name, device="cpu", steps=steps, parameters=62_000_000)
+    view.begin(training, 0)
+    for step in range(1, steps + 1):
+        view.step()
+        if clock:
+            clock.now += seconds
+        training.history.append(ROW | {"step": step})
+        if step % 10 == 0:
+            training.scores.append({"step": step, "tokens": 9000, "seconds": 1.0, "accuracy": step / 1000})
+        view.update(training)
+    training.notes.append("a note")
+    view.update(training)
+    training.stopped = "finished"
+    view.end(training)
+    return training
+
+
+def test_silent_and_only_the_first_of_several_processes(capfd, monkeypatch, notebook):
+    run(progress_view(shown=False))
+    monkeypatch.setenv("RANK", "1")
+    run(progress_view())
+    assert capfd.readouterr() == ("", "")
+    assert notebook.sent == []
+    monkeypatch.setenv("RANK", "0")
+    run(progress_view())
+    assert notebook.sent
+
+
+def test_lines_in_a_log(capsys, clock):
+    run(progress_view(), clock)
+    out, err = capsys.readouterr()
+    assert err == ""
+    lines = out.splitlines()
+    assert lines[0] == "LSTM on cpu: 62,000,000 parameters, step 0 of 40"
+    steps = [line for line in lines if line.startswith("step ")]
+    assert steps[0] == "step 1 of 40, 9k words, loss 5.500, 300 words/s, 30 s, 19.5 min left"
+    assert [int(line.split()[1]) for line in steps] == [1, 11, 21, 31]  # one in ten seconds
+    scores = [line for line in lines if line.startswith("development")]
+    assert scores == [f"development, step {k}: accuracy {k / 10:.1f} %" for k in (10, 20, 30, 40)]
+    assert lines[-2] == "a note"
+    assert lines[-1].startswith("LSTM on cpu, step 40 of 40")
+    assert lines[-1].endswith("finished")
+
+
+def test_a_log_in_ascii_and_a_name_with_line_ends(monkeypatch):
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    run(progress_view(), steps=10, name="Λ\n\x1b[2J\rx")
+    out = raw.getvalue().decode("ascii")  # flushed, line by line
+    assert "\\u039b" in out
+    assert "\x1b" not in out
+    assert "\r" not in out
+    assert all("x" in line for line in out.splitlines() if "u039b" in line)
+
+
+def test_a_bar_on_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr("tqdm.auto.tqdm", tqdm)
+    run(progress_view())
+    out = capsys.readouterr().out
+    assert "development, step 30: accuracy 3.0 %" in out
+    assert "a note" in out
+    assert not [line for line in out.splitlines() if line.startswith("step ")]  # the bar shows it
+    shown = sys.stderr.getvalue()
+    assert "LSTM:" in shown
+    assert "0.00/40.0" in shown
+    assert shown.split("\r")[-1].strip() == ""  # and is gone
+
+
+def test_one_output_in_a_notebook_drawn_once_a_second(notebook, clock, capsys):
+    run(progress_view(), clock, seconds=0.3)
+    first, *others = notebook.sent
+    assert len({name for name, _, _ in notebook.sent}) == 1
+    assert (first[1], {update for _, update, _ in others}) == (False, {True})
+    assert len(others) == 40 // 4 + 1  # every fourth point, and at the end
+    assert "<progress" in first[2]
+    last = others[-1][2]
+    assert "<p>a note</p>" in last
+    assert ">finished<" in last
+    assert "<progress" not in last
+    assert capsys.readouterr().out == ""
+
+
+def test_what_waits_to_be_drawn_is_drawn_at_a_later_step(notebook, clock):
+    training = Training("x", steps=9)
+    view = progress_view()
+    view.begin(training, 0)
+    training.history.append(ROW)
+    view.update(training)
+    view.step()
+    assert len(notebook.sent) == 1  # too soon
+    clock.now += 1.1
+    view.step()
+    view.step()
+    assert len(notebook.sent) == 2
+    assert "loss 5.500" in notebook.sent[1][2]
+
+
+def test_drawing_takes_a_small_part_of_the_time(notebook, clock, monkeypatch):
+    def slow(training):
+        clock.now += 0.5
+        return {"text/html": training.to_html()}, {}
+
+    monkeypatch.setattr(notebook, "format", slow)
+    run(progress_view(), clock, steps=100, seconds=0.3)
+    assert len(notebook.sent) == 4  # in the beginning, after some 10 and 20 seconds, and at the end
+
+
+def test_a_view_that_fails_is_left_alone(notebook, capsys, monkeypatch, clock):
+    calls = []
+
+    def publish(**_):
+        calls.append(1)
+        raise OSError("the page is gone")
+
+    monkeypatch.setattr(notebook, "publish", publish)
+    run(progress_view(), clock, steps=100)
+    assert len(calls) == 3
+    assert "progress is not shown any more: OSError('the page is gone')" in capsys.readouterr().err
+
+    def interrupted(**_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(notebook, "publish", interrupted)
+    with pytest.raises(KeyboardInterrupt):  # that is not an error of the view
+        progress_view().begin(Training(), 0)
+
+
+def test_an_error_ends_it_too(notebook):
+    training = Training("x", steps=9)
+    view = progress_view()
+    view.begin(training, 0)
+    view.end(training)
+    assert ">ended by an error<" in notebook.sent[-1][2]
+    assert training.stopped == ""

@@ -1,0 +1,74 @@
+"""The curves of a training: numbers are read out of the specification."""
+
+import math
+
+import numpy as np
+import pytest
+
+from workbench.charts.training import training_curves, training_html
+from workbench.training.history import Training
+
+EVIL = "<img src=x onerror=alert(1)> & 'quoted'"
+
+
+def trained(losses, scores=(), **more):
+    history = [
+        {"step": k, "tokens": 1000 * k, "seconds": float(k), "loss": loss, "tokens_per_second": 5.0}
+        for k, loss in enumerate(losses, start=1)
+    ]
+    rows = [{"step": k, "tokens": 10 * k, "seconds": 1.0, **row} for k, row in enumerate(scores, start=1)]
+    return Training("x", steps=len(losses), history=history, scores=rows, **more)
+
+
+def panels(training):
+    spec = training_curves(training.to_frame(), training.scores_frame()).to_dict()
+    found = {}
+    for panel in spec["concat"]:
+        name = panel["encoding"]["y"]["field"]
+        found[name] = panel, [(row["tokens"], row[name]) for row in spec["datasets"][panel["data"]["name"]]]
+    return found
+
+
+def test_the_curve_is_the_data_with_labelled_axes():
+    panel, points = panels(trained([5.0, 4.0, 3.5]))["loss"]
+    assert points == [(1000, 5.0), (2000, 4.0), (3000, 3.5)]
+    assert panel["title"]["text"] == "training loss"
+    assert panel["encoding"]["y"]["title"] == "nats per word"
+    assert panel["encoding"]["x"]["title"] == "words trained on"
+
+
+def test_each_score_has_the_axis_of_its_kind():
+    found = panels(
+        trained([5.0], [{"accuracy": 0.25, "perplexity": 90.0}, {"accuracy": 0.5, "perplexity": 0.0}])
+    )
+    panel, points = found["accuracy"]
+    assert points == [(10, 25.0), (20, 50.0)]
+    assert panel["encoding"]["y"]["title"] == "%"
+    assert panel["encoding"]["y"]["scale"]["zero"] is True  # never below 0
+    panel, points = found["perplexity"]
+    assert points == [(10, 90.0)]  # no logarithm of 0
+    assert panel["encoding"]["y"]["scale"]["type"] == "log"
+
+
+def test_what_is_not_a_number_is_left_out():
+    _, points = panels(trained([9.0, math.nan, math.inf, None, 6.0]))["loss"]
+    assert points == [(1000, 9.0), (5000, 6.0)]
+
+
+def test_a_long_history_is_averaged():
+    losses = np.random.default_rng(0).random(6000)
+    _, points = panels(trained(losses.tolist()))["loss"]
+    assert len(points) == 150
+    assert [loss for _, loss in points] == pytest.approx(losses.reshape(150, 40).mean(axis=1))
+
+
+def test_html_has_numbers_curves_and_notes_escaped():
+    training = trained([5.0, 4.0], notes=[EVIL])
+    training.name = EVIL
+    html = training_html(training)
+    assert html.count("<svg") == 1
+    assert "currentColor" in html  # light or dark as the page
+    assert "loss 4.000" in html
+    assert "<img" not in html
+    assert html.count("onerror=alert(1)&gt;") == 2
+    assert "<svg" not in training_html(Training("x", steps=9))
