@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from workbench.datasets import available, load
     from workbench.datasets.books import Book, books
     from workbench.datasets.fetch import fetch
+    from workbench.datasets.materials import materials
     from workbench.evaluation.contamination import contamination
     from workbench.evaluation.hardest import hardest
     from workbench.evaluation.interchange.export import export_results
@@ -63,6 +64,7 @@ _HOME = {
     "items_from_text": "workbench.items.items",
     "leaderboard": "workbench.evaluation.leaderboard",
     "load": "workbench.datasets",
+    "materials": "workbench.datasets.materials",
     "notes": "workbench.items.notes",
     "predict": "workbench.runs.store",
     "runs": "workbench",
@@ -98,6 +100,7 @@ __all__ = [
     "items_from_text",
     "leaderboard",
     "load",
+    "materials",
     "notes",
     "predict",
     "runs",

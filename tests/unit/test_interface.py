@@ -63,6 +63,7 @@ FUNCTIONS = {
         " resamples=2000, seed=0, published=True)"
     ),
     "load": "(dataset, split=None, *, variant=None, path=None, on_error='raise')",
+    "materials": "(task, data='auto', *, texts=None)",
     "notes": "(dataset=None, *, folder=None)",
     "predict": "(items, model, *, top_k=10, seed=0)",
     "runs": "()",

@@ -1,0 +1,51 @@
+"""The data of an experiment: items and texts that do not share a book."""
+
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from workbench.items.items import DataError
+
+
+@pytest.mark.parametrize(("task", "n"), [("lambada", 5), ("cbt", 5), ("msrcc", 8)])
+def test_the_sample_takes_the_place_of_what_is_not_there(no_data, task, n):  # noqa: ARG001 - hides data
+    data = wb.materials(task)
+    assert data.dataset == "sample"
+    trained = {book.book_id.rpartition("/")[2] for book in data.texts}
+    tested = set(data.load("dev").frame["book_id"])
+    assert tested
+    assert not trained & tested
+    assert len(trained) == len(list(wb.books("sample"))) - n
+    assert data.load("dev").frame["dataset"].unique().tolist() == ["sample"]
+
+
+def test_variants_of_the_sample_have_the_same_items(no_data):  # noqa: ARG001 - hides data
+    data = wb.materials("lambada", "sample")
+    plain, cased = data.load("dev"), data.load("dev", "capitalised")
+    assert plain.frame["item_id"].tolist() == cased.frame["item_id"].tolist()
+    assert set(plain.frame["variant"]) == {"plain"}
+
+
+def test_texts_of_ones_own(tmp_path):
+    assert wb.materials("lambada", "sample", texts=str(tmp_path)).texts == tmp_path
+
+
+def test_what_is_not_there_is_named(no_data):
+    with pytest.raises(DataError, match="task 'cnnqa'"):
+        wb.materials("cnnqa")
+    with pytest.raises(DataError, match="data set 'cbt'"):
+        wb.materials("lambada", "cbt")
+    with pytest.raises(DataError, match=r"novels\*\.tar\.xz"):
+        _ = wb.materials("lambada", "lambada").texts
+    novels = no_data / "raw" / "novels-1.tar.xz"
+    novels.parent.mkdir(parents=True)
+    novels.touch()
+    assert wb.materials("lambada", "lambada").texts == Path(novels)
+
+
+@pytest.mark.data
+def test_real_data(real_data):  # noqa: ARG001 - skips
+    assert wb.materials("lambada").dataset == "lambada"
+    assert next(iter(wb.materials("cbt").texts)).book_id
+    assert len(wb.materials("msrcc").load()) > 100
