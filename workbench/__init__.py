@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from workbench.analysis.annotations import annotate
     from workbench.analysis.contrast import contrast
     from workbench.analysis.statistics import statistics
-    from workbench.charts.figure import figure_2
-    from workbench.charts.save import save
+    from workbench.charts.targets import figure_2
+    from workbench.charts.theme import save
     from workbench.datasets import available, load
     from workbench.datasets.books import Book, books
     from workbench.datasets.fetch import fetch
@@ -56,7 +56,7 @@ _HOME = {
     "explore": "workbench.widgets.explore.explore",
     "export_results": "workbench.evaluation.interchange.export",
     "fetch": "workbench.datasets.fetch",
-    "figure_2": "workbench.charts.figure",
+    "figure_2": "workbench.charts.targets",
     "free": "workbench.models.offload",
     "hardest": "workbench.evaluation.hardest",
     "import_results": "workbench.evaluation.interchange.imported",
@@ -68,7 +68,7 @@ _HOME = {
     "notes": "workbench.items.notes",
     "predict": "workbench.runs.store",
     "runs": "workbench",
-    "save": "workbench.charts.save",
+    "save": "workbench.charts.theme",
     "significance": "workbench.evaluation.significance",
     "statistics": "workbench.analysis.statistics",
     "table": "workbench.evaluation.paper.tables",

@@ -1,5 +1,10 @@
-"""A notebook in a real JupyterLab, driven in a real Chromium that reaches no other host."""
+"""A notebook in a real JupyterLab, driven in a real Chromium that reaches no other host.
 
+Tests wait for states that the page names: ``data-waits`` lists the requests that the kernel has not answered
+yet, each from the moment of the click. Pictures are taken if WORKBENCH_SCREENSHOTS is set, and of failures.
+"""
+
+import os
 from pathlib import Path
 
 import _lab
@@ -26,7 +31,32 @@ def chromium():
 class Notebook(_lab.Notebook):
     """One notebook, open in a page, that keeps pictures."""
 
-    def screenshot(self, name, selector=None):
+    def still(self):
+        """Wait until nothing moves."""
+        self.page.wait_for_function("document.getAnimations().every((a) => a.playState !== 'running')")
+
+    def theme(self, name):
+        super().theme(name)
+        self.still()
+
+    def narrow(self, selector, height=1400):
+        """Make the window 700 px wide, close the file browser, and wait until the widget fits."""
+        self.page.set_viewport_size({"width": 700, "height": height})
+        if self.page.locator("#jp-left-stack").is_visible():
+            self.command("application:toggle-left-area")
+        self.page.locator("#jp-left-stack").wait_for(state="hidden")
+        self.page.wait_for_function(
+            """(at) => {
+                const { width } = document.querySelector(at).getBoundingClientRect();
+                return width > 450 && width < 700;
+            }""",
+            arg=selector,
+        )
+        self.still()
+
+    def screenshot(self, name, selector=None, *, always=False):
+        if not (always or os.environ.get("WORKBENCH_SCREENSHOTS")):
+            return
         ARTEFACTS.mkdir(exist_ok=True)
         target = self.page.locator(selector).first if selector else self.page
         target.screenshot(path=ARTEFACTS / f"{name}.png")
@@ -39,7 +69,7 @@ def notebook(chromium, lab, request):
         opened = Notebook(page, lab)
         yield opened
         if request.session.testsfailed > failed:
-            opened.screenshot(f"failed-{request.node.name}")
+            opened.screenshot(f"failed-{request.node.name}", always=True)
     assert lab.foreign == [], "the page asked another host"
 
 

@@ -205,7 +205,5 @@ def test_readable_in_both_themes_and_at_700_pixels(asked, notebook):
     assert page.locator(".wa-read .wa-differs").count() == 2
     assert page.locator(".wa-between").count() == 3
     look("pairs-")
-    notebook.command("application:toggle-left-area")
-    page.set_viewport_size({"width": 700, "height": 1000})
-    page.wait_for_function("document.querySelector('.wa-ask').getBoundingClientRect().width < 660")
+    notebook.narrow(".wa-ask", 1000)
     look("700-")

@@ -14,7 +14,8 @@ THEMES = ["JupyterLab Light", "JupyterLab Dark"]
 
 
 def wait_count(page, text):
-    page.wait_for_selector(f".wb-count:text-is('{text}')")
+    """Wait until the kernel has answered and so many items are counted."""
+    page.wait_for_selector(f".wb-browser[data-waits=''] .wb-count:text-is('{text}')")
 
 
 def test_search_and_filter(show, notebook):
@@ -285,7 +286,7 @@ def test_readable_in_both_themes_and_at_700_pixels(show, notebook, theme):
     page.wait_for_selector(".wb-right")
     page.locator(".wb-search").fill("the")
     page.wait_for_selector(".wb-passage .wb-h")
-    page.wait_for_timeout(300)
+    page.wait_for_selector(".wb-browser[data-waits='']")
     name = f"browser-cbt-{theme[-5:].strip().lower()}"
     assert page.evaluate(CONTRAST) == []
     notebook.screenshot(name, ".wb-browser")
@@ -300,9 +301,7 @@ def test_readable_in_both_themes_and_at_700_pixels(show, notebook, theme):
     assert page.evaluate(CONTRAST) == []
     notebook.screenshot(f"{name}-chips", ".wb-browser")
     page.keyboard.press("Escape")
-    notebook.command("application:toggle-left-area")
-    page.set_viewport_size({"width": 700, "height": 950})
-    page.wait_for_timeout(400)
+    notebook.narrow(".wb-browser", 950)
     assert page.evaluate(CLIPPED) == []
     notebook.screenshot(f"{name}-700")
 

@@ -40,8 +40,8 @@ def explored(lab, show, table):
 
 def wait_count(page, text):
     """Wait until the browser and the charts count as many."""
-    page.wait_for_selector(f".wb-count:text-is('{text}')")
-    page.wait_for_selector(f".we-said > b:text-is('{text}')")
+    page.wait_for_selector(f".wb-browser[data-waits=''] .wb-count:text-is('{text}')")
+    page.wait_for_selector(f".we-charts[data-waits=''] .we-said > b:text-is('{text}')")
 
 
 def bar(page, chart, value):
@@ -65,17 +65,14 @@ def bins(page, chart):
 
 
 def drag(page, chart, start, end):
-    page.locator(f"[data-chart={chart}] .we-plot").scroll_into_view_if_needed()
+    """Drag from one bin to another; hovering waits until the page lies still."""
+    plot = page.locator(f"[data-chart={chart}] .we-plot")
+    plot.scroll_into_view_if_needed()
     box, n, _, _ = bins(page, chart)
-    for _ in range(50):  # a mouse, unlike a click, does not wait until the page lies still
-        page.wait_for_timeout(200)
-        before, (box, n, _, _) = box, bins(page, chart)
-        if box == before:
-            break
-    at = [box["x"] + box["width"] * (place + 0.5) / n for place in (start, end)]
-    page.mouse.move(at[0], box["y"] + 20)
+    at = [{"x": box["width"] * (place + 0.5) / n, "y": 20 + 5 * i} for i, place in enumerate((start, end))]
+    plot.hover(position=at[0])
     page.mouse.down()
-    page.mouse.move(at[1], box["y"] + 25, steps=6)
+    plot.hover(position=at[1])
     page.mouse.up()
 
 
@@ -106,11 +103,8 @@ def test_a_click_on_a_bar_shows_its_passages(explored, notebook, table):
     bar(page, "target_class", "V").click()
     wait_count(page, f"{total} of {total}")
     bar(page, "target_class", "V").dblclick()
-    for _ in range(2):  # it is cleared, and stays so
-        page.wait_for_timeout(300)
-        notebook.ready()
+    wait_count(page, f"{total} of {total}")  # it is cleared, and stays so
     assert facets(notebook) == {}
-    wait_count(page, f"{total} of {total}")
 
 
 def test_a_drag_over_a_range_shows_its_passages(explored, notebook, table):
@@ -293,12 +287,11 @@ def test_readable_in_both_themes_and_at_700_pixels(explored, notebook, theme):
     page.wait_for_selector(".we-chip:has-text('common noun')")
     drag(page, "mention_distance", 5, 11)
     page.wait_for_selector(".we-chip:has-text('35 to 69 tokens back')")
-    page.wait_for_timeout(300)
-    notebook.ready()  # the last answer to the drag would hide the target again
+    page.wait_for_selector(".we-charts[data-waits='']")  # the last answer to the drag hides the target again
     page.locator(".wb-list").focus()
     page.keyboard.press(" ")
     page.wait_for_selector(".wb-passage .wb-m")
-    page.wait_for_timeout(300)
+    notebook.still()
     name = f"explore-{'dark' if dark else 'light'}"
     contrast = CONTRAST.replace(".wb-browser *", ".we-charts *, .wb-browser *")
     assert page.evaluate(contrast) == []
@@ -307,9 +300,7 @@ def test_readable_in_both_themes_and_at_700_pixels(explored, notebook, theme):
     assert page.evaluate(SCROLLS) == []
     assert page.evaluate(INNER) == before, "the layout jumps"
     notebook.screenshot(name, ".widget-vbox")
-    notebook.command("application:toggle-left-area")
-    page.set_viewport_size({"width": 700, "height": 1400})
-    page.wait_for_timeout(400)
+    notebook.narrow(".we-charts")
     for root in (".wb-browser", ".we-charts"):
         assert page.evaluate(CLIPPED.replace(".wb-browser", root)) == []
     assert page.evaluate(CUT) == []

@@ -131,7 +131,7 @@ def test_a_wrong_state_is_told_and_changes_nothing(widget, chosen, problem):
             widget.chosen = chosen
         assert widget.state_kwargs == before
         assert widget.chosen == {name: before[name] for name in NOTHING}
-        answer = ask(widget, type="choose", chosen=chosen)
+        answer = ask(widget, type="choose", lane="choose", chosen=chosen)
         assert [(a["type"], a["lane"]) for a in answer] == [("error", "choose")]
         assert problem in answer[0]["message"]
     assert len(widget.selection) == n

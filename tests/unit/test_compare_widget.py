@@ -18,7 +18,6 @@ from workbench.charts import theme
 from workbench.items.tokens import tokens
 from workbench.widgets.compare import parts as compare_parts
 from workbench.widgets.compare.compare import Compare, compare
-from workbench.widgets.shared.front import joined
 
 ITEMS = wb.load("sample", variant="capitalised")
 FRAMES = predicted(ITEMS, 4)
@@ -324,8 +323,6 @@ def test_a_notebook_keeps_the_measures_and_no_passage():
 
 
 def test_the_script_is_one_module():
-    whole = joined("compare_base.js", "compare.js")
-    assert whole.count("export default") == 1
     assert Compare._esm.count("export default") == 1
     assert "import " not in {line[:7] for line in Compare._esm.splitlines()}
     assert "innerHTML" not in Compare._esm

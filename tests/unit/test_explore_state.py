@@ -97,7 +97,7 @@ def test_the_bars_counted_by_hand(explorer):
 
 
 def test_the_other_charts_show_the_part_that_is_chosen(explorer):
-    assert ask(explorer, type="choose", chosen={"target_class": ["CN"]}) == {"type": "done"}
+    assert ask(explorer, type="choose", chosen={"target_class": ["CN"]})["type"] == "done"
     assert drawn(explorer, "in_context")["rows"] == [
         ["yes", "yes", 2, 1],
         ["no", "no", 2, 1],
@@ -126,7 +126,7 @@ def test_choices_combine_and_go_one_by_one(explorer):
     ask(explorer, type="query")
     assert explorer.filters["query"] == ""
     assert ids(explorer) == [IDS[4]]
-    assert ask(explorer, type="clear") == {"type": "done"}
+    assert ask(explorer, type="clear")["type"] == "done"
     assert (len(explorer.selection), words(explorer)) == (5, [])
 
 

@@ -10,11 +10,8 @@ import pandas as pd
 
 from workbench.analysis import statistics
 from workbench.analysis.statistics import Sets
-from workbench.charts import paper as beside
 from workbench.charts import theme
-from workbench.charts.bars import HEIGHT, legend, tooltip, vertical
-from workbench.charts.paper import Beside
-from workbench.charts.targets import heading
+from workbench.charts.targets import HEIGHT, Beside, counted, legend, matched, tooltip, vertical
 from workbench.datasets import published
 from workbench.items.schema import DataError
 
@@ -68,7 +65,7 @@ def mention_distance(
     return theme.themed(
         _bars(
             data,
-            head=heading(
+            head=counted(
                 title or "Tokens back to the last mention",
                 data,
                 without="without a mention before",
@@ -127,7 +124,7 @@ def lengths(
     return theme.themed(
         _bars(
             data,
-            head=heading(title or head, data, without="without a value", width=_LINE),
+            head=counted(title or head, data, without="without a value", width=_LINE),
             axis=unit,
             of="share of the passages",
             select=select,
@@ -139,7 +136,7 @@ def lengths(
 def _published(frames: dict[str, pd.DataFrame], paper: Beside, quantity: str) -> dict[str, float]:
     """Return the paper's mean for each set of LAMBADA, by name."""
     found = {}
-    for name, of in beside.matched(frames, paper).items():
+    for name, of in matched(frames, paper).items():
         splits = {source.rpartition("/")[2] for source in statistics.sources(frames[name])}
         rows = [*sorted(splits), "all"] if len(splits) == 1 else ["all"]
         values = [published.find("text", row, quantity) for row in rows]

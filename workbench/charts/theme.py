@@ -1,17 +1,21 @@
-"""How charts look, on light and on dark pages.
+"""How charts look on light and on dark pages, in notebooks without a network, and in files.
 
 Text, axes, error bars and the paper's marks have the colour ``currentColor``: in a page it is
 the colour of the text around the chart, so the chart follows JupyterLab's theme and changes with
-it. :func:`workbench.charts.save` puts a colour of its own in its place.
+it. :func:`save` puts a colour of its own in its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from textwrap import wrap
 from typing import Any, TypeVar
 
 import altair as alt
+
+from workbench.items.schema import DataError
+from workbench.storage.files import atomic_path
 
 Chart = TypeVar("Chart", alt.LayerChart, alt.HConcatChart, alt.ConcatChart)
 
@@ -23,6 +27,12 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#9
 that stand out from white and from black by at least 3 to 1. From the ninth set on they recur."""
 
 FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
+
+ENDINGS = (".svg", ".png", ".pdf", ".html")
+RENDERER = "workbench"
+
+_LIGHT = ("#222222", "#ffffff")  # text and background
+_DARK = ("#dddddd", "#111111")
 
 # Without a link to an editor on another host, and as SVG, whose colours change with the page's.
 _EMBED = {"renderer": "svg", "actions": {"export": True, "source": False, "compiled": False, "editor": False}}
@@ -127,3 +137,102 @@ def inked(spec: Any, ink: str) -> Any:
     if isinstance(spec, list):
         return [inked(part, ink) for part in spec]
     return ink if spec == INK else spec
+
+
+# -- in files
+
+
+def save(chart: alt.TopLevelMixin, path: Path | str, *, scale: float = 2, dark: bool = False) -> Path:
+    """Write a chart to a file, atomically.
+
+    Parameters
+    ----------
+    chart : Altair chart
+        One of this package's, or any other.
+    path : path
+        Where to; the ending says in which form: ``.svg``, ``.png``, ``.pdf`` or ``.html`` (a
+        page of its own, with tooltips, which loads nothing from elsewhere).
+    scale : float, default 2
+        Pixels of a PNG for each unit of the chart.
+    dark : bool, default False
+        Light text on a dark background instead of dark text on white.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    DataError
+        If the ending is none of these.
+    """
+    target = Path(path)
+    ending = target.suffix.lower()
+    if ending not in ENDINGS:
+        raise DataError(
+            f"a chart cannot be written with the ending {ending or 'of no kind'!r}",
+            file=target,
+            remedy=f"use one of {' '.join(ENDINGS)}",
+        )
+    content = _rendered(_coloured(chart.to_dict(), dark=dark), ending, scale=scale)
+    with atomic_path(target) as temporary:
+        temporary.write_bytes(content)
+    return target
+
+
+def picture(spec: dict[str, Any], *, dark: bool | None = False) -> str:
+    """Return the SVG of a chart's specification; with ``dark=None`` in the colours of the page around it."""
+    spec = spec if dark is None else _coloured(spec, dark=dark)
+    return _rendered(spec, ".svg").decode()
+
+
+def _coloured(spec: dict[str, Any], *, dark: bool) -> dict[str, Any]:
+    """Return a specification with the colours of a light or dark page."""
+    ink, paper = _DARK if dark else _LIGHT
+    spec = dict(inked(spec, ink))
+    spec.pop("usermeta", None)
+    # A background that the chart chose for itself stays, unless it chose none at all.
+    if spec.get("config", {}).get("background", "transparent") == "transparent":
+        spec.setdefault("config", {})["background"] = paper
+    return spec
+
+
+def _rendered(spec: dict[str, Any], ending: str, *, scale: float = 1) -> bytes:
+    import vl_convert  # noqa: PLC0415 - takes a while to import
+
+    version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    if ending == ".png":
+        return bytes(vl_convert.vegalite_to_png(spec, vl_version=version, scale=scale))
+    if ending == ".pdf":
+        return bytes(vl_convert.vegalite_to_pdf(spec, vl_version=version))
+    if ending == ".svg":
+        return str(vl_convert.vegalite_to_svg(spec, vl_version=version)).encode()
+    page = str(vl_convert.vegalite_to_html(spec, vl_version=version, bundle=True))
+    background = spec["config"]["background"]
+    return page.replace("</head>", f"<style>body {{ background: {background} }}</style></head>", 1).encode()
+
+
+# -- in notebooks
+
+
+def offline() -> None:
+    """Let notebooks show charts with what is installed here, unless another way was chosen."""
+    alt.JupyterChart.enable_offline()
+    if RENDERER not in alt.renderers.names():
+        alt.renderers.register(RENDERER, _render)
+    if alt.renderers.active == "default":
+        alt.renderers.enable(RENDERER)
+
+
+def _render(spec: dict[str, Any], **options: Any) -> Any:
+    """Return a live chart, and a picture for where it cannot live: a saved page, a viewer.
+
+    Altair's own renderer returns the live chart alone; a notebook that was run without a page,
+    or opened without its kernel, then shows nothing in its place.
+    """
+    alt.JupyterChart.enable_offline()
+    chart = alt.JupyterChart(chart=alt.Chart.from_dict(spec), embed_options=options.get("embed_options"))
+    shown = chart._repr_mimebundle_()
+    data, metadata = shown if isinstance(shown, tuple) else (shown, {})
+    return {**(data or {}), "image/svg+xml": picture(spec)}, metadata

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.charts import theme
-from workbench.charts.save import picture
+from workbench.charts.theme import picture
 from workbench.training.history import Score, Training
 
 _WIDTH, _HEIGHT = 190, 130

@@ -22,26 +22,16 @@ function render({ model, el }) {
 
   // ---- talking to the kernel: one question under way at a time, the newest waits
   let soon = null; // the pause in typing that is waited for
-  let busy = false;
-  let next = null;
-  const { send: tell, heard: rest } = lineTo(model, (text) => complain(text));
-  const send = (message) => tell({ from: uid, ...message });
+  const send = (message) => kernel.send({ from: uid, ...message });
   const request = (message) => {
-    if (busy) next = { ...message, settled: message.settled || next?.settled };
-    else {
-      busy = true;
-      send(message);
-    }
+    kernel.ask("ask", { from: uid, ...message, settled: message.settled || kernel.waiting("ask")?.settled });
     drawState();
   };
   const answered = () => {
-    busy = false;
-    const message = next;
-    next = null;
-    if (message) request(message);
+    kernel.answered("ask");
     drawState();
   };
-  const edited = () => soon !== null || busy; // the boxes are the reader's
+  const edited = () => soon !== null || kernel.busy("ask"); // the boxes are the reader's
   const boxes = () => ({
     text: text.value, other: other.value, word: word.value, candidates: choices.value, pairs: pairs.getAttribute("aria-pressed") === "true",
   });
@@ -86,7 +76,7 @@ function render({ model, el }) {
   } }, "Keep");
   const status = h("span", { class: "wa-status", role: "status", "aria-live": "polite" });
   const read = h("div", { class: "wa-read", tabindex: 0, role: "region", "aria-label": "The passage as the models get it" });
-  const alarm = h("div", { class: "wa-alarm", role: "alert", hidden: true });
+  const { node: alarm, complain } = alarmOf("wa-alarm");
   const legend = h("div", { class: "wa-legend" });
   const cards = h("div", { class: "wa-cards" });
   const empty = h("div", { class: "wa-empty" }, h("p", {}, "How much of a word’s probability comes from the passage, and how much from its last sentence?"),
@@ -106,15 +96,12 @@ function render({ model, el }) {
   root.style.setProperty("--wa-height", `${model.get("height")}px`);
   root.style.setProperty("--wa-rows", topK);
   el.append(root);
+  const kernel = lineTo(model, root, complain);
 
   function press(on) {
     pairs.setAttribute("aria-pressed", String(on));
     other.hidden = !on;
     root.classList.toggle("wa-pairs", on);
-  }
-  function complain(what) {
-    alarm.textContent = what;
-    alarm.hidden = !what;
   }
   function onKey(e) {
     // a plain key is for the widget alone: outside, "d d" deletes the cell
@@ -228,7 +215,7 @@ function render({ model, el }) {
       class: "wa-past", type: "button", "data-number": row.number, title: "Back to this question", onclick: () => {
         clearTimeout(soon);
         soon = null;
-        next = null;
+        kernel.drop("ask");
         send({ type: "back", number: row.number });
       },
     }, h("span", { class: "wa-past-head" }, h("b", {}, row.word || "no word"), h("span", {}, row.pairs ? "pair" : "", " ", row.time)), h("span", { class: "wa-past-text" }, row.text)))).reverse());
@@ -290,7 +277,7 @@ function render({ model, el }) {
   };
   const listen = (message) => {
     if (message.type !== "answer" && message.type !== "history") { // those come from threads, whatever the kernel does
-      rest();
+      kernel.heard();
       complain("");
     }
     heard[message.type]?.(message);
@@ -300,7 +287,7 @@ function render({ model, el }) {
   drawHistory();
   send({ type: "open" });
   return () => {
-    rest();
+    kernel.heard();
     clearTimeout(soon);
     clearInterval(tick);
     model.off("msg:custom", listen);

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import anywidget
 import pandas as pd
 import traitlets
 
@@ -15,14 +13,12 @@ from workbench.items.schema import DataError
 from workbench.widgets.ask import page as ask_page
 from workbench.widgets.ask.questions import State
 from workbench.widgets.ask.threads import SETTLED, Asking, Record
-from workbench.widgets.shared import front
+from workbench.widgets.shared.widget import Widget, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from workbench.items.items import Items
-
-_HERE = Path(__file__).parent
 
 EXAMPLE = State(
     "Nobody in the village trusted the lighthouse keeper, and Marta had never said a word to him. But when "
@@ -31,7 +27,7 @@ EXAMPLE = State(
 """What the button of an empty widget fills in: two sentences, the target named in the first."""
 
 
-class Ask(anywidget.AnyWidget):
+class Ask(Widget):
     """A widget to ask models about a passage; made by :func:`ask`.
 
     Setting a trait, here or in the page, asks anew.
@@ -50,8 +46,8 @@ class Ask(anywidget.AnyWidget):
         Whether it is asked too.
     """
 
-    _esm = front.joined("shared/page.js", "shared/elements.js", "ask/ask.js")
-    _css = _HERE / "ask.css"
+    _esm = read("shared/page.js", "ask/ask.js")
+    _css = read("ask/ask.css")
     text = traitlets.Unicode("").tag(sync=True)
     other = traitlets.Unicode("").tag(sync=True)
     word = traitlets.Unicode("").tag(sync=True)
@@ -67,7 +63,6 @@ class Ask(anywidget.AnyWidget):
         self._asker = ""  # the page whose message is being answered
         self._quiet = False
         self._asking = Asking(models, top_k=self.top_k, seed=seed, settle=settle, tell=self._tell)
-        self.on_msg(self._hear)
         self.observe(self._changed, State._fields)
         if self.text.strip():
             self._ask()
@@ -145,25 +140,15 @@ class Ask(anywidget.AnyWidget):
             self._asking.close()
         super().close()
 
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        """Add a static picture for pages that run no kernel."""
-        bundle = super()._repr_mimebundle_(**options)
-        data = bundle[0] if isinstance(bundle, tuple) else bundle
-        if data is not None:
-            data["text/html"] = ask_page.page(
-                self._asking, [self._asking.current] if self.text.strip() else []
-            )
-        return bundle
+    def _static(self) -> str:
+        return ask_page.page(self._asking, [self._asking.current] if self.text.strip() else [])
 
     # -- what the page asks
 
-    def _hear(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
-        """Answer the page; whatever goes wrong is shown there."""
-        self._asker = asker = str(message.get("from", ""))
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        self._asker = str(message.get("from", ""))
         try:
-            getattr(self, f"_on_{message['type']}")(message)
-        except Exception as error:  # noqa: BLE001 - the reader sees it, the kernel goes on
-            self.send({"type": "error", "from": asker, "message": str(error)})
+            super()._answer(message)
         finally:
             self._asker = ""
 

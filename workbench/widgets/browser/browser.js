@@ -16,21 +16,6 @@ const KEYS = [
   ["?", "this help"],
 ];
 
-/** Make an element: h("div", {class: "x", onclick: f, "aria-label": "y"}, ...children). */
-function h(tag, props = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [key, value] of Object.entries(props)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-    else if (key in node && !key.startsWith("aria") && key !== "list") node[key === "class" ? "className" : key] = value;
-    else node.setAttribute(key, value === true ? "" : value);
-  }
-  if (props.class) node.className = props.class;
-  node.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
-  return node;
-}
-
-const number = (n) => n.toLocaleString("en");
 const plain = (x) => (Number.isInteger(x) ? String(x) : String(Number(x.toPrecision(4))));
 
 function render({ model, el }) {
@@ -40,28 +25,10 @@ function render({ model, el }) {
     rows: new Map(), asked: null, shown: model.get("reveal"), waiting: false, open: null, labels: [],
   };
 
-  // ---- talking to the kernel: one filter and one passage request under way at a time, the newest wins
-  const lanes = { filter: {}, show: {}, rows: {} };
-  const { send, heard: rest } = lineTo(model, (text) => complain(text));
-  const ask = (lane, message) => {
-    if (lanes[lane].busy) lanes[lane].next = message;
-    else {
-      lanes[lane].busy = true;
-      send(message);
-    }
-  };
-  const answered = (lane) => {
-    lanes[lane].busy = false;
-    const next = lanes[lane].next;
-    lanes[lane].next = null;
-    if (next) ask(lane, next);
-    return !next;
-  };
-
   // ---- the frame of the widget
   const search = h("input", {
     type: "search", class: "wb-search", placeholder: "Search passages", "aria-label": "Search passages",
-    spellcheck: false, oninput: () => refilter(),
+    spellcheck: "false", oninput: () => refilter(),
   });
   const field = h("select", { class: "wb-field", "aria-label": "Search in", onchange: () => refilter() },
     ...["passage", "sentence", "answer"].map((name) => h("option", { value: name }, `in ${name}`)));
@@ -77,17 +44,18 @@ function render({ model, el }) {
   const help = h("button", { class: "wb-button", type: "button", "aria-label": "Keyboard help", onclick: () => openHelp() }, "?");
   const bar = h("div", { class: "wb-facets", role: "group", "aria-label": "Filters" });
   const panel = h("div", { class: "wb-panel", hidden: true });
-  const alarm = h("div", { class: "wb-alarm", role: "alert", hidden: true });
+  const { node: alarm, complain } = alarmOf("wb-alarm");
   const spacer = h("div", { class: "wb-spacer", role: "presentation" });
   const list = h("div", {
-    class: "wb-list", role: "listbox", tabIndex: 0, "aria-label": "Passages", onscroll: () => drawSoon(),
+    class: "wb-list", role: "listbox", tabindex: 0, "aria-label": "Passages", onscroll: () => drawSoon(),
   }, spacer);
-  const view = h("div", { class: "wb-passage", role: "region", tabIndex: 0, "aria-label": "Passage" });
+  const view = h("div", { class: "wb-passage", role: "region", tabindex: 0, "aria-label": "Passage" });
   const root = h("div", { class: "wb-browser", "data-lm-suppress-shortcuts": "true", onkeydown: (e) => onKey(e) },
     h("div", { class: "wb-top" }, search, field, regex, count, reset, reveal, help),
     bar, alarm, h("div", { class: "wb-main" }, list, view), panel);
   root.style.setProperty("--wb-height", `${model.get("height")}px`);
   el.append(root);
+  const { ask, answered, heard: rest } = lineTo(model, root, complain);
 
   function toggle(label, title, act) {
     const button = h("button", { class: "wb-button", type: "button", title, "aria-label": title, "aria-pressed": "false" }, label);
@@ -99,11 +67,6 @@ function render({ model, el }) {
   }
   function press(button, value) { button.setAttribute("aria-pressed", String(value)); }
   function on(button) { return button.getAttribute("aria-pressed") === "true"; }
-  function complain(text) {
-    alarm.textContent = text;
-    alarm.hidden = !text;
-  }
-
   // ---- filters
   function current() {
     return { query: search.value, field: field.value, regex: on(regex), facets: { ...(s.filters?.facets ?? {}) } };
@@ -230,7 +193,7 @@ function render({ model, el }) {
     if (!s.passage) return;
     const box = h("input", { type: "text", value: s.passage.tags.join(", "), "aria-label": "Tags, separated by commas", list: `${uid}tags`, placeholder: "tags, separated by commas" });
     const save = () => {
-      send({ type: "tags", id: s.passage.id, tags: box.value.split(",") });
+      ask("mark", { type: "tags", id: s.passage.id, tags: box.value.split(",") });
       closeTo(list);
     };
     editor("t", "Tags", box, save, h("datalist", { id: `${uid}tags` }, ...s.labels.map((label) => h("option", { value: label }))));
@@ -239,7 +202,7 @@ function render({ model, el }) {
     if (!s.passage) return;
     const box = h("textarea", { rows: 4, value: s.passage.note, "aria-label": "Note" });
     editor("n", "Note", box, () => {
-      send({ type: "note", id: s.passage.id, note: box.value });
+      ask("mark", { type: "note", id: s.passage.id, note: box.value });
       closeTo(list);
     });
   }
@@ -467,6 +430,7 @@ function render({ model, el }) {
       drawPassage();
     },
     marked(m) {
+      answered("mark");
       Object.assign(s, { facets: m.facets, labels: m.labels });
       if (s.passage?.id === m.id) Object.assign(s.passage, { tags: m.tags, note: m.note });
       for (const row of s.rows.values()) if (row.id === m.id) Object.assign(row, { tags: m.tags, note: Boolean(m.note) });
@@ -487,7 +451,7 @@ function render({ model, el }) {
   const sized = new ResizeObserver(() => drawSoon());
   model.on("msg:custom", listen);
   sized.observe(list);
-  send({ type: "open" });
+  ask("filter", { type: "open" });
   return () => {
     rest();
     sized.disconnect();

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-import anywidget
 import numpy as np
 import pandas as pd
 import traitlets
@@ -16,16 +14,15 @@ from workbench.analysis.speech import speech
 from workbench.items import notes as remarks
 from workbench.items.items import DataError, Item, Items, Span
 from workbench.items.schema import objects
-from workbench.widgets.shared import front, static, tables
+from workbench.widgets.shared import static, tables
 from workbench.widgets.shared.facets import NO_FILTERS, TAGS, Filters, hits, patterns
 from workbench.widgets.shared.passages import pieces, plain, snippet
+from workbench.widgets.shared.widget import Widget, read
 
-_HERE = Path(__file__).parent
 _FIRST_ROWS = 28
-_LANES = ("filter", "rows", "show")  # requests that the page sends one at a time
 
 
-class Browser(anywidget.AnyWidget):
+class Browser(Widget):
     """A widget to browse items; made by :func:`browse`.
 
     Attributes
@@ -41,8 +38,8 @@ class Browser(anywidget.AnyWidget):
         Whether targets are shown from the start.
     """
 
-    _esm = front.joined("shared/page.js", "browser/browser.js")
-    _css = _HERE / "browser.css"
+    _esm = read("shared/page.js", "browser/browser.js")
+    _css = read("browser/browser.css")
     filters = traitlets.Dict().tag(sync=True)
     current_id = traitlets.Unicode("").tag(sync=True)
     reveal = traitlets.Bool(default_value=False).tag(sync=True)
@@ -71,7 +68,6 @@ class Browser(anywidget.AnyWidget):
         self._label()
         self._version = 0
         self._view = np.arange(len(items))
-        self.on_msg(self._hear)
         self._set(filters)
         self.observe(self._filters_set, "filters")
 
@@ -110,24 +106,11 @@ class Browser(anywidget.AnyWidget):
         shown = [self._passage(int(row)) for row in self._view[:limit]]
         return static.page(shown, len(self._view), len(self._items), self.filters)
 
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        """Add a static picture of the passage for pages that run no kernel."""
-        bundle = super()._repr_mimebundle_(**options)
-        data = bundle[0] if isinstance(bundle, tuple) else bundle
-        if data is not None:
-            passage = [self._passage(self._place[self.current_id])] if self.current_id else []
-            data["text/html"] = static.page(passage, len(self._view), len(self._items), self.filters)
-        return bundle
+    def _static(self) -> str:
+        passage = [self._passage(self._place[self.current_id])] if self.current_id else []
+        return static.page(passage, len(self._view), len(self._items), self.filters)
 
     # -- what the page asks
-
-    def _hear(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
-        """Answer the page; whatever goes wrong is shown there."""
-        try:
-            getattr(self, f"_on_{message['type']}")(message)
-        except Exception as error:  # noqa: BLE001 - the reader sees it, the kernel goes on
-            lane = next((lane for lane in _LANES if lane == message.get("type")), None)
-            self.send({"type": "error", "lane": lane, "message": str(error)})
 
     def _on_open(self, _message: Mapping[str, Any]) -> None:
         self._send_view()

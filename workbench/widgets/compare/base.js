@@ -1,29 +1,5 @@
-/* Side by side: what all parts of the widget share. The files are joined into one module, this one after `page.js`.
-   Text from the data reaches the page through textContent alone, never as HTML. */
+/* What all parts of the comparison share. The files are joined into one module, this one after `page.js`. */
 
-/** Text among other text: without the characters that would turn what stands around it. */
-const calm = (text) => String(text).replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "");
-
-/** Make an element: h("div", {class: "x", onclick: f, "aria-label": "y"}, ...children). */
-function h(tag, props = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [key, value] of Object.entries(props)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-    else node.setAttribute(key, value === true ? "" : key === "title" || key === "aria-label" ? calm(value) : value);
-  }
-  node.append(...children.filter((child) => child !== null && child !== undefined && child !== false));
-  return node;
-}
-
-/** Put children in the place of those that a node has. */
-function fill(node, ...children) {
-  node.replaceChildren(...children.filter((child) => child !== null && child !== undefined && child !== false));
-}
-
-const MINUS = "\u2212";
-const DASH = "\u2013";
-const number = (n) => n.toLocaleString("en");
 const points = (x, digits = 1) => (100 * x).toFixed(digits).replace("-", MINUS);
 const signed = (x) => (Math.abs(100 * x) < 0.05 ? "0.0" : `${x > 0 ? "+" : ""}${points(x)}`);
 const three = (x) => Number(x.toPrecision(3));

@@ -4,29 +4,13 @@ function render({ model, el }) {
   const c = {
     models: [], pairs: null, warnings: [], total: 0, note: "", chosen: model.get("chosen"), column: "", columns: [], labels: {},
     slices: [], sliced: 0, shown: [], against: null, counts: {}, pair: null, version: -1, n: 0, index: -1, rows: new Map(), asked: null, passage: null,
-    choose, ask,
+    choose, ask: (...request) => ask(...request),
   };
 
-  // ---- talking to the kernel: one request of a kind under way at a time, the newest waits
-  const lanes = { choose: {}, show: {}, rows: {} };
+  // ---- talking to the kernel
   let opening = true;
   let kept = { chosen: c.chosen, column: "" }; // the state as the kernel last told it
   let want = {}; // parts of the state that were chosen here and are not yet answered
-  const { send, heard: rest } = lineTo(model, (text) => complain(text));
-  function ask(lane, message) {
-    if (lanes[lane].busy) lanes[lane].next = message;
-    else {
-      lanes[lane].busy = true;
-      send(message);
-    }
-  }
-  function answered(lane) {
-    lanes[lane].busy = false;
-    const next = lanes[lane].next;
-    lanes[lane].next = null;
-    if (next) ask(lane, next);
-    return !next;
-  }
   function choose(parts, column) {
     want = { ...want, ...parts };
     c.chosen = { ...c.chosen, ...parts };
@@ -40,7 +24,7 @@ function render({ model, el }) {
   const clear = h("button", { class: "wc-button wc-clear", type: "button", disabled: true, onclick: () => choose({ pair: null, bins: {}, query: "" }) }, "Clear");
   const strip = h("button", { class: "wc-strip", type: "button", hidden: true, "aria-expanded": "false", onclick: () => open(warned.hidden) });
   const warned = h("ul", { class: "wc-warned", hidden: true, "aria-label": "Warnings" });
-  const alarm = h("div", { class: "wc-alarm", role: "alert", hidden: true });
+  const { node: alarm, complain } = alarmOf("wc-alarm");
   const parts = { table: modelTable(c), matrix: matrix(c), slices: slices(c), items: itemList(c), passage: passageView(c) };
   const root = h("div", { class: "wc-compare", "data-lm-suppress-shortcuts": "true", onkeydown: (e) => onKey(e) },
     h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, said, note, clear), strip, warned, alarm,
@@ -48,11 +32,8 @@ function render({ model, el }) {
       h("div", { class: "wc-main" }, parts.items.node, parts.passage.node)));
   root.style.setProperty("--wc-height", `${model.get("height")}px`);
   el.append(root);
+  const { send, ask, answered, heard: rest } = lineTo(model, root, complain);
 
-  function complain(text) {
-    alarm.textContent = calm(text);
-    alarm.hidden = !text;
-  }
   function open(on) {
     warned.hidden = !on;
     strip.setAttribute("aria-expanded", String(on));
@@ -213,7 +194,7 @@ function render({ model, el }) {
   const sized = new ResizeObserver(() => parts.items.drawSoon());
   model.on("msg:custom", listen);
   sized.observe(parts.items.list);
-  send({ type: "open" });
+  ask("choose", { type: "open" });
   return () => {
     rest();
     sized.disconnect();

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-import anywidget
 import pandas as pd
 import traitlets
 
@@ -16,16 +15,15 @@ from workbench.items.items import DataError, Item, Items
 from workbench.widgets.compare import page as compare_page
 from workbench.widgets.compare.twin import twin
 from workbench.widgets.compare.view import View
-from workbench.widgets.shared import front
+from workbench.widgets.shared.widget import Widget, read
 
-_LANES = ("choose", "rows", "show")  # requests that the page sends one at a time
 _SCRIPTS = (
     "shared/page.js", "compare/base.js", "compare/top.js", "compare/slices.js", "compare/items.js",
     "compare/compare.js",
 )  # fmt: skip
 
 
-class Compare(anywidget.AnyWidget):
+class Compare(Widget):
     """A widget that compares models; made by :func:`compare`.
 
     Attributes
@@ -42,8 +40,8 @@ class Compare(anywidget.AnyWidget):
         The item that is shown.
     """
 
-    _esm = front.joined(*_SCRIPTS)
-    _css = front.joined("compare/compare.css")
+    _esm = read(*_SCRIPTS)
+    _css = read("compare/compare.css")
     chosen = traitlets.Dict().tag(sync=True)
     column = traitlets.Unicode("").tag(sync=True)
     current_id = traitlets.Unicode("").tag(sync=True)
@@ -66,7 +64,6 @@ class Compare(anywidget.AnyWidget):
         self._view.slice_by(column)
         self._view.choose(chosen)
         self._sync()
-        self.on_msg(self._hear)
         self.observe(self._set, ["chosen", "column", "current_id"])
 
     # -- state, as Python sees it
@@ -113,15 +110,10 @@ class Compare(anywidget.AnyWidget):
         two = (pair[0], pair[1]) if pair else None
         return compare_page.page(view.comparison, view.rows, limit=limit, pair=two)
 
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        """Add a static picture for pages that run no kernel."""
-        bundle = super()._repr_mimebundle_(**options)
-        data = bundle[0] if isinstance(bundle, tuple) else bundle
-        if data is not None:
-            told, view = self._view.told(quick=True), self._view
-            said = f"{len(view.rows):,} of {view.comparison.n:,} items{view.said()}"
-            data["text/html"] = twin(told["models"], said, told["warnings"])
-        return bundle
+    def _static(self) -> str:
+        told, view = self._view.told(quick=True), self._view
+        said = f"{len(view.rows):,} of {view.comparison.n:,} items{view.said()}"
+        return twin(told["models"], said, told["warnings"])
 
     # -- what Python sets
 
@@ -151,14 +143,9 @@ class Compare(anywidget.AnyWidget):
 
     # -- what the page asks
 
-    def _hear(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
-        """Answer the page; whatever goes wrong is shown there."""
-        try:
-            with self._lock:
-                getattr(self, f"_on_{message['type']}")(message)
-        except Exception as error:  # noqa: BLE001 - the reader sees it, the kernel goes on
-            lane = next((lane for lane in _LANES if lane == message.get("type")), None)
-            self.send({"type": "error", "lane": lane, "message": str(error)})
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        with self._lock:
+            super()._answer(message)
 
     def _on_open(self, _message: Mapping[str, Any]) -> None:
         view = self._view

@@ -3,24 +3,15 @@
 
 const HINT = "Click a bar or drag over a range. Ctrl-click adds a bar; a second click, a double click or Esc clears the chart.";
 
-const number = (n) => n.toLocaleString("en");
 const share = (n, of) => (of ? `${((100 * n) / of).toFixed(n && (100 * n) / of < 1 ? 2 : 1)} %` : "");
 
 function render({ model, el }) {
   let state = model.get("state");
   const want = {}; // choices made here that the kernel has not answered yet, by chart
-  let busy = false;
-  let again = false;
 
-  // ---- talking to the kernel: one request under way, the newest choices wait
-  const { send, heard: rest } = lineTo(model, (text) => complain(text));
   function choose(name, values) {
     want[name] = values && values.length ? values : null;
-    if (busy) again = true;
-    else {
-      busy = true;
-      send({ type: "choose", chosen: { ...want } });
-    }
+    ask("choose", { type: "choose", chosen: { ...want } });
     draw();
   }
   function forget() {
@@ -30,16 +21,14 @@ function render({ model, el }) {
 
   // ---- the frame of the widget
   const said = h("div", { class: "we-said", role: "status", "aria-live": "polite" });
-  const clear = h("button", { class: "we-button", type: "button", onclick: () => { forget(); send({ type: "clear" }); } }, "Clear");
+  const clear = h("button", { class: "we-button", type: "button", onclick: () => { forget(); ask("choose", { type: "clear" }); } }, "Clear");
   const legend = h("span", { class: "we-legend", "aria-hidden": "true" }, h("i", { class: "we-left" }), "chosen", h("i", { class: "we-all" }), "all");
-  const alarm = h("div", { class: "we-alarm", role: "alert", hidden: true });
+  const { node: alarm, complain } = alarmOf("we-alarm");
   const grid = h("div", { class: "we-grid" });
-  el.append(h("div", { class: "we-charts", "data-lm-suppress-shortcuts": "true", onkeydown: onKey },
-    h("div", { class: "we-head" }, said, legend, clear), grid, alarm));
-  function complain(text) {
-    alarm.textContent = text;
-    alarm.hidden = !text;
-  }
+  const root = h("div", { class: "we-charts", "data-lm-suppress-shortcuts": "true", onkeydown: onKey },
+    h("div", { class: "we-head" }, said, legend, clear), grid, alarm);
+  el.append(root);
+  const { ask, answered, busy, drop, heard: rest } = lineTo(model, root, complain);
   function onKey(e) {
     // a plain key is for the widget alone: outside, "d d" deletes the cell
     if (!e.ctrlKey && !e.metaKey && !e.altKey) e.stopPropagation();
@@ -205,7 +194,7 @@ function render({ model, el }) {
     said.replaceChildren(h("b", {}, `${number(state.shown)} of ${number(state.total)}`), h("span", { class: words.length ? "we-word" : "" }, words.length ? "passages:" : "passages."),
       ...(words.length ? words.map(([name, text]) => h("button", {
         class: "we-chip", type: "button", title: `${text} (click to drop it)`, "aria-label": `Drop: ${text}`,
-        onclick: () => (name ? choose(name, null) : send({ type: "query" })),
+        onclick: () => (name ? choose(name, null) : ask("query", { type: "query" })),
       }, h("span", {}, text), h("span", { "aria-hidden": "true" }, "✕"))) : [h("span", { class: "we-hint" }, state.total ? HINT : "There are no passages here.")]));
     if (words.length && !state.shown) said.append(h("span", { class: "we-hint" }, "No passage is left: drop a choice."));
     clear.disabled = legend.hidden = !words.length;
@@ -220,15 +209,9 @@ function render({ model, el }) {
   const listen = (message) => {
     rest();
     complain(message.type === "error" ? message.message : "");
-    busy = false;
-    if (again && message.type !== "error") {
-      again = false;
-      busy = true;
-      send({ type: "choose", chosen: { ...want } });
-    } else {
-      again = false;
-      forget();
-    }
+    if (message.type === "error") drop(message.lane); // what is refused is not drawn
+    answered(message.lane);
+    if (!busy("choose")) forget();
     draw();
   };
   model.on("change:state", changed);

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import anywidget
 import ipywidgets
 import numpy as np
 import pandas as pd
@@ -15,10 +13,9 @@ import traitlets
 from workbench.items.items import DataError, Items
 from workbench.widgets.browser.browser import Browser
 from workbench.widgets.explore import panels
-from workbench.widgets.shared import front, static
+from workbench.widgets.shared import static
 from workbench.widgets.shared.facets import NO_FILTERS, Mask
-
-_HERE = Path(__file__).parent
+from workbench.widgets.shared.widget import Widget, read, with_static
 
 
 class _Listed(Browser):
@@ -38,7 +35,7 @@ class _Listed(Browser):
         return self._filters.mask(self._applied, but=but)
 
 
-class Charts(anywidget.AnyWidget):
+class Charts(Widget):
     """The charts of a linked view; made by :func:`explore`.
 
     Attributes
@@ -47,8 +44,8 @@ class Charts(anywidget.AnyWidget):
         What is drawn: numbers of items by bar, never items.
     """
 
-    _esm = front.joined("shared/page.js", "shared/elements.js", "explore/explore.js")
-    _css = _HERE / "explore.css"
+    _esm = read("shared/page.js", "explore/explore.js")
+    _css = read("explore/explore.css")
     state = traitlets.Dict().tag(sync=True)
 
     def __init__(self, browser: _Listed, **options: Any) -> None:
@@ -56,7 +53,6 @@ class Charts(anywidget.AnyWidget):
         self._browser = browser
         self._charts = browser.charts()
         self._all = np.ones_like(browser.passing())
-        self.on_msg(self._hear)
         self._draw()
         browser.observe(lambda _change: self._draw(), "filters")
 
@@ -76,24 +72,27 @@ class Charts(anywidget.AnyWidget):
             "charts": drawn, "words": words, "shown": int(everything.sum()), "total": len(everything)
         }  # fmt: skip
 
-    def _hear(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
-        """Answer the page; whatever goes wrong is shown there."""
-        try:
-            filters = self._browser.filters
-            if message["type"] == "clear":
-                self._browser.filters = NO_FILTERS
-            elif message["type"] == "query":
-                self._browser.filters = filters | {"query": ""}
-            elif message["type"] == "choose":
-                facets = filters["facets"] | message["chosen"]
-                self._browser.filters = filters | {
-                    "facets": {name: values for name, values in facets.items() if values is not None}
-                }
-            else:
-                raise DataError(f"there is no message {message['type']!r}")  # noqa: TRY301 - shown as others are
-            self.send({"type": "done"})
-        except Exception as error:  # noqa: BLE001 - the reader sees it, the kernel goes on
-            self.send({"type": "error", "message": str(error)})
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        super()._answer(message)
+        self.send({"type": "done", "lane": message.get("lane")})
+
+    def _on_clear(self, _message: Mapping[str, Any]) -> None:
+        self._browser.filters = NO_FILTERS
+
+    def _on_query(self, _message: Mapping[str, Any]) -> None:
+        self._browser.filters = self._browser.filters | {"query": ""}
+
+    def _on_choose(self, message: Mapping[str, Any]) -> None:
+        filters = self._browser.filters
+        facets = {
+            name: values
+            for name, values in (filters["facets"] | message["chosen"]).items()
+            if values is not None
+        }
+        self._browser.filters = filters | {"facets": facets}
+
+    def _static(self) -> str:
+        return static.charts(self.state)
 
 
 class Explorer(ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
@@ -134,11 +133,7 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         """Add a static picture for pages that run no kernel."""
-        bundle = super()._repr_mimebundle_(**options)
-        data = bundle[0] if isinstance(bundle, tuple) else bundle
-        if data is not None:
-            data["text/html"] = self.to_html(limit=1)
-        return bundle
+        return with_static(super()._repr_mimebundle_(**options), self.to_html(limit=1))
 
 
 def explore(

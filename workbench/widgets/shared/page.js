@@ -1,15 +1,53 @@
-/* What the pages of all widgets share; it is joined before each of them. */
+/* What the pages of all widgets share; it is joined before each of them.
+   Text from the data reaches the page through textContent and attributes alone, never as HTML. */
 
 const PATIENCE = 5000; // ms without an answer of the kernel before the reader is told
 const SILENCE = "The kernel does not answer. If it is busy, wait; if it was restarted, run this cell again.";
+const MINUS = "\u2212";
+const DASH = "\u2013";
 
-/** The line to the kernel: whoever is not answered in time is told so by `complain`; `heard` stops the wait. */
-function lineTo(model, complain) {
-  let clock = null;
-  const heard = () => {
-    clearTimeout(clock);
-    clock = null;
+/** Write a number with commas between thousands. */
+const number = (n) => n.toLocaleString("en");
+/** Text for a tooltip or label: without the characters that would turn what stands around it. */
+const calm = (text) => String(text).replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "");
+const isNode = (child) => child !== null && child !== undefined && child !== false;
+
+/** Make an element: h("div", {class: "x", onclick: f, "aria-label": "y"}, ...children). */
+function h(tag, props = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(props)) {
+    if (!isNode(value)) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (key === "value") node.value = value; // a textarea has no such attribute
+    else node.setAttribute(key, value === true ? "" : key === "title" || key === "aria-label" ? calm(value) : value);
+  }
+  node.append(...children.filter(isNode));
+  return node;
+}
+
+/** Replace the children of a node. */
+function fill(node, ...children) {
+  node.replaceChildren(...children.filter(isNode));
+}
+
+/** An alert that is hidden while it is empty. */
+function alarmOf(kind) {
+  const node = h("div", { class: kind, role: "alert", hidden: true });
+  const complain = (text) => {
+    node.textContent = calm(text);
+    node.hidden = !text;
   };
+  return { node, complain };
+}
+
+/** Requests to the kernel. In each lane one is under way at a time, and the newest one waits.
+
+    `root` names the lanes whose answer is awaited (data-waits). Where no answer comes in time, `complain` is called.
+*/
+function lineTo(model, root, complain) {
+  const lanes = {}; // by name: {next}, while a request is under way
+  let clock = null;
+  const draw = () => { root.dataset.waits = Object.keys(lanes).join(" "); };
   const send = (message) => {
     clock ??= setTimeout(() => complain(SILENCE), PATIENCE);
     try {
@@ -18,5 +56,26 @@ function lineTo(model, complain) {
       complain(SILENCE);
     }
   };
-  return { send, heard };
+  const ask = (lane, message) => {
+    if (lane in lanes) lanes[lane].next = message;
+    else {
+      lanes[lane] = {};
+      send({ ...message, lane });
+    }
+    draw();
+  };
+  /** The answer has come: send what waits; tell if it was the newest request. */
+  const answered = (lane) => {
+    const next = lanes[lane]?.next;
+    delete lanes[lane];
+    if (next) ask(lane, next);
+    draw();
+    return !next;
+  };
+  const heard = () => {
+    clearTimeout(clock);
+    clock = null;
+  };
+  draw();
+  return { send, ask, answered, heard, waiting: (lane) => lanes[lane]?.next, busy: (lane) => lane in lanes, drop: (lane) => delete lanes[lane]?.next };
 }

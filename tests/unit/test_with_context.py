@@ -1,15 +1,11 @@
-"""What a passage is worth: models that read only so much, and the chart of their accuracy."""
+"""Models that read only so much of a passage."""
 
 import numpy as np
 import planted
 import pytest
 import torch
-from made_predictions import made
 from planted import ITEMS, Planted
-from statsmodels.stats.proportion import proportion_confint
 
-from workbench import charts
-from workbench.charts.seen import worth
 from workbench.items.items import items_from_text
 from workbench.items.schema import DataError
 from workbench.items.tokens import tokens
@@ -111,47 +107,3 @@ def test_sup_cbow_reads_all_or_nothing():
 def test_nonsense_is_refused(reads):
     with pytest.raises(DataError, match="expected a number of words, 'sentence', or None"):
         planted.model(Summing()).with_context(reads)
-
-
-def frames():
-    dev, control = made(120, seed=1), made(90, seed=2, start="lambada/control")
-    return {
-        "one": {4: dev.assign(model="a"), None: [dev.assign(model="b"), control.assign(model="b")]},
-        "two": {1_000: dev.assign(model="c"), "sentence": control.assign(model="d")},
-    }
-
-
-def test_the_numbers_are_those_of_a_plain_count():
-    given, found = frames(), worth(frames())
-    less = made(40, seed=3)
-    unanswered = less.assign(p_correct=less["p_correct"].where(less.index >= 10))
-    assert worth({"one": {None: unanswered}})["n"].tolist() == [30]
-    assert found[["model", "set", "reads"]].to_numpy().tolist() == [
-        ["one", "lambada/dev", "4"],
-        ["one", "lambada/dev", "all"],
-        ["one", "lambada/control", "all"],
-        ["two", "lambada/dev", "1,000"],
-        ["two", "lambada/control", "sentence"],
-    ]
-    wanted = [given["one"][4], *given["one"][None], given["two"][1_000], given["two"]["sentence"]]
-    for row, frame in zip(found.itertuples(), wanted, strict=True):
-        right = sum(frame["p_correct"])
-        assert (row.n, row.accuracy) == (len(frame), pytest.approx(right / len(frame)))
-        assert (row.low, row.high) == pytest.approx(proportion_confint(right, len(frame), method="wilson"))
-
-
-def test_the_chart_shows_them():
-    spec = charts.seen(frames()).to_dict()
-    assert [panel["title"]["text"] for panel in spec["hconcat"]] == ["LAMBADA development", "Control"]
-    drawn = {
-        (row["model"], row["reads"], row["accuracy"]) for rows in spec["datasets"].values() for row in rows
-    }
-    wanted = worth(frames())[["model", "reads", "accuracy"]]
-    assert drawn == set(wanted.itertuples(index=False, name=None))
-    x = spec["hconcat"][0]["layer"][0]["encoding"]["x"]
-    assert x["scale"]["domain"] == ["4", "all", "1,000", "sentence"]
-
-
-def test_without_predictions_it_says_so():
-    with pytest.raises(DataError, match="there are no predictions"):
-        charts.seen({"one": {}})

@@ -1,0 +1,99 @@
+"""Charts of models: their numbers against slow counts."""
+
+import pytest
+from made_predictions import made, scores
+from statsmodels.stats.proportion import proportion_confint
+
+from workbench import charts
+from workbench.charts.models import accuracy_by_context, answers_among
+from workbench.items.schema import DataError
+
+FRAMES = [
+    made(120, seed=1).assign(model="one"),
+    made(90, seed=2, start="lambada/control").assign(model="two"),
+]
+
+
+def test_shares_are_those_of_a_slow_count():
+    found = answers_among(FRAMES)
+    assert set(zip(found["model"], found["set"], strict=True)) == {
+        ("one", "lambada/dev"),
+        ("two", "lambada/control"),
+    }
+    for row in found.itertuples():
+        frame = FRAMES[row.model == "two"]
+        among = sum(
+            bool(known) and rank <= row.k for known, rank in zip(frame["known"], frame["rank"], strict=True)
+        )
+        assert row.share == pytest.approx(among / len(frame))
+        assert row.n == len(frame)
+    assert found["k"].min() == 1
+
+
+def test_a_bound_is_no_rank_and_choices_are_no_vocabulary():
+    frame = made(50, seed=3).assign(rank_is_bound=[n % 2 == 0 for n in range(50)])
+    sure = [row for row in frame.itertuples() if row.known and not row.rank_is_bound]
+    for row in answers_among(frame).itertuples():
+        assert row.share == pytest.approx(sum(one.rank <= row.k for one in sure) / 50)
+    with pytest.raises(DataError, match="no prediction has a rank"):
+        answers_among(frame.assign(vocabulary_size=None))
+
+
+def test_the_chart_shows_them_and_stays_small():
+    chart = charts.ranks(FRAMES)
+    spec = chart.to_dict()
+    assert [panel["title"]["text"] for panel in spec["hconcat"]] == ["LAMBADA development", "Control"]
+    assert len(str(spec)) < 60_000
+    drawn = [row for rows in spec["datasets"].values() for row in rows]
+    assert {(row["k"], row["share"]) for row in drawn} == set(
+        answers_among(FRAMES)[["k", "share"]].itertuples(index=False, name=None)
+    )
+
+
+def test_without_ranks_it_says_so():
+    with pytest.raises(DataError, match="no prediction has a rank"):
+        charts.ranks(scores(made(5)).assign(rank=None))
+
+
+def frames():
+    dev, control = made(120, seed=1), made(90, seed=2, start="lambada/control")
+    return {
+        "one": {4: dev.assign(model="a"), None: [dev.assign(model="b"), control.assign(model="b")]},
+        "two": {1_000: dev.assign(model="c"), "sentence": control.assign(model="d")},
+    }
+
+
+def test_the_numbers_are_those_of_a_plain_count():
+    given, found = frames(), accuracy_by_context(frames())
+    less = made(40, seed=3)
+    unanswered = less.assign(p_correct=less["p_correct"].where(less.index >= 10))
+    assert accuracy_by_context({"one": {None: unanswered}})["n"].tolist() == [30]
+    assert found[["model", "set", "reads"]].to_numpy().tolist() == [
+        ["one", "lambada/dev", "4"],
+        ["one", "lambada/dev", "all"],
+        ["one", "lambada/control", "all"],
+        ["two", "lambada/dev", "1,000"],
+        ["two", "lambada/control", "sentence"],
+    ]
+    wanted = [given["one"][4], *given["one"][None], given["two"][1_000], given["two"]["sentence"]]
+    for row, frame in zip(found.itertuples(), wanted, strict=True):
+        right = sum(frame["p_correct"])
+        assert (row.n, row.accuracy) == (len(frame), pytest.approx(right / len(frame)))
+        assert (row.low, row.high) == pytest.approx(proportion_confint(right, len(frame), method="wilson"))
+
+
+def test_the_chart_shows_them():
+    spec = charts.context(frames()).to_dict()
+    assert [panel["title"]["text"] for panel in spec["hconcat"]] == ["LAMBADA development", "Control"]
+    drawn = {
+        (row["model"], row["reads"], row["accuracy"]) for rows in spec["datasets"].values() for row in rows
+    }
+    wanted = accuracy_by_context(frames())[["model", "reads", "accuracy"]]
+    assert drawn == set(wanted.itertuples(index=False, name=None))
+    x = spec["hconcat"][0]["layer"][0]["encoding"]["x"]
+    assert x["scale"]["domain"] == ["4", "all", "1,000", "sentence"]
+
+
+def test_without_predictions_it_says_so():
+    with pytest.raises(DataError, match="there are no predictions"):
+        charts.context({"one": {}})

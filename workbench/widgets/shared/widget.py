@@ -1,0 +1,76 @@
+"""What all widgets share: their base class, and the files that stand beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import jinja2
+from markupsafe import Markup
+
+_WIDGETS = Path(__file__).parents[1]
+
+
+def read(*names: str) -> str:
+    """Return files of the widgets, such as ``"compare/compare.js"``, as one text in the order given.
+
+    A widget's script is loaded from a text, so it cannot import files beside it: joined files share one
+    scope, and the last one exports ``render``.
+    """
+    return "\n".join((_WIDGETS / name).read_text(encoding="utf-8") for name in names)
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_WIDGETS), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.globals["read"] = lambda name: Markup(read(name))  # noqa: S704 - our own style sheets
+    return environment
+
+
+def render(template: str, **values: Any) -> str:
+    """Return a template of the widgets, such as ``"browser/static.html"``, filled; values are escaped."""
+    return _templates().get_template(template).render(values)
+
+
+def with_static(bundle: Any, html: str) -> Any:
+    """Return a widget's MIME bundle with HTML for pages that run no kernel."""
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
+    if data is not None:
+        data["text/html"] = html
+    return bundle
+
+
+class Widget(anywidget.AnyWidget):
+    """A widget that answers messages of its page, and has a static twin.
+
+    A message has a ``type``; the method ``_on_<type>`` answers it. It may name a ``lane``, in which the page
+    sends one request at a time, and its sender (``from``): both come back with an error.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.on_msg(self._hear)
+
+    def _hear(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
+        """Answer the page; whatever goes wrong is shown there."""
+        try:
+            self._answer(message)
+        except Exception as error:  # noqa: BLE001 - the reader sees it, the kernel goes on
+            lane, sender = message.get("lane"), message.get("from")
+            self.send({"type": "error", "lane": lane, "from": sender, "message": str(error)})
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        getattr(self, f"_on_{message['type']}")(message)
+
+    def _static(self) -> str:
+        """Return the static twin that a saved notebook keeps."""
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        """Add the static twin for pages that run no kernel."""
+        return with_static(super()._repr_mimebundle_(**options), self._static())
