@@ -124,7 +124,7 @@ MODELS = {
 MODULES = {
     "charts": {
         "direct_speech", "expected", "figure_2", "in_context", "lengths", "mention_distance", "ranks", "save",
-        "context", "side_by_side", "target_classes", "target_classes_out_of_context",
+        "context", "side_by_side", "target_classes", "target_classes_out_of_context", "training_curves",
     },
 }  # fmt: skip
 CLASSES = {
