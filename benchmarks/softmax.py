@@ -44,7 +44,7 @@ from workbench.models.neural.networks.base import Network, known
 from workbench.models.neural.networks.frequent import log_shares
 from workbench.models.neural.networks.recurrent import Recurrent
 from workbench.models.neural.softmax import FullSoftmax
-from workbench.texts.batches import Lanes
+from workbench.texts.batches import ContiguousBatches
 from workbench.texts.sources import corpus_of
 from workbench.texts.stream import Stream
 from workbench.training.history import Training
@@ -213,7 +213,9 @@ def trainings(stream: Stream, options: argparse.Namespace) -> dict[str, Any]:
     """Train the LSTM with each output."""
     length = min(HELD_OUT, stream.n_tokens // 20) // 16
     held_out = torch.as_tensor(stream.read(stream.n_tokens - 16 * length, stream.n_tokens)).view(16, length)
-    lanes = Lanes(stream, rows=options.rows, length=options.length, stop=stream.n_tokens - 16 * length)
+    lanes = ContiguousBatches(
+        stream, rows=options.rows, length=options.length, stop=stream.n_tokens - 16 * length
+    )
     common: dict[str, Any] = {"learning_rate": options.learning_rate, "schedule": "constant", "warm_up": 0.0}
     common |= {"keep": "last"}
     found: dict[str, Any] = {}

@@ -39,7 +39,7 @@ import numpy as np
 
 import workbench as wb
 from workbench.storage.cache import digest
-from workbench.texts.batches import Batches, Lanes, Windows
+from workbench.texts.batches import Batches, ContiguousBatches, Windows
 from workbench.texts.corpus import Corpus
 from workbench.texts.passages import Passages
 from workbench.texts.sources import corpus_of
@@ -136,7 +136,7 @@ def batches(options: argparse.Namespace) -> dict[str, Any]:
     shaped = Passages(stream, rows=256, number=1_000_000)
     found |= {"finding passages": time.perf_counter() - start, "passages": shaped.distinct}
     kinds: dict[str, Batches] = {
-        "lanes": Lanes(stream, rows=256, length=64),
+        "lanes": ContiguousBatches(stream, rows=256, length=64),
         "windows": Windows(stream, rows=64, length=256),
         "passages a second": shaped,
     }

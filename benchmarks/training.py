@@ -43,7 +43,7 @@ from torch.nn import functional
 from workbench.models.neural.networks.base import Network, known
 from workbench.models.neural.networks.recurrent import Recurrent
 from workbench.models.neural.networks.transformer import PointerTransformer
-from workbench.texts.batches import Batches, Lanes, Windows
+from workbench.texts.batches import Batches, ContiguousBatches, Windows
 from workbench.texts.stream import Stream
 from workbench.training.loop import train
 from workbench.training.progress import Progress
@@ -138,7 +138,7 @@ def example(stream: Stream, size: argparse.Namespace, rows: int, length: int, *,
     torch.manual_seed(0)
     device = size.device
     model, criterion = Example(stream.n_words, size.width).to(device), nn.NLLLoss()
-    lanes, state, total, begun = Lanes(stream, rows=rows, length=length), None, 0.0, 0.0
+    lanes, state, total, begun = ContiguousBatches(stream, rows=rows, length=length), None, 0.0, 0.0
     text = [torch.as_tensor(lanes.batch(step)["ids"]).t().to(device) for step in range(size.steps)]
     for step, batch in enumerate(text):  # (length + 1, rows); its data lie on the device from the start
         if step == size.steps // 3:
@@ -277,7 +277,7 @@ def parts(stream: Stream, size: argparse.Namespace, card: Card) -> Iterator[tupl
     def lstm() -> Any:
         torch.manual_seed(0)
         network = Recurrent(stream.counts.tolist(), width=size.width, softmax="full")
-        lanes = Lanes(stream, rows=size.rows, length=size.length)
+        lanes = ContiguousBatches(stream, rows=size.rows, length=size.length)
         return bounds(ours(network, lanes, size), lstm_flops(network), network, lanes.tokens, card)
 
     def examples() -> Any:

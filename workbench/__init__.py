@@ -138,7 +138,7 @@ def _training_html(training: Any) -> str:
 
 def _register_views() -> None:
     """Tell IPython, where it runs, how a notebook shows a training: models know nothing of charts."""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is not None:
         formatter = shell.display_formatter.formatters["text/html"]
         formatter.for_type_by_name("workbench.training.history", "Training", _training_html)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.items.schema import DataError
-from workbench.texts.batches import Lanes, Windows
+from workbench.texts.batches import ContiguousBatches, Windows
 from workbench.texts.corpus import Corpus
 from workbench.texts.passages import Passages, permuted
 from workbench.texts.stream import Stream
@@ -57,7 +57,7 @@ def same(one, two):
 def test_lanes_are_the_text_once(counting, shape, start):
     rows, length, more = shape
     words = rows * length + 1 + more
-    lanes = Lanes(counting, rows=rows, length=length, start=start, stop=start + words)
+    lanes = ContiguousBatches(counting, rows=rows, length=length, start=start, stop=start + words)
     assert lanes.carried
     assert lanes.tokens == rows * length
     assert words - 1 - lanes.steps * lanes.tokens in range(lanes.tokens)
@@ -74,7 +74,7 @@ def test_lanes_are_the_text_once(counting, shape, start):
 @given(shape=SHAPE)
 def test_a_lane_goes_on_where_it_stopped(counting, shape):
     rows, length, more = shape
-    lanes = Lanes(counting, rows=rows, length=length, stop=rows * length + 1 + more)
+    lanes = ContiguousBatches(counting, rows=rows, length=length, stop=rows * length + 1 + more)
     for step in range(2 * lanes.steps):
         before, after = (lanes.batch(at)["ids"] for at in (step, step + 1))
         broken = np.flatnonzero(after[:, 0] != before[:, -1])
@@ -112,7 +112,7 @@ def test_windows_are_cut_and_shuffled_anew_in_each_epoch(counting):
     assert not same(other.batch(0), windows.batch(0))
 
 
-@pytest.mark.parametrize("kind", [Lanes, Windows, Passages])
+@pytest.mark.parametrize("kind", [ContiguousBatches, Windows, Passages])
 @pytest.mark.parametrize("step", [0, 3, 1000])
 def test_some_rows_are_those_of_the_whole(novels, kind, step):
     shape = {"number": 70} if kind is Passages else {"length": 12}
@@ -125,7 +125,7 @@ def test_some_rows_are_those_of_the_whole(novels, kind, step):
 def test_a_step_is_the_same_in_a_new_process_where_little_is_installed(novels, tmp_path):
     away = novels.copy(tmp_path / "stream")
     calls = (
-        "Lanes(s, rows=5, length=7)",
+        "ContiguousBatches(s, rows=5, length=7)",
         "Windows(s, rows=5, length=7, seed=3)",
         "Passages(s, rows=5, number=20)",
     )
@@ -134,7 +134,7 @@ import sys
 for name in ("spacy", "IPython", "ipywidgets", "tqdm", "distributed", "gensim", "sklearn", "scipy"):
     sys.modules[name] = None
 from workbench.texts.stream import Stream
-from workbench.texts.batches import Lanes, Windows
+from workbench.texts.batches import ContiguousBatches, Windows
 from workbench.texts.passages import Passages
 s = Stream.open({str(away.folder)!r})
 for each in ({", ".join(calls)}):
@@ -145,7 +145,7 @@ for each in ({", ".join(calls)}):
     )
     assert done.returncode == 0, done.stderr
     mine = [
-        Lanes(novels, rows=5, length=7),
+        ContiguousBatches(novels, rows=5, length=7),
         Windows(novels, rows=5, length=7, seed=3),
         Passages(novels, rows=5, number=20),
     ]
@@ -154,7 +154,7 @@ for each in ({", ".join(calls)}):
 
 
 def test_a_text_that_is_too_short(counting):
-    for kind in (Lanes, Windows):
+    for kind in (ContiguousBatches, Windows):
         assert kind(counting, rows=2, length=5, start=20, stop=31).steps == 1
         with pytest.raises(DataError, match="a text of 10 words gives no 2 rows of 5"):
             kind(counting, rows=2, length=5, start=20, stop=30)

@@ -231,7 +231,7 @@ def test_a_second_run_cuts_nothing(no_data, monkeypatch):
 
 KILLED = """
 import os, signal, sys
-from workbench.training import spool
+from workbench.texts import tokenise as spool
 from workbench.texts.corpus import Corpus
 spool.PIECE = 4000
 real = spool._tokenise
@@ -414,8 +414,11 @@ def test_paths_are_read_as_books(no_data, tmp_path):
     assert mixed.n_tokens == 2 * corpus.n_tokens + 2 + 11
     assert corpus_of(corpus) is corpus
     assert corpus_of(RUNNING, progress=False).sha256 == of([RUNNING]).sha256
-    with pytest.raises(DataError, match=r"a string alone .* -- pass pathlib.Path"):
-        corpus_of(str(SAMPLE))
+    for name in (str(SAMPLE), "sample"):
+        assert corpus_of(name, progress=False).words == corpus.words
+    assert corpus_of(str(archive), progress=False).words == corpus.words
+    with pytest.raises(DataError, match=r"got the string 'a heron saw' -- pass lines of text in a list"):
+        corpus_of("a heron saw")
     with pytest.raises(DataError, match="there is no file or folder"):
         corpus_of([Path("nowhere.txt")], progress=False)
     assert no_data.is_dir()

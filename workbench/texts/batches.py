@@ -70,12 +70,13 @@ class _Cut:
         return {"ids": self.stream.at(firsts[:, None] + np.arange(self.length + 1))}  # (rows, length + 1)
 
 
-class Lanes(_Cut):
-    """The text side by side in as many lanes as there are rows; each goes on from step to step.
+class ContiguousBatches(_Cut):
+    """Contiguous batches for truncated back-propagation through time.
 
-    The lanes of an epoch are the text once, save for a rest of less than ``rows * length`` words at its
-    end. In the next epoch each row goes on with the lane behind its own, which is where it would have
-    come to anyway: only the row that reads the end of the text jumps, to its beginning.
+    The text is cut into as many parts as there are rows; each row reads its part from step to step. An epoch
+    is the text once, save for a rest of less than ``rows * length`` words at its end. In the next epoch each row
+    reads the part behind its own, where it would have come to anyway: only the row that reaches the end of
+    the text jumps to its beginning.
 
     Parameters
     ----------
@@ -102,8 +103,8 @@ class Lanes(_Cut):
 
     def batch(self, step: int, rows: slice | None = None) -> Batch:
         """Return ``ids``, extended, int64 (rows, length + 1): the last of a row is the first a step later."""
-        lanes = np.arange(self.rows)[rows or slice(None)]
-        pieces = (lanes * self.steps + step) % (self.rows * self.steps)
+        parts = np.arange(self.rows)[rows or slice(None)]
+        pieces = (parts * self.steps + step) % (self.rows * self.steps)
         return self._read(self.start + pieces * self.length)
 
 

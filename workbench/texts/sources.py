@@ -14,8 +14,8 @@ from workbench.texts.corpus import Corpus
 from workbench.texts.overlap import refuse
 from workbench.texts.tokenise import Readable
 
-Texts = Corpus | Path | Book | Readable | Iterable[str | Path | Book | Readable]
-"""What a model can be fitted on."""
+Texts = Corpus | str | Path | Book | Readable | Iterable[str | Path | Book | Readable]
+"""What a model can be fitted on; a string alone is a path or a data set, a string in a list is a line."""
 
 
 def corpus_of(texts: Texts, **options: Any) -> Corpus:
@@ -23,9 +23,9 @@ def corpus_of(texts: Texts, **options: Any) -> Corpus:
 
     Parameters
     ----------
-    texts : Corpus, path, book, or iterable of (str, path or book)
-        A path is a file, folder or archive of books, read as :func:`workbench.books` does; a string is a
-        sentence a line.
+    texts : Corpus, path, str, book, or iterable of (str, path or book)
+        A path, or a string alone, is a file, folder or archive of books, or the name of a data set, read as
+        :func:`workbench.books` does. In an iterable a string is a line of text, one sentence.
     **options
         As :meth:`workbench.texts.corpus.Corpus.of` has them.
 
@@ -36,13 +36,10 @@ def corpus_of(texts: Texts, **options: Any) -> Corpus:
     Raises
     ------
     DataError
-        As `Corpus.of` and :func:`workbench.books` do; and for a string alone, which may be meant as either.
+        As `Corpus.of` and :func:`workbench.books` do.
     """
     if isinstance(texts, str):
-        raise DataError(
-            f"a string alone is neither lines nor a path: {texts[:60]!r}",
-            remedy="pass pathlib.Path(...), or a list of lines",
-        )
+        return Corpus.of(_named(texts), **options)
     if isinstance(texts, Corpus):
         return Corpus.of(texts, **options)
     given: Any = [texts] if isinstance(texts, Path) or hasattr(texts, "book_id") else texts
@@ -66,6 +63,17 @@ def checked(corpus: Corpus, held_out: Items | None, *, progress: bool = True) ->
         return None
     refuse(held_out, corpus, progress=progress)
     return {"items": len(held_out), "sha256": provenance.digest(held_out)}
+
+
+def _named(name: str) -> Iterator[Readable]:
+    """Return the books of a path or data set; DataError at once if there are none."""
+    try:
+        return books(name)
+    except DataError as error:
+        raise DataError(
+            f"expected a file, folder, archive or data set of novels, got the string {name[:60]!r}",
+            remedy="pass lines of text in a list; " + (error.remedy or "name a path that exists"),
+        ) from error
 
 
 def _read(texts: Iterable[str | Path | Readable]) -> Iterator[str | Readable]:

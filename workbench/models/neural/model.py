@@ -126,9 +126,9 @@ class Neural(WordByWord):
     @classmethod
     def _batches(cls, stream: Stream, **how: Any) -> Batches:
         """Return the batches of a training; `how` has what `trained` names of them, and ``seed``."""
-        from workbench.texts.batches import Lanes  # noqa: PLC0415 - only where something is trained
+        from workbench.texts.batches import ContiguousBatches  # noqa: PLC0415 - only where something is trained
 
-        return Lanes(stream, rows=how["rows"], length=how["length"])
+        return ContiguousBatches(stream, rows=how["rows"], length=how["length"])
 
     @classmethod
     def _named(cls, info: Mapping[str, Any]) -> str:
@@ -169,7 +169,7 @@ class Neural(WordByWord):
 
         Parameters
         ----------
-        texts : Stream, Corpus, path, book, or iterable of (str, path or book)
+        texts : Stream, Corpus, path, str, book, or iterable of (str, path or book)
             As :func:`workbench.texts.sources.corpus_of` takes them, or a stream of ids that was made before.
         vocabulary : int or sequence of str, default 60,000
             So many of the most frequent words, or these; a stream has its own.

@@ -69,7 +69,7 @@ class SupCBOW(Neural):
 
         Parameters
         ----------
-        texts : Stream, Corpus, path, book, or iterable of (str, path or book)
+        texts : Stream, Corpus, path, str, book, or iterable of (str, path or book)
             As for :meth:`Neural.fit`; with a stream, `cbow` is to be given. Of lines, one is a sentence.
         cbow : CBOW, optional
             The vectors that are added. By default they are trained on the same texts, with `seed`, for as
