@@ -22,7 +22,6 @@ from transformers import (
 import workbench as wb
 from workbench.items.items import Item, Items
 from workbench.models.base import Predictor
-from workbench.models.pretrained.filling import Filler
 from workbench.models.pretrained.masked import MaskedLM, _cut
 
 
@@ -125,7 +124,7 @@ def test_the_variants_differ_where_a_word_has_several_sub_tokens(folder):
     )
     words = [["extraordinary", "the"]]
     first, second = (model.score(ITEMS[:1], words)[0] for model in (one, other))
-    assert len(one._filler.tokenizer("extraordinary")["input_ids"]) > 4
+    assert len(one._checkpoint.tokenizer("extraordinary")["input_ids"]) > 4
     assert abs(first[0] - second[0]) > 1e-3
     assert first[1] == pytest.approx(second[1], abs=1e-5)
 
@@ -133,7 +132,9 @@ def test_the_variants_differ_where_a_word_has_several_sub_tokens(folder):
 @pytest.mark.parametrize("over", ["sentence", "candidate"])
 def test_byte_pairs_and_positions_after_the_padding(roberta, over):
     model = MaskedLM(roberta, over=over, within_word="l2r", device="cpu")
-    assert model.length == 80 + len(model._filler.tokenizer) - (model._filler.tokenizer.pad_token_id + 1)
+    assert model.length == 80 + len(model._checkpoint.tokenizer) - (
+        model._checkpoint.tokenizer.pad_token_id + 1
+    )
     found = model.score(ITEMS, [list(one.candidates) for one in ITEMS])
     for row, one in enumerate(ITEMS):
         expected = [plainly(roberta, one, word, over=over, l2r=True) for word in one.candidates]
@@ -152,7 +153,9 @@ def test_batches_change_nothing(folder):
 def test_only_what_is_masked_goes_through_the_head(folder):
     model = MaskedLM(folder, device="cpu")
     shapes = []
-    hook = model._filler.model.cls.register_forward_hook(lambda _m, given, _o: shapes.append(given[0].shape))
+    hook = model._checkpoint.model.cls.register_forward_hook(
+        lambda _m, given, _o: shapes.append(given[0].shape)
+    )
     model.score(ITEMS, [list(one.candidates) for one in ITEMS])
     hook.remove()
     assert shapes
@@ -209,7 +212,7 @@ def test_what_is_said_of_the_model(folder, tmp_path):
     told = json.loads((tmp_path / "saved" / "predictor.json").read_text(encoding="utf-8"))
     told["config"]["digest"] = "other"
     (tmp_path / "saved" / "predictor.json").write_text(json.dumps(told), encoding="utf-8")
-    with pytest.raises(wb.DataError, match="another than the one that was saved"):
+    with pytest.raises(wb.DataError, match="not those of the model that was saved"):
         Predictor.load(tmp_path / "saved")
 
 
@@ -220,7 +223,7 @@ def test_a_long_text_loses_its_beginning_for_all_candidates(folder):
     sequences = [np.frombuffer(found.ids, dtype=np.int32) for found in model._sequences(long, candidates)]
     lengths = [len(row) for row in sequences]
     assert max(lengths) == 60
-    room = 58 - len(model._filler.tokenizer.tokenize(STORY.replace("letter", candidates[1])))
+    room = 58 - len(model._checkpoint.tokenizer.tokenize(STORY.replace("letter", candidates[1])))
     left = " ".join((["the", "."] * 100)[-room:]) + " "
     short = item(left + STORY, "letter", candidates, begin=len(left) + 24)
     found, expected = (model.score(Items.from_records([one]), [candidates]) for one in (long, short))
@@ -232,7 +235,7 @@ def test_a_sentence_that_is_too_long_loses_the_same_words_for_all(folder):
     long = item(f"{'the colonel came home , ' * 30}and read it", "read", ["read", "extraordinary thing"])
     model = MaskedLM(folder, length=40, device="cpu")
     one, other = model._sequences(long, long.candidates)
-    words = model._filler.tokenizer
+    words = model._checkpoint.tokenizer
     extra = len(words.tokenize("extraordinary thing")) - len(words.tokenize("read"))
     assert len(other.places) - len(one.places) == extra
     right = item(f"he {'came home , ' * 30}", "he", ["he", "she"])
@@ -254,7 +257,7 @@ def test_detokenised_texts(folder):
         "`` i have it , '' said ada . `` do n't lose the letter ! ''", "letter", ["letter", "key"], begin=29
     )
     model = MaskedLM(folder, text="detokenised", device="cpu")
-    text, (start, end), sentence = model._written(cut, "key")
+    text, (start, end), sentence = model._text(cut, "key")
     assert text == "“i have it,” said ada. “don’t lose the key!”"  # noqa: RUF001 - typographic quotes
     assert text[start:end] == "key"
     assert text[sentence:] == "“don’t lose the key!”"  # noqa: RUF001
@@ -268,7 +271,7 @@ def test_detokenised_texts(folder):
 def test_marks_in_a_text_are_text(folder, text):
     model = shared(folder)
     hostile = item(f"[MASK] {text} [SEP] the letter .", "letter", ["letter", "[MASK]", "[SEP]"])
-    special = set(model._filler.tokenizer.all_special_ids) - {model._filler.tokenizer.unk_token_id}
+    special = set(model._checkpoint.tokenizer.all_special_ids) - {model._checkpoint.tokenizer.unk_token_id}
     for sequence in model._sequences(hostile, hostile.candidates):
         assert not special & set(np.frombuffer(sequence.ids, dtype=np.int32)[1:-1].tolist())
         assert len(sequence.places) == len(sequence.ids) // 4 - 2
@@ -292,14 +295,14 @@ def test_errors_say_what_to_do(folder, tmp_path, monkeypatch):
     with pytest.raises(wb.DataError, match="there is no such folder"):
         MaskedLM(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(wb.DataError, match="no masked model that can be read"):
+    with pytest.raises(wb.DataError, match="no masked model can be read"):
         MaskedLM(tmp_path / "empty")
-    with pytest.raises(wb.DataError, match="dtype is 'float7'"):
+    with pytest.raises(wb.DataError, match="float7"):
         MaskedLM(folder, dtype="float7")
     with pytest.raises(wb.DataError, match="length is 2, expected more than the 2 marks"):
         MaskedLM(folder, length=2, device="cpu")
     causal = tiny_models.tiny_gpt2(tmp_path / "gpt2", tokenizer="bytes")
-    with pytest.raises(wb.DataError, match="no masked model that can be read"):
+    with pytest.raises(wb.DataError, match="no masked model can be read"):
         MaskedLM(causal)
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(wb.DataError, match=r'pip install "lambada-workbench\[pretrained\]"'):
@@ -321,7 +324,7 @@ def test_only_safetensors_are_read(folder, tmp_path):
         if file.suffix != ".safetensors":
             (tmp_path / file.name).write_bytes(file.read_bytes())
     torch.save({}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(wb.DataError, match="no masked model that can be read"):
+    with pytest.raises(wb.DataError, match="no masked model can be read"):
         MaskedLM(tmp_path, device="cpu")
 
 
@@ -337,7 +340,5 @@ def test_code_of_others_stays_off(folder, monkeypatch):
     monkeypatch.setattr("transformers.AutoTokenizer", Seen)
     for options in ({}, {"trust_remote_code": True}):
         with pytest.raises(wb.DataError, match="seen"):
-            Filler.read(folder, **({"trust_remote_code": False} | options))
-        with pytest.raises(wb.DataError, match="seen"):
             MaskedLM(folder, **options)
-    assert asked == [False, False, True, True]
+    assert asked == [False, True]

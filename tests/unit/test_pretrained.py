@@ -9,7 +9,7 @@ pytest.importorskip("transformers")
 import torch
 from plain_causal import ITEMS, RUNNING, TOKENS, WORDS, Plain, before, makers, model
 
-from workbench.models.pretrained.words import STOP_WORDS
+from workbench.models.pretrained.causal import STOP_WORDS
 
 torch.set_num_threads(1)
 
@@ -84,7 +84,6 @@ def test_ranks_and_best_words_are_those_of_all_words_one_by_one(folders, kind):
         assert row.log_prob == pytest.approx(sum(plain.says(before(item), item.answer)[:2]), abs=1e-4)
     ranked = mine.ranking(items, top_k=5)
     assert ranked.rank[1:].tolist() == frame["rank"][1:].tolist()
-    assert len(mine._network.subwords.ends) > max(mine.expansions) > 0
 
 
 def test_equally_probable_words_are_tied(folders, tmp_path):
@@ -116,10 +115,10 @@ def test_probabilities_of_words_sum_to_at_most_one(folders):
     words = list(dict.fromkeys([*first, *(f + m for f in first[:30] for m in more)]))
     mine = model(folders("bytes"), vocabulary=words, budget=None)
     item = ITEMS[:1]
-    paths = {tuple(path) for path in mine._network.subwords.words(words, " ", "a")}
+    paths = {tuple(path) for path in mine._scorer.subwords.words(words, " ", "a")}
     assert len(paths) == len(words)
     total = np.exp(mine.score(item, [words])).sum()
-    open_ended = mine._told([[mine._feed.sentence(item[0], word) for word in words]]).log_prob
+    open_ended = mine._scorer.score([[(before(item[0]), word) for word in words]]).log_prob
     assert 0.05 < total <= 1
     assert np.exp(open_ended).sum() > total  # without their ends, words count for what begins with them
 
@@ -205,14 +204,14 @@ def test_a_model_without_states_to_share_says_the_same(folders):
     words = [*WORDS[:30], ITEMS[1].answer]
     mine = model(folders("bytes"), vocabulary=words)
     slow = model(folders("bytes"), vocabulary=words)
-    slow._network._shares = False
+    slow._scorer._shares_states = False
     pd.testing.assert_frame_equal(mine.predict(ITEMS), slow.predict(ITEMS), atol=1e-4, rtol=0)
 
 
 def test_running_out_of_memory_halves_the_batch(folders, monkeypatch):
     mine = model(folders("bytes"))
     wanted = mine.log_prob(ITEMS)
-    forward, sizes = mine._network._forward, []
+    forward, sizes = mine._scorer._forward, []
 
     def small(ids, *args, **options):
         sizes.append(len(ids))
@@ -220,12 +219,12 @@ def test_running_out_of_memory_halves_the_batch(folders, monkeypatch):
             raise torch.OutOfMemoryError
         return forward(ids, *args, **options)
 
-    monkeypatch.setattr(mine._network, "_forward", small)
+    monkeypatch.setattr(mine._scorer, "_forward", small)
     np.testing.assert_allclose(mine.log_prob(ITEMS), wanted, atol=1e-4)
     assert max(sizes) > 3
-    assert mine._network.batcher.tokens < 2048
+    assert mine._scorer.batcher.tokens < 2048
     monkeypatch.setattr(
-        mine._network, "_forward", lambda *_, **__: (_ for _ in ()).throw(torch.OutOfMemoryError)
+        mine._scorer, "_forward", lambda *_, **__: (_ for _ in ()).throw(torch.OutOfMemoryError)
     )
     with pytest.raises(DataError, match="memory does not suffice"):
         mine.log_prob(ITEMS)
@@ -234,12 +233,7 @@ def test_running_out_of_memory_halves_the_batch(folders, monkeypatch):
 def test_only_the_positions_asked_go_through_the_head(folders):
     mine = model(folders("bytes"), vocabulary=[*WORDS[:20], "Colonel"])
     seen = []
-    mine._network._head.register_forward_hook(lambda _m, given, _o: seen.append(given[0].shape))
+    mine._scorer._head.register_forward_hook(lambda _m, given, _o: seen.append(given[0].shape))
     mine.log_prob(ITEMS)
-    paths = [
-        path
-        for _, path in mine._network.subwords.pairs(
-            *zip(*[(before(i), i.answer) for i in ITEMS], strict=True)
-        )
-    ]
+    paths = [path for _, path in mine._scorer.subwords.pairs([(before(i), i.answer) for i in ITEMS])]
     assert sum(shape[0] * shape[1] for shape in seen) == sum(len(path) + 1 for path in paths)

@@ -12,9 +12,10 @@ from workbench.items.items import DataError, items_from_frame, items_from_text
 pytest.importorskip("transformers")
 
 import torch
-from plain_causal import ITEMS, TOKENS, WORDS, Plain, before, makers, model
+from plain_causal import ITEMS, TOKENS, WORDS, Plain, makers, model
 
 from workbench.models.base import Predictor
+from workbench.models.pretrained.prompts import Prompt
 
 torch.set_num_threads(1)
 
@@ -41,27 +42,8 @@ def test_texts_are_given_as_printed_where_that_is_asked(folders):
     assert frame["model"][0] == "tiny (detokenised)"
 
 
-class Shots:
-    def prefix(self, item):
-        return f"Finish {item.item_id} . "
-
-    def told(self):
-        return json.dumps({"template": "Finish"})
-
-
-def test_a_prompt_stands_before_the_passage_and_is_told(folders):
-    mine, plain = model(folders("bytes"), prompt=Shots()), Plain(folders("bytes"))
-    frame = mine.predict(ITEMS[:2])
-    for row, item in zip(frame.itertuples(), ITEMS[:2], strict=True):
-        told = plain.says(Shots().prefix(item) + before(item), item.answer)
-        assert row.log_prob == pytest.approx(told[0] + told[1], abs=1e-4)
-    assert frame["prompt"].unique() == ['{"template": "Finish"}']
-    assert mine.config["prompt"] == {"template": "Finish"}
-
-
 def test_a_prompt_with_examples_and_words_between(folders):
-    prompts = pytest.importorskip("workbench.models.pretrained.prompts")
-    prompt = prompts.Prompt(
+    prompt = Prompt(
         "Q: {text} ____ ->", examples=items_from_text(sorted(TOKENS, key=len)[:3]), shots=1, seed=1
     )
     mine, plain = model(folders("bytes"), prompt=prompt, attention=True), Plain(folders("bytes"), 256)
@@ -70,6 +52,7 @@ def test_a_prompt_with_examples_and_words_between(folders):
     context = prompt.before(item[0])
     assert row["log_prob"] == pytest.approx(sum(plain.says(context, item[0].answer)[:2]), abs=1e-4)
     assert json.loads(row["prompt"])["shots"] == 1
+    assert mine.config["prompt"] == json.loads(row["prompt"])
     assert 0 < sum(row["attention"]) < 1
     again = model(folders("bytes")).predict(item).iloc[0]["log_prob"]
     assert row["log_prob"] != again
@@ -120,7 +103,7 @@ def test_models_are_saved_and_loaded(folders, tmp_path):
     assert again.vocabulary == mine.vocabulary
     assert mine.config["digest"] != model(folders("llama")).config["digest"]
     with pytest.raises(DataError, match="prompt"):
-        model(folders("bytes"), prompt=Shots()).save(tmp_path / "other")
+        model(folders("bytes"), prompt=Prompt()).save(tmp_path / "other")
 
 
 def test_vocabularies_come_in_many_forms(folders, tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.items.items import Item, Items
-from workbench.models.pretrained.prompts import Prompt
+from workbench.models.pretrained.prompts import Prompt, SplitText
 
 NASTY = st.text(alphabet="ab {}!:%$\\'\"\n<>&é", max_size=30)
 
@@ -31,18 +31,10 @@ POOL = items(*(f"story {letter} ends in a {letter * 3}" for letter in string.asc
 ASKED = item("asked")
 
 
-def test_without_anything_only_the_passage_stands_there():
-    prompt = Prompt()
-    assert prompt.bare
-    assert prompt.prefix(ASKED) == ""
-    assert prompt.before(ASKED) == "the cat sat on the "
-    assert json.loads(prompt.told())["shots"] == 0
-
-
-def test_a_template_with_braces_is_read_as_written():
-    prompt = Prompt("{{x}} Read: {text}")
-    assert not prompt.bare
-    assert prompt.before(ASKED) == "{x} Read: the cat sat on the "
+def test_without_examples_a_template_is_read_as_written():
+    assert Prompt().prefix(ASKED) == ""
+    assert Prompt().before(ASKED) == "the cat sat on the "
+    assert Prompt("{{x}} Read: {text}").before(ASKED) == "{x} Read: the cat sat on the "
 
 
 def test_examples_stand_before_the_passage_in_the_form_of_the_template():
@@ -63,24 +55,23 @@ def test_an_example_keeps_what_stands_after_its_answer():
 
 def test_a_model_may_write_the_examples_its_own_way():
     prompt = Prompt(examples=items("one two"), shots=1)
-    assert prompt.prefix(ASKED, parts=lambda _: ("ONE ", "TWO", ".")) == "ONE TWO.\n\n"
-    assert prompt.before(ASKED, "own ", parts=lambda _: ("ONE ", "TWO", "")) == "ONE TWO\n\nown "
+    assert prompt.prefix(ASKED, split=lambda _: SplitText("ONE ", "TWO", ".")) == "ONE TWO.\n\n"
+    assert prompt.before(ASKED, "own ", split=lambda _: SplitText("ONE ", "TWO", "")) == "ONE TWO\n\nown "
 
 
 @given(shots=st.integers(0, 12), seed=st.integers(0, 2**40), order=st.permutations(range(12)))
 def test_the_seed_alone_decides(shots, seed, order):
     one = Prompt(examples=POOL, shots=shots, seed=seed)
     other = Prompt(examples=Items.from_records(POOL[place] for place in order), shots=shots, seed=seed)
-    assert one == other
-    assert one.told() == other.told()
+    assert one.to_json() == other.to_json()
     assert one.prefix(ASKED) == other.prefix(ASKED)
-    assert len(one.drawn(ASKED)) == shots
-    assert len({example.item_id for example in one.drawn(ASKED)}) == shots
+    assert len(one.examples_for(ASKED)) == shots
+    assert len({example.item_id for example in one.examples_for(ASKED)}) == shots
 
 
 def test_seeds_and_items_differ():
-    drawn = {Prompt(examples=POOL, shots=3, seed=seed).prefix(ASKED) for seed in range(20)}
-    assert len(drawn) > 15
+    prefixes = {Prompt(examples=POOL, shots=3, seed=seed).prefix(ASKED) for seed in range(20)}
+    assert len(prefixes) > 15
     prompt = Prompt(examples=POOL, shots=3, per_item=True)
     asked = [item(f"asked{place}") for place in range(20)]
     assert len({prompt.prefix(one) for one in asked}) > 15
@@ -92,7 +83,7 @@ def test_every_example_is_drawn_about_as_often():
     counts = dict.fromkeys(POOL.frame["item_id"], 0)
     prompt = Prompt(examples=POOL, shots=4, per_item=True)
     for place in range(600):
-        for example in prompt.drawn(item(f"asked{place}")):
+        for example in prompt.examples_for(item(f"asked{place}")):
             counts[example.item_id] += 1
     # 600 draws of 4 from 12: 200 each; the standard deviation of one count is 11.5
     assert all(140 < n < 260 for n in counts.values())
@@ -104,13 +95,13 @@ def test_the_item_asked_is_never_an_example(shots, seed, which, per_item):
     asked = POOL[which]
     renamed = item("elsewhere", asked.text.upper().replace(" ", "  "), asked.answer.upper())
     for one in (asked, renamed):
-        drawn = prompt.drawn(one)
-        assert asked.item_id not in {example.item_id for example in drawn}
+        examples = prompt.examples_for(one)
+        assert asked.item_id not in {example.item_id for example in examples}
         assert asked.text not in prompt.prefix(one)
-        assert len(drawn) == min(shots, 11)
+        assert len(examples) == min(shots, 11)
     if not per_item:  # the others stay what they were, in their order
-        kept = [example for example in prompt.drawn(ASKED) if example.item_id != asked.item_id]
-        assert prompt.drawn(asked)[: len(kept)] == kept
+        others = [example for example in prompt.examples_for(ASKED) if example.item_id != asked.item_id]
+        assert prompt.examples_for(asked)[: len(others)] == others
 
 
 @given(text=NASTY, answer=NASTY.filter(str.strip), other=NASTY, per_item=st.booleans())
@@ -120,7 +111,7 @@ def test_braces_in_a_passage_are_characters(text, answer, other, per_item):
     prompt = Prompt("<{text}", examples=pool, shots=1, per_item=per_item, separator="|")
     assert prompt.prefix(asked) == f"<qq {text}{answer}|<"
     assert prompt.before(asked) == f"<qq {text}{answer}|<other {other}"
-    assert json.loads(prompt.told(asked))["examples"] == ["e"]
+    assert json.loads(prompt.to_json(asked))["examples"] == ["e"]
 
 
 @given(literal=NASTY, before=NASTY)
@@ -134,7 +125,7 @@ def test_what_is_escaped_comes_out_as_it_was(literal, before):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"template": "Complete:"}, r"template 'Complete:' has no field \{text\}"),
         ({"template": "{title} {text}"}, r"template has a field \{title\}, expected \{text\}"),
@@ -159,8 +150,8 @@ def test_what_is_escaped_comes_out_as_it_was(literal, before):
         ({"shots": 1, "examples": items("one two", split="control")}, "examples are of the split 'control'"),
     ],
 )
-def test_errors_name_the_field(options, told):
-    with pytest.raises(wb.DataError, match=f"^the prompt's {told}"):
+def test_errors_name_the_field(options, message):
+    with pytest.raises(wb.DataError, match=f"^the prompt's {message}"):
         Prompt(**options)
 
 
@@ -170,30 +161,18 @@ def test_examples_need_answers():
         Prompt(examples=Items.from_records([bare]), shots=1)
 
 
-def test_what_is_told_and_equality():
-    prompt = Prompt("T: {text}", examples=POOL, shots=2, seed=5)
-    told = json.loads(prompt.told())
-    assert told["template"] == "T: {text}"
-    assert (told["shots"], told["seed"], told["per_item"]) == (2, 5, False)
-    assert told["examples"] == [example.item_id for example in prompt.drawn(ASKED)]
-    again = Prompt.of(json.loads(json.dumps(prompt.config)), POOL)
-    assert again == prompt
-    assert hash(again) == hash(prompt)
-    assert Prompt() != "{text}"
-    others = [
-        Prompt("{text}", examples=POOL, shots=2, seed=5),
-        Prompt("T: {text}", examples=POOL, shots=3, seed=5),
-        Prompt("T: {text}", examples=POOL, shots=2, seed=6),
-        Prompt("T: {text}", examples=POOL, shots=2, seed=5, separator="\n"),
-        Prompt("T: {text}", examples=POOL, shots=2, seed=5, per_item=True),
-        Prompt("T: {text}", examples=POOL, shots=2, seed=5, answer_template="{answer}."),
-        Prompt("T: {text}", examples=POOL[:-1], shots=2, seed=5),
-    ]
-    assert all(prompt != other for other in others)
-    assert len({other.told() for other in others}) == len(others)
-    with pytest.raises(wb.DataError, match="examples are others"):
-        Prompt.of(prompt.config, POOL[:-1])
-    assert Prompt.of(Prompt().config) == Prompt()
+def test_the_stored_prompt_shows_every_difference():
+    options = {"template": "T: {text}", "examples": POOL, "shots": 2, "seed": 5}
+    prompt = Prompt(**options)
+    stored = json.loads(prompt.to_json())
+    assert stored["template"] == "T: {text}"
+    assert (stored["shots"], stored["seed"], stored["per_item"]) == (2, 5, False)
+    assert stored["examples"] == [example.item_id for example in prompt.examples_for(ASKED)]
+    changes = [
+        {}, {"template": "{text}"}, {"shots": 3}, {"seed": 6}, {"separator": "\n"}, {"per_item": True},
+        {"answer_template": "{answer}."}, {"examples": POOL[:-1]},
+    ]  # fmt: skip
+    assert len({Prompt(**options | change).to_json() for change in changes}) == len(changes)
 
 
 def test_the_digest_sees_a_changed_answer():
@@ -203,9 +182,10 @@ def test_the_digest_sees_a_changed_answer():
     assert one.config["digest"] != other.config["digest"]
 
 
-def test_items_with_their_own_examples_tell_them():
+def test_items_with_their_own_examples_are_stored_with_them():
     prompt = Prompt(examples=POOL, shots=2, per_item=True)
-    assert json.loads(prompt.told())["examples"] == []
-    told = json.loads(prompt.told(ASKED))
-    assert told["examples"] == [example.item_id for example in prompt.drawn(ASKED)]
+    assert json.loads(prompt.to_json())["examples"] == []
+    assert json.loads(prompt.to_json(ASKED))["examples"] == [
+        example.item_id for example in prompt.examples_for(ASKED)
+    ]
     assert repr(prompt) == "Prompt('{text}', 2 examples an item, seed 0)"

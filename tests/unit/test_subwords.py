@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tiny_models import byte_pairs, gpt2_files, tiny_bert, tiny_gpt2, tiny_llama
 
 from workbench.items.items import DataError, items_from_text
-from workbench.models.pretrained.subwords import Fed, Subwords, _ends, anchor_of, fed
+from workbench.models.pretrained.prompts import SplitText, split_text
+from workbench.models.pretrained.subwords import Subwords, anchor_of, ends_word
 
 transformers = pytest.importorskip("transformers")
 MAKERS = {
@@ -48,12 +49,12 @@ def subwords(tmp_path_factory):
     ],
 )  # fmt: skip
 def test_a_word_is_over_where_no_word_goes_on(surface, over):
-    assert _ends(surface.encode()) is over
+    assert ends_word(surface.encode()) is over
 
 
 @pytest.mark.parametrize("part", [b"\xe2", b"\xe2\x80", b"\xc3", b"\x99", b"\xf0\x9f\x99", b""])
 def test_a_part_of_a_character_may_be_a_letter(part):
-    assert not _ends(part)
+    assert not ends_word(part)
 
 
 @pytest.mark.parametrize("kind", ["bytes", "gpt2", "llama", "bert"])
@@ -109,9 +110,9 @@ def test_texts_are_cut_as_by_lm_evaluation_harness(subwords, kind, before, word)
         rest = []
     if not before.strip() and not word:
         with pytest.raises(DataError, match="no sub-token"):
-            mine.pairs([""], [word])
+            mine.pairs([("", word)])
     elif rest:
-        assert mine.pairs([request.args[0], "x "], [word, "y"])[0] == (context, rest)
+        assert mine.pairs([(request.args[0], word), ("x ", "y")])[0] == (context, rest)
         assert mine.contexts([request.args[0]])[0] == context or not before.strip()
 
 
@@ -119,7 +120,7 @@ def test_what_is_one_sub_token_with_its_context_is_cut_by_itself(subwords):
     mine = subwords("bytes")
     two = next(t for t in mine.tokenizer.get_vocab() if len(t) == 2 and t.isascii() and t.isalpha())
     assert len(mine.encode([two])[0]) == 1
-    assert mine.pairs([two[0]], [two[1]]) == [(mine.encode([two[0]])[0], mine.encode([two[1]])[0])]
+    assert mine.pairs([(two[0], two[1])]) == [(mine.encode([two[0]])[0], mine.encode([two[1]])[0])]
 
 
 @pytest.mark.parametrize("kind", ["bytes", "gpt2", "llama"])
@@ -127,15 +128,15 @@ def test_what_is_one_sub_token_with_its_context_is_cut_by_itself(subwords):
 def test_words_of_a_vocabulary_are_cut_as_after_the_context(subwords, kind, before):
     mine = subwords(kind)
     words = ["tea", "teapot", "o'clock", "Zürich", "well-known", "'s"]
-    text = Fed(before, "", "")
+    text = SplitText(before, "", "")
     found = mine.words(words, text.lead, anchor_of(text.context, text.lead))
-    assert found == [path for _, path in mine.pairs([before] * len(words), words)]
+    assert found == [path for _, path in mine.pairs([(before, word) for word in words])]
 
 
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
 def test_sub_tokens_are_written_as_after_their_context(subwords, kind):
     mine = subwords(kind)
-    context, path = mine.pairs(["She took the "], ["teapot"])[0]
+    context, path = mine.pairs([("She took the ", "teapot")])[0]
     assert mine.text(path, context).strip() == "teapot"
     assert mine.text(context).endswith("She took the")
 
@@ -154,16 +155,16 @@ def test_a_text_without_any_mark_before_it_is_refused():
     mine = Subwords(tokenizer, 300)
     assert mine.prefix is None
     with pytest.raises(DataError, match="no text before"):
-        mine.pairs([""], ["tea"])
+        mine.pairs([("", "tea")])
     assert np.flatnonzero(mine.ends).size
 
 
 def test_the_text_around_a_word():
     item = items_from_text(["`` I ca n't , '' she said . He left the tea"])[0]
-    assert fed(item) == ("`` I ca n't , '' she said . He left the ", "tea", "")
-    assert fed(item).context.endswith(" the")
-    assert fed(item).lead == " "
-    shown = fed(item, "o'clock", readable=True)
+    assert split_text(item) == ("`` I ca n't , '' she said . He left the ", "tea", "")
+    assert split_text(item).context.endswith(" the")
+    assert split_text(item).lead == " "
+    shown = split_text(item, "o'clock", detokenise=True)
     assert shown == ("“I can’t,” she said. He left the ", "o’clock", "")
     assert anchor_of("", "") == ""
     assert anchor_of("the", " ") == "a"

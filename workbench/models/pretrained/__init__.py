@@ -1,1 +1,6 @@
-"""Pretrained causal and masked language models of ``transformers``."""
+"""Pretrained language models of ``transformers``: `CausalLM` (GPT-2, Llama, ...) and `MaskedLM` (BERT, ...).
+
+`loading` reads checkpoints, `subwords` relates words to sub-tokens, `prompts` builds the input text,
+`scoring` computes log-probabilities in batches, `search` ranks a vocabulary by branch and bound. Public: the
+two classes, `Prompt` and `STOP_WORDS`. Texts must be split as lm-evaluation-harness does: tests compare.
+"""

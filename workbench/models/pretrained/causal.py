@@ -1,6 +1,6 @@
-"""Pretrained causal language models, read by ``transformers``: the probability of the whole last word.
+"""Pretrained causal language models of ``transformers``: the probability of the whole last word.
 
-A word is cut into sub-tokens, so its probability is that of all of them in turn and of a sub-token after them
+A word consists of sub-tokens, so its probability is that of all of them in turn and of a sub-token after them
 with which no word goes on. Without the latter "tea" would have the probability of all words that begin with
 it, and the probabilities of words would sum to more than 1 (Pimentel and Meister 2024, "How to Compute the
 Probability of a Word", section 3; Oh and Schuler 2024, "Leading Whitespaces of Language Models' Subword
@@ -10,84 +10,92 @@ Vocabulary Pose a Confound for Calculating Word Probabilities").
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import DataError, Item, objects
-from workbench.models.base import Predictor, pad
-from workbench.models.baselines.passage import one_of
-from workbench.models.pretrained.attention import attention, looked
-from workbench.models.pretrained.loading import known_as
-from workbench.models.pretrained.network import Network, Told
-from workbench.models.pretrained.rows import about, of_written
-from workbench.models.pretrained.scoring import Wanted, told_of
-from workbench.models.pretrained.search import Asked, searched, written
-from workbench.models.pretrained.subwords import anchor_of
-from workbench.models.pretrained.texts import Feeder, Prompts
-from workbench.models.pretrained.trie import Found, Trie
-from workbench.models.pretrained.words import vocabulary_of
+from workbench.items.tokens import tokens
+from workbench.models.base import pad
+from workbench.models.baselines.passage import is_word, one_of
+from workbench.models.pretrained.loading import PretrainedModel, Text, describe_parameters
+from workbench.models.pretrained.prompts import InputBuilder, Prompt
+from workbench.models.pretrained.scoring import CausalScorer, ContinuationScores
+from workbench.models.pretrained.search import Query, SearchResult, Trie, rank_words, write_words
+from workbench.models.pretrained.subwords import Continuation, anchor_of
 from workbench.models.rows import Ranked, from_ranking, from_scores
-from workbench.runs.predictions import Floats, nullable
+from workbench.runs.predictions import Floats, frame_of, nullable
 from workbench.storage import cache
-from workbench.storage.files import atomic_path
+from workbench.storage.progress import progress_bar
 
-Text = Literal["as-is", "detokenised"]
 Correct = Literal["words", "greedy"]
 Filter = Literal["none", "stop-words"]
+Has = npt.NDArray[np.bool_]
 
-_SOURCE = "source.json"
+MARKS = frozenset({"<s>", "</s>", "<unk>", "<pad>", "<eos>", "<bos>"})
+"""Marks of a corpus, which no model is asked to rank."""
+
+STOP_WORDS = frozenset(
+    """
+    i me my myself we us our ours ourselves you your yours yourself yourselves he him his himself she her hers
+    herself it its itself they them their theirs themselves what which who whom this that these those
+    am is are was were be been being have has had having do does did doing
+    will would shall should can could may might must ought
+    a an the and but if or because as until while of at by for with about against between into through during
+    before after above below to from up down in out on off over under again further then once here there when
+    where why how all any both each few more most other some such no nor not only own same so than too very
+    i'm you're he's she's it's we're they're i've you've we've they've i'd you'd he'd she'd we'd they'd
+    i'll you'll he'll she'll we'll they'll
+    isn't aren't wasn't weren't hasn't haven't hadn't doesn't don't didn't won't wouldn't shan't
+    shouldn't can't cannot couldn't mustn't let's that's who's what's here's there's when's where's
+    why's how's
+    n't 's 'm 're 've 'd 'll
+    """.split()  # noqa: SIM905 - read as lines
+)
+"""The stop words of Snowball's English stemmer (Porter 2001), with "us" and the modal verbs, and the pieces
+of contractions that are Treebank tokens. Radford et al. (2019, section 3.3) do not say which they took."""
 
 
-class CausalLM(Predictor):
+@describe_parameters
+class CausalLM(PretrainedModel):
     """Predict a word by a causal language model (GPT-2, Pythia, Llama, ...).
 
     Parameters
     ----------
-    path_or_name : path or str
-        A folder with a model and its tokenizer in the form of ``transformers``, or the name of one on the
-        hub. Weights are read as safetensors only.
+    {model}
     vocabulary : iterable of str, mapping, Corpus or path, optional
-        The words among which answers are ranked (see `pretrained_words.vocabulary_of`), spelt as in the
-        items: nothing is lower-cased. Without it there is no rank.
-    text : {"as-is", "detokenised"}
-        Whether texts of Treebank tokens are given as they are, or as a book would print them
-        (:func:`workbench.items.text.readable`). Running text is always given as it is.
+        The words among which answers are ranked, spelt as in the items: nothing is lower-cased. A mapping of
+        words to counts, or a file with a word on each line and perhaps a tab and its count. Without it there
+        is no rank.
+    {text}
     correct : {"words", "greedy"}, optional
         "words": the prediction is the most probable word of the vocabulary. "greedy": it is what the model
         writes, the most probable sub-token one after the other, and an answer is correct if each of its
-        sub-tokens is the most probable one, as lm-evaluation-harness has it; there is no rank then. The
+        sub-tokens is the most probable one, as in lm-evaluation-harness; there is no rank then. The
         default is the first with a vocabulary and the second without.
     filter : {"none", "stop-words"}
-        Whether `pretrained_words.STOP_WORDS`, and what has neither letter nor digit, are taken out of the
-        vocabulary ("a stop-word filter", Radford et al. 2019, section 3.3): they are neither predicted nor
-        counted in ranks. Items with candidates know no filter.
+        Whether `STOP_WORDS`, and words with neither letter nor digit, are removed from the vocabulary ("a
+        stop-word filter", Radford et al. 2019, section 3.3): they are neither predicted nor counted in ranks.
+        Items with candidates know no filter.
     prompt : Prompt, optional
         What stands before the passage.
     budget : int, default 1000
         How many beginnings of words the model is asked about for the rank of one answer. Where that is
-        not enough, ``rank`` is at least what it says and ``rank_is_bound`` is true; the best word is found
+        not enough, ``rank`` is a lower bound and ``rank_is_bound`` is true; the best word is exact
         whatever the budget.
     batch_tokens : int, optional
         Sub-tokens in a batch: 2,048 on a CPU, 32,768 on a GPU.
-    device, dtype : str, optional
-        By default a GPU where there is one, and there bfloat16; else single precision. Logarithms are
-        always taken in single precision.
-    revision : str, optional
-        Of a model on the hub.
-    trust_remote_code : bool, default False
-        Whether code that comes with the model may run.
-    name : str, optional
-        What tables call it.
+    {loading}
     attention : bool, default False
-        Whether rows tell how the last layer's attention, at the position before the answer, is spread over
+        Whether rows hold how the last layer's attention, at the position before the answer, is spread over
         the tokens of the item: the mean over the heads, summed over the sub-tokens of each token.
     progress : bool, default True
 
@@ -103,7 +111,7 @@ class CausalLM(Predictor):
     is over if the next sub-token begins with white space or punctuation, or is the end of the text (see
     :class:`workbench.models.pretrained.subwords.Subwords`). So the probabilities of words of letters, digits,
     apostrophes and hyphens sum to at most 1. ``log_prob_uncorrected`` has the first term alone, as
-    lm-evaluation-harness has it; context and word are cut as there: white space before the word belongs to
+    lm-evaluation-harness has it; context and word are split as there: white space before the word belongs to
     it.
 
     Candidates are scored by ln p(candidate and the rest of the sentence | all before); where nothing follows
@@ -112,6 +120,7 @@ class CausalLM(Predictor):
 
     version = 1
     score_type = "log_prob"
+    options = ("text", "correct", "filter", "budget", "dtype", "name", "attention")
 
     def __init__(
         self,
@@ -121,7 +130,7 @@ class CausalLM(Predictor):
         text: Text = "as-is",
         correct: Correct | None = None,
         filter: Filter = "none",  # noqa: A002 - the name of the column
-        prompt: Prompts | None = None,
+        prompt: Prompt | None = None,
         budget: int | None = 1000,
         batch_tokens: int | None = None,
         device: str | None = None,
@@ -132,9 +141,8 @@ class CausalLM(Predictor):
         attention: bool = False,
         progress: bool = True,
     ) -> None:
-        one_of("text", text, get_args(Text))
         one_of("filter", filter, get_args(Filter))
-        words = vocabulary_of(vocabulary, stop_words=filter == "stop-words")
+        words = _vocabulary(vocabulary, stop_words=filter == "stop-words")
         self.correct: str = correct or ("greedy" if words is None else "words")
         one_of("correct", self.correct, get_args(Correct))
         if self.correct == "words" and words is None:
@@ -145,57 +153,41 @@ class CausalLM(Predictor):
             raise DataError(
                 "what a model writes cannot be filtered", remedy="pass vocabulary= and correct='words'"
             )
-        self.vocabulary = words if self.correct == "words" else None
-        self.text, self.filter, self.prompt, self.budget = text, filter, prompt, budget
-        self._feed, self.attention, self.progress = Feeder(text == "detokenised", prompt), attention, progress
-        self._source = {"path_or_name": str(path_or_name), "revision": revision}
-        self._network = Network(
-            path_or_name, device=device, dtype=dtype, batch_tokens=batch_tokens, eager=attention,
+        super().__init__(
+            path_or_name, kind="causal", text=text, eager=attention, device=device, dtype=dtype,
             revision=revision, trust_remote_code=trust_remote_code,
         )  # fmt: skip
-        self.device, self.dtype = self._network.device, self._network.dtype
-        self._label, self._digest = known_as(path_or_name, self._network.commit or revision)
-        self.name = name or self._label + (" (detokenised)" if text == "detokenised" else "")
-        self._place = {word: index for index, word in enumerate(self.vocabulary or ())}
-        self.expansions: list[int] = []  # of the last ranking, by item
-        self._trie = lru_cache(maxsize=8)(self._built)
+        self.vocabulary = words if self.correct == "words" else None
+        self._source["vocabulary"] = self.vocabulary
+        self.filter, self.prompt, self.budget = filter, prompt, budget
+        self.attention, self.progress = attention, progress
+        self.name = name or self._checkpoint.label + (" (detokenised)" if text == "detokenised" else "")
+        self._inputs = InputBuilder(text == "detokenised", prompt)
+        self._scorer = CausalScorer(self._checkpoint, batch_tokens)
+        self._index = {word: index for index, word in enumerate(self.vocabulary or ())}
+        self._trie = lru_cache(maxsize=8)(self._build_trie)
 
     @property
     def config(self) -> dict[str, Any]:
         """The model's name and the digest of its files, and how it is used."""
-        return {
-            "model": self._label,
-            "digest": self._digest,
+        return super().config | {
             "vocabulary": None if self.vocabulary is None else cache.digest(*self.vocabulary),
-            "text": self.text,
-            "correct": self.correct,
-            "filter": self.filter,
-            "prompt": None if self.prompt is None else json.loads(self.prompt.told()),
-            "budget": self.budget,
-            "dtype": self.dtype,
-            "name": self.name,
-            "attention": self.attention,
+            "prompt": None if self.prompt is None else json.loads(self.prompt.to_json()),
         }
-
-    @property
-    def training(self) -> dict[str, Any]:
-        """The model, as what it was trained on is not known."""
-        return {"pretrained": self._label}
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the log-probability of each word with the rest of the sentence, shape (n, most words).
 
         Where nothing follows the blank it is that of the word and its end.
         """
-        told = self._told([[self._feed.sentence(*pair) for pair in row] for row in _each(items, words)])
-        return pad(self._scores(items, told, [len(row) for row in words]))
+        scores = self._score(self._continuations(items, words))
+        return self._word_scores(items, scores, [len(row) for row in words])
 
     def log_prob(self, items: Items) -> Floats:
         """Return the log-probability of each answer and its end, whatever follows; NaN without an answer."""
-        found = np.full(len(items), np.nan)
-        told = self._told(self._feed.alone(items))
-        found[items.frame["answer"].notna().to_numpy()] = told.log_prob + told.end
-        return found
+        log_probs = np.full(len(items), np.nan)
+        log_probs[_has_answer(items)] = self._score(self._inputs.answers(items)).log_prob_of_word
+        return log_probs
 
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
         """Rank the answers among the words of the vocabulary; `predict` says which ranks are bounds.
@@ -206,145 +198,234 @@ class CausalLM(Predictor):
             If there is no vocabulary.
         """
         if self.vocabulary is None:
-            next(self.distribution(items))
-        return self._search(items, top_k)[0]
+            self.distribution(items)
+        return self._rank(items, top_k)[0]
 
     def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
-        more, words = self._columns(items), self.choices(items)
-        has = items.frame["answer"].notna().to_numpy()
+        columns, words = self._columns(items), self.choices(items)
         if words is not None:
-            return self._choose(items, words, more, has, seed=seed, top_k=top_k)
+            return self._choose(items, words, columns, seed=seed, top_k=top_k)
         if self.vocabulary is None:
-            return self._write(items, more)
-        ranked, told, bound = self._search(items, max(top_k, 2))
-        more |= about(told, has)
-        more["rank_is_bound"] = nullable(np.array(bound, dtype=bool), has & ranked.known)
-        return from_ranking(items, ranked, model=self.name, seed=seed, top_k=top_k, **more)
+            return self._write(items, columns)
+        ranked, scores, bounds = self._rank(items, max(top_k, 2))
+        has = _has_answer(items)
+        columns |= _answer_columns(scores, has)
+        columns["rank_is_bound"] = nullable(np.array(bounds, dtype=bool), has & ranked.known)
+        return from_ranking(items, ranked, model=self.name, seed=seed, top_k=top_k, **columns)
 
     def _columns(self, items: Items) -> dict[str, Any]:
-        more = {**super()._columns(items), "filter": self.filter, "prompt": self._feed.told(items)}
+        columns = {**super()._columns(items), "filter": self.filter, "prompt": self._inputs.describe(items)}
         if self.attention:
-            texts = [
-                looked(
-                    item, self._feed.fed(item).before, self._feed.offset(item), readable=self._feed.readable
-                )
-                for item in items
-            ]
-            with self._bar(len(items), "attention") as step:
-                more["attention"] = objects(attention(self._network, texts, step=step))
-        return more
+            with progress_bar(len(items), label=self.name, unit="attention", shown=self.progress) as bar:
+                columns["attention"] = objects([self._attention(item) for item in items if not bar.update()])
+        return columns
 
     def _choose(
-        self, items: Items, words: Sequence[Sequence[str]], more: dict[str, Any], has: Any, **options: Any
+        self, items: Items, words: Sequence[Sequence[str]], columns: dict[str, Any], **options: Any
     ) -> pd.DataFrame:
-        """Make the rows of items with candidates; the answer alone is asked with them."""
-        own = self._feed.alone(items)
-        asked = [[self._feed.sentence(*pair) for pair in row] for row in _each(items, words)]
-        told = self._told([row + alone for row, alone in zip(asked, own, strict=True)])
-        sizes = [len(row) for row in words]
-        kinds = [[False] * n + [True] * len(alone) for n, alone in zip(sizes, own, strict=True)]
-        alone = np.array([kind for row in kinds for kind in row], dtype=bool)
-        scores = pad(self._scores(items, told.at(np.flatnonzero(~alone)), sizes))
-        mine = Told.nothing(len(items))
-        mine.put(np.flatnonzero(has), told.at(np.flatnonzero(alone)))
-        more |= {"filter": "none", "vocabulary_size": pd.NA} | about(mine, has)
+        """Return the rows of items with candidates; the answer alone is scored with them."""
+        answers, sizes = self._inputs.answers(items), [len(row) for row in words]
+        both = [row + answer for row, answer in zip(self._continuations(items, words), answers, strict=True)]
+        scores = self._score(both)
+        is_answer = np.concatenate(
+            [np.arange(len(row)) >= n for row, n in zip(both, sizes, strict=True)], dtype=bool
+        )
+        values = self._word_scores(items, scores.at(np.flatnonzero(~is_answer)), sizes)
+        has = _has_answer(items)
+        own = ContinuationScores.missing(len(items))
+        own.put(np.flatnonzero(has), scores.at(np.flatnonzero(is_answer)))
+        columns |= {"filter": "none", "vocabulary_size": pd.NA} | _answer_columns(own, has)
         return from_scores(
-            items, scores, words, model=self.name, score_type=self.score_type,
-            log_prob=mine.log_prob + mine.end, **options, **more,
+            items, values, words, model=self.name, score_type=self.score_type,
+            log_prob=own.log_prob_of_word, **options, **columns,
         )  # fmt: skip
 
-    def _write(self, items: Items, more: dict[str, Any]) -> pd.DataFrame:
-        """Make the rows of what the model writes."""
-        asked = self._asked(items)
-        with self._bar(len(items)) as step:
-            ids, told = written(self._network, asked, step=step)
-        texts = [self._network.subwords.text(row, one.context) for one, row in zip(asked, ids, strict=True)]
-        return of_written(items, texts, told, model=self.name, **more)
+    def _write(self, items: Items, columns: dict[str, Any]) -> pd.DataFrame:
+        """Return the rows of what the model writes.
 
-    def _search(self, items: Items, top_k: int) -> tuple[Ranked, Told, list[bool]]:
+        An answer is correct where each of its sub-tokens is the most probable one. The prediction is the
+        answer then, though the model might go on with the word. Where the model writes the answer by other
+        sub-tokens, which is not correct, there is no prediction.
+        """
+        queries, has = self._queries(items), _has_answer(items)
+        with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
+            ids, scores = write_words(self._scorer, queries, step=bar.update)
+        correct = scores.greedy & has
+        predictions = []
+        for query, path, answer, right in zip(queries, ids, items.frame["answer"], correct, strict=True):
+            word = self._scorer.subwords.text(path, query.context).strip()
+            predictions.append(answer if right else None if word in {answer, ""} else word)
+        nothing = objects([None] * len(items))
+        required = {
+            "model": self.name,
+            "score_type": self.score_type,
+            "prediction": predictions,
+            "correct": nullable(correct, has),
+            "p_correct": np.where(has, correct.astype(float), np.nan),
+            "log_prob": scores.log_prob_of_word,
+            "rank": pd.NA,
+            "n_tied": pd.NA,
+            "n_choices": pd.NA,
+            "known": nullable(has, has),
+            "top_words": nothing,
+            "top_log_probs": nothing,
+            "candidate_scores": nothing,
+        }
+        return frame_of(items.frame, required, columns | _answer_columns(scores, has))
+
+    def _rank(self, items: Items, top_k: int) -> tuple[Ranked, ContinuationScores, list[bool]]:
         """Rank the answers; those after the same white space are searched together."""
-        words, texts = self.vocabulary or (), [self._feed.fed(item) for item in items]
-        asked = self._asked(items)
+        words, queries = self.vocabulary or (), self._queries(items)
         groups: dict[tuple[str, str], list[int]] = {}
-        for index, text in enumerate(texts):
+        for index, text in enumerate(map(self._inputs.split, items)):
             groups.setdefault((text.lead, anchor_of(text.context, text.lead)), []).append(index)
-        found: dict[int, Found] = {}
-        told = Told.nothing(len(items))
-        with self._bar(len(items)) as step:
-            for how, members in groups.items():
-                some, about = searched(
-                    self._network, self._trie(*how), [asked[index] for index in members],
-                    top_k=top_k, budget=self.budget, step=step,
+        found: dict[int, SearchResult] = {}
+        scores = ContinuationScores.missing(len(items))
+        with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
+            for (lead, anchor), members in groups.items():
+                results, group_scores = rank_words(
+                    self._scorer, self._trie(lead, anchor), [queries[index] for index in members],
+                    top_k=top_k, budget=self.budget, step=bar.update,
                 )  # fmt: skip
-                told.put(members, about)
-                found |= dict(zip(members, some, strict=True))
-        order = [found[index] for index in range(len(items))]
-        self.expansions = [one.expansions for one in order]
+                scores.put(members, group_scores)
+                found |= dict(zip(members, results, strict=True))
+        results = [found[index] for index in range(len(items))]
         ranked = Ranked(
-            told.log_prob + told.end,
-            np.array([one.rank for one in order], dtype=np.int64),
-            np.array([one.n_tied for one in order], dtype=np.int64),
-            np.array([one.word is not None for one in asked], dtype=bool),
-            [[words[word] for word in one.words] for one in order],
-            [one.log_probs for one in order],
+            scores.log_prob_of_word,
+            np.array([result.rank for result in results], dtype=np.int64),
+            np.array([result.n_tied for result in results], dtype=np.int64),
+            np.array([query.word is not None for query in queries], dtype=bool),
+            [[words[word] for word in result.words] for result in results],
+            [result.log_probs for result in results],
         )
-        return ranked, told, [one.is_bound for one in order]
+        return ranked, scores, [result.is_bound for result in results]
 
-    def _asked(self, items: Items) -> list[Asked]:
+    def _queries(self, items: Items) -> list[Query]:
         """Return the sub-tokens of the contexts and the answers."""
-        texts = [self._feed.fed(item) for item in items]
-        there = [text for text in texts if text.word]
-        subwords = self._network.subwords
-        pairs = iter(subwords.pairs([text.before for text in there], [text.word for text in there]))
-        bare = iter(subwords.contexts([text.before for text in texts if not text.word]))
-        found = []
-        for text, answer in zip(texts, items.frame["answer"], strict=True):
-            left, path = next(pairs) if text.word else (next(bare), [])
-            found.append(Asked(left, path, self._place.get(answer) if text.word else None))
-        return found
+        texts, subwords = [self._inputs.split(item) for item in items], self._scorer.subwords
+        pairs = iter(subwords.pairs([(text.before, text.word) for text in texts if text.word]))
+        contexts = iter(subwords.contexts([text.before for text in texts if not text.word]))
+        return [
+            Query(*next(pairs), self._index.get(answer)) if text.word else Query(next(contexts), [], None)
+            for text, answer in zip(texts, items.frame["answer"], strict=True)
+        ]
 
-    def _told(self, rows: Sequence[Sequence[Wanted]]) -> Told:
-        with self._bar(sum(map(len, rows)), "texts") as step:
-            return told_of(self._network, rows, step=step)
+    def _continuations(self, items: Items, words: Sequence[Sequence[str]]) -> list[list[Continuation]]:
+        return [
+            [self._inputs.continuation(item, word) for word in row]
+            for item, row in zip(items, words, strict=True)
+        ]
 
-    def _scores(self, items: Items, told: Told, sizes: Sequence[int]) -> list[Floats]:
-        """Return what is said of words as their scores: with their end, where nothing follows them."""
-        closes = np.repeat([self._feed.closes(item) for item in items], sizes)
-        values = np.where(closes, told.log_prob + told.end, told.log_prob)
-        return np.split(values, np.cumsum(sizes)[:-1])
+    def _score(self, rows: Sequence[Sequence[Continuation]]) -> ContinuationScores:
+        n = sum(map(len, rows))
+        with progress_bar(n, label=self.name, unit="texts", shown=self.progress) as bar:
+            return self._scorer.score(rows, step=bar.update)
 
-    def _built(self, lead: str, anchor: str) -> Trie:
-        """Return the vocabulary as it is cut after some white space."""
+    def _word_scores(self, items: Items, scores: ContinuationScores, sizes: Sequence[int]) -> Floats:
+        """Return the scores of the words of each item: with their end, where nothing follows them."""
+        is_last = np.repeat([not self._inputs.split(item).after for item in items], sizes)
+        values = np.where(is_last, scores.log_prob_of_word, scores.log_prob)
+        return pad(np.split(values, np.cumsum(sizes)[:-1]))
+
+    def _build_trie(self, lead: str, anchor: str) -> Trie:
+        """Return the vocabulary as its words are tokenised after white space and a text."""
         words = self.vocabulary or ()
-        if self._feed.readable:
+        if self._inputs.detokenise:
             words = tuple(wt.readable(word) for word in words)
-        return Trie(self._network.subwords.words(words, lead, anchor))
+        return Trie(self._scorer.subwords.words(words, lead, anchor))
 
-    @contextmanager
-    def _bar(self, n: int, unit: str = "items") -> Iterator[Callable[[int], object]]:
-        from tqdm.auto import tqdm  # noqa: PLC0415 - only where something is computed
+    def _attention(self, item: Item) -> list[float]:
+        """Return the attention of the last layer at the last position before the answer, summed by token.
 
-        with tqdm(total=n, desc=self.name, unit=f" {unit}", disable=not self.progress, leave=False) as bar:
-            yield bar.update
+        It is the mean over the layer's heads. What the model gives to a prompt or to special sub-tokens is
+        left out, so the weights of an item sum to at most 1; the answer and what follows it have 0.
+        """
+        import torch  # noqa: PLC0415 - heavy
+
+        scorer, context = self._scorer, self._inputs.split(item).context
+        split, offset = tokens(item), self._inputs.offset(item)
+        spans = list(split.spans[: split.target])
+        if self._inputs.detokenise and item.tokenised:
+            _, spans = wt.readable_spans(item.text, [*spans, item.answer_span])
+            spans.pop()
+        spans = [(start + offset, end + offset) for start, end in spans]
+        ids = scorer.subwords.contexts([context])[0][-scorer.length :]
+        [places] = scorer.subwords.spans([context])
+        with torch.inference_mode():
+            output = scorer.model(input_ids=scorer.tensor([ids]), output_attentions=True, logits_to_keep=1)
+        weights = output.attentions[-1][0, :, -1].float().mean(dim=0).cpu().numpy()
+        sums = np.zeros(len(split.words))
+        starts = [start for start, _ in spans]
+        for weight, (start, end) in zip(weights[::-1], places[::-1], strict=False):  # the first may be cut
+            token = bisect_right(starts, end - 1) - 1
+            if start < end and token >= 0 and end - 1 < spans[token][1]:
+                sums[token] += weight
+        return [float(value) for value in sums]
 
     def _save(self, folder: Path) -> None:
         if self.prompt is not None:
             raise DataError("a model with a prompt is not saved", remedy="save it without, and pass prompt=")
-        told = {**self._source, "vocabulary": self.vocabulary}
-        with atomic_path(folder / _SOURCE) as path:
-            path.write_text(json.dumps(told), encoding="utf-8")
-
-    @classmethod
-    def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
-        names = ("text", "correct", "filter", "budget", "dtype", "name", "attention")
-        told = json.loads((folder / _SOURCE).read_text(encoding="utf-8"))
-        model = cls(**told, **{name: config[name] for name in names})
-        if model.config["digest"] != config["digest"]:
-            raise DataError("the model is another than the one that was saved", file=folder)
-        return model
+        super()._save(folder)
 
 
-def _each(items: Items, words: Sequence[Sequence[str]]) -> Iterator[list[tuple[Item, str]]]:
-    """Yield each item with its words."""
-    for item, row in zip(items, words, strict=True):
-        yield [(item, word) for word in row]
+def _has_answer(items: Items) -> Has:
+    return items.frame["answer"].notna().to_numpy()
+
+
+def _answer_columns(scores: ContinuationScores, has: Has) -> dict[str, Any]:
+    """Return the columns about the answers' sub-tokens; null where there is no answer."""
+    return {
+        "log_prob_uncorrected": np.where(has, scores.log_prob, np.nan),
+        "greedy_correct": nullable(scores.greedy, has),
+    }
+
+
+def _vocabulary(words: Any, *, stop_words: bool = False) -> tuple[str, ...] | None:
+    """Return the different words of a vocabulary in their order, without the marks of a corpus.
+
+    Parameters
+    ----------
+    words : iterable of str, mapping, Corpus, path, or None
+        A mapping of words to counts, or a file with a word on each line and perhaps a tab and its count.
+    stop_words : bool, default False
+        Whether stop words and what has neither letter nor digit are left out.
+
+    Raises
+    ------
+    DataError
+        If there are no words, or no such file.
+    """
+    if words is None:
+        return None
+    if isinstance(words, str):
+        raise DataError(
+            f"a string alone is neither words nor a path: {words[:60]!r}",
+            remedy="pass pathlib.Path(...), or a list of words",
+        )
+    if isinstance(words, Path):
+        words = _read_words(words)
+    elif hasattr(words, "words") and not isinstance(words, Mapping):
+        words = words.words
+    unique: dict[str, None] = {}
+    for word in words:
+        if not isinstance(word, str):
+            raise DataError(f"the vocabulary holds {word!r}, expected words")
+        if word and word not in MARKS:
+            unique[word] = None
+    if stop_words:
+        unique = {
+            word: None
+            for word in unique
+            if is_word(word) and word.lower().replace("’", "'") not in STOP_WORDS  # noqa: RUF001
+        }
+    if not unique:
+        raise DataError("the vocabulary has no words")
+    return tuple(unique)
+
+
+def _read_words(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"no vocabulary can be read: {error}", file=path) from error
+    return [line.partition("\t")[0].strip() for line in lines]

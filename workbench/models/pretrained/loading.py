@@ -1,62 +1,157 @@
-"""Reading a causal model of ``transformers`` and its tokenizer."""
+"""Load models of ``transformers``; what causal and masked models share."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Self, TypeVar, get_args
 
 from workbench.items.schema import DataError
+from workbench.models.base import Predictor
+from workbench.models.baselines.passage import one_of
 from workbench.storage import cache
+from workbench.storage.files import atomic_path
 
 Kind = Literal["causal", "masked"]
+Text = Literal["as-is", "detokenised"]
 
-_HEADS: dict[Kind, str] = {"causal": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM"}
-_LENGTH = 2048  # where neither the model nor its tokenizer says how much it sees
-_KEPT = ("*.json", "*.txt", "*.model", "*.safetensors", "*.py")
-_UNSET = 10**9  # tokenizers without a length have a greater one
+_CLASSES: dict[Kind, str] = {"causal": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM"}
+_FILES = ("*.json", "*.txt", "*.model", "*.safetensors", "*.py")
+_SOURCE = "source.json"
+
+_PARAMETERS = {
+    "model": """path_or_name : path or str
+        A folder with a model and its tokenizer in the form of ``transformers``, or the name of one on the
+        hub. Weights are read as safetensors only.""",
+    "text": """text : {"as-is", "detokenised"}
+        Whether texts of Treebank tokens are given as they are, or as a book would print them
+        (:func:`workbench.items.text.readable`). Running text is always given as it is.""",
+    "loading": """device, dtype : str, optional
+        By default a GPU where there is one, and there bfloat16; else single precision. Logarithms are
+        always taken in single precision.
+    revision : str, optional
+        Of a model on the hub.
+    trust_remote_code : bool, default False
+        Whether code that comes with the model may run.
+    name : str, optional
+        Name in tables.""",
+}
+Class = TypeVar("Class", bound=type)
 
 
-def known_as(path_or_name: Path | str, commit: str | None) -> tuple[str, str]:
-    """Return what a model is called, and a digest of its files or, for one on the hub, its commit."""
-    folder = Path(path_or_name)
-    if not folder.is_dir():
-        return str(path_or_name), str(commit)
-    files = [path for kind in _KEPT for path in folder.glob(kind)]
-    return folder.resolve().name, cache.fingerprint(files, folder)
+def describe_parameters(kind: Class) -> Class:
+    """Fill the parameters that causal and masked models share into a class's docstring."""
+    for name, text in _PARAMETERS.items():
+        kind.__doc__ = (kind.__doc__ or "").replace(f"{{{name}}}", text)
+    return kind
 
 
-def length(config: Any, tokenizer: Any) -> int:
-    """Return how many sub-tokens a model sees, found where lm-evaluation-harness looks for it."""
-    inner = getattr(config, "text_config", None) or config
-    for name in ("n_positions", "max_position_embeddings", "n_ctx"):
-        if (value := getattr(inner, name, None)) is not None:
-            return int(value)
-    told = getattr(tokenizer, "model_max_length", None)
-    return int(told) if told and told < _UNSET else _LENGTH
+class Checkpoint(NamedTuple):
+    """A model of ``transformers`` with its tokenizer.
+
+    Attributes
+    ----------
+    model, tokenizer : Any
+    device : str
+        Where inputs are expected, as it was loaded.
+    label : str
+        The folder's name, or the name on the hub.
+    digest : str
+        Of the files in the folder; the commit of a model on the hub.
+    """
+
+    model: Any
+    tokenizer: Any
+    device: str
+    label: str
+    digest: str
+
+    @property
+    def dtype(self) -> str:
+        """The type of its weights."""
+        return str(self.model.dtype).removeprefix("torch.")
 
 
-def read(
+class PretrainedModel(Predictor):
+    """A predictor that is a checkpoint of ``transformers``; its arguments are those of `load_checkpoint`.
+
+    Attributes
+    ----------
+    options : tuple of str
+        Attributes that are arguments, too: `config` holds them, and `load` passes them.
+    """
+
+    options: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        path_or_name: Path | str,
+        *,
+        kind: Kind,
+        text: Text,
+        revision: str | None,
+        eager: bool = False,
+        **loading: Any,
+    ) -> None:
+        one_of("text", text, get_args(Text))
+        self.text = text
+        folder = Path(path_or_name)
+        self._source: dict[str, Any] = {
+            "path_or_name": str(folder.resolve() if folder.is_dir() else path_or_name),
+            "revision": revision,
+        }
+        self._checkpoint = load_checkpoint(path_or_name, kind=kind, eager=eager, revision=revision, **loading)
+        self.device, self.dtype = self._checkpoint.device, self._checkpoint.dtype
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The model's name and the digest of its files, and how it is used."""
+        checkpoint = {"model": self._checkpoint.label, "digest": self._checkpoint.digest}
+        return checkpoint | {name: getattr(self, name) for name in self.options}
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """The model, as what it was trained on is not known."""
+        return {"pretrained": self._checkpoint.label}
+
+    def _save(self, folder: Path) -> None:
+        with atomic_path(folder / _SOURCE) as path:
+            path.write_text(json.dumps(self._source), encoding="utf-8")
+
+    @classmethod
+    def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
+        source = json.loads((folder / _SOURCE).read_text(encoding="utf-8"))
+        model = cls(**source, **{name: config[name] for name in cls.options})
+        if model.config["digest"] != config["digest"]:
+            raise DataError(
+                f"the files of {source['path_or_name']} are not those of the model that was saved",
+                file=folder,
+                remedy="restore them, or save the model again",
+            )
+        return model
+
+
+def load_checkpoint(
     path_or_name: Path | str,
-    device: str | None,
-    dtype: str | None,
     *,
     kind: Kind,
+    device: str | None = None,
+    dtype: str | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
     eager: bool = False,
-    **options: Any,
-) -> tuple[Any, Any, str]:
-    """Read a model and its tokenizer; return them and the device.
+) -> Checkpoint:
+    """Load a model and its tokenizer.
 
     Parameters
     ----------
-    path_or_name, device, dtype
-        As :class:`workbench.models.pretrained.causal.CausalLM` has them.
+    path_or_name, device, dtype, revision, trust_remote_code
+        See :class:`workbench.models.pretrained.causal.CausalLM`.
     kind : {"causal", "masked"}
     eager : bool, default False
-        Whether the model is to compute attention in the way that gives its weights.
-    **options
-        `revision` and `trust_remote_code`.
+        Whether the model computes attention in the way that returns its weights.
 
     Raises
     ------
@@ -72,50 +167,50 @@ def read(
             remedy='pip install "lambada-workbench[pretrained]"',
         ) from error
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    precision: Any = getattr(torch, dtype or ("bfloat16" if "cuda" in device else "float32"), None)
-    if not isinstance(precision, torch.dtype):
-        raise DataError(f"dtype is {dtype!r}, expected float32, bfloat16 or float16")
-    where = str(path_or_name)
-    if (isinstance(path_or_name, Path) or where.startswith((".", "/", "~"))) and not Path(where).is_dir():
-        raise DataError("there is no such folder", file=where)
-    model: Any
-    told: dict[str, Any]
+    dtype = dtype or ("bfloat16" if "cuda" in device else "float32")
+    one_of("dtype", dtype, ("float32", "bfloat16", "float16"))
+    source, folder = str(path_or_name), Path(path_or_name)
+    if (isinstance(path_or_name, Path) or source.startswith((".", "/", "~"))) and not folder.is_dir():
+        raise DataError("there is no such folder", file=source)
+    hub = {"revision": revision, "trust_remote_code": trust_remote_code}
     try:
-        with quiet():
-            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(where, **options)
-            model, told = getattr(transformers, _HEADS[kind]).from_pretrained(
-                where, dtype=precision, use_safetensors=True, output_loading_info=True,
-                **({"attn_implementation": "eager"} if eager else {}), **options,
+        with _no_progress_bar():
+            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(source, **hub)
+            model, info = getattr(transformers, _CLASSES[kind]).from_pretrained(
+                source, dtype=dtype, device_map=device, use_safetensors=True, output_loading_info=True,
+                attn_implementation="eager" if eager else None, **hub,
             )  # fmt: skip
-        model = model.to(device).eval()
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         raise DataError(
-            f"there is no {kind} model that can be read: {' '.join(str(error).split())[:300]}",
-            file=where,
+            f"no {kind} model can be read: {' '.join(str(error).split())[:300]}",
+            file=source,
             remedy="pass a folder with config.json, a tokenizer and *.safetensors, or a name on the hub",
         ) from error
-    if lacking := told["missing_keys"] or told["mismatched_keys"]:
+    if missing := info["missing_keys"] or info["mismatched_keys"]:
         raise DataError(
-            f"the weights lack {min(map(str, lacking))!r}: this is no {kind} model with its head",
-            file=where,
+            f"the weights lack {min(map(str, missing))!r}: this is no {kind} model with its head",
+            file=source,
             remedy=f"take a checkpoint that was trained as a {kind} language model",
         )
     if not getattr(tokenizer, "is_fast", False):
-        raise DataError("the tokenizer is none of the fast ones of transformers", file=where)
-    return model, tokenizer, device
+        raise DataError("the tokenizer is not one of the fast ones of transformers", file=source)
+    label, digest = source, str(getattr(model.config, "_commit_hash", None) or revision)
+    if folder.is_dir():
+        files = [path for pattern in _FILES for path in folder.glob(pattern)]
+        label, digest = folder.resolve().name, cache.fingerprint(files, folder)
+    return Checkpoint(model.eval(), tokenizer, str(model.device), label, digest)
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def _no_progress_bar() -> Iterator[None]:
     """Keep transformers from showing a bar while it reads weights."""
     from transformers.utils import logging as _logging  # noqa: PLC0415 - heavy, an extra
 
     logging: Any = _logging
-
-    shown = logging.is_progress_bar_enabled()
+    enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if enabled:
             logging.enable_progress_bar()

@@ -6,10 +6,9 @@ of several sub-tokens is that of Kauf and Ivanova (2023), "A Better Way to Do Ma
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,22 +16,18 @@ import numpy.typing as npt
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import DataError, Item
-from workbench.models.base import Predictor, pad
+from workbench.models.base import pad
 from workbench.models.baselines.passage import one_of
 from workbench.models.batching import Batcher
-from workbench.models.pretrained.filling import Filler
-from workbench.models.pretrained.loading import known_as
+from workbench.models.pretrained.loading import Checkpoint, PretrainedModel, Text, describe_parameters
 from workbench.runs.predictions import Floats
-from workbench.storage.files import atomic_path
 from workbench.storage.progress import progress_bar
 
-Text = Literal["as-is", "detokenised"]
 Over = Literal["sentence", "candidate"]
 Within = Literal["original", "l2r"]
-Ids = npt.NDArray[np.int32]
+TokenIds = npt.NDArray[np.int32]
 
-_SOURCE = "source.json"
-_ROWS = 512  # sequences in a batch at most: each has a row of logits over the whole vocabulary
+_ROWS = 512  # in a batch at most: each has a row of logits over the whole vocabulary
 _TOKENS = {"cpu": 4096, "cuda": 65_536}
 
 
@@ -43,7 +38,8 @@ class _Sequence(NamedTuple):
     places: tuple[tuple[int, int], ...]  # those that are scored, and the end of what is masked from there on
 
 
-class MaskedLM(Predictor):
+@describe_parameters
+class MaskedLM(PretrainedModel):
     """Choose the candidate with which the target sentence has the highest pseudo-log-likelihood (PLL).
 
     Each sub-token of the sentence is masked in turn, and the natural logarithms of its probabilities, given
@@ -51,33 +47,20 @@ class MaskedLM(Predictor):
 
     Parameters
     ----------
-    path_or_name : path or str
-        A folder with a model and its tokenizer in the form of ``transformers``, or the name of one on the
-        hub. Weights are read as safetensors only.
-    text : {"as-is", "detokenised"}
-        Whether texts of Treebank tokens are given as they are, or as a book would print them
-        (:func:`workbench.items.text.readable`). Running text is always given as it is.
+    {model}
+    {text}
     over : {"sentence", "candidate"}
         The sub-tokens whose probabilities are summed: those of the target sentence, or the candidate's alone.
     within_word : {"original", "l2r"}
         What is masked with a sub-token: nothing else (Salazar et al.), or those on its right in the
-        same word ("PLL-word-l2r" of Kauf and Ivanova). The first makes rare words that are cut into many
-        sub-tokens look probable. Words are those that the tokenizer cuts first, before it looks for
-        sub-tokens.
+        same word ("PLL-word-l2r" of Kauf and Ivanova). The first makes rare words of many sub-tokens look
+        probable. Words are those into which the tokenizer splits a text before it looks for sub-tokens.
     length : int, optional
         Sub-tokens that the model sees at most; by default as many as it can. A longer text loses its
         beginning, for all candidates of an item at the same place.
     batch_tokens : int, optional
         Sub-tokens in a batch: 4,096 on a CPU, 65,536 on a GPU.
-    device, dtype : str, optional
-        By default a GPU where there is one, and there bfloat16; else single precision. Logarithms are
-        always taken in single precision.
-    revision : str, optional
-        Of a model on the hub.
-    trust_remote_code : bool, default False
-        Whether code that comes with the model may run.
-    name : str, optional
-        What tables call it.
+    {loading}
     progress : bool, default False
 
     Raises
@@ -92,6 +75,7 @@ class MaskedLM(Predictor):
     """
 
     version = 1
+    options = ("text", "over", "within_word", "length", "dtype", "name")
 
     def __init__(
         self,
@@ -109,46 +93,28 @@ class MaskedLM(Predictor):
         name: str | None = None,
         progress: bool = False,
     ) -> None:
-        one_of("text", text, get_args(Text))
         one_of("over", over, get_args(Over))
         one_of("within_word", within_word, get_args(Within))
-        folder = Path(path_or_name)
-        where = str(folder.resolve() if folder.is_dir() else path_or_name)
-        self._source = {"path_or_name": where, "revision": revision}
-        self._filler = Filler.read(
-            path_or_name, device=device, dtype=dtype, revision=revision, trust_remote_code=trust_remote_code
-        )
-        self.device, self.dtype = self._filler.device, self._filler.dtype
-        self.text, self.over, self.within_word, self.progress = text, over, within_word, progress
-        self.length = min(length or self._filler.length, self._filler.length)
+        super().__init__(
+            path_or_name, kind="masked", text=text, device=device, dtype=dtype, revision=revision,
+            trust_remote_code=trust_remote_code,
+        )  # fmt: skip
+        if self._checkpoint.tokenizer.mask_token_id is None:
+            raise DataError("the tokenizer has no mask", file=path_or_name)
+        self.over, self.within_word, self.progress = over, within_word, progress
+        self._lead, self._tail = _marks(self._checkpoint.tokenizer)
+        longest = _longest(self._checkpoint)
+        self.length = min(length or longest, longest)
+        if self.length <= len(self._lead) + len(self._tail):
+            raise DataError(
+                f"length is {length}, expected more than the {len(self._lead) + len(self._tail)} marks "
+                "of the model"
+            )
         most = batch_tokens or _TOKENS.get(self.device.partition(":")[0], _TOKENS["cpu"])
         self._batcher = Batcher(most, rows=_ROWS)
-        if self.length <= self._filler.marks:
-            raise DataError(
-                f"length is {length}, expected more than the {self._filler.marks} marks of the model"
-            )
-        self._label, self._digest = known_as(path_or_name, self._filler.commit or revision)
-        how = "PLL" if within_word == "original" else "PLL-word-l2r"
-        self.name = name or f"{self._label} ({how}{' of the candidate' if over == 'candidate' else ''})"
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The model's name and the digest of its files, and how it is used."""
-        return {
-            "model": self._label,
-            "digest": self._digest,
-            "text": self.text,
-            "over": self.over,
-            "within_word": self.within_word,
-            "length": self.length,
-            "dtype": self.dtype,
-            "name": self.name,
-        }
-
-    @property
-    def training(self) -> dict[str, Any]:
-        """The model, as what it was trained on is not known."""
-        return {"pretrained": self._label}
+        variant = "PLL" if within_word == "original" else "PLL-word-l2r"
+        of = " of the candidate" if over == "candidate" else ""
+        self.name = name or f"{self._checkpoint.label} ({variant}{of})"
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the pseudo-log-likelihood of the sentence with each word in it, shape (n, most words).
@@ -159,51 +125,48 @@ class MaskedLM(Predictor):
             If a word has no sub-token, or what follows the blank leaves no room for it.
         """
         rows = [self._sequences(item, row) for item, row in zip(items, words, strict=True)]
-        wanted = list(
-            dict.fromkeys(sequence for row in rows for sequence in row)
-        )  # each once: ties stay ties
-        found = dict(zip(wanted, self._totals(wanted).tolist(), strict=True))
-        return pad([[found[sequence] for sequence in row] for row in rows])
+        unique = list(dict.fromkeys(sequence for row in rows for sequence in row))  # so that ties stay ties
+        totals = dict(zip(unique, self._totals(unique).tolist(), strict=True))
+        return pad([[totals[sequence] for sequence in row] for row in rows])
 
     def _sequences(self, item: Item, words: Sequence[str]) -> list[_Sequence]:
         """Return what the model gets for each word at the blank of an item."""
         if not words:
             return []
-        written = [self._written(item, word) for word in words]
-        told = self._filler.tokenizer(
-            [text for text, _, _ in written],
+        texts = [self._text(item, word) for word in words]
+        encoding = self._checkpoint.tokenizer(
+            [text for text, _, _ in texts],
             add_special_tokens=False,
             return_offsets_mapping=True,
             split_special_tokens=True,  # "[MASK]" in a text is text
             verbose=False,
         )
-        spans = [np.array(row, dtype=np.int64).reshape(-1, 2) for row in told["offset_mapping"]]
-        lead, tail = self._filler.lead, self._filler.tail
-        room = self.length - self._filler.marks
-        cut = max(_cut(row[:, 0], room) for row in spans)  # the same for all: they differ at the blank only
-        if any(cut > start for _, (start, _), _ in written):
+        offsets = [np.array(row, dtype=np.int64).reshape(-1, 2) for row in encoding["offset_mapping"]]
+        room = self.length - len(self._lead) - len(self._tail)
+        cut = max(_cut(row[:, 0], room) for row in offsets)  # the same for all: they differ at the blank only
+        if any(cut > start for _, (start, _), _ in texts):
             raise DataError(
                 f"what follows the blank of {item.item_id} leaves no room in {self.length} sub-tokens",
                 remedy="take a model that sees more, or a greater length",
             )
-        found = []
-        for place, (word, (_, (start, end), sentence)) in enumerate(zip(words, written, strict=True)):
-            left, right = spans[place].T
-            mine = (left < end) & (right > start)
-            if not mine.any():
-                raise DataError(
-                    f"the tokenizer of {self._label!r} leaves nothing of {word!r} in {item.item_id}"
-                )
-            scored = mine if self.over == "candidate" else right > sentence
-            kept = left >= cut
-            ids = np.array([*lead, *np.array(told["input_ids"][place])[kept], *tail], dtype=np.int32)
-            ends = self._ends(told.word_ids(place))
-            shift = len(lead) - int((~kept).sum())
-            at = np.flatnonzero(scored & kept)
-            found.append(_Sequence(ids.tobytes(), tuple((int(i) + shift, ends[i] + shift) for i in at)))
-        return found
+        sequences = []
+        for place, (word, (_, (start, end), sentence)) in enumerate(zip(words, texts, strict=True)):
+            left, right = offsets[place].T
+            in_word = (left < end) & (right > start)
+            if not in_word.any():
+                label = self._checkpoint.label
+                raise DataError(f"the tokenizer of {label!r} leaves nothing of {word!r} in {item.item_id}")
+            scored = in_word if self.over == "candidate" else right > sentence
+            visible = left >= cut
+            tokens = np.array(encoding["input_ids"][place])[visible]
+            ids = np.array([*self._lead, *tokens, *self._tail], dtype=np.int32)
+            ends = self._ends(encoding.word_ids(place))
+            shift = len(self._lead) - int((~visible).sum())
+            places = tuple((int(i) + shift, ends[i] + shift) for i in np.flatnonzero(scored & visible))
+            sequences.append(_Sequence(ids.tobytes(), places))
+        return sequences
 
-    def _written(self, item: Item, word: str) -> tuple[str, tuple[int, int], int]:
+    def _text(self, item: Item, word: str) -> tuple[str, tuple[int, int], int]:
         """Return the text with a word at the blank, where that is in it, and where its sentence begins."""
         start, end = item.answer_span
         text = f"{item.text[:start]}{word}{item.text[end : item.sentences[-1][1]]}"
@@ -230,30 +193,54 @@ class MaskedLM(Predictor):
         lengths = [len(sequences[owner].ids) // 4 for owner, _, _ in masks]
         asked = np.array(masks, dtype=np.int64).reshape(-1, 3)
 
-        def work(part: list[int]) -> Floats:
-            copies = [np.frombuffer(sequences[owner].ids, dtype=np.int32).copy() for owner in asked[part, 0]]
-            targets = [int(ids[place]) for ids, place in zip(copies, asked[part, 1], strict=True)]
-            for ids, (_, place, end) in zip(copies, asked[part], strict=True):
-                ids[place:end] = self._filler.tokenizer.mask_token_id
-            return self._filler.log_probs(copies, asked[part, 1].tolist(), targets)
+        def work(batch: list[int]) -> Floats:
+            copies = [np.frombuffer(sequences[owner].ids, dtype=np.int32).copy() for owner in asked[batch, 0]]
+            targets = [int(ids[place]) for ids, place in zip(copies, asked[batch, 1], strict=True)]
+            for ids, (_, place, end) in zip(copies, asked[batch], strict=True):
+                ids[place:end] = self._checkpoint.tokenizer.mask_token_id
+            return self._log_probs(copies, asked[batch, 1].tolist(), targets)
 
         with progress_bar(len(masks), label=self.name, unit="masks", shown=self.progress) as bar:
-            for part, log_probs in self._batcher.run(lengths, work):
-                np.add.at(totals, asked[part, 0], log_probs)
-                bar.update(len(part))
+            for batch, log_probs in self._batcher.run(lengths, work):
+                np.add.at(totals, asked[batch, 0], log_probs)
+                bar.update(len(batch))
         return totals
 
-    def _save(self, folder: Path) -> None:
-        with atomic_path(folder / _SOURCE) as path:
-            path.write_text(json.dumps(self._source), encoding="utf-8")
+    def _log_probs(self, rows: Sequence[TokenIds], places: Sequence[int], targets: Sequence[int]) -> Floats:
+        """Return the natural log-probability of one sub-token of each row, computed in single precision."""
+        import torch  # noqa: PLC0415 - heavy
 
-    @classmethod
-    def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
-        options = {name: config[name] for name in ("text", "over", "within_word", "length", "dtype", "name")}
-        model = cls(**json.loads((folder / _SOURCE).read_text(encoding="utf-8")), **options)
-        if model.config["digest"] != config["digest"]:
-            raise DataError("the model is another than the one that was saved", file=folder)
-        return model
+        model, device = self._checkpoint.model, self.device
+        ids = np.full(
+            (len(rows), max(map(len, rows))), self._checkpoint.tokenizer.pad_token_id or 0, dtype=np.int64
+        )
+        mask = np.zeros_like(ids)
+        for index, row in enumerate(rows):
+            ids[index, : len(row)], mask[index, : len(row)] = row, 1
+        number, place = torch.arange(len(rows), device=device), torch.tensor(places, device=device)
+
+        def only_asked(_module: Any, _inputs: Any, output: Any) -> Any:
+            """Leave one state of each row, so that the head computes no logits for the others."""
+            states = output[0]
+            if states.shape[:2] != ids.shape:
+                return output
+            states = states[number, place][:, None]
+            if isinstance(output, tuple):
+                return (states, *output[1:])
+            return type(output)(last_hidden_state=states)
+
+        hook = model.base_model.register_forward_hook(only_asked)
+        try:
+            with torch.inference_mode():
+                logits = model(
+                    input_ids=torch.from_numpy(ids).to(device),
+                    attention_mask=torch.from_numpy(mask).to(device),
+                ).logits
+                logits = (logits[:, 0] if logits.shape[1] == 1 else logits[number, place]).float()
+                log_probs = logits[number, torch.tensor(targets, device=device)] - logits.logsumexp(dim=-1)
+        finally:
+            hook.remove()
+        return np.asarray(log_probs.cpu().numpy(), dtype=float)
 
 
 def _cut(starts: npt.NDArray[np.int64], room: int) -> int:
@@ -262,3 +249,24 @@ def _cut(starts: npt.NDArray[np.int64], room: int) -> int:
         return 0
     first = starts[-room:][starts[-room:] > starts[-room - 1]]  # no part of a character
     return int(first[0]) if len(first) else int(starts[-1]) + 1
+
+
+def _marks(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """Return the marks that a tokenizer puts before and after a text."""
+    encoding = tokenizer("a", return_special_tokens_mask=True)
+    inside = [place for place, special in enumerate(encoding["special_tokens_mask"]) if not special]
+    ids = list(encoding["input_ids"])
+    return ids[: inside[0]], ids[inside[-1] + 1 :]
+
+
+def _longest(checkpoint: Checkpoint) -> int:
+    """Return how many sub-tokens a model has positions for; some count them from after the padding's."""
+    model, limit = checkpoint.model, int(checkpoint.tokenizer.model_max_length)
+    most = int(getattr(model.config, "max_position_embeddings", None) or limit)
+    paddings = (
+        getattr(module, "padding_idx", None)
+        for name, module in model.named_modules()
+        if name.endswith("position_embeddings")
+    )
+    padding = next(paddings, None)
+    return min(most if padding is None else most - int(padding) - 1, limit)

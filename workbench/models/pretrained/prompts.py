@@ -1,46 +1,100 @@
-"""What stands around the passage that a pretrained model is given: a template, and examples with answers."""
+"""The text that a causal model is given: the passage of an item, a template around it, solved examples."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
 from string import Formatter
-from typing import Any, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import DataError, Item
+from workbench.models.pretrained.subwords import Continuation
 from workbench.storage.cache import digest
 
 MEASURED = ("test", "control")
-"""Splits that no example may be from."""
+"""Splits from which no example may be taken."""
 
-Parts = tuple[str, str, str]
+
+class SplitText(NamedTuple):
+    """The text of an item, split around the word at its blank.
+
+    Attributes
+    ----------
+    before : str
+        All that stands before the word, white space at its end included.
+    word : str
+        Empty for a bare blank.
+    after : str
+        All that stands after it.
+    """
+
+    before: str
+    word: str
+    after: str
+
+    @property
+    def context(self) -> str:
+        """What stands before the word, without the white space at its end."""
+        return self.before.rstrip()
+
+    @property
+    def lead(self) -> str:
+        """The white space before the word, which the tokenizer gets with the word."""
+        return self.before[len(self.context) :]
+
+
+def split_text(item: Item, word: str | None = None, *, detokenise: bool = False) -> SplitText:
+    """Return the text of an item with a word at its blank, the answer by default.
+
+    Parameters
+    ----------
+    item : Item
+    word : str, optional
+    detokenise : bool, default False
+        Whether Treebank tokens are written as a book would (:func:`workbench.items.text.readable`).
+    """
+    start, end = item.answer_span
+    text = item.text
+    if word is not None:
+        text, end = f"{text[:start]}{word}{text[end:]}", start + len(word)
+    if detokenise and item.tokenised:
+        text, [(start, end)] = wt.readable_spans(text, [(start, end)])
+    return SplitText(text[:start], text[start:end], text[end:])
 
 
 class Prompt:
-    """A template for the passage, and examples that are shown before it ("k-shot").
+    """A template for the passage, and solved examples that are shown before it ("k-shot").
 
     Parameters
     ----------
     template : str, default "{text}"
         ``{text}`` is the passage up to the answer. What stands after it comes between passage and answer,
-        as in ``"{text} ____. ->"``. A brace that is meant as such is written twice.
+        as in ``"{text} ____. ->"``. A literal brace is written twice.
     examples : Items, optional
-        What examples are drawn from: items with answers, of a split that is not measured.
+        Items with answers from which examples are drawn, of a split that is not measured.
     shots : int, default 0
         Number of examples.
     seed : int, default 0
-        Decides which examples, and in which order.
+        Of the draw and the order of the examples.
     separator : str, default two line ends
         Stands after each example.
     answer_template : str, default "{answer}"
-        How the answer of an example is written. The item asked is followed by its answer at once, so
-        nothing may stand before ``{answer}``; that belongs to the end of `template`.
+        How the answer of an example is written. The answer of the item that is asked follows its passage
+        directly, so nothing may stand before ``{answer}``; that belongs to the end of `template`.
     per_item : bool, default False
-        Whether each item has examples of its own, drawn by the seed and its id, or all have the same.
+        Whether examples are drawn for each item by the seed and its id; by default all have the same.
+
+    Attributes
+    ----------
+    between : str
+        What stands between the passage and the answer; the white space before it is the template's.
 
     Raises
     ------
@@ -50,11 +104,11 @@ class Prompt:
 
     Notes
     -----
-    An example is never the item that is asked: one with its id, or with the same letters and digits, gives
-    its place to the next one that was drawn, and is left out where there is none. Examples with the same
-    letters and digits count once. What is drawn does not depend on the order of the examples.
+    An example is never the item that is asked: one with its id, or with the same letters and digits, is
+    replaced by the next one that was drawn, and left out where there is none. Examples with the same
+    letters and digits count once. The draw does not depend on the order of the examples.
 
-    Texts are joined and never read as templates: braces in a passage are characters like others.
+    Texts are joined and never read as templates: braces in a passage are ordinary characters.
     """
 
     def __init__(
@@ -68,7 +122,7 @@ class Prompt:
         answer_template: str = "{answer}",
         per_item: bool = False,
     ) -> None:
-        self._head, self._between = _cut("template", template, "text")
+        self._head, self.between = _cut("template", template, "text")
         before, self._tail = _cut("answer_template", answer_template, "answer")
         if before:
             _wrong("answer_template", f"has {before!r} before {{answer}}", "write it at the end of template")
@@ -83,55 +137,44 @@ class Prompt:
         self._names = [_letters(item.text) for item in self.pool]
         self._fixed = self._order(None)
 
-    @property
-    def bare(self) -> bool:
-        """Whether nothing stands around the passage."""
-        return not (self._head or self._between or self.shots)
-
-    @property
-    def between(self) -> str:
-        """What stands between the passage and the answer; the white space before it is the template's."""
-        return self._between
-
-    def drawn(self, item: Item | None = None) -> list[Item]:
+    def examples_for(self, item: Item | None = None) -> list[Item]:
         """Return the examples that stand before an item, in their order.
 
         Parameters
         ----------
         item : Item, optional
-            Without it, those that all items have but the examples themselves; none with ``per_item``.
+            Without it, those of all items that are not examples themselves; none with ``per_item``.
         """
         if item is None:
             return [] if self.per_item else [self.pool[place] for place in self._fixed[: self.shots]]
-        own = _letters(item.text)
-        order = self._order(item) if self.per_item else self._fixed
+        letters = _letters(item.text)
         others = (
             self.pool[place]
-            for place in order
-            if self._names[place] != own and self.pool[place].item_id != item.item_id
+            for place in (self._order(item) if self.per_item else self._fixed)
+            if self._names[place] != letters and self.pool[place].item_id != item.item_id
         )
-        return [example for example, _ in zip(others, range(self.shots), strict=False)]
+        return list(islice(others, self.shots))
 
-    def prefix(self, item: Item, *, parts: Callable[[Item], Parts] | None = None) -> str:
+    def prefix(self, item: Item, *, split: Callable[[Item], SplitText] = split_text) -> str:
         """Return all that stands before an item's own text: the examples, and the template up to ``{text}``.
 
         Parameters
         ----------
         item : Item
-        parts : callable, optional
-            Gives the text of an example before its answer, the answer, and the text after it, for a model
-            that writes texts in another way than they are stored.
+        split : callable, optional
+            Splits the text of an example around its answer, for a model that is given texts in another form
+            than they are stored.
 
         Raises
         ------
         DataError
             If the template has words between passage and answer, and an example has text after its answer.
         """
-        shown = [self._shown(example, (parts or _stored)(example)) for example in self.drawn(item)]
+        shown = [self._shown(example, split(example)) for example in self.examples_for(item)]
         return "".join(f"{text}{self.separator}" for text in shown) + self._head
 
     def before(
-        self, item: Item, text: str | None = None, *, parts: Callable[[Item], Parts] | None = None
+        self, item: Item, text: str | None = None, *, split: Callable[[Item], SplitText] = split_text
     ) -> str:
         """Return all that stands before the answer of an item: prefix, passage, and what comes between.
 
@@ -139,24 +182,22 @@ class Prompt:
         ----------
         item : Item
         text : str, optional
-            The passage up to the answer; by default as it is stored.
-        parts : callable, optional
-            As for `prefix`.
+            The passage up to the answer; by default as `split` returns it.
+        split : callable, optional
+            See `prefix`.
         """
-        return self.prefix(item, parts=parts) + self._joined(
-            (parts or _stored)(item)[0] if text is None else text
-        )
+        return self.prefix(item, split=split) + self._joined(split(item).before if text is None else text)
 
-    def told(self, item: Item | None = None) -> str:
-        """Return what a predictions table keeps of the prompt, as JSON.
+    def to_json(self, item: Item | None = None) -> str:
+        """Return what a predictions table stores of the prompt: its configuration and its examples' ids.
 
         Parameters
         ----------
         item : Item, optional
-            Gives the ids of its own examples in place of those that all items share.
+            Gives the ids of its own examples instead of those that all items share.
         """
-        said = {**self.config, "examples": [example.item_id for example in self.drawn(item)]}
-        return json.dumps(said, ensure_ascii=False)
+        ids = [example.item_id for example in self.examples_for(item)]
+        return json.dumps({**self.config, "examples": ids}, ensure_ascii=False)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -176,30 +217,9 @@ class Prompt:
             "digest": digest(*texts) if self.pool else None,
         }
 
-    @classmethod
-    def of(cls, config: Mapping[str, Any], examples: Items | None = None) -> Self:
-        """Make a prompt again from its `config` and the examples to draw from.
-
-        Raises
-        ------
-        DataError
-            If the examples are others than those of the configuration.
-        """
-        options = {name: value for name, value in config.items() if name != "digest"}
-        prompt = cls(options.pop("template"), examples=examples if config["digest"] else None, **options)
-        if prompt.config["digest"] != config["digest"]:
-            _wrong("examples", "are others than those that the prompt was made with", "pass the same items")
-        return prompt
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Prompt) and self.config == other.config
-
-    def __hash__(self) -> int:
-        return hash(json.dumps(self.config, sort_keys=True))
-
     def __repr__(self) -> str:
-        how = f", {self.shots} examples{' an item' if self.per_item else ''}, seed {self.seed}"
-        return f"Prompt({self.template!r}{how if self.shots else ''})"
+        shots = f", {self.shots} examples{' an item' if self.per_item else ''}, seed {self.seed}"
+        return f"Prompt({self.template!r}{shots if self.shots else ''})"
 
     def _order(self, item: Item | None) -> list[int]:
         """Return the places of all examples in the order in which they are taken."""
@@ -212,18 +232,69 @@ class Prompt:
         return [int(place) for place in rng.permutation(len(self.pool))]
 
     def _joined(self, text: str) -> str:
-        return f"{text.rstrip()}{self._between}" if self._between else text
+        return f"{text.rstrip()}{self.between}" if self.between else text
 
-    def _shown(self, example: Item, parts: Parts) -> str:
-        text, answer, after = parts
-        if self._between and any(map(str.isalnum, after)):
+    def _shown(self, example: Item, parts: SplitText) -> str:
+        if self.between and any(map(str.isalnum, parts.after)):
             _wrong(
                 "template",
-                f"has {self._between!r} between passage and answer, but the example {example.item_id} goes "
+                f"has {self.between!r} between passage and answer, but the example {example.item_id} goes "
                 "on after its answer",
                 "end the template with {text}, or take examples whose last word is the answer",
             )
-        return f"{self._head}{self._joined(text)}{answer}{'' if self._between else after}{self._tail}"
+        after = "" if self.between else parts.after
+        return f"{self._head}{self._joined(parts.before)}{parts.word}{after}{self._tail}"
+
+
+@dataclass(frozen=True)
+class InputBuilder:
+    """Turn items into the texts that a causal model is given.
+
+    Attributes
+    ----------
+    detokenise : bool
+        Whether Treebank tokens are written as a book would.
+    prompt : Prompt or None
+    """
+
+    detokenise: bool
+    prompt: Prompt | None
+
+    def split(self, item: Item, word: str | None = None) -> SplitText:
+        """Return the text of an item around a word, the prompt in front.
+
+        What follows the blank is left out where the prompt has words between passage and answer.
+        """
+        text = self._plain(item, word)
+        if self.prompt is None:
+            return text
+        before = self.prompt.before(item, text.before, split=self._plain)
+        return SplitText(before, text.word, "" if self.prompt.between else text.after)
+
+    def continuation(self, item: Item, word: str) -> Continuation:
+        """Return all that stands before a word, and the word with what follows it."""
+        text = self.split(item, word)
+        return text.before, text.word + text.after
+
+    def answers(self, items: Items) -> list[list[Continuation]]:
+        """Return the answer of each item, without what follows it; nothing where there is none."""
+        texts = [self.split(item) for item in items]
+        return [[(text.before, text.word)] if text.word else [] for text in texts]
+
+    def offset(self, item: Item) -> int:
+        """Return where the item's own text begins."""
+        return 0 if self.prompt is None else len(self.prompt.prefix(item, split=self._plain))
+
+    def describe(self, items: Items) -> list[str | None]:
+        """Return the prompt of each item as a predictions table stores it."""
+        if self.prompt is None:
+            return [None] * len(items)
+        if self.prompt.per_item:
+            return [self.prompt.to_json(item) for item in items]
+        return [self.prompt.to_json()] * len(items)
+
+    def _plain(self, item: Item, word: str | None = None) -> SplitText:
+        return split_text(item, word, detokenise=self.detokenise)
 
 
 def _wrong(field: str, problem: str, remedy: str) -> NoReturn:
@@ -232,26 +303,26 @@ def _wrong(field: str, problem: str, remedy: str) -> NoReturn:
 
 def _cut(field: str, template: Any, name: str) -> tuple[str, str]:
     """Return what stands before and after the one field of a template."""
-    wanted = f"write {{{name}}} once, and other braces twice"
+    remedy = f"write {{{name}}} once, and other braces twice"
     if not isinstance(template, str):
         _wrong(field, f"is {template!r}", "pass text")
     try:
         pieces = list(Formatter().parse(template))
     except ValueError as error:
-        _wrong(field, f"{template!r} is no template: {error}", wanted)
+        _wrong(field, f"{template!r} is no template: {error}", remedy)
     sides, seen = ["", ""], 0
-    for literal, found, form, conversion in pieces:
+    for literal, key, form, conversion in pieces:
         sides[seen] += literal
-        if found is None:
+        if key is None:
             continue
-        if found != name or form or conversion:
-            told = found + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
-            _wrong(field, f"has a field {{{told}}}, expected {{{name}}}", wanted)
+        if key != name or form or conversion:
+            label = key + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
+            _wrong(field, f"has a field {{{label}}}, expected {{{name}}}", remedy)
         if seen:
-            _wrong(field, f"has {{{name}}} twice", wanted)
+            _wrong(field, f"has {{{name}}} twice", remedy)
         seen = 1
     if not seen:
-        _wrong(field, f"{template!r} has no field {{{name}}}", wanted)
+        _wrong(field, f"{template!r} has no field {{{name}}}", remedy)
     return sides[0], sides[1]
 
 
@@ -281,10 +352,5 @@ def _pool(examples: Items | None, shots: int) -> list[Item]:
 
 
 def _letters(text: str) -> str:
-    """Return what tells texts apart, however they are written: letters and digits, in lower case."""
+    """Return what distinguishes texts, however they are written: letters and digits, in lower case."""
     return "".join(filter(str.isalnum, text.casefold()))
-
-
-def _stored(item: Item) -> Parts:
-    start, end = item.answer_span
-    return item.text[:start], item.text[start:end], item.text[end:]

@@ -1,21 +1,247 @@
-"""Ranks and best words of a vocabulary by a causal model, and the word that it would write."""
+"""Rank a vocabulary by a causal model without asking about every word, and write the most probable word.
+
+Words are paths of sub-tokens in a trie. The probability of a path can only fall as it goes on, so a path
+whose log-probability is not above a bound needs no look at the words below it. The best open path is always
+looked at first (best-first branch and bound: Lawler and Wood 1966).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush, heappushpop
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from workbench.models.pretrained.network import Contexts, Network, Told
+from workbench.models.pretrained.scoring import CausalScorer, ContinuationScores, EncodedContexts
 from workbench.models.pretrained.subwords import Ids
-from workbench.models.pretrained.trie import ROOT, Found, Search, Trie
+from workbench.runs.predictions import Floats
 
-_AT_ONCE = 64  # paths of one item in a batch
-_LONGEST = 12  # sub-tokens of a word that is written
+Integers = npt.NDArray[np.int64]
+
+ROOT = 0
+TIE = 1e-5
+"""Log-probabilities that differ by no more count as equal: sums of single-precision numbers, in batches of
+different shapes, differ by about 1e-6."""
+
+_PATHS = 64  # of one item in a batch
+_LONGEST_WORD = 12  # sub-tokens of a word that is written
 
 
-class Asked(NamedTuple):
+class Trie:
+    """Words as paths of sub-tokens.
+
+    Parameters
+    ----------
+    paths : iterable of sequence of int
+        The sub-tokens of each word. A word with an empty path is never found; several may have the same.
+
+    Attributes
+    ----------
+    parent, token : array (n,)
+        The node above each node, and the sub-token that leads from there; node 0 is the root.
+    depth : int
+        Sub-tokens of the longest word.
+    """
+
+    def __init__(self, paths: Iterable[Sequence[int]]) -> None:
+        nodes: dict[tuple[int, int], int] = {}
+        parent, token = [-1], [-1]
+        last: list[int] = []
+        self.depth = 0
+        for path in paths:
+            node = ROOT
+            for step in path:
+                if (node, step) not in nodes:
+                    nodes[node, step] = len(parent)
+                    parent.append(node)
+                    token.append(step)
+                node = nodes[node, step]
+            last.append(node)
+            self.depth = max(self.depth, len(path))
+        self.parent, self.token = np.array(parent, dtype=np.int64), np.array(token, dtype=np.int64)
+        self._last = np.array(last, dtype=np.int64)
+        self._children, self._first = _grouped(self.parent[1:], len(parent))
+        self._children = self._children + 1
+        self._words, self._start = _grouped(self._last, len(parent))
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def children(self, node: int) -> Integers:
+        """Return the nodes below a node."""
+        return self._children[self._first[node] : self._first[node + 1]]
+
+    def words(self, node: int) -> list[int]:
+        """Return the indices of the words that end at a node."""
+        if node == ROOT:
+            return []
+        words: list[int] = self._words[self._start[node] : self._start[node + 1]].tolist()
+        return words
+
+    def node(self, word: int) -> int:
+        """Return the node at which a word ends; the root for a word without sub-tokens."""
+        return int(self._last[word])
+
+    def path(self, node: int) -> Ids:
+        """Return the sub-tokens from the root to a node."""
+        path = []
+        while node != ROOT:
+            path.append(int(self.token[node]))
+            node = int(self.parent[node])
+        return path[::-1]
+
+
+class SearchResult(NamedTuple):
+    """Rank of an answer, and the best words.
+
+    Attributes
+    ----------
+    rank : int
+        1 + number of words that are known to be more probable than the answer.
+    n_tied : int
+        Words known to be as probable, the answer counted.
+    is_bound : bool
+        Whether there may be more of both, as the budget was spent.
+    words : list of int
+        The best words; no word that was not looked at is above any of them.
+    log_probs : list of float
+    """
+
+    rank: int
+    n_tied: int
+    is_bound: bool
+    words: list[int]
+    log_probs: list[float]
+
+
+class Search:
+    """Search the words of a trie for one item; the model's answers come from outside, in any batches.
+
+    `take` returns the nodes after which the model is to be asked, `give` takes its answers, until `take`
+    returns none.
+
+    Parameters
+    ----------
+    trie : Trie
+    first : array (children of the root,)
+        Log-probability of each child of the root, in the order of ``trie.children(ROOT)``.
+    answer : int, optional
+        The word that is to be ranked.
+    value : float, optional
+        Its log-probability, that of its end included.
+    top_k : int, default 10
+        Number of best words that are wanted.
+    budget : int, optional
+        Number of nodes after which the search for the rank and for more than the best word ends. The best
+        word is searched to the end whatever the budget.
+    """
+
+    def __init__(
+        self,
+        trie: Trie,
+        first: Floats,
+        *,
+        answer: int | None = None,
+        value: float = np.inf,
+        top_k: int = 10,
+        budget: int | None = None,
+    ) -> None:
+        self.trie, self.answer, self.top_k = trie, answer, max(top_k, 1)
+        self.value = np.inf if answer is None else value
+        self.budget = np.inf if budget is None else budget
+        self.spent = 0
+        self._heap: list[tuple[float, int, int]] = []  # best open child: -log-probability, stream, place
+        self._streams: list[tuple[Integers, Floats]] = []  # the children of a node, the best first
+        self._values: list[tuple[float, int]] = []  # of all words that were reached
+        self._best: list[float] = []  # the top_k best values, the worst of them first
+        if answer is not None:
+            self._add(answer, value)
+        self._open(trie.children(ROOT), np.asarray(first, dtype=np.float64))
+
+    def take(self, most: int) -> list[tuple[int, float]]:
+        """Return the nodes to ask the model after next, with the log-probabilities of their sub-tokens.
+
+        They are at most `most`; none where the search is over.
+        """
+        nodes: list[tuple[int, float]] = []
+        unsure = 0
+        while self._heap and len(nodes) < most:
+            top = -self._heap[0][0]
+            if not top > self._limit():
+                break
+            if not (self.spent < self.budget and top > self.value - TIE):
+                unsure += 1  # may turn out to be below the best words: no more of them than may be needed
+                if unsure > self.top_k:
+                    break
+            nodes.append((self._pop(), top))
+            self.spent += 1
+        return nodes
+
+    def give(self, node: int, path: float, end: float, children: Floats) -> None:
+        """Take the model's log-probabilities after a node.
+
+        Parameters
+        ----------
+        node : int
+        path : float
+            Log-probability of the node's sub-tokens.
+        end : float
+            That the word ends there.
+        children : array
+            That each of ``trie.children(node)`` comes next.
+        """
+        same = self.answer is not None and self.trie.node(self.answer) == node
+        for word in self.trie.words(node):
+            if word != self.answer:
+                self._add(word, self.value if same else path + end)
+        self._open(self.trie.children(node), path + np.asarray(children, dtype=np.float64))
+
+    @property
+    def result(self) -> SearchResult:
+        """What is known so far."""
+        bound = -self._heap[0][0] if self._heap else -np.inf
+        best = sorted(self._values, key=lambda pair: (-pair[0], pair[1]))[: self.top_k]
+        sure = [pair for pair in best if not bound > pair[0]]
+        others = np.array([value for value, word in self._values if word != self.answer])
+        return SearchResult(
+            rank=1 + int((others > self.value + TIE).sum()),
+            n_tied=1 + int((np.abs(others - self.value) <= TIE).sum()),
+            is_bound=self.answer is not None and bound > self.value - TIE,
+            words=[word for _, word in sure],
+            log_probs=[value for value, _ in sure],
+        )
+
+    def _limit(self) -> float:
+        """Return the log-probability that an open path must be above to be looked at."""
+        if self.spent >= self.budget:
+            return max(self._best, default=-np.inf)
+        full = self._best[0] if len(self._best) == self.top_k else -np.inf
+        return min(full, self.value - TIE)
+
+    def _add(self, word: int, value: float) -> None:
+        self._values.append((value, word))
+        if len(self._best) < self.top_k:
+            heappush(self._best, value)
+        else:
+            heappushpop(self._best, value)
+
+    def _open(self, nodes: Integers, values: Floats) -> None:
+        if len(nodes):
+            order = np.argsort(-values, kind="stable")
+            self._streams.append((nodes[order], values[order]))
+            heappush(self._heap, (-float(values[order[0]]), len(self._streams) - 1, 0))
+
+    def _pop(self) -> int:
+        _, stream, place = heappop(self._heap)
+        nodes, values = self._streams[stream]
+        if place + 1 < len(nodes):
+            heappush(self._heap, (-float(values[place + 1]), stream, place + 1))
+        return int(nodes[place])
+
+
+class Query(NamedTuple):
     """What is asked about an item.
 
     Attributes
@@ -25,7 +251,7 @@ class Asked(NamedTuple):
     path : list of int
         Those of the answer; empty where there is none.
     word : int or None
-        The answer among the words of the vocabulary.
+        Index of the answer in the vocabulary.
     """
 
     context: Ids
@@ -33,138 +259,149 @@ class Asked(NamedTuple):
     word: int | None
 
 
-def searched(
-    network: Network,
+def rank_words(
+    scorer: CausalScorer,
     trie: Trie,
-    asked: Sequence[Asked],
+    queries: Sequence[Query],
     *,
     top_k: int,
     budget: int | None,
     step: Callable[[int], object] = lambda _n: None,
-) -> tuple[list[Found], Told]:
-    """Search the words of a trie for each item.
+) -> tuple[list[SearchResult], ContinuationScores]:
+    """Rank the answer of each item among the words of a trie.
 
     Parameters
     ----------
-    network : Network
+    scorer : CausalScorer
     trie : Trie
-    asked : sequence of Asked (n,)
+    queries : sequence of Query (n,)
     top_k, budget
-        As :class:`workbench.models.pretrained.trie.Search` has them.
+        See `Search`.
     step : callable, optional
-        Is told how many items are done.
+        Progress callback: called with the number of items done.
 
     Returns
     -------
-    list of Found (n,)
-    Told (n,)
-        About the answers.
+    list of SearchResult (n,)
+    ContinuationScores (n,)
+        Of the answers.
     """
-    n = len(asked)
-    found: list[Found | None] = [None] * n
-    told = Told.nothing(n)
-    below = network.tensor(trie.token[trie.children(ROOT)])
-    for part, contexts in network.contexts(_seen(network, asked, trie.depth)):
-        _answers(network, contexts, asked, part, told)
-        first = contexts.first.index_select(1, below).double().cpu().numpy()
+    results: dict[int, SearchResult] = {}
+    scores = ContinuationScores.missing(len(queries))
+    top = scorer.tensor(trie.token[trie.children(ROOT)])
+    for batch, contexts in scorer.contexts(_visible(scorer, queries, trie.depth)):
+        _score_answers(scorer, contexts, queries, batch, scores)
+        first = contexts.first.index_select(1, top).double().cpu().numpy()
         searches = [
             Search(
                 trie,
-                first[place],
-                answer=asked[owner].word,
-                value=float(told.log_prob[owner] + told.end[owner]),
+                values,
+                answer=queries[owner].word,
+                value=float(scores.log_prob[owner] + scores.end[owner]),
                 top_k=top_k,
                 budget=budget,
             )
-            for place, owner in enumerate(part)
+            for values, owner in zip(first, batch, strict=True)
         ]
-        _run(network, trie, contexts, searches)
-        for owner, search in zip(part, searches, strict=True):
-            found[owner] = search.found
-        step(len(part))
-    _mend(network, asked, told, trie.depth)
-    return [one for one in found if one is not None], told
+        _run(scorer, trie, contexts, searches)
+        results |= {owner: search.result for owner, search in zip(batch, searches, strict=True)}
+        step(len(batch))
+    _rescore_cut(scorer, queries, scores, trie.depth)
+    return [results[index] for index in range(len(queries))], scores
 
 
-def _run(network: Network, trie: Trie, contexts: Contexts, searches: Sequence[Search]) -> None:
+def _run(scorer: CausalScorer, trie: Trie, contexts: EncodedContexts, searches: Sequence[Search]) -> None:
     """Ask the model whatever the searches need, for all of them at once."""
-    while asked := [(place, *one) for place, search in enumerate(searches) for one in search.take(_AT_ONCE)]:
-        paths = [trie.path(node) for _, node, _ in asked]
-        for part, logits in network.after(contexts, [place for place, _, _ in asked], paths):
-            norm, end = network.endings(logits)
-            below = [trie.children(asked[index][1]) for index in part]
+    while taken := [(place, *node) for place, search in enumerate(searches) for node in search.take(_PATHS)]:
+        paths = [trie.path(node) for _, node, _ in taken]
+        for batch, logits in scorer.next_logits(contexts, [place for place, _, _ in taken], paths):
+            norm, end = scorer.end_log_probs(logits)
+            below = [trie.children(taken[index][1]) for index in batch]
             sizes = [len(nodes) for nodes in below]
-            rows = network.tensor(np.repeat(np.arange(len(part)), sizes))
-            tokens = network.tensor(trie.token[np.concatenate(below)])
+            rows = scorer.tensor(np.repeat(np.arange(len(batch)), sizes))
+            tokens = scorer.tensor(trie.token[np.concatenate(below)])
             values = (logits[rows, tokens].double() - norm.double()[rows]).cpu().numpy()
-            cuts = np.cumsum(sizes)[:-1]
-            ends = end.double().cpu().tolist()
-            for index, closing, children in zip(part, ends, np.split(values, cuts), strict=True):
-                place, node, value = asked[index]
-                searches[place].give(node, value, closing, children)
+            children = np.split(values, np.cumsum(sizes)[:-1])
+            for index, closing, log_probs in zip(batch, end.double().cpu().tolist(), children, strict=True):
+                place, node, value = taken[index]
+                searches[place].give(node, value, closing, log_probs)
 
 
-def written(
-    network: Network, asked: Sequence[Asked], *, step: Callable[[int], object] = lambda _n: None
-) -> tuple[list[Ids], Told]:
+def write_words(
+    scorer: CausalScorer, queries: Sequence[Query], *, step: Callable[[int], object] = lambda _n: None
+) -> tuple[list[Ids], ContinuationScores]:
     """Let the model write a word: the most probable sub-token, one after the other, until the word is over.
 
     Returns
     -------
     list of list of int (n,)
         The sub-tokens of the words, 12 at most.
-    Told (n,)
-        About the answers.
+    ContinuationScores (n,)
+        Of the answers.
     """
-    words: list[Ids] = [[] for _ in asked]
-    told = Told.nothing(len(asked))
-    for part, contexts in network.contexts(_seen(network, asked, 1)):
-        _answers(network, contexts, asked, part, told)
+    words: list[Ids] = [[] for _ in queries]
+    scores = ContinuationScores.missing(len(queries))
+    for batch, contexts in scorer.contexts(_visible(scorer, queries, 1)):
+        _score_answers(scorer, contexts, queries, batch, scores)
         paths = [[token] for token in contexts.first.argmax(dim=-1).tolist()]
-        room = [min(_LONGEST, network.length - len(ids)) for ids in contexts.ids]
-        going = [
+        room = [min(_LONGEST_WORD, scorer.length - len(ids)) for ids in contexts.ids]
+        open_ = [
             place
-            for place, owner in enumerate(part)
-            if not (asked[owner].path and told.greedy[owner]) and room[place] > 1
+            for place, owner in enumerate(batch)
+            if not (queries[owner].path and scores.greedy[owner]) and room[place] > 1
         ]
-        while going:
-            on = []
-            for some, logits in network.after(contexts, going, [paths[place] for place in going]):
-                for index, token in zip(some, logits.argmax(dim=-1).tolist(), strict=True):
-                    place = going[index]
-                    if not network.subwords.ends[token]:
+        while open_:
+            unfinished = []
+            for part, logits in scorer.next_logits(contexts, open_, [paths[place] for place in open_]):
+                for index, token in zip(part, logits.argmax(dim=-1).tolist(), strict=True):
+                    place = open_[index]
+                    if not scorer.subwords.ends[token]:
                         paths[place].append(token)
                         if len(paths[place]) < room[place]:
-                            on.append(place)
-            going = on
-        for place, owner in enumerate(part):
-            words[owner] = asked[owner].path if told.greedy[owner] else paths[place]
-        step(len(part))
-    _mend(network, asked, told, 1)
-    return words, told
+                            unfinished.append(place)
+            open_ = unfinished
+        for place, owner in enumerate(batch):
+            words[owner] = queries[owner].path if scores.greedy[owner] else paths[place]
+        step(len(batch))
+    _rescore_cut(scorer, queries, scores, 1)
+    return words, scores
 
 
-def _seen(network: Network, asked: Sequence[Asked], room: int) -> list[Ids]:
-    """Return the contexts, without what a word of `room` sub-tokens, or the answer, leaves no room for."""
-    return [one.context[-_most(network, one, room) :] for one in asked]
+def _visible(scorer: CausalScorer, queries: Sequence[Query], room: int) -> list[Ids]:
+    """Return the contexts, cut so that a word of `room` sub-tokens and the answer fit behind them."""
+    return [query.context[-_limit(scorer, query, room) :] for query in queries]
 
 
-def _most(network: Network, one: Asked, room: int) -> int:
-    return max(network.length - max(room, len(one.path)), 1)
+def _limit(scorer: CausalScorer, query: Query, room: int) -> int:
+    return max(scorer.length - max(room, len(query.path)), 1)
 
 
-def _answers(
-    network: Network, contexts: Contexts, asked: Sequence[Asked], part: Sequence[int], told: Told
+def _score_answers(
+    scorer: CausalScorer,
+    contexts: EncodedContexts,
+    queries: Sequence[Query],
+    batch: Sequence[int],
+    scores: ContinuationScores,
 ) -> None:
-    """Ask the model about the answers of the items in a batch."""
-    there = [place for place, owner in enumerate(part) if asked[owner].path]
-    own = network.told(contexts, there, [asked[part[place]].path for place in there])
-    told.put([part[place] for place in there], own)
+    """Store the scores of the answers of the items in a batch."""
+    places = [place for place, owner in enumerate(batch) if queries[owner].path]
+    owners = [batch[place] for place in places]
+    scores.put(owners, scorer.score_after(contexts, places, [queries[owner].path for owner in owners]))
 
 
-def _mend(network: Network, asked: Sequence[Asked], told: Told, room: int) -> None:
-    """Ask once more about answers whose contexts were cut, with as much of them as the model can see."""
-    short = [
-        place for place, one in enumerate(asked) if one.path and len(one.context) > _most(network, one, room)
+def _rescore_cut(
+    scorer: CausalScorer, queries: Sequence[Query], scores: ContinuationScores, room: int
+) -> None:
+    """Score answers whose contexts were cut again, with as much of them as the model can see."""
+    cut = [
+        place
+        for place, query in enumerate(queries)
+        if query.path and len(query.context) > _limit(scorer, query, room)
     ]
-    told.put(short, network.follow([(asked[place].context, asked[place].path) for place in short]))
+    scores.put(cut, scorer.score_pairs([(queries[place].context, queries[place].path) for place in cut]))
+
+
+def _grouped(groups: Integers, n: int) -> tuple[Integers, Integers]:
+    """Return indices ordered by their group, and where each of `n` groups begins, shape (n + 1,)."""
+    order = np.argsort(groups, kind="stable")
+    return order, np.searchsorted(groups[order], np.arange(n + 1))

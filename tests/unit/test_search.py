@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from workbench.models.pretrained.trie import ROOT, TIE, Search, Trie
+from workbench.models.pretrained.search import ROOT, TIE, Search, Trie
 
 LETTERS = 4
 PATHS = st.lists(
@@ -38,7 +38,7 @@ def run(search, trie, language, most=7):
             told = language.after(path)
             language.asked += 1
             search.give(node, value, told[-1], told[trie.token[trie.children(node)]])
-    return search.found
+    return search.result
 
 
 def start(trie, language, **options):
@@ -73,7 +73,7 @@ def test_ranks_and_best_words_are_those_of_a_look_at_every_word(paths, seed, pea
     assert not found.is_bound
     assert found.words == sorted(range(len(paths)), key=lambda w: (-values[w].round(12), w))[:top_k]
     np.testing.assert_allclose(found.log_probs, values[found.words], atol=1e-12)
-    assert found.expansions == language.asked < len(trie)
+    assert language.asked < len(trie)
 
 
 @given(PATHS, st.integers(0, 1000), st.integers(0, 20), st.data())
@@ -87,7 +87,7 @@ def test_where_the_budget_ends_the_rank_is_a_bound_and_the_best_word_is_right(pa
     assert found.is_bound or found.rank == true
     assert values[found.words[0]] == values.max()
     assert values[found.words].tolist() == sorted(values, reverse=True)[: len(found.words)]
-    assert found.expansions <= max(budget, math.exp(-values.max()) * trie.depth + 1)
+    assert language.asked <= max(budget, math.exp(-values.max()) * trie.depth + 1)
 
 
 def test_nothing_is_asked_about_paths_below_the_bound():
@@ -96,7 +96,7 @@ def test_nothing_is_asked_about_paths_below_the_bound():
     assert search.take(9) == [(trie.node(0), math.log(0.6))]
     search.give(trie.node(0), math.log(0.6), math.log(0.5 / 0.6), np.zeros(0))
     assert search.take(9) == []
-    assert search.found == (1, 1, False, [0], [math.log(0.5)], 1)
+    assert search.result == (1, 1, False, [0], [math.log(0.5)])
 
 
 def test_without_an_answer_there_are_the_best_words_only():
@@ -113,4 +113,4 @@ def test_impossible_paths_are_not_looked_at():
     [(node, value)] = search.take(5)
     search.give(node, value, -1.0, np.zeros(0))
     assert search.take(5) == []
-    assert search.found.words == [0]
+    assert search.result.words == [0]
