@@ -167,10 +167,10 @@ def ends_word(surface: bytes) -> bool:
 
 def _surfaces(tokenizer: Any) -> Iterator[bytes | None]:
     """Yield the bytes that each sub-token stands for, a space before it included; None for special ones."""
-    from transformers import convert_slow_tokenizer  # noqa: PLC0415 - heavy, an extra
+    from transformers.convert_slow_tokenizer import bytes_to_unicode  # noqa: PLC0415 - heavy, an extra
 
-    library: Any = convert_slow_tokenizer  # untyped
-    letters = {letter: bytes([value]) for value, letter in library.bytes_to_unicode().items()}
+    table: Any = bytes_to_unicode  # has no types
+    letters = {letter: bytes([value]) for value, letter in table().items()}
     decoders = set(_decoders(json.loads(tokenizer.backend_tokenizer.decoder.__getstate__())))
     special, added = set(tokenizer.all_special_ids), tokenizer.added_tokens_decoder
     for index, token in enumerate(tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))):
