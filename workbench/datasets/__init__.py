@@ -1,4 +1,9 @@
-"""Read the data sets, each into the same kind of items."""
+"""Data sets: each is read into the same kind of items.
+
+One short module per data set has `load` and `at_hand`; `sources` and `archives` find and read files, `fetch`
+downloads, `books` streams novels, `published` has the papers' numbers. A package adds a data set through the
+entry points ``workbench.datasets``; what `load` returns for a released file must not change.
+"""
 
 from __future__ import annotations
 

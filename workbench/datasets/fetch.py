@@ -1,30 +1,178 @@
-"""Fetch data sets: download what is not there, check it, unpack it, and say under which terms it is."""
+"""Fetch data sets: what the registry knows of them; download, check, unpack, and note the terms."""
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Iterator
+import math
+import os
+import shutil
+import textwrap
+import time
+import tomllib
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from pooch import file_hash
+from pooch import HTTPDownloader, file_hash
 
-from workbench.datasets import download, unpacking
-from workbench.datasets.catalogue import Entry, Remote, describe, entry, names
+from workbench.datasets import archives
 from workbench.items.schema import DataError
 from workbench.storage.files import atomic_path, data_home, resource
-
-__all__ = ["LICENCE", "Entry", "Remote", "describe", "entry", "fetch", "names"]
+from workbench.storage.progress import progress_bar
 
 LICENCE = "LICENCE.txt"
-"""The file beside the data that holds licence and citation."""
+"""The file beside the data with licence and citation."""
+TRIES = 5
+PAUSE = 0.5
+"""Seconds before the second try; each further pause is twice as long."""
+MAX_BYTES = 8 << 30
+"""Largest size of a file whose size is not known."""
 
 _RECORD = ".fetched.json"
 _LOCK = ".fetch.lock"
+_CHUNK = 1 << 16  # what a broken connection loses at most
+_OK, _PARTIAL, _NOT_SATISFIABLE = 200, 206, 416
+_TEMPORARY = {408, 416, 425, 429}
+
+
+@dataclass(frozen=True)
+class Remote:
+    """One published file.
+
+    Attributes
+    ----------
+    name : str
+        Its name on disk.
+    addresses : tuple of str
+        URLs, tried in this order; empty where there is no stable address.
+    bytes, sha256 : int and str, or None
+        Expected size and checksum; None where they are not known.
+    unpack : bool
+        Whether to unpack it, an archive.
+    members : mapping of str to str
+        The sha256 of files in the archive.
+    """
+
+    name: str
+    addresses: tuple[str, ...] = ()
+    bytes: int | None = None
+    sha256: str | None = None
+    about: str = ""
+    unpack: bool = False
+    members: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> str:
+        """The size with its unit."""
+        return "size not known" if self.bytes is None else f"{self.bytes:,} bytes"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One data set of the registry.
+
+    Attributes
+    ----------
+    manual : str
+        What to do by hand where there is no stable address.
+    found : tuple of str
+        Patterns of which one fits a file in the folder once that is done.
+    shipped : str
+        The folder of the project's own data that holds the set, if it is ours.
+    """
+
+    dataset: str
+    title: str
+    licence: str
+    citation: str
+    about: str = ""
+    files: tuple[Remote, ...] = ()
+    manual: str = ""
+    found: tuple[str, ...] = ()
+    shipped: str = ""
+
+    @property
+    def terms(self) -> str:
+        """Licence and citation, as they stand beside the data."""
+        return f"{self.title}\n\nLicence: {self.licence}\n\nPlease cite:\n{self.citation.strip()}\n"
+
+    @property
+    def published(self) -> bool:
+        """Whether every file has an address."""
+        return all(remote.addresses for remote in self.files)
+
+
+def names() -> list[str]:
+    """Return the names of all data sets of the registry."""
+    return list(_registry())
+
+
+def entry(dataset: str) -> Entry:
+    """Return what the registry knows about a data set.
+
+    Raises
+    ------
+    DataError
+        If there is none of that name; the message lists those there are.
+    """
+    known = _registry()
+    if dataset in known:
+        return known[dataset]
+    close = difflib.get_close_matches(str(dataset), known, 1)
+    raise DataError(
+        f"there is no data set {dataset!r}; there is {', '.join(known)}",
+        remedy=f"did you mean {close[0]!r}?" if close else None,
+    )
+
+
+def describe(dataset: str | None = None) -> str:
+    """Return what a data set holds, where it comes from, its licence and citation, as text.
+
+    Parameters
+    ----------
+    dataset : str, optional
+        Its name; without one, the text has a line for each data set.
+    """
+    if dataset is None:
+        known = _registry().values()
+        width = max((len(e.dataset) for e in known), default=0)
+        return "\n".join(f"{e.dataset:{width}}  {e.title} ({e.licence})" for e in known)
+    it = entry(dataset)
+    lines = [
+        f"{it.dataset}: {it.title}",
+        *textwrap.wrap(it.about, 100, initial_indent="  ", subsequent_indent="  "),
+    ]
+    for remote in it.files:
+        lines.append(f"  {remote.name} ({remote.size}): {remote.about}")
+        lines += [f"    {address}" for address in remote.addresses]
+        lines += [f"    sha256 {remote.sha256}"] if remote.sha256 else []
+    if it.shipped:
+        lines.append("  part of the workbench: nothing to fetch")
+    elif not it.published:
+        by_hand = f"by hand: {' '.join(it.manual.split())} into its folder"
+        lines += textwrap.wrap(by_hand, 100, initial_indent="  ", subsequent_indent="  ")
+    lines += [f"  licence: {it.licence}", textwrap.indent(it.citation.strip(), "  ")]
+    return "\n".join(lines)
+
+
+def _registry() -> dict[str, Entry]:
+    content = tomllib.loads(resource("registry.toml").read_text(encoding="utf-8"))
+    return {name: _entry(name, table) for name, table in content.items()}
+
+
+def _entry(name: str, table: dict[str, Any]) -> Entry:
+    remotes = (
+        Remote(**{**remote, "addresses": tuple(remote.get("addresses", ()))})
+        for remote in table.get("files", ())
+    )
+    lists = {"files": tuple(remotes), "found": tuple(table.get("found", ()))}
+    return Entry(dataset=name, **{**table, **lists})
 
 
 def fetch(
@@ -63,10 +211,8 @@ def fetch(
     -----
     Environment variables:
 
-    ``WORKBENCH_MIRROR``
-        The base address of a mirror, used in place of the publishers': ``<mirror>/<file name>``.
     ``WORKBENCH_TIMEOUT``
-        How many seconds a server may stay silent, 30 unless set. The whole may take any time.
+        Seconds that a server may stay silent, 30 by default. The download may take any time.
     ``HTTP_PROXY``, ``HTTPS_PROXY``, ``NO_PROXY``
         Proxies, as elsewhere; in small letters, too.
     ``WORKBENCH_HOME``
@@ -188,19 +334,171 @@ def _get(remote: Remote, there: _Folder, *, progress: bool) -> None:
     target = there.path / remote.name
     if not there.is_right(remote):
         if target.exists():
-            _say(f"{target} is not the file it should be: it will be replaced")
-        address = download.download(
-            remote.sources, target, size=remote.bytes, sha256=remote.sha256, progress=progress
-        )
+            _say(f"{target} is not the expected file: it will be replaced")
+        address = _download(remote, target, progress=progress)
         sha256 = remote.sha256 or file_hash(str(target))
         there.record(remote, sha256, address)
         _say(f"{target}: {target.stat().st_size:,} bytes, sha256 {sha256}")
     there.save()
     if remote.unpack:
-        unpacked = unpacking.unpack(target, remote.members)
-        there.record_unpacked(remote, unpacked)
+        folder = archives.unpack(target, remote.members)
+        there.record_unpacked(remote, folder)
         there.save()
-        _say(f"{unpacked}: unpacked")
+        _say(f"{folder}: unpacked")
+
+
+def _download(remote: Remote, target: Path, *, progress: bool) -> str:
+    """Download a file from the first of its addresses that gives the right one; return that address."""
+    problems = []
+    for address in remote.addresses:
+        try:
+            _try_often(_Part(remote, target, progress), address)
+        except DataError as error:
+            problems.append(error)
+        else:
+            return address
+    if len(problems) == 1:
+        raise problems[0]
+    raise DataError("; ".join(error.problem for error in problems), remedy=problems[-1].remedy)
+
+
+def _try_often(part: _Part, address: str) -> None:
+    """Try again where connection or server failed in a way that may pass, then put the file in place."""
+    for tried in range(1, TRIES + 1):
+        try:
+            start = part.transfer(address)
+        except OSError as error:  # those of requests are, and have no errno
+            if error.errno is not None:
+                raise
+            response = getattr(error, "response", None)
+            code = 0 if response is None else response.status_code
+            if code == _NOT_SATISFIABLE:
+                part.path.unlink()
+            hopeless = isinstance(error, ValueError) or (400 <= code < 500 and code not in _TEMPORARY)  # noqa: PLR2004
+            if hopeless or tried == TRIES:
+                raise part.error(f"{address} cannot be downloaded: {_reason(error)}") from error
+        else:
+            size, sha256 = part.path.stat().st_size, file_hash(str(part.path))
+            if size >= (part.remote.bytes or 0) and sha256 == (part.remote.sha256 or sha256):
+                part.path.replace(part.target)
+                return
+            problem = f"it has {size:,} bytes and the sha256 {sha256}, expected {part.remote.bytes or size:,}"
+            problem += f" and {part.remote.sha256}"
+            short = size < (part.remote.bytes or 0)
+            if not short:
+                part.path.unlink()
+            if tried == TRIES or not (short or start):  # a file in two pieces may have changed in between
+                raise part.error(f"{address} is not the expected file: {problem}")
+        time.sleep(PAUSE * 2 ** (tried - 1))
+
+
+class _Part:
+    """The first bytes of a file, beside it on disk; pooch writes the others to it.
+
+    Without a checksum nothing tells that they belong to the same file, so that it is begun anew.
+    """
+
+    def __init__(self, remote: Remote, target: Path, progress: bool) -> None:  # noqa: FBT001 - of this file
+        self.remote, self.target, self.progress = remote, target, progress
+        self.path = _part(target)
+
+    def transfer(self, address: str) -> int:
+        """Append what is missing; return how many bytes were there before."""
+        start = self.path.stat().st_size if self.path.is_file() else 0
+        if start and start == self.remote.bytes:
+            return start
+        if self.remote.sha256 is None or start > (self.remote.bytes or start):
+            start = 0
+        responses: list[Any] = []
+        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
+        with (
+            self.path.open("r+b" if start else "wb") as self._file,
+            progress_bar(
+                self.remote.bytes, label=self.target.name, unit="B", shown=self.progress, initial=start
+            ) as self._bar,
+        ):
+            self._file.seek(0, os.SEEK_END)
+
+            def look(response: Any, **_: Any) -> None:
+                responses.append(response)
+                self._check(response, address)
+
+            get = HTTPDownloader(
+                chunk_size=_CHUNK, headers=headers, hooks={"response": look}, timeout=_timeout()
+            )
+            try:
+                get(address, self, None)
+                os.fsync(self._file.fileno())
+            finally:
+                for response in responses:
+                    response.close()
+        return start
+
+    def _check(self, response: Any, address: str) -> None:
+        """Hold an answer's size against what is expected and the disk has room for; find where it begins."""
+        if response.status_code not in {_OK, _PARTIAL}:
+            return  # a redirection, or an error that pooch raises
+        # as it is: some servers call a .tgz "encoded", and it must stay packed
+        response.raw.headers.pop("Content-Encoding", None)
+        begin = self._file.tell()
+        if not response.headers.get("Content-Range", "").startswith(f"bytes {begin}-"):
+            begin = 0
+        self._file.truncate(begin)
+        self._file.seek(begin)
+        length = response.headers.get("Content-Length", "")
+        size = begin + int(length) if length.isdecimal() else self.remote.bytes
+        if size != (self.remote.bytes or size):
+            raise self.error(f"{address} has {size:,} bytes, expected {self.remote.bytes:,}")
+        if (size or 0) - begin > (free := shutil.disk_usage(self.target.parent).free):
+            raise DataError(
+                f"{(size or 0) - begin:,} bytes are to come, and the disk has room for {free:,}",
+                file=self.target.parent,
+                remedy="make room, or pass folder= a place on another disk",
+            )
+        self._limit = size or MAX_BYTES
+
+    def write(self, block: bytes) -> None:
+        """Append bytes; an endless file is broken off."""
+        if self._file.tell() + len(block) > self._limit:
+            self.path.unlink()
+            raise self.error(f"{self.remote.name} has more than the {self._limit:,} bytes expected")
+        self._file.write(block)
+        self._bar.update(len(block))
+
+    def flush(self) -> None:
+        """Hand the bytes to the system, so that they outlive this process."""
+        self._file.flush()
+
+    def error(self, problem: str) -> DataError:
+        """Return an error that says what to do; an empty part is removed."""
+        if self.path.is_file() and not self.path.stat().st_size:
+            self.path.unlink()
+        retry = "call wb.fetch again to resume" if self.path.is_file() else "try again later"
+        return DataError(problem, remedy=f"{retry}, or download it by hand to {self.target}")
+
+
+def _part(target: Path) -> Path:
+    return target.with_name(f"{target.name}.part")
+
+
+def _timeout() -> float:
+    setting = os.environ.get("WORKBENCH_TIMEOUT", "30")
+    try:
+        seconds = float(setting)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise DataError(f"WORKBENCH_TIMEOUT is {setting!r}, expected a number of seconds")
+    return seconds
+
+
+def _reason(error: BaseException) -> str:
+    """Return the innermost reason: what requests and urllib3 wrap around it says less."""
+    if "timed out" in str(error):
+        return f"no answer within {_timeout():g} seconds (WORKBENCH_TIMEOUT sets how long to wait)"
+    while isinstance(inner := getattr(error, "reason", None) or error.__context__, BaseException):
+        error = inner
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 @contextmanager
@@ -224,7 +522,7 @@ def _plan(it: Entry, there: _Folder) -> str:
     if not it.published and not ready:
         lines.append(f"  by hand: {' '.join(it.manual.split())} into this folder")
     for remote in it.files if ready or it.published else ():
-        part = download.part_of(there.path / remote.name)
+        part = _part(there.path / remote.name)
         if ready or there.has(remote):
             state = "there already"
         elif there.is_right(remote):
@@ -234,7 +532,7 @@ def _plan(it: Entry, there: _Folder) -> str:
         else:
             state = "to be fetched" + (" and unpacked" if remote.unpack else "")
         lines.append(f"  {remote.name}: {remote.size}, {state}")
-        lines += [f"    {address}" for address in remote.sources]
+        lines += [f"    {address}" for address in remote.addresses]
     return "\n".join(lines)
 
 
