@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from workbench.evaluation.contamination import contamination
     from workbench.evaluation.hardest import hardest
     from workbench.evaluation.interchange.export import export_results
-    from workbench.evaluation.interchange.imported import import_results
+    from workbench.evaluation.interchange.import_results import import_results
     from workbench.evaluation.leaderboard import leaderboard
     from workbench.evaluation.metrics import evaluate
     from workbench.evaluation.paper.tables import table
@@ -59,7 +59,7 @@ _HOME = {
     "figure_2": "workbench.charts.targets",
     "free": "workbench.models.offload",
     "hardest": "workbench.evaluation.hardest",
-    "import_results": "workbench.evaluation.interchange.imported",
+    "import_results": "workbench.evaluation.interchange.import_results",
     "items_from_frame": "workbench.items.items",
     "items_from_text": "workbench.items.items",
     "leaderboard": "workbench.evaluation.leaderboard",

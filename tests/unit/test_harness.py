@@ -13,7 +13,7 @@ import pytest
 from tiny_models import tiny_gpt2
 
 from workbench import datasets
-from workbench.evaluation.interchange.imported import import_results
+from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.metrics import evaluate
 from workbench.items.items import Items
 

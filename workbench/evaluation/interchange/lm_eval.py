@@ -8,6 +8,7 @@ Read are the ``samples_*.jsonl`` that ``--log_samples`` writes since version 0.4
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,6 +60,14 @@ class Sample(NamedTuple):
     greedy: bool
     template: str | None
 
+    def problems(self, answer: Any) -> Iterator[str]:
+        """Say what is odd: no likelihood, or another word than the answer, as it takes all behind a space."""
+        if math.isnan(self.log_prob):
+            yield "the log-likelihood is no number"
+        target = self.target.strip()
+        if target and not pd.isna(answer) and target.casefold() != str(answer).casefold():
+            yield f"the harness asked for {target[:40]!r}, the item's answer is {answer!r}"
+
 
 @dataclass(frozen=True)
 class Log:
@@ -88,16 +97,17 @@ class Log:
 
     def prompt(self, templates: set[str | None]) -> str | None:
         """Return what the column ``prompt`` says; null where every passage was shown alone."""
-        told = templates - {None}
-        if told <= {PASSAGE} and not self.shots and not self.info.get("system_instruction"):
+        shown = templates - {None}
+        if shown <= {PASSAGE} and not self.shots and not self.info.get("system_instruction"):
             return None
-        said: dict[str, Any] = {"task": self.task, "template": max(map(str, told), default=None)}
-        said["shots"] = self.shots if self.shots is not None or any("{shots}" in str(t) for t in told) else 0
+        unknown = self.shots is None and any("{shots}" in str(template) for template in shown)
+        prompt = {"task": self.task, "template": max(map(str, shown), default=None)}
+        prompt["shots"] = None if unknown else self.shots or 0
         if self.shots:
-            said["seed"] = self.info.get("fewshot_seed")
+            prompt["seed"] = self.info.get("fewshot_seed")
         if system := self.info.get("system_instruction"):
-            said["system"] = system
-        return json.dumps(said, ensure_ascii=False, sort_keys=True)
+            prompt["system"] = system
+        return json.dumps(prompt, ensure_ascii=False, sort_keys=True)
 
 
 PASSAGE = "{passage}"
@@ -159,9 +169,9 @@ def _arguments(arguments: Any) -> tuple[str | None, str | None]:
 
 def _template(context: str, passage: str) -> str:
     shown = wording(passage.rstrip().rpartition(" ")[0])
-    before, found, after = wording(context).rpartition(shown)
-    if not found or not shown:
+    if not shown or shown not in wording(context):
         return "{other}"
+    before, _, after = wording(context).rpartition(shown)
     return f"{'{shots}' if before.strip() else ''}{PASSAGE}{' ' + after.strip() if after.strip() else ''}"
 
 
@@ -206,7 +216,7 @@ def log_of(path: Path) -> Log:
         If the task is a translation of LAMBADA.
     """
     stem = path.name.removesuffix(path.suffix)
-    match = next((found for pattern in _NAMES if (found := pattern.fullmatch(stem))), None)
+    match = next(filter(None, (pattern.fullmatch(stem) for pattern in _NAMES)), None)
     task = None if match is None else str(match["task"])
     time = (match.groupdict().get("time") if match else None) or ""
     results = _results(path, task, time)
@@ -215,18 +225,7 @@ def log_of(path: Path) -> Log:
         "lm_eval": results.get("lm_eval_version"),
         "transformers": results.get("transformers_version"),
         "system_instruction": results.get("system_instruction"),
-        **{
-            name: config.get(name)
-            for name in (
-                "model",
-                "model_args",
-                "model_dtype",
-                "model_sha",
-                "batch_size",
-                "limit",
-                "fewshot_seed",
-            )
-        },
+        **{name: config.get(name) for name in _CONFIG},
     }
     shots = _mapping(results.get("n-shot")).get(task)
     samples = _mapping(_mapping(results.get("n-samples")).get(task))
@@ -256,11 +255,12 @@ def variant_of(task: str | None, path: Path | None = None) -> str | None:
 
 def _results(path: Path, task: str | None, time: str) -> Mapping[str, Any]:
     """Return the results of the same run: those of the same time, else the only ones in the folder."""
-    beside = sorted(path.parent.glob("*results*.json"))
-    found = [p for p in path.parent.glob("*.json") if time and p.stem.endswith(time)] or (
-        beside if len(beside) == 1 and not (time and re.search(r"\d{4}-\d\d-\d\dT", beside[0].stem)) else []
-    )
-    for file in found:
+    files = [file for file in path.parent.glob("*.json") if time and file.stem.endswith(time)]
+    if not files:
+        files = sorted(path.parent.glob("*results*.json"))
+        dated = time and files and re.search(r"\d{4}-\d\d-\d\dT", files[0].stem)
+        files = [] if len(files) > 1 or dated else files
+    for file in files:
         try:
             results = _mapping(json.loads(file.read_text(encoding="utf-8-sig")))
         except (OSError, ValueError, RecursionError):
@@ -285,8 +285,3 @@ def _model(results: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
     if name.startswith(("/", "./", "../", "~", "\\")) or re.match(r"[A-Za-z]:[\\/]", name):
         name = PurePath(name.replace("\\", "/")).name  # of a local folder
     return name or None
-
-
-def same_target(target: str, answer: Any) -> bool:
-    """Tell whether the harness asked for the same word; it takes all behind the last space."""
-    return not target or pd.isna(answer) or target.strip().casefold() == str(answer).casefold()

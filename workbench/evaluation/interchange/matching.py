@@ -70,30 +70,27 @@ class Index:
     """
 
     def __init__(self, items: Items) -> None:
-        columns = ("text", "answer_span", "item_id")
         frame = items.frame
-        texts, spans, ids = (frame[name].tolist() for name in columns)
-        self.ids = {name: row for row, name in enumerate(ids)}
-        self._texts: list[str] = texts
-        self._asked = [text[:start] + text[end:] for text, (start, end) in zip(texts, spans, strict=True)]
+        texts: list[str] = frame["text"].tolist()
+        spans = frame["answer_span"].tolist()
+        blanked = [text[:start] + text[end:] for text, (start, end) in zip(texts, spans, strict=True)]
+        self.ids = {item_id: row for row, item_id in enumerate(frame["item_id"].tolist())}
         self._exact = _places(texts)
-        self._whole = _places(map(key, texts))
-        self._cut = _places(map(key, self._asked))
+        self._by_key = [(_places(map(key, forms)), forms) for forms in (texts, blanked)]
 
     def find(self, text: str) -> Match:
         """Return the items that have this text, the most alike first: exact, one wording, one key."""
         if rows := self._exact.get(text):
             return Match(rows, "exact")
-        wanted = key(text)
-        for places, texts in ((self._whole, self._texts), (self._cut, self._asked)):
-            if wanted and (rows := places.get(wanted)):
-                form = wording(text.replace("_", "") if texts is self._asked else text)
-                alike = tuple(row for row in rows if wording(texts[row]) == form)
+        # whole first, then with a blank or nothing for the answer
+        for (places, texts), written in zip(self._by_key, (text, text.replace("_", "")), strict=True):
+            if rows := places.get(key(text), ()):
+                alike = tuple(row for row in rows if wording(texts[row]) == wording(written))
                 return Match(alike, "same wording") if alike else Match(rows, "same key")
         return NONE
 
 
-class Row(NamedTuple):
+class Answer(NamedTuple):
     """One answer to one item.
 
     Attributes
@@ -104,67 +101,68 @@ class Row(NamedTuple):
         The model or person that answered.
     item : str or None
         What names the item: its id, or its text.
-    said : mapping
+    fields : mapping
         What was answered.
     """
 
     line: int
     who: str
     item: str | None
-    said: dict[str, Any]
+    fields: dict[str, Any]
 
 
 class Placed(NamedTuple):
-    """A row and the place of its item; ``how`` is that of a `Match`, or ``id``."""
+    """An answer and the place of its item; ``how`` is that of a `Match`, or ``id``."""
 
-    row: Row
+    answer: Answer
     place: int
     how: str
 
 
-def place(rows: Sequence[Row], index: Index, notes: Notes) -> list[Placed]:
-    """Find the item of every row.
+def place(answers: Sequence[Answer], index: Index, notes: Notes) -> list[Placed]:
+    """Return the answers that have an item, each item answered once by each model or person.
 
     What has none is noted: no item has the text, or several have. Several items of exactly one text are told
     apart by their order, where someone answered them all.
     """
-    found: list[Placed] = []
-    unclear: dict[tuple[str, tuple[int, ...]], list[Row]] = {}
-    for row in rows:
-        if row.item is None:
-            notes.bad("it names no item", row.line)
-        elif (at := index.ids.get(row.item.strip())) is not None:
-            found.append(Placed(row, at, "id"))
+    placed: list[Placed] = []
+    unclear: dict[tuple[str, tuple[int, ...]], list[Answer]] = {}
+    for answer in answers:
+        if answer.item is None:
+            notes.bad("it names no item", answer.line)
+        elif (row := index.ids.get(answer.item.strip())) is not None:
+            placed.append(Placed(answer, row, "id"))
         else:
-            match = index.find(row.item)
+            match = index.find(answer.item)
             if len(match.rows) == 1:
-                found.append(Placed(row, match.rows[0], match.how))
+                placed.append(Placed(answer, match.rows[0], match.how))
             elif match.how == "exact":
-                unclear.setdefault((row.who, match.rows), []).append(row)
-            elif match.rows:
-                notes.note(f"{len(match.rows)} items have this text", row.line, row.item, kept=False)
+                unclear.setdefault((answer.who, match.rows), []).append(answer)
             else:
-                notes.note("no item has this id or text", row.line, row.item, kept=False)
-    for (_, places), several in unclear.items():
-        if len(several) == len(places):
-            found += [Placed(row, at, "exact") for row, at in zip(several, places, strict=True)]
-            continue
-        for row in several:
-            notes.note(f"{len(places)} items have this text", row.line, row.item, kept=False)
-    return _once(sorted(found, key=lambda one: one.row.line), notes)
-
-
-def _once(found: list[Placed], notes: Notes) -> list[Placed]:
-    first: dict[tuple[str, int], int] = {}
-    kept = []
-    for one in found:
-        line = first.setdefault((one.row.who, one.place), one.row.line)
-        if line == one.row.line:
-            kept.append(one)
+                held = f"{len(match.rows)} items have this text"
+                problem = held if match.rows else "no item has this id or text"
+                notes.note(problem, answer.line, answer.item, kept=False)
+    for (_, rows), alike in unclear.items():
+        if len(alike) == len(rows):
+            placed += [Placed(answer, row, "exact") for answer, row in zip(alike, rows, strict=True)]
         else:
-            problem = f"{one.row.who!r} answered this item on line {line} already"
-            notes.bad(problem, one.row.line, one.row.item)
-    return kept
+            for answer in alike:
+                notes.note(f"{len(rows)} items have this text", answer.line, answer.item, kept=False)
+    return _single(sorted(placed, key=lambda one: one.answer.line), notes)
+
+
+def _single(placed: list[Placed], notes: Notes) -> list[Placed]:
+    """Return the first answer of each model or person to each item."""
+    first: dict[tuple[str, int], int] = {}
+    single = []
+    for one in placed:
+        line, who = one.answer.line, one.answer.who
+        if first.setdefault((who, one.place), line) == line:
+            single.append(one)
+        else:
+            problem = f"{who!r} answered this item on line {first[who, one.place]} already"
+            notes.bad(problem, line, one.answer.item)
+    return single
 
 
 def form(text: str) -> tuple[bool, bool]:
@@ -173,79 +171,82 @@ def form(text: str) -> tuple[bool, bool]:
 
 
 def assign(
-    rows: Sequence[Row], items: Items, notes: Notes, told: str | None, by_task: str | None
+    answers: Sequence[Answer], items: Items, notes: Notes, variant: str | None, task_variant: str | None
 ) -> tuple[list[Placed], list[str]]:
-    """Return the rows that have an item, and the variant that each is of.
+    """Return the answers that have an item, by model and item, and the variant that each is of.
+
+    Parameters
+    ----------
+    answers : sequence of Answer
+    items : Items
+    notes : Notes
+    variant, task_variant : str or None
+        The form of the text that was read, as the caller or the name of the task says.
 
     Raises
     ------
     DataError
         If none has, or most are of a text that is written otherwise than the items, and nobody said how.
     """
-    index = Index(items)
-    placed = place(rows, index, notes)
-    first = next((row.item for row in rows if row.item), "")
+    placed = place(answers, Index(items), notes)
+    first = next((answer.item for answer in answers if answer.item), "")
     if not placed:
         ways = "by id, by text, and by the letters and digits of it"
         raise DataError(
-            f"none of the {len(rows):,} records is about one of the {len(items):,} items ({ways}); "
+            f"none of the {len(answers):,} records is about one of the {len(items):,} items ({ways}); "
             f"the first is {first[:60]!r}",
             file=notes.path,
             remedy="pass the items that they are about" if first else "name the column of the item: item=",
         )
     texts, variants = items.frame["text"].tolist(), items.frame["variant"].tolist()
-    strange = [
-        one
-        for one in placed
-        if one.how == "same key"
-        and told is None
-        and by_task != variants[one.place]
-        and form(str(one.row.item)) != form(texts[one.place])
-    ]
-    if 2 * len(strange) > len(placed):
-        one = strange[0]
-        seen = f" (the task's variant is {by_task!r})" if by_task else ""
+
+    def is_odd(one: Placed) -> bool:
+        expected = variant is not None or task_variant == variants[one.place]
+        return one.how == "same key" and not expected and form(str(one.answer.item)) != form(texts[one.place])
+
+    odd = [one for one in placed if is_odd(one)]
+    if 2 * len(odd) > len(placed):
+        seen = f" (the task's variant is {task_variant!r})" if task_variant else ""
         raise DataError(
             f"the texts are cased or cut otherwise than those of the items, which are of the variant "
-            f"{variants[one.place]!r}{seen}: {str(one.row.item)[:60]!r}",
+            f"{variants[odd[0].place]!r}{seen}: {str(odd[0].answer.item)[:60]!r}",
             file=notes.path,
-            line=one.row.line,
-            remedy=f'pass items of that form, or say what was read: variant="{by_task or "plain"}"',
+            line=odd[0].answer.line,
+            remedy=f'pass items of that form, or say what was read: variant="{task_variant or "plain"}"',
         )
-    for one in strange:
-        notes.note("it is cased or cut otherwise than the item", one.row.line, one.row.item, kept=False)
-    out = {id(one) for one in strange}
-    placed = [one for one in placed if id(one) not in out]
-    order = {name: number for number, name in enumerate(dict.fromkeys(one.row.who for one in placed))}
-    placed = sorted(placed, key=lambda one: (order[one.row.who], one.place))
-    return placed, [told or variants[one.place] for one in placed]
+    for one in odd:
+        problem = "it is cased or cut otherwise than the item"
+        notes.note(problem, one.answer.line, one.answer.item, kept=False)
+    placed = [one for one in placed if not is_odd(one)]
+    order = {name: number for number, name in enumerate(dict.fromkeys(one.answer.who for one in placed))}
+    placed.sort(key=lambda one: (order[one.answer.who], one.place))
+    return placed, [variant or variants[one.place] for one in placed]
 
 
-def by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> Items:
+def load_by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> Items:
     """Load the items that ids such as ``lambada/dev/000017`` are of."""
-    parts = [name.strip().split("/") for name in ids if name]
-    sets = {(one[0], one[1]) for one in parts if len(one) > 2}  # noqa: PLR2004 - set, split, number
-    sets = {one for one in sets if one[0] in datasets.names()}
+    parts = [item_id.strip().split("/") for item_id in ids if item_id]
+    sets = {(part[0], part[1]) for part in parts if len(part) > 2 and part[0] in datasets.names()}  # noqa: PLR2004
     if not sets:
         raise DataError(
             "the file does not tell which items it is about",
             file=notes.path,
             remedy='pass them: items=wb.load("lambada", "dev")',
         )
-    return joined([loaded(*one, variant, notes) for one in sorted(sets)], notes)
+    return joined([load(*names, variant, notes) for names in sorted(sets)], notes)
 
 
 def joined(parts: list[Items], notes: Notes) -> Items:
     """Join sets of items into one."""
     try:
-        return Items.concat(parts)
+        return parts[0] if len(parts) == 1 else Items.concat(parts)
     except DataError as error:
         raise DataError(
             error.problem, file=notes.path, remedy="import each variant apart, with its items"
         ) from None
 
 
-def loaded(dataset: str, split: str, variant: str | None, notes: Notes) -> Items:
+def load(dataset: str, split: str, variant: str | None, notes: Notes) -> Items:
     """Load items, or say that results need them."""
     try:
         return datasets.load(dataset, split, variant=variant)
@@ -259,8 +260,8 @@ def loaded(dataset: str, split: str, variant: str | None, notes: Notes) -> Items
 
 
 def _places(values: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    found: dict[str, list[int]] = {}
+    places: dict[str, list[int]] = {}
     for row, value in enumerate(values):
         if value:
-            found.setdefault(value, []).append(row)
-    return {value: tuple(rows) for value, rows in found.items()}
+            places.setdefault(value, []).append(row)
+    return {value: tuple(rows) for value, rows in places.items()}

@@ -11,7 +11,7 @@ from made_predictions import made
 
 from workbench import datasets
 from workbench.evaluation.interchange.export import export_results
-from workbench.evaluation.interchange.imported import import_results
+from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
 from workbench.items.items import DataError

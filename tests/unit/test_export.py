@@ -10,7 +10,7 @@ from made_predictions import made
 
 from workbench import datasets
 from workbench.evaluation.interchange.export import SUFFIXES, export_results
-from workbench.evaluation.interchange.imported import import_results
+from workbench.evaluation.interchange.import_results import import_results
 from workbench.items.items import DataError
 from workbench.runs import predictions
 from workbench.runs.predictions import SCHEMA

@@ -10,7 +10,7 @@ from sample_logs import NAME, RESULTS, log, record, responses, results
 
 from workbench import datasets
 from workbench.evaluation.interchange import lm_eval as samples
-from workbench.evaluation.interchange.imported import import_results
+from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.metrics import evaluate
 from workbench.items.items import DataError
 

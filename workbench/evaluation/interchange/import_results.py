@@ -1,0 +1,469 @@
+"""Results computed elsewhere: read, matched to items, and made predictions that everything else takes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from workbench.evaluation.interchange import agreement, export, lm_eval, matching
+from workbench.evaluation.interchange.agreement import Agreement
+from workbench.evaluation.interchange.matching import Answer, Placed
+from workbench.evaluation.interchange.read import Notes, Record, number_of, read, text_of
+from workbench.items.items import Items
+from workbench.items.schema import DataError, objects
+from workbench.render.tables import html_table
+from workbench.runs import predictions, store
+from workbench.runs.predictions import nullable
+
+_FIRST = 10  # records that tell what a file is, and rows that a notebook shows
+_SLACK = 1e-9
+_HOW = {"id": "by id", "exact": "exactly", "same wording": "by wording", "same key": "by key"}
+_USUAL = {
+    "item": ("item_id", "item", "text", "passage", "id"),
+    "prediction": ("prediction", "predicted", "response", "guess"),
+    "person": ("person", "participant", "annotator", "worker", "subject"),
+    "model": ("model",),
+    "log_prob": ("log_prob",),
+}
+_PERSON = "person: "  # what the names of models begin with that are people
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Predictions that were made elsewhere. It can be passed wherever runs are.
+
+    Attributes
+    ----------
+    kind : str
+        ``lm-evaluation-harness``, ``predictions``, ``people`` or ``answers``.
+    predictions : DataFrame
+        As :func:`workbench.runs.predictions.check` gives them, all models together.
+    items : Items
+        Those that were matched.
+    matched : dict
+        How many rows were matched ``by id``, ``exactly``, ``by wording`` (white space and quotes
+        differ) or ``by key`` (punctuation, case or tokens differ).
+    info : dict
+        What the file tells of itself: task, version of the harness, arguments of the model.
+    people, by_item : DataFrame or None
+        Accuracy by person and by item (see :mod:`workbench.evaluation.interchange.agreement`), where people
+        answered.
+    agreement : Agreement or None
+        How often they agree.
+    name : str
+        Name of the file.
+    n_records : int
+        Records of the file, bad ones included.
+    report : DataFrame
+        What is to be known of single records: line, problem, text (its start), kept (false: left out).
+    runs : tuple of Run
+        What was kept, one run a model.
+    """
+
+    kind: str
+    predictions: pd.DataFrame = field(repr=False)
+    items: Items
+    matched: dict[str, int]
+    info: dict[str, Any] = field(default_factory=dict)
+    people: pd.DataFrame | None = field(default=None, repr=False)
+    by_item: pd.DataFrame | None = field(default=None, repr=False)
+    agreement: Agreement | None = None
+    name: str = ""
+    n_records: int = 0
+    report: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False)
+    runs: tuple[store.Run, ...] = ()
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the models and people, in the order of the file."""
+        return [str(name) for name in self.predictions["model"].unique()]
+
+    def __len__(self) -> int:
+        return len(self.predictions)
+
+    def __str__(self) -> str:
+        names = self.models
+        who = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")  # noqa: PLR2004
+        how = ", ".join(f"{n:,} {name}" for name, n in self.matched.items() if n)
+        lines = [
+            f"{self.name} ({self.kind}): {len(self):,} predictions of {who} for {len(self.items):,} items",
+            f"{self.n_records:,} records; matched {how}; {int((~self.report['kept']).sum()):,} left out",
+        ]
+        return "\n".join([*lines, *([] if self.agreement is None else [str(self.agreement)])])
+
+    def _repr_html_(self) -> str:
+        tables = [] if self.people is None else [(self.people, "\n".join(str(self).split("\n")[2:]))]
+        if len(self.report):
+            first = f", the first {_FIRST}" if len(self.report) > _FIRST else ""
+            tables.append((self.report, f"Notes ({len(self.report):,}{first}; all in .report)"))
+        parts = [html_table([], [], notes=str(self).split("\n"))]
+        for frame, caption in tables:
+            shown = frame.head(_FIRST).astype("object")
+            rows = shown.where(shown.notna(), "").to_numpy().tolist()
+            parts.append(html_table(list(frame.columns), rows, caption=caption))
+        return "".join(parts)
+
+
+class _File(NamedTuple):
+    """The records of a file, and what the caller says of it."""
+
+    records: Sequence[Record]
+    notes: Notes
+    items: Items | None
+    model: str | None
+    variant: str | None
+
+    def error(self, problem: str, remedy: str | None = None, line: int | None = None) -> DataError:
+        return DataError(problem, file=self.notes.path, line=line, remedy=remedy)
+
+
+def import_results(
+    path: Path | str,
+    items: Items | None = None,
+    *,
+    model: str | None = None,
+    variant: str | None = None,
+    item: str | None = None,
+    prediction: str | None = None,
+    person: str | None = None,
+    log_prob: str | None = None,
+    text: str | None = None,
+    keep: bool = True,
+    on_error: str = "raise",
+    seed: int = 0,
+) -> Imported:
+    """Import what was computed elsewhere, or what people answered.
+
+    Parameters
+    ----------
+    path : path
+        A sample log of lm-evaluation-harness (``--log_samples``) of any English LAMBADA task; or a table
+        (CSV, JSON lines, parquet) with a column for the item and one for the answer; or a predictions
+        table, as :func:`export_results` writes it.
+    items : Items, optional
+        What the results are about; by default loaded with :func:`workbench.load`, where the file tells which.
+    model : str, optional
+        Name of the model. Needed where the file does not tell.
+    variant : str, optional
+        The form of the text that the model saw (``plain``, ``openai`` ...). Needed where the file does not
+        tell and its texts are cased or cut otherwise than those of the items.
+    item, prediction, person, log_prob : str, optional
+        Columns of a table: id or text of the item (whole, or with a blank), the answer, who gave it, its
+        natural log-probability. By default those of usual names (``item_id``, ``text`` ...; ``prediction``,
+        ``response`` ...; ``person`` ...; ``log_prob``).
+    text : str, optional
+        Field of the harness's documents that holds the passage; ``text`` by default.
+    keep : bool, default True
+        Whether to keep each model's predictions as a run; the same content is found again, not kept twice.
+    on_error : {"raise", "report"}
+        Whether a bad record stops the import, or is left out and reported.
+    seed : int, default 0
+        Draws the majority's answer among words that equally many people gave.
+
+    Returns
+    -------
+    Imported
+
+    Raises
+    ------
+    DataError
+        If the file is none of these, a record is bad, nothing matches, or model or variant are not known.
+
+    Notes
+    -----
+    A text is matched exactly, else by its letters and digits
+    (:func:`workbench.evaluation.interchange.matching.key`). Rows without an item, or with several, are left
+    out and reported; nothing is guessed. An answer is right if it is the item's but for case.
+
+    The harness logs no prediction: it is the answer where the answer was the greedy continuation, else null;
+    ``correct`` and ``greedy_correct`` are its ``acc``. Its log-probability is that of the answer's sub-tokens
+    without the end of the word, so both ``log_prob`` and ``log_prob_uncorrected`` hold it, and perplexity is
+    the harness's. It takes all behind the last space for the answer (``"Nadia`` with the quote); where the
+    item's answer is another, the report says so.
+
+    People's answers give one model a person (``person: name``) and one more, the majority.
+
+    Examples
+    --------
+    >>> wb.import_results("samples_lambada_openai_2025-01-01T00-00-00.jsonl")  # doctest: +SKIP
+    """
+    path = Path(path)
+    notes = Notes(path, on_error)
+    if items is not None and not isinstance(items, Items):
+        raise TypeError(f"the second argument is {type(items).__name__}, expected Items")
+    records = list(read(path))
+    for record in records:
+        if isinstance(record, DataError):
+            notes.bad(record)
+    file = _File([r for r in records if isinstance(r, Record)], notes, items, model, variant)
+    if not file.records:
+        raise file.error("the file holds no record that can be read")
+    if any(lm_eval.is_sample(record.fields) for record in file.records[:_FIRST]):
+        imported = _sample_log(file, text)
+    elif export.is_predictions(file.records[0]):
+        imported = _predictions(file)
+    else:
+        named = {"item": item, "prediction": prediction, "person": person, "log_prob": log_prob}
+        imported = _answers(file, _columns(file, named), seed)
+    info = {"from": path.name, "kind": imported.kind, **imported.info}
+    imported = replace(imported, name=path.name, n_records=len(records), report=notes.frame(), info=info)
+    return _kept(imported) if keep else imported
+
+
+def _kept(imported: Imported) -> Imported:
+    """Keep the predictions, one run a model and run of the file; rows without a run get its name."""
+    frame, runs = imported.predictions.copy(), []
+    for (model, run), part in imported.predictions.groupby(["model", "run"], sort=False):
+        items = imported.items.where(imported.items.frame["item_id"].isin(part["item_id"]).to_numpy())
+        info = {"imported": imported.info} | ({"run_of_file": str(run)} if run else {})
+        runs.append(store.keep(items, part.assign(run=""), **info))
+        if not run:
+            frame.loc[(frame["model"] == model) & (frame["run"] == ""), "run"] = runs[-1].run
+    return replace(imported, predictions=frame, runs=tuple(runs))
+
+
+def _sample_log(file: _File, text: str | None) -> Imported:
+    """Make predictions of a sample log of lm-evaluation-harness."""
+    notes, log = file.notes, lm_eval.log_of(file.notes.path)
+    items = file.items
+    if items is None:
+        if (variant := file.variant or log.variant) is None:
+            raise file.error(
+                f"the task {log.task!r} does not tell which form of LAMBADA's text was read",
+                'pass variant="openai" (running text) or variant="plain" (tokens, lower case)',
+            )
+        items = matching.load("lambada", "test", variant, notes)
+    if (model := file.model or log.model) is None:
+        raise file.error(
+            "the model's name is not known: no results_*.json beside the file names it", 'pass model="..."'
+        )
+    answers, templates = [], set()
+    for record in file.records:
+        try:
+            sample = lm_eval.sample(record.line, record.fields, text)
+        except ValueError as error:
+            notes.bad(str(error), record.line)
+        else:
+            templates.add(sample.template)
+            answers.append(Answer(record.line, model, sample.text, {"sample": sample}))
+    if log.n is not None and log.n != len(file.records):
+        notes.note(f"the results tell of {log.n:,} passages, the file holds {len(file.records):,}", kept=True)
+    placed, variants = matching.assign(answers, items, notes, file.variant, log.variant)
+    words = items.frame["answer"].tolist()
+    logged = [(one.answer.fields["sample"], words[one.place]) for one in placed]
+    for sample, word in logged:
+        for problem in sample.problems(word):
+            notes.note(problem, sample.line, sample.text, kept=True)
+    log_probs = np.array([sample.log_prob for sample, _ in logged], dtype=float)
+    frame = _frame(
+        placed,
+        items,
+        variants,
+        [word if sample.greedy else None for sample, word in logged],
+        score_type="log_prob",
+        log_prob=log_probs,
+        log_prob_uncorrected=log_probs,
+        greedy_correct=pd.array([sample.greedy for sample, _ in logged], dtype="boolean"),
+        prompt=log.prompt(templates),
+    )
+    info = {"task": log.task, **log.info}
+    return Imported("lm-evaluation-harness", frame, _asked(items, placed), _matched(placed), info)
+
+
+def _columns(file: _File, named: Mapping[str, str | None]) -> dict[str, str]:
+    """Choose the columns of a table of answers: those that were named, else those of a usual name."""
+    present = list(dict.fromkeys(name for record in file.records for name in record.fields))
+    lower = {name.casefold(): name for name in reversed(present)}
+    chosen = {}
+    for what, usual in _USUAL.items():
+        name = named.get(what)
+        if name is not None and name not in present:
+            raise file.error(f"there is no column {name!r}", f"there are {', '.join(present)}")
+        name = name or next((lower[word] for word in usual if word in lower), None)
+        if name is not None:
+            chosen[what] = name
+        elif what in {"item", "prediction"}:
+            raise file.error(
+                f"none of the columns {', '.join(present)} is called {', '.join(usual[:-1])} or {usual[-1]}",
+                f'name the one that holds the {what}: {what}="..."',
+            )
+    return chosen
+
+
+def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
+    """Make predictions of a table of answers, by models or by people."""
+    notes, by_people = file.notes, "person" in columns
+    if file.model is None and not by_people and "model" not in columns:
+        raise file.error(
+            "no column says whose answers these are",
+            'pass model="...", or person="..." for the column that names people',
+        )
+    answers = []
+    for record in file.records:
+        try:
+            answers.append(_answer(record, columns, file.model))
+        except ValueError as error:
+            notes.bad(str(error), record.line, str(record.fields.get(columns["item"]) or ""))
+    items = file.items
+    if items is None:
+        items = matching.load_by_id([answer.item for answer in answers], file.variant, notes)
+    placed, variants = matching.assign(answers, items, notes, file.variant, None)
+    log_probs = np.array([one.answer.fields["log_prob"] for one in placed], dtype=float)
+    scored = {one.answer.who for one, value in zip(placed, log_probs, strict=True) if not math.isnan(value)}
+    frame = _frame(
+        placed,
+        items,
+        variants,
+        [one.answer.fields["prediction"] for one in placed],
+        score_type=["log_prob" if one.answer.who in scored else "score" for one in placed],
+        log_prob=log_probs,
+    )
+    imported = Imported("answers", frame, _asked(items, placed), _matched(placed))
+    if not by_people:
+        return imported
+    said = frame.rename(columns={"model": "person"})[["item_id", "person", "prediction", "correct"]]
+    said["person"] = said["person"].str.removeprefix(_PERSON)
+    both = pd.concat([frame, _majority(said, imported.items, seed, variants)], ignore_index=True)
+    return replace(
+        imported,
+        kind="people",
+        predictions=predictions.check(both),
+        people=agreement.by_person(said),
+        by_item=agreement.by_item(said),
+        agreement=agreement.agreement(said),
+    )
+
+
+def _answer(record: Record, columns: Mapping[str, str], model: str | None) -> Answer:
+    """Read one row; raise ValueError if a cell is no text or number, or nobody answered."""
+
+    def cell(what: str, convert: Any) -> Any:
+        try:
+            return convert(record.fields.get(columns[what]))
+        except ValueError as error:
+            raise ValueError(f"the column {columns[what]!r} holds {error}") from None
+
+    if "person" in columns:
+        name, who = columns["person"], cell("person", text_of)
+        who = who and f"{_PERSON}{who.strip()}"
+    else:
+        name, who = columns.get("model", "model"), model or cell("model", text_of)
+    if not who:
+        raise ValueError(f"the column {name!r} is empty: whose answer is it?")
+    log_prob = cell("log_prob", number_of) if "log_prob" in columns else math.nan
+    if log_prob > _SLACK:
+        raise ValueError(f"the log-probability {log_prob:g} is above 0: it is the natural logarithm")
+    prediction = (cell("prediction", text_of) or "").strip() or None
+    return Answer(record.line, who, cell("item", text_of), {"prediction": prediction, "log_prob": log_prob})
+
+
+def _majority(said: pd.DataFrame, items: Items, seed: int, variants: Sequence[str]) -> pd.DataFrame:
+    """Return the predictions of the majority; ``p_correct`` is that of the draw among equals."""
+    most = agreement.majority(said, seed)
+    name = f"majority of {said['person'].nunique()} people"
+    frame = predictions.from_answers(items, most[["item_id", "prediction"]], model=name)
+    tied = dict(zip(most["item_id"], most["tied"], strict=True))
+    p_correct = [
+        np.nan if pd.isna(word) else float(word.casefold() in tied[item]) / max(1, len(tied[item]))
+        for item, word in zip(frame["item_id"], frame["answer"], strict=True)
+    ]
+    variant = variants[0] if len(set(variants)) == 1 else frame["variant"]
+    return frame.assign(p_correct=p_correct, variant=variant)
+
+
+def _predictions(file: _File) -> Imported:
+    """Make predictions of a table that has the columns of predictions already."""
+    notes, items = file.notes, file.items
+    frame, lines = export.frame_of(file.records, notes)
+    known = {*predictions.COLUMNS, "text"}
+    if unread := sorted({name for record in file.records for name in record.fields} - known):
+        notes.note(f"not read: the columns {', '.join(map(repr, unread))}", kept=True)
+    if items is None:
+        sets = frame[["dataset", "split", "variant"]].dropna().drop_duplicates().to_numpy().tolist()
+        items = matching.joined([matching.load(*map(str, names), notes) for names in sets], notes)
+    if file.model is not None:
+        if len(models := frame["model"].unique()) > 1:
+            named = ", ".join(map(repr, models[:3]))
+            raise file.error(f"the file holds several models ({named})", "omit model=")
+        frame["model"] = file.model
+    if file.variant is not None:
+        frame["variant"] = file.variant
+    frame = frame[_fitting(frame, lines, items, file)].reset_index(drop=True)
+    if not len(frame):
+        raise file.error("no prediction is about one of the items", "pass the items that it is about")
+    try:
+        frame = predictions.check(frame, items)
+    except DataError as error:
+        raise file.error(error.problem, error.remedy) from None
+    asked = items.where(items.frame["item_id"].isin(frame["item_id"]).to_numpy())
+    return Imported("predictions", frame, asked, {_HOW["id"]: len(frame)})
+
+
+def _fitting(frame: pd.DataFrame, lines: Sequence[int], items: Items, file: _File) -> list[bool]:
+    """Return which rows are about the items as these are."""
+    known = items.frame.set_index("item_id")[["answer", "variant"]].to_dict("index")
+    fits = []
+    columns = (frame[name] for name in ("item_id", "answer", "variant"))
+    for item_id, word, variant, line in zip(*columns, lines, strict=True):
+        item = known.get(item_id)
+        fits.append(item is not None and _folded(word) == _folded(item["answer"]))
+        if item is None:
+            file.notes.note("no item has this id", line, str(item_id), kept=False)
+        elif file.variant is None and variant != item["variant"]:
+            raise file.error(
+                f"the predictions are of the variant {variant!r}, the items of {item['variant']!r}",
+                f"pass items of that variant, or variant={variant!r} to take these all the same",
+                line,
+            )
+        elif not fits[-1]:
+            problem = f"the answer is {word!r}, that of the item {item['answer']!r}"
+            file.notes.bad(problem, line, str(item_id))
+    return fits
+
+
+def _folded(word: Any) -> str | None:
+    return None if pd.isna(word) else str(word).casefold()
+
+
+def _frame(
+    placed: Sequence[Placed], items: Items, variants: Sequence[str], words: Sequence[Any], **columns: Any
+) -> pd.DataFrame:
+    """Return checked predictions of what was answered to the items in their places."""
+    asked = items.frame.iloc[[one.place for one in placed]].reset_index(drop=True)
+    has = asked["answer"].notna().to_numpy()
+    pairs = zip(words, asked["answer"], has, strict=True)
+    correct = np.array(
+        [bool(ok and _folded(word) == _folded(answer)) for word, answer, ok in pairs], dtype=bool
+    )
+    choices = [None if candidates is None else len(candidates) for candidates in asked["candidates"]]
+    optional = {name: columns.pop(name) for name in predictions.OPTIONAL if name in columns}
+    columns |= {
+        "model": [one.answer.who for one in placed],
+        "prediction": list(words),
+        "correct": nullable(correct, has),
+        "p_correct": np.where(has, correct.astype(float), np.nan),
+        "rank": pd.NA,
+        "n_tied": pd.NA,
+        "n_choices": pd.array(choices, dtype="Int64"),
+        "known": nullable(has, has),
+        **dict.fromkeys(("top_words", "top_log_probs", "candidate_scores"), objects([None] * len(placed))),
+    }
+    return predictions.frame_of(asked.assign(variant=list(variants)), columns, optional)
+
+
+def _asked(items: Items, placed: Sequence[Placed]) -> Items:
+    mask = np.zeros(len(items), dtype=bool)
+    mask[[one.place for one in placed]] = True
+    return items.where(mask)
+
+
+def _matched(placed: Sequence[Placed]) -> dict[str, int]:
+    counts = Counter(one.how for one in placed)
+    return {shown: counts[how] for how, shown in _HOW.items() if counts[how]}
