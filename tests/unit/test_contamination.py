@@ -105,14 +105,14 @@ def test_it_is_told_plainly(items):
     assert str(report) == repr(report)
     lines = str(report).splitlines()
     assert lines[0] == "3 items against 210 words of 7 books, 8-grams"
-    assert lines[1] == "  items whose whole passage occurs: 1 of 3 (33.3%)"
+    assert lines[1] == "  items whose whole passage occurs: 1 of 3 (33.3 %)"
     assert lines[-1] == "  and 2 more books"
     page = report._repr_html_()
     assert "&lt;0&gt;" in page
     assert "<0>" not in page
-    assert "33.3%" in page
+    assert "33.3 %" in page
     clean = contamination(items, ["nothing of it"], progress=False)
-    assert "0 of 3 (0.0%)" in str(clean)
+    assert "0 of 3 (0.0 %)" in str(clean)
     assert "Books" not in clean._repr_html_()
     blank = wb.items_from_text(["The ___ ran"], answers=[None])
     assert "whole passage occurs: 0 of 0\n" in str(contamination(blank, ["the dog ran"], progress=False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -14,6 +13,8 @@ import pandas as pd
 from workbench.datasets.books import Book, books
 from workbench.items.items import Items
 from workbench.items.schema import DataError
+from workbench.render.numbers import percent
+from workbench.render.tables import html_table
 from workbench.texts.ngram_hash import TokenisedText
 from workbench.texts.overlap import Overlap, overlap
 
@@ -37,21 +38,19 @@ class Contamination(Overlap):
         """Counts and shares: ``what``, ``n`` (words in an n-gram), ``found``, ``of``, ``share``."""
         frame = self.frame
         long = frame["query_words"] >= self.n
-        some = frame["n_grams"] > 0
+        counted = frame["n_grams"] > 0
         rows = [
             ("items whose whole passage occurs", frame["passage"].dropna()),
             ("items whose whole query occurs", frame["query"].dropna()),
             (f"... of a query of {self.n} words or more", frame.loc[long, "query"].dropna()),
-            (f"items with half of their {self.n}-grams or more", frame.loc[some, "share"] >= _HALF),
-            (f"items with one {self.n}-gram or more", frame.loc[some, "found"] > 0),
+            (f"items with half of their {self.n}-grams or more", frame.loc[counted, "share"] >= _HALF),
+            (f"items with one {self.n}-gram or more", frame.loc[counted, "found"] > 0),
         ]
-        counts = [(what, int(column.sum()), len(column)) for what, column in rows]
-        counts.append(
-            (f"{self.n}-grams of the items", int(frame["found"].sum()), int(frame["n_grams"].sum()))
-        )
-        made = pd.DataFrame(counts, columns=["what", "found", "of"])
-        made.insert(1, "n", self.n)
-        return made.assign(share=made["found"] / made["of"].where(made["of"] > 0))
+        counts = [(what, self.n, int(column.sum()), len(column)) for what, column in rows]
+        found, of = (int(frame[name].sum()) for name in ("found", "n_grams"))
+        counts.append((f"{self.n}-grams of the items", self.n, found, of))
+        table = pd.DataFrame(counts, columns=["what", "n", "found", "of"])
+        return table.assign(share=table["found"] / table["of"].where(table["of"] > 0))
 
     @property
     def info(self) -> dict[str, Any]:
@@ -76,13 +75,13 @@ class Contamination(Overlap):
         """
         rows = self.pairs.assign(half=self.pairs["share"] >= _HALF).groupby("book_id", sort=False)
         counts = rows.agg(items=("item_id", "size"), half=("half", "sum")).reset_index()
-        made = self.texts.merge(counts, on="book_id")
-        return made.sort_values(["half", "items"], ascending=False, kind="stable", ignore_index=True)
+        table = self.texts.merge(counts, on="book_id")
+        return table.sort_values(["half", "items"], ascending=False, kind="stable", ignore_index=True)
 
     def __str__(self) -> str:
         lines = [self._title()]
-        for what, _, found, of, share in self.summary.itertuples(index=False):
-            lines.append(f"  {what}: {found:,} of {of:,}{'' if pd.isna(share) else f' ({share:.1%})'}")
+        for what, _, n, of, share in self.summary.itertuples(index=False):
+            lines.append(f"  {what}: {n:,} of {of:,}{'' if pd.isna(share) else f' ({percent(share)})'}")
         rows = self.by_book()
         for book_id, words, items, half in rows.head(_SHOWN).itertuples(index=False):
             lines.append(f"  {book_id} ({words:,} words): shares with {items:,} items, half of {half:,}")
@@ -93,13 +92,16 @@ class Contamination(Overlap):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        cells = self.summary.drop(columns="n")
-        parts = [f"<p>{html.escape(self._title())}</p>", _table(cells)]
-        rows = self.by_book()
-        if len(rows):
-            more = f" (the first {_SHOWN} of {len(rows):,})" if len(rows) > _SHOWN else ""
-            named = {"items": "items with an n-gram", "half": "items with half of theirs"}
-            parts += [f"<p>Books{more}</p>", _table(rows.head(_SHOWN).rename(columns=named))]
+        rows = [
+            (what, f"{n:,}", f"{of:,}", "" if pd.isna(share) else percent(share))
+            for what, _, n, of, share in self.summary.itertuples(index=False)
+        ]
+        parts = [html_table(["", "found", "of", "share"], rows, caption=self._title())]
+        if len(books := self.by_book()):
+            first = f", the first {_SHOWN} of {len(books):,}" if len(books) > _SHOWN else ""
+            names = ["book", "words", "items with an n-gram", "items with half of theirs"]
+            head = books.head(_SHOWN).to_numpy().tolist()
+            parts.append(html_table(names, head, caption=f"Books{first}"))
         return "".join(parts)
 
     def _title(self) -> str:
@@ -142,32 +144,27 @@ def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True
     >>> clean = items.where(report.frame["share"].to_numpy() < 0.1)  # doctest: +SKIP
     >>> wb.browse(items, annotations=report.frame)  # doctest: +SKIP
     """
-    read = texts if isinstance(texts, TokenisedText) else _parts(texts)
-    found = overlap(items, read, n=n, progress=progress)
-    return Contamination(found.n, found.frame, found.pairs, found.texts)
+    result = overlap(
+        items, texts if isinstance(texts, TokenisedText) else _parts(texts), n=n, progress=progress
+    )
+    return Contamination(result.n, result.frame, result.pairs, result.texts)
 
 
 def _parts(texts: Any) -> Iterator[Part]:
-    """Turn texts into ids of books with their words, cut at white space."""
+    """Yield ids of books with their words, cut at white space."""
     if isinstance(texts, (str, Path)):
-        return _pieces(books(texts))
-    if hasattr(texts, "text") or not isinstance(texts, Iterable):
+        texts = books(texts)
+    elif hasattr(texts, "text") or not isinstance(texts, Iterable):
         texts = [texts]
-    return _mixed(texts)
-
-
-def _mixed(texts: Iterable[Any]) -> Iterator[Part]:
     lines: list[str] = []
-    for one in texts:
-        if isinstance(one, str):
-            lines.append(one)
-        if lines and (len(lines) >= _LINES or not isinstance(one, str)):
+    for text in texts:
+        if isinstance(text, str):
+            lines.append(text)
+        if lines and (len(lines) >= _LINES or not isinstance(text, str)):
             yield _joined(lines)
             lines = []
-        if isinstance(one, Path):
-            yield from _pieces(books(one))
-        elif not isinstance(one, str):
-            yield from _pieces([one])
+        if not isinstance(text, str):
+            yield from map(_words, books(text) if isinstance(text, Path) else [text])
     if lines:
         yield _joined(lines)
 
@@ -176,17 +173,10 @@ def _joined(lines: list[str]) -> Part:
     return "lines", list(chain.from_iterable(map(str.split, lines)))
 
 
-def _pieces(read: Iterable[Book]) -> Iterator[Part]:
-    for book in read:
-        try:
-            yield book.book_id, book.text.split()
-        except AttributeError:
-            raise DataError(
-                f"this is no text to read: {type(book).__name__}",
-                remedy="pass a corpus, a path, books, or lines",
-            ) from None
-
-
-def _table(frame: pd.DataFrame) -> str:
-    shown = frame.assign(share=frame["share"].map("{:.1%}".format)) if "share" in frame else frame
-    return str(shown.to_html(index=False, border=0, na_rep=""))
+def _words(book: Book) -> Part:
+    try:
+        return book.book_id, book.text.split()
+    except AttributeError:
+        raise DataError(
+            f"this is no text to read: {type(book).__name__}", remedy="pass a corpus, a path, books, or lines"
+        ) from None

@@ -222,8 +222,8 @@ def _kept(imported: Imported) -> Imported:
     frame, runs = imported.predictions.copy(), []
     for (model, run), part in imported.predictions.groupby(["model", "run"], sort=False):
         items = imported.items.where(imported.items.frame["item_id"].isin(part["item_id"]).to_numpy())
-        info = {"imported": imported.info} | ({"run_of_file": str(run)} if run else {})
-        runs.append(store.keep(items, part.assign(run=""), **info))
+        info: dict[str, Any] = {"run_of_file": str(run)} if run else {}
+        runs.append(store.keep(items, part.assign(run=""), imported=imported.info, **info))
         if not run:
             frame.loc[(frame["model"] == model) & (frame["run"] == ""), "run"] = runs[-1].run
     return replace(imported, predictions=frame, runs=tuple(runs))
@@ -387,7 +387,8 @@ def _predictions(file: _File) -> Imported:
         notes.note(f"not read: the columns {', '.join(map(repr, unread))}", kept=True)
     if items is None:
         sets = frame[["dataset", "split", "variant"]].dropna().drop_duplicates().to_numpy().tolist()
-        items = matching.joined([matching.load(*map(str, names), notes) for names in sets], notes)
+        parts = [matching.load(dataset, split, variant, notes) for dataset, split, variant in sets]
+        items = matching.joined(parts, notes)
     if file.model is not None:
         if len(models := frame["model"].unique()) > 1:
             named = ", ".join(map(repr, models[:3]))

@@ -101,7 +101,7 @@ class Log:
         if shown <= {PASSAGE} and not self.shots and not self.info.get("system_instruction"):
             return None
         unknown = self.shots is None and any("{shots}" in str(template) for template in shown)
-        prompt = {"task": self.task, "template": max(map(str, shown), default=None)}
+        prompt: dict[str, Any] = {"task": self.task, "template": max(map(str, shown), default=None)}
         prompt["shots"] = None if unknown else self.shots or 0
         if self.shots:
             prompt["seed"] = self.info.get("fewshot_seed")
