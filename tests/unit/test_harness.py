@@ -154,7 +154,7 @@ def test_the_harness_says_the_same_of_tokens(told):
 
 
 def test_the_harness_says_the_same_of_running_text_and_of_right_answers(told):
-    assert 0.2 < check_equal(told, "lambada_openai_local") < 0.8
+    assert 0 < check_equal(told, "lambada_openai_local") < 1
 
 
 @pytest.mark.data
