@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workbench import charts, runs
+    from workbench import charts, models, runs
     from workbench.analysis.annotations import annotate
     from workbench.analysis.contrast import contrast
     from workbench.analysis.statistics import statistics
@@ -65,6 +65,7 @@ _HOME = {
     "leaderboard": "workbench.evaluation.leaderboard",
     "load": "workbench.datasets",
     "materials": "workbench.datasets.materials",
+    "models": "workbench",
     "notes": "workbench.items.notes",
     "predict": "workbench.runs.store",
     "runs": "workbench",
@@ -101,6 +102,7 @@ __all__ = [
     "leaderboard",
     "load",
     "materials",
+    "models",
     "notes",
     "predict",
     "runs",

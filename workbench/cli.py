@@ -7,8 +7,9 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
-import importlib
+import inspect
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,22 +17,17 @@ from typing import Any
 
 from workbench.items.schema import DataError
 
-MODELS = {
-    "elman": "neural.recurrent:ElmanRNN",
-    "lstm": "neural.recurrent:LSTM",
-    "feed-forward": "neural.feedforward:FeedForward",
-    "memory-network": "neural.memory:MemoryNetwork",
-    "sup-cbow": "neural.sup_cbow:SupCBOW",
-    "transformer": "neural.transformer:PointerTransformer",
-}
-"""What can be trained, and where it is."""
-
 _FLAGS = ("vocabulary", "tokens", "epochs", "minutes", "seed", "device")  # of `train`, as `fit` names them
+_WITH_SETTINGS = (["train"], ["evaluate"])
+_SETTING = re.compile(r"[a-z]\w*=", re.IGNORECASE)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
-    arguments = _parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    settings = [word for word in words if _SETTING.match(word)] if words[:1] in _WITH_SETTINGS else []
+    arguments = _parser().parse_args([word for word in words if word not in settings])
+    arguments.settings = settings  # they may stand anywhere, which argparse cannot read
     try:
         arguments.act(arguments)
     except DataError as error:
@@ -71,9 +67,9 @@ def _parser() -> argparse.ArgumentParser:
     comparing.add_argument("run", nargs="+", help="names of runs, or their folders")
     comparing.add_argument("--html", type=Path, help="write a page of its own: models, pairs, slices, items")
     comparing.add_argument("--limit", type=int, default=200, help="items on the page (200)")
-    comparing.add_argument("--dataset", help="of the items; found from the runs by default, as are")
-    comparing.add_argument("--split")
-    comparing.add_argument("--variant")
+    comparing.add_argument("--dataset", help="data set of the items; by default that of the runs")
+    comparing.add_argument("--split", help="by default that of the runs")
+    comparing.add_argument("--variant", help="by default that of the runs")
     comparing.add_argument("--path", type=Path, help="where the items are")
     comparing.add_argument("--annotate", action="store_true", help="slice by all annotations (takes longer)")
     comparing.set_defaults(act=_compare)
@@ -91,38 +87,65 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_training(commands: Any) -> None:
-    """Add the commands that need a model: train, evaluate, and stream for what another machine trains on."""
+    """Add the commands about models, and `stream`, which writes what another machine trains on."""
+    listing = commands.add_parser("models", help="the models and their settings")
+    listing.add_argument("model", nargs="?", help="name of one, to see its settings")
+    listing.set_defaults(act=_models)
+
     streaming = commands.add_parser("stream", help="write novels as ids of words, to train on elsewhere")
     training = commands.add_parser(
         "train",
-        help="train a model; the same command goes on where it stopped",
-        epilog="On several GPUs: torchrun --nproc-per-node 4 --no-python workbench train ...",
+        help="train a model; the same command resumes a training that was stopped",
+        usage="workbench train MODEL --out FOLDER [--texts PATH ... | --stream FOLDER] [NAME=VALUE ...] ...",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=(
+            "NAME=VALUE is a setting of the model, such as width=512 or order=4, anywhere on the line;\n"
+            "`workbench models` lists the models, `workbench models MODEL` the settings of one.\n"
+            "On several GPUs: torchrun --nproc-per-node 4 --no-python workbench train ..."
+        ),
     )
-    training.add_argument("model", choices=list(MODELS))
-    training.add_argument("option", nargs="*", metavar="NAME=VALUE", help="width=512 layers=1 rows=64 ...")
+    training.add_argument("model", metavar="MODEL", help="its registered name, such as lstm or ngram")
     for each in (streaming, training):
         each.add_argument("--texts", type=Path, nargs="+", help="files, folders or archives of novels")
-        each.add_argument("--vocabulary", type=int, help="most frequent words that it knows (60000)")
-        each.add_argument("--out", type=Path, required=True, help="folder for it")
+        each.add_argument("--vocabulary", type=int, help="number of most frequent words in it (60000)")
+        each.add_argument("--out", type=Path, required=True, help="folder to write to")
     streaming.set_defaults(act=_stream)
     training.add_argument("--stream", type=Path, help="a folder that `workbench stream` wrote, for --texts")
-    training.add_argument("--tokens", type=float, help="train on so many words,")
-    training.add_argument("--epochs", type=float, help="... or on the whole text so often,")
-    training.add_argument("--minutes", type=float, help="... or for about so many minutes")
-    training.add_argument("--seed", type=int, default=0)
+    training.add_argument("--tokens", type=float, help="train on this number of words,")
+    training.add_argument("--epochs", type=_number, help="or on all texts this number of times,")
+    training.add_argument("--minutes", type=float, help="or for about this number of minutes")
+    training.add_argument("--seed", type=int, help="of weights and batches (0)")
     training.add_argument("--device", help="cpu, cuda, cuda:1 (a GPU where there is one)")
     training.set_defaults(act=_train)
 
-    scoring = commands.add_parser("evaluate", help="let a trained model predict items, and keep what it says")
-    scoring.add_argument("model", type=Path, nargs="+", help="folders of trained models")
-    scoring.add_argument("--device")
+    scoring = commands.add_parser(
+        "evaluate",
+        help="predict items with models, keep the runs and show the results",
+        usage="workbench evaluate MODEL ... --dataset NAME [NAME=VALUE ...] ...",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=(
+            "NAME=VALUE is a setting of the models that are given by name, anywhere on the line:\n"
+            "workbench evaluate causal-lm path_or_name=gpt2 --dataset lambada"
+        ),
+    )
+    scoring.add_argument(
+        "model", metavar="MODEL", nargs="+", help="folder of a trained model, or registered name of one"
+    )
+    scoring.add_argument("--device", help="cpu, cuda, cuda:1 (a GPU where there is one)")
     scoring.set_defaults(act=_evaluate)
-    for each, what in ((training, "development items, measured on while it trains"), (scoring, "the items")):
+    uses = ((training, "development items to measure on, or items to train on"), (scoring, "the items"))
+    for each, what in uses:
         each.add_argument("--dataset", help=f"{what}: lambada, cbt, ...")
-        each.add_argument("--split", help="(dev)")
-        each.add_argument("--variant")
-        each.add_argument("--path", type=Path, help="where they are")
-        each.add_argument("--items", type=Path, help="or a parquet file that Items.to_parquet wrote")
+        each.add_argument("--split", help="split of the data set (dev)")
+        each.add_argument("--variant", help="variant of the data set")
+        each.add_argument("--path", type=Path, help="where the data set is")
+        each.add_argument("--items", type=Path, help="or a Parquet file that Items.to_parquet wrote")
+
+
+def _number(text: str) -> float:
+    """Return a number, whole where it can be."""
+    value = float(text)
+    return int(value) if value.is_integer() else value
 
 
 def _list(_arguments: argparse.Namespace) -> None:
@@ -169,38 +192,112 @@ def _stream(arguments: argparse.Namespace) -> None:
     print(found.copy(arguments.out))
 
 
+def _models(arguments: argparse.Namespace) -> None:
+    from workbench.models import registry
+
+    if arguments.model is None:
+        for name, _, fitted_on, description in registry.models().itertuples(index=False):
+            print(f"{name:<18} {description} (fitted on: {fitted_on})")
+        return
+    kind = registry.find(arguments.model)
+    print(f"{inspect.getdoc(kind)}\n\nSettings: {', '.join(sorted(_accepted(kind)))}")
+
+
 def _train(arguments: argparse.Namespace) -> None:
+    from workbench.models import registry
+    from workbench.models.base import FILE
+
+    kind: Any = registry.find(arguments.model)
+    settings = _settings(arguments, kind)
+    for name in _FLAGS:
+        if (value := getattr(arguments, name)) is not None:
+            settings[name] = value
+    strange = sorted(set(settings) - _accepted(kind))
+    if strange and not hasattr(kind, "trained"):  # a network checks its settings itself, and knows more
+        raise DataError(
+            f"{arguments.model} has no setting {strange[0]!r}",
+            remedy=f"`workbench models {arguments.model}` lists its settings",
+        )
+    model = _fitted(arguments, kind, settings)
+    info: dict[str, Any] = getattr(model, "info", {})
+    if info.get("stopped") == "interrupted":
+        raise DataError(f"interrupted, kept in {arguments.out}", remedy="the same command resumes it")
+    if not (arguments.out / FILE).is_file():
+        model.save(arguments.out)
+    print(f"{model.name}: {info.get('stopped', 'finished')}, in {arguments.out}")
+
+
+def _fitted(arguments: argparse.Namespace, kind: Any, settings: dict[str, Any]) -> Any:
+    """Return a model fitted on what the command names."""
+    if kind.fitted_on not in {"items", "texts"}:
+        return _made(kind, settings)
+    items, texts = _items(arguments), _texts(arguments)
+    if (items if kind.fitted_on == "items" else texts) is None:
+        options = "--dataset or --items" if kind.fitted_on == "items" else "--texts or a --stream"
+        raise DataError(f"{arguments.model} is trained on {kind.fitted_on}", remedy=f"name {options}")
+    if kind.fitted_on == "items":
+        return kind.fit(items, **settings)
+    if arguments.stream is not None and not hasattr(kind, "trained"):
+        raise DataError(f"{arguments.model} is not trained on ids", remedy="name --texts")
+    known, extra = inspect.signature(kind.fit).parameters, {"folder": arguments.out, "development": items}
+    return kind.fit(texts, **settings, **{name: extra[name] for name in extra if name in known})
+
+
+def _texts(arguments: argparse.Namespace) -> Any:
+    """Return what a model is trained on, None where nothing is named."""
     from workbench.texts.stream import Stream
 
-    if (arguments.texts is None) == (arguments.stream is None):
+    if arguments.texts is not None and arguments.stream is not None:
         raise DataError("a model is trained on --texts or on a --stream", remedy="name one of them")
-    options: dict[str, Any] = {}
-    for text in arguments.option:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise DataError(f"{text!r} is no option of a model", remedy="write NAME=VALUE, as width=512")
-        if name in _FLAGS:
-            raise DataError(f"{name} is an option of the command", remedy=f"write --{name} {value}")
-        if name in {"texts", "folder", "development"}:
-            raise DataError(f"{name} is not given so", remedy="pass --texts, --out, or --dataset")
-        options[name] = _value(value)
-    if arguments.stream is None:
-        options["vocabulary"] = arguments.vocabulary or 60_000
-    elif arguments.vocabulary is not None:
+    if arguments.stream is not None and arguments.vocabulary is not None:
         raise DataError("a stream has its own vocabulary", remedy="leave out --vocabulary")
-    for name in _FLAGS[1:]:
-        options[name] = getattr(arguments, name)
-    texts = arguments.texts if arguments.stream is None else Stream.open(arguments.stream)
-    model = _kind(MODELS[arguments.model]).fit(
-        texts, folder=arguments.out, development=_items(arguments), **options
-    )
-    if model.info["stopped"] == "interrupted":
-        raise DataError(f"interrupted, kept in {arguments.out}", remedy="the same command goes on")
-    print(f"{model.name}: {model.info['stopped']}, in {arguments.out}")
+    return arguments.texts if arguments.stream is None else Stream.open(arguments.stream)
+
+
+def _settings(arguments: argparse.Namespace, kind: Any) -> dict[str, Any]:
+    """Return the settings NAME=VALUE of a command; a model that stands on another gets that one loaded."""
+    from workbench.models.base import Predictor
+
+    settings: dict[str, Any] = {}
+    for text in arguments.settings:
+        name, _, value = text.partition("=")
+        if name in _FLAGS and hasattr(arguments, name):
+            raise DataError(f"{name} is an option of the command", remedy=f"write --{name} {value}")
+        if name in {"texts", "folder", "development"} and arguments.act is _train:
+            raise DataError(f"{name} is not given so", remedy="pass --texts, --out, or --dataset")
+        settings[name] = _value(value)
+    if kind.fitted_on == "a model":
+        below = next(iter(inspect.signature(kind).parameters))
+        if below not in settings:
+            raise DataError("it stands on another model", remedy=f"pass {below}=FOLDER of a trained one")
+        settings[below] = Predictor.load(str(settings[below]))
+    return settings
+
+
+def _accepted(kind: Any) -> set[str]:
+    """Return the names of the settings of a model: of its constructor, and of `fit` and what that trains."""
+    functions = [kind, kind.fit] if hasattr(kind, "fit") and kind.fitted_on != "a model" else [kind]
+    names = {
+        name
+        for function in functions
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD and name != "texts"
+    }
+    return names | {*getattr(kind, "sizes", ()), *getattr(kind, "trained", ())}
+
+
+def _made(kind: Any, settings: dict[str, Any]) -> Any:
+    """Return a model that needs no training."""
+    try:
+        inspect.signature(kind).bind(**settings)
+    except TypeError as error:
+        name = kind.__name__
+        raise DataError(f"{name}: {error}", remedy=f"its settings are {', '.join(_accepted(kind))}") from None
+    return kind(**settings)
 
 
 def _value(text: str) -> Any:
-    """Return a value as JSON or Python writes it; what is neither is text."""
+    """Return a value as JSON or Python writes it; anything else is text."""
     for read in (json.loads, ast.literal_eval):
         with contextlib.suppress(ValueError, SyntaxError):
             return read(text)
@@ -208,27 +305,37 @@ def _value(text: str) -> Any:
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
-    from workbench.evaluation.metrics import evaluate
-    from workbench.models.neural.model import Neural
+    from workbench.evaluation.comparison import Comparison
+    from workbench.models import registry
+    from workbench.models.base import Predictor
     from workbench.runs.store import predict
 
     items = _items(arguments)
     if items is None:
         raise DataError("there is nothing to predict", remedy="name a --dataset or a file of --items")
+    named = [name for name in arguments.model if not Path(name).is_dir() and name in registry.names()]
+    if arguments.settings and not named:
+        raise DataError("settings are for models that are given by name", remedy="train it with them")
+    known = set().union(*(_accepted(registry.find(name)) for name in named))
+    if strange := [text for text in arguments.settings if text.partition("=")[0] not in known]:
+        raise DataError(
+            f"no model has the setting {strange[0]}", remedy=f"there are {', '.join(sorted(known))}"
+        )
     runs = []
-    for folder in arguments.model:
-        inner = folder / "model"  # as training leaves it
-        model = Neural.load(inner if inner.is_dir() else folder, device=arguments.device)
+    for name in arguments.model:
+        if name in named:
+            kind = registry.find(name)
+            settings = {"device": arguments.device} if arguments.device else {}
+            settings |= _settings(arguments, kind)
+            model = _made(kind, {key: settings[key] for key in settings if key in _accepted(kind)})
+        else:
+            model = Predictor.load(name)
+            if arguments.device and isinstance(getattr(type(model), "device", None), property):
+                model.device = arguments.device  # a network moves when it is first used
         runs.append(predict(items, model))
-    print(evaluate(runs).to_string(index=False))
+    print(Comparison.of(items, runs))
     for run in runs:
         print(f"kept as {run.run}")
-
-
-def _kind(name: str) -> Any:
-    """Return a class of models by its module and name."""
-    module, _, kind = name.partition(":")
-    return getattr(importlib.import_module(f"workbench.models.{module}"), kind)
 
 
 def _compare(arguments: argparse.Namespace) -> None:

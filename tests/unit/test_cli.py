@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,8 @@ import pytest
 
 from workbench import cli
 from workbench.datasets import load
+from workbench.models import LSTM, registry
+from workbench.models.base import Predictor
 from workbench.runs import store as results
 from workbench.runs.predictions import from_answers
 
@@ -131,7 +134,7 @@ def test_compare_finds_the_items_by_what_the_runs_name(two_runs, released, monke
     assert "the items of lambada control cannot be loaded" in capsys.readouterr().err
     (two_runs / "half" / "run.json").write_text("{}")
     assert cli.main(["compare", str(two_runs / "half")]) == 1
-    assert "this does not tell of a run" in capsys.readouterr().err
+    assert "not the description of a run" in capsys.readouterr().err
 
 
 def test_compare_can_annotate(two_runs, released, monkeypatch, capsys):
@@ -173,28 +176,75 @@ def test_the_command_is_installed():
         assert f"\n    {command}" in told.stdout
 
 
-def test_train_and_evaluate_without_a_notebook(no_data, tmp_path, capsys):
-    novel = tmp_path / "novels" / "one.txt"
-    novel.parent.mkdir()
-    novel.write_text("the heron saw the eel . the eel saw the heron too .\n" * 40, encoding="utf-8")
-    assert (
-        cli.main(["stream", "--texts", str(novel), "--vocabulary", "6", "--out", str(tmp_path / "ids")]) == 0
-    )
+@pytest.fixture
+def novel(no_data, tmp_path):  # noqa: ARG001 - a home
+    path = tmp_path / "novels" / "one.txt"
+    path.parent.mkdir()
+    path.write_text("the heron saw the eel . the eel saw the heron too .\n" * 40, encoding="utf-8")
+    return path
+
+
+def test_train_and_evaluate_a_network_without_a_notebook(novel, no_data, tmp_path, capsys):
+    ids = str(tmp_path / "ids")
+    assert cli.main(["stream", "--texts", str(novel), "--vocabulary", "6", "--out", ids]) == 0
     novel.unlink()  # ids are all that is needed
     folder = tmp_path / "lstm"
-    options = ["width=8", "rows=2", "length=5", "softmax=full"]
-    common = ["--stream", str(tmp_path / "ids"), "--out", str(folder), "--tokens", "60", "--device", "cpu"]
-    train = ["train", "lstm", *options, *common, "--dataset", "sample", "--split", "dev"]
+    common = ["--stream", ids, "--out", str(folder), "rows=2", "--tokens", "60", "--device", "cpu"]
+    train = ["train", "width=8", "lstm", *common, "--dataset", "sample", "length=5", "softmax=full"]
     assert cli.main(train) == 0
     assert cli.main(train) == 0  # found again
-    told = capsys.readouterr().out
-    assert told.count(f"LSTM 8: finished, in {folder}") == 2
-    assert "perplexity" in told
+    assert capsys.readouterr().out.count(f"LSTM 8: finished, in {folder}") == 2
+    assert LSTM.load(folder).vocabulary == Predictor.load(folder).vocabulary
     assert cli.main(["evaluate", str(folder), "--dataset", "sample", "--split", "control"]) == 0
     told = capsys.readouterr().out
     (run,) = (no_data / "runs").iterdir()
     assert f"kept as {run.name}" in told
+    assert "1 model on 180 items" in told
     assert results.find(run.name).info["split"] == "control"
+
+
+QUESTIONS = ["--dataset", "sample", "--variant", "msrcc"]
+
+
+@pytest.mark.parametrize(
+    ("model", "settings"),
+    [
+        ("ngram", ["order=2", "memory=60M", "--vocabulary", "6"]),
+        ("maximum-frequency", []),
+        ("simple-4-gram", ["minimum=2"]),
+        ("lsa", ["dimensions=2", "minimum=1", "--seed", "3"]),
+        ("cbow", ["--epochs", "1", "dimensions=4"]),
+    ],
+)
+def test_train_takes_every_model_by_name(model, settings, novel, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert cli.main(["train", model, "--out", str(out), *settings, "--texts", str(novel)]) == 0
+    assert f"finished, in {out}" in capsys.readouterr().out
+    made = Predictor.load(out)
+    assert type(made) is registry.find(model)
+    assert cli.main(["evaluate", str(out), *QUESTIONS]) == 0
+    assert made.name in capsys.readouterr().out
+
+
+def test_evaluate_takes_models_by_name(novel, tmp_path, capsys):
+    train = ["train", "ngram", "--out", str(tmp_path / "bigram"), "order=2", "memory=60M"]
+    assert cli.main([*train, "--texts", str(novel)]) == 0
+    assert cli.main(["train", "word-distance", "m=3", "--out", str(tmp_path / "distance")]) == 0
+    models = ["sliding-window", "next-word", str(tmp_path / "distance"), f"ngram={tmp_path / 'bigram'}"]
+    assert cli.main(["evaluate", "word-distance", "m=3", *QUESTIONS]) == 0
+    assert "Word distance" in capsys.readouterr().out
+    assert cli.main(["evaluate", *models[1:2], models[3], *QUESTIONS]) == 0
+    assert "Next word, lowest (2-gram" in capsys.readouterr().out
+    assert cli.main(["evaluate", models[0], models[2], *QUESTIONS]) == 0
+    assert "2 models on" in capsys.readouterr().out
+
+
+def test_models_lists_models_and_settings(capsys):
+    assert cli.main(["models"]) == 0
+    told = capsys.readouterr().out
+    assert [line.split()[0] for line in told.splitlines()] == registry.names()
+    assert cli.main(["models", "lstm"]) == 0
+    assert {"width", "rows", "epochs"} <= set(re.findall(r"\w+", capsys.readouterr().out))
 
 
 def test_options_are_read_as_json_or_python_writes_them():
@@ -204,10 +254,7 @@ def test_options_are_read_as_json_or_python_writes_them():
     ]  # fmt: skip
 
 
-def test_an_interrupted_training_is_no_success(no_data, tmp_path, capsys, monkeypatch):  # noqa: ARG001 - a home
-    novel = tmp_path / "one.txt"
-    novel.write_text("the heron saw the eel . the eel saw the heron too .\n" * 40, encoding="utf-8")
-
+def test_an_interrupted_training_is_no_success(novel, tmp_path, capsys, monkeypatch):
     def asked(self):
         self.asked = True
         return self
@@ -221,15 +268,20 @@ def test_an_interrupted_training_is_no_success(no_data, tmp_path, capsys, monkey
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["train", "lstm", "--out", "here"], "trained on --texts or on a --stream"),
+        (["train", "lstm", "--out", "here"], "lstm is trained on texts"),
+        (["train", "lstn", "--out", "here"], "did you mean 'lstm'"),
+        (["train", "ngram", "--out", "here", "--texts", "a", "--minutes", "3"], "no setting 'minutes'"),
+        (["train", "word-distance", "--out", "here", "far=3"], "no setting 'far'"),
+        (["train", "next-word", "--out", "here"], "pass ngram=FOLDER"),
         (["train", "lstm", "--out", "here", "--texts", "a", "--stream", "b"], "trained on --texts or on a"),
-        (["train", "lstm", "wide", "--out", "here", "--texts", "a"], "'wide' is no option"),
         (["train", "lstm", "--out", "here", "--stream", "b", "--vocabulary", "9"], "its own vocabulary"),
         (["train", "lstm", "folder=x", "--out", "here", "--texts", "a"], "folder is not given so"),
         (["train", "lstm", "epochs=3", "--out", "here", "--texts", "a"], "write --epochs 3"),
         (["stream", "--out", "here"], "nothing to read"),
         (["evaluate", "here"], "nothing to predict"),
         (["evaluate", "here", "--dataset", "sample"], "no saved model"),
+        (["evaluate", "lsa", "--dataset", "sample", "far=3"], "no model has the setting far=3"),
+        (["evaluate", "ngram", "--dataset", "sample"], "missing a required argument: 'folder'"),
     ],
 )
 @pytest.mark.usefixtures("no_data")

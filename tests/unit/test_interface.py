@@ -64,6 +64,7 @@ FUNCTIONS = {
     ),
     "load": "(dataset, split=None, *, variant=None, path=None, on_error='raise')",
     "materials": "(task, data='auto', *, texts=None)",
+    "models": "()",
     "notes": "(dataset=None, *, folder=None)",
     "predict": "(items, model, *, top_k=10, seed=0)",
     "runs": "()",

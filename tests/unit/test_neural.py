@@ -1,7 +1,6 @@
 """Networks as predictors: fitted, found again, resumed, saved and loaded."""
 
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -50,8 +49,8 @@ def test_a_model_is_trained_kept_and_found_again(no_data, monkeypatch):
     assert measured["perplexity"] == pytest.approx(kept["perplexity"], rel=1e-4)
     assert neural_fitting.scores(first, DEV[:2])["perplexity"] < 10 < measured["perplexity"]
     (folder,) = folders(no_data)
-    assert sorted(path.name for path in folder.iterdir()) == ["fit.json", "model"]
-    assert {path.suffix for path in (folder / "model").iterdir()} == {".json", ".safetensors", ".txt"}
+    assert not (folder / "checkpoints").exists()
+    assert type(first).load(folder).config["weights"] == first.config["weights"]
 
     monkeypatch.setattr(loop, "train", never)
     again = fit(
@@ -126,7 +125,7 @@ def test_an_interrupted_training_goes_on_where_it_stopped(no_data, monkeypatch, 
     assert part.name == "LSTM 8, interrupted"
     assert (part.info["stopped"], part.training_record.stopped) == ("interrupted", "interrupted")
     assert part.predict(DEV)["log_prob"].notna().all()
-    assert not (folders(no_data)[0] / "model").exists()
+    assert not (folders(no_data)[0] / "predictor.json").exists()
     assert part.config["weights"] != whole.config["weights"]
     rest = fit(tokens=2000)
     assert rest.info == whole.info
@@ -184,7 +183,7 @@ def test_patience_stops_it_early(no_data):
     made = fit(tokens=2000, development=DEV, evaluations=10, patience=1, learning_rate=10.0, warm_up=0.0)
     assert made.info["stopped"] == "early"
     assert len(made.training_record.scores) < 10
-    assert (folders(no_data)[0] / "model").exists()
+    assert (folders(no_data)[0] / "predictor.json").exists()
 
 
 def test_development_items_are_drawn_by_seed(monkeypatch):
@@ -241,7 +240,7 @@ def test_a_model_is_saved_and_loaded(tmp_path):
     pd.testing.assert_frame_equal(
         Small.load(tmp_path / "saved", device="cpu").predict(DEV), made.predict(DEV)
     )
-    with pytest.raises(DataError, match="not a Ours"):
+    with pytest.raises(DataError, match="expected a saved Ours"):
         planted.Ours.load(tmp_path / "saved")
     with pytest.raises(DataError, match="the option is 'colour'"):
         Small.load(tmp_path / "saved", colour="red")
@@ -274,11 +273,10 @@ def test_weights_are_read_when_they_are_needed_and_checked(tmp_path):
 
 def test_a_torn_model_in_the_cache_is_made_again(no_data):
     first = fit(tokens=40).config["weights"]
-    model = folders(no_data)[0] / "model"
-    shutil.rmtree(model)
-    model.mkdir()
+    (folder,) = folders(no_data)
+    (folder / "predictor.json").unlink()
     assert fit(tokens=40).config["weights"] == first
-    weights = model / "weights.safetensors"
+    weights = folder / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:50])
     assert fit(tokens=40).predict(DEV)["log_prob"].notna().all()
     random = torch.get_rng_state()
@@ -322,7 +320,7 @@ def test_two_processes_train_one_model(no_data, tmp_path, monkeypatch):
     told = [json.loads((tmp_path / f"{rank}.json").read_text(encoding="utf-8")) for rank in range(2)]
     assert told[0] == told[1]  # both have the same weights
     (folder,) = folders(no_data)
-    assert sorted(path.name for path in folder.iterdir()) == ["fit.json", "model"]
+    assert not (folder / "checkpoints").exists()
     monkeypatch.setattr(loop, "train", never)
     found = fit(development=DEV, evaluations=2, tokens=600)
     assert [found.config["weights"], found.training_record.stopped] == told[0]

@@ -12,6 +12,7 @@ from scipy.stats import rankdata
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
+from workbench.models import WordDistance
 from workbench.models.base import FILE, Predictor, pad
 from workbench.models.rows import Ranked, from_ranking, from_scores
 from workbench.runs import predictions
@@ -248,7 +249,7 @@ def test_save_and_load(tmp_path):
             assert not (folder / FILE).exists()  # what is half replaced is no model
             raise OSError("full")
 
-    with pytest.raises(DataError, match="is a Lengths, not a Other"):
+    with pytest.raises(DataError, match=r"expected a saved Other, got .*Lengths"):
         Other.load(tmp_path / "new" / "model")
     with pytest.raises(OSError, match="full"):
         Other().save(tmp_path / "new" / "model")
@@ -259,15 +260,20 @@ def test_save_and_load(tmp_path):
 @pytest.mark.parametrize(
     "told",
     [
-        "{", "[]", "{}", '{"class": 3, "config": {}}', '{"class": "no.such:Model", "config": {}}',
-        '{"class": "json:nothing", "config": {}}', '{"class": "json:dumps", "config": {}}',
-        '{"class": "json:JSONDecoder", "config": {}}',
+        "{", "[]", "{}", '{"class": 3, "config": {}}', '{"class": "json:JSONDecoder", "config": {}}',
+        '{"model": 3, "config": {}}', '{"model": "no.such:Model", "config": {}}',
     ],
 )  # fmt: skip
 def test_what_is_no_saved_model(told, tmp_path):
     (tmp_path / FILE).write_text(told)
     with pytest.raises(DataError, match=r"predictor\.json"):
         Predictor.load(tmp_path)
+
+
+def test_a_model_that_was_saved_by_the_name_of_its_class_is_found(tmp_path):
+    about = {"class": "workbench.models.frequency:WordDistance", "config": WordDistance(3).config}
+    (tmp_path / FILE).write_text(json.dumps(about))
+    assert WordDistance.load(tmp_path).config == WordDistance(3).config
 
 
 @given(st.lists(st.lists(st.floats(allow_nan=False), max_size=4), max_size=4))

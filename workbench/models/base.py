@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ import pandas as pd
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
+from workbench.models import registry
 from workbench.models.rows import Ranked, from_ranking, from_scores
 from workbench.runs.predictions import Floats
 from workbench.storage.files import atomic_path
@@ -39,6 +39,9 @@ class Predictor(ABC):
         that would build it again, and digests of what it was trained on.
     systems : dict of str to str
         By data set, the row of the papers' table that it stands for.
+    fitted_on : str
+        What it learns from, for lists of models: "texts", "items", "nothing", "a model" that it stands on, or
+        "a folder or name of pretrained weights".
     score_type : {"log_prob", "score"}
         Whether scores are natural log-probabilities.
     vocabulary : sequence of str or None
@@ -51,6 +54,7 @@ class Predictor(ABC):
 
     name: str
     version: ClassVar[int] = 1
+    fitted_on: ClassVar[str] = "nothing"
     systems: ClassVar[dict[str, str]] = {}
     score_type: str = "score"
     vocabulary: Sequence[str] | None = None
@@ -137,12 +141,12 @@ class Predictor(ABC):
         return word
 
     def choices(self, items: Items) -> list[list[str]] | None:
-        """Return the words that each item is to be chosen from, None for the vocabulary.
+        """Return the words that each item is chosen from, None for the vocabulary.
 
-        Called with items that all have candidates, or none of which has.
+        Called with items that have no candidates; those that have are chosen from these.
         """
-        candidates = items.frame["candidates"].tolist()
-        return None if any(c is None for c in candidates) else [list(c) for c in candidates]
+        del items
+        return None
 
     def predict(self, items: Items, top_k: int = 10, *, seed: int = 0) -> pd.DataFrame:
         """Predict the answer of every item.
@@ -161,20 +165,32 @@ class Predictor(ABC):
         DataFrame
             Predictions (see :mod:`workbench.runs.predictions`), in the order of the items.
         """
+        if not len(items):
+            raise DataError("there are no items to predict", remedy="pass at least one")
         given = items.frame["candidates"].notna().to_numpy()
-        parts = []
-        for mask in (given, ~given):
-            if mask.any():
-                some = items if mask.all() else items.where(mask)
-                parts.append(self._predict(some, top_k, seed))
-        if not parts:
-            raise DataError("there are no items to predict")
-        whole = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
-        order = pd.Series(range(len(items)), index=items.frame["item_id"])
-        return whole.iloc[np.argsort(order.loc[whole["item_id"]].to_numpy())].reset_index(drop=True)
+        masks = [mask for mask in (given, ~given) if mask.any()]
+        parts = [self._predict(items.where(mask), top_k, seed) for mask in masks]
+        order = np.argsort(np.concatenate([np.flatnonzero(mask) for mask in masks]))
+        return pd.concat(parts, ignore_index=True).iloc[order].reset_index(drop=True)
+
+    def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
+        """Predict items that all have candidates, or none of which has."""
+        words, columns = self._offered(items), self._columns(items)
+        if words is None:
+            ranked = self.ranking(items, top_k=max(top_k, 2))  # two: one may be the answer, drawn against
+            return from_ranking(items, ranked, model=self.name, seed=seed, top_k=top_k, **columns)
+        return from_scores(
+            items, self.score(items, words), words, model=self.name, score_type=self.score_type,
+            log_prob=self.log_prob(items), seed=seed, top_k=top_k, **columns,
+        )  # fmt: skip
+
+    def _offered(self, items: Items) -> list[list[str]] | None:
+        """Return the candidates, or the choices of items that have none."""
+        candidates = items.frame["candidates"]
+        return [list(row) for row in candidates] if candidates.notna().any() else self.choices(items)
 
     def _columns(self, items: Items) -> dict[str, Any]:
-        """Return the columns that are the same whatever is predicted."""
+        """Return the columns that do not depend on what is predicted."""
         tasks = _tasks(items.frame)
         return {
             "system": pd.Series([self.systems.get(task) for task in tasks], dtype="str"),
@@ -182,47 +198,45 @@ class Predictor(ABC):
             "unknown": self.unknown,
         }
 
-    def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
-        more = self._columns(items)
-        words = self.choices(items)
-        if words is None:
-            ranked = self.ranking(items, top_k=max(top_k, 2))  # two: one may be the answer, drawn against
-            return from_ranking(items, ranked, model=self.name, seed=seed, top_k=top_k, **more)
-        return from_scores(
-            items, self.score(items, words), words, model=self.name, score_type=self.score_type,
-            log_prob=self.log_prob(items), seed=seed, top_k=top_k, **more,
-        )  # fmt: skip
-
     def save(self, folder: Path | str) -> None:
-        """Write the model into a folder, from which `load` reads it; what is there is replaced."""
+        """Write the model into a folder, from which `load` reads it; a model that is there is replaced."""
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         (target / FILE).unlink(missing_ok=True)
         self._save(target)
-        kind = type(self)
-        told = {"class": f"{kind.__module__}:{kind.__qualname__}", "config": self.config}
-        with atomic_path(target / FILE) as path:  # last: it says that the rest is whole
-            path.write_text(json.dumps(told, indent=1), encoding="utf-8")
+        about = {"model": registry.name_of(type(self)), "config": self.config}
+        with atomic_path(target / FILE) as path:  # last: it says that the rest is complete
+            path.write_text(json.dumps(about, indent=1), encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path | str) -> Self:
         """Read a model that `save` wrote.
 
+        The file names the model as it is registered (:mod:`workbench.models.registry`). A class that is not
+        registered, such as one of a notebook, must have been defined or imported before.
+
         Raises
         ------
         DataError
-            If the folder holds none, or one of another class.
+            If the folder holds no model, or one of another class.
         """
         file = Path(folder) / FILE
         try:
-            told = json.loads(file.read_text(encoding="utf-8"))
-            module, _, name = told["class"].partition(":")
-            kind = getattr(importlib.import_module(module), name)
-            config = told["config"]
-        except (OSError, ValueError, KeyError, TypeError, ImportError, AttributeError) as error:
-            raise DataError(f"there is no saved model: {error}", file=file, remedy="save it again") from error
-        if not (isinstance(kind, type) and issubclass(kind, cls)):
-            raise DataError(f"this is a {name}, not a {cls.__name__}", file=file)
+            about = json.loads(file.read_text(encoding="utf-8"))
+            name = about["model"] if "model" in about else registry.renamed(about["class"])
+            config = about["config"]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(
+                f"there is no saved model: {error!r}", file=file, remedy="save it again"
+            ) from error
+        kind = {registry.name_of(kind): kind for kind in _subclasses(Predictor)}.get(name)
+        if kind is None and name in registry.names():
+            kind = registry.find(name)
+        if kind is None or not issubclass(kind, cls):
+            raise DataError(
+                f"expected a saved {cls.__name__}, got {name!r}", file=file,
+                remedy="load it by its own class, or import the module that defines that class first",
+            )  # fmt: skip
         model: Self = kind._load(Path(folder), config)  # noqa: SLF001 - of this family
         return model
 
@@ -234,6 +248,11 @@ class Predictor(ABC):
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
         del folder
         return cls(**config)
+
+
+def _subclasses(kind: type[Predictor]) -> set[type[Predictor]]:
+    """Return a class and all that inherit from it, as far as they are imported."""
+    return {kind}.union(*map(_subclasses, kind.__subclasses__()))
 
 
 def pad(rows: Sequence[Sequence[float] | Floats], width: int | None = None) -> Floats:

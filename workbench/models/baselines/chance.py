@@ -42,7 +42,7 @@ _ROWS = {
 
 
 class RandomWord(Predictor):
-    """A word drawn at random: each choice is as likely as the others.
+    """Draw a word at random: each choice is as likely as the others.
 
     Items with candidates are chosen from these. The expected accuracy stands in ``p_correct``.
 
@@ -117,9 +117,7 @@ class RandomWord(Predictor):
         }
 
     def choices(self, items: Items) -> list[list[str]] | None:
-        """Return the candidates, else the different words of each passage, None for the vocabulary."""
-        if (given := super().choices(items)) is not None:
-            return given
+        """Return the different words of each passage, None for the vocabulary."""
         pools = self._pools(items)
         return None if pools is None else [distinct(pool, lower=False) for pool in pools]
 
@@ -175,7 +173,7 @@ class RandomWord(Predictor):
         )
 
     def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
-        given = super().choices(items) is not None
+        given = items.frame["candidates"].notna().any()
         if self.kind == "vocabulary" and not given:
             ranked = self.ranking(items, top_k=max(top_k, 2), seed=seed)
             told = self._columns(items)

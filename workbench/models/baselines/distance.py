@@ -15,7 +15,7 @@ from workbench.runs.predictions import Floats
 
 
 class WordDistance(OfPassage):
-    """The word one of whose mentions in the context stands among the words of the query.
+    """Choose the word one of whose mentions in the context stands among the words of the query.
 
     Hill et al. (2016), "The Goldilocks Principle", section 4.1, after Hermann et al. (2015): the query is
     laid over the context so that its blank lies on a mention of the candidate. Each of its other words

@@ -28,6 +28,7 @@ from workbench.models.baselines.passage_baseline import OfPassage
 from workbench.runs.predictions import Floats
 from workbench.storage.cache import digest
 from workbench.storage.files import atomic_path
+from workbench.texts.sources import Texts, corpus_of
 
 __all__ = ["MaximumFrequency", "SlidingWindow", "WordDistance"]
 
@@ -39,7 +40,7 @@ _LENGTHS = ("set", "words")
 
 
 class MaximumFrequency(OfPassage):
-    """The word that is most frequent, in a corpus or in the context of the item.
+    """Choose the word that is most frequent in a corpus or in the context of the item.
 
     Hill et al. (2016), section 4.1. A candidate of several tokens counts in the context as often as they
     stand there in a row, in a corpus as often as the rarest of them.
@@ -60,6 +61,7 @@ class MaximumFrequency(OfPassage):
     """
 
     version = 1
+    fitted_on = "texts"
     title = "Maximum frequency"
     _defaults: ClassVar[dict[str, Any]] = {"where": None, "query": False, "lower": True, "counts": None}
 
@@ -88,6 +90,14 @@ class MaximumFrequency(OfPassage):
             self.counts, self._training = _counts(corpus, lower=lower)
             listed = json.dumps(sorted(self.counts.items()))
             self._options["counts"] = digest(listed)
+
+    @classmethod
+    def fit(
+        cls, texts: Texts, *, lower: bool = True, tokenised: bool | None = None, progress: bool = True
+    ) -> Self:
+        """Count the words of texts, as :func:`workbench.texts.sources.corpus_of` takes them."""
+        corpus = corpus_of(texts, lower=lower, tokenised=tokenised, progress=progress)
+        return cls("corpus", corpus=corpus, lower=lower)
 
     @property
     def training(self) -> dict[str, Any]:
@@ -127,7 +137,7 @@ class MaximumFrequency(OfPassage):
 
 
 class SlidingWindow(OfPassage):
-    """The word which, with the query, has most in common with some window of the context.
+    """Choose the word which, with the query, has most in common with some window of the context.
 
     Hill et al. (2016), section 4.1, after Richardson et al. (2013), "MCTest", algorithm 1: the
     query with the candidate is a bag of words S, the window as long as S has different words, and the score

@@ -41,10 +41,7 @@ class OfPassage(Predictor):
         return dict(self._options)
 
     def choices(self, items: Items) -> list[list[str]]:
-        """Return the candidates, else the different words of each passage."""
-        given = super().choices(items)
-        if given is not None:
-            return given
+        """Return the different words of each passage."""
         return [
             distinct(passage.words, lower=self.lower, answer=item.answer)
             for item, passage in passages(items, lower=False)

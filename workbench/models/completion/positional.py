@@ -79,6 +79,7 @@ class Reversed(_Wrapped):
     """
 
     version = 1
+    fitted_on = "a model"
 
     def __init__(self, model: Predictor) -> None:
         self._inner = model
@@ -97,7 +98,7 @@ class Reversed(_Wrapped):
 
 
 class Generating(_Wrapped):
-    """The model that made the decoys, on the questions that it made them for.
+    """Choose by the model that made the decoys of the questions.
 
     The paper's own model, a class-based maximum-entropy 4-gram, was never released. So this is no
     row of the table for the released questions; for questions made with `model` it is.
@@ -113,6 +114,7 @@ class Generating(_Wrapped):
     """
 
     version = 1
+    fitted_on = "a model"
 
     def __init__(
         self, model: Predictor, *, lowest: bool = False, datasets: Sequence[str] = ("held-in",)
@@ -159,6 +161,7 @@ class Positional(_Wrapped):
     """
 
     version = 1
+    fitted_on = "a model"
     system = "Positional combination"
     title = "Positional combination"
 
@@ -252,6 +255,7 @@ class NextWord(Positional):
     """
 
     version = 1
+    fitted_on = "a model"
     system = title = "Next word, lowest"
 
     def __init__(self, ngram: Positions) -> None:
@@ -273,6 +277,7 @@ class WordTwoOn(Positional):
     """
 
     version = 1
+    fitted_on = "a model"
     system = title = "Word two on"
 
     def __init__(self, ngram: Positions) -> None:

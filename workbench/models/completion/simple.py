@@ -19,6 +19,7 @@ from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.texts.corpus import Corpus
 from workbench.texts.ngram_hash import BLOCK, Grams, codes, rolling
+from workbench.texts.sources import Texts, corpus_of
 
 Ints = npt.NDArray[np.int64]
 
@@ -55,6 +56,7 @@ class Simple4Gram(Predictor):
     """
 
     version = 1
+    fitted_on = "texts"
     name = "Simple 4-gram"
     systems: ClassVar[dict[str, str]] = {"msrcc": "Simple 4-gram"}
 
@@ -71,6 +73,29 @@ class Simple4Gram(Predictor):
         if not self.points or min(self.points) < 1 or minimum < 1:
             raise DataError("the simple 4-gram needs n-grams of one word or more, seen once or more")
         self._place = {word: index for index, word in enumerate(corpus.words)}
+
+    @classmethod
+    def fit(
+        cls,
+        texts: Texts,
+        *,
+        lower: bool = True,
+        tokenised: bool | None = None,
+        progress: bool = True,
+        **options: Any,
+    ) -> Self:
+        """Make the model of some texts.
+
+        Parameters
+        ----------
+        texts, lower, tokenised
+            As :func:`workbench.texts.sources.corpus_of` takes them.
+        progress : bool, default True
+        **options
+            `points` and `minimum` of the class.
+        """
+        corpus = corpus_of(texts, lower=lower, tokenised=tokenised, progress=progress)
+        return cls(corpus, progress=progress, **options)
 
     @property
     def config(self) -> dict[str, Any]:

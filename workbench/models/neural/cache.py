@@ -49,6 +49,7 @@ class CachedNeural(WordByWord):
     """
 
     version = 1
+    fitted_on = "a model"
 
     def __init__(self, base: WordByWord, weight: float = 0.1, *, flatness: float = 0.3) -> None:
         if not 0 <= weight < 1:

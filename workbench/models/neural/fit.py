@@ -18,7 +18,7 @@ from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.runs import fingerprint
 from workbench.storage import cache
-from workbench.storage.files import atomic_folder, atomic_path, data_home
+from workbench.storage.files import atomic_path, data_home
 from workbench.texts.sources import Texts, checked, corpus_of
 from workbench.training.settings import LENGTHS, TrainingSettings
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 VERSION = 2
 """Of what is trained: a model of another version is not found again."""
 
-MODEL, CHECKPOINTS, CONFIG = "model", "checkpoints", "fit.json"
+CHECKPOINTS, CONFIG = "checkpoints", "fit.json"  # beside the files of the model
 _FINISHED = frozenset({"finished", "early"})
 _SETTINGS = frozenset(field.name for field in fields(TrainingSettings))
 
@@ -154,7 +154,7 @@ def fitted(
         found = [home, _is_whole(kind, home)]
     home, is_whole = broadcast_object_list(found)
     if is_whole:
-        return kind.load(home / MODEL, device=settings.device, **options)
+        return kind.load(home, device=settings.device, **options)
     batches = kind._batches(stream, seed=settings.seed, **batching)  # noqa: SLF001 - of this family
     counts = stream.counts.tolist()
     with torch.random.fork_rng(devices=[]):
@@ -182,8 +182,7 @@ def fitted(
     )
     model.training_record = training
     if training.stopped in _FINISHED and first:
-        with atomic_folder(home / MODEL, replace=not _is_whole(kind, home)) as path:
-            model.save(path)
+        model.save(home)
         shutil.rmtree(home / CHECKPOINTS, ignore_errors=True)
     broadcast_object_list([None])  # it is written before another process looks
     return model
@@ -261,6 +260,6 @@ def _home(config: dict[str, Any], folder: Path | None) -> Path:
 def _is_whole(kind: type[Neural], home: Path) -> bool:
     """Return whether a finished model is in a folder."""
     with contextlib.suppress(DataError):  # not there yet, or damaged
-        kind.load(home / MODEL, device="cpu").network  # noqa: B018 - weights are checked as they are read
+        kind.load(home, device="cpu").network  # noqa: B018 - weights are checked as they are read
         return True
     return False

@@ -80,6 +80,7 @@ class Neural(WordByWord):
     another batch or on another device; words further apart never do.
     """
 
+    fitted_on = "texts"
     title: ClassVar[str] = "Network"
     sizes: ClassVar[dict[str, Any]] = {}
     trained: ClassVar[dict[str, Any]] = {"epochs": 1.0, "rows": 32, "length": 35}

@@ -90,7 +90,9 @@ class PositionScorer(Predictor):
 
 
 class NGram(PositionScorer):
-    """An n-gram model that was fitted before; :meth:`fit` makes one.
+    """Predict a word by an n-gram model with Kneser-Ney or Good-Turing smoothing.
+
+    Make one by `NGram.fit`.
 
     Parameters
     ----------
@@ -109,6 +111,7 @@ class NGram(PositionScorer):
     """
 
     version = 1
+    fitted_on = "texts"
 
     def __init__(
         self,
@@ -364,7 +367,7 @@ class NGram(PositionScorer):
 
 
 class CachedNGram(PositionScorer):
-    """An n-gram model interpolated with the unigrams of the context.
+    """Interpolate an n-gram model with the unigrams of the context.
 
     A word has the probability (1 - weight) P(word | n-gram context) + weight P(word | passage), where
     the second is its share of the passage's tokens before the blank, each token counting `decay` to the
@@ -380,6 +383,7 @@ class CachedNGram(PositionScorer):
     """
 
     version = 1
+    fitted_on = "a model"
     systems: ClassVar[dict[str, str]] = {
         "lambada": "N-Gram w/cache",
         "cbt": "KNESER-NEY LANGUAGE MODEL + CACHE",

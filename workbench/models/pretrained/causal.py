@@ -119,6 +119,7 @@ class CausalLM(PretrainedModel):
     """
 
     version = 1
+    fitted_on = "a folder or name of pretrained weights"
     score_type = "log_prob"
     options = ("text", "correct", "filter", "budget", "dtype", "name", "attention")
 
@@ -202,7 +203,7 @@ class CausalLM(PretrainedModel):
         return self._rank(items, top_k)[0]
 
     def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
-        columns, words = self._columns(items), self.choices(items)
+        columns, words = self._columns(items), self._offered(items)
         if words is not None:
             return self._choose(items, words, columns, seed=seed, top_k=top_k)
         if self.vocabulary is None:

@@ -75,6 +75,7 @@ class MaskedLM(PretrainedModel):
     """
 
     version = 1
+    fitted_on = "a folder or name of pretrained weights"
     options = ("text", "over", "within_word", "length", "dtype", "name")
 
     def __init__(

@@ -61,6 +61,7 @@ class CBOW(Predictor):
     """
 
     version = 1
+    fitted_on = "texts"
     name = "Unsup-CBOW"
     systems: ClassVar[dict[str, str]] = {"lambada": "Unsup-CBOW"}
     score_type = "log_prob"

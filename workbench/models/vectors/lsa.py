@@ -68,6 +68,7 @@ class LSA(Predictor):
     """
 
     version = 1
+    fitted_on = "texts"
     systems: ClassVar[dict[str, str]] = {"msrcc": "Average LSA similarity"}
 
     def __init__(

@@ -1,0 +1,24 @@
+# The public models; lazy_loader imports each when it is first used.
+from .baselines.chance import RandomWord as RandomWord
+from .baselines.distance import WordDistance as WordDistance
+from .baselines.frequency import MaximumFrequency as MaximumFrequency
+from .baselines.frequency import SlidingWindow as SlidingWindow
+from .completion.positional import Generating as Generating
+from .completion.positional import NextWord as NextWord
+from .completion.positional import Positional as Positional
+from .completion.positional import Reversed as Reversed
+from .completion.positional import WordTwoOn as WordTwoOn
+from .completion.simple import Simple4Gram as Simple4Gram
+from .neural.cache import CachedNeural as CachedNeural
+from .neural.feedforward import FeedForward as FeedForward
+from .neural.memory import MemoryNetwork as MemoryNetwork
+from .neural.recurrent import LSTM as LSTM
+from .neural.recurrent import ElmanRNN as ElmanRNN
+from .neural.sup_cbow import SupCBOW as SupCBOW
+from .neural.transformer import PointerTransformer as PointerTransformer
+from .ngram.model import CachedNGram as CachedNGram
+from .ngram.model import NGram as NGram
+from .pretrained.causal import CausalLM as CausalLM
+from .pretrained.masked import MaskedLM as MaskedLM
+from .vectors.cbow import CBOW as CBOW
+from .vectors.lsa import LSA as LSA

@@ -1,0 +1,125 @@
+"""The models by name: those of this package, and those that other packages add.
+
+Another package adds a model by an entry point in its ``pyproject.toml``::
+
+    [project.entry-points."workbench.models"]
+    my-model = "my_package.models:MyModel"
+
+``wb.models()`` then lists it, `workbench train` and `workbench evaluate` take it, and a saved one is found by
+its name.
+"""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from inspect import getdoc
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from workbench.items.schema import DataError
+
+if TYPE_CHECKING:
+    from workbench.models.base import Predictor
+
+BUILT_IN = {
+    "random-word": "workbench.models.baselines.chance:RandomWord",
+    "maximum-frequency": "workbench.models.baselines.frequency:MaximumFrequency",
+    "sliding-window": "workbench.models.baselines.frequency:SlidingWindow",
+    "word-distance": "workbench.models.baselines.distance:WordDistance",
+    "ngram": "workbench.models.ngram.model:NGram",
+    "cached-ngram": "workbench.models.ngram.model:CachedNGram",
+    "lsa": "workbench.models.vectors.lsa:LSA",
+    "cbow": "workbench.models.vectors.cbow:CBOW",
+    "simple-4-gram": "workbench.models.completion.simple:Simple4Gram",
+    "reversed": "workbench.models.completion.positional:Reversed",
+    "generating": "workbench.models.completion.positional:Generating",
+    "positional": "workbench.models.completion.positional:Positional",
+    "next-word": "workbench.models.completion.positional:NextWord",
+    "word-two-on": "workbench.models.completion.positional:WordTwoOn",
+    "elman": "workbench.models.neural.recurrent:ElmanRNN",
+    "lstm": "workbench.models.neural.recurrent:LSTM",
+    "feed-forward": "workbench.models.neural.feedforward:FeedForward",
+    "memory-network": "workbench.models.neural.memory:MemoryNetwork",
+    "sup-cbow": "workbench.models.neural.sup_cbow:SupCBOW",
+    "transformer": "workbench.models.neural.transformer:PointerTransformer",
+    "cached-neural": "workbench.models.neural.cache:CachedNeural",
+    "causal-lm": "workbench.models.pretrained.causal:CausalLM",
+    "masked-lm": "workbench.models.pretrained.masked:MaskedLM",
+}
+"""The models of this package: name, and ``module:class``."""
+
+
+def names() -> list[str]:
+    """Return the names of all models: the workbench's own, then those of other packages."""
+    return [*BUILT_IN, *sorted(set(_entry_points()) - set(BUILT_IN))]
+
+
+def find(name: str) -> type[Predictor]:
+    """Return the class of a model by its registered name.
+
+    Raises
+    ------
+    DataError
+        If no model has that name, or the package that gives it cannot be imported.
+    """
+    if name in BUILT_IN:
+        module, _, kind = BUILT_IN[name].partition(":")
+        found: type[Predictor] = getattr(import_module(module), kind)
+        return found
+    entry = _entry_points().get(name)
+    if entry is None:
+        close = difflib.get_close_matches(name, names(), 1)
+        raise DataError(
+            f"there is no model {name!r}; there is {', '.join(names())}",
+            remedy=f"did you mean {close[0]!r}?" if close else None,
+        )
+    try:
+        kind = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise DataError(
+            f"the model {name!r} cannot be imported from {entry.value}: {error}", remedy="install its package"
+        ) from error
+    return kind  # type: ignore[no-any-return] # what the package says it is
+
+
+def name_of(kind: type) -> str:
+    """Return the registered name of a class; ``module:class`` of one that is not registered."""
+    place = f"{kind.__module__}:{kind.__qualname__}"
+    registered = {value: name for name, value in BUILT_IN.items()}
+    registered |= {entry.value: name for name, entry in _entry_points().items()}
+    return registered.get(place, place)
+
+
+def renamed(place: str) -> str:
+    """Return the name of a model that was saved before names were: by module and class."""
+    classes = {value.rpartition(":")[2]: name for name, value in BUILT_IN.items()}
+    module, _, kind = place.partition(":")
+    return classes.get(kind, place) if module.startswith("workbench.") else place
+
+
+def models() -> pd.DataFrame:
+    """List the models that can be used here: ``wb.models()``.
+
+    Returns
+    -------
+    DataFrame
+        ``name``, as `workbench train` and `workbench evaluate` take it, ``class``, ``fitted_on``, and
+        ``description``. The workbench's own classes are imported from ``workbench.models``.
+    """
+    rows: list[dict[str, Any]] = []
+    for name in names():
+        try:
+            kind = find(name)
+        except DataError as error:
+            rows.append({"name": name, "class": None, "fitted_on": None, "description": str(error)})
+            continue
+        text = (getdoc(kind) or "").partition("\n")[0]
+        rows.append({"name": name, "class": kind.__name__, "fitted_on": kind.fitted_on, "description": text})
+    return pd.DataFrame(rows)
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group="workbench.models")}
