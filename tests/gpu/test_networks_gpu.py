@@ -1,13 +1,8 @@
 """The networks do on a GPU what they do on a CPU: the same checks as in the unit tests, and equal numbers."""
 
-import sys
-from pathlib import Path
-
+import checked_networks as checked
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-import checked_networks as checked
 
 from workbench.models.neural.feedforward import FeedForward as ForwardPredictor
 from workbench.models.neural.memory import MemoryNetwork as MemoryPredictor
@@ -15,11 +10,6 @@ from workbench.models.neural.networks.feedforward import FeedForward
 from workbench.models.neural.networks.memory import MemoryNetwork
 from workbench.models.neural.networks.recurrent import Recurrent
 from workbench.models.neural.recurrent import LSTM, ElmanRNN
-
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
 
 MADE = {
     "rnn": lambda **more: Recurrent(checked.COUNTS, **{"kind": "rnn", "width": 64, **more}),

@@ -1,28 +1,18 @@
 """Networks are scored, cached, fitted and loaded on a GPU as on a CPU: the checks of the unit tests."""
 
-import sys
-from pathlib import Path
-
-import numpy as np
-import pytest
-import torch
-
-sys.path.append(str(Path(__file__).parents[1] / "unit"))
-
 import checked_cache
 import checked_scoring as checked
+import numpy as np
 import planted
+import pytest
+import torch
 from planted import CHOICES, CHOSEN, ITEMS
 from small_lstm import DEV, Small, fit
 
 from workbench.models.neural.scoring import Scorer
 from workbench.training import loop
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-    pytest.mark.usefixtures("no_data"),
-]
+pytestmark = pytest.mark.usefixtures("no_data")
 KINDS = [*checked.networks()]
 
 

@@ -1,12 +1,7 @@
 """The softmax layers on a GPU: the same comparisons as on a CPU."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from softmaxes import (
     COUNTS,
     WIDTH,
@@ -20,11 +15,6 @@ from softmaxes import (
 )
 
 from workbench.models.neural.softmax import softmax
-
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
 
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}

@@ -1,20 +1,6 @@
 """What holds of a training on the CPU holds on a GPU."""
 
-# ruff: noqa: E402 - the tiny network is that of the unit tests
-
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "unit"))
-
-torch = pytest.importorskip("torch")
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
-
 import tiny_training as tiny
 from tiny_training import Counting, Tiny, assert_close, settings, weights
 

@@ -1,0 +1,26 @@
+"""Tests of a GPU: without one each file is imported, so that renames are noticed, and skipped as a whole."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent / "unit"))  # the models and checks that the unit tests share
+
+
+class SkippedModule(pytest.Module):
+    def collect(self):
+        assert self.obj  # imports the file
+        pytest.skip("needs a CUDA device", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path, parent):
+    return None if torch.cuda.is_available() else SkippedModule.from_parent(parent, path=module_path)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.gpu)
