@@ -15,7 +15,6 @@ from workbench.training.history import Score, Training
 _WIDTH, _HEIGHT = 190, 130
 _POINTS = 150  # of a curve; more are averaged
 _COLUMNS = 3
-_AXIS = {"tickCount": 4, "format": "~s"}
 
 
 def training_curves(history: pd.DataFrame, scores: pd.DataFrame | None = None) -> alt.ConcatChart:
@@ -57,9 +56,9 @@ def _averaged(history: pd.DataFrame) -> pd.DataFrame:
     """Return at most `_POINTS` means of equal stretches of a history."""
     columns = ["tokens", "loss", "tokens_per_second"]
     points = history[columns].apply(pd.to_numeric, errors="coerce")
-    if len(points) <= _POINTS:
-        return points
-    return points.groupby(np.arange(len(points)) * _POINTS // len(points)).mean()
+    if len(points) > _POINTS:
+        points = points.groupby(np.arange(len(points)) * _POINTS // len(points)).mean()
+    return pd.DataFrame(points)
 
 
 def _panel(
@@ -73,8 +72,10 @@ def _panel(
         alt.Chart(finite, width=_WIDTH, height=_HEIGHT, title=head)
         .mark_line(color=theme.PALETTE[0], strokeWidth=1.8, point=point)
         .encode(
-            x=alt.X("tokens:Q", title="words trained on").axis(**_AXIS).scale(nice=False, domainMin=0),
-            y=alt.Y(f"{column}:Q", title=titles[1], scale=scale).axis(**_AXIS),
+            x=alt.X("tokens:Q", title="words trained on")
+            .axis(tickCount=4, format="~s")
+            .scale(nice=False, domainMin=0),
+            y=alt.Y(f"{column}:Q", title=titles[1], scale=scale).axis(tickCount=4, format="~s"),
         )
     )
 

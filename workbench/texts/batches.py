@@ -74,9 +74,9 @@ class ContiguousBatches(_Cut):
     """Contiguous batches for truncated back-propagation through time.
 
     The text is cut into as many parts as there are rows; each row reads its part from step to step. An epoch
-    is the text once, save for a rest of less than ``rows * length`` words at its end. In the next epoch each row
-    reads the part behind its own, where it would have come to anyway: only the row that reaches the end of
-    the text jumps to its beginning.
+    is the text once, save for a rest of less than ``rows * length`` words at its end. In the next epoch each
+    row reads the part behind its own, where it would have come to anyway: only the row that reaches the end
+    of the text jumps to its beginning.
 
     Parameters
     ----------

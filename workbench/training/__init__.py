@@ -1,1 +1,6 @@
-"""Texts to train on: the corpus on disk, and what it shares with the items."""
+"""Training of a network, on accelerate.
+
+`loop` is the training loop, `settings` the one object with its options, `optimiser` AdamW, `checkpoint` what is
+on disk to resume from, `history` the record of a training, `progress` what is shown while it runs. It knows
+networks and batches alone, no model and no chart; the curves are drawn by :mod:`workbench.charts.training`.
+"""

@@ -11,12 +11,13 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -24,6 +25,8 @@ from torch import Tensor, nn
 from workbench.items.schema import DataError
 from workbench.storage.cache import digest
 from workbench.storage.files import atomic_folder, atomic_path
+from workbench.texts.batches import Batches
+from workbench.training.settings import TrainingSettings
 
 VERSION = 2
 """Of the format of the files."""
@@ -203,6 +206,55 @@ def difference(here: Mapping[str, Any], there: Mapping[str, Any]) -> str:
         if here.get(name) != there.get(name):
             return f"{name} is {there.get(name, 'missing')} there and {here.get(name, 'missing')} here"
     return ""
+
+
+def identity(
+    network: nn.Module, batches: Batches, settings: TrainingSettings, key: str
+) -> dict[str, dict[str, Any]]:
+    """Return what is trained, part by part, as JSON holds it."""
+    first = hashlib.sha256()
+    for name, values in sorted(batches.batch(0).items()):
+        first.update(f"{name} {values.dtype} {values.shape} ".encode() + values.tobytes())
+    sizes = {name: getattr(batches, name) for name in ("rows", "tokens", "steps", "carried")}
+    return {
+        "network": shapes(weights(network)),
+        "settings": settings.identity(),
+        "batches": {"kind": type(batches).__name__, **sizes, "first": first.hexdigest()},
+        "text": {"key": key},
+    }
+
+
+@contextlib.contextmanager
+def only_process(folder: Path) -> Iterator[None]:
+    """Be the only process that trains in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            yield
+    except Timeout as error:
+        raise DataError(
+            "another process trains here", file=folder, remedy="wait for it, end it, or pass another folder"
+        ) from error
+
+
+def random_state(device: torch.device) -> list[Tensor]:
+    """Return the state of the random generators: of the CPU, and of the GPU where one computes."""
+    gpu = [torch.cuda.get_rng_state(device)] if device.type == "cuda" else []
+    return [torch.get_rng_state(), *gpu]
+
+
+def set_random_state(state: list[Tensor], device: torch.device) -> None:
+    """Set the random generators to a state."""
+    torch.set_rng_state(state[0])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state[1], device)
+
+
+def seed_generators(seed: int, device: torch.device) -> None:
+    """Seed the generator of the CPU, and that of the GPU where one computes."""
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed would disturb all GPUs
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
 
 
 def _info(checkpoint: Checkpoint, path: Path) -> bytes:

@@ -11,13 +11,12 @@ from __future__ import annotations
 import atexit
 import contextlib
 import copy
-import hashlib
 import json
 import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -36,16 +35,15 @@ from accelerate.utils import (
     gather_object,
 )
 from accelerate.utils.memory import should_reduce_batch_size
-from filelock import FileLock, Timeout
 from torch import Tensor, nn
-from torch.optim.adamw import adamw
 
 from workbench.items.schema import DataError
 from workbench.storage.files import atomic_path
 from workbench.texts.batches import Batches
 from workbench.training import checkpoint as checkpoints
-from workbench.training.checkpoint import Checkpoint
+from workbench.training.checkpoint import Checkpoint, random_state, seed_generators, set_random_state
 from workbench.training.history import STOPPED, Training
+from workbench.training.optimiser import AdamW
 from workbench.training.progress import Progress
 from workbench.training.settings import TrainingSettings, torch_device
 
@@ -61,7 +59,6 @@ _TIMED = 5  # steps by which minutes become steps
 _AGREE = 10  # steps from one agreement of several processes to the next
 _WAIT = timedelta(hours=6)  # that processes wait for the first one, which evaluates alone
 _SEEDS_APART = 1_000_003  # between the seeds of two processes
-_EPSILON = 1e-8  # of AdamW
 
 
 def train(
@@ -113,7 +110,8 @@ def train(
     the first one evaluates and writes.
     """
     settings = _in_steps(network, batches, settings, folder)
-    with _started(network, batches, settings, evaluate, folder, progress or Progress(), name, key) as run:
+    run = _Run(network, batches, settings, evaluate, folder, progress or Progress())
+    with run.started(name, key):
 
         @find_executable_batch_size(starting_batch_size=run.micro_rows, reduce_batch_size_fn=run.halve)  # type: ignore[untyped-decorator]
         def steps(micro_rows: int) -> None:
@@ -127,43 +125,6 @@ def train(
 
         steps()
     return run.training
-
-
-@contextlib.contextmanager
-def _started(  # noqa: PLR0917 - those of `train`
-    network: nn.Module,
-    batches: Batches,
-    settings: TrainingSettings,
-    evaluate: Evaluate | None,
-    folder: Path | None,
-    progress: Progress,
-    name: str,
-    key: str,
-) -> Iterator[_Run]:
-    """Yield a training that begins, or continues from its newest checkpoint, and end it properly."""
-    accelerator, mode = processes(settings), network.training
-    device = accelerator.device if accelerator.num_processes > 1 else torch_device(settings.device)
-    on_gpu = device.type == "cuda"
-    with contextlib.ExitStack() as stack:
-        if folder is not None and accelerator.is_main_process:
-            stack.enter_context(_only_process(folder))
-        if on_gpu:
-            stack.enter_context(torch.cuda.device(device))
-        stack.enter_context(torch.random.fork_rng(devices=[device] if on_gpu else []))
-        stack.callback(network.train, mode)
-        network.to(device).train()
-        interrupts = stack.enter_context(_Interrupts())
-        run = _Run(network, batches, settings, accelerator, device, interrupts)
-        run.evaluation, run.folder = evaluate, folder
-        run.progress = progress if accelerator.is_main_process else Progress()
-        found = checkpoints.newest(folder) if folder is not None and accelerator.is_main_process else None
-        run.begin(broadcast_object_list([found])[0], name, key)
-        try:
-            run.after_step()  # what was due when it was interrupted
-            yield run
-        finally:
-            run.progress.end(run.training)
-        run.finish()
 
 
 class _Run:
@@ -181,26 +142,29 @@ class _Run:
         1 from the first loss or gradient on that is not finite; read from the device now and then.
     """
 
-    evaluation: Evaluate | None
-    folder: Path | None
-    progress: Progress
+    state: State
+    training: Training
 
-    def __init__(  # noqa: PLR0917 - what `_started` has made
+    def __init__(  # noqa: PLR0917 - those of `train`
         self,
         network: nn.Module,
         batches: Batches,
         settings: TrainingSettings,
-        accelerator: Accelerator,
-        device: torch.device,
-        interrupts: _Interrupts,
+        evaluation: Evaluate | None,
+        folder: Path | None,
+        progress: Progress,
     ) -> None:
         self.network, self.batches, self.settings = network, batches, settings
-        self.accelerator, self.device, self.interrupts = accelerator, device, interrupts
-        self.first, processes = accelerator.is_main_process, accelerator.num_processes
-        rows = batches.rows // processes
-        if rows * processes != batches.rows:
+        self.evaluation, self.folder, self.interrupts = evaluation, folder, _Interrupts()
+        self.accelerator = accelerator = processes(settings)
+        self.first, several = accelerator.is_main_process, accelerator.num_processes
+        self.progress = progress if self.first else Progress()
+        self.device = accelerator.device if several > 1 else torch_device(settings.device)
+        network.to(self.device)
+        rows: int = batches.rows // several
+        if rows * several != batches.rows:
             raise DataError(
-                f"{batches.rows} rows a batch cannot be shared evenly by {processes} processes",
+                f"{batches.rows} rows a batch cannot be shared evenly by {several} processes",
                 remedy="pass a multiple of the number of processes as rows",
             )
         self.rows = slice(accelerator.process_index * rows, (accelerator.process_index + 1) * rows)
@@ -209,14 +173,14 @@ class _Run:
         if not self.trained:
             raise DataError("this network has no parameter to train", remedy="pass one with requires_grad")
         self.optimiser = AdamW(self.trained, settings)
-        self.compiled = device.type == "cuda" if settings.compile is None else settings.compile
+        self.compiled = self.device.type == "cuda" if settings.compile is None else settings.compile
         self.forward: Callable[..., Any] = torch.compile(network) if self.compiled else network
         self.step, self.state = 0, None
-        self.bad = torch.zeros((), device=device)
-        self._good = torch.zeros((), dtype=torch.float64, device=device)  # steps that were finite, since ...
-        self._first_step = 0  # ... this one
+        self.bad = torch.zeros((), device=self.device)
+        zero = torch.zeros((), dtype=torch.float64, device=self.device)
+        self._good, self._first_step = zero.clone(), 0  # number of finite steps since the first one here
         self._bad_step: int | None = None
-        self._losses = torch.zeros((), dtype=torch.float64, device=device)  # since the last look
+        self._losses = zero  # since the last look
         self._loss, self._since, self._looked = 0.0, 0, 0  # sum and steps since the last point; last look
         self._best: dict[str, Tensor] = {}
         self._begun = self._saved = self._lap = time.monotonic()
@@ -232,10 +196,33 @@ class _Run:
         """Seconds since the beginning, those before an interruption included."""
         return time.monotonic() - self._begun
 
-    def begin(self, found: Checkpoint | None, name: str, key: str) -> None:
+    @contextlib.contextmanager
+    def started(self, name: str, key: str) -> Iterator[None]:
+        """Begin, or continue from the newest checkpoint; end properly afterwards."""
+        mode, writes = self.network.training, self.folder is not None and self.first
+        gpus = [self.device] if self.device.type == "cuda" else []
+        with contextlib.ExitStack() as stack:
+            if self.folder is not None and writes:
+                stack.enter_context(checkpoints.only_process(self.folder))
+            for gpu in gpus:
+                stack.enter_context(torch.cuda.device(gpu))
+            stack.enter_context(torch.random.fork_rng(devices=gpus))
+            stack.callback(self.network.train, mode)
+            self.network.train()
+            stack.enter_context(self.interrupts)
+            found = checkpoints.newest(self.folder) if self.folder is not None and writes else None
+            self._begin(broadcast_object_list([found])[0], name, key)
+            try:
+                self._after_step()  # what was due when it was interrupted
+                yield
+            finally:
+                self.progress.end(self.training)
+            self._finish()
+
+    def _begin(self, found: Checkpoint | None, name: str, key: str) -> None:
         """Begin anew, or continue from a checkpoint; DataError if it is of another training."""
         settings, rank = self.settings, self.accelerator.process_index
-        self.identity = _identity(self.network, self.batches, settings, key)
+        self.identity = checkpoints.identity(self.network, self.batches, settings, key)
         info = found.info if found else {}
         self.training = replace(
             Training.from_json(info.get("training", {})), name=name, folder=self.folder,
@@ -264,20 +251,20 @@ class _Run:
             self._loss, self._since = info["pending"]
             self._begun -= info["seconds"]
             self._point = self.seconds
-            random = found.state["random"]
-            if len(random) == self.accelerator.num_processes and len(random[rank]) == len(self._random()):
-                self._set_random(random[rank])
+            random, current = found.state["random"], random_state(self.device)
+            if len(random) == self.accelerator.num_processes and len(random[rank]) == len(current):
+                set_random_state(random[rank], self.device)
             else:  # by other processes, or on another kind of device
-                self._seed(seed + self.step)
+                seed_generators(seed + self.step, self.device)
         else:
-            self._seed(seed)
+            seed_generators(seed, self.device)
         broadcast(self.network.state_dict())
-        self._before = self._random()
+        self._before = random_state(self.device)
         self.progress.begin(self.training, self.step)
 
     def batch(self) -> dict[str, Tensor]:
         """Return the rows of this process of the next batch, on the device."""
-        self._before = self._random()  # a step that runs out of memory is repeated
+        self._before = random_state(self.device)  # a step that runs out of memory is repeated
         arrays = self.batches.batch(self.step, self.rows)
         tensors = {name: torch.from_numpy(np.array(values)) for name, values in arrays.items()}
         if self.device.type == "cuda":
@@ -318,7 +305,7 @@ class _Run:
             self.compiled, self.forward = False, self.network
             result = self.network(batch, state)  # an error of the network itself is raised here
             reason = str(error).strip().partition("\n")[0]
-            self.note(f"torch.compile failed, so it is not used ({type(error).__name__}: {reason})")
+            self._note(f"torch.compile failed, so it is not used ({type(error).__name__}: {reason})")
             return result
 
     def halve(self) -> int:
@@ -329,8 +316,8 @@ class _Run:
                 remedy="make the network narrower or the rows shorter, or use another device",
             )
         self.micro_rows = (self.micro_rows + 1) // 2
-        self._set_random(self._before)
-        self.note(f"out of memory: {self.micro_rows:,} rows at a time now, same gradient but for dropout")
+        set_random_state(self._before, self.device)
+        self._note(f"out of memory: {self.micro_rows:,} rows at a time now, same gradient but for dropout")
         return self.micro_rows
 
     def check(self, loss: Tensor, norm: Tensor) -> None:
@@ -351,9 +338,9 @@ class _Run:
         due = self.step % every == 0 if every else self.seconds - self._point >= pause
         if self.first and (due or self.device.type == "cpu") and self._look() and due:
             self._add_point()
-        self.after_step()
+        self._after_step()
 
-    def after_step(self) -> None:
+    def _after_step(self) -> None:
         """Evaluate, save and stop where that is due; all processes agree about the last two."""
         if self.stopped:
             return
@@ -380,7 +367,7 @@ class _Run:
         if save or stop:
             self._save()
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """Leave the best weights in the network; DataError if the loss was not finite."""
         training = self.training
         if self._bad_step is not None:
@@ -400,11 +387,11 @@ class _Run:
             if weights := found.weights if found else self._best:
                 checkpoints.set_weights(self.network, weights)
             else:
-                self.note(f"the weights of step {best:,}, the best ones, are gone; these are the last ones")
+                self._note(f"the weights of step {best:,}, the best ones, are gone; these are the last ones")
         broadcast(self.network.state_dict())
         self.training = broadcast_object_list([training])[0]
 
-    def note(self, text: str) -> None:
+    def _note(self, text: str) -> None:
         """Note what happened."""
         self.training.notes.append(text)
         self.progress.update(self.training)
@@ -433,7 +420,7 @@ class _Run:
         if scores is None:
             return
         if self.settings.best_by not in scores and not training.scores:
-            self.note(f"there is no score {self.settings.best_by!r}, only {', '.join(scores)}")
+            self._note(f"there is no score {self.settings.best_by!r}, only {', '.join(scores)}")
         training.scores.append({**self._at(), **scores})
         self.progress.update(training)
         is_best = training.best.get("step") == self.step
@@ -494,10 +481,10 @@ class _Run:
         if self.stopped == "not a number":
             self._look()
             self.step = self.step if self._bad_step is None else self._bad_step
-            self._set_random(self._before)
+            set_random_state(self._before, self.device)
         with self._paused():
             carried = None if self.state is None else self.accelerator.gather(self.state)
-            random = gather_object([self._random()])
+            random = gather_object([random_state(self.device)])
             if self.first and self.folder is not None:
                 info = {
                     "training": self.training.to_json(),
@@ -515,71 +502,6 @@ class _Run:
                 best = self.training.best.get("step", self.step)
                 checkpoints.save(self.folder, found, keep=[best])
         self._saved = time.monotonic()
-
-    def _random(self) -> list[Tensor]:
-        """Return the state of the random generators: of the CPU, and of the GPU where one computes."""
-        gpu = [torch.cuda.get_rng_state(self.device)] if self.device.type == "cuda" else []
-        return [torch.get_rng_state(), *gpu]
-
-    def _set_random(self, state: list[Tensor]) -> None:
-        torch.set_rng_state(state[0])
-        if self.device.type == "cuda":
-            torch.cuda.set_rng_state(state[1], self.device)
-
-    def _seed(self, seed: int) -> None:
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would disturb all GPUs
-        if self.device.type == "cuda":
-            torch.cuda.manual_seed(seed)
-
-
-class AdamW:
-    """Adam with weight decay beside the gradient (Loshchilov and Hutter 2019, algorithm 2).
-
-    It is ``torch.optim.AdamW(fused=True)`` without the class, whose first use imports the compiler: 2 to 11
-    seconds a process. Matrices decay, vectors do not.
-    """
-
-    def __init__(self, trained: Mapping[str, Tensor], settings: TrainingSettings) -> None:
-        self.trained, self.settings = trained, settings
-        self._means = {name: torch.zeros_like(weight) for name, weight in trained.items()}
-        self._squares = {name: torch.zeros_like(weight) for name, weight in trained.items()}
-        self._steps = {name: torch.zeros((), device=weight.device) for name, weight in trained.items()}
-
-    @torch.no_grad()
-    def step(self, rate: float, *, skip: Tensor) -> None:
-        """Change the weights at a learning rate; nothing changes where `skip`, on the same device, is 1."""
-        for is_matrix, decay in ((True, self.settings.weight_decay), (False, 0.0)):
-            names = [name for name, weight in self.trained.items() if (weight.ndim > 1) == is_matrix]
-            weights = [self.trained[name] for name in names]
-            if not names:
-                continue
-            adamw(
-                weights,
-                [weight.grad for weight in weights if weight.grad is not None],
-                [self._means[name] for name in names],
-                [self._squares[name] for name in names],
-                [],
-                [self._steps[name] for name in names],
-                fused=True,
-                found_inf=skip,
-                amsgrad=False,
-                beta1=self.settings.betas[0],
-                beta2=self.settings.betas[1],
-                lr=rate,
-                weight_decay=decay,
-                eps=_EPSILON,
-                maximize=False,
-            )
-
-    def state(self) -> dict[str, dict[str, Tensor]]:
-        """Return the running means and the number of steps of each parameter."""
-        return {"mean": self._means, "square": self._squares, "steps": self._steps}
-
-    def load(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
-        """Take over what `state` of another one returned."""
-        for kind, tensors in self.state().items():
-            for name, values in tensors.items():
-                values.copy_(state[kind][name])
 
 
 class _Interrupts:
@@ -628,7 +550,7 @@ def processes(settings: TrainingSettings) -> Accelerator:
     device = torch_device(settings.device)
     half = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     half = half if settings.precision is None else settings.precision == "bfloat16"
-    AcceleratorState._reset_state(reset_partial_state=True)  # noqa: SLF001 - else the first training's device stays
+    AcceleratorState._reset_state(reset_partial_state=True)  # noqa: SLF001 - or the first device stays
     accelerator = Accelerator(
         cpu=device.type == "cpu",
         mixed_precision="bf16" if half else "no",
@@ -637,19 +559,6 @@ def processes(settings: TrainingSettings) -> Accelerator:
     if accelerator.num_processes > 1:
         atexit.register(accelerator.state.destroy_process_group)
     return accelerator
-
-
-@contextlib.contextmanager
-def _only_process(folder: Path) -> Iterator[None]:
-    """Be the only process that trains in a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(folder / ".lock", timeout=0):
-            yield
-    except Timeout as error:
-        raise DataError(
-            "another process trains here", file=folder, remedy="wait for it, end it, or pass another folder"
-        ) from error
 
 
 def _in_steps(
@@ -684,20 +593,4 @@ def seconds_per_step(network: nn.Module, batches: Batches, settings: TrainingSet
     if training.stopped == "interrupted":
         raise KeyboardInterrupt
     first, last = training.history[1], training.history[-1]
-    return float(last["seconds"] - first["seconds"]) / (last["step"] - first["step"])
-
-
-def _identity(
-    network: nn.Module, batches: Batches, settings: TrainingSettings, key: str
-) -> dict[str, dict[str, Any]]:
-    """Return what is trained, part by part, as JSON holds it."""
-    first = hashlib.sha256()
-    for name, values in sorted(batches.batch(0).items()):
-        first.update(f"{name} {values.dtype} {values.shape} ".encode() + values.tobytes())
-    sizes = {name: getattr(batches, name) for name in ("rows", "tokens", "steps", "carried")}
-    return {
-        "network": checkpoints.shapes(checkpoints.weights(network)),
-        "settings": settings.identity(),
-        "batches": {"kind": type(batches).__name__, **sizes, "first": first.hexdigest()},
-        "text": {"key": key},
-    }
+    return float((last["seconds"] - first["seconds"]) / (last["step"] - first["step"]))
