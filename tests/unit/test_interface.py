@@ -31,9 +31,13 @@ def shape(thing):
 
 
 def members(owner):
-    """Return the public members that a class defines itself, with their signatures."""
+    """Return the public members that a class, or one between it and `Predictor`, defines, with signatures."""
+    held = dict(vars(owner))
+    if issubclass(owner, Predictor) and owner is not Predictor:
+        bases = owner.__mro__[: owner.__mro__.index(Predictor)]
+        held = {name: value for base in reversed(bases) for name, value in vars(base).items()}
     lines = []
-    for name, value in sorted(vars(owner).items()):
+    for name, value in sorted(held.items()):
         if name.startswith("_") or inspect.isclass(value):
             continue
         if isinstance(value, property) or type(value).__name__ == "cached_property":
@@ -45,11 +49,12 @@ def members(owner):
 
 def public():
     """Yield every public thing with its name."""
+    registered = {find(name).__name__ for name in BUILT_IN}
     for name in sorted(wb.__all__):
         thing = getattr(wb, name)
         yield name, thing
         if inspect.ismodule(thing):
-            names = getattr(thing, "__all__", ())
+            names = [inner for inner in getattr(thing, "__all__", ()) if inner not in registered]
             yield from ((f"{name}.{inner}", getattr(thing, inner)) for inner in sorted(names))
     yield from ((f"{name}() -> {kind.__name__}", kind) for name, kind in WIDGETS.items())
     yield "models: Predictor", Predictor
