@@ -8,6 +8,7 @@ from ask_models import Counting, Failing, Gated, Scoring
 
 from workbench.items.schema import DataError
 from workbench.models.rows import Ranked
+from workbench.render.numbers import probability
 from workbench.widgets.ask import page as ask_page
 from workbench.widgets.ask.ask import ask
 
@@ -96,7 +97,7 @@ def test_bounds_and_impossible_words():
     ],
 )
 def test_percent(p, text):
-    assert ask_page.percent(p) == text
+    assert probability(p) == text
 
 
 class Text(HTMLParser):

@@ -8,7 +8,7 @@ import pytest
 from ask_models import Counting
 
 from workbench.items.schema import DataError
-from workbench.widgets.ask import page as ask_page
+from workbench.render.numbers import probability
 from workbench.widgets.ask.ask import EXAMPLE, Ask, ask, named
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
@@ -74,10 +74,10 @@ def test_an_edit_is_read_and_answered(made):
     row = widget.to_frame().set_index("version").loc["passage"]
     assert (row["rank"], row["n_tied"]) == (2, 5)  # after "the"; beside storm, was, man and the full stop
     assert side["passage"]["rank"] == "rank 2 of 12, 5 tied"
-    assert side["passage"]["p"] == ask_page.percent(np.exp(row["log_prob"]))
+    assert side["passage"]["p"] == probability(np.exp(row["log_prob"]))
     assert side["passage"]["ln"] == f"ln p −{-row['log_prob']:.2f}"  # noqa: RUF001
     word, p, label, here, own = side["passage"]["bars"][0]
-    assert (word, here, own, label) == ("the", True, False, ask_page.percent(p))
+    assert (word, here, own, label) == ("the", True, False, probability(p))
     assert [bar[4] for bar in side["passage"]["bars"]].count(True) == 1
     sentence = widget.to_frame().set_index("version").loc["sentence"]
     gain = row["log_prob"] - sentence["log_prob"]

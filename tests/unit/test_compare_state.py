@@ -11,7 +11,7 @@ from side_by_side import ask, listening, predicted
 import workbench as wb
 from workbench.evaluation.comparison import Comparison
 from workbench.widgets.compare.compare import compare
-from workbench.widgets.compare.state import NOTHING, SORTS, State
+from workbench.widgets.compare.view import NOTHING, SORTS, Selector
 
 ITEMS = wb.load("sample", variant="capitalised")
 FRAMES = predicted(ITEMS, 4)
@@ -19,7 +19,7 @@ TABLE = annotated(ITEMS)
 LABELS = [f"model {k}" for k in range(4)]
 RIGHT = pd.DataFrame({label: f["correct"].astype(bool) for label, f in zip(LABELS, FRAMES, strict=True)})
 LOG_PROB = pd.DataFrame({label: f["log_prob"] for label, f in zip(LABELS, FRAMES, strict=True)})
-STATE = State(Comparison.of(ITEMS, FRAMES, annotations=TABLE, resamples=50))
+STATE = Selector(Comparison.of(ITEMS, FRAMES, annotations=TABLE, resamples=50))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import workbench as wb
 from workbench.analysis import annotations as annotating
 from workbench.charts import theme
 from workbench.items.tokens import tokens
-from workbench.widgets.compare import parts as compare_parts
+from workbench.widgets.compare import messages
 from workbench.widgets.compare.compare import Compare, compare
 
 ITEMS = wb.load("sample", variant="capitalised")
@@ -186,7 +186,7 @@ def test_a_passage_with_what_each_model_expected(widget):
 
 @given(st.lists(st.floats(allow_nan=False), max_size=8))
 def test_shares_of_scores_sum_to_one_and_keep_their_order(scores):
-    found = compare_parts.shares(scores)
+    found = messages.shares(scores)
     assert len(found) == len(scores)
     assert not scores or sum(found) == pytest.approx(1)
     assert all(0 <= part <= 1 for part in found)
@@ -196,11 +196,11 @@ def test_shares_of_scores_sum_to_one_and_keep_their_order(scores):
 
 
 def test_colours_are_those_of_the_charts():
-    assert compare_parts.PALETTE == theme.PALETTE
+    assert messages.PALETTE == theme.PALETTE
 
 
 def test_letters_go_on_after_z():
-    assert [compare_parts.letters(k) for k in (0, 25, 26, 51, 52, 701, 702)] == [
+    assert [messages.letters(k) for k in (0, 25, 26, 51, 52, 701, 702)] == [
         "A",
         "Z",
         "AA",

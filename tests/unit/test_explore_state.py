@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 import workbench as wb
 from workbench.analysis import annotations
 from workbench.items.items import DataError
-from workbench.widgets.explore import panels
+from workbench.widgets.explore import explore as panels
 from workbench.widgets.explore.explore import Explorer, explore
-from workbench.widgets.shared import static
 from workbench.widgets.shared.facets import Category, Number, facet
 
 TEXTS = [
@@ -397,7 +396,7 @@ def test_names_from_data_are_text_in_the_page():
     assert "script" not in page.tags
     assert attack in "".join(page.parts)
     state = made.children[0].state | {"words": [["mood", attack]]}
-    assert "script" not in Page(static.charts(state)).tags
+    assert "script" not in Page(panels._static_charts(state)).tags
 
 
 def test_a_notebook_keeps_counts_and_no_items():

@@ -4,9 +4,9 @@ import pytest
 from clozes import cloze, passages
 from hypothesis import given
 
+from workbench.widgets.browser.browser import static_page as page
 from workbench.widgets.shared.facets import NO_FILTERS
 from workbench.widgets.shared.passages import pieces
-from workbench.widgets.shared.static import page
 
 
 class Page(HTMLParser):

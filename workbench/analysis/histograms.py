@@ -108,8 +108,9 @@ def even_bins(low: float, high: float, n: int) -> Bins:
     places = np.arange(n + 1)
     with np.errstate(over="ignore", invalid="ignore"):
         edges = (low * (n - places) + high * places) / n  # exact for whole numbers
-    if not np.isfinite(edges).all():
-        edges = low / n * (n - places) + high / n * places
+        if not np.isfinite(edges).all():
+            edges = low / n * (n - places) + high / n * places
+    edges[[0, -1]] = low, high  # very large numbers are rounded
     return Bins(edges, high / n - low / n)
 
 

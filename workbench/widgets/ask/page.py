@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -12,39 +11,14 @@ import numpy as np
 from workbench.items import text as wt
 from workbench.items.schema import Item
 from workbench.items.tokens import tokens
+from workbench.render.numbers import probability
 from workbench.widgets.ask.questions import VERSIONS, Answer, Question
 from workbench.widgets.ask.threads import Asking, Record
-from workbench.widgets.shared.passages import Piece, pieces, snippet
+from workbench.widgets.shared.passages import pieces, snippet
+from workbench.widgets.shared.widget import render
 
-_STYLE = """
-.was{--ink:#111;--soft:#555;--paper:#fff;--line:#ccc;--other:#8a8a8a;--here:#0072b2;--deep:#0b4f94;
-color:var(--ink);background:var(--paper);font:13px/1.45 system-ui,sans-serif;padding:12px 16px;
-max-width:980px}
-@media(prefers-color-scheme:dark){.was{--ink:#eee;--soft:#aaa;--paper:#16181c;--line:#444;--other:#8a8a8a;
---here:#4da3d9;--deep:#8cc1ff}}
-.was article{border-top:1px solid var(--line);padding:10px 0}
-.was .p{margin:6px 0;white-space:pre-wrap;overflow-wrap:anywhere;font:15px/1.6 Georgia,serif;max-width:76ch}
-.was .c,.was .n{color:var(--soft)}.was .d{background:color-mix(in srgb,var(--here) 30%,var(--paper))}
-.was .b{border-bottom:2px solid var(--deep);color:var(--deep);font-weight:700}
-.was table{border-collapse:collapse;margin:6px 0 10px;font:inherit}
-.was caption{text-align:left;font-weight:600;overflow-wrap:anywhere}
-.was :is(th,td){text-align:left;vertical-align:top;padding:2px 14px 2px 0;font-weight:400}
-.was .bars :is(th,td){padding:0 8px 0 0;line-height:1.3}
-.was .bar{width:130px;background:linear-gradient(var(--other) 0 0) 0 center/var(--w) 11px no-repeat}
-.was .here .bar{background-image:linear-gradient(var(--here) 0 0)}.was .own{font-weight:700}
-.was .e{border-left:4px solid #c62828;padding-left:8px}
-"""
 _HEADS = {"passage": "whole passage", "sentence": "last sentence alone"}
 _NO_GAIN = {"nats": "", "factor": ""}
-_SMALL = 1e-4  # percent; below, a power of ten is easier to read
-
-
-def percent(p: float) -> str:
-    """Write a probability as a percentage of two or three digits."""
-    value = 100 * p
-    if value == 0 or value >= _SMALL:
-        return f"{f'{value:#.3g}' if value >= 1 else f'{value:#.2g}' if value else '0'}".rstrip(".") + " %"
-    return f"{value:.1e} %".replace("e-0", "e-")
 
 
 def shown(question: Question, answer: Answer, top_k: int) -> dict[str, Any]:
@@ -120,7 +94,7 @@ def _lengths(values: Sequence[float]) -> list[float]:
 def _label(kind: str, value: float) -> str:
     if math.isnan(value):
         return "none"
-    return f"{value:.4g}" if kind == "score" else percent(value)
+    return f"{value:.4g}" if kind == "score" else probability(value)
 
 
 def _told(reply: Mapping[str, Any], item: Item, kind: str) -> dict[str, str]:
@@ -136,7 +110,7 @@ def _told(reply: Mapping[str, Any], item: Item, kind: str) -> dict[str, str]:
         return found
     log_prob = reply["log_prob"]
     if log_prob is not None:
-        found["p"] = percent(math.exp(log_prob))
+        found["p"] = probability(math.exp(log_prob))
         found["ln"] = f"ln p {_signed(log_prob)}"
     if reply["known"] is False:
         whole = reply["vocabulary_size"]
@@ -204,68 +178,24 @@ def entry(number: int, record: Record) -> dict[str, Any]:
 def page(asking: Asking, records: Sequence[Record]) -> str:
     """Return questions with their answers as HTML that needs neither kernel nor script; all is escaped."""
     with asking.lock:
-        body = "".join(_article(asking, record) for record in records)
-    body = body or '<p class="n">Nothing was asked yet.</p>'
-    return f'<meta charset="utf-8"><style>{_STYLE}</style><div class="was">{body}</div>'
+        questions = [_question(asking, record) for record in records]
+    return render("ask/static.html", questions=questions, heads=_HEADS)
 
 
-def _article(asking: Asking, record: Record) -> str:
+def _question(asking: Asking, record: Record) -> dict[str, Any]:
     question = record.question
-    parts = [f'<p class="n">{escape(f"{question.asked:%Y-%m-%d %H:%M:%S}")}</p>']
-    for each in preview(question):
-        side = f"{each['side']}: " if len(question.whole) > 1 else ""
-        context = _pieces(each["context"])
-        parts.append(
-            f'<div class="p" dir="auto">{side}<span class="c">{context}</span> {_pieces(each["query"])}</div>'
-        )
-    parts += [f'<p class="e">{escape(problem)}</p>' for problem in question.problems.values()]
     views = {p: shown(question, answer, asking.top_k) for p, answer in sorted(record.answers.items())}
-    top = max(
-        (bar[1] for view in views.values() for side in view.get("sides", []) for version in VERSIONS
-         if side[version].get("kind") == "p" for bar in side[version]["bars"]), default=1.0,
-    ) or 1.0  # fmt: skip
-    for place, label in enumerate(asking.labels):
-        if place in views:
-            parts.append(_model(label, views[place], top))
-        elif question.whole:
-            parts.append(f'<p><b>{escape(label)}</b> <span class="n">has not answered</span></p>')
-    return f"<article>{''.join(parts)}</article>"
-
-
-def _pieces(parts: Sequence[Piece]) -> str:
-    return "".join(
-        f'<span class="{escape(" ".join(kinds))}">{escape(text or "▁▁▁")}</span>' if kinds else escape(text)
-        for text, kinds in parts
+    sides = [side for view in views.values() for side in view.get("sides", [])]
+    cells = [side[version] for side in sides for version in VERSIONS]
+    values = [bar[1] for cell in cells if cell.get("kind") == "p" for bar in cell["bars"]]
+    top = max(values, default=1.0) or 1.0
+    for cell in cells:
+        scale = top if cell.get("kind") == "p" else 1.0
+        cell["rows"] = [(word, f"{value / scale:.2%}", *rest) for word, value, *rest in cell.get("bars", ())]
+    models = (
+        [(label, views.get(place)) for place, label in enumerate(asking.labels)] if question.whole else []
     )
-
-
-def _model(label: str, view: Mapping[str, Any], top: float) -> str:
-    if "error" in view:
-        return f'<p><b>{escape(label)}</b></p><p class="e">{escape(view["error"])}</p>'
-    rows = [f"<tr><th></th><th>{_HEADS['passage']}</th><th>gain</th><th>{_HEADS['sentence']}</th></tr>"]
-    for side in view["sides"]:
-        gain = escape(" ".join(filter(None, side["gain"].values())))
-        name = side["side"] if len(view["sides"]) > 1 else ""
-        word = f"{name} {escape(side['word'] or '')}"
-        cells = [_cell_html(side[version], top) for version in VERSIONS]
-        rows.append(f"<tr><th>{word}</th><td>{cells[0]}</td><td>{gain}</td><td>{cells[1]}</td></tr>")
-    if view["differences"]:
-        found = [
-            escape(" ".join(filter(None, view["differences"][version].values()))) for version in VERSIONS
-        ]
-        rows.append(f"<tr><th>A − B</th><td>{found[0]}</td><td></td><td>{found[1]}</td></tr>")  # noqa: RUF001
-    return f"<table><caption>{escape(label)}</caption>{''.join(rows)}</table>"
-
-
-def _cell_html(cell: Mapping[str, Any], top: float) -> str:
-    if "error" in cell:
-        return f'<span class="e">{escape(cell["error"])}</span>'
-    said = "; ".join(filter(None, (cell["p"], cell["rank"], cell["ln"])))
-    scale = top if cell["kind"] == "p" else 1.0
-    rows = "".join(
-        f'<tr class="{"here" if here else ""}{" own" if own else ""}"><th>{escape(word)}</th>'
-        f'<td class="bar" style="--w:{value / scale:.2%}"></td><td>{escape(label)}</td></tr>'
-        for word, value, label, here, own in cell["bars"]
-    )
-    note = f'<span class="n">{escape(cell["note"])}</span>' if cell["note"] else ""
-    return f'{escape(said)}<table class="bars">{rows}</table>{note}'
+    return {
+        "time": f"{question.asked:%Y-%m-%d %H:%M:%S}", "read": preview(question), "models": models,
+        "problems": list(question.problems.values()),
+    }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,9 @@ from workbench.analysis.speech import speech
 from workbench.items import notes as remarks
 from workbench.items.items import DataError, Item, Items, Span
 from workbench.items.schema import objects
-from workbench.widgets.shared import static, tables
 from workbench.widgets.shared.facets import NO_FILTERS, TAGS, Filters, hits, patterns
-from workbench.widgets.shared.passages import pieces, plain, snippet
-from workbench.widgets.shared.widget import Widget, read
+from workbench.widgets.shared.passages import aligned, by_item, marks, outcomes, pieces, plain, snippet
+from workbench.widgets.shared.widget import Widget, read, render
 
 _FIRST_ROWS = 28
 
@@ -58,13 +57,13 @@ class Browser(Widget):
         self._items = items
         self._frame = items.frame
         self._place = {item_id: row for row, item_id in enumerate(self._frame["item_id"])}
-        self._annotations = tables.aligned(annotations, self._frame["item_id"], "annotations")
-        self._marks = tables.marks(self._annotations, self._frame)
+        self._annotations = aligned(annotations, self._frame["item_id"], "annotations")
+        self._marks = marks(self._annotations, self._frame)
         self._columns = self._annotations.drop(columns=list(self._marks))
-        self._predictions = tables.by_item(predictions)
+        self._predictions = by_item(predictions)
         self._notes = remarks.read_notes(self._frame["dataset"].unique().tolist())
         columns = {str(name): column for name, column in self._columns.items()}
-        self._filters = Filters(items, columns | tables.outcomes(predictions, self._frame["item_id"]))
+        self._filters = Filters(items, columns | outcomes(predictions, self._frame["item_id"]))
         self._label()
         self._version = 0
         self._view = np.arange(len(items))
@@ -104,11 +103,11 @@ class Browser(Widget):
     def to_html(self, *, limit: int = 200) -> str:
         """Return a page of its own with the first `limit` shown items; targets open on a click."""
         shown = [self._passage(int(row)) for row in self._view[:limit]]
-        return static.page(shown, len(self._view), len(self._items), self.filters)
+        return static_page(shown, len(self._view), len(self._items), self.filters)
 
     def _static(self) -> str:
         passage = [self._passage(self._place[self.current_id])] if self.current_id else []
-        return static.page(passage, len(self._view), len(self._items), self.filters)
+        return static_page(passage, len(self._view), len(self._items), self.filters)
 
     # -- what the page asks
 
@@ -201,12 +200,12 @@ class Browser(Widget):
 
     def _passage(self, row: int) -> dict[str, Any]:
         item = self._items[row]
-        marks = {
+        spans = {
             "m": self._spans("mentions", row, mentions),
             "s": self._spans("speech", row, speech),
             "h": self._hits(item),
         }
-        context, query = pieces(item, marks)
+        context, query = pieces(item, spans)
         note = self._notes.get(item.item_id, remarks.Note(item.item_id))
         kind = [item.variant, item.word_class if item.word_class != item.variant else None]
         return {
@@ -237,6 +236,27 @@ class Browser(Widget):
     def _label(self) -> None:
         found = [self._notes.get(item_id) for item_id in self._frame["item_id"]]
         self._labels = self._filters.set_labels(TAGS, [note.tags if note else () for note in found])
+
+
+def static_page(
+    passages: Sequence[Mapping[str, Any]], shown: int, total: int, filters: Mapping[str, Any]
+) -> str:
+    """Return passages as an HTML fragment that stands by itself, everything from data escaped.
+
+    Parameters
+    ----------
+    passages : sequence of mapping
+        Passages as the browser sends them to the page.
+    shown, total : int
+        How many items pass the filters, and how many there are.
+    filters : mapping
+        What was searched and chosen.
+    """
+    chosen = [f"{filters['field']} matches “{filters['query']}”"] if filters.get("query") else []
+    chosen += [f"{name}: {', '.join(map(str, values))}" for name, values in filters.get("facets", {}).items()]
+    first = f"{len(passages):,} of " if len(passages) < shown else ""
+    summary = "; ".join([f"{first}{shown:,} of {total:,} items", *chosen])
+    return render("browser/static.html", summary=summary, passages=passages)
 
 
 def browse(

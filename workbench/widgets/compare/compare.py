@@ -12,8 +12,7 @@ import traitlets
 
 from workbench.evaluation.comparison import Comparison
 from workbench.items.items import DataError, Item, Items
-from workbench.widgets.compare import page as compare_page
-from workbench.widgets.compare.twin import twin
+from workbench.widgets.compare.page import page, static
 from workbench.widgets.compare.view import View
 from workbench.widgets.shared.widget import Widget, read
 
@@ -31,7 +30,7 @@ class Compare(Widget):
     chosen : dict
         The state, as plain values; setting it (``{**widget.chosen, "sort": "all wrong"}``) changes the view.
         ``pair``: [a, b], two models: only items that a has right and b has wrong. ``bins``: chosen bins by
-        column. ``sort``: one of `workbench.widgets.compare.state.SORTS`. ``against``: two models whose
+        column. ``sort``: one of `workbench.widgets.compare.view.SORTS`. ``against``: two models whose
         log-probabilities ``difference`` subtracts; those of the pair, or the first two, by default.
         ``hidden``: models that are left out below the table. ``query``: text that the passage holds.
     column : str
@@ -108,12 +107,12 @@ class Compare(Widget):
         view = self._view
         pair = [view.comparison.labels.index(label) for label in view.chosen["pair"] or ()]
         two = (pair[0], pair[1]) if pair else None
-        return compare_page.page(view.comparison, view.rows, limit=limit, pair=two)
+        return page(view.comparison, view.rows, limit=limit, pair=two)
 
     def _static(self) -> str:
         told, view = self._view.told(quick=True), self._view
         said = f"{len(view.rows):,} of {view.comparison.n:,} items{view.said()}"
-        return twin(told["models"], said, told["warnings"])
+        return static(told["models"], said, told["warnings"])
 
     # -- what Python sets
 
@@ -160,11 +159,11 @@ class Compare(Widget):
             remake, self._remake = self._remake, None
             self._tell(f"annotating {self.comparison.n:,} items …")
             threading.Thread(target=self._annotate, args=[remake], name="annotate", daemon=True).start()
-        view.state.prepare()  # so that the first search is as quick as the second
+        view.selector.prepare()  # so that the first search is as quick as the second
 
     def _on_choose(self, message: Mapping[str, Any]) -> None:
         view = self._view
-        column = view.state.column(message.get("column", view.column))
+        column = view.selector.column(message.get("column", view.column))
         view.choose(view.chosen | message.get("chosen", {}))
         view.column = column
         self.send(view.shown())  # it is what the reader waits for; the traits follow

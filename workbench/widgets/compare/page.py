@@ -1,10 +1,8 @@
-"""A comparison as one HTML document to mail: no script, no network, nothing beside it."""
+"""A comparison as HTML without a kernel: a document to mail, and the table that a saved notebook keeps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.evaluation.comparison import Comparison
-from workbench.widgets.compare.page_items import items, number
+from workbench.items.items import Item
+from workbench.items.tokens import shown, tokens
+from workbench.render.numbers import p_value, percent, points, probability, span
+from workbench.widgets.shared.passages import pieces
+from workbench.widgets.shared.widget import render
 
 SLICES = (
     "target_class", "lemma_in_context", "in_context", "answer_in_passage", "word_class", "direct_speech",
@@ -36,13 +38,11 @@ NAMES = {
 }
 """Headings of columns."""
 
-_STYLE = Path(__file__).with_suffix(".css")
-_SHUT = "default-src 'none'; style-src 'unsafe-inline'"
 _MOST_SLICES = 8
-_WIDTHS = '<colgroup><col class="a"><col><col class="c"></colgroup>'
 _WIDE = 8  # models up to which the matrix has room for intervals
-_LEAST = 0.001
+_LONGEST = 24  # letters of a name in a narrow column
 _LEVEL = 0.05
+_MANY = 1000
 
 
 def page(
@@ -76,216 +76,222 @@ def page(
     """
     chosen = np.arange(comparison.n) if mask is None else np.asarray(mask)
     rows = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
-    names = list(columns) if columns is not None else [n for n in SLICES if n in comparison.columns]
-    body = "".join(
-        [
-            f"<h1>{escape(title)}</h1>",
-            _summary(comparison),
-            _warnings(comparison.warnings),
-            _models(comparison),
-            _matrix(comparison, tuple(pair) if pair else None),
-            _slices(comparison, names[:_MOST_SLICES] if columns is None else names),
-            items(comparison, rows, max(limit, 0), tuple(pair) if pair else None),
-        ]
-    )
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_SHUT}">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE.read_text(encoding='utf-8')}</style></head>"
-        f"<body>{body}</body></html>\n"
-    )
+    if columns is None:
+        columns = [name for name in SLICES if name in comparison.columns][:_MOST_SLICES]
+    table, pairs = comparison.table(), _records(comparison.pairs())
+    return render(
+        "compare/page.html",
+        title=title,
+        summary=_summary(comparison),
+        warnings=comparison.warnings,
+        models=_models(table, comparison.n),
+        intervals=" and ".join(dict.fromkeys(table["interval"].tolist())),
+        heads=[(name, str(k + 1) if comparison.m > _WIDE else _cut(name))
+               for k, name in enumerate(comparison.labels)],
+        matrix=_matrix(comparison, pairs, tuple(pair) if pair else None) if pairs else [],
+        by_novel=bool(pairs) and not pd.isna(pairs[0]["p_novel"]),
+        level=_LEVEL,
+        slices=[_slices(comparison, name) for name in columns],
+        items=_items(comparison, rows, max(limit, 0), pair),
+    )  # fmt: skip
+
+
+def static(models: Sequence[Mapping[str, Any]], summary: str, warnings: Sequence[str]) -> str:
+    """Return the table of models as an HTML fragment, everything from data escaped.
+
+    Parameters
+    ----------
+    models : sequence of mapping
+        As :func:`workbench.widgets.compare.messages.models` gives them.
+    summary : str
+        What is chosen.
+    warnings : sequence of str
+        What must not be compared.
+    """
+    scales = {"accuracy": 100, "perplexity": 1, "median_rank": 1}
+    rows = [(one["label"], [_measured(one[name], k) for name, k in scales.items()]) for one in models]
+    return render("compare/static.html", summary=summary, models=rows, warnings=warnings)
+
+
+def _measured(measure: Sequence[float | None] | None, scale: float) -> str:
+    if measure is None:
+        return "–"  # noqa: RUF001 - a dash is meant
+    value, low, high = (None if number is None else f"{scale * number:,.4g}" for number in measure)
+    return f"{value} [{low}, {high}]" if low is not None and high is not None else f"{value}"
 
 
 def _summary(of: Comparison) -> str:
     sets = of.items.frame[["dataset", "split", "variant"]].drop_duplicates().to_numpy().tolist()
-    told = ", ".join("/".join(map(str, one)) for one in sets[:6])
-    how = of.drawing
-    return (
-        f'<p class="soft">{of.m:,} {"model" if of.m == 1 else "models"}, {of.n:,}'
-        f" {'item' if of.n == 1 else 'items'} ({escape(told)}); {100 * how.level:g} % intervals, bootstrap"
-        f" with {how.resamples:,} replicates, seed {how.seed}.</p>"
-    )
+    names, how = ", ".join("/".join(map(str, one)) for one in sets[:6]), of.drawing
+    counts = f"{of.m:,} {'model' if of.m == 1 else 'models'}, {of.n:,} {'item' if of.n == 1 else 'items'}"
+    interval = f"{100 * how.level:g} % intervals, bootstrap with {how.resamples:,} replicates"
+    return f"{counts} ({names}); {interval}, seed {how.seed}."
 
 
-def _warnings(said: Sequence[str]) -> str:
-    lines = "".join(f"<li>{escape(text)}</li>" for text in said)
-    return f'<ul class="notes">{lines}</ul>' if said else ""
-
-
-def _models(of: Comparison) -> str:
-    table = of.table()
+def _models(table: pd.DataFrame, n: int) -> list[dict[str, Any]]:
     most = float(np.nanmax(table["accuracy_high"].to_numpy(dtype=float), initial=0)) or 1.0
-    lines = []
+    models = []
     for row in _records(table):
         accuracy = [row[f"accuracy{end}"] for end in ("", "_low", "_high")]
-        perplexity = _of(row, "perplexity")
-        lines.append(
-            f'<tr><th scope="row" class="name"><bdi>{escape(row["label"])}</bdi></th>'
-            f'<td class="r" data-of="accuracy">{_percent(accuracy[0])} {_span(accuracy[1:], _share)}</td>'
-            f'<td class="plot">{_bar(*(value / most for value in accuracy))}</td>'
-            f'<td class="r" data-of="perplexity">{perplexity}{_fewer(row, of.n)}</td>'
-            f'<td class="r" data-of="median rank">{_of(row, "median_rank")}</td></tr>'
-        )
-    head = "".join(
-        f"<th{css}>{name}</th>"
-        for name, css in (
-            ("model", ""),
-            ("accuracy", ' class="r"'),
-            ("", ""),
-            ("perplexity", ' class="r"'),
-            ("median rank", ' class="r"'),
-        )
-    )
-    how = " and ".join(dict.fromkeys(table["interval"].tolist()))
-    return (
-        f'<div class="wide"><table class="models"><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}'
-        '</tbody></table></div><p class="soft"><small>Intervals of the accuracies:'
-        f" {escape(how)}.</small></p>"
-    )
+        fewer = 0 < row["n_perplexity"] < n
+        models.append({
+            "label": row["label"], "accuracy": f"{percent(accuracy[0])} {span(*accuracy[1:], _share)}",
+            "bar": _bar(*(value / most for value in accuracy)), "perplexity": _measure(row, "perplexity"),
+            "median_rank": _measure(row, "median_rank"),
+            "fewer": f"of {row['n_perplexity']:,} items" if fewer else "",
+        })  # fmt: skip
+    return models
 
 
-def _fewer(row: dict[str, Any], n: int) -> str:
-    few = 0 < row["n_perplexity"] < n
-    return f"<small>of {row['n_perplexity']:,} items</small>" if few else ""
-
-
-def _of(row: dict[str, Any], name: str) -> str:
+def _measure(row: Mapping[str, Any], name: str) -> str:
     if pd.isna(row[name]):
         return "–"  # noqa: RUF001 - a dash is meant
-    return f"{number(row[name])} {_span([row[f'{name}_low'], row[f'{name}_high']], number)}"
+    return f"{_number(row[name])} {span(row[f'{name}_low'], row[f'{name}_high'], _number)}"
 
 
-def _matrix(of: Comparison, pair: tuple[int, ...] | None) -> str:
-    pairs = _records(of.pairs())
-    if not pairs:
-        return ""
-    cells = {}
-    for row in pairs:
-        cells[row["a"], row["b"]] = _cell(of, row, 1, pair)
-        cells[row["b"], row["a"]] = _cell(of, row, -1, pair)
-    short = of.m > _WIDE
-    heads = [str(k + 1) if short else f"<bdi>{escape(_cut(name))}</bdi>" for k, name in enumerate(of.labels)]
-    head = "".join(
-        f'<th scope="col" title="{escape(name)}">{told}</th>'
-        for name, told in zip(of.labels, heads, strict=True)
-    )
-    lines = "".join(
-        f'<tr><th scope="row" class="name">{f"{a + 1} " if short else ""}<bdi>{escape(name)}</bdi></th>'
-        + "".join('<td class="self"></td>' if a == b else cells[a, b] for b in range(of.m))
-        + "</tr>"
+def _matrix(of: Comparison, pairs: Sequence[Mapping[str, Any]], chosen: tuple[int, ...] | None) -> list[Any]:
+    cells = {(row[a], row[b]): _cell(of, row, a, b, chosen) for row in pairs for a, b in ("ab", "ba")}
+    return [
+        (name, f"{a + 1} " if of.m > _WIDE else "", [cells.get((a, b)) for b in range(of.m)])
         for a, name in enumerate(of.labels)
-    )
-    novels = (
-        " Every item names its novel: intervals are of whole novels, and a cell's title tells the p of the"
-        " sign-flip test by novel."
-        if pairs[0]["p_novel"] == pairs[0]["p_novel"]
-        else ""
-    )
-    return (
-        "<h2>Differences in accuracy</h2><p class=soft>Row minus column, in points, with the interval of the"
-        " paired bootstrap and p of the exact McNemar test, corrected for the number of pairs (Holm)."
-        f" Coloured where p is below {_LEVEL}: blue where the row's model is better, orange where it is"
-        f" worse.{novels}</p>"
-        f'<div class="wide"><table class="matrix"><thead><tr><td></td>{head}</tr></thead>'
-        f"<tbody>{lines}</tbody></table></div>"
-    )
-
-
-def _cell(of: Comparison, row: dict[str, Any], sign: int, pair: tuple[int, ...] | None) -> str:
-    ends = ("a", "b") if sign > 0 else ("b", "a")
-    places = tuple(row[end] for end in ends)
-    bounds = sorted(sign * row[f"difference_{end}"] for end in ("low", "high"))
-    points, span = _points(sign * row["difference"]), _span(bounds, _points)
-    told = [
-        f"{row[f'label_{ends[0]}']} minus {row[f'label_{ends[1]}']}: {points} points {span}".rstrip(),
-        f"{row[f'n_only_{ends[0]}']:,} items only the first got right",
-        f"{row[f'n_only_{ends[1]}']:,} only the second",
-        f"p = {_p(row['p'])}, corrected {_p(row['p_holm'])}",
     ]
+
+
+def _cell(
+    of: Comparison, row: Mapping[str, Any], a: str, b: str, chosen: tuple[int, ...] | None
+) -> dict[str, Any]:
+    """Return the cell of the matrix in which model `a` stands in the row and `b` in the column."""
+    sign = 1 if a == "a" else -1
+    difference = sign * row["difference"]
+    interval = span(*sorted(sign * row[f"difference_{end}"] for end in ("low", "high")), points)
+    title = [
+        f"{row[f'label_{a}']} minus {row[f'label_{b}']}: {points(difference)} points {interval}".rstrip(),
+        f"{row[f'n_only_{a}']:,} items only the first got right", f"{row[f'n_only_{b}']:,} only the second",
+        f"p = {p_value(row['p'])}, corrected {p_value(row['p_holm'])}",
+    ]  # fmt: skip
     if not pd.isna(row["p_novel"]):
-        told.append(f"by novel p = {_p(row['p_novel'])}")
+        title.append(f"by novel p = {p_value(row['p_novel'])}")
     if not pd.isna(row["log_prob_difference"]):
-        told.append(f"mean ln p {sign * row['log_prob_difference']:+.3f}")
-    sure = row["p_holm"] < _LEVEL
-    css = [
-        ("up" if sign * row["difference"] > 0 else "down") if sure else "",
-        "chosen" if places == pair else "",
+        title.append(f"mean ln p {sign * row['log_prob_difference']:+.3f}")
+    better = ("up" if difference > 0 else "down") if row["p_holm"] < _LEVEL else ""
+    css = [better, "chosen" if (row[a], row[b]) == chosen else ""]
+    return {
+        "css": " ".join(filter(None, css)), "title": "; ".join(title), "points": points(difference),
+        "span": None if of.m > _WIDE else interval, "p": p_value(row["p_holm"], sign=True),
+    }  # fmt: skip
+
+
+def _slices(of: Comparison, name: str) -> tuple[str, list[Any]]:
+    """Return the chart of a column: its heading, and of each bin the name, its size and a row a model."""
+    frame = of.slices(name)
+    most = float(np.nanmax(frame["high"].to_numpy(dtype=float), initial=0)) or 1.0
+    bins = []
+    for _, part in frame.groupby("key", sort=False):
+        rows = _records(part)
+        models = [
+            {"label": row["label"], "accuracy": percent(row["accuracy"]),
+             "title": f"{row['label']}: {percent(row['accuracy'])} {span(row['low'], row['high'], _share)}",
+             "bar": _bar(*(row[k] / most for k in ("accuracy", "low", "high")))}
+            for row in rows
+        ]  # fmt: skip
+        bins.append((rows[0]["bin"], f"{rows[0]['n']:,}", models))
+    return NAMES.get(name, name.replace("_", " ").capitalize()), bins
+
+
+def _items(
+    of: Comparison, rows: npt.NDArray[np.int64], limit: int, pair: tuple[int, int] | None
+) -> dict[str, Any]:
+    n, heading = len(rows), "Items"
+    if pair:
+        heading = f"Items that {of.labels[pair[0]]} got right and {of.labels[pair[1]]} wrong"
+    first = f", the first {limit:,} of them here" if limit < n else ""
+    return {
+        "heading": heading, "any": n > 0, "count": f"{n:,} {'item' if n == 1 else 'items'}{first}",
+        "rows": [_item(of, of.items[int(row)], int(row)) for row in rows[:limit]],
+    }  # fmt: skip
+
+
+def _item(of: Comparison, item: Item, row: int) -> dict[str, Any]:
+    context, query = pieces(item, {})
+    cut = tokens(item)
+    others = {word.casefold() for k, word in enumerate(cut.words) if not cut.target <= k < cut.end}
+    models = of.top(row)
+    logs = [
+        value
+        for one in models
+        if one["score_type"] == "log_prob"
+        for value in (*one["log_probs"], one["answer_log_prob"])
+        if not pd.isna(value)
     ]
-    inner = "" if of.m > _WIDE else f"<small>{escape(span)}</small>"
-    title = escape("; ".join(told))
-    return (
-        f'<td class="{" ".join(filter(None, css))}" title="{title}">{points}{inner}'
-        f"<small>p {_p(row['p_holm'], sign=True)}</small></td>"
-    )
+    most = float(np.exp(max(logs, default=0.0))) or 1.0
+    return {
+        "kind": [item.item_id, *filter(None, [item.book_id, item.word_class])], "answer": of.answers[row],
+        "right": f"{int(of.n_right[row])} of {of.m} right", "context": context, "query": query,
+        "models": [_model(one, of.answers[row], others, most, cut.words) for one in models],
+    }  # fmt: skip
 
 
-def _slices(of: Comparison, names: Sequence[str]) -> str:
-    parts = []
-    for name in names:
-        frame = of.slices(name)
-        most = float(np.nanmax(frame["high"].to_numpy(dtype=float), initial=0)) or 1.0
-        lines = []
-        for _, part in frame.groupby("key", sort=False):
-            rows = part.to_dict("records")
-            lines.append(
-                f'<tr class="bin"><th colspan="3"><bdi>{escape(rows[0]["bin"])}</bdi>'
-                f' <small class="soft">{rows[0]["n"]:,} items</small></th></tr>'
-            )
-            lines += [
-                f'<tr title="{escape(row["label"])}: {_percent(row["accuracy"])}'
-                f' {_span([row["low"], row["high"]], _share)}">'
-                f'<th scope="row" class="who"><bdi>{escape(row["label"])}</bdi></th>'
-                f'<td class="plot">{_bar(*(row[k] / most for k in ("accuracy", "low", "high")))}</td>'
-                f'<td class="r">{_percent(row["accuracy"])}</td></tr>'
-                for row in rows
-            ]
-        heading = escape(NAMES.get(name, name.replace("_", " ").capitalize()))
-        parts.append(
-            f"<section><h3>{heading}</h3><table>{_WIDTHS}<tbody>{''.join(lines)}</tbody></table></section>"
-        )
-    if not parts:
-        return ""
-    return (
-        "<h2>Accuracy by kind of item</h2><p class=soft>Bars with Wilson intervals; each chart has a scale of"
-        f' its own.</p><div class="slices">{"".join(parts)}</div>'
-    )
+def _model(
+    one: Mapping[str, Any], answer: str, others: set[str], most: float, words: Sequence[str]
+) -> dict[str, Any]:
+    """Return what a model expected in the blank of an item; probabilities are drawn on a scale to `most`."""
+    proper, ln_p = one["score_type"] == "log_prob", one["answer_log_prob"]
+    values = one["log_probs"] or [np.nan] * len(one["words"])
+    low, high = (min(values), max(values)) if values else (0.0, 0.0)
+
+    def line(word: str, value: float | None, css: str = "w") -> dict[str, str]:
+        same = word.casefold() == answer.casefold()
+        text = "" if value is None else probability(float(np.exp(value))) if proper else _number(value)
+        share = 0.0
+        if value is not None and not pd.isna(value):
+            share = np.exp(value) / most if proper else (value - low) / (high - low) if high > low else 0.0
+        css = css.replace("w", f"w{' in' if word.casefold() in others else ''}{' t' if same else ''}", 1)
+        seen = shown([word])[0]  # quotes and brackets as they are read
+        return {
+            "css": css, "title": f"{word}, the answer" if same else word,
+            "word": f"▸ {seen}" if same else seen, "text": text,
+            "size": f"{min(max(float(share), 0.0), 1.0):.1%}",
+        }  # fmt: skip
+
+    lines = [line(word, value) for word, value in zip(one["words"], values, strict=False)]
+    if answer.casefold() not in [word.casefold() for word in one["words"][: len(lines)]]:
+        lines.append(line(answer, ln_p, "w last" if lines else "w"))
+    rank = "" if one["rank"] is None else f"rank {'≥ ' if one['rank_is_bound'] else ''}{one['rank']:,}"
+    rank += f", tied with {one['n_tied'] - 1:,}" if rank and (one["n_tied"] or 1) > 1 else ""
+    weights = one["attention"]
+    fits = weights is not None and len(weights) == len(words) > 0
+    strongest = (max(weights) or 1.0) if fits else 1.0
+    return {
+        "label": one["label"], "correct": one["correct"], "lines": lines,
+        "guess": None if one["prediction"] is None else shown([one["prediction"]])[0],
+        "numbers": " · ".join(filter(None, [rank, "" if ln_p is None else f"ln p {_number(ln_p)}"])),
+        "attention": [(f"{max(0.0, weight) / strongest:.0%}", word)
+                      for weight, word in zip(weights, words, strict=True)] if fits else [],
+    }  # fmt: skip
 
 
 def _bar(value: float, low: float, high: float) -> str:
-    if value != value:  # noqa: PLR0124 - NaN: no items
-        return '<span class="bar none"></span>'
-    ends = "" if low != low else f";--l:{low:.2%};--h:{high:.2%}"  # noqa: PLR0124 - NaN
-    return f'<span class="bar{"" if ends else " none"}" style="--v:{value:.2%}{ends}"></span>'
+    """Return the style of a bar with its interval; empty where there are no items."""
+    if pd.isna(value):
+        return ""
+    return f"--v:{value:.2%}" + ("" if pd.isna(low) else f";--l:{low:.2%};--h:{high:.2%}")
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= 24 else f"{text[:23]}…"  # noqa: PLR2004 - what a narrow column holds
-
-
-def _span(bounds: Sequence[float], write: Any) -> str:
-    return (
-        "" if any(pd.isna(value) for value in bounds) else f"[{', '.join(write(value) for value in bounds)}]"
-    )
-
-
-def _percent(share: float) -> str:
-    return "–" if pd.isna(share) else f"{100 * share:.1f} %"  # noqa: RUF001 - a dash is meant
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _share(share: float) -> str:
-    return f"{100 * share:.1f}"
+    return percent(share, unit=False)
 
 
-def _points(share: float) -> str:
-    text = f"{100 * share:+.1f}"
-    return "0.0" if text[1:] == "0.0" else text
-
-
-def _p(p: float, *, sign: bool = False) -> str:
-    if p < _LEAST:
-        return f"< {_LEAST}"
-    return f"{'= ' if sign else ''}{p:.2g}"
+def _number(value: float) -> str:
+    """Return a score, perplexity or rank with three digits, or all before the point."""
+    if pd.isna(value):
+        return ""
+    if np.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:,.0f}" if abs(value) >= _MANY else f"{value:.3g}"
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

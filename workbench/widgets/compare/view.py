@@ -2,21 +2,217 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from workbench.evaluation.comparison import Comparison
-from workbench.items.items import Items
-from workbench.widgets.compare import parts as compare_parts
-from workbench.widgets.compare.state import State
-from workbench.widgets.shared import tables
-from workbench.widgets.shared.facets import Mask
+from workbench.items.items import DataError, Items
+from workbench.widgets.compare import messages
+from workbench.widgets.shared.facets import NO_FILTERS, Filters, Mask
+from workbench.widgets.shared.passages import aligned
 
 _FIRST_ROWS = 28
 _TOP = ("pair", "bins", "sort", "against", "query")  # what brings the list back to its first item
+
+Rows = npt.NDArray[np.int64]
+
+NOTHING: dict[str, Any] = {
+    "pair": None, "bins": {}, "sort": "order", "against": None, "hidden": [], "query": "",
+}  # fmt: skip
+"""A state in which nothing is chosen; see :class:`workbench.widgets.compare.compare.Compare`."""
+
+SORTS = ("order", "disagreement", "difference", "all wrong", "only one right", "all right")
+"""Orders of the list; ``difference`` is that of the log-probabilities of two models."""
+
+
+FIRST = "target_class"
+"""The column that is charted first, where there is one of this name."""
+
+
+class Selector:
+    """The rows of a comparison under what is chosen.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        m models, n items.
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+        self._search: Filters | None = None
+        self._masks: dict[str, dict[str, Mask]] = {}
+
+    def checked(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a state with all its parts, or raise DataError with what is wrong in it."""
+        if not isinstance(chosen, Mapping):
+            raise DataError(f"the state is {chosen!r}, expected a dict")
+        whole = NOTHING | dict(chosen)
+        if unknown := set(whole) - set(NOTHING):
+            known = ", ".join(NOTHING)
+            raise DataError(f"the state has no part {min(map(str, unknown))!r}; known are {known}")
+        for part in ("pair", "against"):
+            whole[part] = self._two(whole[part], part)
+        if whole["sort"] not in SORTS:
+            raise DataError(f"there is no order {whole['sort']!r}; known are {', '.join(SORTS)}")
+        hidden = whole["hidden"] or []
+        if isinstance(hidden, str) or not isinstance(hidden, Sequence):
+            raise DataError(f"'hidden' is {hidden!r}, expected a list of models")
+        for label in hidden:
+            self._known(label)
+        whole["hidden"] = [label for label in self.comparison.labels if label in hidden]
+        whole["bins"] = self._checked_bins(whole["bins"] or {})
+        if not isinstance(whole["query"], str):
+            raise DataError(f"'query' is {whole['query']!r}, expected text")
+        return whole
+
+    def fitting(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a state without the choices in columns and bins that are no longer there."""
+        bins = {column: keys for column, keys in chosen["bins"].items() if column in self.comparison.columns}
+        kept = {column: [key for key in keys if key in self.bins(column)] for column, keys in bins.items()}
+        return dict(chosen) | {"bins": kept}
+
+    def column(self, name: Any) -> str:
+        """Return the name of a column to slice by, or raise DataError.
+
+        For "" it is the target's class, else the first one; "" where there is none.
+        """
+        columns = self.comparison.columns
+        if name == "":
+            return FIRST if FIRST in columns else next(iter(columns), "")
+        if name in columns:
+            return str(name)
+        raise DataError(f"there is no column {name!r} to slice by; known are {', '.join(columns) or 'none'}")
+
+    def shown(self, chosen: Mapping[str, Any]) -> list[int]:
+        """Return the places of the models that are not hidden; of all where all are."""
+        found = [k for k, label in enumerate(self.comparison.labels) if label not in chosen["hidden"]]
+        return found or list(range(self.comparison.m))
+
+    def against(self, chosen: Mapping[str, Any]) -> tuple[int, int] | None:
+        """Return the two models whose log-probabilities are subtracted: chosen, or the pair, or the first."""
+        labels = self.comparison.labels
+        two = chosen["against"] or chosen["pair"] or labels[:2]
+        return (labels.index(two[0]), labels.index(two[1])) if len(two) > 1 else None
+
+    def mask(self, chosen: Mapping[str, Any], *, but: str | None = None, pair: bool = True) -> Mask:
+        """Return the items that pass, shape (n,).
+
+        Parameters
+        ----------
+        chosen : mapping
+            A checked state.
+        but : str, optional
+            A column whose choice is left out.
+        pair : bool, default True
+            Whether the choice in the matrix counts.
+        """
+        left = self._found(chosen["query"])
+        if pair and chosen["pair"]:
+            first, second = map(self.comparison.labels.index, chosen["pair"])
+            left = left & self.comparison.cell(first, second)
+        for column, keys in chosen["bins"].items():
+            if column != but:
+                masks = self.bins(column)
+                left = left & np.logical_or.reduce([masks[key] for key in keys])
+        return left
+
+    def bins(self, column: str) -> dict[str, Mask]:
+        """Return the items of each bin of a column, by its key."""
+        if column not in self._masks:
+            self._masks[column] = {found.key: found.mask for found in self.comparison.bins(column)}
+        return self._masks[column]
+
+    def rows(self, chosen: Mapping[str, Any], mask: Mask) -> Rows:
+        """Return the places of the items of `mask` in the order of the list."""
+        rows = np.flatnonzero(mask)
+        if chosen["sort"] == "order":
+            return rows
+        order = np.argsort(self._weight(chosen)[rows], kind="stable")
+        return rows[order]
+
+    def counts(self, chosen: Mapping[str, Any], mask: Mask) -> dict[str, int]:
+        """Return how many items of `mask` all shown models, just one or none has right."""
+        right = self.n_right(chosen)[mask]
+        return {
+            "all wrong": int((right == 0).sum()),
+            "only one right": int((right == 1).sum()),
+            "all right": int((right == len(self.shown(chosen))).sum()),
+        }
+
+    def n_right(self, chosen: Mapping[str, Any]) -> npt.NDArray[np.int64]:
+        """Return how many of the shown models have each item right, shape (n,)."""
+        if not chosen["hidden"]:
+            return np.asarray(self.comparison.n_right, dtype=np.int64)
+        return np.asarray(self.comparison.correct[self.shown(chosen)].sum(axis=0), dtype=np.int64)
+
+    def prepare(self) -> None:
+        """Make what the first search needs."""
+        if self._search is None:
+            self._search = Filters(self.comparison.items, {})
+
+    def _weight(self, chosen: Mapping[str, Any]) -> npt.NDArray[np.float64]:
+        """Return what the list is sorted by, least first, NaN last."""
+        sort, right = chosen["sort"], self.n_right(chosen).astype(float)
+        if sort == "difference":
+            two = self.against(chosen)
+            if two is None:
+                return np.zeros(self.comparison.n)
+            values = self.comparison.log_prob
+            with np.errstate(invalid="ignore"):  # both may be -inf: no difference is known
+                found: npt.NDArray[np.float64] = values[two[1]] - values[two[0]]
+            return found
+        if sort == "disagreement":
+            return np.asarray(-right * (len(self.shown(chosen)) - right))
+        if sort == "only one right":
+            return np.where(right == 0, np.inf, right)
+        return right if sort == "all wrong" else -right
+
+    def _found(self, query: str) -> Mask:
+        if not query.strip():
+            return np.ones(self.comparison.n, dtype=bool)
+        self.prepare()
+        assert self._search is not None  # noqa: S101 - made in the line above
+        return self._search.mask(NO_FILTERS | {"query": query})
+
+    def _two(self, value: Any, part: str) -> list[str] | None:
+        if value is None or (not isinstance(value, str) and isinstance(value, Sequence) and not len(value)):
+            return None
+        if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:  # noqa: PLR2004 - a pair
+            raise DataError(f"{part!r} is {value!r}, expected two models or None")
+        two = [self._known(label) for label in value]
+        if two[0] == two[1]:
+            raise DataError(f"{part!r} names {two[0]!r} twice", remedy="name two different models")
+        return two
+
+    def _known(self, label: Any) -> str:
+        if label not in self.comparison.labels:
+            known = ", ".join(self.comparison.labels)
+            raise DataError(f"there is no model {label!r}; known are {known}")
+        return str(label)
+
+    def _checked_bins(self, given: Any) -> dict[str, list[str]]:
+        if not isinstance(given, Mapping):
+            raise DataError(f"'bins' is {given!r}, expected lists of bins by column")
+        kept = {}
+        for name, keys in given.items():
+            column = self.column(name) if name else name
+            if column not in self.comparison.columns:
+                raise DataError(f"there is no column {name!r} to slice by")
+            if isinstance(keys, str) or not isinstance(keys, Sequence):
+                raise DataError(f"the bins of {column!r} are {keys!r}, expected a list")
+            known = self.bins(column)
+            for key in keys:
+                if key not in known:
+                    names = ", ".join(known)
+                    raise DataError(f"the column {column!r} has no bin {key!r}; known are {names}")
+            if keys:
+                kept[column] = [key for key in known if key in keys]
+        return kept
 
 
 class View:
@@ -51,18 +247,18 @@ class View:
 
     def take(self, comparison: Comparison, annotations: pd.DataFrame | None) -> None:
         """Take a comparison of the same models and items in the place of the one before."""
-        self.comparison, self.state = comparison, State(comparison)
+        self.comparison, self.selector = comparison, Selector(comparison)
         self._ids = comparison.items.frame["item_id"]
         self._place = {item_id: row for row, item_id in enumerate(self._ids)}
-        self._annotations = tables.aligned(annotations, self._ids, "annotations")
+        self._annotations = aligned(annotations, self._ids, "annotations")
         self._cut: tuple[Any, list[dict[str, Any]], int] | None = None
 
     def choose(self, chosen: Mapping[str, Any]) -> None:
         """Put a state in place of the one before; DataError leaves all as it was."""
-        checked = self.state.checked(chosen)
-        mask = self.state.mask(checked)
-        self.counts = self.state.counts(checked, mask)
-        self.rows = self.state.rows(checked, mask)
+        checked = self.selector.checked(chosen)
+        mask = self.selector.mask(checked)
+        self.counts = self.selector.counts(checked, mask)
+        self.rows = self.selector.rows(checked, mask)
         moved = bool(self.chosen) and any(checked[part] != self.chosen[part] for part in _TOP)
         self.chosen = checked
         self.version += 1
@@ -73,13 +269,13 @@ class View:
         """Take a comparison with other columns, and keep of the state what fits."""
         self.take(comparison, annotations)
         self.slice_by(self.column if self.column in comparison.columns else "")
-        fitting = self.state.checked(self.state.fitting(self.chosen))
+        fitting = self.selector.checked(self.selector.fitting(self.chosen))
         if fitting != self.chosen:
             self.choose(fitting)
 
     def slice_by(self, column: str) -> None:
-        """Choose the column of the chart, see `State.column`."""
-        self.column = self.state.column(column)
+        """Choose the column of the chart, see `Selector.column`."""
+        self.column = self.selector.column(column)
 
     def index(self, item_id: str) -> int:
         """Return the place of an item in the list, -1 where it is not there."""
@@ -119,7 +315,7 @@ class View:
             parts.append("{} right, {} wrong".format(*chosen["pair"]))
         for column, keys in chosen["bins"].items():
             labels = [one.label for one in self.comparison.bins(column) if one.key in keys]
-            parts.append(f"{compare_parts.title(column)}: {' or '.join(labels)}")
+            parts.append(f"{messages.title(column)}: {' or '.join(labels)}")
         if chosen["query"].strip():
             parts.append(f"passage holds “{chosen['query'].strip()}”")
         return f": {'; '.join(parts)}" if parts else ""
@@ -136,21 +332,21 @@ class View:
         made = self.comparison
         rest = {"type": "whole", "warnings": list(made.warnings), "total": made.n}
         if quick and not self.measured:
-            return rest | {"models": compare_parts.models(made, quick=True), "pairs": None}
+            return rest | {"models": messages.models(made, quick=True), "pairs": None}
         if self._whole is None:
-            self._whole = {"models": compare_parts.models(made), "pairs": compare_parts.pairs(made)}
+            self._whole = {"models": messages.models(made), "pairs": messages.pairs(made)}
         return rest | self._whole
 
     def shown(self) -> dict[str, Any]:
         """Return what follows from the state: slices, the list's first rows, the passage."""
         made, chosen, column, index = self.comparison, self.chosen, self.column, self.index(self.current)
-        shown = self.state.shown(chosen)
+        shown = self.selector.shown(chosen)
         start = max(0, index - _FIRST_ROWS // 2)
         slices, sliced = self._slices(shown)
         return {
             "type": "view", "version": self.version, "n": len(self.rows), "chosen": chosen, "shown": shown,
-            "against": self.state.against(chosen), "counts": self.counts, "column": column,
-            "columns": [[c, compare_parts.title(c)] for c in made.columns],
+            "against": self.selector.against(chosen), "counts": self.counts, "column": column,
+            "columns": [[c, messages.title(c)] for c in made.columns],
             "labels": {c: {one.key: one.label for one in made.bins(c)} for c in chosen["bins"]},
             "slices": slices, "sliced": sliced,
             "index": index, "start": start, "rows": self.listed(start, start + _FIRST_ROWS),
@@ -162,23 +358,23 @@ class View:
         others = {name: keys for name, keys in self.chosen["bins"].items() if name != self.column}
         key = (self.column, others, self.chosen["query"], shown)
         if self._cut is None or self._cut[0] != key:
-            of = self.state.mask(self.chosen, but=self.column, pair=False)
-            slices = compare_parts.slices(self.comparison, self.column, of, shown)
+            of = self.selector.mask(self.chosen, but=self.column, pair=False)
+            slices = messages.slices(self.comparison, self.column, of, shown)
             self._cut = (key, slices, int(of.sum()))
         return self._cut[1], self._cut[2]
 
     def listed(self, start: int, end: int) -> list[dict[str, Any]]:
         """Return rows of the list."""
-        made, shown = self.comparison, self.state.shown(self.chosen)
+        made, shown = self.comparison, self.selector.shown(self.chosen)
         rows = [int(row) for row in self.rows[start : max(start, end)]]
-        return [compare_parts.row(made, row, shown, made.items[row], self.chosen["query"]) for row in rows]
+        return [messages.row(made, row, shown, made.items[row], self.chosen["query"]) for row in rows]
 
     def passage(self, index: int) -> dict[str, Any]:
         """Return the passage at a place of the list, and what the models expected in it."""
         row, made = int(self.rows[index]), self.comparison
         facts = [
-            (compare_parts.title(str(name)), value)
+            (messages.title(str(name)), value)
             for name, value in self._annotations.iloc[row].items()
             if name in made.columns
         ]
-        return compare_parts.passage(made, row, made.items[row], self.chosen["query"], facts)
+        return messages.passage(made, row, made.items[row], self.chosen["query"], facts)

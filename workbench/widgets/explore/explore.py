@@ -2,32 +2,246 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf
 from typing import Any
 
 import ipywidgets
 import numpy as np
 import pandas as pd
 import traitlets
+from numpy.typing import NDArray
 
+from workbench.analysis import histograms
 from workbench.items.items import DataError, Items
 from workbench.widgets.browser.browser import Browser
-from workbench.widgets.explore import panels
-from workbench.widgets.shared import static
-from workbench.widgets.shared.facets import NO_FILTERS, Mask
-from workbench.widgets.shared.widget import Widget, read, with_static
+from workbench.widgets.shared.facets import (
+    NO,
+    NO_FILTERS,
+    NONE,
+    UNKNOWN,
+    YES,
+    Category,
+    Facet,
+    Mask,
+    Number,
+)
+from workbench.widgets.shared.passages import plain
+from workbench.widgets.shared.widget import Widget, read, render, with_static
+
+_MOST_BARS = 8
+_WIDE, _HIGH = 250, 100  # of a static histogram, in px
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One chart.
+
+    Attributes
+    ----------
+    name : str
+        The column that it shows.
+    title : str
+        Its heading.
+    labels : mapping
+        How values are called at their bars, in reading order.
+    phrases : mapping
+        How they are called where it is said what is chosen; as at the bars by default.
+    span : str
+        How a range is called there.
+    missing : str
+        How rows without a value are called.
+    """
+
+    name: str
+    title: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    phrases: Mapping[str, str] = field(default_factory=dict)
+    span: str = "{}"
+    missing: str = "not known"
+
+
+_TRUTH = {YES: "yes", NO: "no"}
+_CONTEXT = {YES: "in context", NO: "not in context", UNKNOWN: "in context or not is not known"}
+PANELS = (
+    Panel("lemma_in_context", "In context (or its lemma)", _TRUTH, _CONTEXT),
+    Panel("in_context", "In context", _TRUTH, _CONTEXT),
+    Panel(
+        "direct_speech", "Direct speech", _TRUTH,
+        {YES: "with direct speech", NO: "without direct speech", UNKNOWN: "speech or not is not known"},
+    ),
+    Panel(
+        "target_class", "Target class",
+        {
+            "PN": "proper noun", "CN": "common noun", "V": "verb",
+            "J": "adjective", "R": "adverb", "O": "other",
+        },
+        {"O": "other class", NONE: "class not known"},
+    ),
+    Panel(
+        "mention_distance", "Mention distance (tokens)", span="mention {} tokens back", missing="none earlier"
+    ),
+    Panel("n_tokens", "Passage length (tokens)", span="{} tokens"),
+)  # fmt: skip
+
+
+def fitting(columns: Collection[str]) -> list[Panel]:
+    """Return the panels for annotations with these columns: one of those for the context is enough.
+
+    By lemma, where that is known, as in Figure 2a of Paperno et al. (2016); else by form.
+    """
+    unused = "in_context" if "lemma_in_context" in columns else "lemma_in_context"
+    return [panel for panel in PANELS if panel.name != unused]
+
+
+@dataclass(frozen=True)
+class BarChart:
+    """A chart of categories, one bar a value, in reading order; the rarest of many are left out."""
+
+    panel: Panel
+    facet: Category
+
+    def counts(self, everything: Mask, left: Mask) -> dict[str, Any]:
+        """Return a row a bar: value, label, number of all items, number among those `left`."""
+        codes, names = self.facet.codes, self.facet.names
+        both = [np.bincount(codes[rows], minlength=len(names)).tolist() for rows in (everything, left)]
+        ranks = {name: place for place, name in enumerate(self.panel.labels)}
+        order = sorted(
+            range(min(len(names), _MOST_BARS)),
+            key=lambda k: (names[k] in (NONE, UNKNOWN), ranks.get(names[k], len(ranks)), k),
+        )
+        rows = [[names[k], self.label(names[k]), both[0][k], both[1][k]] for k in order]
+        return {"kind": "bars", "rows": rows, "more": len(names) - len(rows)}
+
+    def label(self, value: str) -> str:
+        """Return how a value is called."""
+        return self.panel.missing if value in (NONE, UNKNOWN) else self.panel.labels.get(value, value)
+
+    def said(self, chosen: Sequence[Any]) -> str:
+        """Say what is chosen."""
+        return " or ".join(self.panel.phrases.get(value, self.label(value)) for value in map(str, chosen))
+
+
+@dataclass(frozen=True)
+class BinChart:
+    """A chart of whole numbers in bins of even width, the last one open where few lie beyond.
+
+    Attributes
+    ----------
+    values : array of float (n,)
+        NaN where there is none.
+    """
+
+    panel: Panel
+    values: NDArray[np.float64]
+
+    @cached_property
+    def bins(self) -> histograms.Bins:
+        """The bins of all finite values."""
+        return histograms.open_bins(self.values[np.isfinite(self.values)])
+
+    @cached_property
+    def places(self) -> NDArray[np.intp]:
+        """Number of each value's bin, shape (n,); as many as there are bins for a value that is missing."""
+        n = len(self.bins.starts)
+        places = self.bins.place(self.values)
+        return np.where(np.isfinite(self.values), np.where(places < 0, n - 1, places), n)
+
+    def counts(self, everything: Mask, left: Mask) -> dict[str, Any]:
+        """Return the bins' numbers of all items and of those `left`, and those without a value."""
+        starts, width = self.bins.starts.astype(int).tolist(), int(self.bins.width)
+        total, part = (
+            np.bincount(self.places[rows], minlength=len(starts) + 1).tolist() for rows in (everything, left)
+        )
+        return {
+            "kind": "bins", "starts": starts, "width": width, "open": self.bins.open,
+            "total": total[:-1], "left": part[:-1], "missing": [self.panel.missing, total[-1], part[-1]],
+        }  # fmt: skip
+
+    def said(self, chosen: Sequence[Any]) -> str:
+        """Say what is chosen."""
+        return self.panel.span.format(_ends(chosen))
+
+
+@dataclass(frozen=True)
+class NoChart:
+    """No chart, and why."""
+
+    panel: Panel
+    why: str
+
+    def counts(self, _everything: Mask, _left: Mask) -> dict[str, Any]:
+        """Return the reason."""
+        return {"kind": "nothing", "why": self.why}
+
+    def said(self, chosen: Sequence[Any]) -> str:
+        """Say what is chosen."""
+        return ", ".join(map(str, chosen))
+
+
+Chart = BarChart | BinChart | NoChart
+
+
+def chart(panel: Panel, facet: Facet | None, column: pd.Series[Any] | None) -> Chart:
+    """Make the chart of a column.
+
+    Parameters
+    ----------
+    panel : Panel
+        What to show.
+    facet : Category, Number, Labels or None
+        The column as the browser filters by it; None where it does not.
+    column : Series (n,) or None
+        The column as it is; None where there is none of this name.
+    """
+    if column is None:
+        return NoChart(panel, f"The annotations have no column “{panel.name}”.")
+    known = column.dropna()
+    if known.empty:
+        return NoChart(panel, "Not known for any passage.")
+    if isinstance(facet, Category):
+        return BarChart(panel, facet)
+    if isinstance(facet, Number) and np.isfinite(facet.values).any():
+        return BinChart(panel, facet.values)
+    if len(values := set(map(str, known))) == 1:
+        (value,) = values
+        value = {"True": YES, "False": NO}.get(value, value)
+        return NoChart(panel, f"The same wherever it is known: {panel.labels.get(value, value)}.")
+    return NoChart(panel, "The column holds no categories and no numbers.")
+
+
+def sentence(charts: Mapping[str, Chart], filters: Mapping[str, Any]) -> list[list[str]]:
+    """Return what is searched and chosen: the filter's name ("" for the search) and its words."""
+    said = []
+    if filters["query"].strip():
+        how = "matches the expression" if filters["regex"] else "holds"
+        said.append(["", f"{filters['field']} {how} “{filters['query'].strip()}”"])
+    for name, chosen in filters["facets"].items():
+        if name in charts:
+            said.append([name, charts[name].said(chosen)])
+        else:
+            is_range = any(value is None or isinstance(value, (int, float)) for value in chosen)
+            said.append([name, f"{name}: {_ends(chosen) if is_range else ' or '.join(map(str, chosen))}"])
+    return said
+
+
+def _ends(chosen: Sequence[float | None]) -> str:
+    low, high = (None if end is None else plain(end) for end in chosen)
+    if low is None or high is None:
+        return f"{low} or more" if low is not None else "any number of" if high is None else f"at most {high}"
+    return low if low == high else f"{low} to {high}"
 
 
 class _Listed(Browser):
     """A browser that tells the charts which rows pass."""
 
-    def charts(self) -> dict[str, panels.Chart]:
+    def charts(self) -> dict[str, Chart]:
         """Return the charts of the annotations, by column."""
         return {
-            panel.name: panels.chart(
-                panel, self._filters.facets.get(panel.name), self._annotations.get(panel.name)
-            )
-            for panel in panels.fitting(self._annotations.columns)
+            panel.name: chart(panel, self._filters.facets.get(panel.name), self._annotations.get(panel.name))
+            for panel in fitting(self._annotations.columns)
         }
 
     def passing(self, but: str | None = None) -> Mask:
@@ -67,7 +281,7 @@ class Charts(Widget):
             drawn.append(
                 {"name": name, "title": chart.panel.title, "chosen": chosen} | chart.counts(self._all, left)
             )
-        words = panels.sentence(self._charts, filters)
+        words = sentence(self._charts, filters)
         self.state = {
             "charts": drawn, "words": words, "shown": int(everything.sum()), "total": len(everything)
         }  # fmt: skip
@@ -92,7 +306,7 @@ class Charts(Widget):
         self._browser.filters = filters | {"facets": facets}
 
     def _static(self) -> str:
-        return static.charts(self.state)
+        return _static_charts(self.state)
 
 
 class Explorer(ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
@@ -129,11 +343,51 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
 
     def to_html(self, *, limit: int = 200) -> str:
         """Return a page of its own: the charts, and the first `limit` shown items."""
-        return static.charts(self._charts.state) + self.browser.to_html(limit=limit)
+        return _static_charts(self._charts.state) + self.browser.to_html(limit=limit)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         """Add a static picture for pages that run no kernel."""
         return with_static(super()._repr_mimebundle_(**options), self.to_html(limit=1))
+
+
+def _static_charts(state: Mapping[str, Any]) -> str:
+    """Return the charts as an HTML fragment that stands by itself, everything from data escaped."""
+    words = "; ".join(text for _, text in state["words"])
+    summary = f"{state['shown']:,} of {state['total']:,} passages{': ' if words else ''}{words}"
+    draw = {"bars": _static_bars, "bins": _static_bins}
+    charts = [chart | draw.get(chart["kind"], dict)(chart) for chart in state["charts"]]
+    return render("explore/static.html", summary=summary, charts=charts)
+
+
+def _static_bars(chart: Mapping[str, Any]) -> dict[str, Any]:
+    most, chosen = max(total for *_, total, _ in chart["rows"]), chart["chosen"]
+    return {
+        "bars": [
+            (label, f"{total / most:.2%}", f"{left / most:.2%}", f"{left:,} of {total:,}",
+             bool(chosen) and value not in chosen)
+            for value, label, total, left in chart["rows"]
+        ]
+    }  # fmt: skip
+
+
+def _static_bins(chart: Mapping[str, Any]) -> dict[str, Any]:
+    starts, width, most = chart["starts"], chart["width"], max(1, *chart["total"])
+    ends = [start + width - 1 for start in starts[:-1]] + [inf if chart["open"] else starts[-1] + width - 1]
+    low, high = chart["chosen"] or (None, None)
+    low, high = -inf if low is None else low, inf if high is None else high
+    wide, bins = _WIDE / len(starts), []
+    for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        total, left = chart["total"][place], chart["left"][place]
+        name = f"{start} or more" if end == inf else f"{start}" if width == 1 else f"{start} to {end}"
+        bins.append({
+            "x": f"{10 + place * wide:.1f}", "width": f"{wide * 0.9:.1f}",
+            "title": f"{name}: {left:,} of {total:,}", "off": not (start <= high and end >= low),
+            "all": _HIGH * total / most, "left": _HIGH * left / most,
+            "tick": None if place % -(-len(starts) // 5) else start,
+        })  # fmt: skip
+    missing, total, left = chart["missing"]
+    note = f"{missing}: {left:,} of {total:,}; " if total else ""
+    return {"bins": bins, "wide": _WIDE + 20, "high": _HIGH, "note": f"{note}highest bar {most:,}"}
 
 
 def explore(

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from workbench.analysis.histograms import even_bins
 from workbench.items import text as wt
 from workbench.items.items import DataError, Items, Span
 
@@ -99,10 +100,7 @@ class Number:
         if not len(known):
             return {"kind": "number", "low": None, "high": None, "bars": []}
         low, high = float(known.min()), float(known.max())
-        shown = self.values[rows & np.isfinite(self.values)]
-        with np.errstate(over="ignore", invalid="ignore"):  # the ends may lie too far apart for a float
-            places = np.nan_to_num((shown - low) / ((high - low) or 1) * _BINS)
-        bars = np.bincount(np.clip(places, 0, _BINS - 1).astype(int), minlength=_BINS)
+        bars = even_bins(low, high, _BINS).count(self.values[rows & np.isfinite(self.values)])
         return {"kind": "number", "low": low, "high": high, "bars": bars.tolist()}
 
 

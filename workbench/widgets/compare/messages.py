@@ -14,7 +14,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.items import text as wt
 from workbench.items.items import Item, Span
 from workbench.items.tokens import tokens
-from workbench.widgets.explore.panels import PANELS
+from workbench.widgets.explore.explore import PANELS
 from workbench.widgets.shared.facets import hits, patterns
 from workbench.widgets.shared.passages import BLANK_MARK, pieces, plain, snippet
 
