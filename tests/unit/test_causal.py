@@ -1,15 +1,24 @@
+# ruff: noqa: RUF001, RUF003 - typographic apostrophes are meant
+"""Causal language models, beside a plain calculation of one word at a time."""
+
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from workbench.items import text as wt
 from workbench.items.items import DataError, Items, items_from_frame, items_from_text
 
 pytest.importorskip("transformers")
 
 import torch
+import transformers
 from plain_causal import ITEMS, RUNNING, TOKENS, WORDS, Plain, before, makers, model
 
+from workbench.models.base import Predictor
 from workbench.models.pretrained.causal import STOP_WORDS
+from workbench.models.pretrained.prompts import Prompt
 
 torch.set_num_threads(1)
 
@@ -19,22 +28,29 @@ def folders(tmp_path_factory):
     return makers(tmp_path_factory.mktemp)
 
 
-def asked(frame):
-    """Make items of rows: text, answer, candidates."""
-    options = {name: name for name in ("candidates", "item_id") if name in frame}
-    return items_from_frame(pd.DataFrame(frame), **options)
+def questions(*rows):
+    """Make items of texts with candidates, the first of which is the answer."""
+    frame = pd.DataFrame([(f"q{n}", text, words[0], words) for n, (text, words) in enumerate(rows)])
+    frame.columns = ["item_id", "text", "answer", "candidates"]
+    return items_from_frame(frame, candidates="candidates", item_id="item_id")
+
+
+def check_log_probs(frame, plain, items):
+    """Compare with the plain calculation, and return it: log-probability, end, greedy of each answer."""
+    expected = [plain.says(before(item), item.answer) for item in items]
+    np.testing.assert_allclose(frame["log_prob_uncorrected"], [row[0] for row in expected], atol=1e-4)
+    np.testing.assert_allclose(frame["log_prob"], [row[0] + row[1] for row in expected], atol=1e-4)
+    return expected
 
 
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
 @pytest.mark.parametrize("batch_tokens", [1, 400, None])
 def test_log_probs_are_those_of_a_plain_calculation(folders, kind, batch_tokens):
     mine, plain = model(folders(kind), batch_tokens=batch_tokens), Plain(folders(kind))
-    told = [plain.says(before(item), item.answer) for item in ITEMS]
     frame = mine.predict(ITEMS)
-    np.testing.assert_allclose(frame["log_prob_uncorrected"], [t[0] for t in told], atol=1e-4)
-    np.testing.assert_allclose(frame["log_prob"], [t[0] + t[1] for t in told], atol=1e-4)
+    expected = check_log_probs(frame, plain, ITEMS)
     np.testing.assert_allclose(mine.log_prob(ITEMS), frame["log_prob"], atol=1e-4)
-    assert frame["greedy_correct"].tolist() == frame["correct"].tolist() == [t[2] for t in told]
+    assert frame["greedy_correct"].tolist() == frame["correct"].tolist() == [row[2] for row in expected]
     assert frame["rank"].isna().all()
     assert frame["n_choices"].isna().all()
     written = [plain.writes(before(item)) for item in ITEMS]
@@ -54,7 +70,7 @@ def test_what_a_model_writes_is_right_where_each_sub_token_is(folders):
     items = items_from_text([context + answer for context, answer in pairs])
     assert [item.answer for item in items] == [answer for _, answer in pairs]
     frame = model(folders("bytes")).predict(items)
-    greedy = [plain.says(before(item), item.answer)[2] for item in items]
+    greedy = [row[2] for row in check_log_probs(frame, plain, items)]
     assert any(greedy)
     assert frame["correct"].tolist() == greedy
     assert (frame["prediction"].dropna() == frame["answer"][frame["prediction"].notna()]).tolist() == [
@@ -87,7 +103,6 @@ def test_ranks_and_best_words_are_those_of_all_words_one_by_one(folders, kind):
 
 
 def test_equally_probable_words_are_tied(folders, tmp_path):
-    transformers = pytest.importorskip("transformers")
     folder = folders("bytes")
     network = transformers.AutoModelForCausalLM.from_pretrained(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -153,12 +168,10 @@ def test_stop_words_are_neither_predicted_nor_counted(folders):
 
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
 def test_candidates_are_scored_with_the_rest_of_the_sentence(folders, kind):
-    items = asked(
-        {
-            "text": ["The dog ran . The cat saw a ___ and fled .", "It is ___ !", "___ came home ."],
-            "answer": ["dog", "late", "Anna"],
-            "candidates": [["dog", "garden gate", "o'clock"], ["late", "early"], ["Anna", "Bruno"]],
-        }
+    items = questions(
+        ("The dog ran . The cat saw a ___ and fled .", ["dog", "garden gate", "o'clock"]),
+        ("It is ___ !", ["late", "early"]),
+        ("___ came home .", ["Anna", "Bruno"]),
     )
     plain, mine = Plain(folders(kind)), model(folders(kind), vocabulary=WORDS)
     frame = mine.predict(items)
@@ -175,7 +188,7 @@ def test_candidates_are_scored_with_the_rest_of_the_sentence(folders, kind):
     np.testing.assert_allclose(
         mine.score(items[:1], [["dog"]])[0, 0], frame["candidate_scores"][0][0], atol=1e-4
     )
-    last = asked({"text": ["It is ___"], "answer": ["late"], "candidates": [["late", "early"]]})
+    last = questions(("It is ___", ["late", "early"]))
     told = plain.words("It is ", ["late", "early"])
     np.testing.assert_allclose(mine.predict(last)["candidate_scores"][0], told, atol=1e-4)
 
@@ -183,19 +196,12 @@ def test_candidates_are_scored_with_the_rest_of_the_sentence(folders, kind):
 def test_long_contexts_lose_their_beginning_as_in_the_harness(folders):
     plain, folder = Plain(folders("bytes"), length=256), folders("bytes")
     long = " ".join(row for row in TOKENS)
-    chosen = {
-        "text": [f"{long} ___ ."],
-        "answer": ["tea"],
-        "candidates": [["tea", "soldier"]],
-        "item_id": ["x"],
-    }
-    items = Items.concat([items_from_text([long, f"{long} indeed", TOKENS[0]]), asked(chosen)])
+    chosen = questions((f"{long} ___ .", ["tea", "soldier"]))
+    items = Items.concat([items_from_text([long, f"{long} indeed", TOKENS[0]]), chosen])
     words = [*WORDS[:20], "indeed"]
     for mine in (model(folder), model(folder, vocabulary=words)):
         frame = mine.predict(items)
-        told = [plain.says(before(item), item.answer) for item in items]
-        np.testing.assert_allclose(frame["log_prob_uncorrected"], [t[0] for t in told], atol=1e-4)
-        np.testing.assert_allclose(frame["log_prob"], [t[0] + t[1] for t in told], atol=1e-4)
+        check_log_probs(frame, plain, items)
     rest = [plain.says(before(items[3]), word + " .")[0] for word in ("tea", "soldier")]
     np.testing.assert_allclose(frame["candidate_scores"][3], rest, atol=1e-4)
 
@@ -222,12 +228,6 @@ def test_running_out_of_memory_halves_the_batch(folders, monkeypatch):
     monkeypatch.setattr(mine._scorer, "_forward", small)
     np.testing.assert_allclose(mine.log_prob(ITEMS), wanted, atol=1e-4)
     assert max(sizes) > 3
-    assert mine._scorer.batcher.tokens < 2048
-    monkeypatch.setattr(
-        mine._scorer, "_forward", lambda *_, **__: (_ for _ in ()).throw(torch.OutOfMemoryError)
-    )
-    with pytest.raises(DataError, match="memory does not suffice"):
-        mine.log_prob(ITEMS)
 
 
 def test_only_the_positions_asked_go_through_the_head(folders):
@@ -237,3 +237,113 @@ def test_only_the_positions_asked_go_through_the_head(folders):
     mine.log_prob(ITEMS)
     paths = [path for _, path in mine._scorer.subwords.pairs([(before(i), i.answer) for i in ITEMS])]
     assert sum(shape[0] * shape[1] for shape in seen) == sum(len(path) + 1 for path in paths)
+
+
+def test_texts_are_given_as_printed_where_that_is_asked(folders):
+    text = "`` I ca n't , '' she said . `` He 's gone to the fair"
+    mine, plain = (
+        model(folders("bytes"), text="detokenised", vocabulary=["fair", "o'clock"]),
+        Plain(folders("bytes")),
+    )
+    items = items_from_text([text])
+    assert items.frame["tokenised"].all()
+    frame = mine.predict(items)
+    shown = wt.readable(text).removesuffix("fair")
+    assert frame["log_prob"][0] == pytest.approx(sum(plain.says(shown, "fair")[:2]), abs=1e-4)
+    values = plain.words(shown, ["fair", "o’clock"])
+    np.testing.assert_allclose(sorted(frame["top_log_probs"][0]), sorted(values), atol=1e-4)
+    assert set(frame["top_words"][0]) == {"fair", "o'clock"}
+    assert frame["model"][0] == "tiny (detokenised)"
+
+
+def test_a_prompt_with_examples_and_words_between(folders):
+    prompt = Prompt(
+        "Q: {text} ____ ->", examples=items_from_text(sorted(TOKENS, key=len)[:3]), shots=1, seed=1
+    )
+    mine, plain = model(folders("bytes"), prompt=prompt, attention=True), Plain(folders("bytes"), 256)
+    item = ITEMS[-1:]
+    row = mine.predict(item).iloc[0]
+    context = prompt.before(item[0])
+    assert row["log_prob"] == pytest.approx(sum(plain.says(context, item[0].answer)[:2]), abs=1e-4)
+    assert json.loads(row["prompt"])["shots"] == 1
+    assert mine.config["prompt"] == json.loads(row["prompt"])
+    assert 0 < sum(row["attention"]) < 1
+    again = model(folders("bytes")).predict(item).iloc[0]["log_prob"]
+    assert row["log_prob"] != again
+
+
+@pytest.mark.parametrize("text", ["as-is", "detokenised"])
+@pytest.mark.parametrize("kind", ["bytes", "llama"])
+def test_attention_is_that_of_the_last_layer_by_token(folders, kind, text):
+    items = items_from_text(["`` I ca n't , '' she said to the soldier", "Tea"])
+    frame = model(folders(kind), attention=True, text=text).predict(items)
+    first, bare = frame["attention"]
+    assert len(first) == 11
+    assert first[10] == 0  # the answer
+    assert (np.array(first[:10]) > 0).sum() >= 9  # "can" of "can’t" counts for "n’t", where it ends
+    assert (
+        sum(first) == pytest.approx(1, abs=0.01) if kind == "bytes" else sum(first) < 1
+    )  # the mark before it
+    assert list(bare) == [0]
+    network = transformers.AutoModelForCausalLM.from_pretrained(folders(kind), attn_implementation="eager")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folders(kind))
+    shown = items[0].text if text == "as-is" else wt.readable(items[0].text)
+    ids = tokenizer(shown.removesuffix(" soldier"))["input_ids"]
+    with torch.inference_mode():
+        told = network(torch.tensor([ids]), output_attentions=True)
+    weights = told.attentions[-1][0, :, -1].mean(0)
+    last = len(tokenizer(" the", add_special_tokens=False)["input_ids"])
+    assert first[9] == pytest.approx(float(weights[-last:].sum()), abs=1e-5)
+    assert model(folders(kind)).predict(items)["attention"].isna().all()
+
+
+def test_items_without_an_answer_are_answered(folders):
+    frame = pd.DataFrame({"text": ["She took the ___", "He saw a ___"], "answer": [None, "dog"]})
+    items = items_from_frame(frame)
+    for options in ({}, {"vocabulary": WORDS[:30]}):
+        got = model(folders("bytes"), **options).predict(items)
+        assert got["log_prob"].notna().tolist() == [False, True]
+        assert got["correct"].isna().tolist() == [True, False]
+        assert got["greedy_correct"].isna().tolist() == [True, False]
+    assert got["prediction"].notna().all()
+
+
+def test_models_are_saved_and_loaded(folders, tmp_path):
+    mine = model(folders("bytes"), vocabulary=WORDS, text="detokenised", name="mine", budget=30)
+    mine.save(tmp_path / "saved")
+    again = Predictor.load(tmp_path / "saved")
+    assert again.config == mine.config
+    assert again.vocabulary == mine.vocabulary
+    assert mine.config["digest"] != model(folders("llama")).config["digest"]
+    with pytest.raises(DataError, match="prompt"):
+        model(folders("bytes"), prompt=Prompt()).save(tmp_path / "other")
+
+
+def test_vocabularies_come_in_many_forms(folders, tmp_path):
+    file = tmp_path / "words.txt"
+    file.write_text("<s>\t9\nthe\t5\ncat\t3\ncat\t1\n", encoding="utf-8")
+    corpus = type("C", (), {"words": ["the", "cat"]})()
+    for words in (file, {"<s>": 9, "the": 5, "cat": 3}, ["the", "cat", "the"], corpus):
+        assert model(folders("bytes"), vocabulary=words).vocabulary == ("the", "cat")
+    for words in ("the cat", [], [3], tmp_path / "none"):
+        with pytest.raises(DataError):
+            model(folders("bytes"), vocabulary=words)
+
+
+def test_what_is_no_model_is_refused(folders, tmp_path):
+    with pytest.raises(DataError, match="no causal model"):
+        model(tmp_path)
+    with pytest.raises(DataError, match="no such folder"):
+        model(tmp_path / "none")
+    network = transformers.AutoModelForCausalLM.from_pretrained(folders("bytes"))
+    transformers.AutoTokenizer.from_pretrained(folders("bytes")).save_pretrained(tmp_path)
+    network.config.save_pretrained(tmp_path)
+    torch.save(network.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(DataError, match="safetensors"):
+        model(tmp_path)
+    wrong = {"text": "raw", "correct": "words", "dtype": "int3", "filter": "x", "vocabulary": []}
+    for name, value in wrong.items():
+        with pytest.raises(DataError):
+            model(folders("bytes"), **{name: value})
+    with pytest.raises(DataError, match="ranks no vocabulary"):
+        model(folders("bytes")).ranking(ITEMS)
