@@ -32,14 +32,14 @@ from _timing import timed
 
 import workbench as wb
 from workbench.models.baselines.passage import passages
-from workbench.models.neural.batching import sorted_by_length
-from workbench.models.neural.encoding import Reader
+from workbench.models.neural.encoding import ItemEncoder
 from workbench.models.neural.model import Neural
-from workbench.models.neural.networks.base import known
-from workbench.models.neural.networks.recurrent import Recurrent
+from workbench.models.neural.network import known
+from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.scoring import Scorer
 
 CLOSE = 1e-4  # of natural log-probabilities
+BATCH = 8192  # words of a batch, in the third part
 ROWS = 256  # places that go through the softmax at a time, in the third part
 
 Ids = npt.NDArray[np.int64]
@@ -55,7 +55,7 @@ def passages_of(n: int) -> tuple[str, wb.Items]:
         return "the sample", items.where(items.frame["candidates"].isna().to_numpy())[:n]
 
 
-def random_lstm(items: wb.Items, options: argparse.Namespace) -> tuple[Recurrent, list[str]]:
+def random_lstm(items: wb.Items, options: argparse.Namespace) -> tuple[RecurrentModule, list[str]]:
     """Give an LSTM and its vocabulary: the words of the passages, and others that do not occur."""
     counts = Counter(word for _, p in passages(items, lower=True) for word in p.words)
     counts.update(str(answer).lower() for answer in items.frame["answer"])
@@ -63,7 +63,7 @@ def random_lstm(items: wb.Items, options: argparse.Namespace) -> tuple[Recurrent
     words += [f"other-{number}" for number in range(options.vocabulary - len(words))]
     torch.manual_seed(0)
     shares = 1 / np.arange(1, options.vocabulary + 2)  # as words fall off by their rank
-    network = Recurrent(
+    network = RecurrentModule(
         (1e9 * shares).astype(int).tolist(), kind="lstm", width=options.width, softmax=options.softmax
     )
     with torch.no_grad():
@@ -97,9 +97,9 @@ def all_places(network: Any, contexts: Sequence[Sequence[int]], wanted: Ids) -> 
     """Score in batches by length, with the softmax at all places."""
     scorer = Scorer(network)
     best, log_prob = np.zeros(len(contexts), dtype=np.int64), np.zeros(len(contexts))
-    order = sorted_by_length(contexts)
+    order = sorted(enumerate(contexts), key=lambda pair: -len(pair[1]))
     while order:
-        rows = order[: max(1, scorer.batch_tokens // len(order[0][1]))]
+        rows = order[: max(1, BATCH // len(order[0][1]))]
         order = order[len(rows) :]
         ids, lengths = scorer.padded([context for _, context in rows])
         hidden, _ = network.states(known(ids, network.n_words))
@@ -143,14 +143,17 @@ def main() -> None:
     if options.model:
         model = Neural.load(options.model, device=options.device)
         network: Any = model.network
-        reader, title = model.reader, model.name
+        encoder, title = model.encoder, model.name
     else:
         network, words = random_lstm(items, options)
-        reader, title = Reader(words, lower=True), f"LSTM {options.width}, {options.softmax} softmax, random"
+        encoder, title = (
+            ItemEncoder(words, lower=True),
+            f"LSTM {options.width}, {options.softmax} softmax, random",
+        )
     network.eval()
-    blanks = list(reader.blanks(items))
+    blanks = list(encoder.blanks(items))
     contexts = [blank.ids for _, blank in blanks]
-    answers = [reader.word(item, str(item.answer), blank)[0] for item, blank in blanks]
+    answers = [encoder.word(item, str(item.answer), blank)[0] for item, blank in blanks]
     wanted = np.array([number if number < network.n_words else 0 for number in answers])
     ways: dict[str, Callable[[Any, Sequence[Sequence[int]], Ids], Told]] = {
         "ours": ours, "one passage at a time": one_at_a_time, "softmax at all places": all_places

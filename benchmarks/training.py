@@ -40,9 +40,9 @@ from _timing import timed
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.models.neural.networks.base import Network, known
-from workbench.models.neural.networks.recurrent import Recurrent
-from workbench.models.neural.networks.transformer import PointerTransformer
+from workbench.models.neural.network import LanguageModule, known
+from workbench.models.neural.recurrent import RecurrentModule
+from workbench.models.neural.transformer import TransformerModule
 from workbench.texts.batches import Batches, ContiguousBatches, Windows
 from workbench.texts.stream import Stream
 from workbench.training.loop import train
@@ -198,7 +198,7 @@ def idle(spans: list[tuple[float, float]]) -> float:
     return 1 - busy / (until - ordered[0][0])
 
 
-def ours(network: Network, batches: Batches, size: argparse.Namespace) -> tuple[float, Profiling]:
+def ours(network: LanguageModule, batches: Batches, size: argparse.Namespace) -> tuple[float, Profiling]:
     """Train by our loop; return words a second, and what was profiled afterwards."""
     profiling = Profiling(size.steps + 2, size.device)
     settings = TrainingSettings(
@@ -211,13 +211,13 @@ def ours(network: Network, batches: Batches, size: argparse.Namespace) -> tuple[
     return float((last["tokens"] - first["tokens"]) / (last["seconds"] - first["seconds"])), profiling
 
 
-def lstm_flops(network: Recurrent) -> float:
+def lstm_flops(network: RecurrentModule) -> float:
     """Return the FLOPs of training on a word."""
     width = network.width
     return 6.0 * width * (8 * width * int(network.layers.num_layers) + network.n_words)
 
 
-def transformer_flops(network: PointerTransformer, window: int) -> float:
+def transformer_flops(network: TransformerModule, window: int) -> float:
     """Return the FLOPs of training on a word; attention reads half of the window on average."""
     width, pointer = network.width, network.pointer
     products = sum(p.numel() for p in network.blocks.parameters() if p.ndim > 1)
@@ -229,7 +229,7 @@ def transformer_flops(network: PointerTransformer, window: int) -> float:
     return 6.0 * (products + attention + width * network.n_words)
 
 
-def least_bytes(network: Network, tokens: int) -> float:
+def least_bytes(network: LanguageModule, tokens: int) -> float:
     """Return the bytes that a step must move: logits in half precision, and each parameter's.
 
     Logits are written, read for the sum, turned into gradients and read for two products: 12 bytes. A
@@ -240,7 +240,7 @@ def least_bytes(network: Network, tokens: int) -> float:
 
 
 def bounds(
-    measured: tuple[float, Profiling], flops: float, network: Network, tokens: int, card: Card
+    measured: tuple[float, Profiling], flops: float, network: LanguageModule, tokens: int, card: Card
 ) -> dict[str, float]:
     """Print what bounds a training, of which the words a second were measured."""
     speed, profiling = measured
@@ -276,7 +276,7 @@ def parts(stream: Stream, size: argparse.Namespace, card: Card) -> Iterator[tupl
 
     def lstm() -> Any:
         torch.manual_seed(0)
-        network = Recurrent(stream.counts.tolist(), width=size.width, softmax="full")
+        network = RecurrentModule(stream.counts.tolist(), width=size.width, softmax="full")
         lanes = ContiguousBatches(stream, rows=size.rows, length=size.length)
         return bounds(ours(network, lanes, size), lstm_flops(network), network, lanes.tokens, card)
 
@@ -293,7 +293,7 @@ def parts(stream: Stream, size: argparse.Namespace, card: Card) -> Iterator[tupl
     def transformer() -> Any:
         torch.manual_seed(0)
         form = {"width": size.width, "layers": size.layers, "heads": size.heads, "window": size.window}
-        network = PointerTransformer(stream.counts.tolist(), unknown_types=stream.unknown_types, **form)
+        network = TransformerModule(stream.counts.tolist(), unknown_types=stream.unknown_types, **form)
         windows = Windows(stream, rows=size.windows, length=size.window)
         flops = transformer_flops(network, size.window)
         found = bounds(ours(network, windows, size), flops, network, windows.tokens, card)

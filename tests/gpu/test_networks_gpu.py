@@ -5,17 +5,18 @@ import pytest
 import torch
 
 from workbench.models.neural.feedforward import FeedForward as ForwardPredictor
+from workbench.models.neural.feedforward import FeedForwardModule
+from workbench.models.neural.memory import MemoryModule
 from workbench.models.neural.memory import MemoryNetwork as MemoryPredictor
-from workbench.models.neural.networks.feedforward import FeedForward
-from workbench.models.neural.networks.memory import MemoryNetwork
-from workbench.models.neural.networks.recurrent import Recurrent
-from workbench.models.neural.recurrent import LSTM, ElmanRNN
+from workbench.models.neural.recurrent import LSTM, ElmanRNN, RecurrentModule
 
 MADE = {
-    "rnn": lambda **more: Recurrent(checked.COUNTS, **{"kind": "rnn", "width": 64, **more}),
-    "lstm": lambda **more: Recurrent(checked.COUNTS, **{"kind": "lstm", "width": 64, "layers": 2, **more}),
-    "forward": lambda **more: FeedForward(checked.COUNTS, **{"order": 6, "width": 64, **more}),
-    "memory": lambda **more: MemoryNetwork(
+    "rnn": lambda **more: RecurrentModule(checked.COUNTS, **{"kind": "rnn", "width": 64, **more}),
+    "lstm": lambda **more: RecurrentModule(
+        checked.COUNTS, **{"kind": "lstm", "width": 64, "layers": 2, **more}
+    ),
+    "forward": lambda **more: FeedForwardModule(checked.COUNTS, **{"order": 6, "width": 64, **more}),
+    "memory": lambda **more: MemoryModule(
         checked.COUNTS, **{"memory": 8, "width": 64, "hops": 2, "chunk": 20, **more}
     ),
 }

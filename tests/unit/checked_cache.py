@@ -7,7 +7,7 @@ import pytest
 import torch
 from planted import CHOICES, CHOSEN, ITEMS, N_WORDS, TYPES
 
-from workbench.models.neural.networks.base import known
+from workbench.models.neural.network import known
 from workbench.runs import predictions
 
 CLOSE = 2e-5  # ln p in single precision
@@ -39,9 +39,9 @@ def as_the_formula_says(cached):
     frame = predictions.check(cached.predict(ITEMS, 4), ITEMS)
     assert set(frame["model"]) == {cached.name}
     far = 0
-    for row, (item, blank) in zip(frame.itertuples(), cached.reader.blanks(ITEMS), strict=True):
+    for row, (item, blank) in zip(frame.itertuples(), cached.encoder.blanks(ITEMS), strict=True):
         p, other = by_formula(cached, list(blank.ids))
-        pieces = cached.reader.word(item, row.answer, blank)
+        pieces = cached.encoder.word(item, row.answer, blank)
         if len(pieces) == 1:
             own = p.get(pieces[0], other)
             assert row.log_prob == pytest.approx(math.log(own), abs=CLOSE)
@@ -53,7 +53,7 @@ def as_the_formula_says(cached):
         np.testing.assert_allclose(np.exp(row.top_log_probs), best, rtol=CLOSE)
     assert far == 1
     values = np.concatenate(list(cached.distribution(ITEMS)))
-    for row, (_, blank) in zip(values, cached.reader.blanks(ITEMS), strict=True):
+    for row, (_, blank) in zip(values, cached.encoder.blanks(ITEMS), strict=True):
         p, _ = by_formula(cached, list(blank.ids))
         np.testing.assert_allclose(np.exp(row), [p[number] for number in range(1, N_WORDS)], rtol=1e-4)
 
@@ -61,10 +61,10 @@ def as_the_formula_says(cached):
 def candidates_are_as_the_formula_says(cached):
     """Compare scores with those of one word after the other."""
     got = cached.score(CHOSEN, CHOICES)
-    for row, (item, blank), choices in zip(got, cached.reader.blanks(CHOSEN), CHOICES, strict=True):
+    for row, (item, blank), choices in zip(got, cached.encoder.blanks(CHOSEN), CHOICES, strict=True):
         for value, word in zip(row, choices, strict=False):
             line, total = list(blank.ids), 0.0
-            for number in (*cached.reader.word(item, word, blank), *blank.right):
+            for number in (*cached.encoder.word(item, word, blank), *blank.right):
                 p, other = by_formula(cached, line)
                 total += math.log(p.get(number, other))
                 line.append(number)

@@ -7,6 +7,9 @@ import torch
 from workbench.items.items import items_from_text
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor
+from workbench.models.neural.feedforward import FeedForwardModule
+from workbench.models.neural.memory import MemoryModule
+from workbench.models.neural.recurrent import RecurrentModule
 
 _SENTENCES = """
 the old sailor mended his torn net before dawn .
@@ -27,6 +30,24 @@ WORDS = _SENTENCES.split()
 VOCABULARY = sorted(set(WORDS), key=lambda word: (-WORDS.count(word), word))
 COUNTS = [1, *(WORDS.count(word) for word in VOCABULARY)]
 N_WORDS = len(COUNTS)
+
+
+FAMILIES = {
+    "rnn": lambda **sizes: RecurrentModule(COUNTS, **{"kind": "rnn", "width": 16, **sizes}),
+    "lstm": lambda **sizes: RecurrentModule(COUNTS, **{"kind": "lstm", "width": 16, "layers": 2, **sizes}),
+    "forward": lambda **sizes: FeedForwardModule(COUNTS, **{"order": 4, "width": 16, **sizes}),
+    "memory": lambda **sizes: MemoryModule(
+        COUNTS, **{"memory": 6, "width": 16, "hops": 2, "chunk": 7, **sizes}
+    ),
+}
+
+
+def lively(network):
+    """Give a network weights so large that nothing that it mixes up goes unseen."""
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.add_(torch.randn_like(weight) * 0.3)
+    return network
 
 
 def differentiates(function, inputs):
@@ -134,7 +155,7 @@ def reads_the_last(network, *, device="cpu", tolerance=1e-5):
     ids[0, 15], ids[4, 19] = N_WORDS + 3, N_WORDS
     with torch.no_grad():
         last = network.last(ids.to(device), torch.tensor(lengths, device=device))
-        assert last.ids is last.copy is last.keep is None
+        assert last.copies is None
         for row, length in enumerate(lengths):
             alone = torch.where(ids >= N_WORDS, 0, ids)[row : row + 1, :length].to(device)
             state = None

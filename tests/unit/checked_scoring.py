@@ -6,10 +6,10 @@ import pytest
 import torch
 from planted import CHOICES, CHOSEN, COUNTS, ITEMS, TYPES, WORDS, Copying, Planted
 
-from workbench.models.neural.networks.feedforward import FeedForward
-from workbench.models.neural.networks.memory import MemoryNetwork
-from workbench.models.neural.networks.recurrent import Recurrent
-from workbench.models.neural.networks.transformer import PointerTransformer
+from workbench.models.neural.feedforward import FeedForwardModule
+from workbench.models.neural.memory import MemoryModule
+from workbench.models.neural.recurrent import RecurrentModule
+from workbench.models.neural.transformer import TransformerModule
 from workbench.runs import predictions
 
 CLOSE = 2e-5  # ln p in single precision
@@ -20,14 +20,14 @@ def networks():
     """Give a small network of each family, its weights drawn."""
     torch.manual_seed(3)
     made = {
-        "lstm": Recurrent(COUNTS, kind="lstm", width=8, layers=2),
-        "rnn": Recurrent(COUNTS, kind="rnn", width=8, tied=False, softmax="adaptive"),
-        "forward": FeedForward(COUNTS, width=8),
-        "memory": MemoryNetwork(COUNTS, width=8),
-        "transformer": PointerTransformer(
+        "lstm": RecurrentModule(COUNTS, kind="lstm", width=8, layers=2),
+        "rnn": RecurrentModule(COUNTS, kind="rnn", width=8, tied=False, softmax="adaptive"),
+        "forward": FeedForwardModule(COUNTS, width=8),
+        "memory": MemoryModule(COUNTS, width=8),
+        "transformer": TransformerModule(
             COUNTS, unknown_types=TYPES, width=16, layers=1, heads=2, window=40, pointer_size=8, dropout=0.3
         ),
-        "short-sighted": PointerTransformer(
+        "short-sighted": TransformerModule(
             COUNTS, unknown_types=TYPES, width=16, layers=1, heads=2, window=12, pointer_size=8
         ),
     }

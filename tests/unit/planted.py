@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 from workbench.items.items import items_from_text
-from workbench.models.neural.encoding import Blank
 from workbench.models.neural.model import Neural
-from workbench.models.neural.networks.base import Last, Network, known
+from workbench.models.neural.network import ContextStates, Copies, LanguageModule, known
 from workbench.models.neural.softmax import softmax
 
 V = 12
@@ -49,12 +48,12 @@ CHOICES = [
 CHOSEN = items_from_text(TEXTS, answers=ANSWERS, candidates=CHOICES, tokenised=True, split="test")
 
 
-class Planted(Network):
+class Planted(LanguageModule):
     """The word after a word is drawn from its row of `TABLE`; the state is the last word."""
 
     def __init__(self, *, carried=True):
         super().__init__()
-        self.n_words, self.width, self.window, self.carried = N_WORDS, N_WORDS, None, carried
+        self.n_words, self.width, self.window, self.stateful = N_WORDS, N_WORDS, None, carried
         self.rows = nn.Parameter(torch.from_numpy(np.log(TABLE)).float())
         self.output = softmax("full", N_WORDS, COUNTS)
         with torch.no_grad():
@@ -65,7 +64,7 @@ class Planted(Network):
     def states(self, ids, state=None):  # noqa: ARG002 - the last word says it
         assert ids.max() < self.n_words, "the ids are not clamped"
         self.asked.append(tuple(ids.shape))
-        return self.rows[ids], (ids[:, -1:],) if self.carried else None
+        return self.rows[ids], (ids[:, -1:],) if self.stateful else None
 
 
 class Copying(Planted):
@@ -79,7 +78,9 @@ class Copying(Planted):
         for row, n in enumerate(lengths.tolist()):
             copy[row, :n] = self._shares(n)
         plain = super().last(ids, lengths)
-        return Last(plain.hidden, ids, copy, torch.full_like(copy[:, 0], math.log(1 - COPIED)))
+        return ContextStates(
+            plain.hidden, Copies(ids, copy, torch.full_like(copy[:, 0], math.log(1 - COPIED)))
+        )
 
     def following(self, ids, state=None, *, start=0, share=SHARE):  # noqa: ARG002 - nothing is carried
         plain = super().following(ids)
@@ -111,17 +112,17 @@ def one(network, context):
         network.eval()
         last = network.last(ids, torch.tensor([len(context)], device=ids.device))
         hidden = last.hidden
-        if last.copy is None:
+        if last.copies is None:
             places, _ = network.states(known(ids, network.n_words))
             everywhere = network.output.distribution(places[0])
             values = everywhere[len(context) - 1]
         else:
             values = network.output.distribution(hidden)[0]
     p = np.exp(values.double().cpu().numpy())
-    keep = 1.0 if last.keep is None else math.exp(float(last.keep[0]))
+    keep = 1.0 if last.copies is None else math.exp(float(last.copies.keep[0]))
     copied = {}
-    if last.copy is not None:
-        for number, share in zip(last.ids[0].tolist(), last.copy[0].tolist(), strict=True):
+    if last.copies is not None:
+        for number, share in zip(last.copies.ids[0].tolist(), last.copies.copy[0].tolist(), strict=True):
             if number and share:
                 copied[number] = copied.get(number, 0.0) + share
     return p, keep, copied
@@ -136,7 +137,7 @@ def said(network, context, number, types):
 
 def slow(model, items):
     """Return for each item ln p of the answer, and [(ln p, word)] of all that is ranked."""
-    network, types, reader = model.scorer().network, math.exp(model.unknown_share), model.reader
+    network, types, reader = model.scorer().network, math.exp(model.unknown_share), model.encoder
     found = []
     for (item, blank), answer in zip(reader.blanks(items), items.frame["answer"], strict=True):
         pieces = reader.word(item, answer, blank)
@@ -158,7 +159,7 @@ def slow(model, items):
 
 def slow_scores(model, items, words, *, copies):
     """Return ln p of each word in the blank and of the words after it, one after the other."""
-    network, types, reader = model.scorer().network, math.exp(model.unknown_share), model.reader
+    network, types, reader = model.scorer().network, math.exp(model.unknown_share), model.encoder
     found = []
     for (item, blank), choices in zip(reader.blanks(items), words, strict=True):
         found.append([])
@@ -170,7 +171,7 @@ def slow_scores(model, items, words, *, copies):
             for place, number in enumerate((*pieces, *right)):
                 of_one = copies or place < len(pieces)  # of the words after it, all of <unk> counts
                 context = cut(network, line)
-                if place and not carries(network):  # what follows is read at once, within one window
+                if place and not network.stateful:  # what follows is read at once, within one window
                     context = line[len(whole) - len(cut(network, whole, 1)) :]
                 total += math.log(said(network, context, number, types if of_one else 1.0))
                 line.append(number)
@@ -182,9 +183,4 @@ def cut(network, line, more=0):
     return list(line) if network.window is None else list(line)[-network.window - more :]
 
 
-def carries(network):
-    ids = torch.zeros(1, 1, dtype=torch.int64, device=next(network.parameters()).device)
-    return network.states(ids)[1] is not None
-
-
-__all__ = ["Blank", "Copying", "Ours", "Planted", "model", "one", "said", "slow", "slow_scores"]
+__all__ = ["Copying", "Ours", "Planted", "model", "one", "said", "slow", "slow_scores"]

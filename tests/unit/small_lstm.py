@@ -12,7 +12,7 @@ import torch
 
 from workbench.items.items import items_from_text
 from workbench.models.neural.model import Neural
-from workbench.models.neural.networks.recurrent import Recurrent
+from workbench.models.neural.recurrent import RecurrentModule
 from workbench.training.loop import train  # noqa: F401 - before processes are forked
 
 torch.set_num_threads(1)
@@ -39,7 +39,7 @@ class Small(Neural):
 
     @classmethod
     def _build(cls, info, counts):
-        return Recurrent(counts, **info["sizes"])
+        return RecurrentModule(counts, **info["sizes"])
 
 
 def fit(**options):

@@ -12,20 +12,24 @@ COUNTS = [40, *(600 // i + 1 for i in range(1, 121))]  # 121 classes
 WIDTH, ROWS = 16, 70
 
 
+def layer_of(kind, width=WIDTH, counts=COUNTS, **options):
+    """Return a layer; the adaptive one has a head of 12 words and two clusters."""
+    return softmax(kind, width, counts, **{"cutoffs": [12, 40], **options})
+
+
 def batch(device="cpu", dtype=torch.float32):
     """Return states and targets; frequent words are frequent."""
-    made = torch.Generator().manual_seed(3)
-    hidden = torch.randn(ROWS, WIDTH, generator=made, dtype=torch.float64)
-    target = torch.multinomial(
-        torch.tensor(COUNTS, dtype=torch.float64), ROWS, replacement=True, generator=made
-    )
+    generator = torch.Generator().manual_seed(3)
+    hidden = torch.randn(ROWS, WIDTH, generator=generator, dtype=torch.float64)
+    shares = torch.tensor(COUNTS, dtype=torch.float64)
+    target = torch.multinomial(shares, ROWS, replacement=True, generator=generator)
     return hidden.to(device, dtype).requires_grad_(), target.to(device)
 
 
-def assert_close(found, wanted, *, rtol=1.3e-6, atol=1e-5):
+def assert_close(results, expected, *, rtol=1.3e-6, atol=1e-5):
     """Compare tensors, or as many of them; torch's own function loads much first."""
-    found, wanted = ([x] if isinstance(x, torch.Tensor) else list(x) for x in (found, wanted))
-    for one, other in zip(found, wanted, strict=True):
+    results, expected = ([x] if isinstance(x, torch.Tensor) else list(x) for x in (results, expected))
+    for one, other in zip(results, expected, strict=True):
         assert one.shape == other.shape
         np.testing.assert_allclose(
             one.detach().cpu().numpy(), other.detach().cpu().numpy(), rtol=rtol, atol=atol
@@ -39,8 +43,8 @@ def gradients(loss, hidden, layer):
 
 def small_chunks(monkeypatch, rows=11):
     """Let a chunk have few rows."""
-    monkeypatch.setattr("workbench.models.neural.networks.chunked._ROWS", rows)
-    monkeypatch.setattr("workbench.models.neural.networks.chunked._CELLS", {"cpu": 1, "cuda": 1})
+    monkeypatch.setattr("workbench.models.neural.softmax._ROWS", rows)
+    monkeypatch.setattr("workbench.models.neural.softmax._LOGITS", {"cpu": 1, "cuda": 1})
 
 
 def full_is_cross_entropy(device, dtype=torch.float32, **close):
@@ -49,44 +53,36 @@ def full_is_cross_entropy(device, dtype=torch.float32, **close):
     layer = softmax("full", WIDTH, COUNTS).to(device, dtype)
     hidden, target = batch(device, dtype)
     logits = functional.linear(hidden, layer.weight, layer.bias)
-    wanted = functional.cross_entropy(logits, target)
-    expected = gradients(wanted, hidden, layer)
+    expected = functional.cross_entropy(logits, target)
+    expected_gradients = gradients(expected, hidden, layer)
     for loss in (layer.loss(hidden, target), -layer(hidden, target).mean()):
-        assert_close(loss, wanted, **close)
-        assert_close(gradients(loss, hidden, layer), expected, **close)
+        assert_close(loss, expected, **close)
+        assert_close(gradients(loss, hidden, layer), expected_gradients, **close)
 
 
-def adaptive_is_torchs(device, dtype=torch.float32, **close):
-    """Compare values, gradients and distributions with torch's module of the same weights."""
+def adaptive_is_its_formula(device, dtype=torch.float32, **close):
+    """Compare all log-probabilities with Grave et al. (2017), written down plainly."""
     torch.manual_seed(0)
-    layer = softmax("adaptive", WIDTH, COUNTS, cutoffs=[12, 40]).to(device, dtype)
-    other = torch.nn.AdaptiveLogSoftmaxWithLoss(WIDTH, len(COUNTS), [12, 40], head_bias=True).to(
-        device, dtype
-    )
-    with torch.no_grad():
-        layer.place = None  # words stay in the order of their numbers
-        other.head.weight.copy_(layer.head)
-        other.head.bias.copy_(layer.bias)
-        for theirs, ours in zip(other.tail, layer.tails, strict=True):
-            theirs[0].weight.copy_(ours.down.weight)
-            theirs[1].weight.copy_(ours.words)
-            ours.bias.zero_()
+    layer = layer_of("adaptive").to(device, dtype)
     hidden, target = batch(device, dtype)
-    output, loss = other(hidden, target)
-    assert_close(layer(hidden, target), output, **close)
-    assert_close(layer.distribution(hidden), other.log_prob(hidden), **close)
-    theirs = gradients(loss, hidden, other)
-    matched = [layer.head, layer.bias, *(p for tail in layer.tails for p in (tail.down.weight, tail.words))]
-    for own in (layer.loss(hidden, target), -layer(hidden, target).mean()):
-        assert_close(own, loss, **close)
-        assert_close(torch.autograd.grad(own, [hidden, *matched]), theirs, **close)
+    head, tails = layer.layer.head, layer.layer.tail
+    first = (hidden @ head.weight.t() + head.bias).log_softmax(1)
+    parts = [first[:, :12]]
+    for column, (down, words) in enumerate(tails, start=12):
+        inside = (hidden @ down.weight.t() @ words.weight.t() + words.bias).log_softmax(1)
+        parts.append(first[:, column, None] + inside)
+    by_count = torch.tensor([0, *sorted(range(1, len(COUNTS)), key=lambda word: -COUNTS[word])])
+    log_probs = torch.cat(parts, 1)[:, by_count.argsort()]
+    assert_close(layer.distribution(hidden), log_probs, **close)
+    expected = -log_probs.gather(1, target[:, None]).mean()
+    loss = layer.loss(hidden, target)
+    assert_close(loss, expected, **close)
+    assert_close(gradients(loss, hidden, layer), gradients(expected, hidden, layer), **close)
 
 
 def all_ways_agree(layer, hidden, target, **close):
     """See that what the layer says of words is the same in all its ways, and sums to one."""
-    whole = layer.distribution(hidden)
-    assert_close(whole.exp().sum(1), torch.ones_like(whole[:, 0]))
-    assert_close(layer(hidden, target), whole.gather(1, target[:, None])[:, 0], **close)
+    log_probs = layer.distribution(hidden)
+    assert_close(log_probs.exp().sum(1), torch.ones_like(log_probs[:, 0]))
+    assert_close(layer(hidden, target), log_probs.gather(1, target[:, None])[:, 0], **close)
     assert_close(layer.loss(hidden, target), -layer(hidden, target).mean(), **close)
-    some = torch.stack([target, target.flip(0), torch.zeros_like(target)], 1)
-    assert_close(layer.log_prob(hidden, some), whole.gather(1, some), **close)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from workbench.items.schema import DataError
 from workbench.models.neural import feedforward
-from workbench.models.neural.networks.feedforward import FeedForward, ending, windows
+from workbench.models.neural.feedforward import FeedForwardModule, windows
+from workbench.models.neural.network import right_aligned
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +17,7 @@ def one_thread():
 
 
 def small(**options):
-    return FeedForward(checked.COUNTS, **{"order": 4, "width": 16, **options})
+    return FeedForwardModule(checked.COUNTS, **{"order": 4, "width": 16, **options})
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_planted_weights_give_known_probabilities():
     n = 4
     torch.manual_seed(1)
     older, newer = torch.rand(n, n).log(), torch.rand(n, n).log()
-    network = FeedForward([1] * n, order=3, width=2 * n, embedded=n, tied=False)
+    network = FeedForwardModule([1] * n, order=3, width=2 * n, embedded=n, tied=False)
     with torch.no_grad():
         network.embedding.weight.copy_(torch.eye(n))
         network.hidden.weight.copy_(20 * torch.eye(2 * n))
@@ -114,7 +115,7 @@ def test_planted_weights_give_known_probabilities():
 
 
 def test_gradients_against_finite_differences():
-    network = FeedForward([1] * 5, order=3, width=3, embedded=2, direct=True, tied=False).double()
+    network = FeedForwardModule([1] * 5, order=3, width=3, embedded=2, direct=True, tied=False).double()
     ids, before = checked.drawn((2, 4), n_words=5), checked.drawn((2, 1), 1, n_words=5)
     checked.differentiates(lambda: network.states(ids, (before,))[0], tuple(network.parameters())[:-2])
     words = torch.rand(2, 6, 3, dtype=torch.double, requires_grad=True)
@@ -126,8 +127,8 @@ def test_windows_and_endings():
     assert windows(words, 3).tolist() == [[[0, 1, 2], [1, 2, 3], [2, 3, 4]]]
     assert windows(words, 1).tolist() == words.tolist()
     ids = torch.tensor([[7, 8, 9, 5], [4, 0, 0, 0]])
-    assert ending(ids, torch.tensor([3, 1]), 2).tolist() == [[8, 9], [-1, 4]]
-    assert ending(ids, torch.tensor([4, 1]), 6).tolist() == [[-1, -1, 7, 8, 9, 5], [-1] * 5 + [4]]
+    assert right_aligned(ids, torch.tensor([3, 1]), 2).tolist() == [[8, 9], [-1, 4]]
+    assert right_aligned(ids, torch.tensor([4, 1]), 6).tolist() == [[-1, -1, 7, 8, 9, 5], [-1] * 5 + [4]]
 
 
 def test_dropout_is_for_training():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from workbench.items.schema import DataError
 from workbench.models.neural import memory
-from workbench.models.neural.networks.memory import MemoryNetwork, Weights, read
+from workbench.models.neural.memory import MemoryModule, MemoryWeights, read
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,7 @@ def one_thread():
 
 
 def small(**options):
-    return MemoryNetwork(checked.COUNTS, **{"memory": 6, "width": 16, "hops": 3, **options})
+    return MemoryModule(checked.COUNTS, **{"memory": 6, "width": 16, "hops": 3, **options})
 
 
 def lively(**options):
@@ -119,7 +119,7 @@ def test_hops_are_differentiated_as_finite_differences_are():
 
     def hops():
         keys, values, key_ages, value_ages, turn = inputs
-        return read(keys, values, nothing, Weights(key_ages, value_ages, turn, slopes), 3)
+        return read(keys, values, nothing, MemoryWeights(key_ages, value_ages, turn, slopes), 3)
 
     assert hops().shape == (2, 5, 4)
     checked.differentiates(hops, inputs)
@@ -130,7 +130,7 @@ def test_planted_weights_give_known_probabilities():
     n, memory = 4, 3
     table = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0.25] * 4, [0.01, 0.01, 0.01, 0.97]])
     ids = torch.tensor([[0, 3, 1, 2, 2, 0, 1]])
-    network = MemoryNetwork([1] * n, memory=memory, width=n, hops=1)
+    network = MemoryModule([1] * n, memory=memory, width=n, hops=1)
     with torch.no_grad():
         for weight in network.parameters():
             weight.zero_()
@@ -167,7 +167,7 @@ def test_half_of_the_units_are_cut_off_unless_told_otherwise():
     assert small(rectified=0.0).slopes.tolist() == [1.0] * 16
     assert small(rectified=1.0).slopes.tolist() == [0.0] * 16
     assert "slopes" not in small().state_dict()
-    defaults = MemoryNetwork(checked.COUNTS)
+    defaults = MemoryModule(checked.COUNTS)
     assert (defaults.window, defaults.width, defaults.hops) == (100, 200, 7)
     assert 0.045 < defaults.keys.weight.std() < 0.055
     shares = (0.1 * defaults.key_ages.sum(-1)).softmax(0)  # of the first hop, words left out

@@ -13,11 +13,10 @@ from small_lstm import DEV, Small, fit
 
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor
-from workbench.models.neural.cache import CachedNeural
-from workbench.models.neural.networks.cache import Cached, shares
-from workbench.models.neural.networks.feedforward import FeedForward
-from workbench.models.neural.networks.pointer import mixed
-from workbench.models.neural.networks.recurrent import Recurrent
+from workbench.models.neural.cache import CachedNeural, CacheModule, cache_shares
+from workbench.models.neural.feedforward import FeedForwardModule
+from workbench.models.neural.network import mix
+from workbench.models.neural.recurrent import RecurrentModule
 from workbench.runs import predictions
 
 torch.set_num_threads(1)
@@ -28,8 +27,8 @@ OPTIONS = [(0.3, 0.7), (0.6, 0.0), (0.1, 3.0)]
 def networks():
     torch.manual_seed(8)
     made = {
-        "lstm": Recurrent(COUNTS, kind="lstm", width=8, layers=2, dropout=0.4),
-        "forward": FeedForward(COUNTS, width=8),
+        "lstm": RecurrentModule(COUNTS, kind="lstm", width=8, layers=2, dropout=0.4),
+        "forward": FeedForwardModule(COUNTS, width=8),
     }
     for network in made.values():
         with torch.no_grad():
@@ -58,10 +57,10 @@ def test_everything_is_as_the_formula_says(cached):
 
 def test_probabilities_sum_to_one(cached):
     cached.unknown = "unk"  # each unknown word of the passage has all of <unk>, beside what is copied
-    blanks = [blank for _, blank in cached.reader.blanks(ITEMS)]
+    blanks = [blank for _, blank in cached.encoder.blanks(ITEMS)]
     scorer = cached.scorer()
     with torch.no_grad():
-        values, ids, unknown = scorer._words(scorer.last([blank.ids for blank in blanks]), slice(None))
+        values, ids, unknown = scorer.words(scorer.last([blank.ids for blank in blanks]), slice(None))
     for row, blank in enumerate(blanks):
         far = len({number for number in blank.ids[1:] if number >= N_WORDS})
         assert (ids[row] >= N_WORDS).sum() == far
@@ -74,13 +73,13 @@ def test_candidates_and_the_words_after_them_are_as_the_formula_says(cached):
 
 
 def test_a_text_in_pieces_is_a_text(base):
-    network = Cached(base.network.eval(), 0.4, 0.5, share=0.7)
+    network = CacheModule(base.network.eval(), 0.4, 0.5, share=0.7)
     ids = torch.tensor([[3, 14, 5, 14, 2, 13, 3, 5], [1, 1, 13, 2, 13, 1, 1, 7]])
     with torch.no_grad():
         whole = network.following(ids)
         for cut in (1, 3, 6):
-            _, state = network.read(ids[:, :2])
-            _, state = network.read(ids[:, 2:cut], state) if cut > 2 else network.read(ids[:, :cut])
+            _, state = network.states(ids[:, :2])
+            _, state = network.states(ids[:, 2:cut], state) if cut > 2 else network.states(ids[:, :cut])
             rest = network.following(ids[:, cut:], state)
             torch.testing.assert_close(rest, whole[:, cut:], rtol=1e-4, atol=1e-5)
 
@@ -99,7 +98,7 @@ def test_the_general_way_ranks_alike(cached):
     own, general = cached.ranking(some), Predictor.ranking(cached, some)
     known_ones = general.known
     assert known_ones.sum() > 3
-    far = np.array([len(blank.unknown) for _, blank in cached.reader.blanks(some)])
+    far = np.array([len(blank.unknown) for _, blank in cached.encoder.blanks(some)])
     more = (own.rank - general.rank)[known_ones]  # the general way knows the vocabulary alone
     assert ((more >= 0) & (more <= far[known_ones])).all()
     np.testing.assert_allclose(own.log_prob, general.log_prob, atol=CLOSE)
@@ -146,11 +145,11 @@ def test_gradients_of_the_mixture(flatness):
     given = torch.where(there, alike, 0).requires_grad_()
 
     def work(given, plain):
-        copy, keep = shares(torch.where(there, given, -torch.inf), 0.3, flatness)
-        return mixed(plain, keep, (copy * same).sum(-1))
+        copy, keep = cache_shares(torch.where(there, given, -torch.inf), 0.3, flatness)
+        return mix(plain, keep, (copy * same).sum(-1))
 
     assert torch.autograd.gradcheck(work, (given, plain.requires_grad_()))
-    copy, keep = shares(alike, 0.3, flatness)
+    copy, keep = cache_shares(alike, 0.3, flatness)
     np.testing.assert_allclose(copy.sum(1), [0.3, 0, 0.3])
     np.testing.assert_allclose(keep, [math.log(0.7), 0, math.log(0.7)])
 

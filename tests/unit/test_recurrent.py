@@ -4,8 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.models.neural.networks.recurrent import Recurrent
-from workbench.models.neural.recurrent import LSTM, ElmanRNN
+from workbench.models.neural.recurrent import LSTM, ElmanRNN, RecurrentModule
 
 KINDS = ("rnn", "lstm")
 
@@ -17,7 +16,7 @@ def one_thread():
 
 
 def small(kind, **options):
-    return Recurrent(checked.COUNTS, **{"kind": kind, "width": 16, **options})
+    return RecurrentModule(checked.COUNTS, **{"kind": kind, "width": 16, **options})
 
 
 def lively(kind, **options):
@@ -32,7 +31,7 @@ def lively(kind, **options):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("softmax", ["full", "adaptive"])
 def test_overfits_twelve_sentences(kind, softmax):
-    network = Recurrent(checked.COUNTS, kind=kind, width=64, softmax=softmax)
+    network = RecurrentModule(checked.COUNTS, kind=kind, width=64, softmax=softmax)
     checked.overfits(network, steps=40, rate=0.02, skip=8)
 
 
@@ -100,7 +99,7 @@ def test_planted_weights_give_known_probabilities():
     n = 4
     table = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0.25] * 4, [0.01, 0.01, 0.01, 0.97]])
     for kind in KINDS:
-        network = Recurrent([1] * n, kind=kind, width=n, tied=False)
+        network = RecurrentModule([1] * n, kind=kind, width=n, tied=False)
         with torch.no_grad():
             for weight in network.parameters():
                 weight.zero_()

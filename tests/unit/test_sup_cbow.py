@@ -10,8 +10,7 @@ from hypothesis.extra.numpy import arrays
 from workbench.items.items import items_from_text
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor
-from workbench.models.neural.networks.bag import BagOfWords
-from workbench.models.neural.sup_cbow import SupCBOW
+from workbench.models.neural.sup_cbow import BagOfWordsModule, SupCBOW
 from workbench.models.vectors.cbow import CBOW
 from workbench.models.vectors.vectors import Vectors
 from workbench.texts.corpus import Corpus
@@ -48,10 +47,10 @@ def vectors(words, dimensions=24, **info):
 
 def network(counts=(3, 9, 8, 7, 7, 5, 2, 1), **options):
     torch.manual_seed(0)
-    made = BagOfWords(
+    made = BagOfWordsModule(
         list(counts), **{"dimensions": 4, "hidden": 6, "dropout": 0.0, "softmax": "full", **options}
     )
-    made.begin(torch.randn(len(counts) - 1, made.embedding.embedding_dim))
+    made.set_vectors(torch.randn(len(counts) - 1, made.embedding.embedding_dim))
     return made.eval()
 
 
@@ -74,7 +73,7 @@ def test_the_sum_is_that_of_a_loop_over_words(ids):
 def test_the_last_state_is_that_of_the_whole_bag(ids, lengths):
     made, rows, lengths = network(layers=2), torch.from_numpy(ids), torch.tensor(lengths)
     last = made.last(rows, lengths)
-    assert (last.copy, last.keep) == (None, None)
+    assert last.copies is None
     states, kept = made.states(rows)
     torch.testing.assert_close(last.hidden, states[torch.arange(3), lengths - 1])
     halves = made.states(rows[:, 2:], made.states(rows[:, :2])[1])
@@ -153,11 +152,11 @@ def test_a_network_learns_twelve_passages(softmax):
 def model():
     words = Stream.of(corpus(), progress=False).vocabulary
     given_ = vectors([*words[5:], "never"], dimensions=5)
-    made = BagOfWords([2] * (len(words) + 1), dimensions=5, hidden=7, softmax="full")
+    made = BagOfWordsModule([2] * (len(words) + 1), dimensions=5, hidden=7, softmax="full")
     table = np.stack(
         [given_.input[given_.vectors.place[w]] if w in given_.vectors.place else np.zeros(5) for w in words]
     )
-    made.begin(torch.from_numpy(table).float())
+    made.set_vectors(torch.from_numpy(table).float())
     return SupCBOW(made.eval(), vocabulary=words, info={"lower": True, "unknown_types": 1}, device="cpu")
 
 

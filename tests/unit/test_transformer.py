@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.models.neural.networks.pointer import Pointer, mixed
-from workbench.models.neural.networks.transformer import PointerTransformer
+from workbench.models.neural.network import mix
+from workbench.models.neural.transformer import Pointer, TransformerModule
 from workbench.models.neural.transformer import PointerTransformer as Predictor
 
 V = 12  # classes: <unk> and eleven words
@@ -28,7 +28,7 @@ def _one_thread():
 def made(seed=0, **sizes):
     torch.manual_seed(seed)
     given = {"width": 16, "layers": 2, "heads": 2, "dropout": 0.0, "window": 32, "pointer_size": 8} | sizes
-    network = PointerTransformer([5] * V, unknown_types=UNKNOWN, **given).eval()
+    network = TransformerModule([5] * V, unknown_types=UNKNOWN, **given).eval()
     with torch.no_grad():
         for values in network.parameters():  # so that nothing is near to what it was at the start
             values.add_(torch.randn_like(values) * 0.3)
@@ -38,13 +38,13 @@ def made(seed=0, **sizes):
 def whole(network, context):
     """Return p of every word of the vocabulary and of every unknown type (ids V .. V + UNKNOWN - 1)."""
     last = network.last(torch.tensor([context]), torch.tensor([len(context)]))
-    keep = 1.0 if last.keep is None else last.keep.exp().item()
+    keep = 1.0 if last.copies is None else last.copies.keep[0].exp().item()
     classes = network.output.distribution(last.hidden)[0].exp() * keep
     found = torch.cat([classes, classes[0].expand(UNKNOWN) / UNKNOWN])
     found[0] = 0
-    if last.copy is not None:
+    if last.copies is not None:
         for place, word in enumerate(context):
-            found[word] += last.copy[0, place]
+            found[word] += last.copies.copy[0, place]
     return found
 
 
@@ -96,9 +96,11 @@ def test_padding_and_neighbours_change_nothing():
         for row, text in enumerate(texts):
             alone = network.last(torch.tensor([text]), torch.tensor([len(text)]))
             np.testing.assert_allclose(together.hidden[row], alone.hidden[0], atol=1e-5)
-            np.testing.assert_allclose(together.copy[row, : len(text)], alone.copy[0], atol=1e-6)
-            assert together.copy[row, len(text) :].sum().item() == 0
-            assert together.keep[row].item() == pytest.approx(alone.keep[0].item(), abs=1e-5)
+            np.testing.assert_allclose(
+                together.copies.copy[row, : len(text)], alone.copies.copy[0], atol=1e-6
+            )
+            assert together.copies.copy[row, len(text) :].sum().item() == 0
+            assert together.copies.keep[row].item() == pytest.approx(alone.copies.keep[0].item(), abs=1e-5)
 
 
 def test_unknown_words_are_told_apart_and_their_numbers_mean_nothing():
@@ -136,7 +138,7 @@ def test_gradients_are_those_of_finite_differences():
 
     def mixture(states, words, vocabulary):
         copied = pointer(states, words)
-        return mixed(vocabulary, copied.keep, copied.of(same))
+        return mix(vocabulary, copied.keep, copied.of(same))
 
     given = [value.requires_grad_() for value in (states, words, vocabulary)]
     assert torch.autograd.gradcheck(mixture, given)
@@ -157,13 +159,13 @@ def test_a_text_longer_than_the_window():
         long = network.last(text, torch.tensor([30, 21]))
         short = network.last(torch.stack([text[0, 22:30], text[1, 13:21]]), torch.tensor([8, 8]))
     np.testing.assert_allclose(long.hidden, short.hidden, atol=1e-6)
-    np.testing.assert_array_equal(long.ids, short.ids)
+    np.testing.assert_array_equal(long.copies.ids, short.copies.ids)
 
 
 def test_it_overfits_twelve_sentences():
     torch.manual_seed(0)
     ids = torch.randint(1, V + UNKNOWN, (12, 15))
-    network = PointerTransformer([5] * V, unknown_types=UNKNOWN, width=64, layers=2, heads=4, dropout=0.0)
+    network = TransformerModule([5] * V, unknown_types=UNKNOWN, width=64, layers=2, heads=4, dropout=0.0)
     optimiser = torch.optim.AdamW(network.parameters(), lr=5e-3)
     for _ in range(150):
         loss, _ = network({"ids": ids})

@@ -1,36 +1,45 @@
-"""A continuous cache beside a neural language model (Grave, Joulin and Usunier 2017)."""
+"""A continuous cache beside a neural language model.
+
+A word is likely again after a state like the one before it:
+Grave, Joulin and Usunier 2017, "Improving Neural Language Models with a Continuous Cache", equations 2 to 4.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor
-from workbench.models.neural.batching import Context, quiet, sorted_by_length
-from workbench.models.neural.encoding import Reader
-from workbench.models.neural.predicting import WordByWord
-from workbench.models.neural.scoring import Ids, Scorer, padded
+from workbench.models.neural.encoding import ItemEncoder
+from workbench.models.neural.network import (
+    ContextStates,
+    Copies,
+    LanguageModule,
+    TextState,
+    known,
+    mix,
+    word_scores,
+)
+from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer, in_evaluation
 from workbench.runs.predictions import Floats
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from workbench.models.neural.networks.base import Network
-    from workbench.models.neural.networks.cache import Cached
 
 WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 FLATNESSES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 """What :meth:`CachedNeural.tuned` tries."""
 
 
-class CachedNeural(WordByWord):
+class CachedNeural(NetworkPredictor):
     """A network interpolated with the words of the passage, each weighted by the state that it followed.
 
     A word has the probability (1 - weight) P(word | network) + weight P(word | passage), where the second is
@@ -41,7 +50,6 @@ class CachedNeural(WordByWord):
     Parameters
     ----------
     base : Neural
-        A model that was trained.
     weight : float, default 0.1
         Of the cache, from 0 to below 1. To be tuned on development data: :meth:`tuned`.
     flatness : float, default 0.3
@@ -51,7 +59,7 @@ class CachedNeural(WordByWord):
     version = 1
     fitted_on = "a model"
 
-    def __init__(self, base: WordByWord, weight: float = 0.1, *, flatness: float = 0.3) -> None:
+    def __init__(self, base: NetworkPredictor, weight: float = 0.1, *, flatness: float = 0.3) -> None:
         if not 0 <= weight < 1:
             raise DataError(f"the weight of the cache is {weight}, expected 0 <= weight < 1")
         if not 0 <= flatness < np.inf:
@@ -60,7 +68,7 @@ class CachedNeural(WordByWord):
             raise DataError(f"{base.name} copies from the passage by itself", remedy="use it without a cache")
         self.base, self.weight, self.flatness = base, float(weight), float(flatness)
         self.unknown, self.after, self.lower = base.unknown, base.after, base.lower
-        self.vocabulary = base.vocabulary
+        self.vocabulary, self.copies = base.vocabulary, True
         self.name = f"{base.name}, cache {weight:g}, flatness {flatness:g}"
 
     @property
@@ -83,9 +91,9 @@ class CachedNeural(WordByWord):
         self.base.device = device
 
     @property
-    def reader(self) -> Reader:
+    def encoder(self) -> ItemEncoder:
         """How items become ids."""
-        return self.base.reader
+        return self.base.encoder
 
     @property
     def unknown_types(self) -> int:
@@ -93,24 +101,18 @@ class CachedNeural(WordByWord):
         return self.base.unknown_types
 
     @property
-    def network(self) -> Network:
+    def network(self) -> LanguageModule:
         """The network without the cache."""
         return self.base.network
 
     def scorer(self) -> CachedScorer:
         """Return what computes probabilities from ids."""
-        from workbench.models.neural.networks.cache import Cached  # noqa: PLC0415 - all torch
+        network = CacheModule(self.network, self.weight, self.flatness, share=self.unknown_share)
+        return CachedScorer(network.train(self.network.training), share=self.unknown_share)
 
-        base = self.base.network
-        was = base.training
-        base.eval()
-        network = Cached(base, self.weight, self.flatness, share=self.unknown_share)
-        network.train(was)
-        return CachedScorer(network, share=self.unknown_share)
-
-    def with_context(self, reads: int | str | None) -> Self:
+    def with_context(self, reads: int | str | None) -> CachedNeural:
         """Return the same of a network that reads only so much; see :meth:`Neural.with_context`."""
-        return type(self)(self.base.with_context(reads), self.weight, flatness=self.flatness)
+        return CachedNeural(self.base.with_context(reads), self.weight, flatness=self.flatness)
 
     def tuned(
         self,
@@ -129,12 +131,12 @@ class CachedNeural(WordByWord):
         weights, flatnesses : sequence of float
             What is tried; of equally good ones the smallest are taken.
         by : {"accuracy", "perplexity"}
-            Expected accuracy, or mean natural log-probability of the answers.
+            Expected accuracy, or perplexity of the answers.
         """
         if by not in {"accuracy", "perplexity"}:
             raise DataError(f"by is {by!r}, expected accuracy or perplexity")
-        found = self.trials(items, weights=weights, flatnesses=flatnesses)
-        best = found.iloc[int((-found["accuracy"] if by == "accuracy" else found["perplexity"]).argmin())]
+        trials = self.trials(items, weights=weights, flatnesses=flatnesses)
+        best = trials.iloc[int((-trials["accuracy"] if by == "accuracy" else trials["perplexity"]).argmin())]
         return CachedNeural(self.base, float(best["weight"]), flatness=float(best["flatness"]))
 
     def trials(
@@ -150,92 +152,197 @@ class CachedNeural(WordByWord):
         several tokens, are predicted anew for each.
         """
         pairs = list(product(sorted(weights), sorted(flatnesses)))
-        models = [CachedNeural(self.base, weight, flatness=flatness) for weight, flatness in pairs]
-        asked = self._asked(items)
-        if asked is None:
+        blanks, answers = self.encode(items)
+        if items.frame["candidates"].notna().any() or any(len(ids) > 1 for ids in answers):
+            models = (CachedNeural(self.base, weight, flatness=flatness) for weight, flatness in pairs)
             frames = (model.predict(items, 1) for model in models)
-            found = [
-                (float(frame["p_correct"].mean()), _perplexity(frame["log_prob"].to_numpy()))
-                for frame in frames
+            scores = [
+                (frame["p_correct"].mean(), _perplexity(frame["log_prob"].to_numpy())) for frame in frames
             ]
         else:
-            found = self.scorer().trials(*asked, pairs)
-        rows = [(*pair, *scores) for pair, scores in zip(pairs, found, strict=True)]
+            targets = np.array([ids[0] if ids else -1 for ids in answers], dtype=np.int64)
+            scores = self.scorer().trials([blank.ids for blank in blanks], targets, pairs)
+        rows = [(*pair, *score) for pair, score in zip(pairs, scores, strict=True)]
         return pd.DataFrame(rows, columns=["weight", "flatness", "accuracy", "perplexity"])
-
-    def _asked(self, items: Items) -> tuple[list[Context], Ids] | None:
-        """Return contexts and answers, None where some item has candidates or an answer of several tokens."""
-        if items.frame["candidates"].notna().any():
-            return None
-        contexts: list[Context] = []
-        wanted: list[int] = []
-        for (item, blank), answer in zip(self.reader.blanks(items), items.frame["answer"], strict=True):
-            pieces = self.reader.word(item, answer, blank) if isinstance(answer, str) else (-1,)
-            if len(pieces) != 1:
-                return None
-            contexts.append(blank.ids)
-            wanted.append(pieces[0])
-        return contexts, np.array(wanted, dtype=np.int64)
 
     def _save(self, folder: Path) -> None:
         self.base.save(folder / "base")
 
     @classmethod
-    def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
+    def _load(cls, folder: Path, config: dict[str, Any]) -> CachedNeural:
         base = Predictor.load(folder / "base")
-        if not isinstance(base, WordByWord):
+        if not isinstance(base, NetworkPredictor):
             raise DataError(f"expected a neural model, got {base.name}", file=folder / "base")
         return cls(base, config["weight"], flatness=config["flatness"])
 
 
+class CacheModule(LanguageModule):
+    """A network mixed with a cache of the states that it had since the text began.
+
+    With states ``h[i]`` and the words ``x[i + 1]`` that followed them, the word after ``h[t]`` is w with the
+    probability ``(1 - weight) p(w) + weight q(w)``; ``q(w)`` is the sum over i < t with ``x[i + 1] = w`` of
+    the softmax over i of ``flatness * h[t] . h[i]``. After the first word of a text nothing is cached: the
+    network speaks alone.
+
+    Parameters
+    ----------
+    base : LanguageModule
+    weight, flatness : float
+        As for :class:`CachedNeural`.
+    share : float, default 0
+        What is subtracted from ln p(``<unk>``) for one unknown word, which is not cached.
+    """
+
+    def __init__(self, base: LanguageModule, weight: float, flatness: float, *, share: float = 0.0) -> None:
+        super().__init__()
+        self.base, self.output, self.n_words, self.width = base, base.output, base.n_words, base.width
+        self.weight, self.flatness, self.share = weight, flatness, share
+        self.stateful = base.stateful
+        self.window = None if base.stateful else base.window  # one that carries its words on reads any text
+
+    def states(
+        self, ids: Int[Tensor, "rows time"], state: TextState = None
+    ) -> tuple[Float[Tensor, "rows time width"], TextState]:
+        """Return the network's states, and what it and the cache remember.
+
+        Parameters
+        ----------
+        ids : Int[Tensor, "rows time"]
+            Extended ids: words outside the vocabulary are cached, too.
+        state : tuple of Tensor, optional
+            That of the network; cached states (rows, cached, width) and the words that followed them (rows,
+            cached), -1 where there is none; and the last state (rows, width).
+        """
+        *before, keys, words, last = (None, None, None) if state is None else state
+        hidden, after = self.base.states(known(ids, self.n_words), tuple(before) or None)
+        if after is None:
+            return hidden, None
+        keys, words = self._pairs(hidden[:, :-1], ids, keys, words, last)
+        return hidden, (*after, keys, words, hidden[:, -1])
+
+    def remember(self, ids: Int[Tensor, "rows time"], state: TextState = None) -> TextState:
+        """Return what the network and the cache remember after some words (extended ids)."""
+        return self.states(ids, state)[1]
+
+    def _pairs(
+        self,
+        hidden: Float[Tensor, "rows rest width"],
+        ids: Int[Tensor, "rows time"],
+        keys: Tensor | None,
+        words: Tensor | None,
+        last: Tensor | None,
+    ) -> tuple[Float[Tensor, "rows cached width"], Int[Tensor, "rows cached"]]:
+        """Return states with the words after them: those remembered, and those of this stretch of text."""
+        if keys is None or words is None or last is None:
+            return hidden, ids[:, 1:]
+        return torch.cat([keys, last[:, None], hidden], 1), torch.cat([words, ids], 1)
+
+    def similarities(
+        self, ids: Int[Tensor, "rows time"], lengths: Int[Tensor, " rows"]
+    ) -> tuple[Float[Tensor, "rows width"], Int[Tensor, "rows rest"], Float[Tensor, "rows rest"]]:
+        """Return the last state of each context, the words cached, and how similar their states are to it.
+
+        The similarity ``h[t] . h[i]`` is -inf where nothing is cached.
+        """
+        hidden, _ = self.base.states(known(ids, self.n_words))
+        row, place = torch.arange(len(ids), device=ids.device), torch.arange(ids.shape[1], device=ids.device)
+        query = hidden[row, lengths - 1]  # (rows, width)
+        similarity = torch.einsum("rtw,rw->rt", hidden[:, :-1].float(), query.float())  # (rows, time - 1)
+        words = ids[:, 1:]
+        cached = (place[1:] < lengths[:, None]) & (words != 0)
+        return query, words, similarity.masked_fill(~cached, -torch.inf)
+
+    def last(self, ids: Int[Tensor, "rows time"], lengths: Int[Tensor, " rows"]) -> ContextStates:
+        """Return what predicts the word after each context, and what is copied from the cache."""
+        query, words, similarity = self.similarities(ids, lengths)
+        return ContextStates(query, Copies(words, *cache_shares(similarity, self.weight, self.flatness)))
+
+    def following(
+        self,
+        ids: Int[Tensor, "rows time"],
+        state: TextState = None,
+        *,
+        start: int = 0,
+        share: float | None = None,
+    ) -> Float[Tensor, "rows rest"]:
+        """Return ln p of each word given all before it, shape (rows, time - 1 - start).
+
+        An unknown word has its share of ``<unk>``, and what is cached of it.
+        """
+        read, target = ids[:, :-1], ids[:, 1:]
+        *before, keys, words, last = (None, None, None) if state is None else state
+        hidden, _ = self.base.states(known(read, self.n_words), tuple(before) or None)
+        classes = known(target, self.n_words)
+        plain = self.output(hidden.flatten(0, 1), classes.flatten()).view(classes.shape)
+        plain = plain - (self.share if share is None else share) * (target >= self.n_words)
+        keys, words = self._pairs(hidden[:, :-1], read, keys, words, last)  # (rows, cached, width)
+        place = torch.arange(target.shape[1], device=ids.device)
+        n_cached = words.shape[1] - target.shape[1] + 1 + place  # by the time of each place
+        cached = torch.arange(words.shape[1], device=ids.device) < n_cached[:, None]  # (rest, cached)
+        cached = cached & (words > 0)[:, None]
+        similarity = torch.einsum("rtw,rcw->rtc", hidden.float(), keys.float())
+        copy, keep = cache_shares(similarity.masked_fill(~cached, -torch.inf), self.weight, self.flatness)
+        same = words[:, None] == target[:, :, None]  # (rows, rest, cached)
+        return mix(plain, keep, (copy * same).sum(-1))[:, start:]
+
+
+def cache_shares(
+    similarity: Float[Tensor, "*shape cached"], weight: float, flatness: float
+) -> tuple[Float[Tensor, "*shape cached"], Float[Tensor, "*shape"]]:
+    """Return the probability that each place is copied, and ln of what is left to the network.
+
+    Parameters
+    ----------
+    similarity : Float[Tensor, "*shape cached"]
+        Of the states; -inf where nothing is cached. Without any, all is left to the network.
+    weight, flatness : float
+    """
+    cached = similarity > -torch.inf
+    nonempty = cached.any(-1)
+    scores = torch.where(cached, flatness * torch.where(cached, similarity, 0), -torch.inf)
+    scores = torch.where(nonempty[..., None], scores, 0.0)  # a softmax over nothing is not a number
+    copy = weight * scores.softmax(-1) * cached
+    return copy, torch.where(nonempty, math.log1p(-weight), 0.0).to(similarity.dtype)
+
+
 class CachedScorer(Scorer):
-    """Computes what a network with a cache says of words after contexts."""
+    """Computes the probabilities of words after contexts, by a network with a cache."""
 
-    network: Cached
+    network: CacheModule
 
-    def _remembered(self, ids: Tensor, state: Any) -> Any:
-        return self.network.read(ids, state)[1]
-
-    @quiet
+    @in_evaluation
     def trials(
-        self, contexts: Sequence[Context], wanted: Ids, pairs: Sequence[tuple[float, float]]
+        self, contexts: Sequence[Context], targets: Ids, pairs: Sequence[tuple[float, float]]
     ) -> list[tuple[float, float]]:
         """Return expected accuracy and perplexity of the answers for pairs of weight and flatness."""
-        import torch  # noqa: PLC0415 - slow
-
-        from workbench.models.neural.networks.cache import shares  # noqa: PLC0415 - all torch
-        from workbench.models.neural.networks.words import Copies, mixed  # noqa: PLC0415
-
-        hidden = torch.empty(len(contexts), self.network.width, device=self.where)
-        seen: list[tuple[Tensor, Tensor]] = [(hidden, hidden)] * len(contexts)
-        order = sorted_by_length(contexts, self.network.window)
-        for rows, (last, words, alike) in self.bounded(
-            order, lambda _, batch: self.network.looked(*self.padded(batch))
+        n, longest = len(contexts), max(len(context) for context in contexts)
+        hidden = torch.empty(n, self.network.width, device=self.device)
+        words = torch.zeros(n, longest, dtype=torch.int64, device=self.device)
+        similarity = torch.full((n, longest), -torch.inf, device=self.device)
+        for rows, (query, ids, values) in self._batches(
+            contexts, lambda _, batch: self.network.similarities(*self.padded(batch)), self.network.window
         ):
-            hidden[rows] = last.float()
-            for place, row in enumerate(rows):
-                there = alike[place] > -torch.inf
-                seen[row] = (words[place][there], alike[place][there])
-        ids = torch.from_numpy(wanted).to(self.where)
-        sums = [(np.zeros(0), np.zeros(0))] * len(pairs)
+            hidden[rows] = query.float()
+            words[rows, : ids.shape[1]], similarity[rows, : ids.shape[1]] = ids, values
+        wanted = torch.from_numpy(targets).to(self.device)
 
         def work(rows: slice) -> list[tuple[Floats, Floats]]:
-            values = self.network.output.distribution(hidden[rows]).float()
-            found = []
+            log_probs = self.network.output.distribution(hidden[rows]).float()
+            scores = []
             for weight, flatness in pairs:
-                held = [(words, *shares(alike, weight, flatness)) for words, alike in seen[rows]]
-                words, copy, keep = zip(*held, strict=True)
-                copies = Copies(padded(words), padded(copy), torch.stack(keep))
-                log_prob, counts, _, _ = mixed(values, copies, self.share).ranked(ids[rows], 0)
+                copies = Copies(words[rows], *cache_shares(similarity[rows], weight, flatness))
+                log_prob, counts, _, _ = word_scores(log_probs, self.share, copies).ranked(wanted[rows], 0)
                 rank, tied = counts.double().T
-                right = torch.where(rank == 1, 1 / tied.clamp_min(1), 0.0)
-                found.append((log_prob.double().cpu().numpy(), right.cpu().numpy()))
-            return found
+                correct = torch.where(rank == 1, 1 / tied.clamp_min(1), 0.0)
+                scores.append((log_prob.double().cpu().numpy(), correct.cpu().numpy()))
+            return scores
 
-        for part in self.chunks(len(contexts), work):
-            sums = [(np.append(a, c), np.append(b, d)) for (a, b), (c, d) in zip(sums, part, strict=True)]
-        has = wanted >= 0
-        return [(float(right[has].mean()), _perplexity(log_prob[has])) for log_prob, right in sums]
+        answered = targets >= 0
+        results = []
+        for parts in zip(*self._chunks(0, n, work), strict=True):  # the chunks of each pair
+            log_prob, correct = (np.concatenate(columns)[answered] for columns in zip(*parts, strict=True))
+            results.append((float(correct.mean()), _perplexity(log_prob)))
+        return results
 
 
 def _perplexity(log_prob: Floats) -> float:

@@ -12,15 +12,15 @@ from workbench.models.baselines.passage import parts, passages
 SENTENCE = "sentence"
 
 
-def readable(reads: int | str | None) -> int | str | None:
-    """Return how much a model reads before a blank, if it can be; else DataError."""
-    right = reads > 0 if isinstance(reads, int) else reads in {SENTENCE, None}
-    if isinstance(reads, bool) or not right:
+def check_reads(reads: int | str | None) -> int | str | None:
+    """Return how much a model reads before a blank; DataError if it is no such length."""
+    valid = reads > 0 if isinstance(reads, int) else reads in {SENTENCE, None}
+    if isinstance(reads, bool) or not valid:
         raise DataError(f"reads is {reads!r}, expected a number of words, 'sentence', or None for all")
     return reads
 
 
-def told(reads: int | str | None) -> str:
+def reads_suffix(reads: int | str | None) -> str:
     """Return what is added to a model's name for how much it reads."""
     if isinstance(reads, int):
         return f", last {f'{reads:,} words' if reads > 1 else 'word'}"
@@ -28,7 +28,7 @@ def told(reads: int | str | None) -> str:
 
 
 @dataclass
-class Blank:
+class EncodedBlank:
     """The words around the blank of an item.
 
     Attributes
@@ -47,7 +47,7 @@ class Blank:
     unknown: list[str] = field(default_factory=list)
 
 
-class Reader:
+class ItemEncoder:
     """Turns the words of items into extended ids.
 
     Parameters
@@ -64,30 +64,28 @@ class Reader:
         self.index = {word: number for number, word in enumerate(vocabulary, 1)}
         self.n_words, self.lower, self.reads = len(vocabulary) + 1, lower, reads
 
-    def blanks(self, items: Items) -> Iterator[tuple[Item, Blank]]:
+    def blanks(self, items: Items) -> Iterator[tuple[Item, EncodedBlank]]:
         """Yield every item with what is around its blank."""
         for item, passage in passages(items, lower=self.lower):
-            blank = Blank()
+            blank = EncodedBlank()
             before = passage.left if self.reads == SENTENCE else (*passage.context, *passage.left)
             most = self.reads if isinstance(self.reads, int) else len(before)
             blank.ids = self.ids(before[-most:], blank) or (0,)
             blank.right = self.ids(passage.right, blank)
             yield item, blank
 
-    def word(self, item: Item, word: str, blank: Blank) -> tuple[int, ...]:
+    def word(self, item: Item, word: str, blank: EncodedBlank) -> tuple[int, ...]:
         """Return the extended ids of a candidate's tokens; those not known yet are added to the blank's."""
         return self.ids(parts(item, word, lower=self.lower), blank)
 
-    def ids(self, words: Iterable[str], blank: Blank) -> tuple[int, ...]:
+    def ids(self, words: Iterable[str], blank: EncodedBlank) -> tuple[int, ...]:
         """Return extended ids; words outside the vocabulary are numbered in the order of the passage."""
         local = {word: self.n_words + place for place, word in enumerate(blank.unknown)}
-        found = []
+        numbers = []
         for word in words:
-            number = self.index.get(word)
+            number = self.index.get(word, local.get(word))
             if number is None:
-                number = local.get(word)
-                if number is None:
-                    number = local[word] = self.n_words + len(blank.unknown)
-                    blank.unknown.append(word)
-            found.append(number)
-        return tuple(found)
+                number = local[word] = self.n_words + len(blank.unknown)
+                blank.unknown.append(word)
+            numbers.append(number)
+        return tuple(numbers)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from workbench.models.neural.model import Neural
     from workbench.texts.stream import Stream
 
-VERSION = 2
+VERSION = 3
 """Of what is trained: a model of another version is not found again."""
 
 CHECKPOINTS, CONFIG = "checkpoints", "fit.json"  # beside the files of the model

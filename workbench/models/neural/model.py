@@ -1,46 +1,50 @@
-"""Neural language models that are trained here: what all of them share as predictors.
+"""Neural language models that are trained here: what all of them share, and their files.
 
-A sub-class says how its network is built and what it is called; texts, training, what is kept on disk, and
-scores and ranks over the whole vocabulary are the same for all.
+A sub-class says how its network is built and what it is called; texts, training, files, and scores and ranks
+over the whole vocabulary are the same for all.
 """
 
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.models.baselines.passage import one_of
 from workbench.models.neural import fit as fitting
-from workbench.models.neural import weights as neural_weights
 from workbench.models.neural.cache import CachedNeural
-from workbench.models.neural.encoding import Reader, readable, told
-from workbench.models.neural.predicting import WordByWord
+from workbench.models.neural.encoding import ItemEncoder, check_reads, reads_suffix
+from workbench.models.neural.network import LanguageModule
+from workbench.models.neural.scoring import NetworkPredictor
 from workbench.runs.predictions import UNKNOWN
 from workbench.storage import cache
+from workbench.storage.files import atomic_path
+from workbench.texts.batches import Batches, ContiguousBatches
 from workbench.texts.sources import Texts
+from workbench.texts.stream import Stream
 from workbench.training.history import Training
 from workbench.training.settings import torch_device
 
-if TYPE_CHECKING:
-    from workbench.models.neural.networks.base import Network
-    from workbench.models.neural.scoring import Scorer
-    from workbench.texts.batches import Batches
-    from workbench.texts.stream import Stream
-
+WEIGHTS, VOCABULARY, COUNTS = "weights.safetensors", "vocabulary.txt", "counts.json"
+RECORD = "training.json"
 _OPTIONS = ("after", "unknown", "reads", "name", "checked_for")
 
 
-class Neural(WordByWord):
+class Neural(NetworkPredictor):
     """A network over the words of a vocabulary; make one by `fit`, or read one by `load`.
 
     Parameters
     ----------
-    network : Network
+    network : LanguageModule
         Its classes are ``<unk>`` and the words of the vocabulary. It is moved when it is first used.
     vocabulary : sequence of str (V,)
         The word of id 1 first.
@@ -87,7 +91,7 @@ class Neural(WordByWord):
 
     def __init__(
         self,
-        network: Network | None,
+        network: LanguageModule | None,
         *,
         vocabulary: Sequence[str],
         info: Mapping[str, Any],
@@ -108,15 +112,16 @@ class Neural(WordByWord):
             raise DataError(f"the network has {network.n_words:,} classes, expected {n:,}")
         self.lower = bool(self.info.get("lower", True))
         self.after, self.unknown, self.checked_for = after, unknown, checked_for
-        self.reads = readable(reads)
-        self.name = name or self._named(self.info) + told(reads)
+        self.copies = bool(self.info.get("sizes", {}).get("pointer_heads"))
+        self.reads = check_reads(reads)
+        self.name = name or self._named(self.info) + reads_suffix(reads)
         self.training_record: Training | None = None
         self._network, self._wanted_device = network, device
         self._folder = Path()  # where the weights lie as long as they are not read
         self._digest: tuple[Any, str] | None = None
 
     @classmethod
-    def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> Network:
+    def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> LanguageModule:
         """Build the network, its weights drawn by torch's generator.
 
         `info` has ``sizes`` (the options of the class), ``unknown_types`` and ``lower``; `counts` (V + 1,)
@@ -127,16 +132,16 @@ class Neural(WordByWord):
     @classmethod
     def _batches(cls, stream: Stream, **how: Any) -> Batches:
         """Return the batches of a training; `how` has what `trained` names of them, and ``seed``."""
-        from workbench.texts.batches import ContiguousBatches  # noqa: PLC0415 - only where something is trained
-
         return ContiguousBatches(stream, rows=how["rows"], length=how["length"])
 
     @classmethod
     def _named(cls, info: Mapping[str, Any]) -> str:
         """Return what tables call a model."""
         width = info.get("sizes", {}).get("width")
-        said = {"interrupted": ", interrupted", "not a number": ", stopped"}.get(info.get("stopped", ""), "")
-        return f"{cls.title}{'' if width is None else f' {width}'}{said}"
+        suffix = {"interrupted": ", interrupted", "not a number": ", stopped"}.get(
+            info.get("stopped", ""), ""
+        )
+        return f"{cls.title}{'' if width is None else f' {width}'}{suffix}"
 
     @classmethod
     def fit(
@@ -237,7 +242,7 @@ class Neural(WordByWord):
         return model
 
     @property
-    def device(self) -> str:  # known when torch is asked
+    def device(self) -> str:
         """Where it computes."""
         return str(torch_device(self._wanted_device))
 
@@ -246,22 +251,20 @@ class Neural(WordByWord):
         self._wanted_device = device
 
     @property
-    def network(self) -> Network:
+    def network(self) -> LanguageModule:
         """The network on its device, ready for prediction; read from disk when it is first used."""
-        import torch  # noqa: PLC0415 - slow
-
-        found = self._network
-        if found is None:
+        network = self._network
+        if network is None:
             with torch.random.fork_rng(devices=[]):  # weights are drawn, then read
-                found = self._build(self.info, self.counts).eval()
-            said = neural_weights.read(self._folder, found, self._digest and self._digest[1])
-            self._network, self._digest = found, (neural_weights.versions(found), said)
-        if str(next(found.parameters()).device) != self.device:
-            same = self._digest is not None and self._digest[0] == neural_weights.versions(found)
-            found.to(self.device)
-            if same and self._digest is not None:  # moving them changes nothing
-                self._digest = (neural_weights.versions(found), self._digest[1])
-        return found
+                network = self._build(self.info, self.counts).eval()
+            digest = _read_weights(self._folder, network, self._digest and self._digest[1])
+            self._network, self._digest = network, (_versions(network), digest)
+        if str(next(network.parameters()).device) != self.device:
+            unchanged = self._digest is not None and self._digest[0] == _versions(network)
+            network.to(self.device)
+            if unchanged and self._digest is not None:  # moving them changes nothing
+                self._digest = (_versions(network), self._digest[1])
+        return network
 
     @property
     def config(self) -> dict[str, Any]:
@@ -277,9 +280,9 @@ class Neural(WordByWord):
         """Return the digest of the weights, computed again where they were changed."""
         if self._network is None and self._digest is not None:
             return self._digest[1]
-        versions = neural_weights.versions(self.network)
+        versions = _versions(self.network)
         if self._digest is None or self._digest[0] != versions:
-            self._digest = (versions, neural_weights.digest(self.network))
+            self._digest = (versions, _weights_digest(_tensors(self.network)))
         return self._digest[1]
 
     @property
@@ -288,25 +291,14 @@ class Neural(WordByWord):
         return {**self.info.get("training_text", {}), "checked_for": self.checked_for}
 
     @cached_property
-    def reader(self) -> Reader:
+    def encoder(self) -> ItemEncoder:
         """How items become ids."""
-        return Reader(self.words, lower=self.lower, reads=self.reads)
+        return ItemEncoder(self.words, lower=self.lower, reads=self.reads)
 
     @property
     def unknown_types(self) -> int:
         """Different words outside the vocabulary in the training text."""
         return max(1, int(self.info.get("unknown_types", 1)))
-
-    @property
-    def copies(self) -> bool:
-        """Whether the network copies words of the passage by itself."""
-        return bool(self.info.get("sizes", {}).get("pointer_heads"))
-
-    def scorer(self) -> Scorer:
-        """Return what computes probabilities from ids."""
-        from workbench.models.neural.scoring import Scorer  # noqa: PLC0415 - slow
-
-        return Scorer(self.network, share=self.unknown_share)
 
     def with_context(self, reads: int | str | None) -> Self:
         """Return this model, its weights shared, as one that reads only so much before a blank.
@@ -314,13 +306,14 @@ class Neural(WordByWord):
         Parameters
         ----------
         reads : int, "sentence" or None
-            So many words, those of the target sentence, or all.
+            Number of words, those of the target sentence, or all.
         """
-        readable(reads)
+        check_reads(reads)
         self.network  # noqa: B018 - read once, for both
         model = copy.copy(self)
-        model.__dict__.pop("reader", None)
-        model.reads, model.name = reads, self.name.removesuffix(told(self.reads)) + told(reads)
+        model.__dict__.pop("encoder", None)
+        model.reads = reads
+        model.name = self.name.removesuffix(reads_suffix(self.reads)) + reads_suffix(reads)
         return model
 
     def cached(self, weight: float = 0.1, *, flatness: float = 0.3) -> CachedNeural:
@@ -341,29 +334,81 @@ class Neural(WordByWord):
 
     def _set(self, options: Mapping[str, Any]) -> None:
         one_of("unknown", options.get("unknown", self.unknown), UNKNOWN[1:])
-        was, self.reads = self.reads, readable(options.get("reads", self.reads))
-        self.name = self.name.removesuffix(told(was)) + told(self.reads)
+        before, self.reads = self.reads, check_reads(options.get("reads", self.reads))
+        self.name = self.name.removesuffix(reads_suffix(before)) + reads_suffix(self.reads)
         for name, value in options.items():
             one_of("the option", name, _OPTIONS)
-            given = (name, value) != ("name", None)
-            setattr(self, name, value if given else self._named(self.info) + told(self.reads))
+            default = (name, value) == ("name", None)
+            setattr(self, name, self._named(self.info) + reads_suffix(self.reads) if default else value)
 
     def _save(self, folder: Path) -> None:
-        neural_weights.write(folder, self.network)
-        neural_weights.write_words(folder, self.words, self.counts, self.training_record)
+        with atomic_path(folder / WEIGHTS) as path:
+            save_file(_tensors(self.network), path)
+        with atomic_path(folder / VOCABULARY) as path:
+            path.write_text("\n".join(self.words), encoding="utf-8", newline="\n")
+        record = self.training_record
+        for name, value in ((COUNTS, self.counts), (RECORD, record and record.to_json())):
+            if value is not None:
+                with atomic_path(folder / name) as path:
+                    path.write_text(json.dumps(value), encoding="utf-8")
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
         try:
-            words, counts, record = neural_weights.read_words(folder)
+            words = (folder / VOCABULARY).read_bytes().decode().split("\n")
+            counts = json.loads((folder / COUNTS).read_text(encoding="utf-8"))
+            file = folder / RECORD
+            record = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
             if cache.digest(*words) != config["vocabulary"]:
-                raise ValueError("the vocabulary was changed")  # noqa: TRY301 - told below
+                raise ValueError("the vocabulary was changed")  # noqa: TRY301 - a DataError below
         except (OSError, ValueError) as error:
             raise DataError(
-                f"there is no whole model here: {error}", file=folder, remedy="fit it again"
+                f"the model is incomplete or damaged: {error}", file=folder, remedy="fit it again"
             ) from None
         options = {name: config[name] for name in _OPTIONS}
         model = cls(None, vocabulary=words, info=config["info"], counts=counts, **options)
         model._folder, model._digest = folder, (None, config["weights"])
-        model.training_record = record
+        model.training_record = record and Training.from_json(record)
         return model
+
+
+def _tensors(network: LanguageModule) -> dict[str, torch.Tensor]:
+    """Return the weights, each tensor once, on the CPU."""
+    return {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
+
+
+def _weights_digest(tensors: Mapping[str, torch.Tensor]) -> str:
+    """Return the SHA-256 of all weights: names, types, shapes, bits."""
+    parts: list[str | bytes] = []
+    for name, value in sorted(tensors.items()):
+        parts += [f"{name} {value.dtype} {tuple(value.shape)}"]
+        parts += [cache.digest(memoryview(value.reshape(-1).view(torch.uint8).numpy()))]  # type: ignore[arg-type]
+    return cache.digest(*parts)
+
+
+def _versions(network: LanguageModule) -> tuple[Any, ...]:
+    """Return what changes when weights are changed in place."""
+    return tuple((value.data_ptr(), value._version) for value in network.state_dict().values())  # noqa: SLF001
+
+
+def _read_weights(folder: Path, network: LanguageModule, expected: str | None) -> str:
+    """Read weights into a network that was built with the same sizes; return their digest.
+
+    DataError if they are not there, damaged, of another network, or their digest is not the one expected.
+    """
+    file = folder / WEIGHTS
+    try:
+        tensors = load_file(file)
+        if any(name.startswith("output.tails.") for name in tensors):
+            raise DataError(
+                "the model has the adaptive softmax of an earlier version", file=file, remedy="fit it again"
+            )
+        network.load_state_dict(tensors)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise DataError(
+            f"the weights cannot be read: {str(error)[:300]}", file=file, remedy="fit it again"
+        ) from None
+    digest = _weights_digest(tensors)
+    if expected not in {None, digest}:
+        raise DataError("the weights are not those that were written", file=folder, remedy="fit it again")
+    return digest

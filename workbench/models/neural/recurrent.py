@@ -7,28 +7,32 @@ nothing; one layer of 512 units is what later work took from its supplement.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
 
 from workbench.models.neural.model import Neural
+from workbench.models.neural.network import LanguageModule, TextState
+from workbench.models.neural.softmax import softmax as softmax_layer
 
-if TYPE_CHECKING:
-    from workbench.models.neural.networks.base import Network
-    from workbench.models.neural.networks.recurrent import Kind
-
-_SIZES = {"width": 512, "layers": 1, "dropout": 0.0, "tied": True, "softmax": "adaptive"}
-_TRAINED = {"epochs": 1.0, "rows": 64, "length": 35, "learning_rate": 4e-3}
+Kind = Literal["rnn", "lstm"]
 
 
 class _Recurrent(Neural):
     """What both kinds share."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[Kind]
+    sizes: ClassVar[dict[str, Any]] = {
+        "width": 512, "layers": 1, "dropout": 0.0, "tied": True, "softmax": "adaptive"
+    }  # fmt: skip
+    trained: ClassVar[dict[str, Any]] = {"epochs": 1.0, "rows": 64, "length": 35, "learning_rate": 4e-3}
 
     @classmethod
-    def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> Network:
-        from workbench.models.neural.networks.recurrent import Recurrent  # noqa: PLC0415 - all torch
-
-        return Recurrent(counts, kind=cast("Kind", cls.kind), **info["sizes"])
+    def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> LanguageModule:
+        return RecurrentModule(counts, kind=cls.kind, **info["sizes"])
 
     @classmethod
     def _named(cls, info: Mapping[str, Any]) -> str:
@@ -47,7 +51,8 @@ class LSTM(_Recurrent):
     layers : int, default 1
     dropout : float, default 0
         Share of units set to 0 in training, anew for each word: of the words' vectors, between layers, and
-        of the output (Zaremba et al. 2014). It helps where the text is read more than once.
+        of the output, never on the way from one word to the next (Zaremba et al. 2014). It helps where the
+        text is read more than once.
     tied : bool, default True
         Whether words are embedded by the weights of the softmax (Press and Wolf 2017); of the
         adaptive one, by those of its head.
@@ -56,7 +61,7 @@ class LSTM(_Recurrent):
     epochs : float, default 1
         Times the text is read. With several million words of novels, one is far from too many.
     rows : int, default 64
-        Texts that are read side by side: the corpus is cut into so many lanes. On a GPU 256 is faster.
+        Parts of the corpus that are read side by side. On a GPU 256 is faster.
     length : int, default 35
         Words of each that are read at once, and as far as gradients go back (Zaremba et al. 2014); what is
         remembered is carried on.
@@ -73,12 +78,10 @@ class LSTM(_Recurrent):
     title = "LSTM"
     kind = "lstm"
     systems: ClassVar[dict[str, str]] = {"lambada": "LSTM"}
-    sizes: ClassVar[dict[str, Any]] = dict(_SIZES)
-    trained: ClassVar[dict[str, Any]] = dict(_TRAINED)
 
 
 class ElmanRNN(_Recurrent):
-    """A simple recurrent language model: one layer of tanh that sees itself as it was (Elman 1990).
+    """A simple recurrent language model: one layer of tanh that sees its own last output (Elman 1990).
 
     Make one by `fit`, which takes the options of :class:`LSTM`, with the same defaults.
     """
@@ -87,5 +90,72 @@ class ElmanRNN(_Recurrent):
     title = "RNN"
     kind = "rnn"
     systems: ClassVar[dict[str, str]] = {"lambada": "RNN"}
-    sizes: ClassVar[dict[str, Any]] = dict(_SIZES)
-    trained: ClassVar[dict[str, Any]] = dict(_TRAINED)
+
+
+class RecurrentModule(LanguageModule):
+    """Embedded words, one or more recurrent layers, a softmax.
+
+    Parameters
+    ----------
+    counts : sequence of int (V + 1,)
+        Of ``<unk>`` and of the vocabulary's words in the training text.
+    kind : {"lstm", "rnn"}
+        "rnn": ``h[t] = tanh(W x[t] + U h[t-1] + b)``. "lstm": with input, forget and output gates.
+    width, layers, dropout, tied, softmax
+        As for :class:`LSTM`.
+
+    Notes
+    -----
+    The state is ``(h,)`` or ``(h, c)``, each of shape (rows, layers, width). No gradient flows from one batch
+    into the one before. Recurrent weights begin orthogonal (each gate's), the forget gates' bias with 1
+    (Jozefowicz et al. 2015), embedded words with variance 1.
+    """
+
+    def __init__(
+        self,
+        counts: Sequence[int],
+        *,
+        kind: Kind = "lstm",
+        width: int = 512,
+        layers: int = 1,
+        dropout: float = 0.0,
+        tied: bool = True,
+        softmax: str = "full",
+    ) -> None:
+        super().__init__()
+        self.n_words, self.width, self.dropout, self.kind = len(counts), width, dropout, kind
+        self.embedding = nn.Embedding(self.n_words, width)
+        between = dropout if layers > 1 else 0.0  # PyTorch warns of dropout after a last layer
+        layer_type = {"rnn": nn.RNN, "lstm": nn.LSTM}[kind]
+        self.layers = layer_type(width, width, layers, batch_first=True, dropout=between)
+        self.output = softmax_layer(softmax, width, counts, embedding=self.embedding if tied else None)
+        nn.init.normal_(self.embedding.weight, std=width**-0.5)  # times the root of the width: see `states`
+        self._initialise()
+
+    @torch.no_grad()
+    def _initialise(self) -> None:
+        for name, weight in self.layers.named_parameters():
+            if "bias" in name:
+                weight.zero_()
+                if self.kind == "lstm" and "_ih_" in name:
+                    weight[self.width : 2 * self.width] = 1  # gates: input, forget, cell, output
+            else:
+                initialise = nn.init.orthogonal_ if "_hh_" in name else nn.init.xavier_uniform_
+                for gate in weight.split(self.width):
+                    initialise(gate)
+
+    def states(
+        self, ids: Int[Tensor, "rows time"], state: TextState = None
+    ) -> tuple[Float[Tensor, "rows time width"], TextState]:
+        """Return the last layer's output after each word, and what all layers remember."""
+        words = self.embedding(ids) * self.width**0.5
+        words = functional.dropout(words, self.dropout, self.training)
+        before = None
+        if state is not None:  # (rows, layers, width) to (layers, rows, width), as PyTorch has it
+            parts = [part.detach().to(words.dtype).transpose(0, 1).contiguous() for part in state]
+            before = tuple(parts) if self.kind == "lstm" else parts[0]
+        with torch.autocast(words.device.type, enabled=False):  # cuDNN's would be float16, whatever it says
+            output, after = self.layers(words, before)
+        hidden = functional.dropout(output, self.dropout, self.training)
+        memory = after if self.kind == "lstm" else (after,)
+        return hidden, tuple(part.detach().transpose(0, 1) for part in memory)

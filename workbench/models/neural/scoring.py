@@ -1,152 +1,201 @@
-"""Probabilities of words after contexts: log-probabilities, exact ranks and best words, in bounded memory.
+"""Log-probabilities, exact ranks and best words of networks, in bounded memory.
 
-Contexts are sorted by length into batches; of each only the last place goes through the softmax, in chunks
-of rows, so that a chunk's 60,000 log-probabilities a row stay within a bound. Where memory does not suffice,
-a batch or chunk is halved.
+Contexts are read in batches of similar length; of each only the last place goes through the softmax, in
+chunks of rows, so that the log-probabilities of 60,000 words a row stay within a bound. Where memory does not
+suffice, :class:`workbench.models.batching.Batcher` halves a batch or chunk.
 """
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from contextlib import contextmanager
+from functools import wraps
+from threading import Lock
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
+import torch
+from torch import Tensor
 
-from workbench.models.neural.batching import Batched, Context, quiet, sorted_by_length
+from workbench.items.items import Items
+from workbench.models.base import Predictor, pad
+from workbench.models.batching import Batcher
+from workbench.models.neural.encoding import EncodedBlank, ItemEncoder
+from workbench.models.neural.network import (
+    ContextStates,
+    Copies,
+    LanguageModule,
+    WordScores,
+    word_scores,
+)
+from workbench.models.rows import Ranked
 from workbench.runs.predictions import Floats
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from workbench.models.neural.networks.base import Last
-    from workbench.models.neural.networks.words import Copies, Words
-
+Context = Sequence[int]
 Ids = npt.NDArray[np.int64]
 T = TypeVar("T")
+P = ParamSpec("P")
+S = TypeVar("S", bound="Scorer")
+
+_CHUNK = {"cpu": 64 * 2**20, "cuda": 2**30}  # bytes of log-probabilities in a chunk
+_BATCH = {"cpu": 1 << 13, "cuda": 1 << 16}  # words of contexts in a batch, padding counted
+
+_lock = Lock()  # of the two lists
+_users: list[None] = []  # one for each thread that computes in float32
+_before: list[Any] = []  # torch's settings before the first of them
 
 
-class Lasts(NamedTuple):
-    """What predicts the words after `n` contexts.
+def in_evaluation(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Let a method of `Scorer` run without gradients, dropout and reduced precision."""
 
-    Attributes
-    ----------
-    hidden : Tensor (n, width)
-    copies : list of (Tensor (time,), Tensor (time,), float), or None
-        Of each context, extended ids that can be copied, the probability of each place, and ln of the
-        share that is left to the softmax; None where the network does not copy.
-    """
+    @wraps(method)
+    def wrapper(self: S, *args: P.args, **options: P.kwargs) -> T:
+        network, kind = self.network, self.device.type
+        trained = network.training  # where it is not, another thread may use it too
+        if trained:
+            network.eval()
+        try:
+            with torch.no_grad(), torch.autocast(kind, enabled=False), float32_products(kind):
+                return method(self, *args, **options)
+        finally:
+            if trained:
+                network.train()
 
-    hidden: Tensor
-    copies: list[tuple[Tensor, Tensor, Tensor]] | None
-
-    def of(self, rows: slice) -> Copies | None:
-        """Return the copies of some contexts, padded."""
-        from workbench.models.neural.networks.words import Copies  # noqa: PLC0415 - all torch
-
-        if self.copies is None:
-            return None
-        import torch  # noqa: PLC0415 - slow
-
-        ids, copy, keep = zip(*self.copies[rows], strict=True)
-        return Copies(padded(ids), padded(copy), torch.stack(keep))
+    return cast("Callable[Concatenate[S, P], T]", wrapper)
 
 
-class Counted(NamedTuple):
-    """What is known of the answers of `n` contexts, and the best words.
+@contextmanager
+def float32_products(kind: str) -> Iterator[None]:
+    """Compute products of float32 in float32 on a GPU, too, not in TF32, as long as any thread needs it."""
+    if kind != "cuda":
+        yield
+        return
+    with _lock:
+        if not _before:
+            _before.extend([torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32])
+            torch.set_float32_matmul_precision("highest")
+            torch.backends.cudnn.allow_tf32 = False
+        _users.append(None)
+    try:
+        yield
+    finally:
+        with _lock:
+            _users.pop()
+            if not _users:  # the last of all threads
+                torch.set_float32_matmul_precision(_before[0])
+                torch.backends.cudnn.allow_tf32 = _before[1]
+                _before.clear()
+
+
+class AnswerRanks(NamedTuple):
+    """Ranks of the answers of `n` contexts, and the best words.
 
     Attributes
     ----------
     log_prob : array (n,)
-        NaN where nothing was asked.
+        NaN where there is no answer.
     rank, tied : array (n,)
         1 + words strictly more probable, and words exactly as probable; 0 where the answer is not ranked.
     top : list of list of int
         Extended ids of the best words, the best first; of equal ones the lower id.
-    values : list of list of float
+    top_log_probs : list of list of float
     """
 
     log_prob: Floats
     rank: Ids
     tied: Ids
     top: list[list[int]]
-    values: list[list[float]]
+    top_log_probs: list[list[float]]
 
 
-class Scorer(Batched):
-    """Computes what a network says of words after contexts; see :class:`Batched` for its parameters."""
+class Scorer:
+    """Computes the probabilities of words after contexts.
 
-    @quiet
-    def last(self, contexts: Sequence[Context]) -> Lasts:
-        """Read contexts of extended ids, none of them empty."""
-        import torch  # noqa: PLC0415 - slow
+    Parameters
+    ----------
+    network : LanguageModule
+        On the device where it shall compute.
+    share : float, default 0
+        What is subtracted from ln p(``<unk>``) for one unknown word.
+    batch_tokens : int, optional
+        Words of contexts in a batch, padding counted: 8,192 on a CPU, 65,536 on a GPU.
+    chunk_bytes : int, optional
+        Bytes of log-probabilities in a chunk: 64 MB on a CPU, 1 GB on a GPU.
+    """
 
-        hidden = torch.empty(len(contexts), self.network.width, device=self.where)
-        copies: list[Any] = [None] * len(contexts)
-        order = sorted_by_length(contexts, self.network.window)
-        for rows, last in self.bounded(order, lambda _, batch: self._read(batch)):
-            hidden[rows] = last.hidden.float()
-            if last.ids is None or last.copy is None or last.keep is None:
+    def __init__(
+        self,
+        network: LanguageModule,
+        *,
+        share: float = 0.0,
+        batch_tokens: int | None = None,
+        chunk_bytes: int | None = None,
+    ) -> None:
+        self.network, self.share = network, share
+        self.device = next(network.parameters()).device
+        kind = "cuda" if self.device.type == "cuda" else "cpu"
+        self._batcher = Batcher(batch_tokens or _BATCH[kind])
+        self._chunker = Batcher((chunk_bytes or _CHUNK[kind]) // (4 * network.n_words))
+
+    @in_evaluation
+    def last(self, contexts: Sequence[Context]) -> ContextStates:
+        """Read contexts of extended ids, none of them empty; return what predicts the words after them."""
+        n, window = len(contexts), self.network.window
+        hidden, copies = torch.empty(n, self.network.width, device=self.device), None
+        for rows, states in self._batches(
+            contexts, lambda _, batch: self.network.last(*self.padded(batch)), window
+        ):
+            hidden[rows] = states.hidden.float()
+            if states.copies is None:
                 continue
-            for place, row in enumerate(rows):
-                there = last.copy[place] > 0
-                copies[row] = (last.ids[place][there], last.copy[place][there], last.keep[place])
-        return Lasts(hidden, None if None in copies or not copies else copies)
+            ids, copy, keep = states.copies
+            if copies is None:  # the first batch has the longest contexts
+                copies = Copies(
+                    ids.new_zeros(n, ids.shape[1]), hidden.new_zeros(n, ids.shape[1]), hidden.new_zeros(n)
+                )
+            copies.ids[rows, : ids.shape[1]] = ids
+            copies.copy[rows, : ids.shape[1]] = copy.float()
+            copies.keep[rows] = keep.float()
+        return ContextStates(hidden, copies)
 
-    def _read(self, contexts: Sequence[Context]) -> Last:
-        ids, lengths = self.padded(contexts)
-        return self.network.last(ids, lengths)
-
-    def _over(
-        self, lasts: Lasts, work: Callable[[Words, slice], T], start: int = 0, stop: int | None = None
-    ) -> list[T]:
-        """Do work for chunks of contexts with the log-probabilities of all words."""
-        return self.chunks(
-            len(lasts.hidden) if stop is None else stop,
-            lambda rows: work(self._words(lasts, rows), rows),
-            start=start,
-        )
-
-    def _words(self, lasts: Lasts, rows: slice) -> Words:
-        """Return ln p of all words after some contexts, those of the passage mixed in."""
-        from workbench.models.neural.networks.words import alone, mixed  # noqa: PLC0415 - all torch
-
-        values = self.network.output.distribution(lasts.hidden[rows]).float()
-        copies = lasts.of(rows)
-        return alone(values, self.share) if copies is None else mixed(values, copies, self.share)
-
-    @quiet
-    def distribution(self, lasts: Lasts, start: int, stop: int) -> Floats:
+    @in_evaluation
+    def distribution(self, states: ContextStates, start: int, stop: int) -> Floats:
         """Return ln p of the words of the vocabulary, ``<unk>`` left out: float64 (stop - start, V)."""
         n_words = self.network.n_words
-        parts = self._over(
-            lasts, lambda words, _: words.values[:, 1:n_words].double().cpu().numpy(), start, stop
+        parts = self._chunks(
+            start, stop, lambda rows: self.words(states, rows).log_probs[:, 1:n_words].double().cpu().numpy()
         )
         return np.concatenate(parts) if parts else np.zeros((0, n_words - 1))
 
-    @quiet
-    def ranked(self, lasts: Lasts, wanted: Ids, top_k: int) -> Counted:
+    @in_evaluation
+    def ranked(self, states: ContextStates, targets: Ids, top_k: int) -> AnswerRanks:
         """Rank words among all of the vocabulary and, where they are copied, the passage's unknown ones.
 
         Parameters
         ----------
-        lasts : Lasts (n,)
-        wanted : array (n,)
+        states : ContextStates (n,)
+        targets : array (n,)
             Extended id of each answer, -1 for none.
         top_k : int
         """
-        import torch  # noqa: PLC0415 - slow
-
-        ids = torch.from_numpy(wanted).to(self.where)
-        parts = self._over(lasts, lambda words, rows: [x.cpu() for x in words.ranked(ids[rows], top_k)])
+        ids = torch.from_numpy(targets).to(self.device)
+        parts = self._chunks(
+            0, len(targets), lambda rows: [x.cpu() for x in self.words(states, rows).ranked(ids[rows], top_k)]
+        )
         if not parts:
             none = np.zeros(0, dtype=np.int64)
-            return Counted(np.zeros(0), none, none, [], [])
+            return AnswerRanks(np.zeros(0), none, none, [], [])
         log_prob, counts, top, values = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
-        return Counted(log_prob.astype(np.float64), counts[:, 0], counts[:, 1], top.tolist(), values.tolist())
+        return AnswerRanks(
+            log_prob.astype(np.float64), counts[:, 0], counts[:, 1], top.tolist(), values.tolist()
+        )
 
-    @quiet
-    def lines(
+    @in_evaluation
+    def continuations(
         self, contexts: Sequence[Context], lines: Sequence[Sequence[Context]], pieces: Sequence[Sequence[int]]
     ) -> list[Floats]:
         """Return ln p of some continuations of each context: a word, and what may stand after it.
@@ -160,82 +209,66 @@ class Scorer(Batched):
             How many ids of each continuation are the word's: of these an unknown one has its share of
             ``<unk>``; for the words after it, which are the same whatever the word, all of ``<unk>`` counts.
         """
-        lasts = self.last(contexts)
-        found = self._firsts(lasts, [[line[0] for line in row] for row in lines])
-        self._add_rest(found, contexts, lines)
-        if lasts.copies is None and self.share:  # a network that copies counts unknown words itself
-            for values, row, numbers in zip(found, lines, pieces, strict=True):
-                for place, (line, n) in enumerate(zip(row, numbers, strict=True)):
-                    values[place] -= self.share * sum(number >= self.network.n_words for number in line[1:n])
-        return found
+        states = self.last(contexts)
 
-    def _firsts(self, lasts: Lasts, wanted: Sequence[Sequence[int]]) -> list[Floats]:
-        """Return ln p of words right after the contexts."""
-        from workbench.models.neural.networks.base import known  # noqa: PLC0415 - all torch
-        from workbench.models.neural.networks.words import of_targets  # noqa: PLC0415
+        def firsts(rows: slice) -> list[Floats]:
+            targets, lengths = self.padded([[line[0] for line in columns] for columns in lines[rows]])
+            values = self.words(states, rows).log_prob(targets).double().cpu().numpy()
+            return [row[:n].copy() for row, n in zip(values, lengths.tolist(), strict=True)]
 
-        n_words = self.network.n_words
+        log_probs = [row for part in self._chunks(0, len(lines), firsts) for row in part]
+        for (row, column), values in self._rest(contexts, lines):
+            log_probs[row][column] += values.sum()
+        if states.copies is None and self.share:  # a network that copies counts unknown words itself
+            for row, columns in enumerate(lines):
+                for column, (line, n) in enumerate(zip(columns, pieces[row], strict=True)):
+                    unknown = sum(number >= self.network.n_words for number in line[1:n])
+                    log_probs[row][column] -= self.share * unknown
+        return log_probs
 
-        def values(rows: slice) -> list[Floats]:
-            targets, lengths = self.padded(wanted[rows])
-            plain = self.network.output.log_prob(lasts.hidden[rows], known(targets, n_words))
-            said = of_targets(plain, targets, n_words, self.share, lasts.of(rows)).cpu().numpy()
-            return [row[:n].copy() for row, n in zip(said, lengths.tolist(), strict=True)]
+    def words(self, states: ContextStates, rows: slice) -> WordScores:
+        """Return ln p of all words after some contexts, with the words of the passage mixed in."""
+        log_probs = self.network.output.distribution(states.hidden[rows]).float()
+        copies = None if states.copies is None else Copies(*(part[rows] for part in states.copies))
+        return word_scores(log_probs, self.share, copies)
 
-        return [row for part in self.chunks(len(wanted), values) for row in part]
-
-    def _add_rest(
-        self, found: list[Floats], contexts: Sequence[Context], lines: Sequence[Sequence[Context]]
-    ) -> None:
-        """Add ln p of all but the first word of each continuation."""
-        asked = [
-            [column for column, line in enumerate(own) if len(line) > 1] for own in lines
-        ]  # of each context, its continuations of more than a word
-        some = [row for row, columns in enumerate(asked) if columns]
-        if not some:
-            return
-        if not self._carries():
-            most = None if self.network.window is None else self.network.window + 1  # the last is not read
-            places = [(row, column) for row in some for column in asked[row]]
-            whole = [(*contexts[row], *lines[row][column]) for row, column in places]
+    def _rest(
+        self, contexts: Sequence[Context], lines: Sequence[Sequence[Context]]
+    ) -> Iterator[tuple[tuple[int, int], Floats]]:
+        """Yield row and column of each continuation of several words, and ln p of all but its first word."""
+        long = [[column for column, line in enumerate(columns) if len(line) > 1] for columns in lines]
+        rows, window = [row for row, columns in enumerate(long) if columns], self.network.window
+        if not self.network.stateful:
+            places = [(row, column) for row in rows for column in long[row]]
+            texts: list[Context] = [(*contexts[row], *lines[row][column]) for row, column in places]
             rest = [len(lines[row][column]) for row, column in places]
 
-            def work(which: Sequence[int], batch: Sequence[Context]) -> list[Floats]:
-                first = min(len(line) - rest[i] for i, line in zip(which, batch, strict=True))
-                return self._followed(batch, start=max(0, first))  # 0 where less than `rest` fits
+            def follow(indices: Sequence[int], batch: Sequence[Context]) -> list[Floats]:
+                start = min(len(text) - rest[i] for i, text in zip(indices, batch, strict=True))
+                return self._following(batch, start=max(0, start))  # 0 where less than `rest` fits
 
-            for which, said in self.bounded(sorted_by_length(whole, most), work):
-                for i, values in zip(which, said, strict=True):
-                    row, column = places[i]
-                    found[row][column] += values[1 - len(lines[row][column]) :].sum()
+            # the last word is not read
+            for indices, values in self._batches(texts, follow, None if window is None else window + 1):
+                for i, value in zip(indices, values, strict=True):
+                    yield places[i], value[1 - rest[i] :]
             return
-        order = sorted_by_length([contexts[row] for row in some], self.network.window)
-        for held, states in self.bounded(order, lambda _, batch: self._states(batch)):
-            after = dict(zip([some[place] for place in held], states, strict=True))
-            places = [(row, column) for row in after for column in asked[row]]
-            for which, said in self._after(places, after, lines):
-                for i, values in zip(which, said, strict=True):
-                    row, column = places[i]
-                    found[row][column] += values.sum()
+        texts = [contexts[row] for row in rows]
+        for indices, states in self._batches(texts, lambda _, batch: self._states(batch), window):
+            after = {rows[i]: state for i, state in zip(indices, states, strict=True)}
+            yield from self._after(after, [(row, column) for row in after for column in long[row]], lines)
 
     def _after(
         self,
-        places: Sequence[tuple[int, int]],
         states: dict[int, tuple[Tensor, ...]],
+        places: Sequence[tuple[int, int]],
         lines: Sequence[Sequence[Context]],
-    ) -> Iterator[tuple[list[int], list[Floats]]]:
-        """Yield ln p of all but the first word of some continuations, given the states before them."""
-
-        def work(which: Sequence[int], batch: Sequence[Context]) -> list[Floats]:
-            return self._followed(batch, [states[places[i][0]] for i in which])
-
-        return self.bounded(sorted_by_length([lines[row][column] for row, column in places]), work)
-
-    def _carries(self) -> bool:
-        """Say whether the network remembers a text, so that it can go on with it."""
-        import torch  # noqa: PLC0415 - slow
-
-        return self.network.states(torch.zeros(1, 1, dtype=torch.int64, device=self.where))[1] is not None
+    ) -> Iterator[tuple[tuple[int, int], Floats]]:
+        """Yield places of continuations, and ln p of all but their first word, given the states before."""
+        for indices, values in self._batches(
+            [lines[row][column] for row, column in places],
+            lambda indices, batch: self._following(batch, [states[places[i][0]] for i in indices]),
+        ):
+            yield from zip([places[i] for i in indices], values, strict=True)
 
     def _states(self, contexts: Sequence[Context]) -> list[tuple[Tensor, ...]]:
         """Return what the network remembers after each context; they are sorted, the longest first.
@@ -244,23 +277,17 @@ class Scorer(Batched):
         """
         ids, _ = self.padded(contexts)
         lengths = [len(context) for context in contexts]
-        found: list[tuple[Tensor, ...]] = [()] * len(contexts)
-        state, at, rows = None, 0, len(contexts)
+        states: list[tuple[Tensor, ...]] = [()] * len(contexts)
+        state, start, rows = None, 0, len(contexts)
         for stop in sorted(set(lengths)):
-            after = self._remembered(ids[:rows, at:stop], state)
-            left = sum(length > stop for length in lengths)
-            for row in range(left, rows):
-                found[row] = tuple(part[row : row + 1] for part in after)
-            state, at, rows = tuple(part[:left] for part in after), stop, left
-        return found
+            after = self.network.remember(ids[:rows, start:stop], state) or ()
+            longer = sum(length > stop for length in lengths)
+            for row in range(longer, rows):
+                states[row] = tuple(part[row : row + 1] for part in after)
+            state, start, rows = tuple(part[:longer] for part in after), stop, longer
+        return states
 
-    def _remembered(self, ids: Tensor, state: Any) -> Any:
-        """Return what the network remembers after a stretch of text."""
-        from workbench.models.neural.networks.base import known  # noqa: PLC0415 - all torch
-
-        return self.network.states(known(ids, self.network.n_words), state)[1]
-
-    def _followed(
+    def _following(
         self,
         lines: Sequence[Context],
         states: Sequence[tuple[Tensor, ...]] | None = None,
@@ -269,27 +296,185 @@ class Scorer(Batched):
     ) -> list[Floats]:
         """Return ln p of all but the first `start` + 1 words of each line, given what stands before."""
         ids, lengths = self.padded(lines)
-        state = None if states is None else tuple(joined(parts) for parts in zip(*states, strict=True))
+        state = None if states is None else tuple(_joined(parts) for parts in zip(*states, strict=True))
         values = self.network.following(ids, state, start=start, share=self.share).double().cpu().numpy()
         return [row[: n - 1 - start] for row, n in zip(values, lengths.tolist(), strict=True)]
 
+    def padded(self, rows: Sequence[Context]) -> tuple[Tensor, Tensor]:
+        """Return rows of ids as one tensor, padded by 0 at the right, and their lengths, on the device."""
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        ids = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int64)
+        ids[np.arange(ids.shape[1]) < lengths[:, None]] = np.concatenate([*map(np.asarray, rows), []])
+        return torch.from_numpy(ids).to(self.device), torch.from_numpy(lengths).to(self.device)
 
-def joined(parts: Sequence[Tensor]) -> Tensor:
+    def _batches(
+        self,
+        rows: Sequence[Context],
+        work: Callable[[Sequence[int], Sequence[Context]], T],
+        window: int | None = None,
+    ) -> Iterator[tuple[list[int], T]]:
+        """Yield indices of rows, each cut to its last `window` words, and what `work` returned for them."""
+        cut = rows if window is None else [row[-window:] for row in rows]
+        return self._batcher.run(
+            [len(row) for row in cut], lambda indices: work(indices, [cut[i] for i in indices])
+        )
+
+    def _chunks(self, start: int, stop: int, work: Callable[[slice], T]) -> list[T]:
+        """Return what `work` returned for each chunk of rows, in their order."""
+        parts = self._chunker.run(
+            [1] * (stop - start), lambda rows: work(slice(start + rows[0], start + rows[-1] + 1))
+        )
+        return [result for _, result in parts]
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor:
     """Join tensors along the rows; shorter ones are padded along the second axis, ids by -1."""
-    import torch  # noqa: PLC0415 - slow
-
-    most = max((part.shape[1] for part in parts if part.ndim > 1), default=0)
-    if all(part.ndim == 1 or part.shape[1] == most for part in parts):
-        return torch.cat(list(parts))
+    longest = max((part.shape[1] for part in parts if part.ndim > 1), default=0)
     padded = []
     for part in parts:
-        shape = (part.shape[0], most - part.shape[1], *part.shape[2:])
-        padded.append(torch.cat([part, part.new_full(shape, 0 if part.is_floating_point() else -1)], 1))
+        if part.ndim > 1 and part.shape[1] < longest:
+            shape = (part.shape[0], longest - part.shape[1], *part.shape[2:])
+            filler = part.new_full(shape, 0 if part.is_floating_point() else -1)
+            padded.append(torch.cat([part, filler], 1))
+        else:
+            padded.append(part)
     return torch.cat(padded)
 
 
-def padded(parts: Sequence[Tensor]) -> Tensor:
-    """Return tensors of one axis as the rows of one, padded by 0."""
-    from torch.nn.utils.rnn import pad_sequence  # noqa: PLC0415 - slow
+class NetworkPredictor(Predictor):
+    """A model that reads all words before the blank, as ids, and ranks a vocabulary.
 
-    return pad_sequence(list(parts), batch_first=True)
+    Attributes
+    ----------
+    after : bool
+        Whether candidates are scored by the words after the blank too.
+    lower : bool
+        Whether words are lower-cased.
+    copies : bool
+        Whether the network copies words of the passage by itself.
+    """
+
+    score_type = "log_prob"
+    after: bool
+    lower: bool
+    copies: bool = False
+
+    @property
+    @abstractmethod
+    def encoder(self) -> ItemEncoder:
+        """How items become ids."""
+
+    @property
+    @abstractmethod
+    def unknown_types(self) -> int:
+        """Different words outside the vocabulary in the training text."""
+
+    @property
+    @abstractmethod
+    def network(self) -> LanguageModule:
+        """The network on its device, ready for prediction."""
+
+    @abstractmethod
+    def with_context(self, reads: int | str | None) -> NetworkPredictor:
+        """Return this model, its weights shared, as one that reads only so much before a blank.
+
+        Parameters
+        ----------
+        reads : int, "sentence" or None
+            Number of words, those of the target sentence, or all.
+        """
+
+    def scorer(self) -> Scorer:
+        """Return what computes probabilities from ids."""
+        return Scorer(self.network, share=self.unknown_share)
+
+    @property
+    def unknown_share(self) -> float:
+        """What is subtracted from the natural log-probability of ``<unk>`` for one unknown word."""
+        return math.log(self.unknown_types) if self.unknown == "shared" else 0.0
+
+    def form(self, word: str) -> str:
+        """Return a word as the vocabulary has it."""
+        return word.lower() if self.lower else word
+
+    def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
+        """Return log-probabilities of words in the blank, with those of the words after it where `after`.
+
+        Returns
+        -------
+        array (n, most words)
+            The part of the target sentence's natural log-probability that depends on the word. A word of
+            several tokens has the product of theirs. NaN beyond the words of an item.
+        """
+        return self._score(items, words, after=self.after)
+
+    def log_prob(self, items: Items) -> Floats:
+        """Return the natural log-probability of each answer given what stands before it, shape (n,)."""
+        answers = items.frame["answer"].tolist()
+        scores = self._score(items, [[a] if isinstance(a, str) else [] for a in answers], after=False)
+        return scores[:, 0] if scores.shape[1] else np.full(len(items), np.nan)
+
+    def _score(self, items: Items, words: Sequence[Sequence[str]], *, after: bool) -> Floats:
+        contexts, lines, n_pieces = [], [], []
+        for row, (item, blank) in enumerate(self.encoder.blanks(items)):
+            pieces = [self.encoder.word(item, word, blank) for word in words[row]]
+            contexts.append(blank.ids)
+            lines.append([(*ids, *(blank.right if after else ())) for ids in pieces])
+            n_pieces.append([len(ids) for ids in pieces])
+        return pad(self.scorer().continuations(contexts, lines, n_pieces))
+
+    def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
+        """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time.
+
+        They sum to 1 with ``<unk>`` and, where the network copies, with the passage's unknown words.
+        """
+        scorer = self.scorer()
+        states = scorer.last([blank.ids for _, blank in self.encoder.blanks(items)])
+        for start in range(0, len(items), chunk):
+            yield scorer.distribution(states, start, min(start + chunk, len(items)))
+
+    def encode(self, items: Items) -> tuple[list[EncodedBlank], list[tuple[int, ...]]]:
+        """Return the blanks of items, and the extended ids of the tokens of each answer, none without one."""
+        blanks, answers = [], []
+        for (item, blank), answer in zip(self.encoder.blanks(items), items.frame["answer"], strict=True):
+            blanks.append(blank)
+            answers.append(self.encoder.word(item, answer, blank) if isinstance(answer, str) else ())
+        return blanks, answers
+
+    def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
+        """Rank the answers among all words of the vocabulary, exactly.
+
+        Where the network copies words of the passage, its words outside the vocabulary are ranked too,
+        and an answer that is one of them counts as known.
+        """
+        blanks, answers = self.encode(items)
+        targets = np.array([ids[0] if len(ids) == 1 else -1 for ids in answers], dtype=np.int64)
+        scorer = self.scorer()
+        ranks = scorer.ranked(scorer.last([blank.ids for blank in blanks]), targets, top_k)
+        several = np.array([len(ids) > 1 for ids in answers], dtype=bool)
+        if several.any():
+            ranks.log_prob[several] = self.log_prob(items.where(several))
+        n_words, vocabulary = self.encoder.n_words, self.vocabulary or ()
+        words = [
+            [vocabulary[n - 1] if n < n_words else blank.unknown[n - n_words] for n in row]
+            for row, blank in zip(ranks.top, blanks, strict=True)
+        ]
+        return Ranked(ranks.log_prob, ranks.rank, ranks.tied, ranks.rank > 0, words, ranks.top_log_probs)
+
+    def expected(self, items: Items, *, top_k: int = 10) -> pd.DataFrame:
+        """Return what the model expects in each blank, of all its vocabulary, candidates or not.
+
+        Returns
+        -------
+        DataFrame (n * top_k,)
+            Columns item_id, place (1 is the most probable), word, log_prob (natural).
+        """
+        ranked = self.ranking(items, top_k=top_k)
+        rows = [
+            (item_id, place, word, value)
+            for item_id, words, values in zip(
+                items.frame["item_id"], ranked.top_words, ranked.top_log_probs, strict=True
+            )
+            for place, (word, value) in enumerate(zip(words, values, strict=True), 1)
+        ]
+        return pd.DataFrame(rows, columns=["item_id", "place", "word", "log_prob"])

@@ -13,25 +13,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError, Item
-from workbench.models.neural.encoding import Blank, Reader
+from workbench.models.neural.encoding import EncodedBlank, ItemEncoder
 from workbench.models.neural.model import Neural
+from workbench.models.neural.network import ContextStates, LanguageModule, TextState, known
+from workbench.models.neural.softmax import softmax as softmax_layer
 from workbench.models.vectors.cbow import CBOW
 from workbench.models.vectors.vectors import Matrix
 from workbench.storage import cache
+from workbench.texts.passages import Passages
 from workbench.texts.sources import Texts, corpus_of
 from workbench.texts.stream import Stream
 
-if TYPE_CHECKING:
-    from workbench.models.neural.networks.bag import BagOfWords
-    from workbench.texts.passages import Passages
-
-_given: ContextVar[Matrix | None] = ContextVar("_given", default=None)  # vectors that a network begins with
+_initial: ContextVar[Matrix | None] = ContextVar(
+    "_initial", default=None
+)  # vectors of networks that are built
 
 
 class SupCBOW(Neural):
@@ -64,7 +69,7 @@ class SupCBOW(Neural):
         seed: int = 0,
         progress: bool = True,
         **options: Any,
-    ) -> Self:
+    ) -> SupCBOW:
         """Train a network on passages that are drawn from a text.
 
         Parameters
@@ -79,7 +84,7 @@ class SupCBOW(Neural):
         **options
             ``passages`` (1,000,000; the paper took about nine million) of an epoch, their ``minimum`` of
             context (50: more tokens than these), and ``rows`` (256) of a batch: see
-            :class:`workbench.texts.passages.Passages`. Of the network (:class:`BagOfWords`): ``hidden``
+            :class:`workbench.texts.passages.Passages`. Of the network (:class:`BagOfWordsModule`): ``hidden``
             (512), ``layers`` (1), ``dropout`` (0.2), ``tuned`` (False), ``softmax``. All others as for
             :meth:`Neural.fit`.
 
@@ -105,71 +110,148 @@ class SupCBOW(Neural):
             raise DataError("a stream of ids has no text to train CBOW on", remedy="pass cbow=")
         else:
             stream = texts
-        vectors = _of(cbow, stream)
+        vectors = _vectors(cbow, stream)
         if options.get("dimensions", vectors.shape[1]) != vectors.shape[1] or "vectors" in options:
             raise DataError(f"the vectors that are added have {vectors.shape[1]} dimensions, of cbow")
         options |= {"dimensions": vectors.shape[1], "vectors": cache.digest(vectors.tobytes())}
-        with _begun(vectors):
+        with _initial_vectors(vectors):
             return super().fit(
                 texts, vocabulary=vocabulary, lower=lower, tokenised=tokenised, seed=seed, progress=progress,
                 **options,
             )  # fmt: skip
 
     @classmethod
-    def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> BagOfWords:
-        import torch  # noqa: PLC0415 - slow
-
-        from workbench.models.neural.networks.bag import BagOfWords  # noqa: PLC0415 - all torch
-
+    def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> LanguageModule:
         sizes = {name: value for name, value in info["sizes"].items() if name != "vectors"}
-        network, vectors = BagOfWords(counts, **sizes), _given.get()
+        network, vectors = BagOfWordsModule(counts, **sizes), _initial.get()
         if vectors is not None:
-            network.begin(torch.from_numpy(vectors))
+            network.set_vectors(torch.from_numpy(vectors))
         return network
 
     @classmethod
     def _batches(cls, stream: Stream, **how: Any) -> Passages:
-        from workbench.texts.passages import Passages  # noqa: PLC0415 - only where something is trained
-
         number = how["passages"]
         rows = min(how["rows"], number)
         return Passages(stream, rows=rows, number=number, seed=how["seed"], minimum=how["minimum"])
 
-    def with_context(self, reads: int | str | None) -> Self:  # noqa: ARG002 - of all models
+    def with_context(self, reads: int | str | None) -> SupCBOW:  # noqa: ARG002 - of all models
         """Refuse: it adds the words of the whole passage, those after the blank too."""
         raise DataError(f"{self.title} reads the whole passage, in no order", remedy="take another model")
 
     @cached_property
-    def reader(self) -> Reader:
+    def encoder(self) -> ItemEncoder:
         """How items become ids: all words but the answer stand before the blank."""
-        return _Whole(self.vocabulary or (), lower=self.lower)
+        return _PassageEncoder(self.words, lower=self.lower)
 
 
-class _Whole(Reader):
+class _PassageEncoder(ItemEncoder):
     """Turns items into the ids of all their words but the answer."""
 
-    def blanks(self, items: Items) -> Iterator[tuple[Item, Blank]]:
+    def blanks(self, items: Items) -> Iterator[tuple[Item, EncodedBlank]]:
         """Yield every item with all that is around its blank."""
         for item, blank in super().blanks(items):
             blank.ids, blank.right = blank.ids + blank.right, ()
             yield item, blank
 
 
-def _of(cbow: CBOW, stream: Stream) -> Matrix:
+def _vectors(cbow: CBOW, stream: Stream) -> Matrix:
     """Return the vectors of a stream's words, float32 (V, dimensions); zeros for a word that has none."""
     if bool(cbow.vectors.info["lower"]) != stream.lower:
         raise DataError("either the vectors or the texts are lower-cased", remedy="fit both on one corpus")
     rows = np.array([cbow.vectors.place.get(word, -1) for word in stream.vocabulary])
-    found: Matrix = np.zeros((len(rows), cbow.input.shape[1]), np.float32)
-    found[rows >= 0] = cbow.input[rows[rows >= 0]]
-    return found
+    vectors: Matrix = np.zeros((len(rows), cbow.input.shape[1]), np.float32)
+    vectors[rows >= 0] = cbow.input[rows[rows >= 0]]
+    return vectors
 
 
 @contextmanager
-def _begun(vectors: Matrix) -> Iterator[None]:
-    """Let networks that are built meanwhile begin with some vectors."""
-    token = _given.set(vectors)
+def _initial_vectors(vectors: Matrix) -> Iterator[None]:
+    """Set the vectors with which networks that are built meanwhile begin."""
+    token = _initial.set(vectors)
     try:
         yield
     finally:
-        _given.reset(token)
+        _initial.reset(token)
+
+
+class BagOfWordsModule(LanguageModule):
+    """Predict a word from the sum of the vectors of a passage's words, whatever their order.
+
+    The sum is normed (Ba et al. 2016, *Layer normalization*), as long passages have long sums, and goes
+    through layers of rectified linear units. A word outside the vocabulary has no vector: it adds nothing.
+
+    Trained on passages (:class:`workbench.texts.passages.Passages`), it predicts the target of each. As a
+    language model it predicts each word from the sum of all words before it.
+
+    Parameters
+    ----------
+    counts : sequence of int (V + 1,)
+        Of ``<unk>`` and of the vocabulary's words in the training text.
+    dimensions : int, default 200
+        Of the words' vectors. They are zeros until `set_vectors` is called.
+    hidden, layers, dropout, tuned, softmax
+        As for :meth:`SupCBOW.fit`.
+    """
+
+    def __init__(
+        self,
+        counts: Sequence[int],
+        *,
+        dimensions: int = 200,
+        hidden: int = 512,
+        layers: int = 1,
+        dropout: float = 0.2,
+        tuned: bool = False,
+        softmax: str = "adaptive",
+    ) -> None:
+        super().__init__()
+        self.n_words, self.width = len(counts), hidden
+        self.embedding = nn.EmbeddingBag(self.n_words, dimensions, mode="sum", padding_idx=0)
+        nn.init.zeros_(self.embedding.weight)
+        self.embedding.weight.requires_grad_(tuned)
+        parts: list[nn.Module] = [nn.LayerNorm(dimensions)]
+        for width in [dimensions, *[hidden] * (layers - 1)]:
+            parts += [nn.Linear(width, hidden), nn.ReLU(), nn.Dropout(dropout)]
+        self.layers = nn.Sequential(*parts)
+        self.output = softmax_layer(softmax, hidden, counts)
+
+    def set_vectors(self, vectors: Float[Tensor, "words dimensions"]) -> None:
+        """Set the vectors of the words, that of the word of id 1 first."""
+        with torch.no_grad():
+            self.embedding.weight[1:].copy_(vectors)
+
+    def sums(self, ids: Int[Tensor, "rows time"]) -> Float[Tensor, "rows dimensions"]:
+        """Return the sum of the vectors of some words, by their extended ids; 0 adds nothing."""
+        total: Tensor = self.embedding(known(ids, self.n_words))
+        return total
+
+    def states(
+        self, ids: Int[Tensor, "rows time"], state: TextState = None
+    ) -> tuple[Float[Tensor, "rows time width"], TextState]:
+        """Return what predicts the word after each place, from the sum of all up to there; keep the sum."""
+        vectors = functional.embedding(ids, self.embedding.weight, padding_idx=0)  # (rows, time, dimensions)
+        sums = vectors.cumsum(1)
+        if state is not None:
+            sums = sums + state[0][:, None]
+        return self.layers(sums), (sums[:, -1].detach(),)
+
+    def forward(self, batch: dict[str, Tensor], state: TextState = None) -> tuple[Tensor, TextState]:
+        """Return the mean of -ln p, in nats, and no state.
+
+        Parameters
+        ----------
+        batch : dict
+            ``"ids"``: extended ids of passages, padded with 0, Int[Tensor, "rows time"]; ``"target"``:
+            the word that each lacks, Int[Tensor, " rows"]. Without ``"target"`` as for any network.
+        state : tuple of Tensor, optional
+            The sum of the text before, where there is no ``"target"``.
+        """
+        if "target" not in batch:
+            return super().forward(batch, state)
+        hidden = self.layers(self.sums(batch["ids"]))  # (rows, width)
+        return self.output.loss(hidden, batch["target"]), None
+
+    def last(self, ids: Int[Tensor, "rows time"], lengths: Int[Tensor, " rows"]) -> ContextStates:
+        """Return what predicts the word that each passage lacks; the order of its words means nothing."""
+        beyond = torch.arange(ids.shape[1], device=ids.device) >= lengths[:, None]  # (rows, time)
+        return ContextStates(self.layers(self.sums(ids.masked_fill(beyond, 0))))

@@ -1,22 +1,44 @@
-"""A small transformer over words with a pointer over the passage.
+"""A small decoder transformer over words with a pointer over the passage.
 
 Beyond the papers of this project. It is to show what broad context is worth: a language model like the
 others, trained on the same novels with no passage of LAMBADA's shape picked out, but one that can copy a word
-from where it stood before, a word outside the vocabulary too; see
-:class:`workbench.models.neural.networks.pointer.Pointer`.
+from where it stood before, a word outside the vocabulary too. As in pointer sentinel mixture models (Merity
+et al. 2017), a word has the probability that the softmax gives it, and that of all earlier places where it
+stands.
+
+Blocks as in present-day language models: RMS norm before each part, rotary positions (Su et al. 2021), a
+gated feed-forward part (Shazeer 2020), no biases.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
 
 from workbench.models.neural.model import Neural
+from workbench.models.neural.network import (
+    ContextStates,
+    Copies,
+    LanguageModule,
+    TextState,
+    known,
+    mix,
+    recent,
+)
+from workbench.models.neural.softmax import softmax as softmax_layer
+from workbench.texts.batches import Windows
+from workbench.texts.stream import Stream
 
-if TYPE_CHECKING:
-    from workbench.models.neural.networks.base import Network
-    from workbench.texts.batches import Batches
-    from workbench.texts.stream import Stream
+COMMON = 1000
+"""The most frequent words, which are never hidden."""
+
+_ELSEWHERE = 1 << 40  # beyond all extended ids
 
 
 class PointerTransformer(Neural):
@@ -52,15 +74,11 @@ class PointerTransformer(Neural):
     }  # fmt: skip
 
     @classmethod
-    def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> Network:
-        from workbench.models.neural.networks import transformer  # noqa: PLC0415 - all torch
-
-        return transformer.PointerTransformer(counts, unknown_types=info["unknown_types"], **info["sizes"])
+    def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> LanguageModule:
+        return TransformerModule(counts, unknown_types=info["unknown_types"], **info["sizes"])
 
     @classmethod
-    def _batches(cls, stream: Stream, **how: Any) -> Batches:
-        from workbench.texts.batches import Windows  # noqa: PLC0415 - only where something is trained
-
+    def _batches(cls, stream: Stream, **how: Any) -> Windows:
         return Windows(stream, rows=how["rows"], length=how["length"], seed=how["seed"])
 
     @classmethod
@@ -69,3 +87,289 @@ class PointerTransformer(Neural):
         plain = "" if sizes.get("pointer_heads", 1) else " without pointer"
         shape = f" {sizes['layers']} x {sizes['width']}" if {"layers", "width"} <= set(sizes) else ""
         return f"{cls.title}{plain}{shape}{super()._named({**info, 'sizes': {}}).removeprefix(cls.title)}"
+
+
+class PointerAttention(NamedTuple):
+    """What is copied at some places of a text.
+
+    Attributes
+    ----------
+    keep : Float[Tensor, "rows asked"]
+        ln of the share of the softmax.
+    heads : Float[Tensor, "rows asked heads"]
+        ln of each head's share.
+    attention : Float[Tensor, "rows heads asked time"]
+        Of each head; each row sums to 1 over the places up to its own.
+    """
+
+    keep: Tensor
+    heads: Tensor
+    attention: Tensor
+
+    def places(self) -> Float[Tensor, "rows asked time"]:
+        """Return the probability that each place is copied."""
+        return torch.einsum("rah,rhat->rat", self.heads.exp(), self.attention)
+
+    def of(self, same: Bool[Tensor, "rows asked time"]) -> Float[Tensor, "rows asked"]:
+        """Return the probability of copying the next word; `same` tells where it stands."""
+        mass = (self.attention * same[:, None]).sum(-1)  # (rows, heads, asked)
+        return (self.heads.exp() * mass.transpose(1, 2)).sum(-1)
+
+
+class Pointer(nn.Module):
+    """Attention over the words read so far, in several heads, with a share for each and for the softmax.
+
+    The query is the state from which the next word is predicted. The key of a place is made of the
+    word that stands there and of the state that predicted it: a place is copied if its word fits, or if
+    what led to it was like what was read last (as in the continuous cache of Grave et al. 2017).
+
+    Parameters
+    ----------
+    width : int
+        Of the states and of the embedded words.
+    heads : int, default 4
+    size : int, default 64
+        Of the keys of a head.
+    """
+
+    def __init__(self, width: int, *, heads: int = 4, size: int = 64) -> None:
+        super().__init__()
+        self.heads, self.size = heads, size
+        self.query = nn.Linear(width, heads * size, bias=False)
+        self.key = nn.Linear(2 * width, heads * size, bias=False)
+        self.share = nn.Linear(width, heads + 1)
+        with torch.no_grad():
+            self.share.bias.zero_()
+            self.share.bias[-1] = math.log(4 * heads)  # the softmax begins with four fifths
+
+    def forward(
+        self,
+        states: Float[Tensor, "rows time width"],
+        words: Float[Tensor, "rows time width"],
+        asked: Int[Tensor, "rows asked"] | None = None,
+        absent: Bool[Tensor, "rows time"] | None = None,
+    ) -> PointerAttention:
+        """Say what is copied after each place, or after those asked for, of the words up to it.
+
+        Nothing is copied from places that are `absent`; where no other is, all is left to the softmax.
+        """
+        rows, time, _ = states.shape
+        place = torch.arange(time, device=states.device)
+        at, asking = place, states
+        if asked is not None:
+            at, asking = asked[:, None], states[torch.arange(rows, device=states.device)[:, None], asked]
+        before = functional.pad(states, (0, 0, 1, 0))[:, :-1]  # what predicted each word
+        query = self.query(asking).view(rows, -1, self.heads, self.size).transpose(1, 2)
+        key = self.key(torch.cat([before, words], -1)).view(rows, time, self.heads, self.size).transpose(1, 2)
+        exact = torch.promote_types(states.dtype, torch.float32)
+        scores = (query @ key.transpose(2, 3)).to(exact) / math.sqrt(self.size)  # (rows, heads, asked, time)
+        later = place > at[..., None]  # (time, time), or (rows, 1, asked, time)
+        if absent is not None:
+            later = later | absent[:, None, None]
+        attention = scores.masked_fill(later, -torch.inf).softmax(-1)
+        share = self.share(asking).to(exact).log_softmax(-1)
+        keep, heads = share[..., -1], share[..., :-1]
+        if absent is not None:
+            none = later.all(-1)[:, 0]  # (rows, asked)
+            attention = attention.masked_fill(none[:, None, :, None], 0.0)
+            keep, heads = keep.masked_fill(none, 0.0), heads.masked_fill(none[..., None], -torch.inf)
+        return PointerAttention(keep, heads, attention)
+
+
+class Block(nn.Module):
+    """Attention to the words before, then a gated feed-forward part; both are added to what came in."""
+
+    def __init__(self, width: int, heads: int, inner: int, dropout: float) -> None:
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.first, self.second = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.attend = nn.Linear(width, 3 * width, bias=False)
+        self.joined = nn.Linear(width, width, bias=False)
+        self.gated = nn.Linear(width, 2 * inner, bias=False)
+        self.out = nn.Linear(inner, width, bias=False)
+
+    def forward(
+        self, x: Float[Tensor, "rows time width"], turn: Float[Tensor, "2 time half"]
+    ) -> Float[Tensor, "rows time width"]:
+        """Read the words before each place."""
+        rows, time, width = x.shape
+        parts = self.attend(self.first(x)).view(rows, time, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        query, key = _turned(parts[0], turn), _turned(parts[1], turn)  # (rows, heads, time, size)
+        seen = functional.scaled_dot_product_attention(query, key, parts[2], is_causal=True)
+        x = x + self._dropped(self.joined(seen.transpose(1, 2).reshape(rows, time, width)))
+        gate, value = self.gated(self.second(x)).chunk(2, -1)
+        return x + self._dropped(self.out(functional.silu(gate) * value))
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return functional.dropout(x, self.dropout, self.training)
+
+
+class TransformerModule(LanguageModule):
+    """Words of a vocabulary by softmax, words of the passage by copying; see :class:`Pointer`.
+
+    Parameters
+    ----------
+    counts : sequence of int (V + 1,)
+        Of ``<unk>`` and of the vocabulary's words in the training text.
+    unknown_types : int
+        Different words that ``<unk>`` stands for: each has that share of its probability.
+    width, layers, heads, inner, dropout, window, pointer_heads, pointer_size, softmax, tied
+        As for :class:`PointerTransformer`.
+    hide : float
+        Share of the vocabulary's words, the `COMMON` most frequent left out, that are made unknown in a row
+        of a training batch, drawn anew for each row: a word that is not known can only be copied.
+    """
+
+    stateful = False
+    turn: Tensor
+    window: int
+
+    def __init__(
+        self,
+        counts: Sequence[int],
+        *,
+        unknown_types: int,
+        width: int = 512,
+        layers: int = 8,
+        heads: int = 8,
+        inner: int | None = None,
+        dropout: float = 0.1,
+        window: int = 256,
+        pointer_heads: int = 4,
+        pointer_size: int = 64,
+        softmax: str = "full",
+        tied: bool = True,
+        hide: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.n_words, self.width, self.window = len(counts), width, window
+        self.unknown_types, self.dropout, self.hide = max(1, unknown_types), dropout, hide
+        inner = inner or 64 * round(8 * width / 3 / 64)
+        self.embedding = nn.Embedding(self.n_words, width)
+        self.place = nn.Embedding(window, width)  # of unknown words: where each stood first
+        self.again = nn.Parameter(torch.zeros(width))  # of words that stood before
+        blocks = [Block(width, heads, inner, dropout) for _ in range(layers)]
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = nn.RMSNorm(width)
+        self.output = softmax_layer(softmax, width, counts, embedding=self.embedding if tied else None)
+        self.pointer = Pointer(width, heads=pointer_heads, size=pointer_size) if pointer_heads else None
+        half = width // heads // 2
+        rate = 10_000.0 ** (-torch.arange(half) / half)
+        angle = torch.arange(window)[:, None] * rate
+        self.register_buffer("turn", torch.stack([angle.cos(), angle.sin()]), persistent=False)
+        self._initialise(blocks)
+
+    def _initialise(self, blocks: Sequence[Block]) -> None:
+        nn.init.normal_(self.embedding.weight, std=self.width**-0.5)
+        nn.init.normal_(self.place.weight, std=self.width**-0.5)
+        for block in blocks:
+            for part in (block.attend, block.gated):
+                nn.init.normal_(part.weight, std=self.width**-0.5)
+            for part in (block.joined, block.out):  # what all blocks add together has the size of one
+                nn.init.normal_(part.weight, std=part.in_features**-0.5 / (2 * len(blocks)) ** 0.5)
+
+    def states(
+        self, ids: Int[Tensor, "rows time"], state: TextState = None
+    ) -> tuple[Float[Tensor, "rows time width"], TextState]:
+        """Return what predicts the word after each place, shape (rows, time, width)."""
+        return self._read(ids)[0], state
+
+    def _read(
+        self, ids: Int[Tensor, "rows time"]
+    ) -> tuple[Float[Tensor, "rows time width"], Float[Tensor, "rows time width"]]:
+        """Return the states, and the embedded words."""
+        time = ids.shape[1]
+        same = (ids[:, :, None] == ids[:, None, :]) & (ids[:, :, None] != 0)
+        first = same.int().argmax(-1)  # where the word stood first, (rows, time)
+        here = torch.arange(time, device=ids.device)
+        words = self.embedding(known(ids, self.n_words)) * self.width**0.5
+        words = words + self.place(first) * (ids >= self.n_words)[..., None] * self.width**0.5
+        words = words + self.again * (same.any(-1) & (first < here))[..., None]
+        x = words = functional.dropout(words, self.dropout, self.training)
+        for block in self.blocks:
+            x = block(x, self.turn[:, :time])
+        return self.norm(x), words
+
+    def forward(self, batch: dict[str, Tensor], state: TextState = None) -> tuple[Tensor, TextState]:
+        """Return the mean of -ln p of the next words, in nats, and no state."""
+        ids = batch["ids"]
+        if self.training and self.hide:
+            ids = self._hidden(ids)
+        states, classes, mixture = self._targets(ids)
+        return self.output.loss(states, classes, mixture), state
+
+    def _hidden(self, ids: Int[Tensor, "rows time"]) -> Int[Tensor, "rows time"]:
+        """Return ids in which some words of each row are unknown ones, all mentions of a word the same."""
+        drawn = torch.rand(len(ids), self.n_words, device=ids.device) < self.hide
+        chosen = drawn.gather(1, known(ids, self.n_words)) & (ids > COMMON) & (ids < self.n_words)
+        return torch.where(chosen, ids + _ELSEWHERE, ids)
+
+    def following(
+        self,
+        ids: Int[Tensor, "rows time"],
+        state: TextState = None,
+        *,
+        start: int = 0,
+        share: float | None = None,
+    ) -> Float[Tensor, "rows rest"]:
+        """Return ln p of each word given those before it, shape (rows, time - 1 - start).
+
+        Of a text longer than the window each word has at least the half of it before.
+        """
+        del state
+        rest, done = ids.shape[1] - 1, min(ids.shape[1] - 1, self.window)
+        begin = start if start < done else 0
+        parts = [self._log_prob(ids[:, : done + 1], begin, share)]
+        while done < rest:
+            stop = min(done + max(1, self.window // 2), rest)
+            first = stop - self.window
+            parts.append(self._log_prob(ids[:, first : stop + 1], done - first, share))
+            done = stop
+        return torch.cat(parts, 1)[:, start - begin :]
+
+    def _log_prob(
+        self, ids: Int[Tensor, "rows time"], start: int, share: float | None
+    ) -> Float[Tensor, "rows rest"]:
+        """Return ln p of each word given those before it, in a text no longer than the window."""
+        states, classes, mixture = self._targets(ids, start, share)
+        log_prob: Tensor = self.output(states, classes)
+        return (log_prob if mixture is None else mix(log_prob, *mixture)).view(len(ids), -1)
+
+    def _targets(
+        self, ids: Int[Tensor, "rows time"], start: int = 0, share: float | None = None
+    ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
+        """Return states and the classes that follow them, and what the softmax is mixed with, place by place.
+
+        That is ln of its share, and the probability that the word is copied; None without a pointer.
+        """
+        read, target = ids[:, :-1], ids[:, 1 + start :]
+        states, words = self._read(read)
+        flat, classes = states[:, start:].flatten(0, 1), known(target, self.n_words).flatten()
+        if self.pointer is None:
+            return flat, classes, None
+        asked = torch.arange(start, read.shape[1], device=ids.device).expand(len(ids), -1) if start else None
+        pointed = self.pointer(states, words, asked, None if self.training else read == 0)
+        # an unknown word has its share of <unk>; one that stands in the passage differs from the others
+        share = math.log(self.unknown_types) if share is None else share
+        keep = pointed.keep - (target >= self.n_words) * share
+        same = (read[:, None, :] == target[:, :, None]) & (target[:, :, None] != 0)
+        return flat, classes, (keep.flatten(), pointed.of(same).flatten())
+
+    def last(self, ids: Int[Tensor, "rows time"], lengths: Int[Tensor, " rows"]) -> ContextStates:
+        """Return what predicts the word after each context, and what it copies."""
+        ids, lengths = recent(ids, lengths, self.window)
+        states, words = self._read(ids)
+        hidden = states[torch.arange(len(ids), device=ids.device), lengths - 1]
+        if self.pointer is None:
+            return ContextStates(hidden)
+        pointed = self.pointer(states, words, lengths[:, None] - 1, ids == 0)
+        return ContextStates(hidden, Copies(ids, pointed.places()[:, 0], pointed.keep[:, 0]))
+
+
+def _turned(
+    x: Float[Tensor, "rows heads time size"], turn: Float[Tensor, "2 time half"]
+) -> Float[Tensor, "rows heads time size"]:
+    """Turn pairs of numbers by the angle of their place."""
+    one, other = x.float().chunk(2, -1)
+    cos, sin = turn
+    return torch.cat([one * cos - other * sin, one * sin + other * cos], -1).type_as(x)

@@ -1,0 +1,164 @@
+"""What all networks share: texts in pieces, padded contexts, and copied words against sums and loops."""
+
+import itertools
+import math
+
+import checked_networks as checked
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from workbench.models.neural.network import Copies, LanguageModule, known, mix, recent, word_scores
+from workbench.models.neural.softmax import softmax
+
+torch.set_num_threads(1)
+N_WORDS = 20
+ROW = st.lists(st.sampled_from([-3.0, -2.0, -1.5, -1.0]), min_size=6, max_size=6)
+
+
+class Small(LanguageModule):
+    """A recurrent network that remembers all words, or that sees a window of them."""
+
+    def __init__(self, window=None):
+        super().__init__()
+        self.n_words, self.width, self.window = N_WORDS, 8, window
+        self.embedding = nn.Embedding(N_WORDS, 8)
+        self.read = nn.GRU(8, 8, batch_first=True)
+        self.output = softmax("full", 8, range(N_WORDS, 0, -1))
+
+    def states(self, ids, state=None):
+        assert 0 <= ids.min() <= ids.max() < N_WORDS
+        before = None if state is None else state[0].transpose(0, 1).contiguous()
+        hidden, after = self.read(self.embedding(ids), before)
+        return hidden, (after.transpose(0, 1),)
+
+
+@pytest.fixture
+def network():
+    torch.manual_seed(0)
+    return Small()
+
+
+@pytest.fixture
+def ids():
+    return torch.randint(0, N_WORDS + 10, (4, 9), generator=torch.Generator().manual_seed(1))
+
+
+def test_the_loss_is_the_mean_over_all_following_words(network, ids):
+    classes = known(ids, N_WORDS)
+    assert classes.tolist() == [[i if i < N_WORDS else 0 for i in row] for row in ids.tolist()]
+    loss, _ = network({"ids": ids})
+    log_prob = network.following(ids)
+    assert log_prob.shape == (4, 8)
+    checked.near(loss, -log_prob.mean())
+    assert torch.equal(log_prob, network.following(classes))
+    hidden = network.last(ids[2:3, :6], torch.tensor([6])).hidden
+    checked.near(network.output.distribution(hidden)[0, classes[2, 6]], log_prob[2, 5])
+
+
+def test_what_was_remembered_continues_the_text(network, ids):
+    log_prob = network.following(ids)
+    _, state = network({"ids": ids[:, :5]})  # reads four words
+    checked.near(network.following(ids[:, 4:], state), log_prob[:, 4:])
+    checked.near(network.following(ids[:, 4:], network.remember(ids[:, :4])), log_prob[:, 4:])
+    assert not torch.allclose(network.following(ids[:, 4:]), log_prob[:, 4:])
+
+
+@pytest.mark.parametrize("window", [None, 3])
+def test_the_last_words_of_padded_contexts(ids, window):
+    torch.manual_seed(0)
+    network, lengths = Small(window), torch.tensor([9, 1, 4, 6])
+    states = network.last(ids, lengths)
+    assert states.copies is None
+    for row, length in enumerate(lengths.tolist()):
+        words = ids[row, max(0, length - (window or 9)) : length]
+        checked.near(states.hidden[row], network.states(known(words[None], N_WORDS))[0][0, -1])
+
+
+def test_recent_words_against_a_loop():
+    ids = torch.arange(1, 36).view(5, 7)
+    for lengths in itertools.product((1, 2, 7), (4, 6), (3,), (5,), (7, 1)):
+        for window in (1, 3, 6, 7, 9, None):
+            words, rest = recent(ids, torch.tensor(lengths), window)
+            assert words.shape[1] == min(7, window or 7)
+            for row, length in enumerate(lengths):
+                expected = ids[row, :length][-(window or 7) :].tolist()
+                assert words[row, : rest[row]].tolist() == expected
+
+
+def test_shapes_are_checked_in_these_tests(network, pytestconfig):
+    if not pytestconfig.getoption("--jaxtyping-packages", default=None):
+        pytest.skip("needs --jaxtyping-packages")
+    with pytest.raises(Exception, match=r"(?i)type"):
+        known([1, 2], N_WORDS)
+    with pytest.raises(Exception, match=r"(?i)type"):
+        network.output(torch.zeros(3, 8), torch.zeros(4, dtype=torch.int64))
+    with pytest.raises(Exception, match=r"(?i)type"):
+        checked.FAMILIES["lstm"]().states(torch.zeros(3, dtype=torch.int64))
+
+
+@st.composite
+def copies(draw):
+    rows, time, n_words = draw(st.integers(1, 4)), draw(st.integers(0, 7)), draw(st.integers(2, 6))
+    size = {"min_size": rows * time, "max_size": rows * time}
+    ids = torch.tensor(draw(st.lists(st.integers(0, n_words + 3), **size)), dtype=torch.int64)
+    copy = torch.tensor(draw(st.lists(st.sampled_from([0.0, 0.1, 0.25, 1.0]), **size)), dtype=torch.float64)
+    ids, copy = ids.view(rows, time), torch.where(ids > 0, copy, 0).view(rows, time)
+    total = copy.sum(1, keepdim=True)
+    copy = torch.where(total > 0, copy / total.clamp_min(1e-9) * 0.5, 0)
+    log_probs = torch.randn(rows, n_words, generator=torch.Generator().manual_seed(rows)).double()
+    return log_probs.log_softmax(1), Copies(ids, copy, torch.log1p(-copy.sum(1)))
+
+
+@settings(deadline=None, max_examples=40)
+@given(copies(), st.sampled_from([0.0, math.log(3)]))
+def test_copies_are_mixed_in_as_the_sum_says(drawn, share):
+    log_probs, copies_ = drawn
+    rows, n_words = log_probs.shape
+    scores = word_scores(log_probs, share, copies_)
+    targets = torch.arange(1, n_words + 4).expand(rows, -1)
+    words = scores.log_prob(targets).exp()
+    for row in range(rows):
+        p = log_probs[row].exp() * math.exp(copies_.keep[row])
+        p = [*p[1:].tolist(), *[p[0].item() * math.exp(-share)] * 4]  # of each word by itself
+        places = list(zip(copies_.ids[row].tolist(), copies_.copy[row].tolist(), strict=True))
+        expected = [
+            p[word - 1] + sum(c for id_, c in places if id_ == word) for word in range(1, n_words + 5)
+        ]
+        np.testing.assert_allclose(words[row], expected, rtol=1e-9)
+        np.testing.assert_allclose(scores.log_probs[row, 1:n_words].exp(), expected[: n_words - 1], rtol=1e-9)
+        assert scores.log_probs[row, 0] == -torch.inf
+        ranked = scores.ids[row][scores.ids[row] >= 0].tolist()
+        assert sorted(ranked) == sorted({id_ for id_, c in places if id_ >= n_words and c})
+        extra = scores.log_probs[row, n_words:].exp()
+        np.testing.assert_allclose(extra[: len(ranked)], [expected[id_ - 1] for id_ in ranked], rtol=1e-9)
+        assert not extra[len(ranked) :].any()
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(ROW, min_size=1, max_size=5), st.integers(0, 7), st.integers(-1, 5))
+def test_ranks_and_best_words_are_counted(rows, k, target):
+    scores = word_scores(torch.tensor(rows), 0.0)
+    log_prob, counts, places, best = scores.ranked(torch.full((len(rows),), target), k)
+    for row, values in enumerate(rows):
+        order = sorted(range(1, 6), key=lambda place: (-values[place], place))[:k]
+        assert places[row].tolist() == order
+        assert best[row].tolist() == [values[place] for place in order]
+        if target <= 0:
+            assert counts[row].tolist() == [0, 0]
+            assert math.isnan(log_prob[row]) if target < 0 else log_prob[row] == values[0]
+        else:
+            above = sum(value > values[target] for value in values[1:])
+            assert counts[row].tolist() == [above + 1, values[1:].count(values[target])]
+            assert log_prob[row] == values[target]
+
+
+def test_a_mixture_of_nothing_is_the_softmax_and_has_gradients():
+    plain, keep = torch.randn(5, dtype=torch.double), torch.full((5,), -0.5, dtype=torch.double)
+    copied = torch.tensor([0.0, 0.1, 0.3, 0.0, 0.2], dtype=torch.double)
+    expected = (plain.exp() * math.exp(-0.5) + copied).log()
+    checked.near(mix(plain, keep, copied), expected, 1e-12)
+    checked.differentiates(lambda: mix(plain, keep, copied), (plain.requires_grad_(),))

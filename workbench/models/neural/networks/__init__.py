@@ -1,1 +1,0 @@
-"""Networks that are trained here; every module in this folder is all torch."""
