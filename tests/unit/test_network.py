@@ -126,7 +126,7 @@ def test_copies_are_mixed_in_as_the_sum_says(drawn, share):
         p = [*p[1:].tolist(), *[p[0].item() * math.exp(-share)] * 4]  # of each word by itself
         places = list(zip(copies_.ids[row].tolist(), copies_.copy[row].tolist(), strict=True))
         expected = [
-            p[word - 1] + sum(c for id_, c in places if id_ == word) for word in range(1, n_words + 5)
+            p[word - 1] + sum(c for id_, c in places if id_ == word) for word in range(1, n_words + 4)
         ]
         np.testing.assert_allclose(words[row], expected, rtol=1e-9)
         np.testing.assert_allclose(scores.log_probs[row, 1:n_words].exp(), expected[: n_words - 1], rtol=1e-9)

@@ -204,6 +204,7 @@ def test_tables_and_runs_take_it():
     )
 
     class Named(Ours):
+        version = 1
         systems = {"lambada": "LSTM"}  # noqa: RUF012 - as models have it
 
     ours = Named(NETWORKS["lstm"], vocabulary=WORDS, info=INFO, counts=COUNTS, device="cpu")
