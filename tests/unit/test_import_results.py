@@ -233,7 +233,7 @@ def test_files_that_are_none(file, tmp_path):
     file.write_bytes(b"\xff\xfea")
     refused("no UTF-16")
     file.write_bytes(b"PAR1 and then")
-    refused("no whole parquet file")
+    refused("no valid parquet file")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "samples_x_1.jsonl").touch()
     refused(r"cannot be read .*as samples_x_1.jsonl", tmp_path / "out")

@@ -106,7 +106,7 @@ class Comparison:
         rows = _align(items, models)
         common: Mask = np.asarray((rows >= 0).all(axis=0))
         if not common.any():
-            lost = [model.model for model, mine in zip(models, rows, strict=True) if not (mine >= 0).any()]
+            lost = [model.model for model, row in zip(models, rows, strict=True) if not (row >= 0).any()]
             problem = "the models have no item in common whose answer is known"
             if lost:
                 problem = f"{lost[0]!r} predicted none of these items whose answer is known"
@@ -505,10 +505,10 @@ def _align(items: Items, models: Sequence[ModelPredictions]) -> Ints:
     """Return the row of each model that tells of each item (m, all items), -1 without a known answer."""
     ids = pa.array(items.frame["item_id"], pa.string())
     rows = np.full((len(models), len(items)), -1, dtype=np.int64)
-    for model, mine in zip(models, rows, strict=True):
+    for model, of_model in zip(models, rows, strict=True):
         item = pc.fill_null(pc.index_in(model.table["item_id"], value_set=ids), -1).to_numpy()
         answered = np.flatnonzero((item >= 0) & pc.is_valid(model.table["correct"]).to_numpy())
-        mine[item[answered]] = answered
+        of_model[item[answered]] = answered
     return rows
 
 

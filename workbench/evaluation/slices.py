@@ -140,7 +140,7 @@ def _repeated(frame: pd.DataFrame) -> list[bool | None]:
 
 
 def occurs(word: str, text: str) -> bool:
-    """Tell whether a word occurs in a text as a whole, whatever the case."""
+    """Tell whether a word occurs in a text as a whole word, whatever the case."""
     word, text = word.casefold(), text.casefold()
     start = text.find(word)
     while start >= 0 and word:
@@ -191,7 +191,7 @@ def _choices(name: str, values: pd.Series[Any], null: Mask) -> list[Bin]:
 def _ranges(values: npt.NDArray[np.float64], known: Mask) -> list[Bin]:
     """Cut numbers into ranges of about equal numbers of items, at readable edges."""
     numbers = values[known]
-    whole = bool((numbers == np.round(numbers)).all() and np.isfinite(numbers).all())
+    integers = bool((numbers == np.round(numbers)).all() and np.isfinite(numbers).all())
     different = np.unique(numbers)
     if len(different) <= _FEW:
         texts = [f"{v:g}" if float(f"{v:g}") == v else repr(float(v)) for v in different]
@@ -202,16 +202,16 @@ def _ranges(values: npt.NDArray[np.float64], known: Mask) -> list[Bin]:
     places, bins = ranges.place(values), []
     for place, (low, high) in enumerate(pairwise(ranges.edges.tolist())):
         key = f"from:{'' if low == -np.inf else f'{low:g}'}:to:{'' if high == np.inf else f'{high:g}'}"
-        bins.append(Bin(key, _range(low, high, whole=whole), (places == place) & known))
+        bins.append(Bin(key, _range(low, high, integers=integers), (places == place) & known))
     return bins
 
 
-def _range(low: float, high: float, *, whole: bool) -> str:
-    last = high - 1 if whole else high
+def _range(low: float, high: float, *, integers: bool) -> str:
+    last = high - 1 if integers else high
     if low == -np.inf:
-        return f"up to {last:,g}" if whole else f"below {high:,g}"
+        return f"up to {last:,g}" if integers else f"below {high:,g}"
     if high == np.inf:
         return f"{low:,g} or more"
-    if whole and last == low:
+    if integers and last == low:
         return f"{low:,g}"
-    return f"{low:,g} to {last:,g}" if whole else f"{low:,g} to below {high:,g}"
+    return f"{low:,g} to {last:,g}" if integers else f"{low:,g} to below {high:,g}"

@@ -72,6 +72,6 @@ def in_unit(value: Any, unit: str) -> str:
     elif unit == "rank":
         text = f"{size:.1f}".removesuffix(".0")
     else:
-        whole = unit == "per target word" and size >= 100  # noqa: PLR2004 - three digits are enough
-        text = f"{size:.{3 if unit == 'fraction' else 0 if whole else 1}f}"
+        rounded = unit == "per target word" and size >= 100  # noqa: PLR2004 - three digits are enough
+        text = f"{size:.{3 if unit == 'fraction' else 0 if rounded else 1}f}"
     return f"{MINUS}{text}" if value < 0 else text

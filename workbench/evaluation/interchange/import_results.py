@@ -328,16 +328,16 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
     imported = Imported("answers", frame, _asked(items, placed), _matched(placed))
     if not by_people:
         return imported
-    said = frame.rename(columns={"model": "person"})[["item_id", "person", "prediction", "correct"]]
-    said["person"] = said["person"].str.removeprefix(_PERSON)
-    both = pd.concat([frame, _majority(said, imported.items, seed, variants)], ignore_index=True)
+    answered = frame.rename(columns={"model": "person"})[["item_id", "person", "prediction", "correct"]]
+    answered["person"] = answered["person"].str.removeprefix(_PERSON)
+    both = pd.concat([frame, _majority(answered, imported.items, seed, variants)], ignore_index=True)
     return replace(
         imported,
         kind="people",
         predictions=predictions.check(both),
-        people=agreement.by_person(said),
-        by_item=agreement.by_item(said),
-        agreement=agreement.agreement(said),
+        people=agreement.by_person(answered),
+        by_item=agreement.by_item(answered),
+        agreement=agreement.agreement(answered),
     )
 
 
@@ -364,10 +364,10 @@ def _answer(record: Record, columns: Mapping[str, str], model: str | None) -> An
     return Answer(record.line, who, cell("item", text_of), {"prediction": prediction, "log_prob": log_prob})
 
 
-def _majority(said: pd.DataFrame, items: Items, seed: int, variants: Sequence[str]) -> pd.DataFrame:
+def _majority(answered: pd.DataFrame, items: Items, seed: int, variants: Sequence[str]) -> pd.DataFrame:
     """Return the predictions of the majority; ``p_correct`` is that of the draw among equals."""
-    most = agreement.majority(said, seed)
-    name = f"majority of {said['person'].nunique()} people"
+    most = agreement.majority(answered, seed)
+    name = f"majority of {answered['person'].nunique()} people"
     frame = predictions.from_answers(items, most[["item_id", "prediction"]], model=name)
     tied = dict(zip(most["item_id"], most["tied"], strict=True))
     p_correct = [

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,7 +88,10 @@ def read(path: Path) -> Iterator[Record | DataError]:
     except (FileNotFoundError, NotADirectoryError):
         raise DataError("there is no such file", file=path) from None
     except OSError as error:
-        raise DataError(f"this cannot be read ({error.strerror})", file=path, remedy=_files(path)) from None
+        logs = sorted(path.rglob("samples_*.jsonl")) if path.is_dir() else []
+        inside = f", as {logs[0].relative_to(path)}" if logs else ""
+        remedy = f"pass one file of the folder{inside}" if path.is_dir() else None
+        raise DataError(f"this cannot be read ({error.strerror})", file=path, remedy=remedy) from None
     if data.startswith(_PARQUET):
         return _parquet(data, path)
     text = _decoded(data, path)
@@ -97,13 +101,6 @@ def read(path: Path) -> Iterator[Record | DataError]:
     if start == "[":
         return _array(text, path)
     return _lines(text, path) if start == "{" else _csv(text, path)
-
-
-def _files(path: Path) -> str | None:
-    if not path.is_dir():
-        return None
-    inside = sorted(str(p.relative_to(path)) for p in path.rglob("samples_*.jsonl"))
-    return f"pass one file of the folder{', as ' + inside[0] if inside else ''}"
 
 
 def _decoded(data: bytes, path: Path) -> str:
@@ -123,134 +120,124 @@ def _decoded(data: bytes, path: Path) -> str:
         ) from None
 
 
-def _parsed(text: str, path: Path, line: int, *, last: bool) -> Record | DataError:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        problem = _ENDS if last else f"this is no JSON ({error})"
-        return DataError(problem, file=path, line=line, remedy=_LEAVE)
-    if not isinstance(found, dict):
-        problem = f"this is JSON, but no record with names and values: {text[:40]!r}"
-        return DataError(problem, file=path, line=line, remedy=_LEAVE)
-    return Record(line, found)
+def _record(value: Any, path: Path, line: int, text: str) -> Record | DataError:
+    if isinstance(value, dict):
+        return Record(line, value)
+    problem = f"this is JSON, but no record with names and values: {text[:40]!r}"
+    return DataError(problem, file=path, line=line, remedy=_LEAVE)
 
 
 def _lines(text: str, path: Path) -> Iterator[Record | DataError]:
     """Read JSON lines, or one object, which is then asked what it is."""
     lines = text.split("\n")  # not splitlines: JSON strings may hold other separators of lines
     filled = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    values = [_json(line) for _, line in filled]
+    if isinstance(values[0], Exception) and len(filled) > 1 and isinstance(value := _json(text), dict):
+        yield from _object(value, path)
+        return
+    for (number, line), value in zip(filled, values, strict=True):
+        if isinstance(value, Exception):
+            problem = _ENDS if number == filled[-1][0] else f"this is no JSON ({value})"
+            yield DataError(problem, file=path, line=number, remedy=_LEAVE)
+        else:
+            yield _record(value, path, number, line)
+
+
+def _json(text: str) -> Any:
+    """Return what a text holds, or the error."""
     try:
-        json.loads(filled[0][1])
-    except (ValueError, RecursionError):
-        if len(filled) > 1 and (whole := _whole(text)) is not None:
-            return _object(whole, path)
-    return (_parsed(line, path, number, last=number == filled[-1][0]) for number, line in filled)
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return error
 
 
-def _whole(text: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _object(found: dict[str, Any], path: Path) -> Iterator[Record | DataError]:
-    if "results" in found and not isinstance(found["results"], list):
+def _object(value: dict[str, Any], path: Path) -> Iterator[Record]:
+    if "results" in value and not isinstance(value["results"], list):
         raise DataError(
             "these are results over all items, expected one record an item",
             file=path,
             remedy="run lm-evaluation-harness with --log_samples and pass its samples_*.jsonl",
         )
-    values = list(found.values())
-    if values and all(isinstance(value, dict) for value in values):  # by number, as {"0": {...}}
-        return (Record(number, value) for number, value in enumerate(values, 1))
-    return iter([Record(1, found)])
+    records = list(value.values())
+    by_number = records and all(isinstance(record, dict) for record in records)  # as {"0": {...}}
+    yield from (Record(number, record) for number, record in enumerate(records if by_number else [value], 1))
 
 
 def _array(text: str, path: Path) -> Iterator[Record | DataError]:
     """Read a JSON array entry by entry, so that the line of each is known."""
-    decoder = json.JSONDecoder()
-    at, line = text.index("[") + 1, 1
-    counted = 0
+    decoder, space = json.JSONDecoder(), re.compile(r"[\s,]*")
+
+    def error(problem: str) -> DataError:
+        return DataError(problem, file=path, line=text.count("\n", 0, at) + 1, remedy=_LEAVE)
+
+    at, counted, line = text.index("[") + 1, 0, 1
     while True:
-        at = _skip(text, at, ",")
+        at = _end(space, text, at)
         line, counted = line + text.count("\n", counted, at), at
         if at >= len(text):
-            yield DataError("the file ends within its list", file=path, line=line, remedy=_LEAVE)
+            yield error("the file ends within its list")
             return
         if text[at] == "]":
-            if text[at + 1 :].strip():
-                line += text.count("\n", at, _skip(text, at + 1, ""))
-                yield DataError("something follows the end of the list", file=path, line=line)
+            at = _end(space, text, at + 1)
+            if at < len(text):
+                yield error("something follows the end of the list")
             return
         try:
-            found, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError) as error:
-            cut = isinstance(error, json.JSONDecodeError) and not text[error.pos :].strip()
-            problem = _ENDS if cut else f"this is no JSON ({error})"
-            yield DataError(problem, file=path, line=line, remedy=_LEAVE)
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as problem:
+            cut = isinstance(problem, json.JSONDecodeError) and not text[problem.pos :].strip()
+            yield error(_ENDS if cut else f"this is no JSON ({problem})")
             return
-        if isinstance(found, dict):
-            yield Record(line, found)
-        else:
-            problem = f"this is no record with names and values: {text[at : at + 40]!r}"
-            yield DataError(problem, file=path, line=line, remedy=_LEAVE)
+        yield _record(value, path, line, text[at : at + 40])
         at = end
 
 
-def _skip(text: str, at: int, more: str) -> int:
-    while at < len(text) and (text[at].isspace() or text[at] in more):
-        at += 1
-    return at
+def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
+    match = pattern.match(text, start)
+    return match.end() if match else start
 
 
 def _csv(text: str, path: Path) -> Iterator[Record | DataError]:
-    """Read a table with a header; the separator is the one that the header holds most of."""
+    """Read a table with a header; the separator is the one that the header holds most of.
+
+    pandas reads CSV too, but does not tell on which line a record stands.
+    """
     header = text.lstrip("\r\n").split("\n", 1)[0]
     separator = "\t" if path.suffix.lower() == ".tsv" else max(_SEPARATORS, key=header.count)
     limit = csv.field_size_limit(_FIELD)
     try:
-        names: list[str] | None = None
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-        rows: list[Record | DataError] = []
-        while True:
-            line = reader.line_num + 1
-            try:
-                row = next(reader)
-            except StopIteration:
-                break
-            except csv.Error as error:
-                cut = "end of data" in str(error)
-                problem = _ENDS if cut else f"this is no row of a table ({error})"
-                rows.append(DataError(problem, file=path, line=line, remedy=_LEAVE))
-                continue
-            if not any(cell.strip() for cell in row):
-                continue
-            if names is None:
-                names = _header(row, path, line)
-            elif len(row) != len(names):
-                problem = f"there are {len(row)} fields, the header has {len(names)}"
-                rows.append(DataError(problem, file=path, line=line, remedy=_LEAVE))
-            else:
-                rows.append(Record(line, {n: cell or None for n, cell in zip(names, row, strict=True)}))
+        return iter(list(_csv_rows(text, path, separator)))
     finally:
         csv.field_size_limit(limit)
-    return iter(rows)
 
 
-def _header(row: list[str], path: Path, line: int) -> list[str]:
-    names = [cell.strip() for cell in row]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise DataError(f"the header names {min(twice)!r} twice", file=path, line=line)
-    return names
+def _csv_rows(text: str, path: Path, separator: str) -> Iterator[Record | DataError]:
+    names: list[str] | None = None
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    while True:
+        line, problem, row = reader.line_num + 1, "", []
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            problem = _ENDS if "end of data" in str(error) else f"this is no row of a table ({error})"
+        if problem or (names and any(cell.strip() for cell in row) and len(row) != len(names)):
+            problem = problem or f"there are {len(row)} fields, the header has {len(names or ())}"
+            yield DataError(problem, file=path, line=line, remedy=_LEAVE)
+        elif any(cell.strip() for cell in row) and names is None:
+            names = [cell.strip() for cell in row]
+            if twice := {name for name in names if names.count(name) > 1}:
+                raise DataError(f"the header names {min(twice)!r} twice", file=path, line=line)
+        elif names and any(cell.strip() for cell in row):
+            yield Record(line, {name: cell or None for name, cell in zip(names, row, strict=True)})
 
 
-def _parquet(data: bytes, path: Path) -> Iterator[Record | DataError]:
+def _parquet(data: bytes, path: Path) -> Iterator[Record]:
     try:
         rows = pq.read_table(pa.BufferReader(data)).to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
-        problem = f"this is no whole parquet file ({error})"
+        problem = f"this is no valid parquet file ({error})"
         raise DataError(problem, file=path, remedy="download or write it again") from None
     return (Record(number, row) for number, row in enumerate(rows, 1))
 

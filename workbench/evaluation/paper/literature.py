@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -18,14 +18,36 @@ COLUMNS = (
 )  # fmt: skip
 
 _CLASSES = {"named_entities": "NE", "common_nouns": "CN", "verbs": "V", "prepositions": "P"}
-_BOOKS = (  # a system that an earlier table has is not told again
-    ("cbt_test_table2", "test", "Hill et al. 2016, table 2"),
-    ("cbt_table4", "test", "Hill et al. 2016, table 4"),
-    ("cbt_validation", "dev", "Hill et al. 2016, appendix B"),
-)
-_NEWS = (("cnnqa_table3", "Hill et al. 2016, table 3"), ("cnnqa_ablation", "Hill et al. 2016, appendix C"))
+
+
+class _Table(NamedTuple):
+    """A printed table: each of its `cells` is (column, split, variant, word class)."""
+
+    name: str
+    dataset: str
+    source: str
+    cells: tuple[tuple[str, str, str, str | None], ...]
+    scale: float = 1
+
+
+def _books(name: str, split: str, source: str) -> _Table:
+    return _Table(name, "cbt", source, tuple((column, split, of, of) for column, of in _CLASSES.items()))
+
+
+_NEWS = (("validation", "dev", "cnn", None), ("test", "test", "cnn", None))
+_TABLES = (  # a system that an earlier table has is not listed again
+    _books("cbt_test_table2", "test", "Hill et al. 2016, table 2"),
+    _books("cbt_table4", "test", "Hill et al. 2016, table 4"),
+    _books("cbt_validation", "dev", "Hill et al. 2016, appendix B"),
+    _Table(
+        "msrcc_table1", "msrcc", "Zweig and Burges 2012, table 1",
+        (("percent_correct", "test", "plain", None),), scale=100,
+    ),
+    _Table("cnnqa_table3", "cnnqa", "Hill et al. 2016, table 3", _NEWS),
+    _Table("cnnqa_ablation", "cnnqa", "Hill et al. 2016, appendix C", _NEWS),
+)  # fmt: skip
 _SEPARATOR = " / "
-_COMMON = re.compile(r"(?P<own>.*?)(?P<common>, .*| on .*)?", re.DOTALL)
+_COMMON = re.compile(r"(?P<last>.*?)(?P<common>, .*| on .*)?", re.DOTALL)
 _PERPLEXITY = re.compile(r"perplexity (\d+(?:\.\d+)?)")
 _LATER = re.compile(
     r"(?P<name>\w+)(?: (?P<split>test|dev))?(?: (?P<classes>[A-Z]+(?: / [A-Z]+)*))?(?: \((?P<of>.*)\))?"
@@ -35,7 +57,7 @@ _SETS = {"lambada_openai": ("lambada", "openai"), "msrcc": ("msrcc", "plain")}
 
 @cache
 def _scores() -> pd.DataFrame:
-    rows = [*_lambada(), *_books(), *_completion(), *_news(), *_later()]
+    rows = [*_lambada(), *_tables(), *_later()]
     texts = dict.fromkeys(("dataset", "split", "variant", "word_class", "model", "system", "source"), "str")
     numbers = dict.fromkeys(("accuracy", "perplexity", "median_rank"), "Float64")
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(texts | numbers)
@@ -54,8 +76,8 @@ def scores() -> pd.DataFrame:
     return _scores().copy()
 
 
-def _row(dataset: str, split: str, system: str, source: str, **more: Any) -> dict[str, Any]:
-    return {"dataset": dataset, "split": split, "model": system, "system": system, "source": source} | more
+def _row(dataset: str, split: str, system: str, source: str, **columns: Any) -> dict[str, Any]:
+    return {"dataset": dataset, "split": split, "model": system, "system": system, "source": source} | columns
 
 
 def _lambada() -> Iterator[dict[str, Any]]:
@@ -72,35 +94,22 @@ def _lambada() -> Iterator[dict[str, Any]]:
         )
 
 
-def _books() -> Iterator[dict[str, Any]]:
-    told: set[tuple[str, str]] = set()
-    for name, split, source in _BOOKS:
-        for row in published.table(name).to_dict("records"):
-            if (key := (split, row["system"])) not in told:
-                told.add(key)
-                for column, of in _CLASSES.items():
-                    accuracy = _number(row[column])
-                    yield _row(
-                        "cbt", split, row["system"], source, variant=of, word_class=of, accuracy=accuracy
-                    )
-
-
-def _completion() -> Iterator[dict[str, Any]]:
-    for row in published.table("msrcc_table1").to_dict("records"):
-        accuracy = _number(row["percent_correct"], 100)
-        source = "Zweig and Burges 2012, table 1"
-        yield _row("msrcc", "test", row["system"], source, variant="plain", accuracy=accuracy)
-
-
-def _news() -> Iterator[dict[str, Any]]:
-    told: set[str] = set()
-    for name, source in _NEWS:
-        for row in published.table(name).to_dict("records"):
-            if row["system"] not in told:
-                told.add(row["system"])
-                for column, split in (("validation", "dev"), ("test", "test")):
-                    accuracy = _number(row[column])
-                    yield _row("cnnqa", split, row["system"], source, variant="cnn", accuracy=accuracy)
+def _tables() -> Iterator[dict[str, Any]]:
+    listed: set[tuple[str, str, str]] = set()
+    for table in _TABLES:
+        for row in published.table(table.name).to_dict("records"):
+            key = (table.dataset, table.cells[0][1], row["system"])
+            for column, split, variant, word_class in () if key in listed else table.cells:
+                yield _row(
+                    table.dataset,
+                    split,
+                    row["system"],
+                    table.source,
+                    variant=variant,
+                    word_class=word_class,
+                    accuracy=_number(row[column], table.scale),
+                )
+            listed.add(key)
 
 
 def _later() -> Iterator[dict[str, Any]]:
@@ -138,19 +147,19 @@ def _names(text: str, n: int) -> Sequence[str]:
     if len(parts) != n:
         raise DataError(f"later_results has {n} values for {len(parts)} systems: {text!r}")
     match = _COMMON.fullmatch(parts[-1])
-    own, common = (match["own"], match["common"] or "") if match else (parts[-1], "")
-    parts[-1] = own
+    last, common = (match["last"], match["common"] or "") if match else (parts[-1], "")
+    parts[-1] = last
     if all(" " not in part for part in parts[1:]):  # sizes, or numbers of shots
         before, _, parts[0] = parts[0].rpartition(" ")
-        tail = own[own.index("-") :] if "-" in own else ""
+        tail = last[last.index("-") :] if "-" in last else ""
         parts = [f"{before} {part if part.endswith(tail) else part + tail}".strip() for part in parts]
     return [part + common for part in parts]
 
 
 def _number(text: str, scale: float = 1) -> float | None:
     """Return a printed number; None for an empty cell."""
-    found = published.parse(text).about if text.strip() else None
-    return None if found is None else round(found / scale, 10)
+    value = published.parse(text).about if text.strip() else None
+    return None if value is None else round(value / scale, 10)
 
 
 def rows(names: Sequence[str], wanted: Mapping[str, str | None], datasets: set[str]) -> pd.DataFrame | None:
@@ -172,8 +181,8 @@ def rows(names: Sequence[str], wanted: Mapping[str, str | None], datasets: set[s
     """
     if set(names) - set(COLUMNS):
         return None
-    found = scores()
+    table = scores()
     for column, value in wanted.items():
         if value is not None:
-            found = found[found[column] == value]
-    return found[found["dataset"].isin(datasets)] if datasets else found
+            table = table[table[column] == value]
+    return table[table["dataset"].isin(datasets)] if datasets else table

@@ -12,9 +12,8 @@ import pandas as pd
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.metrics import measure
-from workbench.evaluation.paper.layouts import NAMES, Column, Layout, belonging, layout_of, normalised
+from workbench.evaluation.paper.layouts import Column, Layout, belonging, layout_of, normalised
 from workbench.evaluation.reading import VARIANT, ModelPredictions, one_value, predictions_of
-from workbench.items.schema import DataError
 from workbench.render import tables
 from workbench.render.numbers import in_unit
 
@@ -128,8 +127,6 @@ def table(
         If there is no such table or split, or the predictions lack a column.
     """
     drawing = Drawing(level, resamples, seed).checked()
-    if name not in NAMES:
-        raise DataError(f"there is no table called {name!r}", remedy=f"there are {', '.join(NAMES)}")
     task = name.partition("-")[0]
     models = [
         replace(model, data=belonging(model.frame, name, dataset or task))
