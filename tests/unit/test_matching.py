@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from workbench import datasets
 from workbench.evaluation.interchange.matching import (
     NONE,
-    Answer,
     Index,
     Match,
+    ResultRow,
     assign,
     form,
     key,
@@ -98,9 +98,11 @@ def test_texts_are_found_exactly_then_by_wording_then_by_key():
 def test_what_cannot_be_told_apart_is_reported_and_not_guessed(notes):
     items = own(["a b c", "a b c", "A b, c", "d e f"])
     index = Index(items)
-    rows = [Answer(n, "m", text, {}) for n, text in enumerate(["A B C", "d e f", "g", "own/dev/000002"], 1)]
+    rows = [
+        ResultRow(n, "m", text, {}) for n, text in enumerate(["A B C", "d e f", "g", "own/dev/000002"], 1)
+    ]
     placed = place(rows, index, notes)
-    assert [(one.answer.line, one.place, one.how) for one in placed] == [(2, 3, "exact"), (4, 2, "id")]
+    assert [(one.row.line, one.place, one.how) for one in placed] == [(2, 3, "exact"), (4, 2, "id")]
     report = notes.frame()
     assert report["line"].tolist() == [1, 3]
     assert report["problem"].tolist() == ["3 items have this text", "no item has this id or text"]
@@ -110,15 +112,23 @@ def test_what_cannot_be_told_apart_is_reported_and_not_guessed(notes):
 
 def test_items_of_one_text_are_told_apart_by_order_only_where_all_are_answered(notes):
     index = Index(own(["a b c", "d e f", "a b c"]))
-    rows = [Answer(1, "m", "a b c", {}), Answer(2, "m", "a b c", {}), Answer(3, "other", "a b c", {})]
-    assert [(one.answer.line, one.place) for one in place(rows, index, notes)] == [(1, 0), (2, 2)]
+    rows = [
+        ResultRow(1, "m", "a b c", {}),
+        ResultRow(2, "m", "a b c", {}),
+        ResultRow(3, "other", "a b c", {}),
+    ]
+    assert [(one.row.line, one.place) for one in place(rows, index, notes)] == [(1, 0), (2, 2)]
     assert notes.frame()["line"].tolist() == [3]
 
 
 def test_an_item_is_answered_once(notes, tmp_path):
     items = own(["a b c", "d e f"])
-    rows = [Answer(1, "m", "a b c", {}), Answer(2, "n", "a b c", {}), Answer(5, "m", " own/dev/000000 ", {})]
-    assert [one.answer.line for one in place(rows, Index(items), notes)] == [1, 2]
+    rows = [
+        ResultRow(1, "m", "a b c", {}),
+        ResultRow(2, "n", "a b c", {}),
+        ResultRow(5, "m", " own/dev/000000 ", {}),
+    ]
+    assert [one.row.line for one in place(rows, Index(items), notes)] == [1, 2]
     assert notes.frame()["problem"].tolist() == ["'m' answered this item on line 1 already"]
     with pytest.raises(DataError, match="line 5: 'm' answered this item on line 1 already"):
         place(rows, Index(items), Notes(tmp_path / "f", "raise"))
@@ -127,7 +137,7 @@ def test_an_item_is_answered_once(notes, tmp_path):
 def test_a_text_of_another_form_needs_the_variant(notes):
     plain = own(["he did n't go , ann", "she said , `` go '' , bob"], variant="plain")
     cased = [
-        Answer(n, "m", text, {}) for n, text in enumerate(["He didn't go, Ann", 'She said, "go", Bob'], 1)
+        ResultRow(n, "m", text, {}) for n, text in enumerate(["He didn't go, Ann", 'She said, "go", Bob'], 1)
     ]
     with pytest.raises(
         DataError, match=r"line 1: .*'plain' .the task's variant is 'openai'.*variant=\"openai\""
@@ -140,7 +150,7 @@ def test_a_text_of_another_form_needs_the_variant(notes):
     assert variants == ["openai", "openai"]
     assert assign(cased, plain, notes, None, "plain")[1] == ["plain", "plain"]
     assert not len(notes.frame())
-    mixed = [Answer(1, "m", "he did n't go , ann", {}), cased[1]]
+    mixed = [ResultRow(1, "m", "he did n't go , ann", {}), cased[1]]
     placed, variants = assign(mixed, plain, notes, None, None)
     assert ([one.place for one in placed], variants) == ([0], ["plain"])
     assert notes.frame()["line"].tolist() == [2]
@@ -148,7 +158,7 @@ def test_a_text_of_another_form_needs_the_variant(notes):
 
 def test_nothing_matched_says_what_was_looked_at(notes):
     with pytest.raises(DataError, match=r"none of the 1 records is about one of the 1 items .*'unheard of'"):
-        assign([Answer(1, "m", "unheard of", {})], own(["a b c"]), notes, None, None)
+        assign([ResultRow(1, "m", "unheard of", {})], own(["a b c"]), notes, None, None)
 
 
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=8))

@@ -14,7 +14,7 @@ import pandas as pd
 
 from workbench.evaluation.interchange import agreement, export, lm_eval, matching
 from workbench.evaluation.interchange.agreement import Agreement
-from workbench.evaluation.interchange.matching import Answer, Placed
+from workbench.evaluation.interchange.matching import Placed, ResultRow
 from workbench.evaluation.interchange.read import Notes, Record, number_of, read, text_of
 from workbench.items.items import Items
 from workbench.items.schema import DataError, objects
@@ -252,12 +252,12 @@ def _sample_log(file: _File, text: str | None) -> Imported:
             notes.bad(str(error), record.line)
         else:
             templates.add(sample.template)
-            answers.append(Answer(record.line, model, sample.text, {"sample": sample}))
+            answers.append(ResultRow(record.line, model, sample.text, {"sample": sample}))
     if log.n is not None and log.n != len(file.records):
         notes.note(f"the results tell of {log.n:,} passages, the file holds {len(file.records):,}", kept=True)
     placed, variants = matching.assign(answers, items, notes, file.variant, log.variant)
     words = items.frame["answer"].tolist()
-    logged = [(one.answer.fields["sample"], words[one.place]) for one in placed]
+    logged = [(one.row.fields["sample"], words[one.place]) for one in placed]
     for sample, word in logged:
         for problem in sample.problems(word):
             notes.note(problem, sample.line, sample.text, kept=True)
@@ -315,14 +315,14 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
     if items is None:
         items = matching.load_by_id([answer.item for answer in answers], file.variant, notes)
     placed, variants = matching.assign(answers, items, notes, file.variant, None)
-    log_probs = np.array([one.answer.fields["log_prob"] for one in placed], dtype=float)
-    scored = {one.answer.who for one, value in zip(placed, log_probs, strict=True) if not math.isnan(value)}
+    log_probs = np.array([one.row.fields["log_prob"] for one in placed], dtype=float)
+    scored = {one.row.who for one, value in zip(placed, log_probs, strict=True) if not math.isnan(value)}
     frame = _frame(
         placed,
         items,
         variants,
-        [one.answer.fields["prediction"] for one in placed],
-        score_type=["log_prob" if one.answer.who in scored else "score" for one in placed],
+        [one.row.fields["prediction"] for one in placed],
+        score_type=["log_prob" if one.row.who in scored else "score" for one in placed],
         log_prob=log_probs,
     )
     imported = Imported("answers", frame, _asked(items, placed), _matched(placed))
@@ -341,7 +341,7 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
     )
 
 
-def _answer(record: Record, columns: Mapping[str, str], model: str | None) -> Answer:
+def _answer(record: Record, columns: Mapping[str, str], model: str | None) -> ResultRow:
     """Read one row; raise ValueError if a cell is no text or number, or nobody answered."""
 
     def cell(what: str, convert: Any) -> Any:
@@ -361,7 +361,9 @@ def _answer(record: Record, columns: Mapping[str, str], model: str | None) -> An
     if log_prob > _SLACK:
         raise ValueError(f"the log-probability {log_prob:g} is above 0: it is the natural logarithm")
     prediction = (cell("prediction", text_of) or "").strip() or None
-    return Answer(record.line, who, cell("item", text_of), {"prediction": prediction, "log_prob": log_prob})
+    return ResultRow(
+        record.line, who, cell("item", text_of), {"prediction": prediction, "log_prob": log_prob}
+    )
 
 
 def _majority(answered: pd.DataFrame, items: Items, seed: int, variants: Sequence[str]) -> pd.DataFrame:
@@ -446,7 +448,7 @@ def _frame(
     choices = [None if candidates is None else len(candidates) for candidates in asked["candidates"]]
     optional = {name: columns.pop(name) for name in predictions.OPTIONAL if name in columns}
     columns |= {
-        "model": [one.answer.who for one in placed],
+        "model": [one.row.who for one in placed],
         "prediction": list(words),
         "correct": nullable(correct, has),
         "p_correct": np.where(has, correct.astype(float), np.nan),

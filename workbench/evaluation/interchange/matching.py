@@ -90,7 +90,7 @@ class Index:
         return NONE
 
 
-class Answer(NamedTuple):
+class ResultRow(NamedTuple):
     """One answer to one item.
 
     Attributes
@@ -114,19 +114,19 @@ class Answer(NamedTuple):
 class Placed(NamedTuple):
     """An answer and the place of its item; ``how`` is that of a `Match`, or ``id``."""
 
-    answer: Answer
+    row: ResultRow
     place: int
     how: str
 
 
-def place(answers: Sequence[Answer], index: Index, notes: Notes) -> list[Placed]:
+def place(answers: Sequence[ResultRow], index: Index, notes: Notes) -> list[Placed]:
     """Return the answers that have an item, each item answered once by each model or person.
 
     What has none is noted: no item has the text, or several have. Several items of exactly one text are told
     apart by their order, where someone answered them all.
     """
     placed: list[Placed] = []
-    unclear: dict[tuple[str, tuple[int, ...]], list[Answer]] = {}
+    unclear: dict[tuple[str, tuple[int, ...]], list[ResultRow]] = {}
     for answer in answers:
         if answer.item is None:
             notes.bad("it names no item", answer.line)
@@ -148,7 +148,7 @@ def place(answers: Sequence[Answer], index: Index, notes: Notes) -> list[Placed]
         else:
             for answer in alike:
                 notes.note(f"{len(rows)} items have this text", answer.line, answer.item, kept=False)
-    return _single(sorted(placed, key=lambda one: one.answer.line), notes)
+    return _single(sorted(placed, key=lambda one: one.row.line), notes)
 
 
 def _single(placed: list[Placed], notes: Notes) -> list[Placed]:
@@ -156,12 +156,12 @@ def _single(placed: list[Placed], notes: Notes) -> list[Placed]:
     first: dict[tuple[str, int], int] = {}
     single = []
     for one in placed:
-        line, who = one.answer.line, one.answer.who
+        line, who = one.row.line, one.row.who
         if first.setdefault((who, one.place), line) == line:
             single.append(one)
         else:
             problem = f"{who!r} answered this item on line {first[who, one.place]} already"
-            notes.bad(problem, line, one.answer.item)
+            notes.bad(problem, line, one.row.item)
     return single
 
 
@@ -171,13 +171,13 @@ def form(text: str) -> tuple[bool, bool]:
 
 
 def assign(
-    answers: Sequence[Answer], items: Items, notes: Notes, variant: str | None, task_variant: str | None
+    answers: Sequence[ResultRow], items: Items, notes: Notes, variant: str | None, task_variant: str | None
 ) -> tuple[list[Placed], list[str]]:
     """Return the answers that have an item, by model and item, and the variant that each is of.
 
     Parameters
     ----------
-    answers : sequence of Answer
+    answers : sequence of ResultRow
     items : Items
     notes : Notes
     variant, task_variant : str or None
@@ -202,7 +202,7 @@ def assign(
 
     def is_odd(one: Placed) -> bool:
         expected = variant is not None or task_variant == variants[one.place]
-        return one.how == "same key" and not expected and form(str(one.answer.item)) != form(texts[one.place])
+        return one.how == "same key" and not expected and form(str(one.row.item)) != form(texts[one.place])
 
     odd = [one for one in placed if is_odd(one)]
     if 2 * len(odd) > len(placed):
@@ -216,10 +216,10 @@ def assign(
         )
     for one in odd:
         problem = "it is cased or cut otherwise than the item"
-        notes.note(problem, one.answer.line, one.answer.item, kept=False)
+        notes.note(problem, one.row.line, one.row.item, kept=False)
     placed = [one for one in placed if not is_odd(one)]
-    order = {name: number for number, name in enumerate(dict.fromkeys(one.answer.who for one in placed))}
-    placed.sort(key=lambda one: (order[one.answer.who], one.place))
+    order = {name: number for number, name in enumerate(dict.fromkeys(one.row.who for one in placed))}
+    placed.sort(key=lambda one: (order[one.row.who], one.place))
     return placed, [variant or variants[one.place] for one in placed]
 
 
