@@ -33,6 +33,10 @@ def own(texts, variant="own"):
     return Items.from_frame(frame, variant=variant)
 
 
+def rows_of(*texts):
+    return [ResultRow(line, "m", text, {}) for line, text in enumerate(texts, 1)]
+
+
 @pytest.fixture
 def notes(tmp_path):
     return Notes(tmp_path / "file.csv", "report")

@@ -209,9 +209,9 @@ def assign(
         seen = f" (the task's variant is {task_variant!r})" if task_variant else ""
         raise DataError(
             f"the texts are cased or cut otherwise than those of the items, which are of the variant "
-            f"{variants[odd[0].place]!r}{seen}: {str(odd[0].answer.item)[:60]!r}",
+            f"{variants[odd[0].place]!r}{seen}: {str(odd[0].row.item)[:60]!r}",
             file=notes.path,
-            line=odd[0].answer.line,
+            line=odd[0].row.line,
             remedy=f'pass items of that form, or say what was read: variant="{task_variant or "plain"}"',
         )
     for one in odd:
