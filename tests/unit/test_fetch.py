@@ -126,7 +126,7 @@ def register(monkeypatch, tmp_path, server):
             'citation = "Toy et al."',
             'about = "Bytes."',
         ]
-        lines += [f"manual = {json.dumps(manual)}", 'found = ["toy*.bin"]'] if manual else []
+        lines += [f"manual = {json.dumps(manual)}", 'patterns = ["toy*.bin"]'] if manual else []
         lines += [
             "[[toy.files]]",
             f'name = "{name}"',

@@ -135,7 +135,7 @@ def test_parquet_of_the_hub(tmp_path):
     assert [item.text for item in items] == b.PLAIN
     assert items[1].meta == {"domain": "Romance"}
     broken = (folder / "validation-00000-of-00001.parquet").read_bytes()[:-20]
-    with pytest.raises(DataError, match="no whole parquet"):
+    with pytest.raises(DataError, match="not a valid Parquet"):
         read(b.write(folder, {"cut.parquet": broken}) / "cut.parquet")
 
 

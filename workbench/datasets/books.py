@@ -1,4 +1,4 @@
-"""Running novels, one at a time: to train on, and to make new items from."""
+"""Novels, read one at a time: to train on, and to make new items from."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def books(
 
 
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
-    """Tell for every data set and split where its books lie, without reading them."""
+    """Yield data set, split and place of its books, None where they are not on this machine."""
     for (name, split), wanted in _SETS.items():
         yield name, split, sources.spot(searched, wanted.patterns)
 
@@ -155,9 +155,9 @@ def _find(name: str, split: str, path: Path | str | None) -> list[Path]:
         return [roots[0].folder]
     for root in roots:
         for pattern in wanted.patterns:
-            if found := root.matching(pattern):
-                return found if "/" in pattern else found[:1]
-    if path is not None and name != "cbt":  # novels unpacked under a name of one's own
+            if paths := root.matching(pattern):
+                return paths if "/" in pattern else paths[:1]
+    if path is not None and name != "cbt":  # novels unpacked under another name
         return [roots[0].folder]
     raise sources.missing(name, wanted.patterns, roots)
 
@@ -202,7 +202,7 @@ def _parquet(path: Path) -> Iterator[Document]:
                     number += 1
     except (pa.ArrowException, OSError, KeyError) as error:
         raise DataError(
-            f"this is no whole parquet file with columns text and domain ({error})",
+            f"not a valid Parquet file with columns text and domain ({error})",
             file=path,
             remedy="download it again",
         ) from error
@@ -214,7 +214,7 @@ def _may_be_book(name: str) -> bool:
 
 
 def _all(documents: Iterator[Document], prefix: str) -> Iterator[Book]:
-    first = next(documents, None)  # so that what is missing is told now and not at the first book
+    first = next(documents, None)  # so that an error is raised now and not at the first book
     if first is None:
         raise DataError(
             "there is no .txt or .md file in it", remedy="pass a folder, file or archive of books"
@@ -248,7 +248,7 @@ def _books(name: str, source: str, content: bytes, prefix: str) -> Iterator[Book
 
 
 def _childrens(text: str, source: str, prefix: str) -> Iterator[Book]:
-    """Part the raw text of the Children's Book Test into its books."""
+    """Split the raw text of the Children's Book Test into its books."""
     for part in re.split(rf"^{_CBT_TITLE}", text, flags=re.MULTILINE)[1:]:
         heading, _, body = part.partition("\n")
         name = heading.removesuffix(".txt.out")
@@ -259,12 +259,12 @@ def _childrens(text: str, source: str, prefix: str) -> Iterator[Book]:
 
 
 def _markdown(text: str) -> tuple[str | None, str | None, int | None, str]:
-    """Take the headings ``# Title: ...``, ``## Author: ...``, ``## Year: ...`` and the rule off."""
+    """Parse and remove the headings ``# Title: ...``, ``## Author: ...``, ``## Year: ...`` and the rule."""
     fields: dict[str, str] = {}
     place = 0
-    while found := _MARKDOWN.match(text, place):
-        fields[found[1]] = found[2].strip()
-        place = found.end()
+    while heading := _MARKDOWN.match(text, place):
+        fields[heading[1]] = heading[2].strip()
+        place = heading.end()
         place += len(text[place : place + 100]) - len(text[place : place + 100].lstrip())
     rule = _RULE.match(text, place)
     year = re.search(r"[0-9]{4}", fields.get("Year", ""))
@@ -277,10 +277,10 @@ def _markdown(text: str) -> tuple[str | None, str | None, int | None, str]:
 
 
 def _gutenberg(text: str) -> tuple[str | None, str | None, int | None, str]:
-    """Take the header, the "small print" and the footer of a Project Gutenberg text off.
+    """Parse and remove the header, the "small print" and the footer of a Project Gutenberg text.
 
-    The texts are of the 1990s: their headers differ, so title and author are only what is told
-    plainly, and the year of the book is not told at all.
+    The texts are of the 1990s: their headers differ, so that title and author may be missing; none has
+    the year of the book.
     """
     head = text[:_HEAD]
     title, author = (re.search(_PG_FIELD.format(n), head[:5000], re.MULTILINE) for n in ("Title", "Author"))

@@ -62,7 +62,7 @@ def load(
 
 
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
-    """Tell for every split and word class where it lies, without reading it."""
+    """Yield split, word class and place, None where it is not on this machine."""
     for split in SPLITS:
         for word_class in WORD_CLASSES:
             yield split, word_class, sources.spot(searched, _patterns(split, word_class), _ARCHIVES)
@@ -82,7 +82,7 @@ def _records(file: sources.File, split: str, word_class: str) -> Iterator[Item |
 
 
 def _blocks(lines: list[str]) -> Iterator[list[tuple[int, str]]]:
-    """Give the lines of one question after the other, each line with its number in the file."""
+    """Yield the lines of each question, each line with its number in the file."""
     numbered = enumerate(lines, 1)
     for blank, group in groupby(numbered, key=lambda line: not line[1].strip()):
         block: list[tuple[int, str]] = []
@@ -104,14 +104,14 @@ def _question(
 
     sentences: list[str] = []
     for expected, (line, content) in enumerate(block, 1):
-        found = _LINE.fullmatch(content)
-        if found is None or found[1] != str(expected) or expected > N_CONTEXT + 1:
+        match = _LINE.fullmatch(content)
+        if match is None or match[1] != str(expected) or expected > N_CONTEXT + 1:
             raise wrong(
                 f"found {content[:40]!r}, expected line {expected} of a question: 20 numbered sentences,"
                 " then line 21 with query, answer and candidates",
                 line,
             )
-        sentences.append(found[2])
+        sentences.append(match[2])
     last = block[-1][0]
     if len(block) != N_CONTEXT + 1:
         raise wrong(f"the question ends after line {len(block)}, expected 21 lines", last)

@@ -74,7 +74,7 @@ def load(
 
 
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
-    """Tell for every split and variant where it lies, without reading it."""
+    """Yield split, variant and place, None where it is not on this machine."""
     for variant in VARIANTS:
         for split in SPLITS:
             folder = _folder(searched, split, variant, by_path=False)[0]

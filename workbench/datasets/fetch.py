@@ -81,7 +81,7 @@ class Entry:
     ----------
     manual : str
         What to do by hand where there is no stable address.
-    found : tuple of str
+    patterns : tuple of str
         Patterns of which one fits a file in the folder once that is done.
     shipped : str
         The folder of the project's own data that holds the set, if it is ours.
@@ -94,7 +94,7 @@ class Entry:
     about: str = ""
     files: tuple[Remote, ...] = ()
     manual: str = ""
-    found: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
     shipped: str = ""
 
     @property
@@ -171,7 +171,7 @@ def _entry(name: str, table: dict[str, Any]) -> Entry:
         Remote(**{**remote, "addresses": tuple(remote.get("addresses", ()))})
         for remote in table.get("files", ())
     )
-    lists = {"files": tuple(remotes), "found": tuple(table.get("found", ()))}
+    lists = {"files": tuple(remotes), "patterns": tuple(table.get("patterns", ()))}
     return Entry(dataset=name, **{**table, **lists})
 
 
@@ -272,7 +272,7 @@ class _Folder:
 
     def ready(self, it: Entry) -> bool:
         """Tell whether all is there and right."""
-        if it.manual and next(chain.from_iterable(self.path.glob(p) for p in it.found), None):
+        if it.manual and next(chain.from_iterable(self.path.glob(p) for p in it.patterns), None):
             return True
         return bool(it.files) and all(self.has(remote) for remote in it.files)
 
@@ -291,10 +291,10 @@ class _Folder:
             return True
         if remote.bytes not in {None, stamp[0]}:
             return False
-        found = file_hash(str(path))
-        if (remote.sha256 or known.get("sha256")) not in {None, found}:
+        sha256 = file_hash(str(path))
+        if (remote.sha256 or known.get("sha256")) not in {None, sha256}:
             return False
-        self.record(remote, found, known.get("address"))
+        self.record(remote, sha256, known.get("address"))
         return True
 
     def record(self, remote: Remote, sha256: str, address: str | None) -> None:

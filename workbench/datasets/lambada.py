@@ -94,7 +94,7 @@ def load(
 
 
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
-    """Tell for every split and variant where it lies, without reading it."""
+    """Yield split, variant and place, None where it is not on this machine."""
     for (split, variant), patterns in _FILES.items():
         packed = _ARCHIVES if variant == "plain" and split != "rejected" else ()
         yield split, variant, sources.spot(searched, patterns, packed)
@@ -129,8 +129,8 @@ def vocabulary(path: Path | str | None = None) -> Mapping[str, int]:
 
 def vocabulary_at_hand() -> Mapping[str, int] | None:
     """Return the vocabulary if its file lies, unpacked, where data sets are looked for, else None."""
-    found = sources.spot(sources.roots("lambada", None), _VOCABULARY)
-    return None if found is None else vocabulary(found)
+    path = sources.spot(sources.roots("lambada", None), _VOCABULARY)
+    return None if path is None else vocabulary(path)
 
 
 @lru_cache(maxsize=4)
@@ -199,16 +199,16 @@ def _json_text(line: str, file: sources.File, number: int) -> str | DataError:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
-        record, found = None, f"this is no JSON ({error})"
+        record, fault = None, f"this is no JSON ({error})"
     else:
-        found = "there is no text in it"
+        fault = "there is no text in it"
     text = record.get("text") if isinstance(record, dict) else None
     if isinstance(text, str) and wt.is_encodable(text):
         return text
     if isinstance(text, str):
-        found = "the text holds half a surrogate pair"
+        fault = "the text holds half a surrogate pair"
     return DataError(
-        f'{found}, expected {{"text": "..."}}',
+        f'{fault}, expected {{"text": "..."}}',
         file=file.label,
         line=number,
         remedy='correct the line, or leave it out with on_error="skip"',
@@ -223,7 +223,7 @@ def _parquet(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]
         domains = table["domain"].to_pylist() if "domain" in table.column_names else [None] * len(texts)
     except (pa.ArrowException, OSError, KeyError) as error:
         raise DataError(
-            f"this is no whole parquet file with a column text ({error})",
+            f"not a valid Parquet file with a column text ({error})",
             file=file.label,
             remedy="download it again",
         ) from error
@@ -236,10 +236,10 @@ def _parquet(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]
 
 def _check_case(lines: list[str], variant: str, file: sources.File) -> None:
     cased = sum(line != line.lower() for line in lines)
-    found = "capitalised" if cased * 2 > len(lines) else "plain"
-    if lines and found != variant:
+    actual = "capitalised" if cased * 2 > len(lines) else "plain"
+    if lines and actual != variant:
         raise DataError(
-            f"{cased:,} of {len(lines):,} lines hold capitals: this is the {found} text, expected {variant}",
+            f"{cased:,} of {len(lines):,} lines hold capitals: this is the {actual} text, expected {variant}",
             file=file.label,
-            remedy=f'pass variant="{found}"',
+            remedy=f'pass variant="{actual}"',
         )

@@ -1,4 +1,4 @@
-"""The numbers that the papers print, read from ``data/published``; none is typed into code."""
+"""Numbers printed in the papers, read from ``data/published``; none is typed into code."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Value(NamedTuple):
     unit : str
         ``percent``, ``count``, ``mean`` or ``probability``.
     note : str
-        What else is to be known about it; empty where there is nothing.
+        Further information; may be empty.
     """
 
     low: float | None
@@ -86,8 +86,8 @@ def parse(text: str, *, unit: str = "", note: str = "") -> Value:
     """
     for form, pattern in _FORMS.items():
         if match := pattern.fullmatch(text.strip()):
-            first, *more = (None if group is None else float(group) for group in match.groups())
-            second = more[0] if more else None
+            first, *others = (None if group is None else float(group) for group in match.groups())
+            second = others[0] if others else None
             low, high, about = {
                 "exact": (first, first, first),
                 "above": (first, None, second),
@@ -142,12 +142,12 @@ def value(figure: str, of: str, quantity: str, *, name: str = ANALYSIS) -> Value
     >>> value("2b", "lambada", "proper nouns").about
     48.0
     """
-    found = find(figure, of, quantity, name=name)
-    if found is None:
+    number = find(figure, of, quantity, name=name)
+    if number is None:
         near = [" / ".join(key) for key in _values(name) if quantity in key or (figure, of) == key[:2]]
         near = near or [" / ".join(key) for key in _values(name)]
         raise DataError(
             f"the table {name} has no row {figure} / {of} / {quantity}",
             remedy=f"there are {'; '.join(near)}",
         )
-    return found
+    return number

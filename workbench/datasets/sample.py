@@ -60,7 +60,7 @@ def load(
 
 
 def at_hand(_searched: Sequence[Root]) -> Iterator[tuple[str, str, Path | None]]:
-    """Tell for every split and variant where it lies: always with the project."""
+    """Yield split, variant and place: always with the project."""
     for split in SPLITS:
         for variant in VARIANTS if split == "dev" else PASSAGES:
             yield split, variant, resource("sample")

@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Question:
+class Completion:
     """A sentence around its blank, and the words to choose from."""
 
     left: str
@@ -95,7 +95,7 @@ def load(
 
 
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
-    """Tell where the questions lie, without reading them."""
+    """Yield split, variant and place of the questions, None where they are not on this machine."""
     yield "test", "plain", sources.spot(searched, _QUESTIONS, _ARCHIVES)
 
 
@@ -115,7 +115,7 @@ def _answer_names(file: sources.File) -> tuple[str, ...]:
 def _sort_out(
     records: Iterator[tuple[int, int, T] | DataError], file: sources.File
 ) -> tuple[dict[int, T], list[DataError]]:
-    """Part what was read, (line, number, value) each, into good values by number and errors."""
+    """Split records (line, number, value) into values by number and errors."""
     good: dict[int, T] = {}
     problems: list[DataError] = []
     for record in records:
@@ -132,40 +132,40 @@ def _wrong(problem: str, file: sources.File, line: int) -> DataError:
     return DataError(problem, file=file.label, line=line, remedy=_REMEDY)
 
 
-def _lines(file: sources.File) -> Iterator[tuple[int, int, tuple[str, Question]] | DataError]:
+def _lines(file: sources.File) -> Iterator[tuple[int, int, tuple[str, Completion]] | DataError]:
     """Read lines ``12c) ... [word] ...``: the letter, and the sentence with its one word."""
     for line, content in enumerate(file.lines(), 1):
-        found = _LINE.fullmatch(content)
-        words = _WORD.findall(found[3]) if found else []
-        if found and len(words) == 1:
-            left, right = found[3].split(f"[{words[0]}]")
-            yield line, int(found[1]), (found[2], Question(left, right, (words[0],)))
+        match = _LINE.fullmatch(content)
+        words = _WORD.findall(match[3]) if match else []
+        if match and len(words) == 1:
+            left, right = match[3].split(f"[{words[0]}]")
+            yield line, int(match[1]), (match[2], Completion(left, right, (words[0],)))
         elif content.strip():
             yield _wrong(f"found {content[:40]!r}, expected '12c) ... [word] ...' with one word", file, line)
 
 
-def _official(file: sources.File) -> Iterator[tuple[int, int, Question] | DataError]:
-    choices: dict[int, list[tuple[int, str, Question]]] = {}
+def _official(file: sources.File) -> Iterator[tuple[int, int, Completion] | DataError]:
+    choices: dict[int, list[tuple[int, str, Completion]]] = {}
     for record in _lines(file):
         if isinstance(record, DataError):
             yield record
         else:
             choices.setdefault(record[1], []).append((record[0], *record[2]))
-    for number, found in choices.items():
-        line, _, first = found[0]
-        letters = "".join(letter for _, letter, _ in found)
+    for number, rows in choices.items():
+        line, _, first = rows[0]
+        letters = "".join(letter for _, letter, _ in rows)
         if letters != LETTERS:
             yield _wrong(f"question {number} has lines {' '.join(letters)}, expected a b c d e", file, line)
-        elif len({(one.left, one.right) for _, _, one in found}) > 1:
+        elif len({(one.left, one.right) for _, _, one in rows}) > 1:
             yield _wrong(
                 f"the lines of question {number} differ in more than the word in brackets", file, line
             )
         else:
-            yield line, number, Question(first.left, first.right, tuple(one.words[0] for _, _, one in found))
+            yield line, number, Completion(first.left, first.right, tuple(one.words[0] for _, _, one in rows))
 
 
 def _answers(
-    file: sources.File, questions: dict[int, Question]
+    file: sources.File, questions: dict[int, Completion]
 ) -> Iterator[tuple[int, int, str] | DataError]:
     for record in _lines(file):
         if isinstance(record, DataError):
@@ -203,7 +203,7 @@ def _rows(file: sources.File, columns: list[str]) -> Iterator[tuple[int, int, li
         yield _wrong(f"this is no CSV ({error})", file, reader.line_num)
 
 
-def _table(file: sources.File) -> Iterator[tuple[int, int, Question] | DataError]:
+def _table(file: sources.File) -> Iterator[tuple[int, int, Completion] | DataError]:
     for record in _rows(file, ["id", "question", *(f"{letter})" for letter in LETTERS)]):
         if isinstance(record, DataError):
             yield record
@@ -217,7 +217,7 @@ def _table(file: sources.File) -> Iterator[tuple[int, int, Question] | DataError
         elif not all(words):
             yield _wrong(f"question {number} lacks a choice", file, line)
         else:
-            yield line, number, Question(parts[0], parts[1], tuple(words))
+            yield line, number, Completion(parts[0], parts[1], tuple(words))
 
 
 def _answers_table(file: sources.File) -> Iterator[tuple[int, int, str] | DataError]:
@@ -231,7 +231,7 @@ def _answers_table(file: sources.File) -> Iterator[tuple[int, int, str] | DataEr
 
 
 def _items(
-    questions: dict[int, Question], answers: dict[int, str] | None, beside: sources.File | None
+    questions: dict[int, Completion], answers: dict[int, str] | None, beside: sources.File | None
 ) -> Iterator[Item | DataError]:
     for number, question in questions.items():
         answer = None

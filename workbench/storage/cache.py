@@ -1,4 +1,4 @@
-"""Results on disk, found again by a key that is made of all that they depend on."""
+"""Results on disk, by a key made of everything that they depend on; digests of tables and files."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _ENDS = 1024**2
 
 
 def digest(*parts: str | bytes) -> str:
-    """Return the SHA-256 of some parts, in hexadecimal; where one ends and the next begins counts."""
-    found = hashlib.sha256()
+    """Return the SHA-256 of a sequence of parts, in hexadecimal; the boundaries count."""
+    sha256 = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        found.update(len(data).to_bytes(8, "little"))
-        found.update(data)
-    return found.hexdigest()
+        sha256.update(len(data).to_bytes(8, "little"))
+        sha256.update(data)
+    return sha256.hexdigest()
 
 
 def fingerprint(paths: Iterable[Path], base: Path) -> str:
@@ -67,9 +67,8 @@ def fingerprint(paths: Iterable[Path], base: Path) -> str:
 class Cache:
     """Tables on disk, by key, in a folder of ``cache/`` (see :func:`workbench.storage.files.data_home`).
 
-    A table is a parquet file that is written whole or not at all and holds its key and a digest
-    of its content. A file that is torn, changed, or of another key counts as not there, and is
-    written anew. Several processes may use one cache at a time.
+    A table is a Parquet file, written atomically, with its key and a digest of its content. A file that is
+    damaged or has another key counts as absent. Several processes may use one cache at a time.
 
     Parameters
     ----------
@@ -84,44 +83,44 @@ class Cache:
         self.limit = limit
 
     def path(self, key: str) -> Path:
-        """Return where the table of a key lies, or would."""
+        """Return the path of the table of a key."""
         return self.folder / f"{key}.parquet"
 
     def get(self, key: str, schema: pa.Schema) -> pa.Table | None:
-        """Return the table of a key, None if there is no sound one with these columns."""
+        """Return the table of a key, None if there is no valid one with these columns."""
         path = self.path(key)
         try:
             table = pq.ParquetFile(pa.BufferReader(path.read_bytes())).read()
         except (OSError, pa.ArrowException, ValueError):
             return None
-        said = table.schema.metadata or {}
+        metadata = table.schema.metadata or {}
         table = table.replace_schema_metadata(None)
-        if said.get(b"key") != key.encode() or not table.schema.equals(schema):
+        if metadata.get(b"key") != key.encode() or not table.schema.equals(schema):
             return None
         table = table.cast(schema)  # parquet has names of its own for what a list holds
-        if said.get(b"sha256") != content(table).encode():
+        if metadata.get(b"sha256") != content(table).encode():
             return None
         with contextlib.suppress(OSError):  # a cache that may only be read
             os.utime(path)  # used now
         return table
 
     def put(self, key: str, table: pa.Table) -> None:
-        """Keep a table.
+        """Store a table.
 
         Raises
         ------
         OSError
             If it cannot be written.
         """
-        said = {"key": key, "sha256": content(table)}
+        metadata = {"key": key, "sha256": content(table)}
         with atomic_path(self.path(key)) as temporary:
-            pq.write_table(table.replace_schema_metadata(said), temporary, compression="zstd")
+            pq.write_table(table.replace_schema_metadata(metadata), temporary, compression="zstd")
 
     def trim(self) -> None:
-        """Remove what was not used for longest, until the rest is within the limit, and torn leftovers."""
+        """Remove the least recently used files beyond the limit, and leftovers of killed processes."""
         with contextlib.suppress(OSError):
-            with os.scandir(self.folder) as found:
-                entries = [(entry, entry.stat()) for entry in found if entry.is_file()]
+            with os.scandir(self.folder) as files:
+                entries = [(entry, entry.stat()) for entry in files if entry.is_file()]
             left, now = self.limit, time.time()
             for entry, stat in sorted(entries, key=lambda pair: pair[1].st_mtime, reverse=True):
                 left -= stat.st_size
@@ -131,32 +130,32 @@ class Cache:
 
 
 def content(table: pa.Table) -> str:
-    """Return the SHA-256 of what a table holds, however its columns lie in memory, in hexadecimal.
+    """Return the SHA-256 of the content of a table, whatever its layout in memory, in hexadecimal.
 
     Parameters
     ----------
     table : pyarrow.Table
         Columns of numbers, Booleans, text, and lists of such, of which any may be null.
     """
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for name, column in zip(table.column_names, table.columns, strict=True):
-        found.update(f"{name}\0{column.type}\0{len(column)}\0".encode())
-        _update(found, column)
-    return found.hexdigest()
+        sha256.update(f"{name}\0{column.type}\0{len(column)}\0".encode())
+        _update(sha256, column)
+    return sha256.hexdigest()
 
 
-def _update(found: Any, column: pa.ChunkedArray | pa.Array) -> None:
-    found.update(_bytes(pc.is_valid(column)))
+def _update(sha256: Any, column: pa.ChunkedArray | pa.Array) -> None:
+    sha256.update(_bytes(pc.is_valid(column)))
     if pa.types.is_list(column.type):
-        found.update(_bytes(pc.fill_null(pc.list_value_length(column), -1)))
-        _update(found, pc.list_flatten(column))
+        sha256.update(_bytes(pc.fill_null(pc.list_value_length(column), -1)))
+        _update(sha256, pc.list_flatten(column))
     elif pa.types.is_string(column.type):
-        found.update(_bytes(pc.fill_null(pc.binary_length(column), -1)))
+        sha256.update(_bytes(pc.fill_null(pc.binary_length(column), -1)))
         for text in _texts(column):
-            found.update(text)
+            sha256.update(text)
     else:
         column = column.cast(pa.int8()) if pa.types.is_boolean(column.type) else column
-        found.update(_bytes(pc.fill_null(column, 0)))
+        sha256.update(_bytes(pc.fill_null(column, 0)))
 
 
 def _texts(column: pa.ChunkedArray | pa.Array) -> Iterator[memoryview]:
