@@ -42,8 +42,8 @@ import numpy as np
 from _timing import timed
 
 import workbench as wb
-from workbench.models.baselines.passage import passages
 from workbench.models.ngram.model import NGram
+from workbench.models.passage import passages
 from workbench.texts.sources import corpus_of
 
 GOAL = 1000.0  # times the plain loop

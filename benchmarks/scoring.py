@@ -31,12 +31,12 @@ import torch
 from _timing import timed
 
 import workbench as wb
-from workbench.models.baselines.passage import passages
 from workbench.models.neural.encoding import ItemEncoder
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import known
 from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.scoring import Scorer
+from workbench.models.passage import passages
 
 CLOSE = 1e-4  # of natural log-probabilities
 BATCH = 8192  # words of a batch, in the third part

@@ -6,7 +6,7 @@ import numpy as np
 
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor, pad
-from workbench.models.baselines.passage import passages
+from workbench.models.passage import passages
 
 WORDS = ("keeper", "baker", "boat", "storm", "the", "a", "was", "man", "rock", "<b>bold</b>", ",", ".")
 

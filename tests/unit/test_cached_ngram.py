@@ -243,7 +243,7 @@ def test_it_is_saved_and_loaded(base, items, tmp_path):
     assert loaded.config == model.config
     assert loaded.name == model.name == f"{base.name}, cache 0.25, decay 0.75"
     pd.testing.assert_frame_equal(loaded.predict(items), model.predict(items))
-    with pytest.raises(DataError, match="not a NGram"):
+    with pytest.raises(DataError, match="expected a saved NGram"):
         NGram.load(tmp_path / "saved")
 
 

@@ -106,7 +106,6 @@ def test_lookup_is_the_dictionary(lines, order, data):
     wanted = expected(lines, order, corpus.words)
     found = counts.lookup(grams)
     assert found.tolist() == [wanted[tuple(names.get(i) for i in gram)] for gram in grams.tolist()]
-    assert (counts.contains(grams) == (found > 0)).all()
 
 
 def test_every_listed_n_gram_begins_and_ends_with_listed_ones():
@@ -116,8 +115,8 @@ def test_every_listed_n_gram_begins_and_ends_with_listed_ones():
     for n in (2, 3, 4):
         grams = counts.grams(n)
         assert len(grams) > 10
-        assert counts.contains(grams[:, 1:]).all()
-        assert counts.contains(grams[:, :-1]).all()
+        assert (counts.lookup(grams[:, 1:]) > 0).all()
+        assert (counts.lookup(grams[:, :-1]) > 0).all()
 
 
 def test_one_word():

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 
 from workbench.models.base import Predictor, pad
-from workbench.models.baselines.passage import passages
+from workbench.models.passage import passages
 
 
 class ToyNGram(Predictor):

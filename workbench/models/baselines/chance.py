@@ -20,7 +20,7 @@ from workbench.items.items import Items
 from workbench.items.schema import DataError, Item
 from workbench.items.tokens import Tokens, tokens
 from workbench.models.base import Predictor, pad
-from workbench.models.baselines.passage import distinct, one_of
+from workbench.models.passage import distinct, one_of
 from workbench.models.rows import Ranked, from_ranking
 from workbench.runs.predictions import UNKNOWN, Floats, nullable
 from workbench.storage.cache import digest

@@ -9,12 +9,12 @@ import numpy as np
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.models.baselines.passage import Passage, is_word, occurrences, one_of, places_of
-from workbench.models.baselines.passage_baseline import OfPassage
+from workbench.models.baselines.passage_baseline import PassageBaseline
+from workbench.models.passage import Passage, is_word, occurrences, one_of, places_of
 from workbench.runs.predictions import Floats
 
 
-class WordDistance(OfPassage):
+class WordDistance(PassageBaseline):
     """Choose the word one of whose mentions in the context stands among the words of the query.
 
     Hill et al. (2016), "The Goldilocks Principle", section 4.1, after Hermann et al. (2015): the query is

@@ -17,14 +17,14 @@ import pyarrow.parquet as pq
 
 from workbench.items.schema import DataError
 from workbench.models.baselines.distance import WordDistance
-from workbench.models.baselines.passage import (
+from workbench.models.baselines.passage_baseline import PassageBaseline
+from workbench.models.passage import (
     Passage,
     is_word,
     occurrences,
     one_of,
     places_of,
 )
-from workbench.models.baselines.passage_baseline import OfPassage
 from workbench.runs.predictions import Floats
 from workbench.storage.cache import digest
 from workbench.storage.files import atomic_path
@@ -39,7 +39,7 @@ _OVERLAPS = ("tokens", "bag", "types")
 _LENGTHS = ("set", "words")
 
 
-class MaximumFrequency(OfPassage):
+class MaximumFrequency(PassageBaseline):
     """Choose the word that is most frequent in a corpus or in the context of the item.
 
     Hill et al. (2016), section 4.1. A candidate of several tokens counts in the context as often as they
@@ -136,7 +136,7 @@ class MaximumFrequency(OfPassage):
         return model
 
 
-class SlidingWindow(OfPassage):
+class SlidingWindow(PassageBaseline):
     """Choose the word which, with the query, has most in common with some window of the context.
 
     Hill et al. (2016), section 4.1, after Richardson et al. (2013), "MCTest", algorithm 1: the

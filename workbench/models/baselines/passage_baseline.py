@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.baselines.passage import Passage, distinct, parts, passages
+from workbench.models.passage import Passage, distinct, parts, passages
 from workbench.runs.predictions import Floats
 
 
-class OfPassage(Predictor):
+class PassageBaseline(Predictor):
     """A model that gives each word a score by where it stands in the passage of the item.
 
     Items with candidates are chosen from these, the others from the different words of their passage

@@ -14,7 +14,7 @@ import pyarrow as pa
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor, pad
-from workbench.models.baselines.passage import parts, passages
+from workbench.models.passage import parts, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.texts.corpus import Corpus

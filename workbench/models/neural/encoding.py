@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError, Item
-from workbench.models.baselines.passage import parts, passages
+from workbench.models.passage import parts, passages
 
 SENTENCE = "sentence"
 

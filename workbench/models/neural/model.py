@@ -19,12 +19,12 @@ from safetensors.torch import load_file, save_file
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.models.baselines.passage import one_of
 from workbench.models.neural import fit as fitting
 from workbench.models.neural.cache import CachedNeural
 from workbench.models.neural.encoding import ItemEncoder, check_reads, reads_suffix
 from workbench.models.neural.network import LanguageModule
 from workbench.models.neural.scoring import NetworkPredictor
+from workbench.models.passage import one_of
 from workbench.runs.predictions import UNKNOWN
 from workbench.storage import cache
 from workbench.storage.files import atomic_path

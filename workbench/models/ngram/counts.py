@@ -95,10 +95,6 @@ class NGramCounts:
             known &= keys[at] == wanted
         return np.where(known, self.counts[rows.shape[1] - 1][at], 0).astype(np.int64)
 
-    def contains(self, grams: Any) -> NDArray[np.bool_]:
-        """Return which n-grams are listed: `lookup` above 0."""
-        return self.lookup(grams) > 0
-
     def grams(self, order: int, first: int = 0, stop: int | None = None) -> NDArray[np.uint32]:
         """Return the words of the n-grams `first` to `stop` of an order: uint32 (n, order)."""
         key = self.keys[order - 1][first:stop]

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.models.ngram import counts, good_turing, lmplz
-from workbench.models.ngram.arpa import compile_arpa, rename_unknown
+from workbench.models.ngram import counts, good_turing, kenlm
+from workbench.models.ngram.arpa import compile_arpa
 from workbench.storage import cache
 from workbench.storage.files import data_home
+from workbench.storage.progress import progress_bar
 from workbench.texts import store
 from workbench.texts.corpus import Corpus
 from workbench.texts.sources import Texts, checked, corpus_of
@@ -22,8 +21,6 @@ from workbench.texts.sources import Texts, checked, corpus_of
 BINARY, INFO = "model.binary", "ngram.json"
 SMOOTHING = ("kneser-ney", "good-turing")
 _FORMAT = 1
-_OUTSIDE = "<outside-the-vocabulary>"  # what lmplz is given for <unk>, which it refuses
-_UNKNOWN = re.compile(r"(?<![^ ])<unk>(?![^ ])")
 
 
 def manifest(folder: Path) -> dict[str, Any]:
@@ -140,33 +137,20 @@ def _estimate(
     """Write the ARPA file, the binary and the arrays into a folder; return what was said of them."""
     arpa, order, pruning = folder / "model.arpa", settings["order"], settings["pruning"]
     if settings["smoothing"] == "kneser-ney":
-
-        def lines() -> Iterator[str]:
-            known = set(words)
-            return (_UNKNOWN.sub(_OUTSIDE, line) for line in corpus.lines(known))
-
-        said = lmplz.estimate(
-            lines, arpa, order=order, pruning=pruning, memory=memory, temporary=temporary,
-            n_lines=corpus.n_sentences, progress=progress,
+        known = set(words)
+        made = kenlm.estimate(
+            lambda: corpus.lines(known), arpa, order=order, pruning=pruning, memory=memory,
+            temporary=temporary, n_lines=corpus.n_sentences, progress=progress,
         )  # fmt: skip
-        rename_unknown(arpa, _OUTSIDE)
-        report: dict[str, Any] = {"fallback_discounts": said.fallback, "discounts": said.discounts}
+        report: dict[str, Any] = {"fallback_discounts": made.fallback, "discounts": made.discounts}
     else:
         cutoffs = [1, *(n + 1 for n in (pruning or ())[1:])]
         cutoffs += cutoffs[-1:] * (order - len(cutoffs)) if pruning else [1] * (order - 1)
         counted = counts.count(corpus, order, vocabulary=words, folder=temporary, progress=progress)
         told = good_turing.write_arpa(counted, arpa, words, cutoffs=cutoffs, progress=progress)
         report = {"discounts": told.discounts, "notes": told.notes}
-    lmplz.build_binary(arpa, folder / BINARY, memory=memory, temporary=temporary, progress=progress)
-    with _bar(shown=progress) as tell:
-        model = compile_arpa(arpa, folder, words, tell=tell)
+    kenlm.build_binary(arpa, folder / BINARY, memory=memory, temporary=temporary, progress=progress)
+    with progress_bar(label="sorting n-grams", unit="", shown=progress) as bar:
+        model = compile_arpa(arpa, folder, words, tell=lambda _, rows: bar.update(rows))
     arpa.unlink()
     return report | {"n_grams": [len(level["logp"]) for level in model.levels]}
-
-
-@contextmanager
-def _bar(*, shown: bool) -> Iterator[Callable[[int, int], object]]:
-    from tqdm.auto import tqdm  # noqa: PLC0415 - loads ipywidgets in a notebook
-
-    with tqdm(desc="sorting n-grams", unit="", unit_scale=True, disable=not shown, leave=False) as bar:
-        yield lambda _, rows: bar.update(rows)

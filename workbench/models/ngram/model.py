@@ -18,9 +18,9 @@ import pandas as pd
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor
-from workbench.models.baselines.passage import Passage, lefts, parts, passages
 from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram.backoff import BackOff, Ids
+from workbench.models.passage import Passage, lefts, parts, passages
 from workbench.models.rows import Ranked
 from workbench.runs.predictions import UNKNOWN, Floats
 from workbench.texts.sources import Texts

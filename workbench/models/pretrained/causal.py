@@ -25,7 +25,7 @@ from workbench.items.items import Items
 from workbench.items.schema import DataError, Item, objects
 from workbench.items.tokens import tokens
 from workbench.models.base import pad
-from workbench.models.baselines.passage import is_word, one_of
+from workbench.models.passage import is_word, one_of
 from workbench.models.pretrained.loading import PretrainedModel, Text, describe_parameters
 from workbench.models.pretrained.prompts import InputBuilder, Prompt
 from workbench.models.pretrained.scoring import CausalScorer, ContinuationScores

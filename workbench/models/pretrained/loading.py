@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar, get_args
 
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor
-from workbench.models.baselines.passage import one_of
+from workbench.models.passage import one_of
 from workbench.storage import cache
 from workbench.storage.files import atomic_path
 

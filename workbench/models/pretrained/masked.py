@@ -17,8 +17,8 @@ from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import DataError, Item
 from workbench.models.base import pad
-from workbench.models.baselines.passage import one_of
 from workbench.models.batching import Batcher
+from workbench.models.passage import one_of
 from workbench.models.pretrained.loading import Checkpoint, PretrainedModel, Text, describe_parameters
 from workbench.runs.predictions import Floats
 from workbench.storage.progress import progress_bar

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor, pad
-from workbench.models.baselines.passage import one_of
+from workbench.models.passage import one_of
 from workbench.models.rows import Ranked
 from workbench.models.vectors.vectors import Matrix, Scope, Vectors, around, cached, unit
 from workbench.runs.predictions import Floats

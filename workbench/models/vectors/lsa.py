@@ -20,7 +20,7 @@ import numpy as np
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor, pad
-from workbench.models.baselines.passage import is_word, one_of
+from workbench.models.passage import is_word, one_of
 from workbench.models.vectors.vectors import Scope, Vectors, around, cached, unit
 from workbench.runs.predictions import Floats
 from workbench.storage import cache

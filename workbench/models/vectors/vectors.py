@@ -14,7 +14,7 @@ import numpy.typing as npt
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.models.baselines.passage import passages
+from workbench.models.passage import passages
 from workbench.storage.files import atomic_path, data_home
 
 FILE = "vectors.json"

@@ -1,7 +1,6 @@
-"""Real runs of lmplz and build_binary on tiny texts, many of them doomed."""
+"""KenLM's programs: real runs on tiny texts, many of them doomed; finding and running them."""
 
 import math
-import os
 import random
 import resource
 import subprocess
@@ -12,8 +11,9 @@ import kenlm
 import pytest
 
 from workbench.items.schema import DataError
-from workbench.models.ngram import lmplz, programs
-from workbench.models.ngram.lmplz import build_binary, estimate
+from workbench.models.ngram import kenlm as tools
+from workbench.models.ngram.arpa import rename_unknown
+from workbench.models.ngram.kenlm import build_binary, estimate
 from workbench.texts.corpus import Corpus
 
 QUICK = {"memory": "40M", "progress": False}
@@ -44,22 +44,19 @@ def left(folder):
 
 
 def test_a_model_has_every_n_gram_of_its_text(tmp_path):
-    told = fit(tmp_path)
+    made = fit(tmp_path)
     grams = [set(), set(), set()]
     for line in TEXT:
         words = ["<s>", *line.split(), "</s>"]
         for order in (1, 2, 3):
             grams[order - 1].update(tuple(words[i : i + order]) for i in range(len(words) - order + 1))
-    assert told.counts == (len(grams[0]) + 1, len(grams[1]), len(grams[2]))  # and <unk>
-    assert not told.fallback
-    assert told.seconds > 0
-    assert "=== 5/5 Writing ARPA model ===" in told.log
-    assert "***" not in told.log
+    assert made.counts == (len(grams[0]) + 1, len(grams[1]), len(grams[2]))  # and <unk>
+    assert not made.fallback
     assert left(tmp_path) == ["m.arpa"]
 
 
 def test_discounts_are_those_of_chen_and_goodman(tmp_path):
-    told = fit(tmp_path)
+    made = fit(tmp_path)
     sentences = [["<s>", *line.split(), "</s>"] for line in TEXT]
     full = Counter(tuple(s[i : i + 3]) for s in sentences for i in range(len(s) - 2))
     before = defaultdict(set)
@@ -73,21 +70,17 @@ def test_discounts_are_those_of_chen_and_goodman(tmp_path):
     adjusted = {1: Counter(len(found) for found in before.values())}
     adjusted[2] = Counter(len(found) for found in pairs.values()) + Counter(starts.values())
     adjusted[3] = Counter(full.values())
-    for order, discounts in enumerate(told.discounts, start=1):
+    for order, discounts in enumerate(made.discounts, start=1):
         n = adjusted[order]
         y = n[1] / (n[1] + 2 * n[2])
         assert discounts == pytest.approx([j - (j + 1) * y * n[j + 1] / n[j] for j in (1, 2, 3)], rel=1e-4)
 
 
-@pytest.mark.parametrize("kind", ["probing", "trie"])
-@pytest.mark.parametrize("vocabulary", [None, ["w1", "w2", "w3", "w7", "absent"]])
-def test_probabilities_sum_to_one_over_the_vocabulary(tmp_path, kind, vocabulary):
-    told = fit(tmp_path, vocabulary=vocabulary)
-    assert build_binary(tmp_path / "m.arpa", tmp_path / "m.bin", kind=kind, **QUICK) > 0
+def test_probabilities_sum_to_one_over_the_vocabulary(tmp_path):
+    made = fit(tmp_path)
+    build_binary(tmp_path / "m.arpa", tmp_path / "m.bin", **QUICK)
     words = set(unigrams(tmp_path / "m.arpa")) - {"<s>"}
-    assert told.counts[0] == len(words) + 1
-    if vocabulary:
-        assert words == {"w1", "w2", "w3", "w7", "<unk>", "</s>"}
+    assert made.counts[0] == len(words) + 1
     model = kenlm.Model(str(tmp_path / "m.bin"))
     for context in (["w1"], ["w2", "w1"], ["nothing", "w3"], []):
         state, after = kenlm.State(), kenlm.State()
@@ -121,33 +114,24 @@ def test_fixed_discounts_only_where_they_are_needed(tmp_path, caplog):
         return ["a b a c", "b c a"]
 
     with caplog.at_level("INFO"):
-        told = estimate(lines, tmp_path / "m.arpa", order=2, **QUICK)
-    assert told.fallback
-    assert (0.5, 1.0, 1.5) in told.discounts
+        made = estimate(lines, tmp_path / "m.arpa", order=2, **QUICK)
+    assert made.fallback
+    assert (0.5, 1.0, 1.5) in made.discounts
     assert len(read) == 2
     assert "discounts" in caplog.text
-    always = estimate(lines, tmp_path / "n.arpa", order=2, fallback="always", **QUICK)
-    assert always.fallback
-    assert len(read) == 3
-    assert (tmp_path / "n.arpa").read_bytes() == (tmp_path / "m.arpa").read_bytes()
-    assert not fit(tmp_path, fallback="always").fallback  # allowed, and not needed
-    with pytest.raises(DataError, match=r"cannot compute the discounts.*-- more text"):
-        estimate(lines, tmp_path / "o.arpa", order=2, fallback="never", **QUICK)
-    assert left(tmp_path) == ["m.arpa", "n.arpa"]
+    assert left(tmp_path) == ["m.arpa"]
 
 
 @pytest.mark.parametrize("reserved", ["<unk>", "<s>", "</s>", "<UNK>"])
-@pytest.mark.parametrize("limited", [True, False])
-def test_reserved_words_are_words_outside_the_vocabulary(tmp_path, reserved, limited):
+def test_reserved_words_become_the_unknown_word(tmp_path, reserved):
     text = [
         line.replace("w3", reserved) if n % 3 else f"{reserved} {reserved}" for n, line in enumerate(TEXT)
     ]
-    strange = [" ".join("strange" if w == reserved else w for w in line.split()) for line in text]
-    words = sorted({word for line in text for word in line.split()} - {reserved})
-    told = fit(tmp_path, text, vocabulary=words if limited else None)
+    other = [" ".join("strange" if w == reserved else w for w in line.split()) for line in text]
+    made, expected = fit(tmp_path, text), fit(tmp_path / "other", other)
+    rename_unknown(tmp_path / "other" / "m.arpa", "strange")
     assert reserved not in set(unigrams(tmp_path / "m.arpa")) - {"<s>", "</s>", "<unk>"}
-    expected = fit(tmp_path / "other", strange, vocabulary=words)
-    assert told.counts == expected.counts
+    assert made.counts[1:] == expected.counts[1:]
     assert (tmp_path / "m.arpa").read_bytes() == (tmp_path / "other" / "m.arpa").read_bytes()
 
 
@@ -175,22 +159,15 @@ def test_the_words_of_a_corpus_are_the_words_of_its_model(tmp_path, no_data):
 
 
 @pytest.mark.parametrize("lines", [[], [""], ["", "  ", ""]])
-@pytest.mark.parametrize("fallback", ["auto", "always"])
-def test_an_empty_text_is_told(tmp_path, lines, fallback):
+def test_an_empty_text(tmp_path, lines):
     with pytest.raises(DataError, match="the text is empty"):
-        fit(tmp_path, lines, fallback=fallback)
-    assert left(tmp_path) == []
-
-
-def test_a_text_of_reserved_words_alone_is_empty(tmp_path):
-    with pytest.raises(DataError, match="empty"):
-        fit(tmp_path, ["<unk> <unk>", "<s>"])
+        fit(tmp_path, lines)
     assert left(tmp_path) == []
 
 
 def test_a_text_of_one_word(tmp_path):
-    told = fit(tmp_path, ["word"])
-    assert (told.counts, told.fallback) == ((4, 2, 1), True)
+    made = fit(tmp_path, ["word"])
+    assert (made.counts, made.fallback) == ((4, 2, 1), True)
     build_binary(tmp_path / "m.arpa", tmp_path / "m.bin", **QUICK)
     model = kenlm.Model(str(tmp_path / "m.bin"))
     assert model.score("word") > model.score("other")
@@ -202,11 +179,6 @@ def test_a_line_of_ten_megabytes(tmp_path):
     assert fit(tmp_path, [line, *TEXT], order=2).counts[0] > 400
 
 
-def test_a_word_of_ten_megabytes(tmp_path):
-    fit(tmp_path, ["x" * 10_000_000, *TEXT], order=2)
-    assert max(map(len, unigrams(tmp_path / "m.arpa"))) == 10_000_000
-
-
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -214,7 +186,6 @@ def test_a_word_of_ten_megabytes(tmp_path):
         ({"memory": "900000G"}, r"no memory.*-- take less than"),
         ({"memory": "much"}, r"lmplz failed: Failed to parse much"),
         ({"order": 0}, "order 1 or more, not 0"),
-        ({"vocabulary": []}, "the vocabulary is empty"),
         ({"pruning": [0, 2, 1]}, "non-decreasing"),
     ],
 )
@@ -250,7 +221,7 @@ def with_own_program(monkeypatch, folder, script):
     fake.parent.mkdir()
     fake.write_text(f"#!{sys.executable}\n{script}")
     fake.chmod(0o755)
-    monkeypatch.setattr(programs, "find", lambda _name: fake)
+    monkeypatch.setattr(tools, "find", lambda _name: fake)
 
 
 def test_half_a_model_is_not_kept_whatever_the_program_says(tmp_path, monkeypatch):
@@ -314,7 +285,7 @@ def test_lmplz_ends_when_its_caller_does(tmp_path, started, fault):
 
 
 def test_without_the_program(tmp_path, monkeypatch):
-    monkeypatch.setattr(programs, "_TOOLS", tmp_path)
+    monkeypatch.setattr(tools, "_TOOLS", tmp_path)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DataError, match=r"'lmplz' is not there.* -- make setup builds it"):
@@ -373,25 +344,105 @@ def test_a_full_disk_while_a_model_is_estimated(tmp_path, small_disk, which):
     assert left(other) == []
 
 
-@pytest.mark.parametrize("kind", ["probing", "trie"])
-def test_a_full_disk_while_a_model_is_made_binary(tmp_path, small_disk, kind):
+def test_a_full_disk_while_a_model_is_made_binary(tmp_path, small_disk):
     fit(tmp_path)
     with pytest.raises(DataError, match="no room on the disk"):
-        build_binary(tmp_path / "m.arpa", small_disk / "m.bin", kind=kind, **QUICK)
+        build_binary(tmp_path / "m.arpa", small_disk / "m.bin", **QUICK)
     assert left(small_disk) == []
 
 
-def test_a_disk_that_is_full_from_the_start(tmp_path, small_disk):
-    (small_disk / "much").write_bytes(b"x" * (64 * 1024 - os.statvfs(small_disk).f_bsize))
-    words = [f"word{n}" for n in range(5000)]
-    with pytest.raises(DataError, match=r"disk.* -- make room"):
-        fit(small_disk, vocabulary=words)
-    with pytest.raises(DataError, match=r"disk.* -- make room"):
-        fit(tmp_path / "other", temporary=small_disk, vocabulary=words)
-    assert left(small_disk) == ["much"]
+BANNER = (
+    b"----5---10---15---20---25---30---35---40---45---50---55---60---65---70---75---80---85---90---95--100\n"
+)
 
 
-def test_log_is_read_as_it_is():
-    assert lmplz._said("a\nx.cc:1 in f threw E because `b'.\nIt is\nso.\n\nERROR\n") == "It is so."
-    assert lmplz._said("Reading\nFailed to parse\n") == "Reading Failed to parse"
-    assert lmplz._said("") == ""
+def program(folder, name="lmplz", mode=0o755):
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(mode)
+    return path
+
+
+@pytest.fixture
+def nowhere(tmp_path, monkeypatch):
+    """Let no program be found: neither in the checkout, nor beside Python, nor on the PATH."""
+    monkeypatch.setattr(tools, "_TOOLS", tmp_path / "tools")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    return tmp_path
+
+
+def test_the_checkout_comes_first_then_what_lies_beside_python_then_the_path(nowhere):
+    last = program(nowhere / "path")
+    assert tools.find("lmplz") == last
+    second = program(nowhere / "venv")
+    assert tools.find("lmplz") == second
+    first = program(nowhere / "tools")
+    assert tools.find("lmplz") == first
+    assert first.is_absolute()
+
+
+def test_what_may_not_be_run_is_no_program(nowhere):
+    program(nowhere / "venv", mode=0o644)
+    (nowhere / "path" / "lmplz").mkdir(parents=True)
+    with pytest.raises(DataError, match=r"'lmplz' is not there.*venv.* -- make setup"):
+        tools.find("lmplz")
+
+
+def python(code):
+    return [sys.executable, "-c", code]
+
+
+def test_a_program_is_fed_and_its_log_comes_back_without_bars(tmp_path):
+    bar = f"=== 1/1 Counting ===\n{BANNER.decode()}{'*' * 100}\n"
+    said = f"{bar!r} + f'read {{n}}\\n'"
+    code = f"import sys; n = len(sys.stdin.buffer.read()); sys.stderr.write({said}); sys.exit(3)"
+    outcome = tools.run(python(code), folder=tmp_path, text=[b"abc", b"de"])
+    assert outcome == tools.Outcome(3, "=== 1/1 Counting ===\nread 5\n")
+    assert outcome.signal == ""
+
+
+def test_one_that_ends_before_it_has_read_all_is_no_error(tmp_path):
+    given = []
+
+    def text():
+        for block in range(1000):
+            given.append(block)
+            yield b"x" * 65536
+
+    outcome = tools.run(python("import sys; sys.exit('enough')"), folder=tmp_path, text=text())
+    assert outcome == tools.Outcome(1, "enough\n")
+    assert len(given) < 1000
+
+
+def test_one_that_talks_before_it_reads_does_not_wait_for_ever(tmp_path):
+    code = "import sys; sys.stderr.write('y' * 3_000_000); print(len(sys.stdin.read()), file=sys.stderr)"
+    outcome = tools.run(python(code), folder=tmp_path, text=[b"x" * 3_000_000])
+    assert outcome.returncode == 0
+    assert outcome.log.endswith("y3000000\n")
+
+
+@pytest.mark.parametrize(
+    ("log", "fed", "told"),
+    [
+        (b"", 0.5, (0.0, "")),
+        (b"Reading\n" + BANNER + b"*" * 25, 1, (0.25, "")),
+        (b"=== 1/5 Counting ===\n", 0.5, (0.1, "Counting")),
+        (b"=== 1/5 Counting ===\n=== 2/5 Sorting ===\n", 1, (0.2, "Sorting")),
+        (b"=== 3/4 A ===\n" + BANNER + b"*" * 50, 1, (0.625, "A")),
+        (b"=== 3/4 A ===\n" + BANNER + b"*" * 100 + b"\n=== 4/4 B ===\n", 1, (0.75, "B")),
+        (b"=== 3/4 A ===\n" + BANNER + b"*" * 100 + b"\n", 1, (0.75, "A")),
+    ],
+)
+def test_how_far_a_program_is(log, fed, told):
+    assert tools.fraction(log, fed) == (pytest.approx(told[0]), told[1])
+
+
+def test_a_bar_shows_the_step(tmp_path, capsys):
+    code = "import sys, time; print('=== 2/4 Sorting ===', file=sys.stderr, flush=True); time.sleep(1)"
+    tools.run(python(code), folder=tmp_path, progress="lmplz")
+    shown = capsys.readouterr().err
+    assert "lmplz: Sorting:  25%" in shown
+    assert "100%" in shown
+    assert not list(tmp_path.iterdir())

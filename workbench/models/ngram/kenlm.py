@@ -1,0 +1,391 @@
+"""KenLM's programs: n-gram models estimated by ``lmplz``, made binary by ``build_binary``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from workbench.items.schema import DataError
+from workbench.models.ngram.arpa import rename_unknown
+from workbench.storage.files import atomic_path
+from workbench.storage.progress import progress_bar
+from workbench.texts import store
+
+_TOOLS = Path(__file__).resolve().parents[3] / ".tools" / "kenlm" / "bin"  # of the checkout
+_RESERVED = re.compile(r"(?<![^\0\t\n\r ])(?:<s>|</s>|<unk>|<UNK>)(?![^\0\t\n\r ])")
+_OUTSIDE = "<outside-the-vocabulary>"  # stands for <unk>, which lmplz refuses
+_LINES = 4096  # that are written at a time
+_DISCOUNTS = re.compile(r"^\d+ \d+(?:/\d+)? D1=(\S+) D2=(\S+) D3\+=(\S+)$", re.MULTILINE)
+_TOKENS = re.compile(r"^Unigram tokens (\d+)", re.MULTILINE)
+_MAGIC = b"mmap lm http://kheafield.com/code"
+_ROOM = "make room, or let temporary= name a folder on another disk"
+_NO_DISCOUNTS = "BadDiscountException"
+_NO_ROOM = re.compile(r"No space left|File too large|Disk quota")
+_NO_MEMORY = re.compile(r"MallocException|bad_alloc|Cannot allocate memory|Cannot create thread")
+_SMALL = re.compile(r"total memory|Not enough memory|minimum block size")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What ``lmplz`` reports of a model.
+
+    Attributes
+    ----------
+    fallback : bool
+        Whether some order has the fixed discounts 0.5, 1 and 1.5, as its own could not be computed.
+    counts : tuple of int (order,)
+        N-grams of each order in the model.
+    discounts : tuple of (float, float, float) (order,)
+        Of adjusted counts 1, 2, and 3 or more (Chen & Goodman 1998, equation 26).
+    """
+
+    fallback: bool
+    counts: tuple[int, ...]
+    discounts: tuple[tuple[float, float, float], ...]
+
+
+def estimate(
+    lines: Callable[[], Iterable[str]],
+    arpa: Path,
+    *,
+    order: int,
+    pruning: Sequence[int] | None = None,
+    memory: str = "2G",
+    temporary: Path | None = None,
+    n_lines: int | None = None,
+    progress: bool = True,
+) -> Estimate:
+    """Estimate a model with interpolated modified Kneser-Ney smoothing (Heafield et al. 2013).
+
+    The text goes through a pipe, so no copy of it is made.
+
+    Parameters
+    ----------
+    lines : callable
+        Called without arguments, it returns an iterable of sentences, words apart by blanks: the same each
+        time, as the text is needed twice where it is too small or too regular to compute the discounts.
+        ``<unk>`` (as ``<s>`` and ``</s>``) stands for a word outside the vocabulary.
+    arpa : Path
+        Where the model is written, whole or not at all.
+    order : int
+        Length of the longest n-grams.
+    pruning : sequence of int, optional
+        For each order, up to which count n-grams are left out; never falls, the last holds for the rest.
+    memory : str
+        What sorting may take, as in ``2G`` or ``50%``; lmplz takes some more for the words.
+    temporary : Path, optional
+        Folder for temporary files, some 20 bytes a token and order; that of `arpa` by default.
+    n_lines : int, optional
+        How many lines there are, for the progress bar.
+    progress : bool
+        Show a bar.
+
+    Returns
+    -------
+    Estimate
+
+    Raises
+    ------
+    DataError
+        If the text is empty, memory or disk do not suffice, or the program is killed or not there.
+    """
+    if order < 1:
+        raise DataError(f"an n-gram model has order 1 or more, not {order}")
+    label = "lmplz" if progress else None
+    blocks = None if n_lines is None else -(-n_lines // _LINES)
+    with store.scratch(temporary or arpa.parent, _ROOM) as folder, atomic_path(arpa) as target:
+        command = [
+            find("lmplz"),
+            "-o",
+            str(order),
+            "-S",
+            memory,
+            "-T",
+            f"{folder}/",
+            "--arpa",
+            target.absolute(),
+        ]
+        command += ["--prune", *map(str, pruning)] if pruning else []
+        outcome = run(command, folder=folder, text=_text(lines()), blocks=blocks, progress=label)
+        if _NO_DISCOUNTS in outcome.log:
+            logging.getLogger(__name__).info("lmplz cannot compute discounts: fixed ones, the text again")
+            command += ["--discount_fallback"]
+            outcome = run(command, folder=folder, text=_text(lines()), blocks=blocks, progress=label)
+        tokens = _TOKENS.search(outcome.log)
+        if tokens and not int(tokens[1]):
+            raise DataError("the text is empty: there is no word in it", remedy="pass lines of words")
+        _check(outcome, "lmplz", arpa, memory)
+        _counts(target, order, arpa)
+        rename_unknown(target, _OUTSIDE)
+        counts = _counts(target, order, arpa)
+    return Estimate(
+        fallback="Substituting fallback discounts" in outcome.log,
+        counts=counts,
+        discounts=tuple((float(a), float(b), float(c)) for a, b, c in _DISCOUNTS.findall(outcome.log)),
+    )
+
+
+def build_binary(
+    arpa: Path,
+    binary: Path,
+    *,
+    memory: str = "2G",
+    temporary: Path | None = None,
+    progress: bool = True,
+) -> None:
+    """Turn a model into KenLM's own form, which is mapped into memory.
+
+    Parameters
+    ----------
+    arpa : Path
+        A model of order 2 or more.
+    binary : Path
+        Where it is written, whole or not at all.
+    memory : str
+        What the program may take.
+    temporary : Path, optional
+        Folder for temporary files; that of `binary` by default.
+    progress : bool
+        Show a bar.
+
+    Raises
+    ------
+    DataError
+        If this is no whole model, memory or disk do not suffice, or the program is killed or not there.
+    """
+    if not arpa.is_file():
+        raise DataError("there is no model here", file=arpa, remedy="estimate it first")
+    with store.scratch(temporary or binary.parent, _ROOM) as folder, atomic_path(binary) as target:
+        command = [find("build_binary"), "-S", memory, "-T", f"{folder}/", "probing",
+                   arpa.absolute(), target.absolute()]  # fmt: skip
+        outcome = run(command, folder=folder, progress="build_binary" if progress else None)
+        _check(outcome, "build_binary", arpa, memory)
+        with target.open("rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:
+                raise DataError("build_binary wrote no model", file=arpa, remedy=_message(outcome.log))
+
+
+def _text(lines: Iterable[str]) -> Iterator[bytes]:
+    """Yield a text in blocks; words that lmplz reserves become the one that is renamed ``<unk>`` later."""
+    source, before = iter(lines), " "  # a text that begins as a packed file would be unpacked
+    while block := list(islice(source, _LINES)):
+        text = "\n".join([*block, ""])
+        if any(word in text for word in ("<s>", "</s>", "<unk>", "<UNK>")):
+            text = _RESERVED.sub(_OUTSIDE, text)
+        yield f"{before}{text}".encode(errors="replace")
+        before = ""
+
+
+def _check(outcome: Outcome, program: str, file: Path, memory: str) -> None:
+    """Raise what the end of a program means for its user."""
+    log, ended, message = outcome.log, outcome.signal, _message(outcome.log)
+    if not outcome.returncode:
+        return
+    if _NO_ROOM.search(log) or ended in {"SIGXFSZ", "SIGBUS"}:
+        raise DataError(f"{program} has no room on the disk ({message or ended})", file=file, remedy=_ROOM)
+    if ended not in {"", "SIGABRT"}:
+        remedy = f"most often memory ran out: take less than memory={memory!r}, then try again"
+        raise DataError(f"{program} was killed by {ended}", file=file, remedy=remedy)
+    if _NO_MEMORY.search(log):
+        raise DataError(
+            f"{program} got no memory ({message})", file=file, remedy=f"take less than memory={memory!r}"
+        )
+    if _SMALL.search(message):
+        raise DataError(
+            f"{program} has too little memory ({message})",
+            file=file,
+            remedy=f"take more than memory={memory!r}",
+        )
+    raise DataError(f"{program} failed: {message or ended or outcome.returncode}", file=file)
+
+
+def _message(log: str) -> str:
+    """Return the message at the end of a log."""
+    lines = [line.strip() for line in log.splitlines() if line.strip() not in {"", "ERROR"}]
+    thrown = [place for place, line in enumerate(lines) if " threw " in line]
+    return " ".join(lines[thrown[0] + 1 :] or lines[thrown[0] :] if thrown else lines[-2:])[:400]
+
+
+def _counts(target: Path, order: int, arpa: Path) -> tuple[int, ...]:
+    """Read the number of n-grams off a model, and see that it has its end."""
+    counts = []
+    with target.open("rb") as file:
+        head = file.readline()
+        while match := re.fullmatch(rb"ngram (\d+)=(\d+)\s*", line := file.readline()):
+            counts.append(int(match[2]))
+        size = file.seek(0, 2)
+        file.seek(max(0, size - 64))
+        tail = file.read()
+    whole = head.strip() == b"\\data\\" and not line.strip() and tail.rstrip().endswith(b"\\end\\")
+    if not whole or len(counts) != order:
+        raise DataError("lmplz wrote no whole model", file=arpa, remedy="try again")
+    return tuple(counts)
+
+
+def find(name: str) -> Path:
+    """Find a program: that of the checkout first, then beside Python, then on the ``PATH``.
+
+    Parameters
+    ----------
+    name : str
+        Its name without a folder, as in ``lmplz``.
+
+    Returns
+    -------
+    Path
+        An absolute path to something that may be run.
+
+    Raises
+    ------
+    DataError
+        If there is none; it says where it was looked for, and how to get it.
+    """
+    beside = Path(sys.executable).absolute().parent  # not resolved: of a virtual environment, not its base
+    folders = [_TOOLS, beside, *map(Path, filter(None, os.environ.get("PATH", "").split(os.pathsep)))]
+    for folder in folders:
+        if found := shutil.which(name, path=str(folder)):
+            return Path(found).absolute()
+    raise DataError(
+        f"the program {name!r} is not there: looked in {', '.join(map(str, folders[:-1] or folders))}"
+        " and the rest of the PATH",
+        remedy="make setup builds it, conda install -c conda-forge kenlm brings it",
+    )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a program ended: 0, an exit status, or the negative number of a signal; and its log."""
+
+    returncode: int
+    log: str
+
+    @property
+    def signal(self) -> str:
+        """Name of the signal that ended it, empty if none did."""
+        return "" if self.returncode >= 0 else signal.Signals(-self.returncode).name
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    folder: Path,
+    text: Iterable[bytes] = (),
+    blocks: int | None = None,
+    progress: str | None = None,
+) -> Outcome:
+    """Run one of KenLM's programs, feed it, and show how far it is by what it writes.
+
+    Whatever happens here, Ctrl-C included, the program has ended when this returns. That it ends
+    before it has read all is no error here: its log says why.
+
+    Parameters
+    ----------
+    command : sequence of (str or Path)
+        The program and its arguments.
+    folder : Path
+        Where it runs.
+    text : iterable of bytes
+        What it reads from its standard input.
+    blocks : int, optional
+        How many blocks `text` has, for the bar.
+    progress : str, optional
+        Label of a bar; none without it.
+    """
+    process = subprocess.Popen(  # noqa: S603 - a program found by `find`, with arguments of our own
+        [str(part) for part in command],
+        cwd=folder,  # what an aborted program leaves there goes with the folder
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    log: list[bytes] = []
+    reader = threading.Thread(target=_drain, args=(process.stderr, log), daemon=True)
+    reader.start()
+    source = cast("BinaryIO", process.stdin)
+    with _bar(progress) as show:
+        try:
+            for fed, block in enumerate(text):
+                try:
+                    source.write(block)
+                except BrokenPipeError:
+                    break
+                show(log, fed / blocks if blocks else 0)
+            with suppress(BrokenPipeError):
+                source.close()
+            while process.poll() is None:
+                show(log, 1)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_PAUSE)
+        finally:
+            process.kill()
+            process.wait()
+            reader.join()
+            with suppress(BrokenPipeError):
+                source.close()
+    return Outcome(process.returncode, _LINES_OF_BARS.sub("", b"".join(log).decode(errors="replace")))
+
+
+def _drain(stream: IO[bytes], log: list[bytes]) -> None:
+    with stream:
+        while part := os.read(stream.fileno(), 1 << 16):
+            log.append(part)
+
+
+_PAUSE = 0.2  # seconds between two looks at the log
+_STEP = re.compile(rb"=== (\d+)/(\d+) (.*?) ===")
+_BANNER = b"95--100\n"
+_LINES_OF_BARS = re.compile(r"^(?:----5---.*|\**)\n", re.MULTILINE)
+
+
+def fraction(log: bytes, fed: float) -> tuple[float, str]:
+    """Read off a log how far its program is, from 0 to 1, and what it does.
+
+    Parameters
+    ----------
+    log : bytes
+        What was written so far: steps as ``=== 2/5 ... ===``, and within a step bars of 100 stars.
+    fed : float
+        Which part of the text was written, from 0 to 1: how far the first step is.
+    """
+    steps = list(_STEP.finditer(log))
+    _, banner, bar = log[steps[-1].end() if steps else 0 :].rpartition(_BANNER)
+    within = min(bar.count(b"*"), 100) / 100 if banner else 0.0
+    if not steps:
+        return within, ""
+    step, of = int(steps[-1][1]), int(steps[-1][2])
+    return (step - 1 + max(within, fed if step == 1 else 0.0)) / of, steps[-1][3].decode(errors="replace")
+
+
+@contextmanager
+def _bar(label: str | None) -> Iterator[Callable[[list[bytes], float], None]]:
+    """Yield what shows how far a program is, by its log and by the share of the text that was written."""
+    seen = 0.0
+    options = {"bar_format": "{l_bar}{bar}| {elapsed}"}
+    with progress_bar(100, label=label or "", shown=label is not None, **options) as bar:
+
+        def show(log: list[bytes], fed: float) -> None:
+            nonlocal seen
+            if label is None or time.monotonic() - seen < _PAUSE:
+                return
+            seen = time.monotonic()
+            part, doing = fraction(b"".join(log), fed)
+            bar.set_description(f"{label}: {doing}" if doing else label, refresh=False)
+            bar.n = round(100 * part)
+            bar.refresh()
+
+        yield show
+        bar.n = 100
+        bar.refresh()
