@@ -263,7 +263,7 @@ def test_a_prompt_with_examples_and_words_between(folders):
     mine, plain = model(folders("bytes"), prompt=prompt, attention=True), Plain(folders("bytes"), 256)
     item = ITEMS[-1:]
     row = mine.predict(item).iloc[0]
-    context = prompt.before(item[0])
+    context = prompt.split(item[0]).before
     assert row["log_prob"] == pytest.approx(sum(plain.says(context, item[0].answer)[:2]), abs=1e-4)
     assert json.loads(row["prompt"])["shots"] == 1
     assert mine.config["prompt"] == json.loads(row["prompt"])

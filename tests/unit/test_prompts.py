@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import string
 
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.items.items import Item, Items
-from workbench.models.pretrained.prompts import Prompt, SplitText
+from workbench.models.pretrained.prompts import Prompt
 
 NASTY = st.text(alphabet="ab {}!:%$\\'\"\n<>&é", max_size=30)
 
@@ -33,15 +34,15 @@ ASKED = item("asked")
 
 def test_without_examples_a_template_is_read_as_written():
     assert Prompt().prefix(ASKED) == ""
-    assert Prompt().before(ASKED) == "the cat sat on the "
-    assert Prompt("{{x}} Read: {text}").before(ASKED) == "{x} Read: the cat sat on the "
+    assert Prompt().split(ASKED).before == "the cat sat on the "
+    assert Prompt("{{x}} Read: {text}").split(ASKED).before == "{x} Read: the cat sat on the "
 
 
 def test_examples_stand_before_the_passage_in_the_form_of_the_template():
     prompt = Prompt("Q: {text} ____. -> ", examples=items("one two"), shots=1, separator="\n--\n")
     assert prompt.between == " ____. -> "
     assert prompt.prefix(ASKED) == "Q: one ____. -> two\n--\nQ: "
-    assert prompt.before(ASKED) == "Q: one ____. -> two\n--\nQ: the cat sat on the ____. -> "
+    assert prompt.split(ASKED).before == "Q: one ____. -> two\n--\nQ: the cat sat on the ____. -> "
     closed = Prompt(examples=items("one two"), shots=1, answer_template="{answer}]")
     assert closed.prefix(ASKED) == "one two]\n\n"
 
@@ -53,10 +54,13 @@ def test_an_example_keeps_what_stands_after_its_answer():
         Prompt("{text} =>", examples=example, shots=1).prefix(ASKED)
 
 
-def test_a_model_may_write_the_examples_its_own_way():
-    prompt = Prompt(examples=items("one two"), shots=1)
-    assert prompt.prefix(ASKED, split=lambda _: SplitText("ONE ", "TWO", ".")) == "ONE TWO.\n\n"
-    assert prompt.before(ASKED, "own ", split=lambda _: SplitText("ONE ", "TWO", "")) == "ONE TWO\n\nown "
+def test_examples_are_detokenised_with_the_passage():
+    example, asked = items("`` I ca n't , '' she said")[0], items("once", "`` no , '' said he")[1]
+    example, asked = (dataclasses.replace(one, tokenised=True) for one in (example, asked))
+    prompt = Prompt(examples=Items.from_records([example]), shots=1)
+    shown = prompt.split(asked, detokenise=True)
+    assert shown.before == "“I can’t,” she said\n\n“no,” said "  # noqa: RUF001 - typographic marks
+    assert prompt.split(asked).before == "`` I ca n't , '' she said\n\n`` no , '' said "
 
 
 @given(shots=st.integers(0, 12), seed=st.integers(0, 2**40), order=st.permutations(range(12)))
@@ -110,7 +114,7 @@ def test_braces_in_a_passage_are_characters(text, answer, other, per_item):
     asked = item("asked", f"other {other}z", "z")
     prompt = Prompt("<{text}", examples=pool, shots=1, per_item=per_item, separator="|")
     assert prompt.prefix(asked) == f"<qq {text}{answer}|<"
-    assert prompt.before(asked) == f"<qq {text}{answer}|<other {other}"
+    assert prompt.split(asked).before == f"<qq {text}{answer}|<other {other}"
     assert json.loads(prompt.to_json(asked))["examples"] == ["e"]
 
 

@@ -27,7 +27,7 @@ from workbench.items.tokens import tokens
 from workbench.models.base import pad
 from workbench.models.passage import is_word, one_of
 from workbench.models.pretrained.loading import PretrainedModel, Text, describe_parameters
-from workbench.models.pretrained.prompts import InputBuilder, Prompt
+from workbench.models.pretrained.prompts import Prompt, SplitText, split_text
 from workbench.models.pretrained.scoring import CausalScorer, ContinuationScores
 from workbench.models.pretrained.search import Query, SearchResult, Trie, rank_words, write_words
 from workbench.models.pretrained.subwords import Continuation, anchor_of
@@ -163,7 +163,7 @@ class CausalLM(PretrainedModel):
         self.filter, self.prompt, self.budget = filter, prompt, budget
         self.attention, self.progress = attention, progress
         self.name = name or self._checkpoint.label + (" (detokenised)" if text == "detokenised" else "")
-        self._inputs = InputBuilder(text == "detokenised", prompt)
+        self._detokenise = text == "detokenised"
         self._scorer = CausalScorer(self._checkpoint, batch_tokens)
         self._index = {word: index for index, word in enumerate(self.vocabulary or ())}
         self._trie = lru_cache(maxsize=8)(self._build_trie)
@@ -187,7 +187,7 @@ class CausalLM(PretrainedModel):
     def log_prob(self, items: Items) -> Floats:
         """Return the log-probability of each answer and its end, whatever follows; NaN without an answer."""
         log_probs = np.full(len(items), np.nan)
-        log_probs[_has_answer(items)] = self._score(self._inputs.answers(items)).log_prob_of_word
+        log_probs[_has_answer(items)] = self._score(self._answers(items)).log_prob_of_word
         return log_probs
 
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
@@ -215,7 +215,10 @@ class CausalLM(PretrainedModel):
         return from_ranking(items, ranked, model=self.name, seed=seed, top_k=top_k, **columns)
 
     def _columns(self, items: Items) -> dict[str, Any]:
-        columns = {**super()._columns(items), "filter": self.filter, "prompt": self._inputs.describe(items)}
+        prompts = [None if self.prompt is None else self.prompt.to_json()] * len(items)
+        if self.prompt is not None and self.prompt.per_item:
+            prompts = [self.prompt.to_json(item) for item in items]
+        columns = {**super()._columns(items), "filter": self.filter, "prompt": prompts}
         if self.attention:
             with progress_bar(len(items), label=self.name, unit="attention", shown=self.progress) as bar:
                 columns["attention"] = objects([self._attention(item) for item in items if not bar.update()])
@@ -225,7 +228,7 @@ class CausalLM(PretrainedModel):
         self, items: Items, words: Sequence[Sequence[str]], columns: dict[str, Any], **options: Any
     ) -> pd.DataFrame:
         """Return the rows of items with candidates; the answer alone is scored with them."""
-        answers, sizes = self._inputs.answers(items), [len(row) for row in words]
+        answers, sizes = self._answers(items), [len(row) for row in words]
         both = [row + answer for row, answer in zip(self._continuations(items, words), answers, strict=True)]
         scores = self._score(both)
         is_answer = np.concatenate(
@@ -278,7 +281,7 @@ class CausalLM(PretrainedModel):
         """Rank the answers; those after the same white space are searched together."""
         words, queries = self.vocabulary or (), self._queries(items)
         groups: dict[tuple[str, str], list[int]] = {}
-        for index, text in enumerate(map(self._inputs.split, items)):
+        for index, text in enumerate(map(self._split, items)):
             groups.setdefault((text.lead, anchor_of(text.context, text.lead)), []).append(index)
         found: dict[int, SearchResult] = {}
         scores = ContinuationScores.missing(len(items))
@@ -303,7 +306,7 @@ class CausalLM(PretrainedModel):
 
     def _queries(self, items: Items) -> list[Query]:
         """Return the sub-tokens of the contexts and the answers."""
-        texts, subwords = [self._inputs.split(item) for item in items], self._scorer.subwords
+        texts, subwords = [self._split(item) for item in items], self._scorer.subwords
         pairs = iter(subwords.pairs([(text.before, text.word) for text in texts if text.word]))
         contexts = iter(subwords.contexts([text.before for text in texts if not text.word]))
         return [
@@ -311,11 +314,21 @@ class CausalLM(PretrainedModel):
             for text, answer in zip(texts, items.frame["answer"], strict=True)
         ]
 
+    def _split(self, item: Item, word: str | None = None) -> SplitText:
+        """Return the text of an item around a word, as the model is given it."""
+        if self.prompt is None:
+            return split_text(item, word, detokenise=self._detokenise)
+        return self.prompt.split(item, word, detokenise=self._detokenise)
+
+    def _answers(self, items: Items) -> list[list[Continuation]]:
+        """Return the answer of each item, without what follows it; nothing where there is none."""
+        texts = [self._split(item) for item in items]
+        return [[(text.before, text.word)] if text.word else [] for text in texts]
+
     def _continuations(self, items: Items, words: Sequence[Sequence[str]]) -> list[list[Continuation]]:
-        return [
-            [self._inputs.continuation(item, word) for word in row]
-            for item, row in zip(items, words, strict=True)
-        ]
+        """Return the words of each item with the rest of its sentence."""
+        texts = [[self._split(item, word) for word in row] for item, row in zip(items, words, strict=True)]
+        return [[(text.before, text.word + text.after) for text in row] for row in texts]
 
     def _score(self, rows: Sequence[Sequence[Continuation]]) -> ContinuationScores:
         n = sum(map(len, rows))
@@ -324,14 +337,14 @@ class CausalLM(PretrainedModel):
 
     def _word_scores(self, items: Items, scores: ContinuationScores, sizes: Sequence[int]) -> Floats:
         """Return the scores of the words of each item: with their end, where nothing follows them."""
-        is_last = np.repeat([not self._inputs.split(item).after for item in items], sizes)
+        is_last = np.repeat([not self._split(item).after for item in items], sizes)
         values = np.where(is_last, scores.log_prob_of_word, scores.log_prob)
         return pad(np.split(values, np.cumsum(sizes)[:-1]))
 
     def _build_trie(self, lead: str, anchor: str) -> Trie:
         """Return the vocabulary as its words are tokenised after white space and a text."""
         words = self.vocabulary or ()
-        if self._inputs.detokenise:
+        if self._detokenise:
             words = tuple(wt.readable(word) for word in words)
         return Trie(self._scorer.subwords.words(words, lead, anchor))
 
@@ -343,10 +356,11 @@ class CausalLM(PretrainedModel):
         """
         import torch  # noqa: PLC0415 - heavy
 
-        scorer, context = self._scorer, self._inputs.split(item).context
-        split, offset = tokens(item), self._inputs.offset(item)
+        scorer, context = self._scorer, self._split(item).context
+        split = tokens(item)
+        offset = 0 if self.prompt is None else len(self.prompt.prefix(item, detokenise=self._detokenise))
         spans = list(split.spans[: split.target])
-        if self._inputs.detokenise and item.tokenised:
+        if self._detokenise and item.tokenised:
             _, spans = wt.readable_spans(item.text, [*spans, item.answer_span])
             spans.pop()
         spans = [(start + offset, end + offset) for start, end in spans]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
 from string import Formatter
 from typing import Any, NamedTuple, NoReturn
@@ -15,7 +13,6 @@ import numpy as np
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import DataError, Item
-from workbench.models.pretrained.subwords import Continuation
 from workbench.storage.cache import digest
 
 MEASURED = ("test", "control")
@@ -155,38 +152,25 @@ class Prompt:
         )
         return list(islice(others, self.shots))
 
-    def prefix(self, item: Item, *, split: Callable[[Item], SplitText] = split_text) -> str:
+    def prefix(self, item: Item, *, detokenise: bool = False) -> str:
         """Return all that stands before an item's own text: the examples, and the template up to ``{text}``.
-
-        Parameters
-        ----------
-        item : Item
-        split : callable, optional
-            Splits the text of an example around its answer, for a model that is given texts in another form
-            than they are stored.
 
         Raises
         ------
         DataError
             If the template has words between passage and answer, and an example has text after its answer.
         """
-        shown = [self._shown(example, split(example)) for example in self.examples_for(item)]
+        shown = [self._shown(example, detokenise=detokenise) for example in self.examples_for(item)]
         return "".join(f"{text}{self.separator}" for text in shown) + self._head
 
-    def before(
-        self, item: Item, text: str | None = None, *, split: Callable[[Item], SplitText] = split_text
-    ) -> str:
-        """Return all that stands before the answer of an item: prefix, passage, and what comes between.
+    def split(self, item: Item, word: str | None = None, *, detokenise: bool = False) -> SplitText:
+        """Return the text of an item (see `split_text`) with the prompt in front.
 
-        Parameters
-        ----------
-        item : Item
-        text : str, optional
-            The passage up to the answer; by default as `split` returns it.
-        split : callable, optional
-            See `prefix`.
+        What follows the blank is left out where the template has words between passage and answer.
         """
-        return self.prefix(item, split=split) + self._joined(split(item).before if text is None else text)
+        text = split_text(item, word, detokenise=detokenise)
+        before = self.prefix(item, detokenise=detokenise) + self._joined(text.before)
+        return SplitText(before, text.word, "" if self.between else text.after)
 
     def to_json(self, item: Item | None = None) -> str:
         """Return what a predictions table stores of the prompt: its configuration and its examples' ids.
@@ -234,67 +218,16 @@ class Prompt:
     def _joined(self, text: str) -> str:
         return f"{text.rstrip()}{self.between}" if self.between else text
 
-    def _shown(self, example: Item, parts: SplitText) -> str:
-        if self.between and any(map(str.isalnum, parts.after)):
+    def _shown(self, example: Item, *, detokenise: bool) -> str:
+        before, answer, after = split_text(example, detokenise=detokenise)
+        if self.between and any(map(str.isalnum, after)):
             _wrong(
                 "template",
                 f"has {self.between!r} between passage and answer, but the example {example.item_id} goes "
                 "on after its answer",
                 "end the template with {text}, or take examples whose last word is the answer",
             )
-        after = "" if self.between else parts.after
-        return f"{self._head}{self._joined(parts.before)}{parts.word}{after}{self._tail}"
-
-
-@dataclass(frozen=True)
-class InputBuilder:
-    """Turn items into the texts that a causal model is given.
-
-    Attributes
-    ----------
-    detokenise : bool
-        Whether Treebank tokens are written as a book would.
-    prompt : Prompt or None
-    """
-
-    detokenise: bool
-    prompt: Prompt | None
-
-    def split(self, item: Item, word: str | None = None) -> SplitText:
-        """Return the text of an item around a word, the prompt in front.
-
-        What follows the blank is left out where the prompt has words between passage and answer.
-        """
-        text = self._plain(item, word)
-        if self.prompt is None:
-            return text
-        before = self.prompt.before(item, text.before, split=self._plain)
-        return SplitText(before, text.word, "" if self.prompt.between else text.after)
-
-    def continuation(self, item: Item, word: str) -> Continuation:
-        """Return all that stands before a word, and the word with what follows it."""
-        text = self.split(item, word)
-        return text.before, text.word + text.after
-
-    def answers(self, items: Items) -> list[list[Continuation]]:
-        """Return the answer of each item, without what follows it; nothing where there is none."""
-        texts = [self.split(item) for item in items]
-        return [[(text.before, text.word)] if text.word else [] for text in texts]
-
-    def offset(self, item: Item) -> int:
-        """Return where the item's own text begins."""
-        return 0 if self.prompt is None else len(self.prompt.prefix(item, split=self._plain))
-
-    def describe(self, items: Items) -> list[str | None]:
-        """Return the prompt of each item as a predictions table stores it."""
-        if self.prompt is None:
-            return [None] * len(items)
-        if self.prompt.per_item:
-            return [self.prompt.to_json(item) for item in items]
-        return [self.prompt.to_json()] * len(items)
-
-    def _plain(self, item: Item, word: str | None = None) -> SplitText:
-        return split_text(item, word, detokenise=self.detokenise)
+        return f"{self._head}{self._joined(before)}{answer}{'' if self.between else after}{self._tail}"
 
 
 def _wrong(field: str, problem: str, remedy: str) -> NoReturn:

@@ -74,20 +74,12 @@ class ContinuationScores(NamedTuple):
         for column, values in zip(self, scores, strict=True):
             column[list(rows)] = values
 
-    def add(self, owners: Sequence[int], tokens: _TokenScores) -> None:
-        """Add the scores of sub-tokens to those of the texts that they belong to."""
-        rows, inner = np.array(owners, dtype=np.int64), ~tokens.is_end
+    def add(self, owners: Sequence[int], tokens: ContinuationScores) -> None:
+        """Add the scores of sub-tokens, or of ends of words, to those of the texts that they belong to."""
+        rows, inner = np.array(owners, dtype=np.int64), np.isnan(tokens.end)
         np.add.at(self.log_prob, rows[inner], tokens.log_prob[inner])
-        np.logical_and.at(self.greedy, rows[inner], tokens.is_best[inner])
-        self.end[rows[tokens.is_end]] = tokens.log_prob[tokens.is_end]
-
-
-class _TokenScores(NamedTuple):
-    """Scores of single sub-tokens, and of ends of words."""
-
-    log_prob: Floats
-    is_best: npt.NDArray[np.bool_]
-    is_end: npt.NDArray[np.bool_]
+        np.logical_and.at(self.greedy, rows[inner], tokens.greedy[inner])
+        self.end[rows[~inner]] = tokens.end[~inner]
 
 
 class EncodedContexts(NamedTuple):
@@ -198,7 +190,7 @@ class CausalScorer:
             asked.append((owner, list(range(len(seen) - len(targets), len(seen))), targets))
             asked.append((owner, [self.length - 1], [-1]))
 
-        def work(batch: Sequence[int]) -> _TokenScores:
+        def work(batch: Sequence[int]) -> ContinuationScores:
             logits = self._logits([rows[row] for row in batch], [asked[row][1] for row in batch])
             return self._token_scores(logits, [target for row in batch for target in asked[row][2]])
 
@@ -280,15 +272,16 @@ class CausalScorer:
         context = pairs[0][0]
         return all(left == context and len(left) + len(right) <= self.length for left, right in pairs)
 
-    def _token_scores(self, logits: torch.Tensor, targets: Sequence[int]) -> _TokenScores:
-        """Return the scores of targets; -1 is the word's end."""
+    def _token_scores(self, logits: torch.Tensor, targets: Sequence[int]) -> ContinuationScores:
+        """Return the scores of single sub-tokens; of a word's end, target -1, as `end`."""
         ids, is_end = self.tensor(targets), np.array(targets) == -1
         norm = logits.logsumexp(dim=-1)
         values = (logits.gather(1, ids.clamp(min=0)[:, None])[:, 0].double() - norm.double()).cpu().numpy()
+        ends = np.full(len(targets), np.nan)
         if is_end.any():
             _, end = self.end_log_probs(logits[self.tensor(np.flatnonzero(is_end))])
-            values[is_end] = end.double().cpu().numpy()
-        return _TokenScores(values, (logits.argmax(dim=-1) == ids).cpu().numpy(), is_end)
+            ends[is_end] = end.double().cpu().numpy()
+        return ContinuationScores(values, ends, (logits.argmax(dim=-1) == ids).cpu().numpy())
 
     def _encode(self, ids: list[Ids]) -> EncodedContexts:
         import torch  # noqa: PLC0415 - heavy
