@@ -74,7 +74,7 @@ def test_a_model_does_not_differ_from_itself(books):
 
 
 @given(st.integers(0, 10_000), st.booleans())
-@settings(max_examples=10)
+@settings(max_examples=4)
 def test_the_sides_can_be_changed(seed, books):
     a = made(40, seed=seed, books=8 if books else None)
     b = made(40, seed=seed + 1, model="b", books=8 if books else None)
