@@ -132,11 +132,11 @@ def _models(table: pd.DataFrame, n: int) -> list[dict[str, Any]]:
     most = float(np.nanmax(table["accuracy_high"].to_numpy(dtype=float), initial=0)) or 1.0
     models = []
     for row in _records(table):
-        accuracy = [row[f"accuracy{end}"] for end in ("", "_low", "_high")]
+        accuracy, low, high = (row[f"accuracy{end}"] for end in ("", "_low", "_high"))
         fewer = 0 < row["n_perplexity"] < n
         models.append({
-            "label": row["label"], "accuracy": f"{percent(accuracy[0])} {span(*accuracy[1:], _share)}",
-            "bar": _bar(*(value / most for value in accuracy)), "perplexity": _measure(row, "perplexity"),
+            "label": row["label"], "accuracy": f"{percent(accuracy)} {span(low, high, _share)}",
+            "bar": _bar(accuracy / most, low / most, high / most), "perplexity": _measure(row, "perplexity"),
             "median_rank": _measure(row, "median_rank"),
             "fewer": f"of {row['n_perplexity']:,} items" if fewer else "",
         })  # fmt: skip
@@ -163,7 +163,8 @@ def _cell(
     """Return the cell of the matrix in which model `a` stands in the row and `b` in the column."""
     sign = 1 if a == "a" else -1
     difference = sign * row["difference"]
-    interval = span(*sorted(sign * row[f"difference_{end}"] for end in ("low", "high")), points)
+    low, high = sorted(sign * row[f"difference_{end}"] for end in ("low", "high"))
+    interval = span(low, high, points)
     title = [
         f"{row[f'label_{a}']} minus {row[f'label_{b}']}: {points(difference)} points {interval}".rstrip(),
         f"{row[f'n_only_{a}']:,} items only the first got right", f"{row[f'n_only_{b}']:,} only the second",
