@@ -73,8 +73,8 @@ def test_an_error_is_that_models_alone_and_may_be_of_one_version():
     assert frame.loc["strange", "error"].tolist() == ["SystemExit"] * 2
     assert frame.loc["counting", "error"].isna().all()
     assert frame.loc["failing", "rank"].isna().all()
-    assert not ask.current.answers[0].whole
-    assert ask.current.answers[3].whole
+    assert not ask.current.answers[0].complete
+    assert ask.current.answers[3].complete
     ask.close()
 
 

@@ -222,8 +222,8 @@ def test_an_answer_of_probability_0_and_one_without_a_rank():
         (True, None, None),
         (False, None, None),
     ]
-    assert made._view.told()["models"][0]["infinite"]
-    json.dumps([made._view.told(), made._view.shown()], allow_nan=False)
+    assert made._view.overview()["models"][0]["infinite"]
+    json.dumps([made._view.overview(), made._view.shown()], allow_nan=False)
 
 
 # -- annotations that come later

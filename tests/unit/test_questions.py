@@ -98,10 +98,10 @@ def test_whatever_is_typed_is_read_or_told(text, other, word, candidates, pairs)
     question = read(State(text, other, word, candidates, pairs))
     sides = {"A": text} | ({"B": other} if pairs else {})
     typed = {side for side, given_ in sides.items() if given_.strip()}
-    assert set(question.whole) | set(question.problems) == typed
-    assert not set(question.whole) & set(question.problems)
+    assert set(question.passages) | set(question.problems) == typed
+    assert not set(question.passages) & set(question.problems)
     assert all(question.problems.values())
-    for side, item in question.whole.items():
+    for side, item in question.passages.items():
         sentence = question.versions[side, "sentence"]
         assert item.text[item.sentences[-1][0] :] == sentence.text
         assert (sentence.left, sentence.right, sentence.answer) == (item.left, item.right, item.answer)
@@ -116,7 +116,7 @@ def test_what_cannot_be_read_is_told():
     assert "expected 100,000 at most" in read(State("a " * LONGEST)).problems["A"]
     assert "half a surrogate" in read(State("a \ud800 b")).problems["A"]
     found = read(State("a b", "___", pairs=True))
-    assert (set(found.whole), set(found.problems)) == ({"A"}, {"B"})
+    assert (set(found.passages), set(found.problems)) == ({"A"}, {"B"})
 
 
 @pytest.mark.parametrize(

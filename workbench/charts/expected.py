@@ -122,8 +122,8 @@ def expected(
             for item_id, row in drawn.items()
         ]
         what = "What the models expect"
-    told = _SHARES if data["among"].all() else _SOME if data["among"].any() else _ALL
-    title = theme.title(what, [told])
+    note = _SHARES if data["among"].all() else _SOME if data["among"].any() else _ALL
+    title = theme.title(what, [note])
     title.frame = "bounds"
     chart = alt.vconcat(*rows, spacing=28).properties(title=title)
     return theme.themed(chart)  # type: ignore[type-var] # it dresses any chart
@@ -181,10 +181,10 @@ def _unfolded(frame: pd.DataFrame, top_k: int) -> pd.DataFrame:
                 f"the prediction for {row['item_id']} names no best words", remedy="predict with top_k=10"
             )
         choices = _listed(row.get("candidate_scores"))
-        whole = np.logaddexp.reduce(choices) if choices else 0.0
+        total = np.logaddexp.reduce(choices) if choices else 0.0
         rows += [
             {"item_id": row["item_id"], "model": row.get("model") or "", "place": place, "word": word,
-             "p": float(np.exp(value - whole)), "among": bool(choices)}
+             "p": float(np.exp(value - total)), "among": bool(choices)}
             for place, (word, value) in enumerate(zip(words, values, strict=True), start=1) if place <= top_k
         ]  # fmt: skip
     return pd.DataFrame(rows, columns=["item_id", "model", "place", "word", "p", "among"])
@@ -198,31 +198,31 @@ def _answers(
     expected: Any, answers: Any, items: Items | None, *, alone: bool
 ) -> dict[tuple[str, str | None], dict[str, Any]]:
     """Return what is known of the answers, by item and model; None where it holds for every model."""
-    found: dict[tuple[str, str | None], dict[str, Any]] = {}
+    known: dict[tuple[str, str | None], dict[str, Any]] = {}
     if items is not None:
         pairs = zip(items.frame["item_id"], items.frame["answer"], strict=True)
-        found = {(item_id, None): {"answer": word} for item_id, word in pairs if isinstance(word, str)}
-    given = pd.DataFrame({"item_id": [], "answer": []}) if answers is None else answers
-    if isinstance(given, Mapping):
-        given = pd.DataFrame({"item_id": list(given), "answer": list(given.values())})
-    if "answer" not in given.columns:
+        known = {(item_id, None): {"answer": word} for item_id, word in pairs if isinstance(word, str)}
+    table = pd.DataFrame({"item_id": [], "answer": []}) if answers is None else answers
+    if isinstance(table, Mapping):
+        table = pd.DataFrame({"item_id": list(table), "answer": list(table.values())})
+    if "answer" not in table.columns:
         raise DataError("the answers have no column 'answer'", remedy="pass predictions, or a mapping")
-    one = alone and ("model" not in given or len(given["model"].unique()) == 1)  # so they are that model's
-    for name, told in [*((name, told) for name, frame in _frames(expected) for told in _told(frame)),
-                       *((None, told) for told in _told(given))]:  # fmt: skip
-        found[told["item_id"], name or told.get("model")] = told
-    for told in _told(given):
-        found[told["item_id"], None] = told if one else {"answer": told["answer"]}
-    return found
+    one = alone and ("model" not in table or len(table["model"].unique()) == 1)  # so they are that model's
+    for name, row in [*((name, row) for name, frame in _frames(expected) for row in _answer_rows(frame)),
+                       *((None, row) for row in _answer_rows(table))]:  # fmt: skip
+        known[row["item_id"], name or row.get("model")] = row
+    for row in _answer_rows(table):
+        known[row["item_id"], None] = row if one else {"answer": row["answer"]}
+    return known
 
 
-def _told(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def _answer_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Return what a frame tells of answers, without what is null."""
     if "answer" not in frame.columns:
         return []
     rows = frame[[column for column in _TOLD if column in frame.columns]].to_dict("records")
-    told = [{str(key): value for key, value in row.items() if not pd.isna(value)} for row in rows]
-    return [row for row in told if "answer" in row]
+    records = [{str(key): value for key, value in row.items() if not pd.isna(value)} for row in rows]
+    return [row for row in records if "answer" in row]
 
 
 def _panel(
@@ -232,13 +232,14 @@ def _panel(
     word = str(answer.get("answer", "")).casefold()
     is_answer = (part["word"].str.casefold() == word) & bool(word)
     ends = [
-        f"{_percent(p)} {SIGN}" if own else _percent(p) for p, own in zip(part["p"], is_answer, strict=True)
+        f"{_percent(p)} {SIGN}" if is_own else _percent(p)
+        for p, is_own in zip(part["p"], is_answer, strict=True)
     ]
     part = part.assign(answer=is_answer, end=ends)
     below: list[str] = []
     if word and not is_answer.any():
-        told = _missed(answer, among=bool(part["among"].any()))
-        below = wrap(", ".join(told), int((extent + _BARS + _ROOM) / _LETTER))
+        missed = _missed(answer, among=bool(part["among"].any()))
+        below = wrap(", ".join(missed), int((extent + _BARS + _ROOM) / _LETTER))
         below = [line.replace(_HOLD, " ") for line in below]
     places = [*part["place"].tolist(), *(f"line {at}" for at in range(len(below)))]
     y = alt.Y(
@@ -321,10 +322,10 @@ def _heading(item: Item | None, item_id: str) -> list[str]:
     tail = f"{_BLANK}{tail.rstrip()}{' …' if len(after) > _AFTER else ''}"
     glue = "" if text[:start][-1:].strip() else " "
     before = text[:start].split()
-    kept: list[str] = []
-    while before and len(_lines([*before[-1:], *kept], glue, tail)) <= _LINES:
-        kept.insert(0, before.pop())
-    return _lines(kept, glue, tail, cut=bool(before))
+    words: list[str] = []
+    while before and len(_lines([*before[-1:], *words], glue, tail)) <= _LINES:
+        words.insert(0, before.pop())
+    return _lines(words, glue, tail, cut=bool(before))
 
 
 def _lines(words: Sequence[str], glue: str, tail: str, *, cut: bool = True) -> list[str]:

@@ -52,10 +52,10 @@ def answers_among(runs: Any) -> pd.DataFrame:
             points = np.unique(np.geomspace(1, last, 1 + math.ceil(_A_DECADE * math.log10(last))).astype(int))
             sure = part["known"].fillna(value=True) & ~part["rank_is_bound"].fillna(value=False)
             rank = np.sort(np.where(sure, part["rank"], last + 1).astype(int))
-            found = np.searchsorted(rank, points, side="right") / len(rank)
+            shares = np.searchsorted(rank, points, side="right") / len(rank)
             name = f"{dataset}/{split}"
             rows += [
-                (source.model, name, int(k), float(s), len(rank)) for k, s in zip(points, found, strict=True)
+                (source.model, name, int(k), float(s), len(rank)) for k, s in zip(points, shares, strict=True)
             ]
     if not rows:
         raise DataError("no prediction has a rank", remedy="pass runs of models that rank a vocabulary")
@@ -145,9 +145,9 @@ def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame
                     rows.append(row)
     if not rows:
         raise DataError("there are no predictions", remedy="pass for each model {how much it read: its runs}")
-    found = pd.DataFrame(rows, columns=["model", "set", "reads", "accuracy", "n"])
-    low, high = wilson((found["accuracy"] * found["n"]).to_numpy(), found["n"].to_numpy())
-    return found.assign(low=low, high=high)
+    table = pd.DataFrame(rows, columns=["model", "set", "reads", "accuracy", "n"])
+    low, high = wilson((table["accuracy"] * table["n"]).to_numpy(), table["n"].to_numpy())
+    return table.assign(low=low, high=high)
 
 
 def context(runs: Mapping[str, Mapping[Reads, Any]]) -> alt.HConcatChart:

@@ -135,15 +135,15 @@ def lengths(
 
 def _published(frames: dict[str, pd.DataFrame], paper: Beside, quantity: str) -> dict[str, float]:
     """Return the paper's mean for each set of LAMBADA, by name."""
-    found = {}
+    means = {}
     for name, of in matched(frames, paper).items():
         splits = {source.rpartition("/")[2] for source in statistics.sources(frames[name])}
         rows = [*sorted(splits), "all"] if len(splits) == 1 else ["all"]
         values = [published.find("text", row, quantity) for row in rows]
         known = [value.about for value in values if value is not None and value.about is not None]
         if of == "lambada" and known:
-            found[name] = known[0]
-    return found
+            means[name] = known[0]
+    return means
 
 
 def _means(data: pd.DataFrame, paper: dict[str, float]) -> pd.DataFrame:
@@ -219,10 +219,10 @@ def _mean_marks(means: pd.DataFrame, names: Sequence[str]) -> list[alt.Chart]:
         ),
     )
     tips = [alt.Tooltip("set:N"), alt.Tooltip("kind:N"), alt.Tooltip("text:N", title="value")]
-    own, paper = means[means["kind"] == MEAN], means[means["kind"] == PAPER]
+    measured, paper = means[means["kind"] == MEAN], means[means["kind"] == PAPER]
     looks: dict[str, Any] = {"filled": True, "size": 80, "opacity": 1}
     return [
-        alt.Chart(own)
+        alt.Chart(measured)
         .mark_point(**looks)
         .encode(
             x="mean:Q",

@@ -130,7 +130,7 @@ class Ask(Widget):
         """Return a page of its own: the current question, then those of the history, the newest first."""
         with self._asking.lock:
             records = [r for r in reversed(self._asking.history) if r is not self._asking.current]
-            if self._asking.current.question.whole:
+            if self._asking.current.question.passages:
                 records.insert(0, self._asking.current)
             return ask_page.page(self._asking, records)
 
@@ -286,7 +286,7 @@ def named(models: Any) -> dict[str, Any]:
         pairs = [(str(getattr(model, "name", type(model).__name__)), model) for model in several]
     if not pairs:
         raise DataError("there is no model to ask", remedy="pass one, or a list of them")
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for name, model in pairs:
         if isinstance(model, type) or not callable(getattr(model, "predict", None)):
             raise DataError(
@@ -294,8 +294,8 @@ def named(models: Any) -> dict[str, Any]:
                 remedy="pass models such as NGram.fit(...) gives",
             )
         label, number = name, 1
-        while label in found:
+        while label in by_name:
             number += 1
             label = f"{name} ({number})"
-        found[label] = model
-    return found
+        by_name[label] = model
+    return by_name

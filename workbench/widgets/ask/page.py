@@ -36,19 +36,19 @@ def shown(question: Question, answer: Answer, top_k: int) -> dict[str, Any]:
     if len(errors) == 1 and None not in errors:
         return {"seconds": answer.seconds, "error": errors.pop()}
     sides = []
-    for side, item in question.whole.items():
+    for side, item in question.passages.items():
         inside = {word.lower() for word in _others(item)}
         cells = {version: _cell(answer.replies[side, version], item, inside, top_k) for version in VERSIONS}
         gain = _ratio(*(answer.replies[side, version].get("log_prob") for version in VERSIONS))
         sides.append({"side": side, "word": item.answer, "single": len(item.sentences) == 1,
                       **cells, "gain": gain})  # fmt: skip
-    found: dict[str, Any] = {"seconds": answer.seconds, "sides": sides, "differences": None}
+    view: dict[str, Any] = {"seconds": answer.seconds, "sides": sides, "differences": None}
     if len(sides) > 1:
-        found["differences"] = {
+        view["differences"] = {
             version: _ratio(*(answer.replies[side, version].get("log_prob") for side in "AB"))
             for version in VERSIONS
         }
-    return found
+    return view
 
 
 def _others(item: Item) -> Sequence[str]:
@@ -61,14 +61,14 @@ def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) ->
         return {"error": reply["error"]}
     kind, values = _values(reply)
     words = (reply["top_words"] or [])[:top_k]
-    own = (item.answer or "").casefold()
+    target = (item.answer or "").casefold()
     labels = [_label(kind, value) for value in values]
     lengths = values if kind == "p" else _lengths(values)
     bars = [
-        [word_shown(word), length, label, word.lower() in inside, bool(own) and word.casefold() == own]
+        [word_shown(word), length, label, word.lower() in inside, bool(target) and word.casefold() == target]
         for word, length, label in zip(words, lengths, labels, strict=False)
     ]
-    return {"bars": bars, "kind": kind} | _told(reply, item, kind)
+    return {"bars": bars, "kind": kind} | _rank_and_probability(reply, item, kind)
 
 
 def _values(reply: Mapping[str, Any]) -> tuple[str, list[float]]:
@@ -78,10 +78,10 @@ def _values(reply: Mapping[str, Any]) -> tuple[str, list[float]]:
         return "score", values
     logs = [-math.inf if math.isnan(v) else v for v in values]
     choices = [-math.inf if v is None else v for v in reply["candidate_scores"] or []]
-    whole = float(np.logaddexp.reduce(choices)) if choices else 0.0
-    if not math.isfinite(whole):
-        whole = 0.0
-    return "share" if choices else "p", [min(1.0, math.exp(v - whole)) for v in logs]
+    total = float(np.logaddexp.reduce(choices)) if choices else 0.0
+    if not math.isfinite(total):
+        total = 0.0
+    return "share" if choices else "p", [min(1.0, math.exp(v - total)) for v in logs]
 
 
 def _lengths(values: Sequence[float]) -> list[float]:
@@ -97,34 +97,34 @@ def _label(kind: str, value: float) -> str:
     return f"{value:.4g}" if kind == "score" else probability(value)
 
 
-def _told(reply: Mapping[str, Any], item: Item, kind: str) -> dict[str, str]:
+def _rank_and_probability(reply: Mapping[str, Any], item: Item, kind: str) -> dict[str, str]:
     """Say rank and probability of the word that is asked for."""
     n = reply["n_choices"] or reply["vocabulary_size"]
-    found = dict.fromkeys(("p", "rank", "ln", "note"), "")
+    texts = dict.fromkeys(("p", "rank", "ln", "note"), "")
     if kind == "share":
-        found["note"] = f"shares of the {n:,} candidates"
+        texts["note"] = f"shares of the {n:,} candidates"
     elif kind == "score":
         among = "candidates" if item.candidates else "words of its own choice"
-        found["note"] = f"scores, no probabilities{f'; of {n:,} {among}' if n else ''}"
+        texts["note"] = f"scores, no probabilities{f'; of {n:,} {among}' if n else ''}"
     if item.answer is None:
-        return found
+        return texts
     log_prob = reply["log_prob"]
     if log_prob is not None:
-        found["p"] = probability(math.exp(log_prob))
-        found["ln"] = f"ln p {_signed(log_prob)}"
+        texts["p"] = probability(math.exp(log_prob))
+        texts["ln"] = f"ln p {_signed(log_prob)}"
     if reply["known"] is False:
-        whole = reply["vocabulary_size"]
-        said = (
-            f"in the vocabulary of {whole:,}"
-            if whole and not item.candidates
+        size = reply["vocabulary_size"]
+        among_what = (
+            f"in the vocabulary of {size:,}"
+            if size and not item.candidates
             else f"among its {n or 0:,} words"
         )
-        found["rank"] = f"not {said}"
+        texts["rank"] = f"not {among_what}"
     elif reply["rank"] is not None:
         bound = "at least " if reply["rank_is_bound"] else ""
         ties = f", {reply['n_tied']:,} tied" if (reply["n_tied"] or 1) > 1 else ""
-        found["rank"] = f"rank {bound}{reply['rank']:,}{f' of {n:,}' if n else ''}{ties}"
-    return found
+        texts["rank"] = f"rank {bound}{reply['rank']:,}{f' of {n:,}' if n else ''}{ties}"
+    return texts
 
 
 def _ratio(one: float | None, other: float | None) -> dict[str, str]:
@@ -158,21 +158,21 @@ def word_shown(word: str) -> str:
 
 def preview(question: Question) -> list[dict[str, Any]]:
     """Return the passages as they were read: context and target sentence in pieces, by side."""
-    found = []
-    for side, item in question.whole.items():
+    sides = []
+    for side, item in question.passages.items():
         context, query = pieces(item, {"d": question.differences[side]})
-        found.append({"side": side, "context": context, "query": query, "sentences": len(item.sentences),
+        sides.append({"side": side, "context": context, "query": query, "sentences": len(item.sentences),
                       "word": item.answer, "tokenised": item.tokenised})  # fmt: skip
-    return found
+    return sides
 
 
 def entry(number: int, record: Record) -> dict[str, Any]:
     """Return what the list of the history shows of a question."""
     question = record.question
-    item = next(iter(question.whole.values()))
-    words = list(dict.fromkeys(i.answer for i in question.whole.values() if i.answer is not None))
+    item = next(iter(question.passages.values()))
+    words = list(dict.fromkeys(i.answer for i in question.passages.values() if i.answer is not None))
     return {"number": number, "time": f"{question.asked:%H:%M:%S}", "word": " / ".join(words),
-            "text": snippet(item, None)[0], "pairs": len(question.whole) > 1}  # fmt: skip
+            "text": snippet(item, None)[0], "pairs": len(question.passages) > 1}  # fmt: skip
 
 
 def page(asking: Asking, records: Sequence[Record]) -> str:
@@ -193,7 +193,7 @@ def _question(asking: Asking, record: Record) -> dict[str, Any]:
         scale = top if cell.get("kind") == "p" else 1.0
         cell["rows"] = [(word, f"{value / scale:.2%}", *rest) for word, value, *rest in cell.get("bars", ())]
     models = (
-        [(label, views.get(place)) for place, label in enumerate(asking.labels)] if question.whole else []
+        [(label, views.get(place)) for place, label in enumerate(asking.labels)] if question.passages else []
     )
     return {
         "time": f"{question.asked:%Y-%m-%d %H:%M:%S}", "read": preview(question), "models": models,

@@ -74,7 +74,7 @@ class Question:
         Questions are counted; of two, the one with the higher number is newer.
     state : State
     asked : datetime
-    whole : mapping of side to Item
+    passages : mapping of side to Item
         The passages that could be read.
     problems : mapping of side to str
         Why the others could not.
@@ -87,7 +87,7 @@ class Question:
     number: int
     state: State
     asked: datetime
-    whole: Mapping[str, Item]
+    passages: Mapping[str, Item]
     problems: Mapping[str, str]
     versions: Mapping[Key, Item]
     items: Items
@@ -95,30 +95,30 @@ class Question:
     @cached_property
     def differences(self) -> dict[str, list[Span]]:
         """Where the two passages differ, word by word, by side; empty for one passage."""
-        if len(self.whole) < 2:  # noqa: PLR2004 - a pair
-            return {side: [] for side in self.whole}
-        return dict(zip("AB", differences(self.whole["A"].text, self.whole["B"].text), strict=True))
+        if len(self.passages) < 2:  # noqa: PLR2004 - a pair
+            return {side: [] for side in self.passages}
+        return dict(zip("AB", differences(self.passages["A"].text, self.passages["B"].text), strict=True))
 
 
 def read(state: State, number: int = 0) -> Question:
     """Read what was typed; what is wrong with a passage stands in ``problems``."""
     texts = {"A": state.text} | ({"B": state.other} if state.pairs else {})
-    whole: dict[str, Item] = {}
+    passages: dict[str, Item] = {}
     problems: dict[str, str] = {}
     for side, text in texts.items():
         if not text.strip():
             continue
         try:
-            whole[side] = item_of(text, word=state.word, candidates=state.candidates)
+            passages[side] = item_of(text, word=state.word, candidates=state.candidates)
         except DataError as error:
             problems[side] = str(error).removeprefix("row 0: ")
     versions = {
         (side, version): item if version == "passage" else alone(item)
-        for side, item in whole.items()
+        for side, item in passages.items()
         for version in VERSIONS
     }
     items = Items.from_records({item.item_id: item for item in versions.values()}.values())
-    return Question(number, state, datetime.now().astimezone(), whole, problems, versions, items)
+    return Question(number, state, datetime.now().astimezone(), passages, problems, versions, items)
 
 
 def item_of(text: str, *, word: str = "", candidates: str = "") -> Item:
@@ -189,11 +189,13 @@ def differences(one: str, other: str) -> tuple[list[Span], list[Span]]:
     tail = next((i for i in range(shorter - head) if a[-1 - i] != b[-1 - i]), shorter - head)
     inner = [words[head : len(words) - tail] for words in (a, b)]
     if max(map(len, inner)) > _MANY:
-        found: Sequence[tuple[str, int, int, int, int]] = [("replace", 0, len(inner[0]), 0, len(inner[1]))]
+        operations: Sequence[tuple[str, int, int, int, int]] = [
+            ("replace", 0, len(inner[0]), 0, len(inner[1]))
+        ]
     else:
-        found = SequenceMatcher(None, inner[0], inner[1], autojunk=False).get_opcodes()
+        operations = SequenceMatcher(None, inner[0], inner[1], autojunk=False).get_opcodes()
     spans: tuple[list[Span], list[Span]] = ([], [])
-    for kind, a0, a1, b0, b1 in found:
+    for kind, a0, a1, b0, b1 in operations:
         for which, first, last in ((0, a0, a1), (1, b0, b1)):
             if kind != "equal" and first < last:
                 here = places[which][head + first : head + last]
@@ -216,7 +218,7 @@ class Answer(NamedTuple):
     replies: Mapping[Key, Mapping[str, Any]]
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether nothing went wrong."""
         return not any("error" in reply for reply in self.replies.values())
 
@@ -225,20 +227,20 @@ def answers(model: Any, question: Question, *, top_k: int, seed: int) -> dict[Ke
     """Ask a model; where that fails, once more for each version, so that one may fail alone."""
     items = question.items
     try:
-        found = _rows(model, items, top_k, seed)
+        replies = _rows(model, items, top_k, seed)
     except BaseException as error:  # noqa: BLE001 - whatever a model does, the others go on
-        found = {item.item_id: {"error": told(error)} for item in items}
+        replies = {item.item_id: {"error": error_text(error)} for item in items}
         if len(items) > 1:
-            for place, item_id in enumerate(list(found)):
+            for place, item_id in enumerate(list(replies)):
                 try:
-                    found |= _rows(model, items[place : place + 1], top_k, seed)
+                    replies |= _rows(model, items[place : place + 1], top_k, seed)
                 except BaseException as alone_error:  # noqa: BLE001
-                    found[item_id] = {"error": told(alone_error)}
+                    replies[item_id] = {"error": error_text(alone_error)}
     none = {"error": "the model gave no answer"}
-    return {key: found.get(item.item_id, none) for key, item in question.versions.items()}
+    return {key: replies.get(item.item_id, none) for key, item in question.versions.items()}
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Say what went wrong: the words of our own errors, of others their kind too."""
     if isinstance(error, DataError):
         return str(error)

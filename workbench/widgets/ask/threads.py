@@ -60,8 +60,8 @@ class Inbox:
         """Wait for a record; None once the box is closed."""
         with self._ready:
             self._ready.wait_for(lambda: self._next is not None or not self._open)
-            found, self._next = self._next, None
-            return found if self._open else None
+            record, self._next = self._next, None
+            return record if self._open else None
 
     def close(self) -> None:
         """Take nothing more, and let the reader go."""
@@ -123,11 +123,11 @@ class Asking:
             old = self._kept(state)
             if old is not None:
                 question = old.question
-            known = {} if old is None else {i: a for i, a in old.answers.items() if a.whole}
+            known = {} if old is None else {i: a for i, a in old.answers.items() if a.complete}
             record = Record(replace(question, number=self._number, state=state), known)
             self.current = record
             self._tell("asked", record)
-            open_ = bool(question.whole) and not self.closed
+            open_ = bool(question.passages) and not self.closed
             if open_ and not self._threads:
                 self._start()
             for place, inbox in enumerate(self._inboxes):
@@ -152,7 +152,7 @@ class Asking:
     @property
     def complete(self) -> bool:
         """Whether every model has answered the current question."""
-        return bool(self.current.question.whole) and len(self.current.answers) == len(self.models)
+        return bool(self.current.question.passages) and len(self.current.answers) == len(self.models)
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until every model has answered the current question, and keep it.
@@ -178,7 +178,7 @@ class Asking:
 
     @property
     def _asked(self) -> bool:
-        return bool(self.current.question.whole)
+        return bool(self.current.question.passages)
 
     # -- the history
 
@@ -214,8 +214,8 @@ class Asking:
     def items(self) -> Items:
         """Return the passages of the history as items, each once."""
         with self.lock:
-            found = {i.item_id: i for r in self.history for i in r.question.whole.values()}
-        return Items.from_records(found.values())
+            by_id = {i.item_id: i for r in self.history for i in r.question.passages.values()}
+        return Items.from_records(by_id.values())
 
     def questions(self) -> pd.DataFrame:
         """Return the history, one row a question; ``predictions`` has the best word by model."""
@@ -225,9 +225,9 @@ class Asking:
                 for n, record in enumerate(self.history, 1)
             ]
         columns = dict(zip(_KEPT, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
-        found = {name: objects(columns.get(name, [])) for name in _KEPT}
+        cells = {name: objects(columns.get(name, [])) for name in _KEPT}
         texts = dict.fromkeys(("text", "other", "word", "candidates"), "str")
-        return pd.DataFrame(found).astype({"question": "int64", "pairs": "bool", **texts})
+        return pd.DataFrame(cells).astype({"question": "int64", "pairs": "bool", **texts})
 
     def _best(self, record: Record) -> dict[str, str | None]:
         return {

@@ -97,8 +97,8 @@ class Browser(Widget):
         frame = self._frame.iloc[self._view].reset_index(drop=True)
         extra = self._annotations.iloc[self._view].reset_index(drop=True)
         frame = pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
-        found = [self._notes.get(item_id, remarks.Note(item_id)) for item_id in frame["item_id"]]
-        return frame.assign(tags=objects([list(n.tags) for n in found]), note=[n.note for n in found])
+        notes = [self._notes.get(item_id, remarks.Note(item_id)) for item_id in frame["item_id"]]
+        return frame.assign(tags=objects([list(n.tags) for n in notes]), note=[n.note for n in notes])
 
     def to_html(self, *, limit: int = 200) -> str:
         """Return a page of its own with the first `limit` shown items; targets open on a click."""
@@ -182,10 +182,10 @@ class Browser(Widget):
         return [self._row(self._items[int(row)]) for row in self._view[start : max(start, end)]]
 
     def _row(self, item: Item) -> dict[str, Any]:
-        found = self._hits(item)
+        spans = self._hits(item)
         note = self._notes.get(item.item_id, remarks.Note(item.item_id))
         return {
-            "id": item.item_id, "text": snippet(item, found[0] if found else None),
+            "id": item.item_id, "text": snippet(item, spans[0] if spans else None),
             "tags": note.tags, "note": bool(note.note),
         }  # fmt: skip
 
@@ -195,8 +195,8 @@ class Browser(Widget):
         if not query or filters["field"] == "answer":
             return []
         first = item.sentences[-1][0] if filters["field"] == "sentence" else 0
-        found = hits(item.text[first:], patterns(query, regex=filters["regex"], tokenised=item.tokenised))
-        return [(start + first, end + first) for start, end in found]
+        spans = hits(item.text[first:], patterns(query, regex=filters["regex"], tokenised=item.tokenised))
+        return [(start + first, end + first) for start, end in spans]
 
     def _passage(self, row: int) -> dict[str, Any]:
         item = self._items[row]
@@ -234,8 +234,8 @@ class Browser(Widget):
         )  # fmt: skip
 
     def _label(self) -> None:
-        found = [self._notes.get(item_id) for item_id in self._frame["item_id"]]
-        self._labels = self._filters.set_labels(TAGS, [note.tags if note else () for note in found])
+        notes = [self._notes.get(item_id) for item_id in self._frame["item_id"]]
+        self._labels = self._filters.set_labels(TAGS, [note.tags if note else () for note in notes])
 
 
 def static_page(

@@ -110,9 +110,9 @@ class Compare(Widget):
         return page(view.comparison, view.rows, limit=limit, pair=two)
 
     def _static(self) -> str:
-        told, view = self._view.told(quick=True), self._view
-        said = f"{len(view.rows):,} of {view.comparison.n:,} items{view.said()}"
-        return static(told["models"], said, told["warnings"])
+        overview, view = self._view.overview(quick=True), self._view
+        summary = f"{len(view.rows):,} of {view.comparison.n:,} items{view.summary()}"
+        return static(overview["models"], summary, overview["warnings"])
 
     # -- what Python sets
 
@@ -148,13 +148,13 @@ class Compare(Widget):
 
     def _on_open(self, _message: Mapping[str, Any]) -> None:
         view = self._view
-        self.send(view.told(quick=True) | {"note": self._note})
+        self.send(view.overview(quick=True) | {"note": self._note})
         self.send(view.shown())
 
     def _on_measure(self, _message: Mapping[str, Any]) -> None:
         """Resample, and begin to annotate: the page asks for it once the reader sees the rest."""
         view = self._view
-        self.send(view.told() | {"note": self._note})
+        self.send(view.overview() | {"note": self._note})
         if self._remake is not None:
             remake, self._remake = self._remake, None
             self._tell(f"annotating {self.comparison.n:,} items …")

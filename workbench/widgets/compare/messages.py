@@ -89,15 +89,15 @@ def slices(comparison: Comparison, column: str, rows: Any, shown: Sequence[int])
 
 def row(comparison: Comparison, place: int, shown: Sequence[int], item: Item, query: str) -> dict[str, Any]:
     """Return what a row of the list shows: text before, inside and after what stands out, and the marks."""
-    found = hit_spans(item, query)
-    if found:
-        before, inside, after = snippet(item, found[0])
+    spans = hit_spans(item, query)
+    if spans:
+        before, inside, after = snippet(item, spans[0])
     else:
-        whole, inside = snippet(item, None)[0], item.answer or "?"
-        before, _, after = whole.partition(BLANK_MARK)
+        text, inside = snippet(item, None)[0], item.answer or "?"
+        before, _, after = text.partition(BLANK_MARK)
     ranks = comparison.rank[:, place]
     return {
-        "id": item.item_id, "text": [before, inside, after], "hit": bool(found),
+        "id": item.item_id, "text": [before, inside, after], "hit": bool(spans),
         "marks": [
             [bool(comparison.correct[k, place]), None if np.isnan(ranks[k]) else float(ranks[k])]
             for k in shown
@@ -136,27 +136,27 @@ def passage(
     """
     cut = tokens(item)
     inside = {word.casefold() for at, word in enumerate(cut.words) if not cut.target <= at < cut.end}
-    told = [_model(top, item, inside) for top in comparison.top(place)]
-    weighted = any(model["attention"] for model in told) and len(cut.words) <= _MOST_WEIGHTS
+    answers = [_model(top, item, inside) for top in comparison.top(place)]
+    weighted = any(model["attention"] for model in answers) and len(cut.words) <= _MOST_WEIGHTS
     marks: dict[str, Sequence[Span]] = {"m": mentions(item), "h": hit_spans(item, query)}
     if weighted:
         marks |= {chr(_WEIGHTS + at): [span] for at, span in enumerate(cut.spans) if span[1] > span[0]}
     parts = pieces(item, marks)
-    for model in told:
+    for model in answers:
         if model["attention"] and (not weighted or len(model["attention"]) != len(cut.words)):
             model["attention"] = None
-    context, target = ([[text, *_kinds(found)] for text, found in part] for part in parts)
+    context, target = ([[text, *_kinds(kinds)] for text, kinds in part] for part in parts)
     kind = [item.variant, item.word_class if item.word_class != item.variant else None, item.book_id]
     return {
         "id": item.item_id, "kind": [k for k in kind if k], "answer": item.answer, "context": context,
-        "query": target, "candidates": item.candidates, "models": told,
+        "query": target, "candidates": item.candidates, "models": answers,
         "facts": [[name, plain(value)] for name, value in facts],
     }  # fmt: skip
 
 
-def _kinds(found: str) -> tuple[str, int | None]:
-    weights = [ord(letter) - _WEIGHTS for letter in found if ord(letter) >= _WEIGHTS]
-    return "".join(letter for letter in found if ord(letter) < _WEIGHTS), weights[0] if weights else None
+def _kinds(kinds: str) -> tuple[str, int | None]:
+    weights = [ord(letter) - _WEIGHTS for letter in kinds if ord(letter) >= _WEIGHTS]
+    return "".join(letter for letter in kinds if ord(letter) < _WEIGHTS), weights[0] if weights else None
 
 
 def _model(top: Mapping[str, Any], item: Item, inside: set[str]) -> dict[str, Any]:
@@ -190,8 +190,8 @@ def shares(scores: Sequence[float]) -> list[float]:
     values = values / (float(np.abs(values).max()) or 1.0)
     values = values - min(float(values.min()), 0.0)
     total = float(values.sum())
-    found: list[float] = (values / total if total > 0 else np.full(len(values), 1 / len(values))).tolist()
-    return found
+    parts: list[float] = (values / total if total > 0 else np.full(len(values), 1 / len(values))).tolist()
+    return parts
 
 
 def _shown(word: str) -> str:

@@ -51,30 +51,32 @@ class Selector:
         """Return a state with all its parts, or raise DataError with what is wrong in it."""
         if not isinstance(chosen, Mapping):
             raise DataError(f"the state is {chosen!r}, expected a dict")
-        whole = NOTHING | dict(chosen)
-        if unknown := set(whole) - set(NOTHING):
+        state = NOTHING | dict(chosen)
+        if unknown := set(state) - set(NOTHING):
             known = ", ".join(NOTHING)
             raise DataError(f"the state has no part {min(map(str, unknown))!r}; known are {known}")
         for part in ("pair", "against"):
-            whole[part] = self._two(whole[part], part)
-        if whole["sort"] not in SORTS:
-            raise DataError(f"there is no order {whole['sort']!r}; known are {', '.join(SORTS)}")
-        hidden = whole["hidden"] or []
+            state[part] = self._two(state[part], part)
+        if state["sort"] not in SORTS:
+            raise DataError(f"there is no order {state['sort']!r}; known are {', '.join(SORTS)}")
+        hidden = state["hidden"] or []
         if isinstance(hidden, str) or not isinstance(hidden, Sequence):
             raise DataError(f"'hidden' is {hidden!r}, expected a list of models")
         for label in hidden:
             self._known(label)
-        whole["hidden"] = [label for label in self.comparison.labels if label in hidden]
-        whole["bins"] = self._checked_bins(whole["bins"] or {})
-        if not isinstance(whole["query"], str):
-            raise DataError(f"'query' is {whole['query']!r}, expected text")
-        return whole
+        state["hidden"] = [label for label in self.comparison.labels if label in hidden]
+        state["bins"] = self._checked_bins(state["bins"] or {})
+        if not isinstance(state["query"], str):
+            raise DataError(f"'query' is {state['query']!r}, expected text")
+        return state
 
     def fitting(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return a state without the choices in columns and bins that are no longer there."""
         bins = {column: keys for column, keys in chosen["bins"].items() if column in self.comparison.columns}
-        kept = {column: [key for key in keys if key in self.bins(column)] for column, keys in bins.items()}
-        return dict(chosen) | {"bins": kept}
+        fitting_bins = {
+            column: [key for key in keys if key in self.bins(column)] for column, keys in bins.items()
+        }
+        return dict(chosen) | {"bins": fitting_bins}
 
     def column(self, name: Any) -> str:
         """Return the name of a column to slice by, or raise DataError.
@@ -90,8 +92,8 @@ class Selector:
 
     def shown(self, chosen: Mapping[str, Any]) -> list[int]:
         """Return the places of the models that are not hidden; of all where all are."""
-        found = [k for k, label in enumerate(self.comparison.labels) if label not in chosen["hidden"]]
-        return found or list(range(self.comparison.m))
+        places = [k for k, label in enumerate(self.comparison.labels) if label not in chosen["hidden"]]
+        return places or list(range(self.comparison.m))
 
     def against(self, chosen: Mapping[str, Any]) -> tuple[int, int] | None:
         """Return the two models whose log-probabilities are subtracted: chosen, or the pair, or the first."""
@@ -124,7 +126,7 @@ class Selector:
     def bins(self, column: str) -> dict[str, Mask]:
         """Return the items of each bin of a column, by its key."""
         if column not in self._masks:
-            self._masks[column] = {found.key: found.mask for found in self.comparison.bins(column)}
+            self._masks[column] = {one.key: one.mask for one in self.comparison.bins(column)}
         return self._masks[column]
 
     def rows(self, chosen: Mapping[str, Any], mask: Mask) -> Rows:
@@ -164,8 +166,8 @@ class Selector:
                 return np.zeros(self.comparison.n)
             values = self.comparison.log_prob
             with np.errstate(invalid="ignore"):  # both may be -inf: no difference is known
-                found: npt.NDArray[np.float64] = values[two[1]] - values[two[0]]
-            return found
+                difference: npt.NDArray[np.float64] = values[two[1]] - values[two[0]]
+            return difference
         if sort == "disagreement":
             return np.asarray(-right * (len(self.shown(chosen)) - right))
         if sort == "only one right":
@@ -195,11 +197,11 @@ class Selector:
             raise DataError(f"there is no model {label!r}; known are {known}")
         return str(label)
 
-    def _checked_bins(self, given: Any) -> dict[str, list[str]]:
-        if not isinstance(given, Mapping):
-            raise DataError(f"'bins' is {given!r}, expected lists of bins by column")
-        kept = {}
-        for name, keys in given.items():
+    def _checked_bins(self, bins: Any) -> dict[str, list[str]]:
+        if not isinstance(bins, Mapping):
+            raise DataError(f"'bins' is {bins!r}, expected lists of bins by column")
+        checked = {}
+        for name, keys in bins.items():
             column = self.column(name) if name else name
             if column not in self.comparison.columns:
                 raise DataError(f"there is no column {name!r} to slice by")
@@ -211,8 +213,8 @@ class Selector:
                     names = ", ".join(known)
                     raise DataError(f"the column {column!r} has no bin {key!r}; known are {names}")
             if keys:
-                kept[column] = [key for key in known if key in keys]
-        return kept
+                checked[column] = [key for key in known if key in keys]
+        return checked
 
 
 class View:
@@ -279,8 +281,8 @@ class View:
 
     def index(self, item_id: str) -> int:
         """Return the place of an item in the list, -1 where it is not there."""
-        found = np.flatnonzero(self.rows == self._place.get(item_id, -1))
-        return int(found[0]) if len(found) else -1
+        places = np.flatnonzero(self.rows == self._place.get(item_id, -1))
+        return int(places[0]) if len(places) else -1
 
     @property
     def mask(self) -> Mask:
@@ -308,7 +310,7 @@ class View:
         extra = extra.loc[:, ~extra.columns.isin([*frame.columns, *columns])]
         return pd.concat([frame, pd.DataFrame(columns), extra], axis=1)
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Say what is chosen, after a colon; "" where nothing is."""
         chosen, parts = self.chosen, []
         if chosen["pair"]:
@@ -327,7 +329,7 @@ class View:
         """Whether the measures and tests are computed: resampling takes a moment."""
         return self._whole is not None
 
-    def told(self, *, quick: bool = False) -> dict[str, Any]:
+    def overview(self, *, quick: bool = False) -> dict[str, Any]:
         """Return what stays as it is: the models and their pairs; quick: without what is resampled."""
         made = self.comparison
         rest = {"type": "whole", "warnings": list(made.warnings), "total": made.n}

@@ -119,7 +119,7 @@ class BarChart:
         """Return how a value is called."""
         return self.panel.missing if value in (NONE, UNKNOWN) else self.panel.labels.get(value, value)
 
-    def said(self, chosen: Sequence[Any]) -> str:
+    def phrase(self, chosen: Sequence[Any]) -> str:
         """Say what is chosen."""
         return " or ".join(self.panel.phrases.get(value, self.label(value)) for value in map(str, chosen))
 
@@ -160,7 +160,7 @@ class BinChart:
             "total": total[:-1], "left": part[:-1], "missing": [self.panel.missing, total[-1], part[-1]],
         }  # fmt: skip
 
-    def said(self, chosen: Sequence[Any]) -> str:
+    def phrase(self, chosen: Sequence[Any]) -> str:
         """Say what is chosen."""
         return self.panel.span.format(_ends(chosen))
 
@@ -176,7 +176,7 @@ class NoChart:
         """Return the reason."""
         return {"kind": "nothing", "why": self.why}
 
-    def said(self, chosen: Sequence[Any]) -> str:
+    def phrase(self, chosen: Sequence[Any]) -> str:
         """Say what is chosen."""
         return ", ".join(map(str, chosen))
 
@@ -214,17 +214,17 @@ def chart(panel: Panel, facet: Facet | None, column: pd.Series[Any] | None) -> C
 
 def sentence(charts: Mapping[str, Chart], filters: Mapping[str, Any]) -> list[list[str]]:
     """Return what is searched and chosen: the filter's name ("" for the search) and its words."""
-    said = []
+    words = []
     if filters["query"].strip():
         how = "matches the expression" if filters["regex"] else "holds"
-        said.append(["", f"{filters['field']} {how} “{filters['query'].strip()}”"])
+        words.append(["", f"{filters['field']} {how} “{filters['query'].strip()}”"])
     for name, chosen in filters["facets"].items():
         if name in charts:
-            said.append([name, charts[name].said(chosen)])
+            words.append([name, charts[name].phrase(chosen)])
         else:
             is_range = any(value is None or isinstance(value, (int, float)) for value in chosen)
-            said.append([name, f"{name}: {_ends(chosen) if is_range else ' or '.join(map(str, chosen))}"])
-    return said
+            words.append([name, f"{name}: {_ends(chosen) if is_range else ' or '.join(map(str, chosen))}"])
+    return words
 
 
 def _ends(chosen: Sequence[float | None]) -> str:

@@ -65,10 +65,10 @@ class Labels:
 
     def mask(self, chosen: Sequence[str]) -> Mask:
         """Return the rows that carry one of `chosen`; NONE stands for rows without any."""
-        found = np.zeros(len(self._none), dtype=bool)
+        mask = np.zeros(len(self._none), dtype=bool)
         for name in chosen:
-            found |= self.masks.get(name, self._none if name == NONE else False)
-        return found
+            mask |= self.masks.get(name, self._none if name == NONE else False)
+        return mask
 
     def describe(self, rows: Mask, chosen: Sequence[str]) -> dict[str, Any]:
         """Return the labels with their counts among `rows`, and the rows without any."""
@@ -186,12 +186,12 @@ class Filters:
 
     def checked(self, filters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the filters with all their parts, or raise DataError with what is wrong in them."""
-        whole = NO_FILTERS | dict(filters)
-        if unknown := set(whole) - set(NO_FILTERS):
+        checked = NO_FILTERS | dict(filters)
+        if unknown := set(checked) - set(NO_FILTERS):
             raise DataError(f"there is no filter {min(unknown)!r}; known are {', '.join(NO_FILTERS)}")
-        if whole["field"] not in FIELDS:
-            raise DataError(f"there is no field {whole['field']!r}; known are {', '.join(FIELDS)}")
-        for name, chosen in whole["facets"].items():
+        if checked["field"] not in FIELDS:
+            raise DataError(f"there is no field {checked['field']!r}; known are {', '.join(FIELDS)}")
+        for name, chosen in checked["facets"].items():
             if name not in self.facets:
                 raise DataError(
                     f"there is no column {name!r} to filter by; known are {', '.join(self.facets)}"
@@ -200,13 +200,13 @@ class Filters:
                 raise DataError(f"the filter {name!r} is {chosen!r}, expected a list")
             if isinstance(self.facets[name], Number) and not _is_range(chosen):
                 raise DataError(f"the filter {name!r} is {chosen!r}, expected [lowest, highest]")
-        whole["facets"] = {
+        checked["facets"] = {
             name: [(YES if value else NO) if isinstance(value, bool) else value for value in chosen]
-            for name, chosen in whole["facets"].items()
+            for name, chosen in checked["facets"].items()
             if len(chosen)
         }
-        whole["query"], whole["regex"] = str(whole["query"]), bool(whole["regex"])
-        return whole
+        checked["query"], checked["regex"] = str(checked["query"]), bool(checked["regex"])
+        return checked
 
     def apply(self, filters: Mapping[str, Any]) -> tuple[Mask, dict[str, dict[str, Any]]]:
         """Return the rows that pass, and each facet as the others leave it.
@@ -214,14 +214,14 @@ class Filters:
         The counts beside a facet's choices are those that a click would give: all other
         filters hold, the facet's own does not.
         """
-        found = self._search(filters)
+        mask = self._search(filters)
         chosen = filters["facets"]
         masks = {name: self.facets[name].mask(chosen[name]) for name in chosen}
         described = {}
         for name, made in self.facets.items():
             others = [mask for other, mask in masks.items() if other != name]
-            described[name] = made.describe(_all(found, others), chosen.get(name, ()))
-        return _all(found, list(masks.values())), described
+            described[name] = made.describe(_all(mask, others), chosen.get(name, ()))
+        return _all(mask, list(masks.values())), described
 
     def mask(self, filters: Mapping[str, Any], *, but: str | None = None) -> Mask:
         """Return the rows that pass all of the checked `filters` except that on the column `but`."""
@@ -260,12 +260,12 @@ def patterns(query: str, *, regex: bool, tokenised: bool) -> list[str]:
     return ["".join(c if c.isalnum() or c in " _" or not c.isascii() else f"\\{c}" for c in f) for f in forms]
 
 
-def hits(text: str, found: Iterable[str]) -> list[Span]:
+def hits(text: str, expressions: Iterable[str]) -> list[Span]:
     """Return where the patterns match in `text`, in order and without overlap."""
     spans: list[Span] = []
     column = pa.array([text], pa.large_string())
     opening, closing = islice((mark for mark in map(chr, _MARKS) if mark not in text), 2)
-    for pattern in found:
+    for pattern in expressions:
         try:
             marked = pc.replace_substring_regex(column, f"(?i)({pattern})", f"{opening}\\1{closing}")[
                 0
@@ -288,12 +288,12 @@ def hits(text: str, found: Iterable[str]) -> list[Span]:
 
 def _matches(column: pa.Array, pattern: str) -> Mask:
     try:
-        found = pc.match_substring_regex(column, pattern, ignore_case=True)
+        matches = pc.match_substring_regex(column, pattern, ignore_case=True)
     except pa.ArrowInvalid as error:
         raise DataError(
             f"this is no regular expression: {error}", remedy="RE2's syntax is understood (no look-around)"
         ) from error
-    mask: Mask = found.to_numpy(zero_copy_only=False)
+    mask: Mask = matches.to_numpy(zero_copy_only=False)
     return mask
 
 

@@ -40,8 +40,8 @@ def pieces(item: Item, marks: Mapping[str, Sequence[Span]]) -> tuple[list[Piece]
         answer is not known).
     """
     bounds = [item.sentences[-1], item.answer_span]
-    given = [(letter, span) for letter, spans in marks.items() for span in spans]
-    shown, spans = readable_spans(item, bounds + [span for _, span in given])
+    marked = [(letter, span) for letter, spans in marks.items() for span in spans]
+    shown, spans = readable_spans(item, bounds + [span for _, span in marked])
     query, blank, *placed = spans
     inside = range(blank[0] + 1, blank[1])  # no mark may cut the blank: a part of it would be shown
     ends = {end for span in placed for end in span if end not in inside}
@@ -52,7 +52,7 @@ def pieces(item: Item, marks: Mapping[str, Sequence[Span]]) -> tuple[list[Piece]
     start = 0
     for end in sorted(cuts):
         letters = {
-            letter for (letter, _), (a, b) in zip(given, placed, strict=True) if a <= start and end <= b
+            letter for (letter, _), (a, b) in zip(marked, placed, strict=True) if a <= start and end <= b
         }
         if end > start:
             kinds = letters - {"h", "m"} | {"b"} if (start, end) == blank else letters
@@ -77,11 +77,11 @@ def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
         text = readable[0]
         left, right = text[query[0] : blank[0]], text[blank[1] : query[1]]
         return _one_line(f"{_tail(left, _SNIPPET // 2)}{BLANK_MARK}{right[:_SNIPPET]}"), "", ""
-    text, (found, blank) = readable_spans(item, [hit, item.answer_span])
+    text, (hit, blank) = readable_spans(item, [hit, item.answer_span])
     text = f"{text[: blank[0]]}{BLANK_MARK}{text[blank[1] :]}"
     longer = len(BLANK_MARK) - (blank[1] - blank[0])
-    start = found[0] + longer if found[0] >= blank[1] else min(found[0], blank[0])
-    end = max(start, found[1] if found[1] <= blank[0] else max(found[1], blank[1]) + longer)
+    start = hit[0] + longer if hit[0] >= blank[1] else min(hit[0], blank[0])
+    end = max(start, hit[1] if hit[1] <= blank[0] else max(hit[1], blank[1]) + longer)
     first = max(0, start - _BEFORE_HIT)
     before = f"{'…' if first else ''}{text[first:start]}"
     return _one_line(before), _one_line(text[start:end]), _one_line(text[end : end + _SNIPPET])
@@ -160,7 +160,7 @@ def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Spa
     DataError
         If a span does not lie within its text.
     """
-    found: dict[str, list[list[Span] | None]] = {}
+    spans_by_name: dict[str, list[list[Span] | None]] = {}
     for name in SPANS:
         if name not in columns:
             continue
@@ -174,8 +174,8 @@ def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Spa
                     f"the annotations' {name} do not fit the text of {item_id!r}",
                     remedy="annotate these very items: spans of another variant lie elsewhere",
                 )
-        found[name] = rows
-    return found
+        spans_by_name[name] = rows
+    return spans_by_name
 
 
 def by_item(table: pd.DataFrame | None) -> dict[str, list[list[str]]]:
