@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.analysis.tagger.lexicon import UNKNOWN, Lexicon, fold
+from workbench.analysis.tagger.network import UNKNOWN, Lexicon, fold
 
 words = st.text(st.characters(exclude_categories=["Z", "C"]), min_size=1, max_size=12)
 

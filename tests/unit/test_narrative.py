@@ -8,8 +8,7 @@ from spacy.training import Example
 from spacy.vocab import Vocab
 
 from workbench.analysis import lemmas, tagging
-from workbench.analysis.tagger import discourse, narrative, network
-from workbench.analysis.tagger.lexicon import Lexicon, fold
+from workbench.analysis.tagger import narrative, network
 from workbench.analysis.tagger.network import (
     CASE,
     COUNTED,
@@ -24,6 +23,8 @@ from workbench.analysis.tagger.network import (
     SHAPE,
     SUFFIX,
     USE,
+    Lexicon,
+    fold,
 )
 
 # form: capitalised share (1 never to 11 always), frequency, whether it has a vector and an own embedding
@@ -282,7 +283,7 @@ def test_pooling_and_its_gradient(numbers, seed):
     groups = np.array(numbers)
     own, direction = (rng.standard_normal((len(groups), 3)) for _ in range(2))
     weights = rng.standard_normal((len(groups), 9))
-    rows, backprop = discourse.pool(own, groups)
+    rows, backprop = network.pool(own, groups)
     np.testing.assert_allclose(rows, pooled_slowly(own, groups), rtol=1e-5)
     step = 1e-6 * direction
     slope = (pooled_slowly(own + step, groups) - pooled_slowly(own - step, groups)) * weights / 2e-6
@@ -291,14 +292,14 @@ def test_pooling_and_its_gradient(numbers, seed):
 
 def test_the_gradient_of_a_maximum_is_shared_where_rows_are_equal():
     own = np.array([[1, 5], [3, 5], [3, 2], [4, 4]], np.float32)
-    _, backprop = discourse.pool(own, np.array([7, 7, 7, 1]))
+    _, backprop = network.pool(own, np.array([7, 7, 7, 1]))
     gradient = np.zeros((4, 6), np.float32)
     gradient[:, 4:] = [[1, 2], [3, 4], [5, 6], [7, 8]]
     assert backprop(gradient).tolist() == [[0, 6], [4.5, 6], [4.5, 0], [7, 8]]
 
 
 def test_pooling_of_nothing():
-    rows, backprop = discourse.pool(np.zeros((0, 3), np.float32), np.zeros(0, np.int64))
+    rows, backprop = network.pool(np.zeros((0, 3), np.float32), np.zeros(0, np.int64))
     assert rows.shape == (0, 9)
     assert backprop(rows).shape == (0, 3)
 

@@ -2,9 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.analysis import roots
-from workbench.analysis.lemmas import default
-from workbench.analysis.roots import any_same_root, same_root
+from workbench.analysis import lemmas as roots
+from workbench.analysis.lemmas import any_same_root, default, same_root
 
 
 @pytest.mark.parametrize(

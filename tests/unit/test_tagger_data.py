@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.language import Language
 
-from workbench.analysis.tagger.lexicon import Lexicon, fold
+from workbench.analysis.tagger.network import Lexicon, fold
 from workbench.items.schema import DataError
 
 forms = st.text(st.characters(categories=["L"], max_codepoint=0x24F), min_size=1, max_size=5)

@@ -13,7 +13,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from workbench.analysis import tagging
-from workbench.analysis.tagger import lexicon
+from workbench.analysis.tagger import network as lexicon
 
 ANSWERS = {
     "heron": ("NOUN", "heron"),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.analysis import mentions, speech, targets
-from workbench.analysis.roots import same_root
+from workbench.analysis.lemmas import same_root
 from workbench.analysis.speech import speech_spans
 from workbench.analysis.targets import features, in_speech, n_names, vocative
 from workbench.items.tokens import tokens

@@ -31,7 +31,7 @@ from spacy.util import load_config
 
 from workbench.analysis import tagging
 from workbench.analysis.tagger import narrative  # noqa: F401 - narrative registers its components
-from workbench.analysis.tagger.lexicon import Lexicon
+from workbench.analysis.tagger.network import Lexicon
 from workbench.items.schema import DataError
 
 ROOT = Path(__file__).resolve().parents[2]

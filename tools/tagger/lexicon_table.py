@@ -19,7 +19,7 @@ import numpy as np
 import treebanks
 from numpy.typing import NDArray
 
-from workbench.analysis.tagger.lexicon import SCALE, Lexicon, fold
+from workbench.analysis.tagger.network import SCALE, Lexicon, fold
 from workbench.storage.files import atomic_path
 
 WIDTH = 64

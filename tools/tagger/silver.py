@@ -18,7 +18,7 @@ from corpora import ARTICLES
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from workbench.analysis.tagger.lexicon import Lexicon, fold
+from workbench.analysis.tagger.network import Lexicon, fold
 from workbench.storage.files import atomic_path
 
 _TOKENS = 75  # of a passage, as in LAMBADA

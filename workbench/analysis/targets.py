@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.analysis import mentions, speech
-from workbench.analysis.lemmas import default, fold
-from workbench.analysis.roots import any_same_root
+from workbench.analysis.lemmas import any_same_root, default, fold
 from workbench.items.items import Item, Span
 from workbench.items.tokens import Tokens, tokens
 

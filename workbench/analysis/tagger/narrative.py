@@ -18,8 +18,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model
 
 from workbench.analysis import lemmas
-from workbench.analysis.tagger.lexicon import Lexicon
-from workbench.analysis.tagger.network import narrative_network, tells_by_case
+from workbench.analysis.tagger.network import Lexicon, narrative_network, tells_by_case
 from workbench.analysis.tagging import UPOS
 
 _IDS = np.array([IDS[tag] for tag in UPOS], dtype=np.uint64)

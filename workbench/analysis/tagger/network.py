@@ -1,14 +1,22 @@
 """The network of the tagger: words in any case to scores of the tags.
 
-A token is seen twice: as a form without its case, with what the `Lexicon` knows of that form,
-and as it is written. A text all in lower case, or all in capitals, says nothing by its case, and
-the network is told that it says nothing. What follows is spaCy's usual arrangement (Honnibal et
-al. 2020, "embed, encode, predict"): hashed embeddings, a convolution over windows of three words
-with residual connections, a softmax.
+A token is seen twice: as a form without its case, with what the `Lexicon` says about that form, and as
+it is written. A text all in lower case, or all in capitals, says nothing by its case, and the network
+has an input for this. The rest is spaCy's usual arrangement (Honnibal et al. 2020, "embed, encode,
+predict"): hashed embeddings, a convolution over windows of three words with residual connections, a softmax.
+
+Before the softmax, each token's vector is joined with the mean and the maximum of the vectors of its form
+in the document: in lower-cased text one place often disambiguates another. ``clarity`` may be a noun, but
+not if it answers the telephone two sentences later ("one sense per discourse", Gale, Church and Yarowsky
+1992, as pooling).
 """
 
+from __future__ import annotations
+
+import io
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,8 +39,83 @@ from thinc.api import (
 )
 from thinc.types import Floats2d, Ints2d
 
-from workbench.analysis.tagger.discourse import pooled
-from workbench.analysis.tagger.lexicon import SCALE, Lexicon, fold
+Groups = NDArray[np.int64]
+
+_MARKS = {
+    "``": '"', "''": '"', "“": '"', "”": '"', "`": "'", "‘": "'", "’": "'",  # noqa: RUF001 - quote marks
+    "-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}",
+}  # fmt: skip
+SCALE = 32
+"""Steps of a vector's int8 numbers to 1."""
+
+UNKNOWN = 0
+"""Row of a form that the table does not hold."""
+
+
+def fold(form: str) -> str:
+    """Return a form without its case; Treebank brackets, and quote marks of any kind, as plain ones."""
+    low = form.lower()
+    return _MARKS.get(low) or low.replace("’", "'")  # noqa: RUF001 - a typographic apostrophe is meant
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """How each form is used whatever its case, and how often it is a name.
+
+    The table is counted in public-domain novels (``tools/tagger/lexicon_table.py``). It carries what
+    capitals show in print over to lower-cased text.
+
+    Attributes
+    ----------
+    words : tuple of str
+        The forms, folded, the most frequent first; row ``i + 1`` is that of ``words[i]``.
+    vectors : int8 array, shape (m + 1, width)
+        Vectors of the first m words; row 0 is zero.
+    names : uint8 array, shape (n + 1,)
+        Capitalised share within sentences: 0 unknown, then 1 (never) to 11 (always).
+    counts : uint8 array, shape (n + 1,)
+        Frequency: 0 unknown, then the integer part of the binary logarithm of the count, plus 1.
+    own : bool array, shape (n + 1,)
+        Whether the form is met often enough to have an embedding of its own in the tagger.
+    """
+
+    words: tuple[str, ...]
+    vectors: NDArray[np.int8]
+    names: NDArray[np.uint8]
+    counts: NDArray[np.uint8]
+    own: NDArray[np.bool_]
+    rows: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", {word: row for row, word in enumerate(self.words, start=1)})
+
+    def row(self, folded: str) -> int:
+        """Return the row of a folded form, `UNKNOWN` where it has none."""
+        return self.rows.get(folded, UNKNOWN)
+
+    def to_bytes(self) -> bytes:
+        """Write the table as a compressed NumPy archive."""
+        file = io.BytesIO()
+        words = np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8)
+        np.savez_compressed(
+            file, words=words, vectors=self.vectors, names=self.names, counts=self.counts, own=self.own
+        )
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Lexicon:
+        """Read what `to_bytes` wrote."""
+        with np.load(io.BytesIO(data), allow_pickle=False) as table:
+            words = table["words"].tobytes().decode()
+            arrays = (table[name] for name in ("vectors", "names", "counts", "own"))
+            return cls(tuple(words.split("\n")) if words else (), *arrays)
+
+    @classmethod
+    def empty(cls, width: int) -> Lexicon:
+        """Return a table that holds no word."""
+        none = np.zeros(1, dtype=np.uint8)
+        return cls((), np.zeros((1, width), dtype=np.int8), none, none, none.astype(bool))
+
 
 # Columns of a form's features, and of a token's, which add what depends on the passage.
 KEY, FORM, SUFFIX, ENDING, PREFIX, SHAPE, USE, ROW, CASE, ENDS, COUNTED, PLACE, REPEATS = range(13)
@@ -59,12 +142,12 @@ class _Forms:
             self._index.clear()
             self._keys.clear()
         index = self._index
-        found = [index.get(orth, -1) for orth in orths.tolist()]
-        if -1 in found:
+        rows = [index.get(orth, -1) for orth in orths.tolist()]
+        if -1 in rows:
             for place, orth in enumerate(orths.tolist()):
-                if found[place] < 0:
-                    found[place] = self._add(orth, strings[orth])
-        return self._table[found]
+                if rows[place] < 0:
+                    rows[place] = self._add(orth, strings[orth])
+        return self._table[rows]
 
     def _add(self, orth: int, form: str) -> int:
         place = self._index[orth] = len(self._index)
@@ -153,6 +236,104 @@ def _repeats(place: NDArray[np.int64], table: NDArray[np.uint64]) -> NDArray[np.
     _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
     times = np.digitize(counts, [1, 2, 3, 5])[inverse]
     return np.where(table[:, COUNTED] > 0, times, 0)
+
+
+def pooled(
+    reader: Model[Any, Any],
+    encode: Model[Any, list[Floats2d]],
+    decide: Model[Floats2d, Floats2d],
+    groups: Callable[[Sequence[Any]], Groups],
+) -> Model[Any, list[Floats2d]]:
+    """Join a reader, an encoder of its tables, and a decision on vectors and pooled vectors.
+
+    Parameters
+    ----------
+    reader : Model
+        From documents to one table of features a document.
+    encode : Model
+        From those tables to vectors, an array of shape (tokens, width) a document.
+    decide : Model
+        From an array of shape (tokens, 3 x width), vector, mean and maximum, to scores.
+    groups : callable
+        From the tables to a number for each token; tokens of one number are pooled.
+
+    Returns
+    -------
+    Model
+        From documents to scores, an array a document.
+    """
+
+    def forward(
+        model: Model[Any, list[Floats2d]],
+        docs: Any,
+        is_train: bool,  # noqa: FBT001 - Thinc's call
+    ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], Any]]:
+        reader, encode, decide = model.layers
+        tables, _ = reader(docs, is_train)
+        vectors, back_encode = encode(tables, is_train)
+        edges = np.cumsum([len(part) for part in vectors])[:-1]
+        pooled_vectors, back_pool = pool(_flat(vectors), groups(tables))
+        scores, back_decide = decide(pooled_vectors, is_train)
+
+        def backprop(d_scores: list[Any]) -> Any:
+            d_vectors = back_pool(np.asarray(back_decide(np.concatenate(d_scores))))
+            return back_encode(np.split(d_vectors, edges))
+
+        by_document: list[Any] = np.split(np.asarray(scores), edges)
+        return by_document, backprop
+
+    def init(model: Model[Any, list[Floats2d]], X: Any = None, Y: Any = None) -> None:  # noqa: ARG001, N803
+        reader, encode, decide = model.layers
+        tables = reader.predict(X)
+        encode.initialize(X=tables)
+        decide.initialize(X=pool(_flat(encode.predict(tables)), groups(tables))[0])
+
+    return Model("discourse", forward, init=init, layers=[reader, encode, decide])
+
+
+def _flat(parts: Sequence[Any]) -> NDArray[np.float32]:
+    return np.concatenate([np.asarray(part) for part in parts])
+
+
+def pool(
+    vectors: NDArray[np.float32], groups: Groups
+) -> tuple[NDArray[np.float32], Callable[[NDArray[np.float32]], NDArray[np.float32]]]:
+    """Join each row with the mean and the maximum of its group.
+
+    Parameters
+    ----------
+    vectors : array, shape (n, width)
+    groups : int array, shape (n,)
+
+    Returns
+    -------
+    rows : array, shape (n, 3 * width)
+        Vector, mean, maximum.
+    backprop : callable
+        From the gradient of the rows to that of `vectors`.
+    """
+    n, width = vectors.shape
+    if not n:
+        return np.zeros((0, 3 * width), np.float32), lambda gradient: gradient[:, :width]
+    order = np.argsort(groups, kind="stable")
+    sorted_groups = groups[order]
+    starts = np.flatnonzero(np.concatenate([[True], sorted_groups[1:] != sorted_groups[:-1]]))
+    sizes = np.diff([*starts.tolist(), n])
+    number = np.empty(n, dtype=np.int64)
+    number[order] = np.repeat(np.arange(len(starts)), sizes)
+    counts = sizes[:, None].astype(np.float32)
+    mean = (np.add.reduceat(vectors[order], starts) / counts)[number]
+    highest = np.maximum.reduceat(vectors[order], starts)[number]
+
+    def backprop(gradient: NDArray[np.float32]) -> NDArray[np.float32]:
+        d_vectors, d_mean, d_highest = (gradient[:, k * width : (k + 1) * width] for k in range(3))
+        spread = (np.add.reduceat(d_mean[order], starts) / counts)[number]
+        is_highest = vectors == highest
+        summed = np.add.reduceat(d_highest[order], starts)[number]
+        ties = np.add.reduceat(is_highest[order].astype(np.float32), starts)[number]
+        return np.asarray(d_vectors + spread + is_highest * summed / ties, dtype=np.float32)
+
+    return np.concatenate([vectors, mean, highest], axis=1), backprop
 
 
 def narrative_network(
@@ -267,13 +448,13 @@ def _vectors(out: int, width: int, reader: Model[list[Doc], list[Ints2d]]) -> Mo
         table: Ints2d,
         is_train: bool,  # noqa: ARG001, FBT001 - Thinc's call
     ) -> tuple[Floats2d, Callable[[Floats2d], Ints2d]]:
-        kept = reader.attrs["lexicon"].vectors
-        found = kept[np.asarray(table)[:, ROW].astype(np.int64)].astype(np.float32) * np.float32(1 / SCALE)
+        rows = np.asarray(table)[:, ROW].astype(np.int64)
+        inputs = reader.attrs["lexicon"].vectors[rows].astype(np.float32) * np.float32(1 / SCALE)
         weights: Any = model.get_param("W")
-        scores = model.ops.gemm(found, weights, trans2=True)
+        scores = model.ops.gemm(inputs, weights, trans2=True)
 
         def backprop(d_scores: Floats2d) -> Ints2d:
-            model.inc_grad("W", model.ops.gemm(d_scores, found, trans1=True))
+            model.inc_grad("W", model.ops.gemm(d_scores, inputs, trans1=True))
             nothing: Ints2d = model.ops.xp.zeros_like(table)  # numbers of forms have no gradient
             return nothing
 
