@@ -1,5 +1,7 @@
-"""The predictions table, the store of runs, and what a run depends on (`fingerprint`).
+"""Predictions and runs: the predictions table, the store of runs on disk, and what a run depends on.
 
+`predictions` has the columns of the table and their checks, `store` keeps runs and finds them again,
+`fingerprint` says what a run depends on. Stored runs stay readable: a new column is optional.
 The package can be called, as ``wb.runs()`` and ``workbench.runs`` have one name: calling it lists the runs.
 """
 
