@@ -33,13 +33,18 @@ N_WORDS = len(COUNTS)
 
 
 FAMILIES = {
-    "rnn": lambda **sizes: RecurrentModule(COUNTS, **{"kind": "rnn", "width": 16, **sizes}),
-    "lstm": lambda **sizes: RecurrentModule(COUNTS, **{"kind": "lstm", "width": 16, "layers": 2, **sizes}),
-    "forward": lambda **sizes: FeedForwardModule(COUNTS, **{"order": 4, "width": 16, **sizes}),
-    "memory": lambda **sizes: MemoryModule(
-        COUNTS, **{"memory": 6, "width": 16, "hops": 2, "chunk": 7, **sizes}
-    ),
+    "rnn": lambda **sizes: _made(RecurrentModule, {"kind": "rnn", "layers": 1}, sizes),
+    "lstm": lambda **sizes: _made(RecurrentModule, {"kind": "lstm", "layers": 2}, sizes),
+    "forward": lambda **sizes: _made(FeedForwardModule, {"order": 4}, sizes),
+    "memory": lambda **sizes: _made(MemoryModule, {"memory": 6, "hops": 2, "chunk": 7}, sizes),
 }
+
+
+def _made(kind, defaults, sizes):
+    """Make a small network of those sizes that its family has."""
+    shared = {"width", "dropout", "softmax", "tied"}
+    own = {name: value for name, value in sizes.items() if name in shared | set(defaults)}
+    return kind(COUNTS, **{"width": 16, **defaults, **own})
 
 
 def lively(network):

@@ -9,6 +9,7 @@ from planted import CHOICES, CHOSEN, COUNTS, ITEMS, TYPES, WORDS, Copying, Plant
 from workbench.models.neural.feedforward import FeedForwardModule
 from workbench.models.neural.memory import MemoryModule
 from workbench.models.neural.recurrent import RecurrentModule
+from workbench.models.neural.softmax import softmax
 from workbench.models.neural.transformer import TransformerModule
 from workbench.runs import predictions
 
@@ -21,7 +22,7 @@ def networks():
     torch.manual_seed(3)
     made = {
         "lstm": RecurrentModule(COUNTS, kind="lstm", width=8, layers=2),
-        "rnn": RecurrentModule(COUNTS, kind="rnn", width=8, tied=False, softmax="adaptive"),
+        "rnn": RecurrentModule(COUNTS, kind="rnn", width=8, tied=False),
         "forward": FeedForwardModule(COUNTS, width=8),
         "memory": MemoryModule(COUNTS, width=8),
         "transformer": TransformerModule(
@@ -31,6 +32,7 @@ def networks():
             COUNTS, unknown_types=TYPES, width=16, layers=1, heads=2, window=12, pointer_size=8
         ),
     }
+    made["rnn"].output = softmax("adaptive", 8, COUNTS, cutoffs=[5])
     for network in made.values():
         with torch.no_grad():
             for weight in network.parameters():

@@ -4,8 +4,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.items.schema import DataError
-from workbench.models.neural import feedforward
 from workbench.models.neural.feedforward import FeedForwardModule, windows
 from workbench.models.neural.network import right_aligned
 
@@ -18,41 +16,6 @@ def one_thread():
 
 def small(**options):
     return FeedForwardModule(checked.COUNTS, **{"order": 4, "width": 16, **options})
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"direct": True, "embedded": 24, "softmax": "adaptive", "tied": False}]
-)
-def test_overfits_twelve_sentences(options):
-    checked.overfits(small(width=48, **options), steps=40, rate=0.02, skip=3)
-
-
-@pytest.mark.parametrize("order", [2, 3, 5])
-def test_carried_words_are_one_long_text(order):
-    network = small(order=order, dropout=0.5)
-    if order == 2:  # it sees the last word alone: there is nothing to carry
-        ids = checked.drawn((2, 5))
-        found, state = network.eval().states(ids)
-        assert state[0].shape == (2, 0)
-        checked.near(network.states(ids[:, 3:], state)[0], found[:, 3:])
-    else:
-        checked.carries(network)
-
-
-@pytest.mark.parametrize("order", [2, 5])
-def test_padded_contexts_are_read_as_each_alone(order):
-    checked.reads_the_last(small(order=order))
-
-
-def test_half_precision():
-    checked.trains_in_half_precision(small())
-
-
-@settings(max_examples=15, deadline=None)
-@given(at=st.integers(0, 9), seed=st.integers(0, 99), order=st.integers(2, 12))
-def test_the_future_changes_nothing(at, seed, order):
-    ids, other = checked.drawn((2, 10), seed), checked.drawn((10,), seed + 100)
-    checked.ignores_the_future(small(order=order), ids, at, other)
 
 
 @settings(max_examples=15, deadline=None)
@@ -129,22 +92,3 @@ def test_windows_and_endings():
     ids = torch.tensor([[7, 8, 9, 5], [4, 0, 0, 0]])
     assert right_aligned(ids, torch.tensor([3, 1]), 2).tolist() == [[8, 9], [-1, 4]]
     assert right_aligned(ids, torch.tensor([4, 1]), 6).tolist() == [[-1, -1, 7, 8, 9, 5], [-1] * 5 + [4]]
-
-
-def test_dropout_is_for_training():
-    network = small(width=512, dropout=0.5)
-    ids = checked.drawn((1, 20))
-    assert 0.45 < (network.train().states(ids)[0] == 0).float().mean() < 0.55
-    assert torch.equal(network.eval().states(ids)[0], network.states(ids)[0])
-
-
-def test_says_what_is_wrong():
-    with pytest.raises(DataError, match="order is 1"):
-        small(order=1)
-
-
-def test_predictor(no_data):
-    model = checked.fits(feedforward.FeedForward, no_data / "model", order=4)
-    assert model.name == "Feed-forward 4-gram 48"
-    assert model.network.window == 3
-    assert not model.systems

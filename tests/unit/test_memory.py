@@ -6,8 +6,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.items.schema import DataError
-from workbench.models.neural import memory
 from workbench.models.neural.memory import MemoryModule, MemoryWeights, read
 
 
@@ -29,41 +27,6 @@ def lively(**options):
             weight.normal_(std=0.7)
         network.turn.normal_(std=0.3)
     return network
-
-
-@pytest.mark.parametrize("options", [{}, {"softmax": "adaptive", "tied": True}])
-def test_overfits_twelve_sentences(options):
-    network = small(memory=8, width=64, hops=2, **options)
-    checked.overfits(network, steps=90, rate=0.02, skip=7)
-
-
-@pytest.mark.parametrize("memory", [1, 2, 6, 40])
-@pytest.mark.parametrize("chunk", [5, 64])
-def test_carried_words_are_one_long_text(memory, chunk):
-    network = lively(memory=memory, chunk=chunk, dropout=0.5)
-    if memory == 1:  # it sees the last word alone: there is nothing to carry
-        ids = checked.drawn((2, 8))
-        found, state = network.eval().states(ids)
-        assert state[0].shape == (2, 0)
-        checked.near(network.states(ids[:, 5:], state)[0], found[:, 5:])
-    else:
-        checked.carries(network)
-
-
-@pytest.mark.parametrize("memory", [1, 6, 40])
-def test_padded_contexts_are_read_as_each_alone(memory):
-    checked.reads_the_last(lively(memory=memory))
-
-
-def test_half_precision():
-    checked.trains_in_half_precision(small())
-
-
-@settings(max_examples=15, deadline=None)
-@given(at=st.integers(0, 9), seed=st.integers(0, 99), memory=st.integers(1, 12), chunk=st.integers(1, 12))
-def test_the_future_changes_nothing(at, seed, memory, chunk):
-    ids, other = checked.drawn((2, 10), seed), checked.drawn((10,), seed + 100)
-    checked.ignores_the_future(lively(memory=memory, chunk=chunk), ids, at, other)
 
 
 @settings(max_examples=15, deadline=None)
@@ -175,17 +138,3 @@ def test_half_of_the_units_are_cut_off_unless_told_otherwise():
     assert 1.5 < shares[-1] / shares[-2] < 3
     assert shares[:50].sum() < 0.2
     assert (defaults.turn - torch.eye(200)).abs().max() < 0.06
-
-
-def test_says_what_is_wrong():
-    with pytest.raises(DataError, match="memory is 0"):
-        small(memory=0)
-    with pytest.raises(DataError, match="hops 0"):
-        small(hops=0)
-
-
-def test_predictor(no_data):
-    model = checked.fits(memory.MemoryNetwork, no_data / "model", memory=6, hops=2)
-    assert model.name == "Memory Network 48"
-    assert model.systems == {"lambada": "Memory Network"}
-    assert (model.network.window, model.network.hops) == (6, 2)

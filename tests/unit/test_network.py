@@ -11,7 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from workbench.items.schema import DataError
+from workbench.models.neural.feedforward import FeedForward
+from workbench.models.neural.memory import MemoryNetwork
 from workbench.models.neural.network import Copies, LanguageModule, known, mix, recent, word_scores
+from workbench.models.neural.recurrent import LSTM, ElmanRNN
 from workbench.models.neural.softmax import softmax
 
 torch.set_num_threads(1)
@@ -162,3 +166,76 @@ def test_a_mixture_of_nothing_is_the_softmax_and_has_gradients():
     expected = (plain.exp() * math.exp(-0.5) + copied).log()
     checked.near(mix(plain, keep, copied), expected, 1e-12)
     checked.differentiates(lambda: mix(plain, keep, copied), (plain.requires_grad_(),))
+
+
+@pytest.fixture(params=checked.FAMILIES)
+def family(request):
+    torch.manual_seed(0)
+    return checked.FAMILIES[request.param]
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [*((name, "full") for name in checked.FAMILIES), ("rnn", "adaptive")],
+    indirect=["family"],
+)
+def test_a_family_overfits_twelve_sentences(family, kind):
+    network = family(width=48, layers=1)
+    if kind == "adaptive":
+        network.output = softmax(kind, 48, checked.COUNTS, cutoffs=[10, 40])
+    checked.overfits(network, steps=60, rate=0.02, skip=9)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"order": 2, "memory": 1}, {"order": 5, "memory": 40, "chunk": 64}])
+def test_a_family_reads_a_text_in_pieces_and_padded_contexts(family, sizes):
+    network = checked.lively(family(**sizes))
+    checked.reads_the_last(network)
+    if network.window != 1:  # else there is nothing to carry
+        checked.carries(checked.lively(family(dropout=0.5, **sizes)))
+
+
+def test_a_family_trains_in_half_precision(family):
+    checked.trains_in_half_precision(family())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from([*checked.FAMILIES]), st.integers(0, 9), st.integers(0, 99), st.integers(2, 12))
+def test_the_future_changes_nothing(name, at, seed, size):
+    ids, other = checked.drawn((2, 10), seed), checked.drawn((10,), seed + 100)
+    network = checked.FAMILIES[name](order=size, memory=size, chunk=size)
+    checked.ignores_the_future(checked.lively(network), ids, at, other)
+
+
+def test_dropout_is_for_training_and_no_gradient_flows_into_the_batch_before(family):
+    network, ids = family(dropout=0.5), checked.drawn((2, 9))
+    first, second = (network.train()({"ids": ids})[0] for _ in range(2))
+    assert first != second
+    first, state = network.eval()({"ids": ids})
+    assert first == network({"ids": ids})[0]
+    for _ in range(2):  # a second time: nothing of the state was freed
+        network({"ids": ids}, state)[0].backward()
+
+
+@pytest.mark.parametrize(
+    ("family", "sizes", "message"),
+    [("forward", {"order": 1}, "order is 1"), ("memory", {"memory": 0}, "memory is 0"),
+     ("memory", {"hops": 0}, "hops 0")],
+    indirect=["family"],
+)  # fmt: skip
+def test_sizes_that_cannot_be(family, sizes, message):
+    with pytest.raises(DataError, match=message):
+        family(**sizes)
+
+
+@pytest.mark.parametrize(
+    ("predictor", "name", "system", "sizes"),
+    [
+        (LSTM, "LSTM 48", "LSTM", {}),
+        (ElmanRNN, "RNN 48", "RNN", {}),
+        (FeedForward, "Feed-forward 4-gram 48", None, {"order": 4}),
+        (MemoryNetwork, "Memory Network 48", "Memory Network", {"memory": 6, "hops": 2}),
+    ],
+)
+def test_a_predictor_learns_twelve_sentences(no_data, predictor, name, system, sizes):
+    model = checked.fits(predictor, no_data / "model", **sizes)
+    assert (model.name, model.systems.get("lambada")) == (name, system)
