@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def free(*models: object) -> str:
     (``accelerate.cpu_offload_with_hook``). Memory that a notebook still refers to, such as the outputs of
     networks, is not freed.
     """
-    reports = [f"{_label(model)}: {_offload(model)}" for model in models]
+    reports = [f"{getattr(model, 'name', type(model).__name__)}: {_offload(model)}" for model in models]
     gc.collect()
     return "; ".join([*reports, _free_memory()])
 
@@ -102,15 +101,6 @@ def _free_memory() -> str:
         available, total = torch.cuda.mem_get_info(k)
         parts.append(f"{available / 1e9:.1f} of {total / 1e9:.1f} GB free on cuda:{k}")
     return ", ".join(parts)
-
-
-def _label(model: object) -> str:
-    """Return the name of a model in the report."""
-    with suppress(Exception):
-        name = vars(model).get("name")
-        if isinstance(name, str) and name:
-            return name
-    return type(model).__name__
 
 
 def _bytes(size: float) -> str:

@@ -236,12 +236,12 @@ class CausalLM(PretrainedModel):
         )
         values = self._word_scores(items, scores.at(np.flatnonzero(~is_answer)), sizes)
         has = _has_answer(items)
-        own = ContinuationScores.missing(len(items))
-        own.put(np.flatnonzero(has), scores.at(np.flatnonzero(is_answer)))
-        columns |= {"filter": "none", "vocabulary_size": pd.NA} | _answer_columns(own, has)
+        answer_scores = ContinuationScores.missing(len(items))
+        answer_scores.put(np.flatnonzero(has), scores.at(np.flatnonzero(is_answer)))
+        columns |= {"filter": "none", "vocabulary_size": pd.NA} | _answer_columns(answer_scores, has)
         return from_scores(
             items, values, words, model=self.name, score_type=self.score_type,
-            log_prob=own.log_prob_of_word, **options, **columns,
+            log_prob=answer_scores.log_prob_of_word, **options, **columns,
         )  # fmt: skip
 
     def _write(self, items: Items, columns: dict[str, Any]) -> pd.DataFrame:
@@ -283,7 +283,7 @@ class CausalLM(PretrainedModel):
         groups: dict[tuple[str, str], list[int]] = {}
         for index, text in enumerate(map(self._split, items)):
             groups.setdefault((text.lead, anchor_of(text.context, text.lead)), []).append(index)
-        found: dict[int, SearchResult] = {}
+        by_item: dict[int, SearchResult] = {}
         scores = ContinuationScores.missing(len(items))
         with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
             for (lead, anchor), members in groups.items():
@@ -292,8 +292,8 @@ class CausalLM(PretrainedModel):
                     top_k=top_k, budget=self.budget, step=bar.update,
                 )  # fmt: skip
                 scores.put(members, group_scores)
-                found |= dict(zip(members, results, strict=True))
-        results = [found[index] for index in range(len(items))]
+                by_item |= dict(zip(members, results, strict=True))
+        results = [by_item[index] for index in range(len(items))]
         ranked = Ranked(
             scores.log_prob_of_word,
             np.array([result.rank for result in results], dtype=np.int64),

@@ -231,10 +231,10 @@ class CausalScorer:
 
         def work(batch: Sequence[int]) -> torch.Tensor:
             asked = [list(range(0 if every else len(paths[row]) - 1, len(paths[row]))) for row in batch]
-            mine = [owners[row] for row in batch]
+            parents = [owners[row] for row in batch]
             if contexts.cache is not None:
-                return self._logits([paths[row] for row in batch], asked, past=(contexts, mine))
-            heads = [contexts.ids[owner] for owner in mine]
+                return self._logits([paths[row] for row in batch], asked, past=(contexts, parents))
+            heads = [contexts.ids[owner] for owner in parents]
             ids = [head + paths[row] for head, row in zip(heads, batch, strict=True)]
             shifted = [[len(head) + place for place in row] for head, row in zip(heads, asked, strict=True)]
             return self._logits(ids, shifted)
