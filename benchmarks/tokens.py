@@ -55,7 +55,7 @@ def novels(options: argparse.Namespace) -> dict[str, Any]:
     start = time.perf_counter()
     corpus = corpus_of(options.texts or list(wb.books("sample")), progress=False)
     cut = time.perf_counter()
-    stream = Stream.of(corpus, options.vocabulary, progress=False)
+    stream = Stream.of(corpus, options.vocabulary)
     found = {"corpus": str(corpus.folder), "cutting": cut - start, "numbering": time.perf_counter() - cut}
     return found | {"tokens": corpus.n_tokens, "types": len(corpus.words), "disk MB": size(stream.folder)}
 
@@ -91,7 +91,7 @@ def ours(options: argparse.Namespace) -> dict[str, Any]:
     start = time.perf_counter()
     corpus = corpus_of(options.folder / "novels.tar", tokenised=True, progress=False)
     cut = time.perf_counter()
-    stream = Stream.of(corpus, options.vocabulary, progress=False)
+    stream = Stream.of(corpus, options.vocabulary).copy(options.folder / "stream")
     done = time.perf_counter()
     found: dict[str, Any] = {"cutting": cut - start, "numbering": done - cut, "peak MB": memory()}
     ids = stream.read(0, stream.n_tokens) if stream.n_tokens < 50_000_000 else None  # noqa: PLR2004 - memory

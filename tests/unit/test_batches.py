@@ -41,12 +41,12 @@ def home(tmp_path_factory):
 def counting():
     """Give a text in which the word at place i has the id i + 1."""
     words = [f"w{i:03}" for i in range(400)]
-    return Stream.of(Corpus.of([" ".join(words)], progress=False), words, progress=False)
+    return Stream.of(Corpus.of([" ".join(words)], progress=False), words)
 
 
 @pytest.fixture(scope="module")
 def novels():
-    return Stream.of(Corpus.of(list(wb.books("sample")), progress=False), 2000, progress=False)
+    return Stream.of(Corpus.of(list(wb.books("sample")), progress=False), 2000)
 
 
 def same(one, two):
@@ -226,9 +226,7 @@ def test_a_batch_holds_its_passages(novels):
 
 def test_the_shape_of_a_passage():
     lines = ["a b c .", "d e .", "f g h i .", "`` j k ? '' ''", "-- .", "l ! ''"]
-    stream = Stream.of(
-        Corpus.of(lines, progress=False), [*list("abcdefghijkl.?!"), "``", "''", "--"], progress=False
-    )
+    stream = Stream.of(Corpus.of(lines, progress=False), [*list("abcdefghijkl.?!"), "``", "''", "--"])
     word = dict(enumerate(stream.vocabulary, 1))
     batches = Passages(stream, rows=1, number=99, minimum=5)
     found = set()
@@ -245,7 +243,7 @@ def test_the_shape_of_a_passage():
 def test_texts_without_a_passage(novels):
     with pytest.raises(DataError, match="holds no sentence that ends in a known word after more than 5,000"):
         Passages(novels, rows=1, number=10, minimum=5000, longest=4000)
-    one = Stream.of(Corpus.of(["a b c d"], progress=False), 3, progress=False)
+    one = Stream.of(Corpus.of(["a b c d"], progress=False), 3)
     with pytest.raises(DataError, match="holds no sentence"):
         Passages(one, rows=1, number=1, minimum=1)
     with pytest.raises(DataError, match="5 passages are no batch of 9"):
@@ -255,7 +253,7 @@ def test_texts_without_a_passage(novels):
 def test_the_released_passages_are_of_this_shape(real_data):
     items = wb.load("lambada", "dev", path=real_data)[:200]
     texts = [Text(item.text, item.item_id) for item in items]
-    stream = Stream.of(Corpus.of(texts, progress=False), 10**6, progress=False)
+    stream = Stream.of(Corpus.of(texts, progress=False), 10**6)
     batches = Passages(stream, rows=1, number=1)
     found = set(
         zip(*(places.tolist() for places in batches.places(np.arange(batches.distinct))), strict=True)

@@ -23,7 +23,7 @@ from workbench.datasets.books import books
 from workbench.items import text as wt
 from workbench.items.schema import DataError
 from workbench.storage.files import resource
-from workbench.texts import store
+from workbench.texts import corpus as store
 from workbench.texts import tokenise as spool
 from workbench.texts.corpus import RESERVED, Corpus
 from workbench.texts.sources import corpus_of
@@ -396,7 +396,7 @@ def test_it_travels_between_processes_as_a_path(no_data):
 def test_blocks_of_lines_join_up(no_data, monkeypatch):
     corpus = of([*(f"w{n} " * (n % 7 + 1) for n in range(200)), "long " * 500, "end"])
     whole = list(corpus.lines())
-    monkeypatch.setattr("workbench.texts.corpus._BLOCK", 50)
+    monkeypatch.setattr("workbench.texts.corpus._LINES", 50)
     assert list(corpus.lines()) == whole
     assert len(whole) == 202
     assert no_data.is_dir()

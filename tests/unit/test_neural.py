@@ -38,7 +38,7 @@ def folders(home):
 def test_a_model_is_trained_kept_and_found_again(no_data, monkeypatch):
     first = fit(tokens=4000, development=DEV, evaluations=2)
     assert first.name == "LSTM 8"
-    assert first.vocabulary == Stream.of(corpus_of(LINES), 14, progress=False).vocabulary
+    assert first.vocabulary == Stream.of(corpus_of(LINES), 14).vocabulary
     assert (first.info["steps"], first.info["stopped"]) == (100, "finished")
     assert first.training_record.stopped == "finished"
     scores = first.training_record.scores_frame()
@@ -73,7 +73,7 @@ def test_a_model_is_trained_kept_and_found_again(no_data, monkeypatch):
 
 def test_a_stream_is_as_good_as_its_texts(monkeypatch, tmp_path):
     corpus = corpus_of(LINES, progress=False)
-    stream = Stream.of(corpus, 14, progress=False).copy(tmp_path / "stream")
+    stream = Stream.of(corpus, 14).copy(tmp_path / "stream")
     made = fit(texts=stream, epochs=0.1)
     monkeypatch.setattr(loop, "train", never)
     for texts in (LINES, corpus, stream):
@@ -173,7 +173,7 @@ def test_minutes_are_measured(monkeypatch):
 
 
 def test_epochs_and_tokens_are_steps():
-    stream = Stream.of(corpus_of(LINES, progress=False), 14, progress=False)
+    stream = Stream.of(corpus_of(LINES, progress=False), 14)
     steps = Small._batches(stream, rows=4, length=10, seed=0).steps
     assert fit(epochs=0.25).info["steps"] == -(-steps // 4)
     assert fit(tokens=41).info["steps"] == 2

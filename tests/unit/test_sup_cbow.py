@@ -131,7 +131,7 @@ def test_only_what_is_tuned_is_trained():
 
 @pytest.mark.parametrize("softmax", ["full", "adaptive"])
 def test_a_network_learns_twelve_passages(softmax):
-    stream = Stream.of(corpus(), progress=False)
+    stream = Stream.of(corpus())
     batches = Passages(stream, rows=12, number=12, minimum=5)
     assert batches.distinct == 23
     made = network(stream.counts.tolist(), dimensions=24, hidden=64)
@@ -153,7 +153,7 @@ def test_a_network_learns_twelve_passages(softmax):
 
 @pytest.fixture
 def model():
-    words = Stream.of(corpus(), progress=False).vocabulary
+    words = Stream.of(corpus()).vocabulary
     given_ = vectors([*words[5:], "never"], dimensions=5)
     made = BagOfWordsModule([2] * (len(words) + 1), dimensions=5, hidden=7, softmax="full")
     table = np.stack(
@@ -227,7 +227,7 @@ def test_fitted_saved_and_read(tmp_path):
 
 def test_what_cannot_be_fitted():
     text = corpus()
-    stream = Stream.of(text, progress=False)
+    stream = Stream.of(text)
     with pytest.raises(DataError, match="no text to train CBOW on"):
         SupCBOW.fit(stream, progress=False)
     cased = vectors(text.vocabulary(), lower=False)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +18,23 @@ import pandas as pd
 
 from workbench.items.schema import DataError
 from workbench.storage import cache, files
-from workbench.texts import store
-from workbench.texts.tokenise import Readable, Spool
+from workbench.texts.tokenise import Part, Readable, Tokeniser
+
+VERSION = 1
+"""Of the format of the files: a corpus of another version is made again."""
+
+MANIFEST = "manifest.json"
+IDS, STARTS, COUNTS, WORDS, BOOKS = "ids.u32", "starts.i64", "counts.i64", "words.txt", "books.parquet"
+FILES = (IDS, STARTS, COUNTS, WORDS, BOOKS)
 
 RESERVED = frozenset({"<s>", "</s>", "<unk>", "<UNK>"})
 """Words that KenLM gives a meaning of its own."""
 
-_BLOCK = 1 << 18  # tokens that are written as lines at a time
+_LINES = 1 << 18  # tokens that are written as lines at a time
+_BLOCK = 1 << 22  # ids that are renumbered at a time
+_LEFTOVER = 86_400  # seconds after which a temporary folder is not written any more
+_ROOM = "make room, or let $WORKBENCH_HOME name a folder on another disk"
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class Corpus:
@@ -49,16 +66,16 @@ class Corpus:
     """
 
     def __init__(self, folder: Path, name: str = "") -> None:
-        told = store.manifest(folder)
-        if told is None:
+        content = manifest(folder)
+        if content is None:
             raise DataError("there is no corpus here, or it was changed", file=folder, remedy="make it again")
         self.folder, self.name = folder, name
-        self.lower, self.sha256 = bool(told["lower"]), str(told["sha256"])
-        self.words = (folder / store.WORDS).read_bytes().decode().split("\n")
-        self.counts = np.fromfile(folder / store.COUNTS, "<i8")
-        self.starts = np.fromfile(folder / store.STARTS, "<i8")
-        self.ids = np.memmap(folder / store.IDS, "<u4", "r")
-        self.books = pd.read_parquet(folder / store.BOOKS)
+        self.lower, self.sha256 = bool(content["lower"]), str(content["sha256"])
+        self.words = (folder / WORDS).read_bytes().decode().split("\n")
+        self.counts = np.fromfile(folder / COUNTS, "<i8")
+        self.starts = np.fromfile(folder / STARTS, "<i8")
+        self.ids = np.memmap(folder / IDS, "<u4", "r")
+        self.books = pd.read_parquet(folder / BOOKS)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Corpus, (self.folder, self.name)
@@ -127,13 +144,13 @@ class Corpus:
         if isinstance(texts, Corpus):
             return texts
         home = files.data_home() / "cache" / "corpus"
-        with store.scratch(home) as scratch:
-            spool = Spool(scratch / "texts", lower=lower, tokenised=tokenised)
-            spool.read(texts, progress=progress)
-            folder = home / spool.key
-            if store.manifest(folder) is None:
-                parts = spool.parts(workers=workers, progress=progress)
-                store.write(folder, parts, spool.books, {"lower": lower})
+        with scratch_folder(home) as scratch:
+            tokeniser = Tokeniser(scratch / "texts", lower=lower, tokenised=tokenised)
+            tokeniser.read(texts, progress=progress)
+            folder = home / tokeniser.key
+            if manifest(folder) is None:
+                parts = tokeniser.parts(workers=workers, progress=progress)
+                _write(folder, parts, tokeniser.books, lower=lower)
         return cls(folder, name)
 
     def lines(self, vocabulary: Collection[str] | None = None) -> Iterator[str]:
@@ -151,7 +168,7 @@ class Corpus:
         first = 0
         while first < self.n_sentences:
             start = self.starts[first]
-            last = max(first + 1, int(np.searchsorted(self.starts, start + _BLOCK, "right")) - 1)
+            last = max(first + 1, int(np.searchsorted(self.starts, start + _LINES, "right")) - 1)
             ids = self.ids[start : self.starts[last]].astype(np.int64)
             ids = np.insert(ids, self.starts[first + 1 : last + 1] - start, len(self.words))
             yield from " ".join(table[ids]).removesuffix(" \n").split(" \n ")
@@ -172,24 +189,156 @@ class Corpus:
         DataError
             If there is no book of such a name, or none is left.
         """
-        given = {book_ids} if isinstance(book_ids, str) else set(book_ids)
-        if unknown := sorted(given - set(self.books["book_id"])):
+        removed = {book_ids} if isinstance(book_ids, str) else set(book_ids)
+        if unknown := sorted(removed - set(self.books["book_id"])):
             remedy = "corpus.books lists them"
             raise DataError(
                 f"there is no book {unknown[0]!r} in this corpus", file=self.folder, remedy=remedy
             )
-        kept = self.books[~self.books["book_id"].isin(given)]
-        if len(kept) == len(self.books):
+        remaining = self.books[~self.books["book_id"].isin(removed)]
+        if len(remaining) == len(self.books):
             return self
-        names = list(zip(kept["book_id"], kept["title"], strict=True))
-        rows = kept.index.to_numpy().astype("<i8").tobytes()
-        key = cache.digest("without", str(store.VERSION), self.sha256, str(self.lower), repr(names), rows)
+        names = list(zip(remaining["book_id"], remaining["title"], strict=True))
+        rows = remaining.index.to_numpy().astype("<i8").tobytes()
+        key = cache.digest("without", str(VERSION), self.sha256, str(self.lower), repr(names), rows)
         folder = files.data_home() / "cache" / "corpus" / key
-        if store.manifest(folder) is None:
-            store.write(folder, self._of_books(kept), names, {"lower": self.lower})
+        if manifest(folder) is None:
+            _write(folder, self._of_books(remaining), names, lower=self.lower)
         return Corpus(folder, self.name)
 
-    def _of_books(self, books: pd.DataFrame) -> Iterator[store.Part]:
+    def _of_books(self, books: pd.DataFrame) -> Iterator[Part]:
         for number, (first, sentences) in enumerate(zip(books["first"], books["sentences"], strict=True)):
             starts = self.starts[first : first + sentences + 1]
-            yield store.Part(number, self.words, self.ids[starts[0] : starts[-1]], np.diff(starts))
+            yield Part(number, self.words, self.ids[starts[0] : starts[-1]], np.diff(starts))
+
+
+@contextlib.contextmanager
+def scratch_folder(folder: Path, remedy: str = _ROOM) -> Iterator[Path]:
+    """Yield a temporary folder in a folder, and remove it, and old ones of killed processes.
+
+    Raises
+    ------
+    DataError
+        If the block fails because the disk is full, or the folder cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        files.sweep(folder, ".tmp-*", seconds=_LEFTOVER)
+        temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".tmp-"))
+    except OSError as error:
+        raise DataError(
+            f"no folder can be made here ({error.strerror})", file=folder, remedy=remedy
+        ) from error
+    try:
+        with disk_errors(folder, remedy):
+            yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def disk_errors(folder: Path, remedy: str = _ROOM) -> Iterator[None]:
+    """Turn the error of a full disk into a DataError that names the folder."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise DataError(f"the disk is full ({error.strerror})", file=folder, remedy=remedy) from error
+        raise
+
+
+def manifest(folder: Path, names: Sequence[str] = FILES) -> dict[str, Any] | None:
+    """Return the manifest of a folder, None if it or one of its files is absent, damaged or changed.
+
+    Parameters
+    ----------
+    folder : Path
+    names : sequence of str
+        The files that have to be there.
+    """
+    try:
+        content: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
+        checksums: dict[str, list[Any]] = content["files"]
+        if content["version"] != VERSION:
+            return None
+        if any((folder / name).stat().st_size != checksums[name][0] for name in names):
+            return None
+        if any(_sha256(folder / name) != checksums[name][1] for name in names):
+            return None
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return None
+    return content
+
+
+def write_manifest(folder: Path, names: Sequence[str], info: dict[str, Any], first: np.ndarray) -> None:
+    """Write the manifest of a folder: `info`, size and SHA-256 of its files, and a digest of the content.
+
+    `first` are the first sentences of the books, as the bytes of a Parquet file depend on its version.
+    """
+    checksums = {name: [(folder / name).stat().st_size, _sha256(folder / name)] for name in names}
+    digests: list[str | bytes] = [str(checksums[name][1]) for name in (IDS, STARTS, WORDS)]
+    content = cache.digest(*digests, first.astype("<i8").tobytes())
+    manifest = {"version": VERSION, **info, "sha256": content, "files": checksums}
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+
+
+def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]], *, lower: bool) -> None:
+    """Write a corpus in place of none, or of a damaged one.
+
+    Raises
+    ------
+    DataError
+        If there is no token in it, or the disk is full.
+    """
+    with disk_errors(folder.parent), files.atomic_folder(folder, replace=folder.exists()) as path:
+        _fill(path, parts, books, lower=lower)
+
+
+def _fill(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]], *, lower: bool) -> None:
+    """Write the files of a corpus; the manifest comes last."""
+    numbers: dict[str, int] = {}
+    counts = np.zeros(1 << 16, np.int64)
+    lengths: list[np.ndarray] = []
+    size = np.zeros((2, len(books)), np.int64)  # sentences, tokens
+    words: Sequence[str] | None = None
+    with (folder / IDS).open("wb") as file:
+        for part in parts:
+            if part.words is not words:
+                words = part.words
+                local = np.fromiter((numbers.setdefault(word, len(numbers)) for word in words), np.uint32)
+                if len(numbers) > len(counts):
+                    counts = np.append(counts, np.zeros(len(numbers), np.int64))
+            file.write(local[part.ids].astype("<u4", copy=False).tobytes())
+            counts[local] += np.bincount(part.ids, minlength=len(words))
+            lengths.append(part.lengths.astype(np.int64))
+            size[:, part.book] += len(part.lengths), len(part.ids)
+    if not size[1].sum():
+        remedy = "pass lines of words, books, or a path that holds some"
+        raise DataError("there is no word in this text, nothing to train on", remedy=remedy)
+    types = list(numbers)
+    order = sorted(np.flatnonzero(counts).tolist(), key=lambda number: (-counts[number], types[number]))
+    _renumber(folder / IDS, order, len(types))
+    counts[order].astype("<i8").tofile(folder / COUNTS)
+    starts = np.concatenate([[0], *lengths]).cumsum()
+    starts.astype("<i8").tofile(folder / STARTS)
+    (folder / WORDS).write_text("\n".join(types[number] for number in order), encoding="utf-8", newline="\n")
+    columns = {"book_id": [name for name, _ in books], "title": [title for _, title in books]}
+    first = np.concatenate([[0], size[0].cumsum()[:-1]])
+    frame = pd.DataFrame(columns).assign(first=first, sentences=size[0], tokens=size[1])
+    frame.to_parquet(folder / BOOKS, index=False)
+    write_manifest(folder, FILES, {"lower": lower}, first)
+
+
+def _renumber(path: Path, order: list[int], types: int) -> None:
+    """Give every word in the file its place in `order` as its number."""
+    place = np.zeros(types, "<u4")
+    place[order] = np.arange(len(order))
+    with path.open("r+b") as file:  # not mapped: pages of a map count as memory
+        while len(ids := np.fromfile(file, "<u4", _BLOCK)):
+            file.seek(-ids.nbytes, os.SEEK_CUR)
+            file.write(place[ids].tobytes())
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,11 +1,10 @@
-"""Texts put aside on disk in pieces, and the pieces cut into tokens by several processes."""
+"""Texts copied to disk in pieces, and the pieces cut into sentences and tokens by several processes."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -17,7 +16,7 @@ import pyarrow as pa
 from workbench.items import text as wt
 from workbench.items.schema import DataError
 from workbench.storage import cache, parallel
-from workbench.texts import store
+from workbench.storage.progress import progress_bar
 
 PIECE = 1 << 19
 """Characters of a piece of work, or up to twice as many: some 100,000 tokens."""
@@ -71,8 +70,28 @@ class _Piece(NamedTuple):
     lower: bool
 
 
-class Spool:
-    """Texts put aside in a file, in pieces that processes can work on, with a key for each.
+class Part(NamedTuple):
+    """Some sentences of one book.
+
+    Attributes
+    ----------
+    book : int
+        Number of the book.
+    words : sequence of str
+        The types that `ids` count in; parts may share one.
+    ids : uint32 array (tokens,)
+    lengths : integer array (sentences,)
+        Tokens of each sentence, none of them 0.
+    """
+
+    book: int
+    words: Sequence[str]
+    ids: np.ndarray
+    lengths: np.ndarray
+
+
+class Tokeniser:
+    """Copies texts to a file, in pieces that processes cut into tokens, with a key for each.
 
     Parameters
     ----------
@@ -102,14 +121,14 @@ class Spool:
         return cache.digest(repr(self.books), repr(self._owners), *self._keys)
 
     def read(self, texts: Readable | Iterable[str | Readable], *, progress: bool) -> None:
-        """Put all texts aside, one after the other.
+        """Copy all texts to the file, one after the other.
 
         Raises
         ------
         DataError
             If one of them is neither a string nor a book.
         """
-        with self.path.open("wb") as file, _bar(shown=progress) as step:
+        with self.path.open("wb") as file, progress_bar(label="reading", unit="B", shown=progress) as bar:
             for text, lines, tokenised in self._texts(texts):
                 content = _encoded(text)
                 self._pieces.append(
@@ -118,7 +137,7 @@ class Spool:
                 self._keys.append(cache.digest(_code(), repr((lines, tokenised, self.lower)), content))
                 self._owners.append(len(self.books) - 1)
                 file.write(content)
-                step(len(content))
+                bar.update(len(content))
 
     def _texts(self, texts: Readable | Iterable[str | Readable]) -> Iterator[tuple[str, bool, bool]]:
         """Yield pieces of text, if they are lines, if they are tokenised; and note the books."""
@@ -153,7 +172,7 @@ class Spool:
         for piece in cut(text, tokenised=tokenised):
             yield piece, False, tokenised
 
-    def parts(self, *, workers: int | None, progress: bool) -> Iterator[store.Part]:
+    def parts(self, *, workers: int | None, progress: bool) -> Iterator[Part]:
         """Yield the tokens of every piece in order; pieces that were cut before come from disk."""
         kept = cache.Cache("corpus-parts")
         parallel.run_chunks(
@@ -170,7 +189,7 @@ class Spool:
             if table is None:  # torn, or removed by another process that made room
                 table = _tokenise(piece)
             words, ids, lengths = (column.combine_chunks().values for column in table.columns)
-            yield store.Part(owner, words.to_pylist(), ids.to_numpy(), lengths.to_numpy())
+            yield Part(owner, words.to_pylist(), ids.to_numpy(), lengths.to_numpy())
         kept.trim()
 
 
@@ -257,14 +276,3 @@ def _encoded(text: str) -> bytes:
 def _no_text(text: object) -> DataError:
     remedy = "pass books, or lines in a list; workbench.texts.sources.corpus_of reads paths"
     return DataError(f"a {type(text).__name__} is no text to train on: {str(text)[:60]!r}", remedy=remedy)
-
-
-@contextmanager
-def _bar(*, shown: bool) -> Iterator[Callable[[int], object]]:
-    if not shown:
-        yield lambda _: None
-        return
-    from tqdm.auto import tqdm  # noqa: PLC0415 - loads ipywidgets in a notebook
-
-    with tqdm(desc="reading", unit="B", unit_scale=True, leave=False) as bar:
-        yield bar.update

@@ -98,7 +98,7 @@ def stream_of(
     else:
         corpus = corpus_of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)
         checked_for = checked(corpus, held_out, progress=progress)
-        stream = Stream.of(corpus, vocabulary, progress=progress)
+        stream = Stream.of(corpus, vocabulary)
     if lower not in {None, stream.lower}:
         raise DataError(
             f"expected texts with lower={lower}, got lower={stream.lower}",

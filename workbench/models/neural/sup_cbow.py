@@ -100,7 +100,7 @@ class SupCBOW(Neural):
         """
         if not isinstance(texts, Stream):
             texts = corpus_of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)
-            stream = Stream.of(texts, vocabulary, progress=progress)
+            stream = Stream.of(texts, vocabulary)
             if cbow is None:
                 cbow = CBOW.fit(
                     texts, dimensions=options.get("dimensions", cls.sizes["dimensions"]), seed=seed,

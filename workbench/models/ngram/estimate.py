@@ -14,8 +14,7 @@ from workbench.models.ngram.arpa import compile_arpa
 from workbench.storage import cache
 from workbench.storage.files import data_home
 from workbench.storage.progress import progress_bar
-from workbench.texts import store
-from workbench.texts.corpus import Corpus
+from workbench.texts.corpus import Corpus, scratch_folder
 from workbench.texts.sources import Texts, checked, corpus_of
 
 BINARY, INFO = "model.binary", "ngram.json"
@@ -82,7 +81,7 @@ def estimated(
     key = cache.digest(json.dumps(settings, sort_keys=True))
     home = data_home() / "cache" / "ngram"
     if not (home / key / INFO).is_file():
-        with store.scratch(home) as scratch:
+        with scratch_folder(home) as scratch:
             partial = scratch / "model"
             partial.mkdir()
             report = _estimate(

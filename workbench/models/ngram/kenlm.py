@@ -22,7 +22,7 @@ from workbench.items.schema import DataError
 from workbench.models.ngram.arpa import rename_unknown
 from workbench.storage.files import atomic_path
 from workbench.storage.progress import progress_bar
-from workbench.texts import store
+from workbench.texts.corpus import scratch_folder
 
 _TOOLS = Path(__file__).resolve().parents[3] / ".tools" / "kenlm" / "bin"  # of the checkout
 _RESERVED = re.compile(r"(?<![^\0\t\n\r ])(?:<s>|</s>|<unk>|<UNK>)(?![^\0\t\n\r ])")
@@ -106,7 +106,7 @@ def estimate(
         raise DataError(f"an n-gram model has order 1 or more, not {order}")
     label = "lmplz" if progress else None
     blocks = None if n_lines is None else -(-n_lines // _LINES)
-    with store.scratch(temporary or arpa.parent, _ROOM) as folder, atomic_path(arpa) as target:
+    with scratch_folder(temporary or arpa.parent, _ROOM) as folder, atomic_path(arpa) as target:
         command = [
             find("lmplz"),
             "-o",
@@ -168,7 +168,7 @@ def build_binary(
     """
     if not arpa.is_file():
         raise DataError("there is no model here", file=arpa, remedy="estimate it first")
-    with store.scratch(temporary or binary.parent, _ROOM) as folder, atomic_path(binary) as target:
+    with scratch_folder(temporary or binary.parent, _ROOM) as folder, atomic_path(binary) as target:
         command = [find("build_binary"), "-S", memory, "-T", f"{folder}/", "probing",
                    arpa.absolute(), target.absolute()]  # fmt: skip
         outcome = run(command, folder=folder, progress="build_binary" if progress else None)
