@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, TypeVar, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, get_args
 
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor
@@ -83,7 +83,7 @@ class PretrainedModel(Predictor):
         Attributes that are arguments, too: `config` holds them, and `load` passes them.
     """
 
-    options: tuple[str, ...] = ()
+    options: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,

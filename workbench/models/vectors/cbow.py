@@ -12,7 +12,6 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import numpy as np
@@ -20,10 +19,10 @@ import numpy.typing as npt
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.models.base import Predictor, pad
+from workbench.models.base import pad
 from workbench.models.passage import one_of
 from workbench.models.rows import Ranked
-from workbench.models.vectors.vectors import Matrix, Scope, Vectors, around, cached, unit
+from workbench.models.vectors.vectors import Matrix, Scope, VectorModel, Vectors, around, cached, unit
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.texts.sources import Texts, checked, corpus_of
@@ -35,7 +34,7 @@ _VERSION = 1  # of what is computed: vectors of another version count as not the
 _BLOCK = 1 << 20  # tokens turned into words at a time
 
 
-class CBOW(Predictor):
+class CBOW(VectorModel):
     """Score a word by the cosine of its vector with the sum of the vectors of the passage's words.
 
     Make one by `CBOW.fit`.
@@ -65,24 +64,15 @@ class CBOW(Predictor):
     name = "Unsup-CBOW"
     systems: ClassVar[dict[str, str]] = {"lambada": "Unsup-CBOW"}
     score_type = "log_prob"
+    options = ("scope", "checked_for")
 
     def __init__(
         self, vectors: Vectors, *, scope: Scope = "passage", checked_for: dict[str, Any] | None = None
     ) -> None:
         one_of("scope", scope, get_args(Scope))
-        self.vectors, self.checked_for = vectors, checked_for
+        super().__init__(vectors, checked_for)
         self.scope: Scope = scope
         self.vocabulary = vectors.words
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """How the vectors were made, and how they are used."""
-        return {"vectors": self.vectors.info, "scope": self.scope, "checked_for": self.checked_for}
-
-    @property
-    def training(self) -> dict[str, Any]:
-        """What the vectors were trained on."""
-        return {"corpus": self.vectors.info["corpus"], "checked_for": self.checked_for}
 
     @property
     def input(self) -> Matrix:
@@ -156,10 +146,6 @@ class CBOW(Predictor):
         key = cache.digest(json.dumps([_VERSION, how], sort_keys=True))
         return cls(cached("cbow", key, lambda: _train(corpus, how, progress=progress)), **options)
 
-    def form(self, word: str) -> str:
-        """Return a word as the training texts have it."""
-        return word.lower() if self.vectors.info["lower"] else word
-
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the log-probability of each word, shape (n, most words)."""
         passages = self._passages(items)
@@ -231,14 +217,6 @@ class CBOW(Predictor):
         place, answers = self.vectors.place, items.frame["answer"].tolist()
         found = [place.get(self.form(a), -1) if isinstance(a, str) else -1 for a in answers]
         return np.array(found, dtype=np.int64)
-
-    def _save(self, folder: Path) -> None:
-        self.vectors.write(folder / "vectors")
-
-    @classmethod
-    def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
-        options = {name: config[name] for name in ("scope", "checked_for")}
-        return cls(Vectors.read(folder / "vectors"), **options)
 
 
 def _log_sum(values: Floats) -> Floats:

@@ -12,16 +12,15 @@ import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.models.base import Predictor, pad
+from workbench.models.base import pad
 from workbench.models.passage import is_word, one_of
-from workbench.models.vectors.vectors import Scope, Vectors, around, cached, unit
+from workbench.models.vectors.vectors import Scope, VectorModel, Vectors, around, cached, unit
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.texts.sources import Texts, checked, corpus_of
@@ -37,7 +36,7 @@ _BLOCK = 20_000  # sentences whose part of the matrix stays in a processor's cac
 _PARTS = 4  # sums that are made side by side: always as many, so that every machine adds in the same order
 
 
-class LSA(Predictor):
+class LSA(VectorModel):
     """Score a word by its mean cosine to the other words of the sentence.
 
     Make one by `LSA.fit`.
@@ -70,6 +69,7 @@ class LSA(Predictor):
     version = 1
     fitted_on = "texts"
     systems: ClassVar[dict[str, str]] = {"msrcc": "Average LSA similarity"}
+    options = ("scaled", "scope", "skip", "punctuation", "checked_for")
 
     def __init__(
         self,
@@ -82,36 +82,16 @@ class LSA(Predictor):
         checked_for: dict[str, Any] | None = None,
     ) -> None:
         one_of("scope", scope, get_args(Scope))
-        self.vectors, self.checked_for = vectors, checked_for
+        super().__init__(vectors, checked_for)
         self.scaled, self.skip, self.punctuation = scaled, skip, punctuation
         self.scope: Scope = scope
-        told = vectors.info
-        self.name = f"LSA ({told['dimensions']}, {told['weighting']}{', scaled' if scaled else ''})"
+        info = vectors.info
+        self.name = f"LSA ({info['dimensions']}, {info['weighting']}{', scaled' if scaled else ''})"
         self._scale = np.asarray(vectors.arrays["s"]) if scaled else np.float32(1)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """How the vectors were made, and how they are used."""
-        return {"vectors": self.vectors.info, **self._options}
-
-    @property
-    def training(self) -> dict[str, Any]:
-        """What the vectors were trained on."""
-        return {"corpus": self.vectors.info["corpus"], "checked_for": self.checked_for}
-
-    @property
-    def _options(self) -> dict[str, Any]:
-        return {
-            "scaled": self.scaled,
-            "scope": self.scope,
-            "skip": self.skip,
-            "punctuation": self.punctuation,
-            "checked_for": self.checked_for,
-        }
 
     def variant(self, **options: Any) -> LSA:
         """Return a model with the same vectors and other options, named as those of the class."""
-        return LSA(self.vectors, **{**self._options, **options})
+        return LSA(self.vectors, **{name: getattr(self, name) for name in self.options} | options)
 
     @classmethod
     def fit(
@@ -191,10 +171,6 @@ class LSA(Predictor):
         key = cache.digest(json.dumps([_VERSION, how], sort_keys=True))
         return cls(cached("lsa", key, make), **options)
 
-    def form(self, word: str) -> str:
-        """Return a word as the training texts have it."""
-        return word.lower() if self.vectors.info["lower"] else word
-
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the mean cosine of each word to the others of its sentence, shape (n, most words)."""
         rows = []
@@ -217,14 +193,6 @@ class LSA(Predictor):
 
     def _sum(self, word: str) -> Floats:
         return np.asarray(self._take(self.vectors.rows(word)).sum(axis=0))
-
-    def _save(self, folder: Path) -> None:
-        self.vectors.write(folder / "vectors")
-
-    @classmethod
-    def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
-        options = {name: value for name, value in config.items() if name != "vectors"}
-        return cls(Vectors.read(folder / "vectors"), **options)
 
 
 def _matrix(corpus: Corpus, minimum: int) -> tuple[list[str], Any]:

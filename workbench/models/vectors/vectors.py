@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import DataError
+from workbench.models.base import Predictor
 from workbench.models.passage import passages
 from workbench.storage.files import atomic_path, data_home
 
@@ -81,6 +82,44 @@ class Vectors:
             raise DataError(
                 f"there are no whole vectors: {error}", file=target, remedy="make them again"
             ) from None
+
+
+class VectorModel(Predictor):
+    """A model that has a vector for each word of its training texts.
+
+    Attributes
+    ----------
+    options : tuple of str
+        Attributes that are arguments, too: `config` holds them, and `load` passes them.
+    """
+
+    options: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, vectors: Vectors, checked_for: dict[str, Any] | None) -> None:
+        self.vectors, self.checked_for = vectors, checked_for
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """How the vectors were made, and how they are used."""
+        return {"vectors": self.vectors.info, **{name: getattr(self, name) for name in self.options}}
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """What the vectors were trained on."""
+        return {"corpus": self.vectors.info["corpus"], "checked_for": self.checked_for}
+
+    def form(self, word: str) -> str:
+        """Return a word as the training texts have it."""
+        return word.lower() if self.vectors.info["lower"] else word
+
+    def _save(self, folder: Path) -> None:
+        self.vectors.write(folder / "vectors")
+
+    @classmethod
+    def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
+        make: Any = cls
+        model: Self = make(Vectors.read(folder / "vectors"), **{name: config[name] for name in cls.options})
+        return model
 
 
 def cached(name: str, key: str, make: Callable[[], Vectors]) -> Vectors:
