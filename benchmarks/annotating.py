@@ -63,10 +63,10 @@ def loop(items: wb.Items, pipeline: str) -> dict[str, Any]:
     cut = [tokens.tokens(item) for item in records]
     start, used = time.perf_counter(), processor()
     docs = []
-    for found in cut:
-        doc = nlp(spacy.tokens.Doc(nlp.vocab, words=tokens.shown(found.words)))
+    for item_tokens in cut:
+        doc = nlp(spacy.tokens.Doc(nlp.vocab, words=tokens.shown(item_tokens.words)))
         tags = [token.pos_ or token.tag_ for token in doc]
-        docs.append((tags, doc[found.head].lemma_ if found.has_target else None))
+        docs.append((tags, doc[item_tokens.head].lemma_ if item_tokens.has_target else None))
     tagged, cpu = time.perf_counter() - start, processor() - used
     start = time.perf_counter()
     rows = [targets.features(item, tags, lemma) for item, (tags, lemma) in zip(records, docs, strict=True)]
@@ -74,7 +74,7 @@ def loop(items: wb.Items, pipeline: str) -> dict[str, Any]:
         "tagging": tagged,
         "cpu": cpu,
         "features": time.perf_counter() - start,
-        "tokens": sum(len(found.words) for found in cut),
+        "tokens": sum(len(item_tokens.words) for item_tokens in cut),
         "tags": [row["target_pos"] for row in rows],
         "classes": [row["target_class"] for row in rows],
     }
@@ -111,7 +111,7 @@ def again(items: wb.Items, pipeline: str) -> dict[str, Any]:
 
 def part(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Run one part in a process of its own; return what it tells, and the peak MB of all its tree."""
-    told = folder / f"{name}.json"
+    file = folder / f"{name}.json"
     command = [sys.executable, __file__, "--part", name, "--folder", str(folder)]
     command += ["--pipeline", options.pipeline, "--workers", str(options.workers)]
     with subprocess.Popen(command, env=os.environ | {"WORKBENCH_HOME": str(folder)}) as process:  # noqa: S603
@@ -121,8 +121,8 @@ def part(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]
             time.sleep(0.1)
     if process.returncode:
         raise SystemExit(f"the part {name!r} failed")
-    found: dict[str, Any] = json.loads(told.read_text(encoding="utf-8"))
-    return found | {"peak MB": most}
+    results: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return results | {"peak MB": most}
 
 
 def tree(process: psutil.Process) -> float:
@@ -140,12 +140,12 @@ def inside(options: argparse.Namespace) -> None:
     """Do one part and write down what was measured."""
     items = wb.Items.from_parquet(options.folder / "items.parquet")
     if options.part == "loop":
-        found = loop(items, options.pipeline)
+        results = loop(items, options.pipeline)
     elif options.part == "ours":
-        found = ours(items, options.pipeline, options.workers)
+        results = ours(items, options.pipeline, options.workers)
     else:
-        found = again(items, options.pipeline)
-    (options.folder / f"{options.part}.json").write_text(json.dumps(found), encoding="utf-8")
+        results = again(items, options.pipeline)
+    (options.folder / f"{options.part}.json").write_text(json.dumps(results), encoding="utf-8")
 
 
 def alike(one: Sequence[Any], other: Sequence[Any]) -> float:
@@ -153,9 +153,9 @@ def alike(one: Sequence[Any], other: Sequence[Any]) -> float:
     return 100 * sum(bool(a == b) for a, b in zip(one, other, strict=True)) / len(one)
 
 
-def report(found: dict[str, dict[str, Any]], options: argparse.Namespace) -> None:
+def report(results: dict[str, dict[str, Any]], options: argparse.Namespace) -> None:
     """Print the table, and which goals are met."""
-    plain, mine, fresh = found["loop"], found["ours"], found["again"]
+    plain, first_run, fresh = results["loop"], results["ours"], results["again"]
     n = plain["tokens"]
     print(f"{options.n:,} passages, {n:,} tokens, {options.pipeline}; {options.workers} workers")
     print(f"load average {os.getloadavg()[0]:.2f}\n")
@@ -163,19 +163,23 @@ def report(found: dict[str, dict[str, Any]], options: argparse.Namespace) -> Non
     rows = (
         ("plain loop: nlp(document)", plain["tagging"], plain["peak MB"]),
         ("plain loop: features, apart", plain["features"], None),
-        ("annotate, nothing in the cache", mine["first"], mine["peak MB"]),
-        ("annotate again", mine["second"], None),
+        ("annotate, nothing in the cache", first_run["first"], first_run["peak MB"]),
+        ("annotate again", first_run["second"], None),
         ("annotate again in a new process", fresh["first"], fresh["peak MB"]),
     )
     for name, seconds, memory in rows:
         print(f"{name:36}{seconds:9.2f}{n / seconds:11,.0f}{'' if memory is None else f'{memory:9.0f}'}")
-    same = {name: alike(plain[name], mine[name]) for name in ("tags", "classes")}
-    print(f"\nprocessor time: plain loop {plain['cpu']:.1f} s, annotate {mine['cpu']:.1f} s in all processes")
+    same = {name: alike(plain[name], first_run[name]) for name in ("tags", "classes")}
+    print(f"\nCPU: plain loop {plain['cpu']:.1f} s, annotate {first_run['cpu']:.1f} s in all processes")
     print(f"same target tag in {same['tags']:.2f} %, same class in {same['classes']:.2f} % of the passages")
-    ratio = plain["tagging"] / mine["first"]
-    whole = (plain["tagging"] + plain["features"]) / mine["first"]
-    print(f"with the loop's features counted too, the ratio is {whole:.2f}")
-    figures = {"ratio": ratio, "second call": max(mine["second"], fresh["first"]), "peak MB": mine["peak MB"]}
+    ratio = plain["tagging"] / first_run["first"]
+    speedup = (plain["tagging"] + plain["features"]) / first_run["first"]
+    print(f"with the loop's features counted too, the ratio is {speedup:.2f}")
+    figures = {
+        "ratio": ratio,
+        "second call": max(first_run["second"], fresh["first"]),
+        "peak MB": first_run["peak MB"],
+    }
     for name, value in figures.items():
         met = value >= GOALS[name] if name == "ratio" else value <= GOALS[name]
         print(f"{name}: {value:.2f}, goal {GOALS[name]}: {'met' if met else 'MISSED'}")
@@ -196,13 +200,13 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         passages(options.n).to_parquet(Path(folder) / "items.parquet")
-        found = {name: part(name, options, Path(folder)) for name in ("loop", "ours", "again")}
-    report(found, options)
+        results = {name: part(name, options, Path(folder)) for name in ("loop", "ours", "again")}
+    report(results, options)
     if options.json:
-        for each in found.values():
+        for each in results.values():
             each.pop("tags", None)
             each.pop("classes", None)
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

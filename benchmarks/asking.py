@@ -83,16 +83,16 @@ def in_the_page(fit: NGram, repeats: int) -> dict[str, list[float]]:
 def in_python(fit: NGram, repeats: int) -> tuple[list[float], dict[str, tuple[int, float]]]:
     """Ask without a page; return ms, and rank and natural log-probability by word."""
     asker, taken = ask(fit), []
-    found: dict[str, tuple[int, float]] = {}
+    results: dict[str, tuple[int, float]] = {}
     for number, word in enumerate(words(repeats)):
         start = time.perf_counter()
         asker.text = f"Day {number}. {PASSAGE}{word}"
         asker.wait()
         taken.append(1000 * (time.perf_counter() - start))
         row = asker.results().iloc[0]
-        found[word] = int(row["rank"]), float(row["log_prob"])
+        results[word] = int(row["rank"]), float(row["log_prob"])
     asker.close()
-    return taken, found
+    return taken, results
 
 
 def by_loop(fit: NGram, repeats: int) -> tuple[list[float], dict[str, tuple[int, float]]]:
@@ -102,7 +102,7 @@ def by_loop(fit: NGram, repeats: int) -> tuple[list[float], dict[str, tuple[int,
     model, vocabulary = kenlm.Model(str(fit.binary)), list(fit.vocabulary)
     left = PASSAGE.rpartition(". ")[2].lower().split()
     taken = []
-    found: dict[str, tuple[int, float]] = {}
+    results: dict[str, tuple[int, float]] = {}
     for word in words(repeats):
         start = time.perf_counter()
         state, after = kenlm.State(), kenlm.State()
@@ -112,12 +112,12 @@ def by_loop(fit: NGram, repeats: int) -> tuple[list[float], dict[str, tuple[int,
             state, after = after, kenlm.State()
         scores = np.array([model.BaseScore(state, each, after) for each in vocabulary], dtype=np.float32)
         best = np.argsort(-scores, kind="stable")[:10]
-        own = np.float32(model.BaseScore(state, word, after))
-        rank = 1 + int((scores > own).sum())
+        score = np.float32(model.BaseScore(state, word, after))
+        rank = 1 + int((scores > score).sum())
         taken.append(1000 * (time.perf_counter() - start))
         assert len(best) == min(10, len(vocabulary))
-        found[word] = rank, float(own) * float(np.log(10))
-    return taken, found
+        results[word] = rank, float(score) * float(np.log(10))
+    return taken, results
 
 
 def report(name: str, taken: list[float]) -> float:

@@ -179,10 +179,12 @@ def report(results: dict[str, dict[str, list[float]]]) -> None:
         ours = next((s.name for s in (BROWSE, ANNOTATED) if s.name in by_subject), "")
         for number, (subject, taken) in enumerate(by_subject.items()):
             middle, p95, most = np.median(taken), np.percentile(taken, 95), max(taken)
-            own = subject.startswith("wb.")
-            ratio = "" if own or not ours else f"{np.median(by_subject[ours]) / middle:.3f}"
+            is_ours = subject.startswith("wb.")
+            ratio = "" if is_ours or not ours else f"{np.median(by_subject[ours]) / middle:.3f}"
             verdict = (
-                ("" if most <= goal else "  max over goal" if p95 <= goal else "  GOAL MISSED") if own else ""
+                ("" if most <= goal else "  max over goal" if p95 <= goal else "  GOAL MISSED")
+                if is_ours
+                else ""
             )
             print(
                 f"{name if not number else '':38}{subject:22}{len(taken):5}"

@@ -152,7 +152,9 @@ def main() -> None:
             page.wait_for_selector(".wc-cell")
             saved = trial.saved_kb()
             measure(trial, options.repeats, options.models)
-            told = trial.notebook.evaluate("print(*np.median([by_hand() for _ in range(3)], axis=0))")
+            seconds_by_hand = trial.notebook.evaluate(
+                "print(*np.median([by_hand() for _ in range(3)], axis=0))"
+            )
             trial.close()
         assert not running.foreign, f"the page asked other hosts: {running.foreign}"
     print(f"and {os.getloadavg()[0]:.2f} after; the saved notebook grows by {saved:.1f} KB; times in ms\n")
@@ -160,7 +162,7 @@ def main() -> None:
     for name, taken in trial.taken.items():
         numbers = [np.median(taken), np.percentile(taken, 95), max(taken)]
         print(f"{name:40}{len(taken):5}" + "".join(f"{value:10.1f}" for value in numbers))
-    paint, click = (float(value) for value in told.split())
+    paint, click = (float(value) for value in seconds_by_hand.split())
     first = trial.taken["first paint, imported"][0]
     cell = float(np.median(trial.taken["cell, until the items change"]))
     print(

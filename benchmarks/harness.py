@@ -66,8 +66,8 @@ def make(folder: Path, size: str, items: wb.Items) -> str:
 
     source = Path(os.environ.get("WORKBENCH_DATA", "/nowhere")) / "tokenizers"
     files = source / "gpt2_encoder.json", source / "gpt2_vocab.bpe"
-    own = all(file.is_file() for file in files)
-    if own:
+    is_complete = all(file.is_file() for file in files)
+    if is_complete:
         for file, name in zip(files, ("vocab.json", "merges.txt"), strict=True):
             (folder / name).write_bytes(file.read_bytes())
     else:
@@ -88,7 +88,7 @@ def make(folder: Path, size: str, items: wb.Items) -> str:
     torch.manual_seed(0)
     config = GPT2Config(vocab_size=len(tokenizer), bos_token_id=end, eos_token_id=end, **SIZES[size])
     GPT2LMHeadModel(config).save_pretrained(folder)
-    return f"{'GPT-2' if own else 'trained on the sample'}, {len(tokenizer):,} sub-tokens"
+    return f"{'GPT-2' if is_complete else 'trained on the sample'}, {len(tokenizer):,} sub-tokens"
 
 
 Said = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
@@ -114,8 +114,8 @@ def harness(folder: Path, items: wb.Items, batch: str, options: argparse.Namespa
     ]
 
     def work() -> Said:
-        found = model.loglikelihood(requests, disable_tqdm=True)
-        return np.array([value for value, _ in found]), np.array([bool(greedy) for _, greedy in found])
+        answers = model.loglikelihood(requests, disable_tqdm=True)
+        return np.array([value for value, _ in answers]), np.array([bool(greedy) for _, greedy in answers])
 
     return work
 
@@ -133,22 +133,27 @@ def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
     torch.set_num_threads(options.threads)
     name, items = passages(options.n)
-    told: dict[str, Any] = {"passages": name, "n": len(items), "size": options.size, "device": options.device}
-    told |= {
+    report: dict[str, Any] = {
+        "passages": name,
+        "n": len(items),
+        "size": options.size,
+        "device": options.device,
+    }
+    report |= {
         "dtype": options.dtype,
         "threads": options.threads,
         "tokenizer": make(folder, options.size, items),
     }
-    print(f"{name}: {len(items):,} passages; GPT-2 {options.size}, {told['tokenizer']}; {options.device}")
+    print(f"{name}: {len(items):,} passages; GPT-2 {options.size}, {report['tokenizer']}; {options.device}")
     works = {batch: harness(folder, items, batch, options) for batch in options.batches.split(",")}
     warm = next(iter(works.values()))
     warm()
-    told["harness"] = {}
+    report["harness"] = {}
     for batch, work in works.items():
         (seconds,), _ = timed(1, work)
-        told["harness"][batch] = rate(len(items), seconds)
-        print(f"  harness, batch size {batch:>4}: {told['harness'][batch]:8.1f} passages/s")
-    best = max(told["harness"], key=told["harness"].get)
+        report["harness"][batch] = rate(len(items), seconds)
+        print(f"  harness, batch size {batch:>4}: {report['harness'][batch]:8.1f} passages/s")
+    best = max(report["harness"], key=report["harness"].get)
     model = CausalLM(folder, device=options.device, dtype=options.dtype, progress=False)
     model.predict(items[:8])
     rounds: dict[str, list[float]] = {"harness": [], "log_prob": [], "predict": []}
@@ -159,28 +164,31 @@ def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         rounds["log_prob"].append(seconds)
         (seconds,), frame = timed(1, lambda: model.predict(items))
         rounds["predict"].append(seconds)
-    told |= {"best": best, "seconds": rounds}
+    report |= {"best": best, "seconds": rounds}
     for ours in ("log_prob", "predict"):
         ratios = [a / b for a, b in zip(rounds["harness"], rounds[ours], strict=True)]
-        told[f"ratio_{ours}"] = statistics.median(ratios)
+        report[f"ratio_{ours}"] = statistics.median(ratios)
         speeds = (
             rate(len(items), statistics.median(rounds["harness"])),
             rate(len(items), statistics.median(rounds[ours])),
         )
         print(
             f"  {ours:8}: ours {speeds[1]:8.1f} passages/s, harness at {best} {speeds[0]:8.1f}; "
-            f"ratio {told[f'ratio_{ours}']:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+            f"ratio {report[f'ratio_{ours}']:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
         )
-    mine = frame["log_prob_uncorrected"].to_numpy(dtype=float), frame["greedy_correct"].to_numpy(dtype=bool)
-    told["accuracy"] = [float(greedy.mean()) for greedy in (theirs[1], mine[1])]
-    told["perplexity"] = [float(np.exp(-values.mean())) for values in (theirs[0], mine[0])]
-    told["largest_difference"] = float(np.abs(theirs[0] - mine[0]).max())
-    print(f"  accuracy: harness {told['accuracy'][0]:.6f}, ours {told['accuracy'][1]:.6f}")
-    print(f"  perplexity: harness {told['perplexity'][0]:.4f}, ours {told['perplexity'][1]:.4f}")
-    print(f"  largest difference of a log-probability: {told['largest_difference']:.2e}")
-    theirs_, ours_ = told["perplexity"]
-    told["equal"] = told["accuracy"][0] == told["accuracy"][1] and abs(ours_ / theirs_ - 1) <= CLOSE
-    return told
+    our_scores = (
+        frame["log_prob_uncorrected"].to_numpy(dtype=float),
+        frame["greedy_correct"].to_numpy(dtype=bool),
+    )
+    report["accuracy"] = [float(greedy.mean()) for greedy in (theirs[1], our_scores[1])]
+    report["perplexity"] = [float(np.exp(-values.mean())) for values in (theirs[0], our_scores[0])]
+    report["largest_difference"] = float(np.abs(theirs[0] - our_scores[0]).max())
+    print(f"  accuracy: harness {report['accuracy'][0]:.6f}, ours {report['accuracy'][1]:.6f}")
+    print(f"  perplexity: harness {report['perplexity'][0]:.4f}, ours {report['perplexity'][1]:.4f}")
+    print(f"  largest difference of a log-probability: {report['largest_difference']:.2e}")
+    theirs_, ours_ = report["perplexity"]
+    report["equal"] = report["accuracy"][0] == report["accuracy"][1] and abs(ours_ / theirs_ - 1) <= CLOSE
+    return report
 
 
 def main() -> int:
@@ -201,13 +209,13 @@ def main() -> int:
     os.environ.update(OFFLINE)
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
-        told = measured(options, Path(folder))
+        report = measured(options, Path(folder))
     if options.json:
-        options.json.write_text(json.dumps(told, indent=1))
-    ratio, numbers = told["ratio_log_prob"], "equal" if told["equal"] else "DIFFER"
+        options.json.write_text(json.dumps(report, indent=1))
+    ratio, numbers = report["ratio_log_prob"], "equal" if report["equal"] else "DIFFER"
     reached = "reached" if ratio >= GOAL else "missed"
     print(f"ratio for the same numbers {ratio:.2f}, goal {GOAL:g}: {reached}; numbers {numbers}")
-    return 0 if told["equal"] else 1
+    return 0 if report["equal"] else 1
 
 
 if __name__ == "__main__":

@@ -114,12 +114,12 @@ def stream(limit: float) -> dict[str, dict[str, float]]:
     for dataset, split in BOOKS:
         try:
             start = time.perf_counter()
-            found = wb.books(dataset, split)
+            records = wb.books(dataset, split)
             first = time.perf_counter() - start
         except wb.DataError:
             continue
         n = characters = 0
-        for book in found:
+        for book in records:
             n, characters = n + 1, characters + len(book.text)
             if time.perf_counter() - start > limit:
                 break
@@ -144,12 +144,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         middle = median(taken)
         print(f"{name:28}{len(items):9,}{middle:10.3f}{max(taken):8.3f}{len(items) / middle:11,.0f}")
     if options.cnn:
-        results["cnn"] = found = cnn(options.cnn)
-        for name, taken in (("cnnqa train (made)", found["ours"]), ("  plain loop", found["plain"])):
+        results["cnn"] = records = cnn(options.cnn)
+        for name, taken in (("cnnqa train (made)", records["ours"]), ("  plain loop", records["plain"])):
             rate = options.cnn / median(taken)
             print(f"{name:28}{options.cnn:9,}{median(taken):10.2f}{max(taken):8.2f}{rate:11,.0f}")
-        ratio = median(found["ours"]) / median(found["plain"])
-        print(f"  ours : plain loop = {ratio:.2f} on {found['cores']} cores")
+        ratio = median(records["ours"]) / median(records["plain"])
+        print(f"  ours : plain loop = {ratio:.2f} on {records['cores']} cores")
     print(f"\n{'books':28}{'books':>9}{'MB':>10}{'s':>8}{'MB/s':>11}{'first book s':>15}")
     results["books"] = stream(options.seconds)
     for name, row in results["books"].items():

@@ -59,10 +59,10 @@ def blanks(n: int) -> tuple[str, list[tuple[list[str], str]]]:
         items, name = wb.Items.concat([wb.load("lambada", "dev"), wb.load("lambada", "control")]), "LAMBADA"
     except wb.DataError:
         items, name = wb.load("sample", "dev"), "the sample"
-    found = [(list(p.left), str(item.answer).lower()) for item, p in passages(items, lower=True)]
-    whole = (found * -(-n // len(found)))[:n]
-    random.Random(0).shuffle(whole)  # noqa: S311 - no secret
-    return f"{name} ({len(found):,} different)", whole
+    results = [(list(p.left), str(item.answer).lower()) for item, p in passages(items, lower=True)]
+    repeated = (results * -(-n // len(results)))[:n]
+    random.Random(0).shuffle(repeated)  # noqa: S311 - no secret
+    return f"{name} ({len(results):,} different)", repeated
 
 
 def train(options: argparse.Namespace) -> dict[str, Any]:
@@ -104,11 +104,11 @@ def ranked(fit: NGram, rows: list[tuple[list[str], str]]) -> dict[str, Any]:
     known = ids < len(model.words)
     ids = np.where(known, ids, 0)
     state = model.state(contexts)
-    own = model.log10(contexts, ids[:, None], state)[:, 0]
-    above = model.count(state, own, n)
-    tied = model.count(state, own, n, equal=True) - above
+    log10 = model.log10(contexts, ids[:, None], state)[:, 0]
+    above = model.count(state, log10, n)
+    tied = model.count(state, log10, n, equal=True) - above
     _, words = model.top(contexts, TOP, state)
-    return {"known": known, "log10": own, "rank": above + 1, "tied": tied, "top": words}
+    return {"known": known, "log10": log10, "rank": above + 1, "tied": tied, "top": words}
 
 
 def ours(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> dict[str, Any]:
@@ -116,10 +116,10 @@ def ours(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> dict
     before = memory()
     start = time.perf_counter()
     fit = NGram(options.model)
-    found = ranked(fit, rows)
+    results = ranked(fit, rows)
     taken = [time.perf_counter() - start, *timed(3, lambda: ranked(fit, rows))[0]]
-    some = {name: values[: options.loop].tolist() for name, values in found.items()}
-    return {"taken": taken, "some": some, "known": float(found["known"].mean()), "before MB": before}
+    sample = {name: values[: options.loop].tolist() for name, values in results.items()}
+    return {"taken": taken, "some": sample, "known": float(results["known"].mean()), "before MB": before}
 
 
 def loop(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def loop(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> dict
     model, words = kenlm.Model(str(fit.binary)), list(fit.vocabulary)
     index = {word: place for place, word in enumerate(words)}
     taken: list[float] = []
-    some: dict[str, list[Any]] = {name: [] for name in ("known", "log10", "rank", "tied", "top")}
+    sample: dict[str, list[Any]] = {name: [] for name in ("known", "log10", "rank", "tied", "top")}
     for left, answer in rows[: options.loop]:
         start = time.perf_counter()
         state, after = kenlm.State(), kenlm.State()
@@ -139,13 +139,15 @@ def loop(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> dict
             model.BaseScore(state, word, after)
             state, after = after, state
         scores = [model.BaseScore(state, word, after) for word in words]
-        own = scores[index.get(answer, 0)]
-        rank = 1 + sum(score > own for score in scores)
+        log10 = scores[index.get(answer, 0)]
+        rank = 1 + sum(score > log10 for score in scores)
         taken.append(time.perf_counter() - start)
         best = sorted(range(len(words)), key=lambda place: (-scores[place], place))[:TOP]
-        for name, value in zip(some, (answer in index, own, rank, scores.count(own), best), strict=True):
-            some[name].append(value)
-    return {"taken": taken, "some": some}
+        for name, value in zip(
+            sample, (answer in index, log10, rank, scores.count(log10), best), strict=True
+        ):
+            sample[name].append(value)
+    return {"taken": taken, "some": sample}
 
 
 def predict(options: argparse.Namespace, _: object) -> dict[str, Any]:
@@ -173,7 +175,7 @@ def toolkit(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> d
     fit, order = NGram(options.small), NLTK["order"]
     start = time.perf_counter()
     ranked(fit, rows)
-    found: dict[str, Any] = {"ours": (time.perf_counter() - start) / len(rows)}
+    results: dict[str, Any] = {"ours": (time.perf_counter() - start) / len(rows)}
     lines = [line.split() for line in (options.folder / "lines.txt").read_text(encoding="utf-8").split("\n")]
     words = random.Random(0).sample(fit.vocabulary, min(NLTK["words"], len(fit.vocabulary)))  # noqa: S311
     for name in NLTK_MODELS:
@@ -187,8 +189,8 @@ def toolkit(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> d
             for word in words:
                 model.score(word, context)
             taken.append((time.perf_counter() - start) / len(words))
-        found[name] = {"fitting": fitting, "score": statistics.median(taken)}
-    return found
+        results[name] = {"fitting": fitting, "score": statistics.median(taken)}
+    return results
 
 
 PARTS: dict[str, Callable[[argparse.Namespace, list[tuple[list[str], str]]], dict[str, Any]]] = {
@@ -207,49 +209,49 @@ def memory() -> float:
 
 def part(name: str, options: argparse.Namespace, **more: str) -> dict[str, Any]:
     """Run one part in a process of its own; return what it tells."""
-    given = {
+    arguments = {
         "part": name,
         "folder": options.folder,
         "n": options.n,
         "loop": options.loop,
         "order": options.order,
     }
-    given |= {"vocabulary": options.vocabulary, "nltk-tokens": options.nltk_tokens} | more
-    given |= {"texts": options.texts} if options.texts else {}
+    arguments |= {"vocabulary": options.vocabulary, "nltk-tokens": options.nltk_tokens} | more
+    arguments |= {"texts": options.texts} if options.texts else {}
     command = [sys.executable, __file__]
-    for option, value in given.items():
+    for option, value in arguments.items():
         command += [f"--{option}", str(value)]
     if subprocess.run(command, check=False).returncode:  # noqa: S603 - this file
         raise SystemExit(f"the part {name!r} failed")
-    found: dict[str, Any] = json.loads((options.folder / f"{name}.json").read_text(encoding="utf-8"))
-    return found
+    results: dict[str, Any] = json.loads((options.folder / f"{name}.json").read_text(encoding="utf-8"))
+    return results
 
 
 def inside(options: argparse.Namespace) -> None:
     """Do one part and write down what was measured."""
     if options.part == "train":
-        found = train(options)
+        results = train(options)
     else:
         rows = json.loads((options.folder / "rows.json").read_text(encoding="utf-8"))
-        found = PARTS[options.part](options, rows)
+        results = PARTS[options.part](options, rows)
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1.024e-3
-    found |= {"peak MB": memory(), "peak MB of programs": children}
-    (options.folder / f"{options.part}.json").write_text(json.dumps(found), encoding="utf-8")
+    results |= {"peak MB": memory(), "peak MB of programs": children}
+    (options.folder / f"{options.part}.json").write_text(json.dumps(results), encoding="utf-8")
 
 
-def compare(mine: dict[str, Any], its: dict[str, Any]) -> float:
+def compare(package: dict[str, Any], its: dict[str, Any]) -> float:
     """See that both say the same; return the greatest difference of natural log-probabilities."""
     for name in ("known", "rank", "tied", "top"):
-        assert mine[name] == its[name], f"{name} differs from the loop's"
-    difference = float(np.abs(np.subtract(mine["log10"], its["log10"])).max() * np.log(10))
+        assert package[name] == its[name], f"{name} differs from the loop's"
+    difference = float(np.abs(np.subtract(package["log10"], its["log10"])).max() * np.log(10))
     assert difference < CLOSE, "log-probabilities differ from the loop's"
     return difference
 
 
-def report(found: dict[str, Any], name: str, options: argparse.Namespace) -> None:
+def report(results: dict[str, Any], name: str, options: argparse.Namespace) -> None:
     """Print what was measured."""
-    train_, mine, plain = found["train"], found["ours"], found["loop"]
-    user, tools = found["predict"], found["toolkit"]
+    train_, package, plain = results["train"], results["ours"], results["loop"]
+    user, tools = results["predict"], results["toolkit"]
     packages = ", ".join(f"{p} {version(p)}" for p in ("numpy", "kenlm", "nltk"))
     print(f"Python {sys.version.split()[0]}, {packages}; {os.cpu_count()} processors")
     print(f"load average at the end: {', '.join(f'{x:.2f}' for x in os.getloadavg())}\n")
@@ -261,14 +263,14 @@ def report(found: dict[str, Any], name: str, options: argparse.Namespace) -> Non
     )
     programs = train_["peak MB of programs"]
     print(f"peak while fitting {train_['peak MB']:,.0f} MB, of KenLM's programs {programs:,.0f} MB\n")
-    print(f"{options.n:,} contexts of {name}, {mine['known']:.1%} of the words are known")
-    first, rest = mine["taken"][0], mine["taken"][1:]
+    print(f"{options.n:,} contexts of {name}, {package['known']:.1%} of the words are known")
+    first, rest = package["taken"][0], package["taken"][1:]
     print(f"ours, first run: {first:.3f} s; then {min(rest):.3f} to {max(rest):.3f} s")
-    print(f"peak {mine['peak MB']:,.0f} MB, {mine['before MB']:,.0f} MB of them before the model")
+    print(f"peak {package['peak MB']:,.0f} MB, {package['before MB']:,.0f} MB of them before the model")
     median = statistics.median(plain["taken"])
     print(f"plain loop: {median * 1e3:.1f} ms a context (median of {len(plain['taken'])}), ", end="")
     print(f"so {median * options.n:,.0f} s; peak {plain['peak MB']:,.0f} MB")
-    difference = compare(mine["some"], plain["some"])
+    difference = compare(package["some"], plain["some"])
     print(f"ranks, ties and best words are the same; log-probabilities differ by {difference:.1g} at most")
     for label, value in (("first run", first), ("median of later runs", statistics.median(rest))):
         ratio = median * options.n / value
@@ -280,9 +282,9 @@ def report(found: dict[str, Any], name: str, options: argparse.Namespace) -> Non
     print(f"{train_['small vocabulary']:,} words; ours: {tools['ours'] * 1e6:.1f} us a context")
     for each in NLTK_MODELS:
         one, fitting = tools[each]["score"], tools[each]["fitting"]
-        whole = one * train_["small vocabulary"]
+        repeated = one * train_["small vocabulary"]
         print(f"{each}: fitted in {fitting:.1f} s, {one * 1e6:,.0f} us a word, ", end="")
-        print(f"so {whole:,.2f} s a context; ratio {whole / tools['ours']:,.0f}")
+        print(f"so {repeated:,.2f} s a context; ratio {repeated / tools['ours']:,.0f}")
 
 
 def main() -> None:
@@ -307,14 +309,14 @@ def main() -> None:
         options.folder = Path(folder)
         name, rows = blanks(options.n)
         (options.folder / "rows.json").write_text(json.dumps(rows), encoding="utf-8")
-        found = {"train": part("train", options)}
-        models = {"model": found["train"]["model"], "small": found["train"]["small"]}
-        found |= {each: part(each, options, **models) for each in PARTS}
-    report(found, name, options)
+        results = {"train": part("train", options)}
+        models = {"model": results["train"]["model"], "small": results["train"]["small"]}
+        results |= {each: part(each, options, **models) for each in PARTS}
+    report(results, name, options)
     if options.json:
         for each in ("ours", "loop"):
-            del found[each]["some"]
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            del results[each]["some"]
+        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -74,8 +74,8 @@ def random_lstm(items: wb.Items, options: argparse.Namespace) -> tuple[Recurrent
 def ours(network: Any, contexts: Sequence[Sequence[int]], wanted: Ids) -> Told:
     """Score by the workbench."""
     scorer = Scorer(network)
-    found = scorer.ranked(scorer.last(contexts), wanted, 1)
-    return np.array([row[0] for row in found.top]), found.log_prob
+    ranks = scorer.ranked(scorer.last(contexts), wanted, 1)
+    return np.array([row[0] for row in ranks.top]), ranks.log_prob
 
 
 @torch.no_grad()
@@ -109,8 +109,8 @@ def all_places(network: Any, contexts: Sequence[Sequence[int]], wanted: Ids) -> 
             inside = torch.arange(start, min(start + ROWS, len(flat)), device=flat.device)
             row = inside // ids.shape[1]
             answers = torch.from_numpy(wanted[[place for place, _ in rows]]).to(flat.device)[row]
-            said = values.gather(1, answers[:, None])[:, 0]
-            places.append(torch.stack([(1 + values[:, 1:].argmax(1)).double(), said.double()]))
+            outputs = values.gather(1, answers[:, None])[:, 0]
+            places.append(torch.stack([(1 + values[:, 1:].argmax(1)).double(), outputs.double()]))
         table = torch.cat(places, 1).view(2, *ids.shape)
         ends = table[:, torch.arange(len(rows), device=ids.device), lengths - 1].cpu().numpy()
         which = [place for place, _ in rows]
@@ -163,26 +163,26 @@ def main() -> None:
     if options.device != "cpu" or len(contexts) > 1:
         ours(network, contexts[:2], wanted[:2])  # what is done once
     taken: dict[str, list[float]] = {way: [] for way in ways}
-    said: dict[str, Told] = {}
+    outputs: dict[str, Told] = {}
     for _ in range(options.repeats):
         for way, work in ways.items():
-            seconds, said[way] = timed(1, lambda work=work: work(network, contexts, wanted))  # type: ignore[misc]
+            seconds, outputs[way] = timed(1, lambda work=work: work(network, contexts, wanted))  # type: ignore[misc]
             taken[way] += seconds
-    mine, told = said["ours"], {}
+    package, reports = outputs["ours"], {}
     inside = wanted > 0  # <unk> is not ranked
     medians = {way: statistics.median(times) for way, times in taken.items()}
-    for way, (best, log_prob) in said.items():
-        differ = int((best != mine[0]).sum())
-        apart = float(np.abs(log_prob - mine[1])[inside].max())
+    for way, (best, log_prob) in outputs.items():
+        differ = int((best != package[0]).sum())
+        apart = float(np.abs(log_prob - package[1])[inside].max())
         each, ratio = 1000 * medians[way] / len(items), medians[way] / medians["ours"]
-        told[way] = {"seconds": medians[way], "ratio": ratio, "other best words": differ, "apart": apart}
+        reports[way] = {"seconds": medians[way], "ratio": ratio, "other best words": differ, "apart": apart}
         print(f"{way:24} {medians[way]:8.2f} s  {each:7.2f} ms a passage  {ratio:6.1f} x"
               f"  other best words: {differ}; log-probabilities apart by {apart:.0e} at most")  # fmt: skip
         assert differ <= len(items) / 1000, "not the same best words"
         assert apart < CLOSE, "not the same log-probabilities"
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:  # noqa: PTH123 - a path as typed
-            json.dump({"options": vars(options), "told": told}, file, indent=1)
+            json.dump({"options": vars(options), "told": reports}, file, indent=1)
 
 
 if __name__ == "__main__":

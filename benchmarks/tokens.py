@@ -56,8 +56,8 @@ def novels(options: argparse.Namespace) -> dict[str, Any]:
     corpus = corpus_of(options.texts or list(wb.books("sample")), progress=False)
     cut = time.perf_counter()
     stream = Stream.of(corpus, options.vocabulary)
-    found = {"corpus": str(corpus.folder), "cutting": cut - start, "numbering": time.perf_counter() - cut}
-    return found | {"tokens": corpus.n_tokens, "types": len(corpus.words), "disk MB": size(stream.folder)}
+    results = {"corpus": str(corpus.folder), "cutting": cut - start, "numbering": time.perf_counter() - cut}
+    return results | {"tokens": corpus.n_tokens, "types": len(corpus.words), "disk MB": size(stream.folder)}
 
 
 def repeated(corpus: Corpus, n: int) -> Iterator[list[str]]:
@@ -80,9 +80,9 @@ def write(options: argparse.Namespace) -> dict[str, Any]:
     with tarfile.open(options.folder / "novels.tar", "w") as archive:
         for books, words in enumerate(repeated(Corpus(Path(options.corpus)), options.tokens), 1):
             data = " ".join(words).encode()
-            told = tarfile.TarInfo(f"train-novels/genre/novel-{books:05}.txt")
-            told.size = len(data)
-            archive.addfile(told, io.BytesIO(data))
+            member = tarfile.TarInfo(f"train-novels/genre/novel-{books:05}.txt")
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
     return {"books": books, "MB": (options.folder / "novels.tar").stat().st_size / 1e6}
 
 
@@ -93,11 +93,11 @@ def ours(options: argparse.Namespace) -> dict[str, Any]:
     cut = time.perf_counter()
     stream = Stream.of(corpus, options.vocabulary).copy(options.folder / "stream")
     done = time.perf_counter()
-    found: dict[str, Any] = {"cutting": cut - start, "numbering": done - cut, "peak MB": memory()}
+    results: dict[str, Any] = {"cutting": cut - start, "numbering": done - cut, "peak MB": memory()}
     ids = stream.read(0, stream.n_tokens) if stream.n_tokens < 50_000_000 else None  # noqa: PLR2004 - memory
-    found |= {"tokens": stream.n_tokens, "types": len(corpus.words), "sentences": corpus.n_sentences}
-    found |= {"disk MB": size(stream.folder), "stream": str(stream.folder)}
-    return found | {"ids": None if ids is None else told(np.where(ids < stream.n_words, ids, 0))}
+    results |= {"tokens": stream.n_tokens, "types": len(corpus.words), "sentences": corpus.n_sentences}
+    results |= {"disk MB": size(stream.folder), "stream": str(stream.folder)}
+    return results | {"ids": None if ids is None else member(np.where(ids < stream.n_words, ids, 0))}
 
 
 def plain(options: argparse.Namespace) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def plain(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "taken": taken,
         "peak MB": memory(),
-        "ids": told(np.fromfile(options.folder / "plain.u16", "<u2")),
+        "ids": member(np.fromfile(options.folder / "plain.u16", "<u2")),
     }
 
 
@@ -131,10 +131,10 @@ def batches(options: argparse.Namespace) -> dict[str, Any]:
     """Read batches of each kind."""
     start = time.perf_counter()
     stream = Stream.open(options.stream)
-    found: dict[str, Any] = {"opening": time.perf_counter() - start}
+    results: dict[str, Any] = {"opening": time.perf_counter() - start}
     start = time.perf_counter()
     shaped = Passages(stream, rows=256, number=1_000_000)
-    found |= {"finding passages": time.perf_counter() - start, "passages": shaped.distinct}
+    results |= {"finding passages": time.perf_counter() - start, "passages": shaped.distinct}
     kinds: dict[str, Batches] = {
         "lanes": ContiguousBatches(stream, rows=256, length=64),
         "windows": Windows(stream, rows=64, length=256),
@@ -146,14 +146,14 @@ def batches(options: argparse.Namespace) -> dict[str, Any]:
         start = time.perf_counter()
         for step in steps:
             kind.batch(step)
-        found[name] = kind.tokens * len(steps) / (time.perf_counter() - start)
-    return found | {"peak MB": memory()}
+        results[name] = kind.tokens * len(steps) / (time.perf_counter() - start)
+    return results | {"peak MB": memory()}
 
 
 PARTS = {"novels": novels, "write": write, "ours": ours, "plain": plain, "batches": batches}
 
 
-def told(ids: np.ndarray) -> str:
+def member(ids: np.ndarray) -> str:
     """Return a digest of ids."""
     return digest(ids.astype("<u2").tobytes())
 
@@ -171,42 +171,40 @@ def memory() -> float:
 
 def part(name: str, options: argparse.Namespace, **more: str) -> dict[str, Any]:
     """Run one part in a process of its own, in a home of its own; return what it tells."""
-    given = {name: getattr(options, name) for name in ("folder", "tokens", "vocabulary", "steps")} | more
-    given |= {"texts": options.texts} if options.texts else {}
+    arguments = {name: getattr(options, name) for name in ("folder", "tokens", "vocabulary", "steps")} | more
+    arguments |= {"texts": options.texts} if options.texts else {}
     command = [sys.executable, __file__, "--part", name]
-    for option, value in given.items():
+    for option, value in arguments.items():
         command += [f"--{option}", str(value)]
     home = {"WORKBENCH_HOME": str(options.folder / "home")}
     if subprocess.run(command, check=False, env=os.environ | home).returncode:  # noqa: S603 - this file
         raise SystemExit(f"the part {name!r} failed")
-    found: dict[str, Any] = json.loads((options.folder / f"{name}.json").read_text(encoding="utf-8"))
-    return found
+    results: dict[str, Any] = json.loads((options.folder / f"{name}.json").read_text(encoding="utf-8"))
+    return results
 
 
-def report(found: dict[str, Any]) -> None:
+def report(results: dict[str, Any]) -> None:
     """Print what was measured."""
-    first, mine, loop, read = (found[name] for name in ("novels", "ours", "plain", "batches"))
+    first, package, loop, read = (results[name] for name in ("novels", "ours", "plain", "batches"))
     packages = ", ".join(f"{p} {version(p)}" for p in ("numpy", "pandas", "pyarrow"))
     print(f"Python {sys.version.split()[0]}, {packages}; {os.cpu_count()} processors")
     print(f"load average at the end: {', '.join(f'{x:.2f}' for x in os.getloadavg())}\n")
-    for name, one in (("novels, running text", first), ("the release's shape", mine)):
+    for name, one in (("novels, running text", first), ("the release's shape", package)):
         taken = one["cutting"] + one["numbering"]
         print(f"{name}: {one['tokens']:,} tokens, {one['types']:,} types; {taken:.1f} s, ", end="")
         print(f"{one['numbering']:.1f} s of them for the stream; {one['tokens'] / taken:,.0f} a second")
         print(f"  peak {one['peak MB']:,.0f} MB, of a child {one['peak MB of a child']:,.0f} MB; ", end="")
         print(f"{one['disk MB']:,.1f} MB on disk")
-    taken = mine["cutting"] + mine["numbering"]
+    taken = package["cutting"] + package["numbering"]
     print(f"plain loop over that: {loop['taken']:.1f} s, peak {loop['peak MB']:,.0f} MB; ", end="")
     print(f"ratio {loop['taken'] / taken:.2f}")
-    if mine["ids"] is not None:
-        assert mine["ids"] == loop["ids"], "the ids differ from the loop's"
+    if package["ids"] is not None:
+        assert package["ids"] == loop["ids"], "the ids differ from the loop's"
         print("the ids of both are equal")
-    full = RELEASE["tokens"] / mine["tokens"]
+    full = RELEASE["tokens"] / package["tokens"]
     if full > 1:
         print(f"{RELEASE['tokens']:,} tokens at that speed: {taken * full / 60:.1f} minutes")
-    print(
-        f"memory: {'met' if mine['peak MB'] < GOAL['MB'] else 'MISSED'}, the goal is {GOAL['MB']:,.0f} MB\n"
-    )
+    print(f"memory: {'met' if package['peak MB'] < GOAL['MB'] else 'MISSED'}, goal {GOAL['MB']:,.0f} MB\n")
     print(f"opening {read['opening']:.2f} s; {read['passages']:,} passages found in ", end="")
     print(f"{read['finding passages']:.2f} s")
     print(f"words a second: lanes {read['lanes']:,.0f}, windows {read['windows']:,.0f}")
@@ -227,21 +225,21 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.part:
-        found = PARTS[options.part](options)
-        found.setdefault("peak MB", memory())
-        found["peak MB of a child"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1.024e-3
-        (options.folder / f"{options.part}.json").write_text(json.dumps(found), encoding="utf-8")
+        results = PARTS[options.part](options)
+        results.setdefault("peak MB", memory())
+        results["peak MB of a child"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1.024e-3
+        (options.folder / f"{options.part}.json").write_text(json.dumps(results), encoding="utf-8")
         return
     print(f"load average at the start: {', '.join(f'{x:.2f}' for x in os.getloadavg())}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         options.folder = Path(folder)
-        found = {"novels": part("novels", options)}
-        found["write"] = part("write", options, corpus=found["novels"]["corpus"])
-        found |= {name: part(name, options) for name in ("ours", "plain")}
-        found["batches"] = part("batches", options, stream=found["ours"]["stream"])
-    report(found)
+        results = {"novels": part("novels", options)}
+        results["write"] = part("write", options, corpus=results["novels"]["corpus"])
+        results |= {name: part(name, options) for name in ("ours", "plain")}
+        results["batches"] = part("batches", options, stream=results["ours"]["stream"])
+    report(results)
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -254,16 +254,16 @@ def bounds(
     least = f"{arithmetic * 1e3:,.1f} ms at least"
     print(f"  arithmetic: {flops / 1e6:,.0f} MFLOPs a word, {peak:.1%} of the peak: {least}")
     print(f"  bytes: {bytes_ / 1e9:,.2f} GB a step at least, so {moved * 1e3:,.1f} ms")
-    found = {"words a second": speed, "share of peak": peak, "step": step, "bytes": moved}
+    results = {"words a second": speed, "share of peak": peak, "step": step, "bytes": moved}
     kernels = profiling.kernels()
     shares = {"arithmetic": arithmetic / step, "bytes": moved / step}
     if kernels is not None:
         print(f"  launches: {kernels[0]:,.0f} kernels a step; none runs in {kernels[1]:.1%} of the time")
         shares["launches"] = kernels[1]
-        found |= {"kernels": kernels[0], "idle": kernels[1]}
+        results |= {"kernels": kernels[0], "idle": kernels[1]}
     most = max(shares, key=lambda name: shares[name])
     print(f"  bound by {most}" if shares[most] > 1 / 2 else f"  bound by none alone, most by {most}")
-    return found
+    return results
 
 
 def goal(name: str, met: bool) -> None:  # noqa: FBT001 - as it reads
@@ -281,14 +281,14 @@ def parts(stream: Stream, size: argparse.Namespace, card: Card) -> Iterator[tupl
         return bounds(ours(network, lanes, size), lstm_flops(network), network, lanes.tokens, card)
 
     def examples() -> Any:
-        found = {}
+        results = {}
         ways = [("20 x 35", 20, 35, False), ("our batch", size.rows, size.length, False)]
         ways += [("our batch, bfloat16", size.rows, size.length, True)] if size.device.type == "cuda" else []
         print("\nexample:")
         for name, rows, length, half in ways:
-            found[name] = example(stream, size, rows, length, half=half)
-            print(f"  {name}: {found[name]:,.0f} words/s", flush=True)
-        return found
+            results[name] = example(stream, size, rows, length, half=half)
+            print(f"  {name}: {results[name]:,.0f} words/s", flush=True)
+        return results
 
     def transformer() -> Any:
         torch.manual_seed(0)
@@ -296,10 +296,10 @@ def parts(stream: Stream, size: argparse.Namespace, card: Card) -> Iterator[tupl
         network = TransformerModule(stream.counts.tolist(), unknown_types=stream.unknown_types, **form)
         windows = Windows(stream, rows=size.windows, length=size.window)
         flops = transformer_flops(network, size.window)
-        found = bounds(ours(network, windows, size), flops, network, windows.tokens, card)
+        results = bounds(ours(network, windows, size), flops, network, windows.tokens, card)
         if size.device.type == "cuda":
-            goal(f"{PEAK_GOAL:.0%} of the peak", found["share of peak"] >= PEAK_GOAL)
-        return found
+            goal(f"{PEAK_GOAL:.0%} of the peak", results["share of peak"] >= PEAK_GOAL)
+        return results
 
     yield from (("lstm", lstm), ("example", examples), ("transformer", transformer))
 
@@ -337,16 +337,16 @@ def main() -> None:
     print("(measured)" if card.measured else "(data sheet)")
     print(f"load average at the start: {', '.join(f'{x:.2f}' for x in os.getloadavg())}")
     print(f"{stream.n_words:,} classes; width {options.width}", flush=True)
-    found = {n: work() for n, work in parts(stream, options, card) if not options.only or n in options.only}
-    if "lstm" in found and "example" in found:
-        for name, its in found["example"].items():
-            ratio = found["lstm"]["words a second"] / its
+    results = {n: work() for n, work in parts(stream, options, card) if not options.only or n in options.only}
+    if "lstm" in results and "example" in results:
+        for name, its in results["example"].items():
+            ratio = results["lstm"]["words a second"] / its
             print(f"\nratio, lstm / example, {name}: {ratio:.2f}")
             if options.device.type == "cuda":
                 goal(f"{GOAL} times the example", ratio >= GOAL)
     print(f"load average at the end: {', '.join(f'{x:.2f}' for x in os.getloadavg())}")
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

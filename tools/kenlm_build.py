@@ -37,10 +37,10 @@ class DownloadError(Exception):
 
 def pinned(lock: str) -> tuple[str, list[str]]:
     """Return the version of kenlm in a lock file's text, and the digests it may have."""
-    found = re.search(r"^kenlm==(\S+)(?:.*\\\n\s+--hash=sha256:[0-9a-f]{64})+", lock, re.MULTILINE)
-    if found is None:
+    match = re.search(r"^kenlm==(\S+)(?:.*\\\n\s+--hash=sha256:[0-9a-f]{64})+", lock, re.MULTILINE)
+    if match is None:
         raise BuildError("requirements.lock does not pin kenlm with its hash")
-    return found.group(1), re.findall(r"sha256:([0-9a-f]{64})", found.group(0))
+    return match.group(1), re.findall(r"sha256:([0-9a-f]{64})", match.group(0))
 
 
 def present(version: str) -> bool:
@@ -185,11 +185,11 @@ def unpack(archive: Path, folder: Path) -> Path:
 def relax(cmake_lists: Path) -> None:
     """Ask for the Boost libraries that the programs need: no tests, and newer Boosts have no "system"."""
     text = cmake_lists.read_text(encoding="utf-8")
-    found = r"find_package\(Boost 1\.41\.0 REQUIRED COMPONENTS[^)]*\)"
+    pattern = r"find_package\(Boost 1\.41\.0 REQUIRED COMPONENTS[^)]*\)"
     needed = (
         "find_package(Boost 1.41.0 REQUIRED COMPONENTS program_options thread OPTIONAL_COMPONENTS system)"
     )
-    cmake_lists.write_text(re.sub(found, needed, text), encoding="utf-8")
+    cmake_lists.write_text(re.sub(pattern, needed, text), encoding="utf-8")
 
 
 def find_cmake(uv: Path) -> list[object]:

@@ -52,9 +52,9 @@ def fingerprint(root: Path = ROOT) -> str:
 def find_uv() -> Path:
     """Return a uv of the pinned version, installed into a private folder where there is none."""
     private = TOOLS / "uv" / "bin" / "uv"
-    for found in (private, Path(shutil.which("uv") or private)):
-        if output([found, "--version"]).startswith(f"uv {UV_VERSION}"):
-            return found
+    for program in (private, Path(shutil.which("uv") or private)):
+        if output([program, "--version"]).startswith(f"uv {UV_VERSION}"):
+            return program
     with step(f"uv {UV_VERSION} into .tools/uv"):
         if not _install_uv(private) and not (
             apt_install("python3-venv", "python3-pip") and _install_uv(private)
@@ -202,14 +202,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--programs", action="store_true", help="only KenLM's programs, no environment")
     parser.add_argument("--lock", action="store_true", help="only resolve requirements.lock; more goes to uv")
-    options, more = parser.parse_known_args(argv)
-    if more and not options.lock:
-        parser.error(f"unknown: {' '.join(more)}")
+    options, rest = parser.parse_known_args(argv)
+    if rest and not options.lock:
+        parser.error(f"unknown: {' '.join(rest)}")
     try:
         check_python()
         with only_one():
             if options.lock:
-                lock(more)
+                lock(rest)
                 return 0
             if not options.programs:
                 make_environment()

@@ -53,8 +53,8 @@ def main() -> None:
     write(TARGET, learn(gold, vocabulary(texts), irregular))
     lemmatiser = Lemmas.read(TARGET)
     for name in ("ewt-dev", "gum-dev"):
-        told = [accuracy(lemmatiser, treebanks.find(name), lower=lower) for lower in (False, True)]
-        print(f"{name}: lemma accuracy {told[0]:.2%}, lower-cased {told[1]:.2%}")
+        shares = [accuracy(lemmatiser, treebanks.find(name), lower=lower) for lower in (False, True)]
+        print(f"{name}: lemma accuracy {shares[0]:.2%}, lower-cased {shares[1]:.2%}")
 
 
 def vocabulary(texts: Iterable[str]) -> Words:
@@ -164,7 +164,7 @@ def _from_words(words: Words, strong: frozenset[str], gold: Gold) -> Iterator[tu
     gold_of: dict[str, Words] = defaultdict(Counter)
     for (_, pos, lemma), count in gold.items():
         gold_of[pos][lemma.lower()] += count
-    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    bases: dict[tuple[str, str], set[str]] = defaultdict(set)
     for word, count in words.items():
         if count < _RARE or len(word) < _SHORT or (_PLURAL.search(word) and words[word[:-1]] > count):
             continue  # a misprint, or a plural
@@ -172,16 +172,16 @@ def _from_words(words: Words, strong: frozenset[str], gold: Gold) -> Iterator[tu
             word, words, past=word not in strong, surely=gold_of["VERB"][word] > 0 or word in strong
         )
         for form in verb:
-            found["VERB", form].add(word)
+            bases["VERB", form].add(word)
         for form in {_plural(word), f"{word}es"} if word.endswith("o") else {_plural(word)}:
             if words[form] >= _RARE and count >= _SHARE * words[form]:
-                found["NOUN", form].add(word)
-        told = gold_of["ADJ"][word] + gold_of["ADV"][word]
-        if told > gold_of["VERB"][word] or (not gold_of["VERB"][word] and _adjectival(word, words)):
+                bases["NOUN", form].add(word)
+        n_modifier = gold_of["ADJ"][word] + gold_of["ADV"][word]
+        if n_modifier > gold_of["VERB"][word] or (not gold_of["VERB"][word] and _adjectival(word, words)):
             for form in _compared(word, words):
-                found["ADJ", form].add(word)
-                found["ADV", form].add(word)
-    for (pos, form), several in sorted(found.items()):
+                bases["ADJ", form].add(word)
+                bases["ADV", form].add(word)
+    for (pos, form), several in sorted(bases.items()):
         most = max(words[word] for word in several)
         yield (
             pos,
@@ -248,14 +248,14 @@ def _attested(gold: Gold, words: Words, lemmatiser: Lemmas, strong: frozenset[st
     seen = {lemma for (_, pos, lemma) in gold if pos in {"NOUN", "VERB", "ADJ"} and lemma.isalpha()}
     seen |= {word for word, count in words.items() if count >= _COMMON}
     verbs = {lemma.lower() for (_, pos, lemma) in gold if pos == "VERB"} | strong
-    kept: dict[str, list[str]] = {"verbs": [], "others": []}
+    attested: dict[str, list[str]] = {"verbs": [], "others": []}
     for word in sorted(map(str.lower, seen)):
         if len(word) <= len("at") or any(word != lemmatiser.lemma(word, p) for p in ("NOUN", "VERB")):
             continue
         forms = inflect(word)
         pairs = [any(words[form] >= _RARE for form in forms[end]) for end in ("ing", "ed")]
-        kept["verbs" if word in verbs or all(pairs) else "others"].append(word)
-    return {kind: list(dict.fromkeys(several)) for kind, several in kept.items()}
+        attested["verbs" if word in verbs or all(pairs) else "others"].append(word)
+    return {kind: list(dict.fromkeys(several)) for kind, several in attested.items()}
 
 
 def _usual(rows: Iterable[tuple[tuple[str, str], str, int]]) -> dict[tuple[str, str], str]:
@@ -294,8 +294,8 @@ def _kinds(gold: Gold) -> dict[str, list[str]]:
     for form, seen in sorted(counts.items()):
         total = seen.total()  # single letters are short for anything, as in "u" and "r"
         if total >= _FREQUENT and form.strip("'").isalpha() and (len(form) > 1 or form in "ai"):
-            kept = [letter for letter, n in seen.items() if n >= max(2, _SHARE * total)]
-            forms["".join(sorted(kept))].append(form)
+            frequent = [letter for letter, n in seen.items() if n >= max(2, _SHARE * total)]
+            forms["".join(sorted(frequent))].append(form)
     return dict(sorted(forms.items()))
 
 

@@ -99,9 +99,9 @@ def _information(pairs: NDArray[np.float32]) -> NDArray[np.float32]:
     """Weigh counts: positive pointwise mutual information, discounted where there are few."""
     share = pairs.sum(axis=0) ** 0.75
     expected = np.where(share > 0, share / np.maximum(share.sum(), 1e-9), 1)
-    given = pairs / np.maximum(pairs.sum(axis=1, keepdims=True), 1)
+    conditional = pairs / np.maximum(pairs.sum(axis=1, keepdims=True), 1)
     with np.errstate(divide="ignore"):
-        weighed = np.log(given / expected)
+        weighed = np.log(conditional / expected)
     return np.asarray(np.maximum(weighed, 0) * pairs / (pairs + 1), dtype=np.float32)
 
 
@@ -114,8 +114,10 @@ def _reduce(table: NDArray[np.float32], width: int, seed: int) -> NDArray[np.flo
         right, _ = np.linalg.qr(table.T @ basis)
         basis = table @ right
     left, values, _ = np.linalg.svd(basis, full_matrices=False)
-    found = left[:, :width] * np.sqrt(values[:width])
-    return np.asarray(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-6))
+    vectors_of_words = left[:, :width] * np.sqrt(values[:width])
+    return np.asarray(
+        vectors_of_words / np.maximum(np.linalg.norm(vectors_of_words, axis=1, keepdims=True), 1e-6)
+    )
 
 
 def make(path: Path, target: Path, gold: Iterable[treebanks.Sentence]) -> None:
@@ -123,17 +125,17 @@ def make(path: Path, target: Path, gold: Iterable[treebanks.Sentence]) -> None:
     counts = count(path)
     taught = Counter(fold(word) for sentence in gold for word in sentence.words)
     common = [word for word, _ in counts.uses.most_common() if counts.books[word] >= _BOOKS][:_WORDS]
-    more = sorted(set(taught) - set(common))
-    words = [*common, *(word for word in more if taught[word] >= _OWN_COUNT)]
+    extra = sorted(set(taught) - set(common))
+    words = [*common, *(word for word in extra if taught[word] >= _OWN_COUNT)]
     table = vectors(path, common[:_VECTORS])
     names, uses = np.zeros(len(words) + 1, np.uint8), np.zeros(len(words) + 1, np.uint8)
-    own = np.zeros(len(words) + 1, bool)
+    embedded = np.zeros(len(words) + 1, bool)
     for row, word in enumerate(words, start=1):
         if counts.inside[word] >= _SEEN and counts.books[word] >= _BOOKS:
             names[row] = 1 + round(10 * counts.capital[word] / counts.inside[word])
         if counts.books[word] >= _BOOKS:
             uses[row] = counts.uses[word].bit_length()
-        own[row] = taught[word] >= _OWN_COUNT or row <= _OWN_RANK
-    lexicon = Lexicon(tuple(words), np.concatenate([np.zeros_like(table[:1]), table]), names, uses, own)
+        embedded[row] = taught[word] >= _OWN_COUNT or row <= _OWN_RANK
+    lexicon = Lexicon(tuple(words), np.concatenate([np.zeros_like(table[:1]), table]), names, uses, embedded)
     with atomic_path(target) as temporary:
         temporary.write_bytes(lexicon.to_bytes())

@@ -147,9 +147,9 @@ def entities(data: Path | None = None) -> Iterator[Entities]:
 
 def _files(data: Path | None, below: Path, pattern: str) -> list[Path]:
     folder = (data_folder() if data is None else data) / below
-    if not (found := sorted(folder.glob(pattern))):
+    if not (paths := sorted(folder.glob(pattern))):
         raise DataError(f"there is no file {pattern} in this folder", file=folder, remedy=_SOURCE)
-    return found
+    return paths
 
 
 def _name(path: Path) -> str:
@@ -177,9 +177,9 @@ def _span(line: str, words: tuple[str, ...], starts: list[int]) -> Span:
         if not (0 <= row < len(sizes) and 0 <= token < sizes[row]):
             raise ValueError(f"there is no token {token} in sentence {row} of the text")
     begin, end = starts[first] + left, starts[last] + right + 1
-    found = " ".join(words[begin:end])
-    if found != fields[6]:
-        raise ValueError(f"the text has {found[:40]!r} there, the annotation {fields[6][:40]!r}")
+    text = " ".join(words[begin:end])
+    if text != fields[6]:
+        raise ValueError(f"the text has {text[:40]!r} there, the annotation {fields[6][:40]!r}")
     return begin, end
 
 

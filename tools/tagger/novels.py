@@ -49,11 +49,11 @@ def read(path: Path) -> Iterator[list[list[str]]]:
 def untested() -> Iterator[Book]:
     """Read all books but those that the Children's Book Test is made of."""
     searched = sources.roots("novels")
-    found = sources.spot(searched, ("novels.tar.xz",))
-    if found is None:
+    path = sources.spot(searched, ("novels.tar.xz",))
+    if path is None:
         raise DataError(
             f"found no novels.tar.xz; searched {', '.join(str(root.folder) for root in searched)}",
             remedy="set WORKBENCH_DATA to a folder that holds the novels",
         )
-    yield from books(found)
+    yield from books(path)
     yield from (book for book in books("msrcc", "train") if not _TESTED.search(book.title or ""))

@@ -39,9 +39,9 @@ Gold = tuple[list[str], list[str], list[str]]
 def texts(sentences: Iterable[treebanks.Sentence], *, length: int, lower: bool) -> Iterator[Gold]:
     """Join consecutive sentences of a document, `length` at a time."""
     for _, document in groupby(sentences, key=lambda sentence: sentence.doc):
-        whole = list(document)
-        for start in range(0, len(whole), length):
-            part = whole[start : start + length]
+        tokens = list(document)
+        for start in range(0, len(tokens), length):
+            part = tokens[start : start + length]
             words = [word.lower() if lower else word for sentence in part for word in sentence.words]
             tags = [tag for sentence in part for tag in sentence.upos]
             lemmas = [lemma.lower() if lower else lemma for sentence in part for lemma in sentence.lemmas]
@@ -54,22 +54,22 @@ def treebank_scores(nlp: Language, gold: Sequence[Gold], *, lower: bool) -> dict
     With `lower` the case of lemmas does not count.
     """
     docs = nlp.pipe(Doc(nlp.vocab, words=words) for words, _, _ in gold)
-    right = lemmas = total = hits = found = wanted = 0
+    right = lemmas = total = hits = n_predicted = wanted = 0
     for doc, (_, tags, gold_lemmas) in zip(docs, gold, strict=True):
         for token, tag, lemma in zip(doc, tags, gold_lemmas, strict=True):
             total += 1
             right += token.pos_ == tag
             lemmas += (token.lemma_.lower() if lower else token.lemma_) == lemma
             hits += token.pos_ == tag == "PROPN"
-            found += token.pos_ == "PROPN"
+            n_predicted += token.pos_ == "PROPN"
             wanted += tag == "PROPN"
     return {
         "tokens": total,
         "upos": 100 * right / total,
         "lemma": 100 * lemmas / total,
-        "propn_precision": 100 * hits / max(found, 1),
+        "propn_precision": 100 * hits / max(n_predicted, 1),
         "propn_recall": 100 * hits / max(wanted, 1),
-        "propn_f1": 200 * hits / max(found + wanted, 1),
+        "propn_f1": 200 * hits / max(n_predicted + wanted, 1),
     }
 
 
@@ -150,14 +150,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         start = time.perf_counter()
         spacy.load(source.name)  # once more, with spaCy itself imported
         seconds = time.perf_counter() - start
-        found = scores(nlp) | {"facts": facts(nlp, source.folder, seconds)}
+        results = scores(nlp) | {"facts": facts(nlp, source.folder, seconds)}
     except DataError as error:
         print(f"tagger-scores: {error}", file=sys.stderr)
         return 1
-    text = card(found, TEMPLATE.read_text(encoding="utf-8"))
+    text = card(results, TEMPLATE.read_text(encoding="utf-8"))
     print(text)
     if options.write:
-        for name, content in (("README.md", text), ("scores.json", json.dumps(found, indent=1) + "\n")):
+        for name, content in (("README.md", text), ("scores.json", json.dumps(results, indent=1) + "\n")):
             with atomic_path(source.folder / name) as temporary:
                 temporary.write_text(content, encoding="utf-8")
     return 0

@@ -51,14 +51,14 @@ def scores(data: Path, *, find: Finder = speech_spans, draws: int = 1000, seed: 
         What is 0 of 0 is NaN.
     """
     documents = list(litbank.quotations(data))
-    whole = [counts(document.quotations, find(document.words)) for document in documents]
+    total = [counts(document.quotations, find(document.words)) for document in documents]
     cut = [
         sum((counts(gold, find(words))[1] for words, gold in passages(document)), np.zeros(3, np.int64))
         for document in documents
     ]
     tables = {
-        "span": np.array([spans for spans, _ in whole]),
-        "token": np.array([tokens for _, tokens in whole]),
+        "span": np.array([spans for spans, _ in total]),
+        "token": np.array([tokens for _, tokens in total]),
         "passage_token": np.array(cut),
     }
     parts = {"tuned": slice(0, None, 2), "other": slice(1, None, 2), "all": slice(None)}
@@ -83,7 +83,7 @@ def _counts(gold: set[Any], found: set[Any]) -> Counts:
 def f1(right: int, wrong: int, missed: int) -> tuple[float, float, float]:
     """Return precision, recall and F1; NaN for what is 0 of 0."""
     pairs = ((right, right + wrong), (right, right + missed), (2 * right, 2 * right + wrong + missed))
-    precision, recall, both = (part / whole if whole else float("nan") for part, whole in pairs)
+    precision, recall, both = (part / total if total else float("nan") for part, total in pairs)
     return precision, recall, both
 
 

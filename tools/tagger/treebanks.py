@@ -48,8 +48,8 @@ def find(name: str) -> Path:
         If it is not there, with the folders that were searched.
     """
     searched = sources.roots("ud")
-    if found := sources.spot(searched, (_GOLD[name],)):
-        return found
+    if path := sources.spot(searched, (_GOLD[name],)):
+        return path
     raise DataError(
         f"found no {_GOLD[name]}; searched {', '.join(str(root.folder) for root in searched)}",
         remedy="set WORKBENCH_DATA to a folder that holds the treebanks",

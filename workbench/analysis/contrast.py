@@ -142,11 +142,11 @@ def _corrected(p: np.ndarray[Any, Any], correction: str) -> np.ndarray[Any, Any]
         multipletests,
     )
 
-    found = np.full(p.shape, np.nan)
-    some = ~np.isnan(p)
-    if some.any():
-        found[some] = multipletests(p[some], method=correction)[1]
-    return found
+    corrected = np.full(p.shape, np.nan)
+    mask = ~np.isnan(p)
+    if mask.any():
+        corrected[mask] = multipletests(p[mask], method=correction)[1]
+    return corrected
 
 
 def _kind(values: pd.Series[Any]) -> str:

@@ -139,9 +139,9 @@ class Lemmas:
             treebanks write with capitals; what is known only in lower case stays in it.
         """
         low = fold(form)
-        found = self._cased.get(pos, {}).get(form) or self._exceptions.get(pos, {}).get(low)
-        if found or pos == "PROPN":
-            return found or (form[:-1] if _PEOPLES.search(low) else form)
+        lemma = self._cased.get(pos, {}).get(form) or self._exceptions.get(pos, {}).get(low)
+        if lemma or pos == "PROPN":
+            return lemma or (form[:-1] if _PEOPLES.search(low) else form)
         if several := self._irregular.get("VERB" if pos == "AUX" else pos, {}).get(low):
             return several[0]
         if pos == "NOUN":
@@ -170,19 +170,19 @@ class Lemmas:
         if low in _AMBIGUOUS or not any(map(str.isalpha, low)):
             return frozenset({Reading("O", low)})
         kinds = self._kinds.get(low, "NVAR")
-        found = {Reading(KINDS[k][1], self.lemma(low, KINDS[k][0]).lower()) for k in kinds}
+        result = {Reading(KINDS[k][1], self.lemma(low, KINDS[k][0]).lower()) for k in kinds}
         if low.endswith("s") and not {"N", "V"}.isdisjoint(kinds):  # dreams: a frequent noun, a rare verb
             if (noun := self._noun(low)) in self.words and "N" in self._kinds.get(noun, "N"):
-                found.add(Reading("N", noun))
+                result.add(Reading("N", noun))
             if (verb := self._verb(low)) in self.verbs:
-                found.add(Reading("V", verb))
+                result.add(Reading("V", verb))
         for pos, kind in (("VERB", "V"), ("NOUN", "N"), ("ADJ", "A"), ("ADV", "R")):
-            found.update(Reading(kind, lemma) for lemma in self._irregular.get(pos, {}).get(low, ()))
+            result.update(Reading(kind, lemma) for lemma in self._irregular.get(pos, {}).get(low, ()))
         if not _OPEN.isdisjoint(kinds):
-            found.update(Reading(kind, low) for kind in "NVAR")  # an ending can come to any open word
+            result.update(Reading(kind, low) for kind in "NVAR")  # an ending can come to any open word
         if low not in self._kinds:
-            found.update(Reading("N", name) for name in self._names(low))
-        return frozenset(found)
+            result.update(Reading("N", name) for name in self._names(low))
+        return frozenset(result)
 
     def _noun(self, low: str) -> str:
         for ending, singular in (

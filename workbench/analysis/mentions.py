@@ -71,13 +71,13 @@ def sentence_of(cut: Tokens, index: int) -> int:
 def _held(word: str) -> frozenset[Reading]:
     """Return the readings of a token and of the words that were joined in it."""
     readings = default().readings
-    found = readings(word)
+    forms = readings(word)
     parts = _HYPHEN.split(word)
     if len(parts) > 1:
-        found = found.union(*(readings(part) for part in parts if len(part) > 1))
+        forms = forms.union(*(readings(part) for part in parts if len(part) > 1))
     elif (joined := _JOINED.fullmatch(fold(word))) and not default().knows(word):
-        found |= readings(joined[1])
-    return found
+        forms |= readings(joined[1])
+    return forms
 
 
 @lru_cache(maxsize=1 << 16)

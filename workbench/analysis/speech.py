@@ -182,15 +182,15 @@ def _follow(marks: list[_Mark], back: list[list[int]], place: int, end: int) -> 
 
 
 def _marks(words: Sequence[str]) -> list[_Mark]:
-    found = [(index, mark) for index, word in enumerate(words) if word in _MARKS for mark in _MARKS[word]]
-    low = any(mark == "„" for _, mark in found)  # “ closes what „ opened
+    marks = [(index, mark) for index, word in enumerate(words) if word in _MARKS for mark in _MARKS[word]]
+    low = any(mark == "„" for _, mark in marks)  # “ closes what „ opened
     return [
         _Mark(
             index,
             mark in _DOUBLE,
             _EITHER if low and mark == "“" else _DOUBLE[mark] if mark in _DOUBLE else _SINGLE[mark],
         )
-        for index, mark in found
+        for index, mark in marks
     ]
 
 

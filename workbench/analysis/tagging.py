@@ -73,8 +73,8 @@ class PipelineFolder:
         config = (self.folder / "config.cfg").read_text(encoding="utf-8")
         parts = re.findall(r'^factory *= *"(.*)"', config, re.MULTILINE)
         layers = re.findall(r'^@architectures *= *"(.*)"', config, re.MULTILINE)
-        own = all(_PARTS.fullmatch(part) for part in parts)
-        return own and all(_LAYER.match(layer) and "Torch" not in layer for layer in layers)
+        known = all(_PARTS.fullmatch(part) for part in parts)
+        return known and all(_LAYER.match(layer) and "Torch" not in layer for layer in layers)
 
     @property
     def identity(self) -> str:
@@ -261,15 +261,15 @@ def tag(
     off = [name for name in nlp.pipe_names if name not in run or (name == "lemmatizer" and alone)]
     tags: list[list[str]] = [[] for _ in words]
     lemmas: list[str | None] = [None] * len(words)
-    found = False
+    any_tag = False
     for batch in _batches(words):
         docs = documents(nlp, [words[index] for index in batch])
         for index, doc in zip(batch, nlp.pipe(docs, batch_size=len(docs), disable=off), strict=True):
-            tags[index], some = _tags(doc)
-            found = found or some
+            tags[index], tagged = _tags(doc)
+            any_tag = any_tag or tagged
             if (place := targets[index]) is not None:
                 lemmas[index] = _lemma(doc, place, tags[index][place], lemmatizer if alone else None)
-    if any(map(len, words)) and not found:
+    if any(map(len, words)) and not any_tag:
         raise DataError(
             f"the pipeline {label(nlp)} sets no parts of speech (it has: {', '.join(nlp.pipe_names)})",
             remedy="take one with a tagger or a morphologizer, en_narrative for example",

@@ -120,16 +120,16 @@ def _mentioned(cut: Tokens) -> dict[str, Any]:
     if not cut.has_target:
         names = ("in_context", "lemma_in_context", "n_mentions", "n_context_mentions")
         return dict.fromkeys((*names, "mention_distance", "mention_sentence")) | {"mentions": []}
-    found = mentions.find(cut)
-    last = max((index for index in found if index < cut.target), default=None)
+    places = mentions.find(cut)
+    last = max((index for index in places if index < cut.target), default=None)
     return {
-        "in_context": mentions.same_form(cut, found),
-        "lemma_in_context": bool(found),
-        "n_mentions": len(found),
-        "n_context_mentions": sum(index < cut.sentences[-1] for index in found),
+        "in_context": mentions.same_form(cut, places),
+        "lemma_in_context": bool(places),
+        "n_mentions": len(places),
+        "n_context_mentions": sum(index < cut.sentences[-1] for index in places),
         "mention_distance": None if last is None else cut.target - last,
         "mention_sentence": None if last is None else mentions.sentence_of(cut, last),
-        "mentions": [cut.spans[index] for index in found],
+        "mentions": [cut.spans[index] for index in places],
     }
 
 

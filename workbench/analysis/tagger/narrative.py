@@ -107,8 +107,8 @@ class NarrativeTagger(Tagger):  # type: ignore[misc] # spaCy's class has no type
     def get_loss(self, examples: Iterable[Example], scores: Sequence[Any]) -> tuple[float, list[Any]]:
         """Return the cross entropy (nats, summed) and its gradient; tokens without a tag do not count."""
         loss, gradients = 0.0, []
-        for example, found in zip(examples, scores, strict=True):
-            gradient = np.array(found)
+        for example, scored in zip(examples, scores, strict=True):
+            gradient = np.array(scored)
             tags = example.reference.to_array("POS").tolist()
             wanted = np.array([_PLACES.get(number, -1) for number in tags], dtype=np.intp)
             known = np.flatnonzero(wanted >= 0)
