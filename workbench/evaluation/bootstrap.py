@@ -8,7 +8,6 @@ replicates. scipy.stats.bootstrap draws items only, one statistic at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -122,7 +121,7 @@ def replicates(means: Floats, medians: Floats, of: Units, resamples: int, seed: 
     columns = np.column_stack([*(of.sums(row) for row in rows), *(middle.lower for middle in middles)])
     k, ends = len(means), np.cumsum([len(means), len(masks), len(holed)])
     mean_blocks, median_blocks = [np.empty((0, k))], [np.empty((0, len(medians)))]
-    for drawn in _ahead(_weights(of.number, resamples, seed)):
+    for drawn in _weights(of.number, resamples, seed):
         total, counts, lost, lower = np.split(drawn @ columns, ends, axis=1)
         n = counts[:, which]
         block = np.divide(total, n[:, :k], out=np.full(total.shape, np.nan), where=n[:, :k] > 0)
@@ -146,15 +145,6 @@ def _weights(number: int, resamples: int, seed: int) -> Iterator[Singles]:
         for row in weights:
             row[:] = np.bincount(rng.integers(0, number, size=number, dtype=np.int32), minlength=number)
         yield weights
-
-
-def _ahead(blocks: Iterator[Singles]) -> Iterator[Singles]:
-    """Yield the same, the next one being made while one is worked on."""
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, blocks, None)
-        while (block := coming.result()) is not None:
-            coming = pool.submit(next, blocks, None)
-            yield block
 
 
 def _distinct(masks: Mask) -> tuple[list[Mask], list[int]]:

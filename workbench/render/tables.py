@@ -23,9 +23,10 @@ _EACH = ("paper", "ours", "difference")
 _HEAD = ("System", "Model")
 
 _PLAIN = """
+{%- if columns -%}
 <table><thead><tr>{% for name in columns %}<th>{{ name }}</th>{% endfor %}</tr></thead><tbody>
 {%- for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor -%}
-</tbody></table>
+</tbody></table>{% endif %}
 {%- if caption %}<p>{{ caption }}</p>{% endif %}
 {%- if notes %}<ul>{% for note in notes %}<li>{{ note }}</li>{% endfor %}</ul>{% endif %}
 """.strip()

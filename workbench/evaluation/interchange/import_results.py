@@ -99,7 +99,7 @@ class Imported:
         return "\n".join([*lines, *([] if self.agreement is None else [str(self.agreement)])])
 
     def _repr_html_(self) -> str:
-        tables = [] if self.people is None else [(self.people, "\n".join(str(self).split("\n")[2:]))]
+        tables = [] if self.people is None else [(self.people, "")]
         if len(self.report):
             first = f", the first {_FIRST}" if len(self.report) > _FIRST else ""
             tables.append((self.report, f"Notes ({len(self.report):,}{first}; all in .report)"))
