@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.models.neural.memory import MemoryModule, MemoryWeights, read
+from workbench.models.neural.memory import MemoryModule
 
 
 @pytest.fixture(autouse=True)
@@ -73,19 +73,20 @@ def test_equals_the_formulas_at_each_place(memory, hops):
 
 
 def test_hops_are_differentiated_as_finite_differences_are():
-    torch.manual_seed(3)
-    shapes = [(2, 7, 4), (2, 7, 4), (3, 4), (3, 4), (4, 4)]
-    inputs = [torch.randn(shape, dtype=torch.double, requires_grad=True) for shape in shapes]
-    nothing = torch.zeros(2, 7, dtype=torch.double)
-    nothing[1, :2] = -torch.inf  # the second text begins at its third word
-    slopes = torch.tensor([1.0, 1.0, 0.0, 0.0], dtype=torch.double)
+    network = MemoryModule([1] * 5, memory=3, width=4, hops=3).double()
+    weights = (network.key_ages, network.value_ages, network.turn)
+    with torch.no_grad():
+        for weight in weights:
+            weight.normal_()
+    keys, values = (torch.randn(2, 7, 4, dtype=torch.double, requires_grad=True) for _ in range(2))
+    mask = torch.zeros(2, 7, dtype=torch.double)
+    mask[1, :2] = -torch.inf  # the second text begins at its third word
 
     def hops():
-        keys, values, key_ages, value_ages, turn = inputs
-        return read(keys, values, nothing, MemoryWeights(key_ages, value_ages, turn, slopes), 3)
+        return network.read(keys, values, mask)
 
     assert hops().shape == (2, 5, 4)
-    checked.differentiates(hops, inputs)
+    checked.differentiates(hops, (keys, values, *weights))
 
 
 def test_planted_weights_give_known_probabilities():

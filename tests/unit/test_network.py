@@ -1,6 +1,5 @@
 """What all networks share: texts in pieces, padded contexts, and copied words against sums and loops."""
 
-import itertools
 import math
 
 import checked_networks as checked
@@ -14,7 +13,7 @@ from torch import nn
 from workbench.items.schema import DataError
 from workbench.models.neural.feedforward import FeedForward
 from workbench.models.neural.memory import MemoryNetwork
-from workbench.models.neural.network import Copies, LanguageModule, known, mix, recent, word_scores
+from workbench.models.neural.network import Copies, LanguageModule, known, mix, word_scores
 from workbench.models.neural.recurrent import LSTM, ElmanRNN
 from workbench.models.neural.softmax import softmax
 
@@ -24,11 +23,11 @@ ROW = st.lists(st.sampled_from([-3.0, -2.0, -1.5, -1.0]), min_size=6, max_size=6
 
 
 class Small(LanguageModule):
-    """A recurrent network that remembers all words, or that sees a window of them."""
+    """A recurrent network that remembers all words."""
 
-    def __init__(self, window=None):
+    def __init__(self):
         super().__init__()
-        self.n_words, self.width, self.window = N_WORDS, 8, window
+        self.n_words, self.width = N_WORDS, 8
         self.embedding = nn.Embedding(N_WORDS, 8)
         self.read = nn.GRU(8, 8, batch_first=True)
         self.output = softmax("full", 8, range(N_WORDS, 0, -1))
@@ -71,26 +70,13 @@ def test_what_was_remembered_continues_the_text(network, ids):
     assert not torch.allclose(network.following(ids[:, 4:]), log_prob[:, 4:])
 
 
-@pytest.mark.parametrize("window", [None, 3])
-def test_the_last_words_of_padded_contexts(ids, window):
-    torch.manual_seed(0)
-    network, lengths = Small(window), torch.tensor([9, 1, 4, 6])
+def test_the_last_words_of_padded_contexts(network, ids):
+    lengths = torch.tensor([9, 1, 4, 6])
     states = network.last(ids, lengths)
     assert states.copies is None
     for row, length in enumerate(lengths.tolist()):
-        words = ids[row, max(0, length - (window or 9)) : length]
-        checked.near(states.hidden[row], network.states(known(words[None], N_WORDS))[0][0, -1])
-
-
-def test_recent_words_against_a_loop():
-    ids = torch.arange(1, 36).view(5, 7)
-    for lengths in itertools.product((1, 2, 7), (4, 6), (3,), (5,), (7, 1)):
-        for window in (1, 3, 6, 7, 9, None):
-            words, rest = recent(ids, torch.tensor(lengths), window)
-            assert words.shape[1] == min(7, window or 7)
-            for row, length in enumerate(lengths):
-                expected = ids[row, :length][-(window or 7) :].tolist()
-                assert words[row, : rest[row]].tolist() == expected
+        alone, _ = network.states(known(ids[row : row + 1, :length], N_WORDS))
+        checked.near(states.hidden[row], alone[0, -1])
 
 
 def test_shapes_are_checked_in_these_tests(network, pytestconfig):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.models.neural.network import mix
+from workbench.models.neural.scoring import Scorer
 from workbench.models.neural.softmax import softmax
 from workbench.models.neural.transformer import Pointer, TransformerModule
 from workbench.models.neural.transformer import PointerTransformer as Predictor
@@ -159,9 +160,9 @@ def test_a_text_longer_than_the_window():
         for place in range(9, 30):  # each is given between half of the window and all of it
             near = [network.following(text[:, place - n : place + 1])[:, -1] for n in range(4, 9)]
             assert any(torch.allclose(said[:, place - 1], one, atol=1e-5) for one in near)
-        long = network.last(text, torch.tensor([30, 21]))
-        short = network.last(torch.stack([text[0, 22:30], text[1, 13:21]]), torch.tensor([8, 8]))
-    np.testing.assert_allclose(long.hidden, short.hidden, atol=1e-6)
+        scorer, texts = Scorer(network), text.tolist()
+        long, short = scorer.last(texts), scorer.last([line[-8:] for line in texts])
+    np.testing.assert_array_equal(long.hidden, short.hidden)
     np.testing.assert_array_equal(long.copies.ids, short.copies.ids)
 
 

@@ -10,7 +10,7 @@ the same for all texts reads the memory several times before the next word is pr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -83,25 +83,6 @@ class MemoryNetwork(Neural):
         return MemoryModule(counts, **info["sizes"])
 
 
-class MemoryWeights(NamedTuple):
-    """What reading a memory needs beside the words.
-
-    Attributes
-    ----------
-    key_ages, value_ages : Float[Tensor, "memory width"]
-        Added to the words' vectors, for the oldest word first (T_A and T_C of the paper).
-    turn : Float[Tensor, "width width"]
-        What a query is multiplied by from one hop to the next, ``u @ turn`` (H of the paper, transposed).
-    slopes : Float[Tensor, " width"]
-        Of negative units: 1 leaves a unit as it is, 0 cuts it off at 0.
-    """
-
-    key_ages: Tensor
-    value_ages: Tensor
-    turn: Tensor
-    slopes: Tensor
-
-
 class MemoryModule(LanguageModule):
     """Several readings, "hops", of the last words; a softmax.
 
@@ -124,7 +105,7 @@ class MemoryModule(LanguageModule):
     Notes
     -----
     The state is the last memory - 1 words, shape (rows, memory - 1), -1 where the text begins. Places
-    without a word are not read. See :func:`read` for how the hops are computed.
+    without a word are not read. See :meth:`read` for how the hops are computed.
 
     Attention begins as 1 / age in place of even, and H close to the identity. With weights that are all drawn
     around 0, as in the paper, the last word is lost in the mean of all: 100 steps on a small text left the
@@ -157,7 +138,7 @@ class MemoryModule(LanguageModule):
         self.key_ages = nn.Parameter(torch.empty(memory, width))  # T_A, the oldest first
         self.value_ages = nn.Parameter(torch.empty(memory, width))  # T_C
         self.turn = nn.Parameter(torch.empty(width, width))  # H, transposed
-        slopes = torch.ones(width)
+        slopes = torch.ones(width)  # of negative units: 1 leaves a unit as it is, 0 cuts it off
         slopes[width - round(width * rectified) :] = 0
         self.register_buffer("slopes", slopes, persistent=False)
         self.output = softmax_layer(softmax, width, counts, embedding=self.keys if tied else None)
@@ -171,11 +152,6 @@ class MemoryModule(LanguageModule):
         age = torch.arange(memory, 0, -1.0)
         self.key_ages.sub_(age.log()[:, None] / (QUERY * width))  # u . T_A = -ln age
         self.turn.copy_(torch.eye(width) + _SPREAD / 5 * torch.randn(width, width))
-
-    @property
-    def weights(self) -> MemoryWeights:
-        """What reading needs beside the words."""
-        return MemoryWeights(self.key_ages, self.value_ages, self.turn, self.slopes)
 
     def states(
         self, ids: Int[Tensor, "rows time"], state: TextState = None
@@ -197,57 +173,52 @@ class MemoryModule(LanguageModule):
         before, parts = self.window - 1, []
         for start in range(0, ids.shape[1] - before, chunk):
             part = slice(start, start + chunk + before)
-            parts.append(read(keys[:, part], values[:, part], mask[:, part], self.weights, self.hops))
+            parts.append(self.read(keys[:, part], values[:, part], mask[:, part]))
         queries = torch.cat(parts, 1) if len(parts) > 1 else parts[0]
         return functional.dropout(queries, self.dropout, self.training)
 
+    def read(
+        self,
+        keys: Float[Tensor, "rows places width"],
+        values: Float[Tensor, "rows places width"],
+        mask: Float[Tensor, "rows places"],
+    ) -> Float[Tensor, "rows time width"]:
+        """Read the memory before each place of a text in several hops, at all places at once.
 
-def read(
-    keys: Float[Tensor, "rows places width"],
-    values: Float[Tensor, "rows places width"],
-    mask: Float[Tensor, "rows places"],
-    weights: MemoryWeights,
-    hops: int,
-) -> Float[Tensor, "rows time width"]:
-    """Read the memory before each place of a text in several hops, at all places at once.
+        Every word of the text has the `memory` words up to it in memory: a band of all pairs of words. Scores
+        and sums are therefore products of matrices over all pairs, (time x places), of which the band is
+        used; no word's vectors are copied for each place that sees it. Ages are the same everywhere, so their
+        part is a product with one small matrix. So is the first query: its scores are one number a word.
 
-    Every word of the text has the `memory` words up to it in memory: a band of all pairs of words. Scores and
-    sums are therefore products of matrices over all pairs, (time x places), of which the band is used; no
-    word's vectors are ever copied for each place that sees it. Ages are the same everywhere, so their part is
-    a product with one small matrix. So is the first query: its scores are one number a word.
+        Parameters
+        ----------
+        keys, values : Float[Tensor, "rows places width"]
+            Of the words: ``A x`` and ``C x``.
+        mask : Float[Tensor, "rows places"]
+            0 where there is a word, -inf where there is none.
 
-    Parameters
-    ----------
-    keys, values : Float[Tensor, "rows places width"]
-        Of the words: ``A x`` and ``C x``.
-    mask : Float[Tensor, "rows places"]
-        0 where there is a word, -inf where there is none.
-    weights : MemoryWeights
-    hops : int
-
-    Returns
-    -------
-    Float[Tensor, "rows time width"]
-        The query after the last hop at the end of each `memory` words; time is places - memory + 1.
-    """
-    memory, width = weights.key_ages.shape
-    rows, places, _ = keys.shape
-    time = places - memory + 1
-    across, ages = keys.transpose(1, 2), weights.key_ages.t()
-    first = QUERY * keys.sum(-1) + mask  # (rows, places)
-    scores = first.unfold(1, memory, 1) + QUERY * weights.key_ages.sum(-1)  # (rows, time, memory)
-    turned = QUERY * weights.turn.sum(0)  # (width,), then (rows, time, width)
-    query = keys
-    for hop in range(hops):
-        if hop:
-            turned = query @ weights.turn
-            scores = _band(torch.baddbmm(mask[:, None], query, across), memory) + query @ ages
-        attention = scores.softmax(-1)  # (rows, time, memory)
-        answer = torch.baddbmm(turned + attention @ weights.value_ages, _wide(attention, places), values)
-        # PReLU with slopes of 1 and 0: half of the units are left as they are, half cut off at 0
-        query = functional.prelu(answer.view(-1, width), weights.slopes.to(answer.dtype))
-        query = query.view(rows, time, width)
-    return query
+        Returns
+        -------
+        Float[Tensor, "rows time width"]
+            The query after the last hop at the end of each `memory` words; time is places - memory + 1.
+        """
+        memory, width = self.key_ages.shape
+        rows, places, _ = keys.shape
+        across, ages = keys.transpose(1, 2), self.key_ages.t()
+        first = QUERY * keys.sum(-1) + mask  # (rows, places)
+        scores = first.unfold(1, memory, 1) + QUERY * self.key_ages.sum(-1)  # (rows, time, memory)
+        turned = QUERY * self.turn.sum(0)  # (width,), then (rows, time, width)
+        query = keys
+        for hop in range(self.hops):
+            if hop:
+                turned = query @ self.turn
+                scores = _band(torch.baddbmm(mask[:, None], query, across), memory) + query @ ages
+            attention = scores.softmax(-1)  # (rows, time, memory)
+            answer = torch.baddbmm(turned + attention @ self.value_ages, _wide(attention, places), values)
+            # PReLU with slopes of 1 and 0: half of the units are left as they are, half cut off at 0
+            query = functional.prelu(answer.view(-1, width), self.slopes.to(answer.dtype))
+            query = query.view(rows, -1, width)
+        return query
 
 
 def _band(scores: Float[Tensor, "rows time places"], memory: int) -> Float[Tensor, "rows time memory"]:

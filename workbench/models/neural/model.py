@@ -301,13 +301,7 @@ class Neural(NetworkPredictor):
         return max(1, int(self.info.get("unknown_types", 1)))
 
     def with_context(self, reads: int | str | None) -> Self:
-        """Return this model, its weights shared, as one that reads only so much before a blank.
-
-        Parameters
-        ----------
-        reads : int, "sentence" or None
-            Number of words, those of the target sentence, or all.
-        """
+        """Return this model, its weights shared, as one that reads only so much before a blank."""
         check_reads(reads)
         self.network  # noqa: B018 - read once, for both
         model = copy.copy(self)

@@ -119,9 +119,8 @@ class LanguageModule(nn.Module):
         ids : Int[Tensor, "rows time"]
             Extended ids, padded at the right.
         lengths : Int[Tensor, " rows"]
-            Words of each context, at least one.
+            Words of each context, from one to `window`.
         """
-        ids, lengths = recent(ids, lengths, self.window)
         hidden, _ = self.states(known(ids, self.n_words))
         return ContextStates(hidden[torch.arange(len(ids), device=ids.device), lengths - 1])
 
@@ -159,19 +158,6 @@ class LanguageModule(nn.Module):
 def known(ids: Int[Tensor, "*shape"], n_words: int) -> Int[Tensor, "*shape"]:
     """Return the classes of words: 0, ``<unk>``, for extended ids beyond the vocabulary."""
     return torch.where(ids >= n_words, 0, ids)
-
-
-def recent(
-    ids: Int[Tensor, "rows time"], lengths: Int[Tensor, " rows"], window: int | None
-) -> tuple[Int[Tensor, "rows most"], Int[Tensor, " rows"]]:
-    """Return the last words of contexts that are padded at the right, `window` at most, padded likewise."""
-    time = ids.shape[1]
-    if window is None or time <= window:
-        return ids, lengths
-    start = (lengths - window).clamp_min(0)
-    place = start[:, None] + torch.arange(window, device=ids.device)  # (rows, window)
-    cut, lengths = ids.gather(1, place.clamp_max(time - 1)), lengths - start
-    return cut.masked_fill(torch.arange(window, device=ids.device) >= lengths[:, None], 0), lengths
 
 
 def prepend(

@@ -29,7 +29,6 @@ from workbench.models.neural.network import (
     TextState,
     known,
     mix,
-    recent,
 )
 from workbench.models.neural.softmax import softmax as softmax_layer
 from workbench.texts.batches import Windows
@@ -357,7 +356,6 @@ class TransformerModule(LanguageModule):
 
     def last(self, ids: Int[Tensor, "rows time"], lengths: Int[Tensor, " rows"]) -> ContextStates:
         """Return what predicts the word after each context, and what it copies."""
-        ids, lengths = recent(ids, lengths, self.window)
         states, words = self._read(ids)
         hidden = states[torch.arange(len(ids), device=ids.device), lengths - 1]
         if self.pointer is None:
