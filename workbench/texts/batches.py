@@ -151,8 +151,8 @@ class Windows(_Cut):
         epoch, step = divmod(step, self.steps)
         slack = self.stop - self.start - 1 - self.steps * self.tokens
         offset, order = _shuffled(self.seed, epoch, self.stop - self.start - 1, self.length, slack)
-        mine = order[step * self.rows : (step + 1) * self.rows][rows or slice(None)]
-        return self._read(self.start + offset + mine.astype(np.int64) * self.length)
+        selected = order[step * self.rows : (step + 1) * self.rows][rows or slice(None)]
+        return self._read(self.start + offset + selected.astype(np.int64) * self.length)
 
 
 @lru_cache(maxsize=4)

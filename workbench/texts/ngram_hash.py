@@ -172,8 +172,10 @@ class Wanted:
         if len(self.ids) < n:
             return np.empty(0, dtype=np.int64)
         blanks = np.concatenate([[0], np.cumsum(self.ids == _BLANK)])
-        whole = (self.item[n - 1 :] == self.item[: len(self.item) - n + 1]) & (blanks[n:] == blanks[:-n])
-        return np.flatnonzero(whole)
+        in_one_item = (self.item[n - 1 :] == self.item[: len(self.item) - n + 1]) & (
+            blanks[n:] == blanks[:-n]
+        )
+        return np.flatnonzero(in_one_item)
 
 
 class Reader:
@@ -262,11 +264,11 @@ def blocks(pieces: Iterator[Words], step: int, tail: int) -> Iterator[tuple[int,
         length += len(piece)
         if length < step + tail:
             continue
-        whole = np.concatenate(held)
+        joined = np.concatenate(held)
         begin = 0
         for begin in range(0, length - tail - step + 1, step):
-            yield offset + begin, whole[begin : begin + step + tail]
-        held = [whole[begin + step :].copy()]
+            yield offset + begin, joined[begin : begin + step + tail]
+        held = [joined[begin + step :].copy()]
         length, offset = len(held[0]), offset + begin + step
     if length:
         yield offset, np.concatenate(held)
@@ -316,14 +318,16 @@ class Grams:
         while begin < len(at):  # a part holds at most _PAIRS pairs, or those of one place
             end = max(begin + 1, int(np.searchsorted(ends, ends[begin] - many[begin] + _PAIRS, "right")))
             n = many[begin:end]
-            mine = self.places[np.repeat(low[begin:end] - np.cumsum(n) + n, n) + np.arange(n.sum())]
-            theirs = np.repeat(at[begin:end], n)
+            item_places = self.places[np.repeat(low[begin:end] - np.cumsum(n) + n, n) + np.arange(n.sum())]
+            text_places = np.repeat(at[begin:end], n)
             for word in range(self.length):
-                same = self.ids[mine + word] == block[theirs + word]
+                same = self.ids[item_places + word] == block[text_places + word]
                 if not same.all():
-                    mine, theirs = mine[same], theirs[same]
-            parts.append((mine, theirs))
+                    item_places, text_places = item_places[same], text_places[same]
+            parts.append((item_places, text_places))
             begin = end
         if not parts:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-        return np.concatenate([mine for mine, _ in parts]), np.concatenate([theirs for _, theirs in parts])
+        return np.concatenate([item_places for item_places, _ in parts]), np.concatenate(
+            [text_places for _, text_places in parts]
+        )

@@ -194,10 +194,10 @@ def _refused(books: pd.DataFrame, items: Items, texts: Texts, call: str) -> Data
         title = titles.get(name)
         named.append(f"{name}{f' ({title})' if isinstance(title, str) and title else ''}: {count:,}")
     ids = str(books["book_id"].tolist()) if len(books) <= _NAMED else f"{call}['book_id']"
-    more = f" and {len(books) - _NAMED:,} more" if len(books) > _NAMED else ""
+    others = f" and {len(books) - _NAMED:,} more" if len(books) > _NAMED else ""
     return DataError(
         f"the texts hold {len(books):,} of the books that the {len(items):,} items to be tested on come "
-        f"from, with so many items in each: {'; '.join(named)}{more}",
+        f"from, with so many items in each: {'; '.join(named)}{others}",
         remedy=remedy.format(ids),
     )
 
@@ -232,38 +232,38 @@ class _Found:
         """Look for the n-grams in a block of the texts, whose words begin at the word `offset`."""
         wanted = self._wanted
         for length, hashes in grams.rolling(self._codes[block], sorted(self._grams)):
-            mine, theirs = self._grams[length].find(block, hashes)
-            if not len(mine):
+            item_places, text_places = self._grams[length].find(block, hashes)
+            if not len(item_places):
                 continue
             if length == self._n:
-                self._runs(mine, theirs)
+                self._runs(item_places, text_places)
             else:
-                item = wanted.item[mine]
-                left = wanted.first[item + 1] - mine
-                self._query[item[(mine == wanted.query[item]) & (left == length)]] = True
-                whole = (mine == wanted.first[item]) & (left == length)
-                self._passage[item[whole]] = True
-                self._longest[item[whole]] = length
-                mine, theirs = mine[whole], theirs[whole]
-            if len(mine):
-                self._new.append(_unique(book(theirs + offset) * len(wanted.ids) + mine))
+                item = wanted.item[item_places]
+                left = wanted.first[item + 1] - item_places
+                self._query[item[(item_places == wanted.query[item]) & (left == length)]] = True
+                is_end = (item_places == wanted.first[item]) & (left == length)
+                self._passage[item[is_end]] = True
+                self._longest[item[is_end]] = length
+                item_places, text_places = item_places[is_end], text_places[is_end]
+            if len(item_places):
+                self._new.append(_unique(book(text_places + offset) * len(wanted.ids) + item_places))
         if sum(map(len, self._new)) > max(_MERGE, len(self._keys)):
             self._merge()
 
-    def _runs(self, mine: Ints, theirs: Ints) -> None:
+    def _runs(self, item_places: Ints, text_places: Ints) -> None:
         """Join n-grams that follow each other on both sides."""
         wanted = self._wanted
-        order = np.lexsort((theirs, mine - theirs))
-        mine, theirs = mine[order], theirs[order]
-        item = wanted.item[mine]
-        new = (np.diff(mine - theirs) != 0) | (np.diff(theirs) != 1) | (np.diff(item) != 0)
+        order = np.lexsort((text_places, item_places - text_places))
+        item_places, text_places = item_places[order], text_places[order]
+        item = wanted.item[item_places]
+        new = (np.diff(item_places - text_places) != 0) | (np.diff(text_places) != 1) | (np.diff(item) != 0)
         begin = np.concatenate([[0], np.flatnonzero(new) + 1])
-        length = np.diff(np.concatenate([begin, [len(mine)]])) + self._n - 1
-        mine, item = mine[begin], item[begin]
+        length = np.diff(np.concatenate([begin, [len(item_places)]])) + self._n - 1
+        item_places, item = item_places[begin], item[begin]
         np.maximum.at(self._longest, item, length)
-        to_end = mine + length >= wanted.first[item + 1]
-        self._query[item[to_end & (mine <= wanted.query[item])]] = True
-        self._passage[item[to_end & (mine <= wanted.first[item])]] = True
+        to_end = item_places + length >= wanted.first[item + 1]
+        self._query[item[to_end & (item_places <= wanted.query[item])]] = True
+        self._passage[item[to_end & (item_places <= wanted.first[item])]] = True
 
     def _merge(self) -> None:
         self._keys = _unique(np.concatenate([self._keys, *self._new]))

@@ -77,8 +77,8 @@ class Passages:
         self.minimum, self.longest, self.unknown = minimum, longest, unknown
         self.steps = number // rows
         blocks = range(1, len(stream.starts) - 1, _BLOCK)  # the first sentence has no context
-        found = [self._shaped(first, min(first + _BLOCK, len(stream.starts) - 1)) for first in blocks]
-        self._targets = np.concatenate([np.zeros(0, np.uint32), *found])
+        result = [self._shaped(first, min(first + _BLOCK, len(stream.starts) - 1)) for first in blocks]
+        self._targets = np.concatenate([np.zeros(0, np.uint32), *result])
         if not len(self._targets):
             raise DataError(
                 f"this text holds no sentence that ends in a known word after more than {minimum:,} tokens",
@@ -109,8 +109,8 @@ class Passages:
         if epoch:
             numbers = permuted(numbers, self.number, key=(self.seed, 1, epoch))
         first, target = self.places(numbers)
-        width, mine = int((target - first).max()), rows or slice(None)
-        first, target = first[mine], target[mine]
+        width, selected = int((target - first).max()), rows or slice(None)
+        first, target = first[selected], target[selected]
         lengths = target - first
         inside = np.arange(width) < lengths[:, None]  # (rows, width)
         places = (first[:, None] + np.arange(width))[inside]
@@ -148,15 +148,15 @@ class Passages:
     def _last(self, sentences: Ints) -> Ints:
         """Return the place of the last word of each sentence, -1 where there is none."""
         starts, like = self.stream.starts, self.stream.words_like
-        found = np.full(len(sentences), -1)
+        result = np.full(len(sentences), -1)
         rest, place = np.arange(len(sentences)), starts[sentences + 1] - 1
         while len(rest):
             is_word = like[self.stream.at(place)]
-            found[rest[is_word]] = place[is_word]
+            result[rest[is_word]] = place[is_word]
             rest, place = rest[~is_word], place[~is_word] - 1
             inside = place >= starts[sentences[rest]]
             rest, place = rest[inside], place[inside]
-        return found
+        return result
 
     def _shaped(self, first: int, stop: int) -> npt.NDArray[np.uint32]:
         """Return which of some sentences are the last of a passage."""
@@ -196,15 +196,15 @@ def permuted(numbers: Ints, n: int, *, key: tuple[int, ...]) -> Ints:
     bits = np.uint64(max(1, -(-(n - 1).bit_length() // 2)))
     mask = (np.uint64(1) << bits) - np.uint64(1)
     keys = np.random.SeedSequence(key).generate_state(_ROUNDS, np.uint64)
-    found = numbers.astype(np.uint64)
-    walking = np.ones(found.shape, dtype=bool)
+    result = numbers.astype(np.uint64)
+    walking = np.ones(result.shape, dtype=bool)
     while walking.any():
-        left, right = found[walking] >> bits, found[walking] & mask
+        left, right = result[walking] >> bits, result[walking] & mask
         for each in keys:
             left, right = right, left ^ (_mixed(right + each) & mask)
-        found[walking] = (left << bits) | right
-        walking = found >= n
-    return found.astype(np.int64)
+        result[walking] = (left << bits) | right
+        walking = result >= n
+    return result.astype(np.int64)
 
 
 def _mixed(values: Words64) -> Words64:

@@ -42,8 +42,8 @@ def corpus_of(texts: Texts, **options: Any) -> Corpus:
         return Corpus.of(_named(texts), **options)
     if isinstance(texts, Corpus):
         return Corpus.of(texts, **options)
-    given: Any = [texts] if isinstance(texts, Path) or hasattr(texts, "book_id") else texts
-    return Corpus.of(_read(given), **options)
+    readable: Any = [texts] if isinstance(texts, Path) or hasattr(texts, "book_id") else texts
+    return Corpus.of(_read(readable), **options)
 
 
 def checked(corpus: Corpus, held_out: Items | None, *, progress: bool = True) -> dict[str, Any] | None:

@@ -164,33 +164,33 @@ class Tokeniser:
             yield "\n".join(lines), True, self.tokenised is not False
 
     def _book(self, book: Any) -> Iterator[tuple[str, bool, bool]]:
-        text, name, said = (getattr(book, part, None) for part in ("text", "book_id", "tokenised"))
+        text, name, is_tokenised = (getattr(book, part, None) for part in ("text", "book_id", "tokenised"))
         if not isinstance(text, str) or not isinstance(name, str):
             raise _no_text(book)
-        tokenised = bool(said if self.tokenised is None else self.tokenised)
+        tokenised = bool(is_tokenised if self.tokenised is None else self.tokenised)
         self.books.append((name, str(getattr(book, "title", None) or "")))
         for piece in cut(text, tokenised=tokenised):
             yield piece, False, tokenised
 
     def parts(self, *, workers: int | None, progress: bool) -> Iterator[Part]:
         """Yield the tokens of every piece in order; pieces that were cut before come from disk."""
-        kept = cache.Cache("corpus-parts")
+        pieces = cache.Cache("corpus-parts")
         parallel.run_chunks(
             _keep,
-            [(piece, kept, key) for piece, key in zip(self._pieces, self._keys, strict=True)],
+            [(piece, pieces, key) for piece, key in zip(self._pieces, self._keys, strict=True)],
             keys=self._keys,
-            store=_There(kept),
+            store=_There(pieces),
             workers=1 if sum(piece.size for piece in self._pieces) < _FEW else workers,
             progress="tokenising" if progress else None,
             size=_size,
         )
         for piece, key, owner in zip(self._pieces, self._keys, self._owners, strict=True):
-            table = kept.get(key, _SCHEMA)  # one at a time: a large text is not held in memory
+            table = pieces.get(key, _SCHEMA)  # one at a time: a large text is not held in memory
             if table is None:  # torn, or removed by another process that made room
                 table = _tokenise(piece)
             words, ids, lengths = (column.combine_chunks().values for column in table.columns)
             yield Part(owner, words.to_pylist(), ids.to_numpy(), lengths.to_numpy())
-        kept.trim()
+        pieces.trim()
 
 
 def cut(text: str, *, tokenised: bool, size: int = PIECE) -> Iterator[str]:
@@ -203,8 +203,8 @@ def cut(text: str, *, tokenised: bool, size: int = PIECE) -> Iterator[str]:
     start = 0
     while len(text) - start > 2 * size:
         last = start + 2 * size
-        found = (pattern.search(text, start + size, last + _AHEAD) for pattern in _CUTS[tokenised])
-        end = next((match.end() for match in found if match and match.end() <= last), None)
+        matches = (pattern.search(text, start + size, last + _AHEAD) for pattern in _CUTS[tokenised])
+        end = next((match.end() for match in matches if match and match.end() <= last), None)
         if end is None:
             break
         yield text[start:end]
@@ -235,20 +235,20 @@ def _tokenise(piece: _Piece) -> pa.Table:
 
 def _keep(work: tuple[_Piece, cache.Cache, str]) -> bool:
     """Cut a piece and keep the result on disk, from the process that made it."""
-    piece, kept, key = work
-    kept.put(key, _tokenise(piece))
+    piece, pieces, key = work
+    pieces.put(key, _tokenise(piece))
     return True
 
 
 class _There:
     """Which pieces are on disk, as :func:`workbench.storage.parallel.run_chunks` asks for them."""
 
-    def __init__(self, kept: cache.Cache) -> None:
-        self.kept = kept
+    def __init__(self, pieces: cache.Cache) -> None:
+        self.pieces = pieces
 
     def get(self, key: str) -> bool | None:
         """Say whether a piece was kept; whether it is sound is seen when it is read."""
-        return self.kept.path(key).is_file() or None
+        return self.pieces.path(key).is_file() or None
 
     def put(self, key: str, value: bool) -> None:  # noqa: FBT001 - a store's method
         """Do nothing: `_keep` did."""

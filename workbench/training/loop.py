@@ -210,8 +210,8 @@ class _Run:
             stack.callback(self.network.train, mode)
             self.network.train()
             stack.enter_context(self.interrupts)
-            found = checkpoints.newest(self.folder) if self.folder is not None and writes else None
-            self._begin(broadcast_object_list([found])[0], name, key)
+            newest = checkpoints.newest(self.folder) if self.folder is not None and writes else None
+            self._begin(broadcast_object_list([newest])[0], name, key)
             try:
                 self._after_step()  # what was due when it was interrupted
                 yield
@@ -219,11 +219,11 @@ class _Run:
                 self.progress.end(self.training)
             self._finish()
 
-    def _begin(self, found: Checkpoint | None, name: str, key: str) -> None:
+    def _begin(self, checkpoint: Checkpoint | None, name: str, key: str) -> None:
         """Begin anew, or continue from a checkpoint; DataError if it is of another training."""
         settings, rank = self.settings, self.accelerator.process_index
         self.identity = checkpoints.identity(self.network, self.batches, settings, key)
-        info = found.info if found else {}
+        info = checkpoint.info if checkpoint else {}
         self.training = replace(
             Training.from_json(info.get("training", {})), name=name, folder=self.folder,
             device=str(self.device), steps=settings.n_steps, best_by=settings.best_by,
@@ -232,26 +232,28 @@ class _Run:
         if self.stopped in {"interrupted", "not a number"}:
             self.training.stopped = ""
         seed = settings.seed + _SEEDS_APART * rank
-        if found is not None:
+        if checkpoint is not None:
             for part, values in self.identity.items():
-                if problem := checkpoints.difference(values, found.identity.get(part, {})):
+                if problem := checkpoints.difference(values, checkpoint.identity.get(part, {})):
                     raise DataError(
                         f"this folder holds a training with different {part}: {problem}",
                         file=self.folder,
                         remedy="pass another folder, or remove this one to begin anew",
                     )
             if self.first and self.folder is not None:  # a kill between save and clean-up leaves more
-                checkpoints.prune(self.folder, {found.step, self.training.best.get("step", found.step)})
-            checkpoints.set_weights(self.network, found.weights)
-            self.optimiser.load(found.state["optimiser"])
-            self.step = self._first_step = self._looked = self._lap_step = found.step
-            if carried := found.state["carried"]:
+                checkpoints.prune(
+                    self.folder, {checkpoint.step, self.training.best.get("step", checkpoint.step)}
+                )
+            checkpoints.set_weights(self.network, checkpoint.weights)
+            self.optimiser.load(checkpoint.state["optimiser"])
+            self.step = self._first_step = self._looked = self._lap_step = checkpoint.step
+            if carried := checkpoint.state["carried"]:
                 self.state = tuple(values[self.rows].clone().to(self.device) for values in carried)
             self.micro_rows = min(self.micro_rows, info["micro_rows"])
             self._loss, self._since = info["pending"]
             self._begun -= info["seconds"]
             self._point = self.seconds
-            random, current = found.state["random"], random_state(self.device)
+            random, current = checkpoint.state["random"], random_state(self.device)
             if len(random) == self.accelerator.num_processes and len(random[rank]) == len(current):
                 set_random_state(random[rank], self.device)
             else:  # by other processes, or on another kind of device
@@ -383,8 +385,8 @@ class _Run:
             training.best.get("step", self.step) if training.stopped in {"finished", "early"} else self.step
         )
         if self.settings.keep == "best" and best != self.step and self.first:
-            found = checkpoints.read(self.folder / checkpoints.folder_name(best)) if self.folder else None
-            if weights := found.weights if found else self._best:
+            saved = checkpoints.read(self.folder / checkpoints.folder_name(best)) if self.folder else None
+            if weights := saved.weights if saved else self._best:
                 checkpoints.set_weights(self.network, weights)
             else:
                 self._note(f"the weights of step {best:,}, the best ones, are gone; these are the last ones")
@@ -498,9 +500,9 @@ class _Run:
                     "random": random,
                 }
                 weights = checkpoints.weights(self.network)
-                found = Checkpoint(self.step, self.identity, info, weights, state)
+                checkpoint = Checkpoint(self.step, self.identity, info, weights, state)
                 best = self.training.best.get("step", self.step)
-                checkpoints.save(self.folder, found, keep=[best])
+                checkpoints.save(self.folder, checkpoint, keep=[best])
         self._saved = time.monotonic()
 
 

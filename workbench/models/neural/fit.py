@@ -60,12 +60,12 @@ def sorted_options(
             near = difflib.get_close_matches(name, known, 1)
             remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
             raise DataError(f"{kind.__name__} has no option {name!r}", remedy=remedy)
-    given = {name for name in LENGTHS if options.get(name) is not None}
+    lengths = {name for name in LENGTHS if options.get(name) is not None}
     values = {"epochs": 1.0, **kind.trained} | {
         name: value for name, value in options.items() if name not in LENGTHS or value is not None
     }
     values = {
-        name: value for name, value in values.items() if name not in LENGTHS or not given or name in given
+        name: value for name, value in values.items() if name not in LENGTHS or not lengths or name in lengths
     }
     window, length = values.get("window", kind.sizes.get("window")), values.get("length", 0)
     if window is not None and length > window:
@@ -148,11 +148,11 @@ def fitted(
         },
     }
     first = processes(settings).is_main_process
-    found: list[Any] = [None, False]
+    on_disk: list[Any] = [None, False]
     if first:
         home = _home(config, folder)
-        found = [home, _is_whole(kind, home)]
-    home, is_whole = broadcast_object_list(found)
+        on_disk = [home, _is_whole(kind, home)]
+    home, is_whole = broadcast_object_list(on_disk)
     if is_whole:
         return kind.load(home, device=settings.device, **options)
     batches = kind._batches(stream, seed=settings.seed, **batching)  # noqa: SLF001 - of this family
