@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.analysis.lemmas import FORMAT, Lemmas, default
+from workbench.analysis import lemmas
+from workbench.analysis.lemmas import FORMAT, Lemmas, any_same_root, default, same_root
 from workbench.items.schema import DataError
 from workbench.storage.files import resource
 
@@ -206,3 +207,102 @@ def test_the_table_that_ships_is_small():
     path = resource("en_narrative", "lemmatizer", "lemmas.json")
     assert path.stat().st_size < 1_500_000
     assert default() is default()
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        "dead death deadly",
+        "died death",
+        "know knowledge",
+        "dehydrate dehydration",
+        "happily happiness",
+        "happy happily unhappy",
+        "choose choice",
+        "chosen choice",
+        "friend friendly friendship unfriendly",
+        "run runner",
+        "write writer",
+        "decided decision",
+        "beauty beautiful",
+        "believe belief",
+        "possible impossible possibility",
+        "honest honesty dishonest",
+        "silence silent silently",
+        "embarrassed embarrassment",
+        "king kingdom",
+        "apply application",
+        "Catholic Catholicism",
+        "dark darkness",
+    ],
+)
+def test_words_of_one_root(family):
+    first, *others = family.split()
+    assert [other for other in others if not same_root(first, other)] == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("dog", "dogs"),  # a mention
+        ("dog", "dog"),
+        ("die", "died"),
+        ("corn", "corner"),
+        ("numb", "number"),
+        ("part", "party"),
+        ("store", "story"),
+        ("state", "station"),
+        ("depart", "department"),
+        ("flow", "flower"),
+        ("ear", "early"),
+        ("even", "evening"),
+        ("list", "listen"),
+        ("moth", "mother"),
+        ("under", "stand"),
+        ("the", "they"),
+        ("he", "her"),
+        (".", ","),
+        ("1990", "1990s"),
+        ("cat", "dog"),
+    ],
+)
+def test_words_of_no_common_root_and_forms_of_one_word(one, other):
+    assert not same_root(one, other)
+
+
+WORDS = st.one_of(
+    st.sampled_from(["dead", "Death", "deadly", "dogs", "DOG", "dogged", "happy", "unhappily", "Story"]),
+    st.text("abcdeiklmnorsty", max_size=8),
+)
+
+
+@given(WORDS, WORDS)
+def test_the_relation_is_symmetric_and_knows_no_case(one, other):
+    assert same_root(one, other) == same_root(other, one) == same_root(one.upper(), other.title())
+    assert not same_root(one, one)
+
+
+@given(WORDS, st.lists(WORDS, max_size=5))
+def test_any_is_any(word, others):
+    assert any_same_root(word, others) == any(same_root(word, other) for other in others)
+
+
+def test_what_is_taken_off_leaves_attested_words():
+    for word in ("blargness", "snarkful", "unblarg", "zzment"):
+        assert lemmas.roots(word) == default().lemmas(word)
+    assert {"happy", "happiness"} <= lemmas.roots("happiness")
+
+
+def test_no_listed_word_is_listed_in_vain():
+    listed = lemmas._UNRELATED
+    assert all(not lemmas._bases(word) for word in listed)
+    families = [row.split() for row in lemmas._FAMILIES.split(";")]
+    assert all(len(family) > 1 for family in families)
+    together = [word for family in families for word in family]
+    assert {word for word in together if together.count(word) > 1} == set()
+
+
+def test_each_listed_word_would_be_taken_apart(monkeypatch):
+    listed = lemmas._UNRELATED
+    monkeypatch.setattr(lemmas, "_UNRELATED", frozenset())
+    assert {word for word in listed if not lemmas._bases(word)} == set()

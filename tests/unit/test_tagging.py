@@ -236,6 +236,7 @@ def test_which_pipelines_need_no_pytorch(tmp_path, ruled, neural):
     assert [*seen, found[0].plain] == [True, False, False, False]
 
 
+@pytest.mark.slow
 def test_our_workers_do_not_import_pytorch_for_nothing(tmp_path, ruled):
     ruled.to_disk(tmp_path / "it")
     assert run_chunks(hides_torch, [str(tmp_path / "it")] * 2, workers=2) == [True, True]
