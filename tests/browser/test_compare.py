@@ -179,10 +179,10 @@ def from_python(page, notebook, items):
     assert not page.locator(".wc-models input").nth(1).is_checked()
     assert "no model" in notebook.evaluate("widget.chosen = {'pair': ['x', 'y']}")
     assert told(notebook, "widget.chosen['query']") == "the"
-    notebook.evaluate("widget._view.state.comparison.bins = None")  # a fault in the kernel
+    notebook.evaluate("widget._view.selector.comparison.bins = None")  # a fault in the kernel
     page.locator(".wc-column").select_option("direct_speech")
     page.wait_for_selector(".wc-alarm:has-text('not callable')")
-    notebook.evaluate("del widget._view.state.comparison.bins")
+    notebook.evaluate("del widget._view.selector.comparison.bins")
     page.locator(".wc-search").fill("zzzz")
     wait_count(page, 0, total)
     assert page.locator(".wc-alarm").is_hidden()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import altair as alt
 import pandas as pd
@@ -40,16 +40,13 @@ def mention_distance(
 
     Parameters
     ----------
-    sets : DataFrame, or mapping of str to DataFrame
-        Annotations, or several by name.
+    sets, title
+        As for :func:`workbench.charts.in_context`.
     width : int, optional
-        Tokens a bin; a round number by the data where it is not given.
-    title : str, optional
-        Instead of the chart's own.
+        Tokens a bin; a round number by the data by default.
     select : bool, default False
-        Let a range be brushed: an interval selection called ``brush`` whose field is `x`,
-        in tokens: the rows with ``x[0] <= mention_distance <= x[1]``. Edges of bins lie half
-        a token outside their values, so no value lies on an edge.
+        Let a range be brushed: an interval selection `BRUSH` whose field is `x`, in tokens: the rows with
+        ``x[0] <= mention_distance <= x[1]``. Edges of bins lie half a token outside their values.
 
     Returns
     -------
@@ -62,20 +59,10 @@ def mention_distance(
         If a column of the annotations is missing (it is named).
     """
     data = statistics.histogram(sets, "mention_distance", first=1, width=width)
-    return theme.themed(
-        _bars(
-            data,
-            head=counted(
-                title or "Tokens back to the last mention",
-                data,
-                without="without a mention before",
-                width=_LINE,
-            ),
-            axis="tokens from the target back to its last earlier mention",
-            of="share of targets with an earlier mention",
-            select=select,
-        )
-    )
+    title = title or "Tokens back to the last mention"
+    head = counted(title, data, without="without a mention before", width=_LINE)
+    axis = "tokens from the target back to its last earlier mention"
+    return _bars(data, head=head, axis=axis, of="share of targets with an earlier mention", select=select)
 
 
 def lengths(
@@ -91,19 +78,12 @@ def lengths(
 
     Parameters
     ----------
-    sets : DataFrame, or mapping of str to DataFrame
-        Annotations, or several by name.
+    sets, title, paper
+        As for :func:`workbench.charts.in_context`; the paper's means (section 3.2).
     column : {"n_tokens", "n_context_sentences"}
         Tokens of the whole passage, or sentences before the target sentence.
-    width : int, optional
-        Units a bin; a round number by the data where it is not given.
-    paper : bool, or mapping of str to str, default True
-        As for :func:`workbench.charts.in_context`; the paper's means (section 3.2).
-    title : str, optional
-        Instead of the chart's own.
-    select : bool, default False
-        Let a range be brushed: an interval selection called ``brush`` whose field is `x`,
-        in the units of `column`.
+    width, select
+        As for :func:`mention_distance`, in the units of `column`.
 
     Returns
     -------
@@ -121,16 +101,8 @@ def lengths(
     unit, head, quantity = _LENGTHS[column]
     data = statistics.histogram(frames, column, width=width)
     means = _means(data, _published(frames, paper, quantity))
-    return theme.themed(
-        _bars(
-            data,
-            head=counted(title or head, data, without="without a value", width=_LINE),
-            axis=unit,
-            of="share of the passages",
-            select=select,
-            means=means,
-        )
-    )
+    heading = counted(title or head, data, without="without a value", width=_LINE)
+    return _bars(data, head=heading, axis=unit, of="share of the passages", select=select, means=means)
 
 
 def _published(frames: dict[str, pd.DataFrame], paper: Beside, quantity: str) -> dict[str, float]:
@@ -201,8 +173,8 @@ def _bars(
     layers: list[Any] = [bars, error]
     if means is not None and len(means):
         layers += _mean_marks(means, names)
-    chart: Any = alt.layer(*layers)
-    return cast("alt.LayerChart", chart.properties(width=_WIDTH, height=HEIGHT, title=head))
+    chart: alt.LayerChart = alt.layer(*layers).properties(width=_WIDTH, height=HEIGHT, title=head)
+    return theme.themed(chart)
 
 
 def _mean_marks(means: pd.DataFrame, names: Sequence[str]) -> list[alt.Chart]:

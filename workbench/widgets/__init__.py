@@ -1,1 +1,6 @@
-"""Widgets for JupyterLab: one Python file, one ``.js`` and one ``.css`` each."""
+"""Widgets for JupyterLab: ``browser``, ``explore``, ``compare`` and ``ask``, each a folder.
+
+A folder holds Python, scripts, styles and templates (``.html``, jinja2) of one widget; ``shared`` holds what
+all of them use. Data stay in the kernel, which sends the rows in view; text from data is escaped. Users call
+``wb.browse``, ``wb.explore``, ``wb.compare`` and ``wb.ask``; traits without an underscore are public.
+"""

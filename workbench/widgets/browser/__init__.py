@@ -1,1 +1,1 @@
-"""The passage browser."""
+"""The passage browser: search, filter, read and mark items."""
