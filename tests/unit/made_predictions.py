@@ -4,7 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+from clozes import cloze
 
+from workbench.items.items import Items
 from workbench.runs import predictions
 
 NESTED = ("top_words", "top_log_probs", "candidate_scores")
@@ -74,3 +76,13 @@ def uniform(n, vocabulary):
 def run(frame, name="run", **info):
     """Make a run that holds predictions."""
     return SimpleNamespace(run=name, predictions=frame, info=info)
+
+
+def items_of(frame, **columns):
+    """Make the items that made predictions are about."""
+    rows = [
+        cloze(f"It rained . The dog saw {{{answer}}} .", item_id=item_id, dataset="lambada")
+        for item_id, answer in zip(frame["item_id"], frame["answer"], strict=True)
+    ]
+    table = Items.from_records(rows).frame
+    return Items(table.assign(**columns))

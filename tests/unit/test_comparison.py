@@ -4,7 +4,7 @@ import pytest
 from clozes import cloze
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from made_predictions import made, run, scores, unknown_answers
+from made_predictions import items_of, made, run, scores, unknown_answers
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
@@ -16,16 +16,6 @@ from workbench.evaluation.slices import MOST, cut, occurs
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.runs import store as results
-
-
-def items_of(frame, **columns):
-    """Make the items that made predictions are about."""
-    rows = [
-        cloze(f"It rained . The dog saw {{{answer}}} .", item_id=item_id, dataset="lambada")
-        for item_id, answer in zip(frame["item_id"], frame["answer"], strict=True)
-    ]
-    table = Items.from_records(rows).frame
-    return Items(table.assign(**columns))
 
 
 def several(m=3, n=40, **options):

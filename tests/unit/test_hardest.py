@@ -3,7 +3,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clozes import cloze
-from made_predictions import made, scores
+from made_predictions import items_of, made, scores
 
 from workbench.datasets import load
 from workbench.evaluation.hardest import hardest
@@ -12,11 +12,6 @@ from workbench.items.schema import DataError
 from workbench.runs.predictions import from_answers
 
 HOSTILE = "</td><script>alert(1)</script>"
-
-
-def items_of(frame):
-    rows = zip(frame["item_id"], frame["answer"], strict=True)
-    return Items.from_records(cloze(f"It rained . I saw the {{{answer}}} .", item_id=i) for i, answer in rows)
 
 
 @pytest.fixture(scope="module")

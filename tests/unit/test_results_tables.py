@@ -15,6 +15,7 @@ from workbench.evaluation.paper import layouts as papers
 from workbench.evaluation.paper.layouts import NAMES
 from workbench.evaluation.paper.tables import table
 from workbench.items.items import DataError
+from workbench.render import numbers
 from workbench.render.numbers import in_unit
 from workbench.render.tables import escape_latex
 
@@ -276,18 +277,31 @@ def test_any_text_is_one_line_without_open_marks_in_latex(text):
     assert not set(left) & set("\\&%$#_{}~^<>|")
 
 
-def test_numbers_are_shown_in_their_unit():
-    number = in_unit
-    assert [number(0.4567, "fraction"), number(12.345, "percent"), number(np.nan, "percent")] == [
-        "0.457",
-        "12.3",
-        "-",
-    ]
-    assert [number(993.0, "rank"), number(57.5, "rank")] == ["993", "57.5"]
-    assert [number(57_040.2, "per target word"), number(3.14, "per target word")] == ["57040", "3.1"]
-    assert [number(np.inf, "per target word"), number(3e12, "per target word")] == ["∞", "3.00e+12"]
-    assert number(-0.5, "percent") == "\N{MINUS SIGN}0.5"
-    assert number(pd.NA, "rank") == "-"
+@pytest.mark.parametrize(
+    ("unit", "value", "shown"),
+    [
+        ("fraction", 0.4567, "0.457"), ("percent", 12.345, "12.3"), ("percent", np.nan, "-"),
+        ("percent", -0.5, "\N{MINUS SIGN}0.5"), ("rank", 993.0, "993"), ("rank", 57.5, "57.5"),
+        ("rank", pd.NA, "-"), ("per target word", 57_040.2, "57040"), ("per target word", 3.14, "3.1"),
+        ("per target word", np.inf, "∞"), ("per target word", 3e12, "3.00e+12"),
+    ],
+)  # fmt: skip
+def test_numbers_are_shown_in_their_unit(unit, value, shown):
+    assert in_unit(value, unit) == shown
+
+
+@pytest.mark.parametrize(
+    ("write", "value", "shown"),
+    [
+        (numbers.percent, 0.1234, "12.3 %"), (numbers.percent, np.nan, "-"), (numbers.points, 0.012, "+1.2"),
+        (numbers.points, -0.0001, "0.0"), (numbers.p_value, 0.0234, "0.023"),
+        (numbers.p_value, 1e-7, "< 0.0001"), (numbers.quantity, 3.14159, "3.142"),
+        (numbers.probability, 0.4512, "45.1 %"), (numbers.probability, 3.14e-9, "3.1e-7 %"),
+        (numbers.probability, 0.0, "0 %"), (numbers.quantity, 1234.5, "1,234"),
+    ],
+)  # fmt: skip
+def test_numbers_are_written_alike_everywhere(write, value, shown):
+    assert write(value) == shown
 
 
 def test_every_published_number_is_one():
