@@ -188,8 +188,8 @@ def _stream(arguments: argparse.Namespace) -> None:
 
     if not arguments.texts:
         raise DataError("there is nothing to read", remedy="name novels with --texts")
-    found = Stream.of(corpus_of(arguments.texts), arguments.vocabulary or 60_000)
-    print(found.copy(arguments.out))
+    ids = Stream.of(corpus_of(arguments.texts), arguments.vocabulary or 60_000)
+    print(ids.copy(arguments.out))
 
 
 def _models(arguments: argparse.Namespace) -> None:
@@ -344,19 +344,19 @@ def _compare(arguments: argparse.Namespace) -> None:
     from workbench.storage.files import atomic_path
 
     runs = [run_of(name) for name in arguments.run]
-    given = {name: getattr(arguments, name) for name in ("dataset", "split", "variant", "path")}
-    items = items_of(runs, **given)
+    where = {name: getattr(arguments, name) for name in ("dataset", "split", "variant", "path")}
+    items = items_of(runs, **where)
     annotations = None
     if arguments.annotate:
         from workbench.analysis.annotations import annotate
 
         annotations = annotate(items)
-    found = Comparison.of(items, runs, annotations=annotations)
-    print(found)
+    comparison = Comparison.of(items, runs, annotations=annotations)
+    print(comparison)
     if arguments.html is not None:
         from workbench.widgets.compare.page import page
 
-        text = page(found, limit=arguments.limit)
+        text = page(comparison, limit=arguments.limit)
         with atomic_path(arguments.html) as temporary:
             temporary.write_text(text, encoding="utf-8")
         print(f"\nwritten to {arguments.html}")
@@ -365,6 +365,6 @@ def _compare(arguments: argparse.Namespace) -> None:
 def _reproduce(arguments: argparse.Namespace) -> None:
     from workbench.reproduce import reproduce
 
-    given = {"DATA": arguments.data, "SCALE": arguments.scale}
-    settings = {name: value for name, value in given.items() if value is not None}
+    parameters = {"DATA": arguments.data, "SCALE": arguments.scale}
+    settings = {name: value for name, value in parameters.items() if value is not None}
     reproduce(arguments.notebooks, out=arguments.out, only=arguments.only, settings=settings)

@@ -93,8 +93,8 @@ class Predictor(ABC):
         answers = items.frame["answer"].tolist()
         if self.score_type != "log_prob":
             return np.full(len(items), np.nan)
-        found = self.score(items, [[a] if isinstance(a, str) else [] for a in answers])
-        return np.asarray(found[:, 0] if found.shape[1] else np.full(len(items), np.nan), dtype=float)
+        scores = self.score(items, [[a] if isinstance(a, str) else [] for a in answers])
+        return np.asarray(scores[:, 0] if scores.shape[1] else np.full(len(items), np.nan), dtype=float)
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time.
@@ -116,25 +116,28 @@ class Predictor(ABC):
         `distribution`; a model that knows a faster way has its own.
         """
         words = list(self.vocabulary or ())
-        place = {word: index for index, word in enumerate(words)}
-        wanted = [place.get(self.form(a), -1) if isinstance(a, str) else -1 for a in items.frame["answer"]]
-        ids, parts = np.array(wanted, dtype=np.int64), []
-        log_prob = self.log_prob(items)
+        index = {word: number for number, word in enumerate(words)}
+        answers = items.frame["answer"].tolist()
+        ids = np.array(
+            [index.get(self.form(a), -1) if isinstance(a, str) else -1 for a in answers], dtype=int
+        )
+        log_prob, known = np.full(len(items), np.nan), ids >= 0
+        rank, tied = np.zeros(len(items), dtype=np.int64), np.zeros(len(items), dtype=np.int64)
+        top_words: list[list[str]] = []
+        top_log_probs: list[list[float]] = []
         start = 0
         for values in self.distribution(items):
-            own = ids[start : start + len(values)]
-            mine = values[np.arange(len(values)), np.maximum(own, 0)][:, None]
-            order = np.argsort(-values, axis=1, kind="stable")[:, :top_k]
-            parts.append(((values > mine).sum(axis=1) + 1, (values == mine).sum(axis=1), order,
-                          np.take_along_axis(values, order, axis=1)))  # fmt: skip
-            start += len(values)
-        if not parts:
-            none = np.zeros(0, dtype=np.int64)
-            return Ranked(log_prob, none, none, none.astype(bool), [], [])
-        rank, tied, order, best = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return Ranked(
-            log_prob, rank, tied, ids >= 0, [[words[i] for i in row] for row in order], best.tolist()
-        )
+            here = slice(start, start := start + len(values))
+            answer = np.take_along_axis(values, np.maximum(ids[here], 0)[:, None], axis=1)
+            log_prob[here] = answer[:, 0]
+            rank[here], tied[here] = 1 + (values > answer).sum(axis=1), (values == answer).sum(axis=1)
+            for row in values:
+                best = _best(row, top_k)
+                top_words.append([words[number] for number in best])
+                top_log_probs.append(row[best].tolist())
+        if not known.all():
+            log_prob[~known] = self.log_prob(items.where(~known))
+        return Ranked(log_prob, rank, tied, known, top_words, top_log_probs)
 
     def form(self, word: str) -> str:
         """Return a word as the model's vocabulary has it."""
@@ -167,8 +170,8 @@ class Predictor(ABC):
         """
         if not len(items):
             raise DataError("there are no items to predict", remedy="pass at least one")
-        given = items.frame["candidates"].notna().to_numpy()
-        masks = [mask for mask in (given, ~given) if mask.any()]
+        has_candidates = items.frame["candidates"].notna().to_numpy()
+        masks = [mask for mask in (has_candidates, ~has_candidates) if mask.any()]
         parts = [self._predict(items.where(mask), top_k, seed) for mask in masks]
         order = np.argsort(np.concatenate([np.flatnonzero(mask) for mask in masks]))
         return pd.concat(parts, ignore_index=True).iloc[order].reset_index(drop=True)
@@ -250,7 +253,7 @@ class Predictor(ABC):
         return cls(**config)
 
 
-def _subclasses(kind: type[Predictor]) -> set[type[Predictor]]:
+def _subclasses(kind: Any) -> set[Any]:
     """Return a class and all that inherit from it, as far as they are imported."""
     return {kind}.union(*map(_subclasses, kind.__subclasses__()))
 
@@ -258,22 +261,29 @@ def _subclasses(kind: type[Predictor]) -> set[type[Predictor]]:
 def pad(rows: Sequence[Sequence[float] | Floats], width: int | None = None) -> Floats:
     """Return rows of different lengths as one array, NaN beyond the end of each, shape (n, longest)."""
     most = max((len(row) for row in rows), default=0) if width is None else width
-    found = np.full((len(rows), most), np.nan)
+    padded = np.full((len(rows), most), np.nan)
     for index, row in enumerate(rows):
-        found[index, : len(row)] = row
-    return found
+        padded[index, : len(row)] = row
+    return padded
+
+
+def _best(values: Floats, k: int) -> Any:
+    """Return the places of the `k` highest values, the highest first; of equal ones the first."""
+    k = min(k, len(values))
+    ids = np.flatnonzero(values >= np.partition(values, len(values) - k)[len(values) - k])
+    return ids[np.argsort(-values[ids], kind="stable")][:k]
 
 
 def _tasks(frame: pd.DataFrame) -> list[str]:
     """Return the task of each item: its data set, or what the variant tells, as the sample holds several."""
-    found = []
+    tasks = []
     for dataset, variant, word_class in zip(
         frame["dataset"], frame["variant"], frame["word_class"], strict=True
     ):
         if dataset != "sample":
-            found.append(dataset)
+            tasks.append(dataset)
         elif isinstance(word_class, str):
-            found.append("cbt")
+            tasks.append("cbt")
         else:
-            found.append("msrcc" if variant == "msrcc" else "lambada")
-    return found
+            tasks.append("msrcc" if variant == "msrcc" else "lambada")
+    return tasks

@@ -72,10 +72,10 @@ def distinct(words: Iterable[str], *, lower: bool, answer: str | None = None) ->
     spellings: dict[str, Counter[str]] = {}
     for word in words:
         spellings.setdefault(word.lower(), Counter())[word] += 1
-    found = {form: counts.most_common(1)[0][0] for form, counts in spellings.items()}
-    if answer is not None and answer.lower() in found:
-        found[answer.lower()] = answer
-    return list(found.values())
+    chosen = {form: counts.most_common(1)[0][0] for form, counts in spellings.items()}
+    if answer is not None and answer.lower() in chosen:
+        chosen[answer.lower()] = answer
+    return list(chosen.values())
 
 
 def occurrences(words: Sequence[str], wanted: tuple[str, ...], places: Sequence[int]) -> list[int]:
@@ -87,11 +87,11 @@ def occurrences(words: Sequence[str], wanted: tuple[str, ...], places: Sequence[
 
 def places_of(words: Iterable[str]) -> dict[str, list[int]]:
     """Return where each word stands; an empty one, which is the blank, stands nowhere."""
-    found: dict[str, list[int]] = {}
+    places: dict[str, list[int]] = {}
     for place, word in enumerate(words):
         if word:
-            found.setdefault(word, []).append(place)
-    return found
+            places.setdefault(word, []).append(place)
+    return places
 
 
 def is_word(token: str) -> bool:

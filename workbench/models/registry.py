@@ -67,8 +67,8 @@ def find(name: str) -> type[Predictor]:
     """
     if name in BUILT_IN:
         module, _, kind = BUILT_IN[name].partition(":")
-        found: type[Predictor] = getattr(import_module(module), kind)
-        return found
+        built_in: type[Predictor] = getattr(import_module(module), kind)
+        return built_in
     entry = _entry_points().get(name)
     if entry is None:
         close = difflib.get_close_matches(name, names(), 1)

@@ -94,32 +94,32 @@ def from_scores(
     ).reshape(-1)
     best = values.max(axis=1, initial=-np.inf)
     chosen = _draw((values == best[:, None]) & inside, frame["item_id"].tolist(), seed)
-    has, found = frame["answer"].notna().to_numpy(), place >= 0
-    own = np.where(found, values[np.arange(len(frame)), np.maximum(place, 0)], np.nan)
-    rank = np.where(found, 1 + (values > own[:, None]).sum(axis=1), length + 1)
-    tied = np.where(found, ((values == own[:, None]) & inside).sum(axis=1), 1)
+    has, offered = frame["answer"].notna().to_numpy(), place >= 0
+    answer_scores = np.where(offered, values[np.arange(len(frame)), np.maximum(place, 0)], np.nan)
+    rank = np.where(offered, 1 + (values > answer_scores[:, None]).sum(axis=1), length + 1)
+    tied = np.where(offered, ((values == answer_scores[:, None]) & inside).sum(axis=1), 1)
     order = np.argsort(-values, axis=1, kind="stable")[:, :top_k]
     tops = [row[: min(top_k, n)].tolist() for row, n in zip(order, length, strict=True)]
     candidates = frame["candidates"].tolist()
     own_words = [c is not None and list(c) == list(w) for c, w in zip(candidates, words, strict=True)]
-    said = {
+    columns = {
         "model": model,
         "score_type": score_type,
         "prediction": [row[index] for row, index in zip(words, chosen, strict=True)],
-        "correct": nullable((chosen == place) & found, has),
-        "p_correct": np.where(has, np.where(found & (rank == 1), 1 / tied, 0.0), np.nan),
+        "correct": nullable((chosen == place) & offered, has),
+        "p_correct": np.where(has, np.where(offered & (rank == 1), 1 / tied, 0.0), np.nan),
         "log_prob": np.full(len(frame), np.nan) if log_prob is None else log_prob,
         "rank": nullable(rank, has),
         "n_tied": nullable(tied, has),
         "n_choices": length,
-        "known": nullable(found, has),
+        "known": nullable(offered, has),
         "top_words": objects([[row[i] for i in top] for row, top in zip(words, tops, strict=True)]),
         "top_log_probs": objects([values[i, top].tolist() for i, top in enumerate(tops)]),
         "candidate_scores": objects(
             [values[i, : length[i]].tolist() if own_words[i] else None for i in range(len(frame))]
         ),
     }
-    return frame_of(frame, said, variant)
+    return frame_of(frame, columns, variant)
 
 
 def from_ranking(
@@ -160,7 +160,7 @@ def from_ranking(
     correct = (share == 1) | np.array(
         [0 < p < 1 and _uniform(name, seed) < p for p, name in zip(share, ids, strict=True)], dtype=bool
     )
-    said = {
+    columns = {
         "model": model,
         "score_type": "log_prob",
         "prediction": [
@@ -178,7 +178,7 @@ def from_ranking(
         "top_log_probs": objects([row[:top_k] for row in ranked.top_log_probs]),
         "candidate_scores": objects([None] * len(frame)),
     }
-    return frame_of(frame, said, {"vocabulary_size": vocabulary_size} | variant)
+    return frame_of(frame, columns, {"vocabulary_size": vocabulary_size} | variant)
 
 
 def _index(words: Sequence[str], answer: Any) -> int:
@@ -199,8 +199,8 @@ def _said(top: Sequence[str], answer: Any, *, right: bool, tied: bool) -> str | 
 
 def _uniform(item_id: str, seed: int) -> float:
     """Return a number in [0, 1) that depends on the item and the seed alone."""
-    found = hashlib.blake2b(f"{seed}\0{item_id}".encode(), digest_size=8).digest()
-    return (int.from_bytes(found, "little") >> 11) / 2**53
+    code = hashlib.blake2b(f"{seed}\0{item_id}".encode(), digest_size=8).digest()
+    return (int.from_bytes(code, "little") >> 11) / 2**53
 
 
 def _draw(tied: npt.NDArray[np.bool_], ids: Sequence[str], seed: int) -> npt.NDArray[np.int64]:

@@ -128,15 +128,15 @@ class RandomWord(Predictor):
         """
         candidates = items.frame["candidates"].tolist()
         if self.kind == "vocabulary":
-            mine = [self._known if c is None else frozenset(c) for c in candidates]
+            allowed = [self._known if c is None else frozenset(c) for c in candidates]
             outside = -math.inf
         else:
-            mine = [frozenset(row) for row in words]
+            allowed = [frozenset(row) for row in words]
             outside = 0.0
         rows = []
-        for row, choices, own in zip(words, mine, candidates, strict=True):
-            inside = self._inside(len(choices), given=own is not None)
-            other = inside if own is None and self.unknown == "unk" else outside
+        for row, choices, listed in zip(words, allowed, candidates, strict=True):
+            inside = self._inside(len(choices), given=listed is not None)
+            other = inside if listed is None and self.unknown == "unk" else outside
             rows.append([inside if word in choices else other for word in row])
         return pad(rows)
 
@@ -148,8 +148,8 @@ class RandomWord(Predictor):
 
     def log_prob(self, items: Items) -> Floats:
         """Return the natural log-probability of each answer; NaN where it cannot be counted."""
-        found = super().log_prob(items)
-        return np.where(np.isfinite(found), found, np.nan)
+        values = super().log_prob(items)
+        return np.where(np.isfinite(values), values, np.nan)
 
     def ranking(self, items: Items, *, top_k: int = 10, seed: int = 0) -> Ranked:
         """Rank the answers: all words share the first place. The best words are a random sample."""
@@ -173,13 +173,13 @@ class RandomWord(Predictor):
         )
 
     def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
-        given = items.frame["candidates"].notna().any()
-        if self.kind == "vocabulary" and not given:
+        has_candidates = items.frame["candidates"].notna().any()
+        if self.kind == "vocabulary" and not has_candidates:
             ranked = self.ranking(items, top_k=max(top_k, 2), seed=seed)
-            told = self._columns(items)
-            return from_ranking(items, ranked, model=self.name, seed=seed, top_k=top_k, **told)
+            columns = self._columns(items)
+            return from_ranking(items, ranked, model=self.name, seed=seed, top_k=top_k, **columns)
         frame = super()._predict(items, top_k, seed).assign(unknown="none")
-        return self._by_tokens(frame, items, seed) if self.unit == "tokens" and not given else frame
+        return self._by_tokens(frame, items, seed) if self.unit == "tokens" and not has_candidates else frame
 
     def _by_tokens(self, frame: pd.DataFrame, items: Items, seed: int) -> pd.DataFrame:
         """Replace what depends on how often each word occurs."""
@@ -202,13 +202,13 @@ class RandomWord(Predictor):
         for item in items:
             cut = tokens(item)
             places = [i for i in range(len(cut.words)) if not cut.target <= i < cut.end]
-            kept = places
+            drawn_from = places
             if self._names is not None:
-                kept = _named(item, cut, places, self._names)
+                drawn_from = _named(item, cut, places, self._names)
             elif self.kind == "capitalised":
-                kept = [i for i in places if cut.words[i][:1].isupper()]
-                cased = cased or bool(kept)
-            pools.append([cut.words[i] for i in kept or places])
+                drawn_from = [i for i in places if cut.words[i][:1].isupper()]
+                cased = cased or bool(drawn_from)
+            pools.append([cut.words[i] for i in drawn_from or places])
         if self.kind == "capitalised" and not cased:
             raise DataError(
                 "none of these passages has a capitalised word",
@@ -218,19 +218,19 @@ class RandomWord(Predictor):
         return pools
 
     def _save(self, folder: Path) -> None:
-        told = {"vocabulary": self.vocabulary, "names": self._names}
+        content = {"vocabulary": self.vocabulary, "names": self._names}
         with atomic_path(folder / "words.json") as path:
-            path.write_text(json.dumps(told), encoding="utf-8")
+            path.write_text(json.dumps(content), encoding="utf-8")
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
-        told = json.loads((folder / "words.json").read_text(encoding="utf-8"))
-        names = told["names"]
+        content = json.loads((folder / "words.json").read_text(encoding="utf-8"))
+        names = content["names"]
         table = (
             None if names is None else pd.DataFrame({"item_id": list(names), "names": list(names.values())})
         )
         return cls(
-            config["choices"], vocabulary=told["vocabulary"], annotations=table, unit=config["unit"],
+            config["choices"], vocabulary=content["vocabulary"], annotations=table, unit=config["unit"],
             unknown=config["unknown"],
         )  # fmt: skip
 

@@ -86,7 +86,7 @@ class WordDistance(PassageBaseline):
         left, right = passage.left, passage.right
         asked = [ids.get(word, -2) for word in left + right]  # -1 and -2: nothing equals them
         counted = np.array([self.punctuation or is_word(word) for word in left + right], dtype=bool)
-        found = np.full(len(wanted), -self.m * int(counted.sum()) - 1.0)
+        scores = np.full(len(wanted), -self.m * int(counted.sum()) - 1.0)
         for size in {len(word) for word in wanted}:
             mentions = [
                 (place, index)
@@ -99,9 +99,9 @@ class WordDistance(PassageBaseline):
                 query = np.array([*asked[: len(left)], *[-2] * size, *asked[len(left) :]], dtype=np.int64)
                 blank = slice(len(left), len(left) + size)
                 cost = self._costs(text, query, place - len(left), blank)
-                kept = np.delete(cost, blank, axis=1)[:, counted]
-                np.maximum.at(found, index, -kept.sum(axis=1).astype(float))
-        return found
+                counted_cost = np.delete(cost, blank, axis=1)[:, counted]
+                np.maximum.at(scores, index, -counted_cost.sum(axis=1).astype(float))
+        return scores
 
     def _costs(self, text: Any, query: Any, starts: Any, blank: slice) -> Any:
         """Return what each word of the query costs, laid on the text from each start on.

@@ -75,11 +75,13 @@ class MaximumFrequency(PassageBaseline):
     ) -> None:
         one_of("where", where, ("corpus", "context"))
         if (where == "corpus") != (corpus is not None):
-            said = "needs a corpus" if corpus is None else "counts in the context, and takes no corpus"
-            raise DataError(f"MaximumFrequency({where!r}) {said}", remedy="pass corpus= with 'corpus' alone")
+            problem = "needs a corpus" if corpus is None else "counts in the context, and takes no corpus"
+            raise DataError(
+                f"MaximumFrequency({where!r}) {problem}", remedy="pass corpus= with 'corpus' alone"
+            )
         super().__init__(where=where, query=query, lower=lower)
-        told = [f"{k} = {v}" for k, v in (("query", query), ("lower", lower)) if v != self._defaults[k]]
-        self.name = f"{self.title} ({', '.join([where, *told])})"
+        options = [f"{k} = {v}" for k, v in (("query", query), ("lower", lower)) if v != self._defaults[k]]
+        self.name = f"{self.title} ({', '.join([where, *options])})"
         rows = {"cbt": f"MAXIMUM FREQUENCY ({where.upper()})"}
         if where == "context":
             rows["cnnqa"] = "MAXIMUM FREQUENCY (ARTICLE)"
@@ -110,10 +112,10 @@ class MaximumFrequency(PassageBaseline):
         del passage
         if self.counts is not None:
             return [min(self.counts.get(token, 0) for token in word) for word in wanted]
-        found = Counter(context)
+        counts = Counter(context)
         where = places_of(context) if any(len(word) > 1 for word in wanted) else {}
         return [
-            found[word[0]] if len(word) == 1 else len(occurrences(context, word, where.get(word[0], ())))
+            counts[word[0]] if len(word) == 1 else len(occurrences(context, word, where.get(word[0], ())))
             for word in wanted
         ]
 
@@ -237,11 +239,11 @@ class SlidingWindow(PassageBaseline):
         earlier: list[int] = []
         often: list[int] = []
         for word in words:
-            if found := where.get(word):
-                k = {"tokens": len(found), "types": 1, "bag": bag[word]}[self.overlap]
-                places += found
-                often += [len(found)] * len(found)
-                earlier += [_NOWHERE] * min(k, len(found)) + found[: max(len(found) - k, 0)]
+            if spots := where.get(word):
+                k = {"tokens": len(spots), "types": 1, "bag": bag[word]}[self.overlap]
+                places += spots
+                often += [len(spots)] * len(spots)
+                earlier += [_NOWHERE] * min(k, len(spots)) + spots[: max(len(spots) - k, 0)]
         return places, earlier, often
 
     def _weights(self, counts: Any, n: int) -> Any:
@@ -256,27 +258,27 @@ def _snapped(values: Floats) -> Floats:
     order = np.argsort(values)
     ordered = values[order]
     first = np.flatnonzero(np.diff(ordered, prepend=-np.inf) > _SAME)
-    found = np.empty(len(values))
-    found[order] = ordered[first].repeat(np.diff(first, append=len(values)))
-    return found
+    snapped = np.empty(len(values))
+    snapped[order] = ordered[first].repeat(np.diff(first, append=len(values)))
+    return snapped
 
 
 def _counts(corpus: Any, *, lower: bool) -> tuple[dict[str, int], dict[str, Any]]:
     """Return the counts of a corpus' words, and what it is."""
     if isinstance(corpus, Mapping):
         pairs = [(str(word), int(count)) for word, count in corpus.items()]
-        told: dict[str, Any] = {}
+        training: dict[str, Any] = {}
     elif hasattr(corpus, "words") and hasattr(corpus, "counts"):
         pairs = list(zip(corpus.words, np.asarray(corpus.counts).tolist(), strict=True))
-        told = {"corpus": corpus.sha256}
+        training = {"corpus": corpus.sha256}
     else:
         raise DataError(
             f"the corpus is a {type(corpus).__name__}",
             remedy="pass a Corpus, or a mapping of words to counts",
         )
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for word, count in pairs:
-        found[word.lower() if lower else word] += count
-    if not found:
+        counts[word.lower() if lower else word] += count
+    if not counts:
         raise DataError("the corpus holds no word")
-    return dict(found), {**told, "n_tokens": sum(found.values())}
+    return dict(counts), {**training, "n_tokens": sum(counts.values())}

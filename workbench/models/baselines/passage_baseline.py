@@ -32,8 +32,8 @@ class PassageBaseline(Predictor):
     def __init__(self, *, query: bool, lower: bool, **options: Any) -> None:
         self.query, self.lower = bool(query), bool(lower)
         self._options = {**options, "query": self.query, "lower": self.lower}
-        told = [f"{k} = {v}" for k, v in self._options.items() if v != self._defaults.get(k)]
-        self.name = self.title + (f" ({', '.join(told)})" if told else "")
+        changed = [f"{k} = {v}" for k, v in self._options.items() if v != self._defaults.get(k)]
+        self.name = self.title + (f" ({', '.join(changed)})" if changed else "")
 
     @property
     def config(self) -> dict[str, Any]:

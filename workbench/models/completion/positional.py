@@ -63,8 +63,8 @@ class _Wrapped(Predictor):
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
         make: Any = cls
         options = {name: value for name, value in config.items() if name != "model"}
-        found: Self = make(Predictor.load(folder / "model"), **options)
-        return found
+        model: Self = make(Predictor.load(folder / "model"), **options)
+        return model
 
 
 class Reversed(_Wrapped):
@@ -132,8 +132,8 @@ class Generating(_Wrapped):
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the scores of the model below, with the other sign where the lowest wins."""
-        found = cast("Floats", self._inner.score(items, words))
-        return -found if self.lowest else found
+        scores = cast("Floats", self._inner.score(items, words))
+        return -scores if self.lowest else scores
 
 
 class Positional(_Wrapped):
@@ -172,8 +172,8 @@ class Positional(_Wrapped):
         weights: Mapping[int, float] | Mapping[str, float] | None = None,
         fitted: Mapping[str, Any] | None = None,
     ) -> None:
-        given = {_NEXT: -1.0, _TWO_ON: 1.0} if weights is None else weights
-        self.weights = {int(place): float(weight) for place, weight in given.items()}
+        by_position = {_NEXT: -1.0, _TWO_ON: 1.0} if weights is None else weights
+        self.weights = {int(place): float(weight) for place, weight in by_position.items()}
         if not self.weights or not 0 <= min(self.weights) <= max(self.weights) < ngram.order:
             raise DataError(
                 f"the positions are {sorted(self.weights)}, expected some of 0 to {ngram.order - 1}, as "
@@ -295,13 +295,13 @@ def _features(
     """Return the scores at some positions, (n, most words, positions), NaN beyond the words of an item."""
     values = ngram.position_scores(items, words)
     most = values.shape[2]
-    found = np.zeros((*values.shape[:2], len(positions)))
+    features = np.zeros((*values.shape[:2], len(positions)))
     for column, place in enumerate(positions):
         if place < most:
-            found[..., column] = np.nan_to_num(values[..., place], nan=0.0)
+            features[..., column] = np.nan_to_num(values[..., place], nan=0.0)
     inside = np.arange(values.shape[1]) < np.array([len(row) for row in words], dtype=int)[:, None]
-    found[~inside] = np.nan
-    return found
+    features[~inside] = np.nan
+    return features
 
 
 def conditional_logit(values: Floats, answers: npt.NDArray[np.int64], *, ridge: float = 0.0) -> Floats:

@@ -17,6 +17,7 @@ from workbench.models.base import Predictor, pad
 from workbench.models.passage import parts, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
+from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus
 from workbench.texts.ngram_hash import BLOCK, Grams, codes, rolling
 from workbench.texts.sources import Texts, corpus_of
@@ -110,7 +111,7 @@ class Simple4Gram(Predictor):
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the points of each word, shape (n, most words)."""
-        found = pad([[0.0] * len(row) for row in words])
+        scores = pad([[0.0] * len(row) for row in words])
         rows: dict[int, list[tuple[int, ...]]] = {n: [] for n in self.points}
         where: dict[int, list[tuple[int, int]]] = {n: [] for n in self.points}
         lower = self.corpus.lower
@@ -127,8 +128,8 @@ class Simple4Gram(Predictor):
                 wanted, inverse = np.unique(np.array(rows[n], dtype=np.int64), axis=0, return_inverse=True)
                 hit = occurrences(self.corpus, wanted, progress=self.progress) >= self.minimum
                 at = np.array(where[n])
-                np.add.at(found, (at[:, 0], at[:, 1]), points * hit[inverse.reshape(-1)])
-        return found
+                np.add.at(scores, (at[:, 0], at[:, 1]), points * hit[inverse.reshape(-1)])
+        return scores
 
     def _ids(self, words: Sequence[str]) -> list[int]:
         return [self._place.get(word, -1) for word in words]
@@ -146,9 +147,9 @@ def _around(
 ) -> Iterator[tuple[int, ...]]:
     """Yield the n-grams that hold all of the focus."""
     before, after = list(left[max(0, len(left) - n) :]), list(right[:n])
-    whole, at = [*before, *focus, *after], len(before)
-    for start in range(max(0, at + len(focus) - n), min(at, len(whole) - n) + 1):
-        yield tuple(whole[start : start + n])
+    line, at = [*before, *focus, *after], len(before)
+    for start in range(max(0, at + len(focus) - n), min(at, len(line) - n) + 1):
+        yield tuple(line[start : start + n])
 
 
 def occurrences(corpus: Corpus, grams: Ints, *, progress: bool = True) -> Ints:
@@ -178,25 +179,21 @@ def occurrences(corpus: Corpus, grams: Ints, *, progress: bool = True) -> Ints:
 
 
 def _count(corpus: Corpus, grams: Ints, *, progress: bool) -> Ints:
-    from tqdm.auto import tqdm  # noqa: PLC0415 - only where something is computed
-
     k, n = grams.shape
     code = codes(len(corpus.words))
     [(_, hashes)] = rolling(code[grams.T], [n]) if n > 1 else [(1, code[grams.T])]
     finder = Grams(grams.astype(np.int32).reshape(-1), np.arange(k) * n, hashes[0], n)
     starts, size = np.asarray(corpus.starts), len(corpus.ids)
-    found = np.zeros(k, dtype=np.int64)
-    with tqdm(
-        total=size, desc=f"{n}-grams", unit=" tokens", unit_scale=True, disable=not progress, leave=False
-    ) as bar:
+    counts = np.zeros(k, dtype=np.int64)
+    with progress_bar(size, label=f"{n}-grams", unit="tokens", shown=progress) as bar:
         for first in range(0, size, BLOCK):
             block = np.asarray(corpus.ids[first : first + BLOCK + n - 1]).astype(np.int32)
             bar.update(min(BLOCK, size - first))
             if len(block) < n:
                 continue
             [(_, here)] = rolling(code[block], [n])
-            mine, theirs = finder.find(block, here)
+            ours, theirs = finder.find(block, here)
             place = theirs + first
-            whole = place + n <= starts[np.searchsorted(starts, place, side="right")]
-            found += np.bincount(mine[whole] // n, minlength=k)
-    return found
+            inside = place + n <= starts[np.searchsorted(starts, place, side="right")]
+            counts += np.bincount(ours[inside] // n, minlength=k)
+    return counts

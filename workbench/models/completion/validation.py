@@ -205,7 +205,7 @@ def _alternates(
         (_followers(corpus, train, rare, place, length=length), share)
         for length, share in ((1, 1 - _TRIGRAM), (2, _TRIGRAM))
     ]
-    found = []
+    alternates = []
     for at, answer in enumerate(ids[place]):
         weights: npt.NDArray[np.float64] = np.zeros(0)
         options = np.zeros(0, dtype=np.int64)
@@ -217,8 +217,8 @@ def _alternates(
         weights = np.bincount(inverse, weights=weights, minlength=len(options)).astype(np.float64)
         weights, options = weights[options != answer], options[options != answer]
         keys = np.log(weights) + rng.gumbel(size=len(weights))  # drawn without replacement, by weight
-        found.append(options[np.argsort(-keys, kind="stable")[:most]])
-    return found
+        alternates.append(options[np.argsort(-keys, kind="stable")[:most]])
+    return alternates
 
 
 def _histories(ids: Any, place: Ints, length: int) -> Ints:
@@ -260,13 +260,13 @@ def _by_next_word(ngram: Positions, asked: Items, options: list[list[str]], kept
     """Return the words of each sentence that predict the next one best; none where the answer beats all."""
     answers = asked.frame["answer"].tolist()
     words = [[answer, *row] for answer, row in zip(answers, options, strict=True)]
-    found = []
+    chosen = []
     for start in range(0, len(asked), _ITEMS):
         part = slice(start, start + _ITEMS)
         scores = ngram.position_scores(asked[part], words[part])
-        whole = np.nan_to_num(scores).sum(axis=2)
-        for row, values, total in zip(options[part], scores[..., 1], whole, strict=True):
+        totals = np.nan_to_num(scores).sum(axis=2)
+        for row, values, total in zip(options[part], scores[..., 1], totals, strict=True):
             better = total[1 : len(row) + 1] >= total[0]
             order = np.argsort(-values[1 : len(row) + 1], kind="stable")[:kept]
-            found.append([row[at] for at in order] if better.any() else [])
-    return found
+            chosen.append([row[at] for at in order] if better.any() else [])
+    return chosen

@@ -83,14 +83,14 @@ def compile_arpa(
     for name, array in saved.items():
         with atomic_path(folder / f"{name}.npy") as path, path.open("wb") as out:
             np.save(out, array)
-    told = {
+    manifest = {
         "format": 1,
         "words": words,
         "counts": counts,
         "bytes": {n: int(a.nbytes) for n, a in saved.items()},
     }
     with atomic_path(folder / MANIFEST) as path:
-        path.write_text(json.dumps(told), encoding="utf-8")
+        path.write_text(json.dumps(manifest), encoding="utf-8")
     return BackOff.open(folder)
 
 
@@ -106,15 +106,15 @@ def rename_unknown(arpa: Path, word: str) -> None:
         end = data.find(b"\n\\2-grams:")
         end = len(data) if end < 0 else end
         head = data[:end]
-        own = re.search(rb"^(\S+)\t<unk>(\t\S+)?\n", head, re.MULTILINE)
+        unknown = re.search(rb"^(\S+)\t<unk>(\t\S+)?\n", head, re.MULTILINE)
         put = re.search(rb"^(\S+)\t" + re.escape(mark) + rb"(?=\t|\n)", head, re.MULTILINE)
-        if own is None or mark not in head:
+        if unknown is None or mark not in head:
             return
         if put is not None:
-            both = float(np.log10(10 ** float(own[1]) + 10 ** float(put[1])))
+            both = float(np.log10(10 ** float(unknown[1]) + 10 ** float(put[1])))
             line = f"{np.float32(both)!s}\t<unk>".encode()
             head = head[: put.start()] + line + head[put.end() :]
-            head = head.replace(own[0], b"", 1)
+            head = head.replace(unknown[0], b"", 1)
             head = _COUNT.sub(lambda m: m[0] if m[1] != b"1" else b"ngram 1=%d" % (int(m[2]) - 1), head)
         head = head.replace(mark, b"<unk>")  # where it is a part of other words
         with atomic_path(arpa) as path, path.open("wb") as out:

@@ -76,15 +76,15 @@ class BackOff:
         """
         folder = Path(folder)
         try:
-            told = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-            levels: list[dict[str, Any]] = [{} for _ in told["counts"]]
+            manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+            levels: list[dict[str, Any]] = [{} for _ in manifest["counts"]]
             sizes = {}
-            for name, size in told["bytes"].items():
+            for name, size in manifest["bytes"].items():
                 array = np.load(folder / f"{name}.npy", mmap_mode="r")
                 sizes[name] = size - array.nbytes
                 kind, _, order = name.partition(".")
                 levels[int(order) - 1][kind] = array
-            words = told["words"]
+            words = manifest["words"]
         except (OSError, EOFError, ValueError, TypeError, LookupError) as error:
             raise DataError(f"the model is not whole: {error}", file=folder, remedy=_REMEDY) from None
         if any(sizes.values()):
@@ -108,21 +108,21 @@ class BackOff:
     def contexts(self, rows: Sequence[Sequence[int]]) -> Ids:
         """Return rows of ids of any length as contexts, shape (n, order - 1)."""
         width = self.order - 1
-        found = np.full((len(rows), width), -1, dtype=np.int64)
+        ids = np.full((len(rows), width), -1, dtype=np.int64)
         for index, row in enumerate(rows):
             last = row[max(0, len(row) - width) :] if width else []
             if len(last):
-                found[index, width - len(last) :] = last
-        return found
+                ids[index, width - len(last) :] = last
+        return ids
 
     def _find(self, order: int, node: Ids, word: Ids) -> Ids:
         """Return the places of n-grams of an order from those of their contexts; -1 where there is none."""
         key = self.levels[order - 1]["key"]
         wanted = (np.maximum(node, 0).astype(np.uint64) << _LOW) | np.maximum(word, 0).astype(np.uint64)
         place = np.searchsorted(key, wanted)
-        found = (node >= 0) & (word >= 0) & (place < len(key))
-        found[found] = key[place[found]] == wanted[found]
-        return np.where(found, place, -1)
+        listed = (node >= 0) & (word >= 0) & (place < len(key))
+        listed[listed] = key[place[listed]] == wanted[listed]
+        return np.where(listed, place, -1)
 
     def node(self, grams: Ids) -> Ids:
         """Return the places of n-grams (n, order) among those of their order; -1 for those not listed."""
@@ -167,14 +167,14 @@ class BackOff:
         value = self.levels[0]["logp"][words]
         for order, (node, weight) in enumerate(zip(state.nodes, state.backoff, strict=True), start=2):
             value = value + weight[:, None]
-            some = np.flatnonzero(node >= 0)
-            if not len(some):
+            rows = np.flatnonzero(node >= 0)
+            if not len(rows):
                 continue
-            pairs = words[some]
-            place = self._find(order, np.repeat(node[some], pairs.shape[1]), pairs.ravel())
+            pairs = words[rows]
+            place = self._find(order, np.repeat(node[rows], pairs.shape[1]), pairs.ravel())
             place = place.reshape(pairs.shape)
             level = self.levels[order - 1]["logp"]
-            value[some] = np.where(place < 0, value[some], level[np.maximum(place, 0)] if len(level) else 0)
+            value[rows] = np.where(place < 0, value[rows], level[np.maximum(place, 0)] if len(level) else 0)
         return np.asarray(value, dtype=np.float32)
 
     def count(self, state: State, value: Any, n: int, *, equal: bool = False) -> Ids:
@@ -304,13 +304,13 @@ class BackOff:
         for start in range(0, len(contexts), chunk):
             state = self.state(contexts[start : start + chunk])
             size = len(contexts[start : start + chunk])
-            found = np.repeat(unigrams[None, :], size, axis=0)
+            values = np.repeat(unigrams[None, :], size, axis=0)
             for order, (node, weight) in enumerate(zip(state.nodes, state.backoff, strict=True), start=2):
                 low, high = self._range(order, node)
                 level = self.levels[order - 1]
                 for row in np.flatnonzero(node >= 0):
-                    found[row] += weight[row]
+                    values[row] += weight[row]
                     words = (level["key"][low[row] : high[row]] & np.uint64(0xFFFFFFFF)).astype(np.int64)
                     real = words < n_words
-                    found[row, words[real]] = level["logp"][low[row] : high[row]][real]
-            yield found
+                    values[row, words[real]] = level["logp"][low[row] : high[row]][real]
+            yield values

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from workbench.items.schema import DataError
+from workbench.storage.progress import progress_bar
 
 if TYPE_CHECKING:
     from workbench.texts.corpus import Corpus
@@ -130,10 +131,10 @@ class NGramCounts:
         moved: NDArray[np.uint64] | None = None  # old index to new, in the order below
         for n in range(1, self.order):
             stays = None if wanted[n] == self.cutoffs[n] else self.counts[n] >= wanted[n]
-            kept = self.keys[n] if stays is None else self.keys[n][stays]
+            listed = self.keys[n] if stays is None else self.keys[n][stays]
             if moved is not None:
-                kept = (moved[kept >> SHIFT] << SHIFT) | (kept & WORD)
-            keys.append(kept)
+                listed = (moved[listed >> SHIFT] << SHIFT) | (listed & WORD)
+            keys.append(listed)
             counts.append(self.counts[n] if stays is None else self.counts[n][stays])
             moved = None if stays is None else np.cumsum(stays, dtype=np.uint64) - np.uint64(1)
         return NGramCounts(self.n_words, tuple(keys), tuple(counts), self.count_of_counts, wanted)
@@ -141,13 +142,13 @@ class NGramCounts:
 
 def checked(cutoffs: Sequence[int] | None, order: int) -> tuple[int, ...]:
     """Return cutoffs as a tuple, ones for None; `DataError` if they cannot be applied."""
-    found = (1,) * order if cutoffs is None else tuple(int(least) for least in cutoffs)
-    if len(found) != order or found[0] != 1 or any(b < a for a, b in pairwise(found)):
+    least_counts = (1,) * order if cutoffs is None else tuple(int(least) for least in cutoffs)
+    if len(least_counts) != order or least_counts[0] != 1 or any(b < a for a, b in pairwise(least_counts)):
         raise DataError(
-            f"the cutoffs {found} are not {order} numbers that begin with 1 and never fall",
+            f"the cutoffs {least_counts} are not {order} numbers that begin with 1 and never fall",
             remedy=f"give one least count an order, such as {(1,) * (order - 1) + (2,)}",
         )
-    return found
+    return least_counts
 
 
 def count(
@@ -207,8 +208,8 @@ def count(
             if not last:
                 for (span, *_), (keys, _) in zip(stream.blocks, runs, strict=True):
                     here = at[span]
-                    whole = here != _NONE
-                    here[whole] = np.searchsorted(rows[-1][0], keys)[here[whole]]
+                    complete = here != _NONE
+                    here[complete] = np.searchsorted(rows[-1][0], keys)[here[complete]]
             del runs
             for file in temporary.glob(f"{length}-*") if temporary else ():
                 file.unlink()
@@ -267,10 +268,9 @@ def _runs(
     `at` holds at each place the index of the n-gram one shorter that ends there, from length 3 on;
     with `place` the index among those of this block and length, else nothing, is written there.
     """
-    from tqdm.auto import tqdm  # noqa: PLC0415 - only where a bar is shown
-
     runs: list[_Run] = []
-    bar = tqdm(stream, f"{length}-grams", len(stream.blocks), unit="block", disable=not progress, leave=False)
+    n = len(stream.blocks)
+    bar = progress_bar(n, label=f"{length}-grams", unit="blocks", shown=progress, iterable=stream)
     for number, (span, words) in enumerate(bar):
         context = (words if length == 2 else at[span])[:-1]  # noqa: PLR2004 - the context is a word
         usable = words[1:] != stream.n_words + 2
@@ -337,6 +337,6 @@ def _merged(runs: list[_Run], block: int, least: int) -> tuple[*_Run, NDArray[np
 
 def _count_of_counts(counts: NDArray[Any]) -> NDArray[np.int64]:
     """Return how many counts are r, for r of 0 to `MOST`; 0 for r = 0."""
-    found = np.bincount(counts[counts <= MOST].astype(np.int64), minlength=MOST + 1)
-    found[0] = 0
-    return found
+    numbers = np.bincount(counts[counts <= MOST].astype(np.int64), minlength=MOST + 1)
+    numbers[0] = 0
+    return numbers

@@ -31,11 +31,11 @@ def manifest(folder: Path) -> dict[str, Any]:
         If there is no whole model in the folder.
     """
     try:
-        told: dict[str, Any] = json.loads((folder / INFO).read_text(encoding="utf-8"))
+        info: dict[str, Any] = json.loads((folder / INFO).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         problem = f"there is no n-gram model here: {error}"
         raise DataError(problem, file=folder, remedy="fit it again") from None
-    return told
+    return info
 
 
 def estimated(
@@ -77,7 +77,7 @@ def estimated(
         "corpus_sha256": corpus.sha256,
         "format": _FORMAT,
     }
-    found = checked(corpus, held_out, progress=progress)
+    checked_for = checked(corpus, held_out, progress=progress)
     key = cache.digest(json.dumps(settings, sort_keys=True))
     home = data_home() / "cache" / "ngram"
     if not (home / key / INFO).is_file():
@@ -87,7 +87,7 @@ def estimated(
             report = _estimate(
                 corpus, words, partial, settings, memory=memory, temporary=temporary, progress=progress
             )
-            told = settings | {
+            info = settings | {
                 "unknown_types": len(corpus.words) - len(set(words) & set(corpus.words)),
                 "training": {
                     "corpus": corpus.name, "sha256": corpus.sha256, "tokens": corpus.n_tokens,
@@ -95,9 +95,9 @@ def estimated(
                 },
                 "report": report,
             }  # fmt: skip
-            (partial / INFO).write_text(json.dumps(told, indent=1), encoding="utf-8")
+            (partial / INFO).write_text(json.dumps(info, indent=1), encoding="utf-8")
             _publish(partial, home / key)
-    return home / key, found
+    return home / key, checked_for
 
 
 def _publish(partial: Path, target: Path) -> None:
@@ -114,13 +114,13 @@ def _publish(partial: Path, target: Path) -> None:
 def _words(corpus: Corpus, vocabulary: int | Sequence[str] | None, *, lower: bool) -> list[str]:
     """Return the words that a model knows: those that the corpus has, the most frequent first."""
     if vocabulary is None or isinstance(vocabulary, int):
-        found = corpus.vocabulary(vocabulary)
+        known = corpus.vocabulary(vocabulary)
     else:
         wanted = {word.lower() if lower else word for word in vocabulary}
-        found = [word for word in corpus.vocabulary(None) if word in wanted]
-    if not found:
+        known = [word for word in corpus.vocabulary(None) if word in wanted]
+    if not known:
         raise DataError("no word of the vocabulary is in the texts")
-    return found
+    return known
 
 
 def _estimate(
@@ -146,8 +146,8 @@ def _estimate(
         cutoffs = [1, *(n + 1 for n in (pruning or ())[1:])]
         cutoffs += cutoffs[-1:] * (order - len(cutoffs)) if pruning else [1] * (order - 1)
         counted = counts.count(corpus, order, vocabulary=words, folder=temporary, progress=progress)
-        told = good_turing.write_arpa(counted, arpa, words, cutoffs=cutoffs, progress=progress)
-        report = {"discounts": told.discounts, "notes": told.notes}
+        written = good_turing.write_arpa(counted, arpa, words, cutoffs=cutoffs, progress=progress)
+        report = {"discounts": written.discounts, "notes": written.notes}
     kenlm.build_binary(arpa, folder / BINARY, memory=memory, temporary=temporary, progress=progress)
     with progress_bar(label="sorting n-grams", unit="", shown=progress) as bar:
         model = compile_arpa(arpa, folder, words, tell=lambda _, rows: bar.update(rows))

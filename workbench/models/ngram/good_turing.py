@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from workbench.items.schema import DataError
 from workbench.models.ngram.counts import MOST, SHIFT, WORD, NGramCounts
 from workbench.storage.files import atomic_path
+from workbench.storage.progress import progress_bar
 
 K = 7
 """Counts up to this are discounted by default (SRILM's ``-gt2max`` and higher)."""
@@ -77,18 +78,18 @@ def discounts(count_of_counts: Sequence[int], gtmax: int) -> tuple[Floats, list[
     if k and n[1] == 0:
         notes.append("nothing is discounted, as no n-gram was seen once")
         k = 0
-    kept = np.ones(k + 1)
+    factors = np.ones(k + 1)
     if not k:
-        return kept, notes
+        return factors, notes
     common = (k + 1) * n[k + 1] / n[1]
     for r in range(1, k + 1):
         ratio = (r + 1) * n[r + 1] / (r * n[r]) if n[r] else np.inf
-        found = (ratio - common) / (1 - common) if common != 1 else np.inf
-        if _NOTHING < found <= 1 and ratio <= 1:
-            kept[r] = found
+        factor = (ratio - common) / (1 - common) if common != 1 else np.inf
+        if _NOTHING < factor <= 1 and ratio <= 1:
+            factors[r] = factor
         else:
-            notes.append(f"a count of {r} is not discounted: d = {found:.3g} (r* / r = {ratio:.3g})")
-    return kept, notes
+            notes.append(f"a count of {r} is not discounted: d = {factor:.3g} (r* / r = {ratio:.3g})")
+    return factors, notes
 
 
 def write_arpa(
@@ -149,21 +150,21 @@ def write_arpa(
         raise DataError(f"gtmax {highest} is not {order} numbers from 0 to {MOST - 1}")
     if cutoffs is not None:
         counts = counts.cut(cutoffs)
-    kept, notes = [], []
+    factors, notes = [], []
     for n, k in enumerate(highest):
-        found, said = discounts(counts.count_of_counts[n].tolist(), k)
-        found[1 : counts.cutoffs[n]] = 0
-        kept.append(found)
-        notes += [f"order {n + 1}: {note}" for note in said]
+        shares, remarks = discounts(counts.count_of_counts[n].tolist(), k)
+        shares[1 : counts.cutoffs[n]] = 0
+        factors.append(shares)
+        notes += [f"order {n + 1}: {note}" for note in remarks]
     column = pa.array([*words, *_RESERVED], pa.string())
     try:
         with atomic_path(path) as temporary, temporary.open("wb") as file:
-            _write(counts, file, column, kept, notes, progress=progress)
+            _write(counts, file, column, factors, notes, progress=progress)
     except OSError as error:
         raise DataError(str(error), file=path, remedy="name a folder with more room") from error
     n_r = counts.count_of_counts[:, 1 : max(highest) + 2]
     return Report(
-        tuple(tuple(share[1:].tolist()) for share in kept),
+        tuple(tuple(share[1:].tolist()) for share in factors),
         tuple(tuple(row) for row in n_r.tolist()),
         tuple(len(key) for key in counts.keys),
         tuple(notes),
@@ -185,11 +186,11 @@ def _check_words(words: Sequence[str], counts: NGramCounts) -> None:
         )
 
 
-def _unigrams(counts: NGramCounts, kept: Floats, notes: list[str]) -> Floats:
+def _unigrams(counts: NGramCounts, factors: Floats, notes: list[str]) -> Floats:
     """Return the probabilities of order 1; that of ``<s>`` is 0."""
     seen = counts.counts[0].astype(np.float64)
     seen[-1] = 0
-    share = _discounted(counts.counts[0], kept) * (seen > 0)
+    share = _discounted(counts.counts[0], factors) * (seen > 0)
     total, unseen = seen.sum(), seen == 0
     unseen[-1] = False
     if unseen.any() and total - share.sum() <= _NOTHING * total:
@@ -206,30 +207,26 @@ def _unigrams(counts: NGramCounts, kept: Floats, notes: list[str]) -> Floats:
     return probability
 
 
-def _discounted(counts: NDArray[np.uint32], kept: Floats) -> Floats:
+def _discounted(counts: NDArray[np.uint32], factors: Floats) -> Floats:
     """Return counts times the share that is kept of them."""
-    share = np.append(kept, 1.0)
-    found: Floats = counts * share[np.minimum(counts, len(kept))]
-    return found
+    share = np.append(factors, 1.0)
+    adjusted: Floats = counts * share[np.minimum(counts, len(factors))]
+    return adjusted
 
 
 def _write(
     counts: NGramCounts,
     file: Any,
     words: pa.Array,
-    kept: Sequence[Floats],
+    factors: Sequence[Floats],
     notes: list[str],
     *,
     progress: bool,
 ) -> None:
-    from tqdm.auto import tqdm  # noqa: PLC0415 - only where a bar is shown
-
     listed = [len(key) for key in counts.keys]
     file.write(b"\\data\\\n" + b"".join(b"ngram %d=%d\n" % row for row in enumerate(listed, 1)))
-    bar = tqdm(
-        desc="ARPA", total=sum(listed), unit=" n-grams", unit_scale=True, disable=not progress, leave=False
-    )
-    probability = _unigrams(counts, kept[0], notes)
+    bar = progress_bar(sum(listed), label="ARPA", unit="n-grams", shown=progress)
+    probability = _unigrams(counts, factors[0], notes)
     shorter = np.zeros(listed[0], np.uint32)  # of each n-gram the index of its last n - 1 words
     scaled = 0
     for n in range(1, counts.order):
@@ -242,7 +239,7 @@ def _write(
             shorter = np.searchsorted(counts.keys[n - 1], wanted).astype(np.uint32)
             del wanted
         del word
-        share = _discounted(counts.counts[n], kept[n])
+        share = _discounted(counts.counts[n], factors[n])
         backoff, longer, full = _back_off(counts, n, context, share, probability[shorter])
         scaled += full
         _lines(file, counts, n, words=words, probability=probability, backoff=backoff, bar=bar)
@@ -264,15 +261,15 @@ def _back_off(
     """
     size = len(counts.keys[n - 1])
     followers = np.bincount(context, minlength=size)
-    given = np.bincount(context, share, size)
+    listed = np.bincount(context, share, size)
     total = counts.counts[n - 1].astype(np.float64)
-    left = total - given
+    left = total - listed
     nothing = left <= _NOTHING * total
     full = followers == counts.n_words + 2
     grows = nothing & ~full & (followers > 0)
     total[grows] += 1
-    left[grows] = total[grows] - given[grows]
-    total[full] = given[full]
+    left[grows] = total[grows] - listed[grows]
+    total[full] = listed[full]
     elsewhere = 1 - np.bincount(context, lower, size)
     has = (followers > 0) & ~full
     weight = np.ones(size)

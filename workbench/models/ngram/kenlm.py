@@ -107,7 +107,7 @@ def estimate(
     label = "lmplz" if progress else None
     blocks = None if n_lines is None else -(-n_lines // _LINES)
     with scratch_folder(temporary or arpa.parent, _ROOM) as folder, atomic_path(arpa) as target:
-        command = [
+        command: list[str | Path] = [
             find("lmplz"),
             "-o",
             str(order),
@@ -169,7 +169,7 @@ def build_binary(
     if not arpa.is_file():
         raise DataError("there is no model here", file=arpa, remedy="estimate it first")
     with scratch_folder(temporary or binary.parent, _ROOM) as folder, atomic_path(binary) as target:
-        command = [find("build_binary"), "-S", memory, "-T", f"{folder}/", "probing",
+        command: list[str | Path] = [find("build_binary"), "-S", memory, "-T", f"{folder}/", "probing",
                    arpa.absolute(), target.absolute()]  # fmt: skip
         outcome = run(command, folder=folder, progress="build_binary" if progress else None)
         _check(outcome, "build_binary", arpa, memory)
@@ -229,8 +229,8 @@ def _counts(target: Path, order: int, arpa: Path) -> tuple[int, ...]:
         size = file.seek(0, 2)
         file.seek(max(0, size - 64))
         tail = file.read()
-    whole = head.strip() == b"\\data\\" and not line.strip() and tail.rstrip().endswith(b"\\end\\")
-    if not whole or len(counts) != order:
+    complete = head.strip() == b"\\data\\" and not line.strip() and tail.rstrip().endswith(b"\\end\\")
+    if not complete or len(counts) != order:
         raise DataError("lmplz wrote no whole model", file=arpa, remedy="try again")
     return tuple(counts)
 
@@ -256,8 +256,8 @@ def find(name: str) -> Path:
     beside = Path(sys.executable).absolute().parent  # not resolved: of a virtual environment, not its base
     folders = [_TOOLS, beside, *map(Path, filter(None, os.environ.get("PATH", "").split(os.pathsep)))]
     for folder in folders:
-        if found := shutil.which(name, path=str(folder)):
-            return Path(found).absolute()
+        if path := shutil.which(name, path=str(folder)):
+            return Path(path).absolute()
     raise DataError(
         f"the program {name!r} is not there: looked in {', '.join(map(str, folders[:-1] or folders))}"
         " and the rest of the PATH",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import tempfile
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from workbench.models.ngram.backoff import BackOff, Ids
 from workbench.models.passage import Passage, lefts, parts, passages
 from workbench.models.rows import Ranked
 from workbench.runs.predictions import UNKNOWN, Floats
+from workbench.storage.files import atomic_folder
 from workbench.texts.sources import Texts
 
 LN10 = math.log(10)
@@ -130,8 +130,8 @@ class NGram(PositionScorer):
         self.order, self.lower = int(self.info["order"]), bool(self.info["lower"])
         self.smoothing = str(self.info["smoothing"])
         kind = {"kneser-ney": "Kneser-Ney", "good-turing": "Good-Turing"}[self.smoothing]
-        said = ", fallback discounts" if self.info["report"].get("fallback_discounts") else ""
-        self.name = name or f"{self.order}-gram, {kind}{said}"
+        suffix = ", fallback discounts" if self.info["report"].get("fallback_discounts") else ""
+        self.name = name or f"{self.order}-gram, {kind}{suffix}"
 
     @classmethod
     def fit(
@@ -245,8 +245,8 @@ class NGram(PositionScorer):
     def answers(self, items: Items) -> Ids:
         """Return the id of each answer, -1 for one outside the vocabulary or of several tokens."""
         index, n_words = self.model.index, len(self.model.words)
-        found = [index.get(self.form(a), -1) if isinstance(a, str) else -1 for a in items.frame["answer"]]
-        ids = np.array(found, dtype=np.int64).reshape(-1)
+        numbers = [index.get(self.form(a), -1) if isinstance(a, str) else -1 for a in items.frame["answer"]]
+        ids = np.array(numbers, dtype=np.int64).reshape(-1)
         return np.where(ids < n_words, ids, -1)
 
     def position_scores(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
@@ -265,7 +265,7 @@ class NGram(PositionScorer):
             far as it is in the context; the last may be the end of the sentence. NaN where there is none.
         """
         width = max((len(row) for row in words), default=0)
-        found = np.full((len(items), width, self.order), np.nan)
+        scores = np.full((len(items), width, self.order), np.nan)
         contexts, wanted, places = [], [], []
         unknown = self.model.index["<unk>"]
         shares: dict[int, float] = {}
@@ -284,18 +284,18 @@ class NGram(PositionScorer):
         values = self._log_probs(contexts, wanted)
         for index, share in shares.items():
             values[index] -= share
-        flat = found.reshape(-1)
+        flat = scores.reshape(-1)
         flat[places] = 0
         np.add.at(flat, places, values)
-        return found
+        return scores
 
     def _log_probs(self, contexts: Sequence[Sequence[int]], words: Sequence[int]) -> Floats:
         rows, ids = self.model.contexts(contexts), np.array(words, dtype=np.int64)[:, None]
-        found = [
+        blocks = [
             self.model.log10(rows[start : start + _CONTEXTS], ids[start : start + _CONTEXTS])[:, 0]
             for start in range(0, len(rows), _CONTEXTS)
         ]
-        return np.concatenate(found).astype(float) * LN10 if found else np.zeros(0)
+        return np.concatenate(blocks).astype(float) * LN10 if blocks else np.zeros(0)
 
     def contexts(self, items: Items) -> Ids:
         """Return the last words before each blank as ids, shape (n, order - 1); -1 where there are fewer."""
@@ -313,9 +313,11 @@ class NGram(PositionScorer):
         contexts, ids = self.contexts(items), self.answers(items)
         blocks = [slice(start, start + _CONTEXTS) for start in range(0, max(1, len(ids)), _CONTEXTS)]
         ranked = [self._ranked(contexts[block], ids[block], top_k) for block in blocks]
-        own, rank, tied, values, words = (np.concatenate(part) for part in zip(*ranked, strict=True))
+        answer_values, rank, tied, values, words = (
+            np.concatenate(part) for part in zip(*ranked, strict=True)
+        )
         known = ids >= 0
-        log_prob = own.astype(float) * LN10
+        log_prob = answer_values.astype(float) * LN10
         if not known.all():
             log_prob[~known] = self.log_prob(items.where(~known))
         names = np.array(self.model.words, dtype=object)[words]
@@ -323,10 +325,10 @@ class NGram(PositionScorer):
 
     def _ranked(self, contexts: Ids, ids: Ids, top_k: int) -> tuple[Any, Ids, Ids, Any, Ids]:
         state = self.model.state(contexts)
-        own = self.model.log10(contexts, np.maximum(ids, 0)[:, None], state)[:, 0]
-        above = self.model.count(state, own, len(ids))
-        tied = self.model.count(state, own, len(ids), equal=True) - above
-        return own, above + 1, tied, *self.model.top(contexts, top_k, state)
+        answer_values = self.model.log10(contexts, np.maximum(ids, 0)[:, None], state)[:, 0]
+        above = self.model.count(state, answer_values, len(ids))
+        tied = self.model.count(state, answer_values, len(ids), equal=True) - above
+        return answer_values, above + 1, tied, *self.model.top(contexts, top_k, state)
 
     def expected(self, items: Items, *, top_k: int = 10) -> pd.DataFrame:
         """Return what the model expects in each blank, of all its vocabulary, candidates or not.
@@ -350,15 +352,8 @@ class NGram(PositionScorer):
         return CachedNGram(self, weight, decay=decay)
 
     def _save(self, folder: Path) -> None:
-        target = folder / "model"
-        partial = Path(tempfile.mkdtemp(prefix=".model-", dir=folder))
-        try:
-            for file in self.folder.iterdir():
-                shutil.copy2(file, partial / file.name)
-            shutil.rmtree(target, ignore_errors=True)
-            partial.rename(target)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        with atomic_folder(folder / "model", replace=True) as target:
+            shutil.copytree(self.folder, target, dirs_exist_ok=True)
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
@@ -431,9 +426,9 @@ class CachedNGram(PositionScorer):
         """
         if by not in {"accuracy", "perplexity"}:
             raise DataError(f"by is {by!r}, expected accuracy or perplexity")
-        found = self.trials(items, weights=weights)
-        order = -found["accuracy"] if by == "accuracy" else found["perplexity"]
-        return CachedNGram(self.base, float(found["weight"].iloc[int(order.argmin())]), decay=self.decay)
+        trials = self.trials(items, weights=weights)
+        order = -trials["accuracy"] if by == "accuracy" else trials["perplexity"]
+        return CachedNGram(self.base, float(trials["weight"].iloc[int(order.argmin())]), decay=self.decay)
 
     def trials(self, items: Items, *, weights: Sequence[float] = WEIGHTS) -> pd.DataFrame:
         """Return expected accuracy (fraction) and perplexity of the answers for every weight."""
@@ -451,10 +446,10 @@ class CachedNGram(PositionScorer):
             return {word: count / len(words) for word, count in Counter(words).items()}
         weights = self.decay ** np.arange(len(words) - 1, -1, -1, dtype=float)
         total = weights.sum()
-        found: dict[str, float] = {}
+        shares: dict[str, float] = {}
         for word, weight in zip(words, weights, strict=True):
-            found[word] = found.get(word, 0.0) + float(weight / total)
-        return found
+            shares[word] = shares.get(word, 0.0) + float(weight / total)
+        return shares
 
     def _mix(self, plain: Floats, share: Floats) -> Floats:
         """Interpolate natural log-probabilities with shares."""
@@ -466,21 +461,21 @@ class CachedNGram(PositionScorer):
 
         A word of several tokens has the product of its tokens' shares.
         """
-        found = self.base.position_scores(items, words)
+        scores = self.base.position_scores(items, words)
         for row, (item, passage) in enumerate(passages(items, lower=self.base.lower)):
             shares = self.shares(passage)
             if not shares:
                 continue
-            own = [
+            first = [
                 float(np.prod([shares.get(piece, 0.0) for piece in parts(item, word, lower=self.base.lower)]))
                 for word in words[row]
             ]
             after = [shares.get(word, 0.0) for word in passage.right[: self.base.order - 1]]
-            share = np.zeros(found.shape[1:])
-            share[: len(own), 0] = own
+            share = np.zeros(scores.shape[1:])
+            share[: len(first), 0] = first
             share[:, 1 : len(after) + 1] = after
-            found[row] = np.where(np.isnan(found[row]), np.nan, self._mix(found[row], share))
-        return found
+            scores[row] = np.where(np.isnan(scores[row]), np.nan, self._mix(scores[row], share))
+        return scores
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time."""
@@ -499,12 +494,12 @@ class CachedNGram(PositionScorer):
     def _known(self, items: Items) -> list[tuple[Ids, list[float]]]:
         """Return the vocabulary's words of each passage, and their shares."""
         index, n_words = self.base.model.index, len(self.vocabulary)
-        found = []
+        rows = []
         for _, passage in passages(items, lower=self.base.lower):
             pairs = [(index.get(w, n_words), s) for w, s in self.shares(passage).items()]
             pairs = [pair for pair in pairs if pair[0] < n_words] or [(0, 0.0)] * bool(pairs)
-            found.append((np.array([i for i, _ in pairs], dtype=np.int64), [s for _, s in pairs]))
-        return found
+            rows.append((np.array([i for i, _ in pairs], dtype=np.int64), [s for _, s in pairs]))
+        return rows
 
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
         """Rank the answers among the vocabulary: only the passage's words change their order."""
@@ -522,18 +517,18 @@ class CachedNGram(PositionScorer):
         plain = plain10.astype(float) * LN10
         mixed = np.where(inside, self._mix(plain, share), -np.inf)
         own10 = model.log10(contexts, np.maximum(ids, 0)[:, None], state)[:, 0].astype(float)
-        mine = (held == ids[:, None]) & inside
-        of_passage = mine.any(axis=1)
+        is_answer = (held == ids[:, None]) & inside
+        of_passage = is_answer.any(axis=1)
         alone = own10 * LN10 + scale[:, 0]
-        own = np.where(of_passage, np.where(mine, mixed, 0).sum(axis=1), alone)
+        answer_values = np.where(of_passage, np.where(is_answer, mixed, 0).sum(axis=1), alone)
         # Of the other words those count that are above the answer; where the cache adds nothing to it,
         # that is where they are above it in the n-gram model, rounding left out.
-        bound = np.where(own == alone, own10, (own - scale[:, 0]) / LN10)
+        bound = np.where(answer_values == alone, own10, (answer_values - scale[:, 0]) / LN10)
         counts = []
         for equal in (False, True):
             above = model.count(state, bound, len(ids), equal=equal)
             leave = (plain10 >= bound[:, None]) if equal else (plain10 > bound[:, None])
-            enter = (mixed >= own[:, None]) if equal else (mixed > own[:, None])
+            enter = (mixed >= answer_values[:, None]) if equal else (mixed > answer_values[:, None])
             counts.append(above + (inside * (enter.astype(int) - leave)).sum(axis=1))
         # The cache lifts words of the passage and no others, so the best others are among the model's best.
         values10, words = model.top(contexts, top_k, state)

@@ -21,10 +21,10 @@ from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.models.base import pad
 from workbench.models.passage import one_of
-from workbench.models.rows import Ranked
 from workbench.models.vectors.vectors import Matrix, Scope, VectorModel, Vectors, around, cached, unit
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
+from workbench.storage.progress import progress_bar
 from workbench.texts.sources import Texts, checked, corpus_of
 
 if TYPE_CHECKING:
@@ -159,39 +159,17 @@ class CBOW(VectorModel):
     def log_prob(self, items: Items) -> Floats:
         """Return the log-probability of each answer; NaN for an answer outside the vocabulary."""
         ids = self._answers(items)
-        found = np.full(len(items), np.nan)
+        log_probs = np.full(len(items), np.nan)
         for start, values in self._cosines(self._passages(items)):
-            mine = ids[start : start + len(values)]
-            there = np.flatnonzero(mine >= 0)
-            found[start + there] = values[there, mine[there]] - _log_sum(values)[there]
-        return found
+            answer_ids = ids[start : start + len(values)]
+            there = np.flatnonzero(answer_ids >= 0)
+            log_probs[start + there] = values[there, answer_ids[there]] - _log_sum(values)[there]
+        return log_probs
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield log-probabilities of all words, (up to `chunk`, vocabulary) at a time."""
         for _, values in self._cosines(self._passages(items), chunk):
             yield values - _log_sum(values)[:, None]
-
-    def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
-        """Rank the answers among all words by their cosine; each item's cosines are computed once."""
-        words, ids = self.vectors.words, self._answers(items)
-        log_prob = np.full(len(items), np.nan)
-        rank, tied = np.zeros(len(items), dtype=np.int64), np.zeros(len(items), dtype=np.int64)
-        top_words: list[list[str]] = []
-        top_values: list[list[float]] = []
-        most = min(top_k, len(words))
-        for start, values in self._cosines(self._passages(items)):
-            norms = _log_sum(values)
-            here = slice(start, start + len(values))
-            mine = values[np.arange(len(values)), np.maximum(ids[here], 0)]
-            rank[here] = 1 + (values > mine[:, None]).sum(axis=1)
-            tied[here] = (values == mine[:, None]).sum(axis=1)
-            log_prob[here] = np.where(ids[here] >= 0, mine - norms, np.nan)
-            best = np.sort(np.argpartition(-values, most - 1, axis=1)[:, :most], axis=1)
-            got = np.take_along_axis(values, best, axis=1)
-            order = np.argsort(-got, axis=1, kind="stable")
-            top_words += [[words[i] for i in row] for row in np.take_along_axis(best, order, axis=1)]
-            top_values += (np.take_along_axis(got, order, axis=1) - norms[:, None]).tolist()
-        return Ranked(log_prob, rank, tied, ids >= 0, top_words, top_values)
 
     @cached_property
     def _units(self) -> Matrix:
@@ -215,8 +193,8 @@ class CBOW(VectorModel):
     def _answers(self, items: Items) -> npt.NDArray[np.int64]:
         """Return the row of each answer, -1 for one outside the vocabulary."""
         place, answers = self.vectors.place, items.frame["answer"].tolist()
-        found = [place.get(self.form(a), -1) if isinstance(a, str) else -1 for a in answers]
-        return np.array(found, dtype=np.int64)
+        rows = [place.get(self.form(a), -1) if isinstance(a, str) else -1 for a in answers]
+        return np.array(rows, dtype=np.int64)
 
 
 def _log_sum(values: Floats) -> Floats:
@@ -245,7 +223,6 @@ class _Sentences:
 
 def _train(corpus: Corpus, how: dict[str, Any], *, progress: bool) -> Vectors:
     from gensim.models import Word2Vec  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
-    from tqdm.auto import tqdm  # noqa: PLC0415 - only where something is computed
 
     n, sentences = min(how["vocabulary"], len(corpus.words)), len(corpus.starts) - 1
     if not n or how["vocabulary"] < 1:
@@ -257,9 +234,7 @@ def _train(corpus: Corpus, how: dict[str, Any], *, progress: bool) -> Vectors:
     counts = np.asarray(corpus.counts)[:n].tolist()
     model.build_vocab_from_freq(dict(zip(corpus.words[:n], counts, strict=True)), corpus_count=sentences)
     total = sentences * how["epochs"]
-    with tqdm(
-        total=total, desc="CBOW", unit=" sentences", unit_scale=True, disable=not progress, leave=False
-    ) as bar:
+    with progress_bar(total, label="CBOW", unit="sentences", shown=progress) as bar:
         model.train(_Sentences(corpus, bar), total_examples=sentences, epochs=how["epochs"])
     place = model.wv.key_to_index
     order = np.array([place[word] for word in corpus.words[:n]])

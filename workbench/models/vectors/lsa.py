@@ -23,6 +23,7 @@ from workbench.models.passage import is_word, one_of
 from workbench.models.vectors.vectors import Scope, VectorModel, Vectors, around, cached, unit
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
+from workbench.storage.progress import progress_bar
 from workbench.texts.sources import Texts, checked, corpus_of
 
 if TYPE_CHECKING:
@@ -184,8 +185,8 @@ class LSA(VectorModel):
     def _count(self, others: Sequence[str]) -> list[int]:
         """Return the rows of those of the other words that count."""
         place = self.vectors.place
-        found = [place.get(word, -1) for word in others if self.punctuation or is_word(word)]
-        return [row for row in found if row >= self.skip]  # rows stand by falling frequency
+        rows = [place.get(word, -1) for word in others if self.punctuation or is_word(word)]
+        return [row for row in rows if row >= self.skip]  # rows stand by falling frequency
 
     def _take(self, rows: Sequence[int]) -> Floats:
         taken = self.vectors.arrays["v"][np.array(rows, dtype=np.int64)].astype(np.float64)
@@ -241,20 +242,19 @@ def _lanczos(matrix: Any, k: int, seed: int, *, progress: bool) -> tuple[Floats,
         LinearOperator,
         eigsh,
     )
-    from tqdm.auto import tqdm  # noqa: PLC0415 - only where something is computed
 
     n = matrix.shape[1]
     blocks = [matrix[at : at + _BLOCK] for at in range(0, matrix.shape[0], _BLOCK)]
 
     def part(first: int, vector: Floats) -> Floats:
-        found = np.zeros(n)
+        total = np.zeros(n)
         for block in blocks[first::_PARTS]:  # while it is in the cache
-            found += block.T @ (block @ vector)
-        return found
+            total += block.T @ (block @ vector)
+        return total
 
     with (
         ThreadPoolExecutor(os.cpu_count()) as pool,
-        tqdm(desc="LSA", unit=" products", disable=not progress, leave=False) as bar,
+        progress_bar(label="LSA", unit="products", shown=progress) as bar,
     ):
 
         def product(vector: Floats) -> Floats:
@@ -273,5 +273,5 @@ def _randomized(matrix: Any, k: int, seed: int, *, progress: bool) -> tuple[Floa
     from sklearn.decomposition import TruncatedSVD  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
 
     del progress
-    found = TruncatedSVD(k, algorithm="randomized", n_iter=7, random_state=seed).fit(matrix)
-    return found.components_.T, found.singular_values_
+    svd = TruncatedSVD(k, algorithm="randomized", n_iter=7, random_state=seed).fit(matrix)
+    return svd.components_.T, svd.singular_values_

@@ -60,9 +60,9 @@ class Vectors:
         for name, array in self.arrays.items():
             with atomic_path(target / f"{name}.npy") as path, path.open("wb") as file:
                 np.save(file, array)
-        told = {"info": self.info, "arrays": sorted(self.arrays), "words": self.words}
+        manifest = {"info": self.info, "arrays": sorted(self.arrays), "words": self.words}
         with atomic_path(target / FILE) as path:
-            path.write_text(json.dumps(told), encoding="utf-8")
+            path.write_text(json.dumps(manifest), encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path | str) -> Vectors:
@@ -75,9 +75,9 @@ class Vectors:
         """
         target = Path(folder)
         try:
-            told = json.loads((target / FILE).read_text(encoding="utf-8"))
-            arrays = {name: np.load(target / f"{name}.npy", mmap_mode="r") for name in told["arrays"]}
-            return cls(told["words"], arrays, told["info"])
+            manifest = json.loads((target / FILE).read_text(encoding="utf-8"))
+            arrays = {name: np.load(target / f"{name}.npy", mmap_mode="r") for name in manifest["arrays"]}
+            return cls(manifest["words"], arrays, manifest["info"])
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise DataError(
                 f"there are no whole vectors: {error}", file=target, remedy="make them again"
