@@ -1,10 +1,9 @@
 """What the asking widget says of an answer in words, and its static twin."""
 
-from html.parser import HTMLParser
-
 import numpy as np
 import pytest
 from ask_models import Counting, Failing, Gated, Scoring
+from html_page import Page
 
 from workbench.items.schema import DataError
 from workbench.models.rows import Ranked
@@ -84,36 +83,15 @@ def test_bounds_and_impossible_words():
     assert side["gain"] == {"nats": "", "factor": ""}
 
 
-@pytest.mark.parametrize(
-    ("p", "text"),
-    [
-        (1, "100 %"),
-        (0.1234, "12.3 %"),
-        (0.05, "5.00 %"),
-        (0.008, "0.80 %"),
-        (2e-6, "0.00020 %"),
-        (3e-9, "3.0e-7 %"),
-        (0, "0 %"),
-    ],
-)
-def test_percent(p, text):
-    assert probability(p) == text
+PROBABILITIES = {
+    1: "100 %", 0.1234: "12.3 %", 0.05: "5.00 %", 0.008: "0.80 %",
+    2e-6: "0.00020 %", 3e-9: "3.0e-7 %", 0: "0 %",
+}  # fmt: skip
 
 
-class Text(HTMLParser):
-    """Collect tags and text of a page."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.tags, self.text = set(), ""
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        assert not [name for name, _ in attrs if name.startswith("on")]
-
-    def handle_data(self, data):
-        self.text += data
+@pytest.mark.parametrize("p", PROBABILITIES)
+def test_a_probability_has_two_or_three_digits(p):
+    assert probability(p) == PROBABILITIES[p]
 
 
 def test_the_static_twin_is_escaped_and_whole():
@@ -126,8 +104,8 @@ def test_the_static_twin_is_escaped_and_whole():
     widget.wait(PAUSE)
     widget.text = "a ___ and ___"
     html = widget.to_html()
-    page = Text(html)
-    assert page.tags <= {
+    page = Page(html)
+    assert set(page.tags) <= {
         "meta",
         "style",
         "div",
@@ -156,7 +134,7 @@ def test_the_static_twin_is_escaped_and_whole():
 def test_what_has_not_answered_is_told_in_the_static_twin():
     slow = Gated()
     widget = ask([slow, Counting()], TEXT)
-    assert "has not answered" in Text(widget.to_html()).text
+    assert "has not answered" in Page(widget.to_html()).text
     slow.gate.set()
-    assert "has not answered" not in Text(widget.wait(PAUSE).to_html()).text
+    assert "has not answered" not in Page(widget.wait(PAUSE).to_html()).text
     widget.close()

@@ -1,10 +1,10 @@
 import json
-from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import pytest
 from clozes import cloze, clozes
+from html_page import Page
 
 import workbench as wb
 from workbench.items import notes as remarks
@@ -361,21 +361,6 @@ def test_no_items_at_all():
 # -- without a kernel
 
 
-class Text(HTMLParser):
-    def __init__(self, html):
-        super().__init__()
-        self.tags, self.parts = [], []
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        assert not [name for name, _ in attrs if name.startswith("on")]
-
-    def handle_data(self, data):
-        self.parts.append(data)
-
-
 def test_a_page_of_hostile_passages_is_text():
     attack = "<script>alert(1)</script><img/src=x/onerror=alert(1)>&amp;"
     items = Items.from_records(
@@ -387,10 +372,10 @@ def test_a_page_of_hostile_passages_is_text():
     remarks.write_note("x", "x/dev/1", tags=[attack], note=f"a {attack}")
     browser = wb.browse(items, query="")
     for html in (browser.to_html(), browser._repr_mimebundle_()[0]["text/html"]):
-        page = Text(html)
+        page = Page(html)
         assert not {"script", "img", "i", "u"} & set(page.tags)
-        assert attack in "".join(page.parts)
-    whole = "".join(Text(browser.to_html()).parts)
+        assert attack in page.text
+    whole = Page(browser.to_html()).text
     assert whole.count(attack) == 2 + 1 + 1 + 1 + 2
     assert "</div></style>" in whole
     assert "x/dev/<u>" in whole

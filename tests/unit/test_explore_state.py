@@ -1,11 +1,11 @@
 import json
-from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import pytest
 from by_lot import annotated
 from clozes import clozes
+from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -356,20 +356,6 @@ def test_truth_values_can_be_chosen_as_such(given_as):
 # -- without a kernel
 
 
-class Page(HTMLParser):
-    def __init__(self, html):
-        super().__init__()
-        self.tags, self.parts = [], []
-        self.feed(html)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        assert not [name for name, _ in attrs if name.startswith("on") or name in ("src", "href")]
-
-    def handle_data(self, data):
-        self.parts.append(data)
-
-
 def test_the_page_without_a_kernel(explorer):
     ask(explorer, type="choose", chosen={"target_class": ["CN"]})
     page = Page(explorer.to_html())
@@ -394,7 +380,7 @@ def test_names_from_data_are_text_in_the_page():
     made = explore(clozes(*TEXTS), TABLE.assign(target_class=[attack, attack, "PN", None, "V"]))
     page = Page(made.to_html())
     assert "script" not in page.tags
-    assert attack in "".join(page.parts)
+    assert attack in page.text
     state = made.children[0].state | {"words": [["mood", attack]]}
     assert "script" not in Page(panels._static_charts(state)).tags
 

@@ -1,40 +1,11 @@
-from html.parser import HTMLParser
-
 import pytest
 from clozes import cloze, passages
+from html_page import Page
 from hypothesis import given
 
 from workbench.widgets.browser.browser import static_page as page
 from workbench.widgets.shared.facets import NO_FILTERS
 from workbench.widgets.shared.passages import pieces
-
-
-class Page(HTMLParser):
-    """What a browser would make of it: elements, attributes, text outside of the style."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.tags, self.attributes, self.parts, self.open = [], [], [], []
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if "style" not in self.open:
-            self.parts.append(data)
-
-    @property
-    def text(self):
-        return "".join(self.parts)
-
 
 HOSTILE = "</style><script>alert(1)</script><img src=x onerror=alert(1)>\"'&amp;"
 
