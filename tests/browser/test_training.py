@@ -26,7 +26,7 @@ for k in range(1, 26):
         training.scores.append(at | scores)
     if k == 2:
         training.notes.append("out of memory: 16 rows at a time now")
-    view._view._next = 0  # draw every point
+    view._view._next = math.inf if k % 6 else 0  # draw some points, however slow the machine
     view.update(training)
 training.stopped = "finished"
 view.end(training)
@@ -68,7 +68,9 @@ def test_one_output_that_grows_and_stays_also_in_a_notebook_that_is_not_trusted(
         }"""
     )
     notebook.run_all()
-    page.wait_for_function(f"{DONE} && document.querySelectorAll('.wb-training').length === 2")
+    page.wait_for_function(
+        f"{DONE} && document.querySelectorAll('.wb-training').length === 2", timeout=90_000
+    )
     seen = [state for state in page.evaluate("window.seen") if state]
     assert max(map(len, seen)) == 1  # updated in place, never a second one
     steps = [int(state[0].split()[1].replace(",", "")) for state in seen]

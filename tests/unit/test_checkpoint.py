@@ -6,13 +6,13 @@ from tiny_training import Tiny, equal, weights
 
 from workbench.items.schema import DataError
 from workbench.training import checkpoint
-from workbench.training.checkpoint import INFO, STATE, WEIGHTS, Checkpoint
+from workbench.training.checkpoint import INFO, STATE, WEIGHTS, TrainingState
 
 
 def one(step, **info):
     tensors = {"a": torch.arange(6.0).view(2, 3).T, "b": torch.tensor([step])}
     state = {"random": [[torch.arange(4, dtype=torch.uint8)]], "carried": []}
-    return Checkpoint(step, {"text": {"key": "x"}}, {"seconds": 1.5, **info}, tensors, state)
+    return TrainingState(step, {"text": {"key": "x"}}, {"seconds": 1.5, **info}, tensors, state)
 
 
 def names(folder):

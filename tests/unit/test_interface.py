@@ -74,7 +74,9 @@ def interface():
 
 
 def test_the_interface_is_what_it_was():
-    assert interface() == FILE.read_text(encoding="utf-8"), "if this is meant, run python tests/unit/test_interface.py"
+    assert interface() == FILE.read_text(encoding="utf-8"), (
+        "if this is meant, run python tests/unit/test_interface.py"
+    )
 
 
 def test_all_of_it_is_documented():

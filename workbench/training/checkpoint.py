@@ -38,7 +38,7 @@ _PARTIAL = ".step-*"  # folders that a killed process was writing or removing
 
 
 @dataclass
-class Checkpoint:
+class TrainingState:
     """A training after some steps.
 
     Attributes
@@ -67,7 +67,7 @@ def folder_name(step: int) -> str:
     return f"step-{step:08d}"
 
 
-def save(folder: Path, checkpoint: Checkpoint, *, keep: Iterable[int] = ()) -> Path:
+def save(folder: Path, checkpoint: TrainingState, *, keep: Iterable[int] = ()) -> Path:
     """Write a checkpoint, then remove the others.
 
     A checkpoint of the same step has the same tensors: only its `info` is written again.
@@ -76,7 +76,7 @@ def save(folder: Path, checkpoint: Checkpoint, *, keep: Iterable[int] = ()) -> P
     ----------
     folder : Path
         Of the training; made where it is missing.
-    checkpoint : Checkpoint
+    checkpoint : TrainingState
     keep : iterable of int
         Steps of older checkpoints that stay.
 
@@ -123,7 +123,7 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def newest(folder: Path) -> Checkpoint | None:
+def newest(folder: Path) -> TrainingState | None:
     """Return the newest whole checkpoint, None without one; damaged ones are removed.
 
     Raises
@@ -138,7 +138,7 @@ def newest(folder: Path) -> Checkpoint | None:
     return None
 
 
-def read(path: Path) -> Checkpoint | None:
+def read(path: Path) -> TrainingState | None:
     """Return the checkpoint in a folder, its tensors on the CPU, None if it is damaged.
 
     Raises
@@ -154,7 +154,7 @@ def read(path: Path) -> Checkpoint | None:
         ):
             return None
         if version == VERSION:
-            return Checkpoint(
+            return TrainingState(
                 step=content["step"], identity=content["identity"], info=content["info"],
                 weights=load_file(path / WEIGHTS), state=torch.load(path / STATE, weights_only=True),
             )  # fmt: skip
@@ -257,7 +257,7 @@ def seed_generators(seed: int, device: torch.device) -> None:
         torch.cuda.manual_seed(seed)
 
 
-def _info(checkpoint: Checkpoint, path: Path) -> bytes:
+def _info(checkpoint: TrainingState, path: Path) -> bytes:
     content = {
         "version": VERSION, "step": checkpoint.step, "identity": checkpoint.identity, "info": checkpoint.info,
         "files": _checksums(path),

@@ -41,7 +41,7 @@ from workbench.items.schema import DataError
 from workbench.storage.files import atomic_path
 from workbench.texts.batches import Batches
 from workbench.training import checkpoint as checkpoints
-from workbench.training.checkpoint import Checkpoint, random_state, seed_generators, set_random_state
+from workbench.training.checkpoint import TrainingState, random_state, seed_generators, set_random_state
 from workbench.training.history import STOPPED, Training
 from workbench.training.optimiser import AdamW
 from workbench.training.progress import Progress
@@ -219,7 +219,7 @@ class _Run:
                 self.progress.end(self.training)
             self._finish()
 
-    def _begin(self, checkpoint: Checkpoint | None, name: str, key: str) -> None:
+    def _begin(self, checkpoint: TrainingState | None, name: str, key: str) -> None:
         """Begin anew, or continue from a checkpoint; DataError if it is of another training."""
         settings, rank = self.settings, self.accelerator.process_index
         self.identity = checkpoints.identity(self.network, self.batches, settings, key)
@@ -500,7 +500,7 @@ class _Run:
                     "random": random,
                 }
                 weights = checkpoints.weights(self.network)
-                checkpoint = Checkpoint(self.step, self.identity, info, weights, state)
+                checkpoint = TrainingState(self.step, self.identity, info, weights, state)
                 best = self.training.best.get("step", self.step)
                 checkpoints.save(self.folder, checkpoint, keep=[best])
         self._saved = time.monotonic()
