@@ -233,8 +233,10 @@ def log_shares(counts: Counts) -> Float[Tensor, " n_words"]:
 
 
 def _logits(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return the logits in the dtype of the bias; autocast says that of the products."""
-    return functional.linear(hidden, weight).to(bias.dtype) + bias
+    """Return the logits in the dtype of the bias, also where autocast makes the products in another."""
+    if torch.is_autocast_enabled(hidden.device.type):
+        return functional.linear(hidden, weight).to(bias.dtype) + bias
+    return functional.linear(hidden, weight, bias)
 
 
 def _log_prob(hidden: Tensor, weight: Tensor, bias: Tensor, target: Tensor) -> Tensor:
