@@ -30,7 +30,7 @@ _LOW = np.uint64(32)
 _REMEDY = "remove the folder and fit again"
 
 
-class State(NamedTuple):
+class BackOffState(NamedTuple):
     """What is known of `n` contexts, the shortest first.
 
     Attributes
@@ -131,7 +131,7 @@ class BackOff:
             place = self._find(column + 1, place, grams[:, column])
         return place
 
-    def state(self, contexts: Ids) -> State:
+    def state(self, contexts: Ids) -> BackOffState:
         """Look contexts up.
 
         Parameters
@@ -146,9 +146,9 @@ class BackOff:
             value = backoff[np.maximum(place, 0)] if len(backoff) else np.zeros(len(place), dtype=np.float32)
             nodes.append(place)
             weights.append(np.where(place < 0, np.float32(0), value))
-        return State(nodes, weights)
+        return BackOffState(nodes, weights)
 
-    def log10(self, contexts: Ids, words: Ids, state: State | None = None) -> Singles:
+    def log10(self, contexts: Ids, words: Ids, state: BackOffState | None = None) -> Singles:
         """Return log10 probabilities of words, as KenLM computes them.
 
         Parameters
@@ -156,7 +156,7 @@ class BackOff:
         contexts : array (n, length)
         words : array (n, m) of int
             Ids, `SPECIAL` included.
-        state : State, optional
+        state : BackOffState, optional
             That of the contexts, where it is known.
 
         Returns
@@ -177,12 +177,12 @@ class BackOff:
             value[rows] = np.where(place < 0, value[rows], level[np.maximum(place, 0)] if len(level) else 0)
         return np.asarray(value, dtype=np.float32)
 
-    def count(self, state: State, value: Any, n: int, *, equal: bool = False) -> Ids:
+    def count(self, state: BackOffState, value: Any, n: int, *, equal: bool = False) -> Ids:
         """Count the words of the vocabulary that are more probable than a value in each of `n` contexts.
 
         Parameters
         ----------
-        state : State
+        state : BackOffState
             Of the contexts.
         value : array (n,)
             log10 probabilities.
@@ -234,7 +234,7 @@ class BackOff:
         turn = np.argsort(-values, kind="stable")
         return values[turn], turn.astype(np.uint32)
 
-    def top(self, contexts: Ids, k: int, state: State | None = None) -> tuple[Singles, Ids]:
+    def top(self, contexts: Ids, k: int, state: BackOffState | None = None) -> tuple[Singles, Ids]:
         """Return the `k` most probable words of each context, the best first; ties by falling frequency.
 
         Returns
@@ -250,12 +250,14 @@ class BackOff:
         words = np.zeros((n, k), dtype=np.int64)
         left, most = np.arange(n), k + 6
         while len(left):
-            part = State([a[left] for a in state.nodes], [a[left] for a in state.backoff])
+            part = BackOffState([a[left] for a in state.nodes], [a[left] for a in state.backoff])
             values[left], words[left], enough = self._best(part, len(left), k, most)
             left, most = left[~enough], most * 8
         return values, words
 
-    def _best(self, state: State, n: int, k: int, most: int) -> tuple[Singles, Ids, npt.NDArray[np.bool_]]:
+    def _best(
+        self, state: BackOffState, n: int, k: int, most: int
+    ) -> tuple[Singles, Ids, npt.NDArray[np.bool_]]:
         """Choose among the first `most` words of each list; tell where that was surely enough."""
         best = np.full((n, k), -np.inf, dtype=np.float32)
         chosen = np.zeros((n, k), dtype=np.int64)
