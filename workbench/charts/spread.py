@@ -173,7 +173,7 @@ def _bars(
     layers: list[Any] = [bars, error]
     if means is not None and len(means):
         layers += _mean_marks(means, names)
-    chart: alt.LayerChart = alt.layer(*layers).properties(width=_WIDTH, height=HEIGHT, title=head)
+    chart = alt.LayerChart(layer=layers).properties(width=_WIDTH, height=HEIGHT, title=head)
     return theme.themed(chart)
 
 
