@@ -20,7 +20,7 @@ def names(folder):
 
 
 def test_what_is_read_is_what_was_saved(tmp_path):
-    path = checkpoint.save(tmp_path / "new", one(12, history=[1, 2]))
+    path = checkpoint.save_checkpoint(tmp_path / "new", one(12, history=[1, 2]))
     assert path == tmp_path / "new" / "step-00000012"
     assert names(path) == sorted([WEIGHTS, STATE, INFO])
     found = checkpoint.newest(tmp_path / "new")
@@ -35,15 +35,15 @@ def test_the_last_and_those_to_be_kept_stay(tmp_path):
     (tmp_path / "step-notes.txt").touch()
     (tmp_path / ".step-00000001.partial-x").mkdir()  # of a killed process
     for step in range(1, 6):
-        checkpoint.save(tmp_path, one(step), keep=[2])
+        checkpoint.save_checkpoint(tmp_path, one(step), keep=[2])
     assert names(tmp_path) == ["step-00000002", "step-00000005", "step-notes.txt"]
     assert checkpoint.newest(tmp_path).step == 5
 
 
 def test_the_info_of_the_same_step_is_written_again(tmp_path):
-    checkpoint.save(tmp_path, one(3))
+    checkpoint.save_checkpoint(tmp_path, one(3))
     before = (tmp_path / "step-00000003" / WEIGHTS).stat().st_ino
-    checkpoint.save(tmp_path, one(3, stopped="early"))
+    checkpoint.save_checkpoint(tmp_path, one(3, stopped="early"))
     assert checkpoint.newest(tmp_path).info["stopped"] == "early"
     assert (tmp_path / "step-00000003" / WEIGHTS).stat().st_ino == before
 
@@ -63,8 +63,8 @@ def flip(path):
 )
 @pytest.mark.parametrize("name", [WEIGHTS, STATE, INFO])
 def test_damaged_ones_are_passed_over_and_removed(tmp_path, damage, name):
-    checkpoint.save(tmp_path, one(1))
-    checkpoint.save(tmp_path, one(2), keep=[1])
+    checkpoint.save_checkpoint(tmp_path, one(1))
+    checkpoint.save_checkpoint(tmp_path, one(2), keep=[1])
     damage(tmp_path / "step-00000002" / name)
     assert checkpoint.newest(tmp_path).step == 1
     assert names(tmp_path) == ["step-00000001"]
@@ -72,7 +72,7 @@ def test_damaged_ones_are_passed_over_and_removed(tmp_path, damage, name):
 
 @pytest.mark.parametrize("content", ["[]", "{}", "null", '{"sha256": 1, "version": 2}', "\x00"])
 def test_strange_info_is_damage(tmp_path, content):
-    checkpoint.save(tmp_path, one(1))
+    checkpoint.save_checkpoint(tmp_path, one(1))
     (tmp_path / "step-00000001" / INFO).write_text(content)
     assert checkpoint.newest(tmp_path) is None
     assert names(tmp_path) == []
@@ -80,7 +80,7 @@ def test_strange_info_is_damage(tmp_path, content):
 
 
 def test_one_of_another_version_is_neither_used_nor_removed(tmp_path):
-    info = checkpoint.save(tmp_path, one(1)) / INFO
+    info = checkpoint.save_checkpoint(tmp_path, one(1)) / INFO
     info.write_text(json.dumps({**json.loads(info.read_text()), "version": 0}))
     with pytest.raises(DataError, match="version 2, got 0"):
         checkpoint.newest(tmp_path)
@@ -88,7 +88,7 @@ def test_one_of_another_version_is_neither_used_nor_removed(tmp_path):
 
 
 def test_one_that_cannot_be_read_now_stays(tmp_path, monkeypatch):
-    checkpoint.save(tmp_path, one(1))
+    checkpoint.save_checkpoint(tmp_path, one(1))
 
     def stale(*_):
         raise OSError(116, "Stale file handle")
@@ -101,14 +101,14 @@ def test_one_that_cannot_be_read_now_stays(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left"), checkpoint.SafetensorError("No space left")])
 def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch, error):
-    checkpoint.save(tmp_path, one(1))
+    checkpoint.save_checkpoint(tmp_path, one(1))
 
     def full(*_):
         raise error
 
     monkeypatch.setattr(checkpoint, "save_file", full)
     with pytest.raises(DataError, match="No space left"):
-        checkpoint.save(tmp_path, one(2))
+        checkpoint.save_checkpoint(tmp_path, one(2))
     assert names(tmp_path) == ["step-00000001"]
 
 

@@ -66,7 +66,7 @@ class Corpus:
     """
 
     def __init__(self, folder: Path, name: str = "") -> None:
-        content = manifest(folder)
+        content = read_manifest(folder)
         if content is None:
             raise DataError("there is no corpus here, or it was changed", file=folder, remedy="make it again")
         self.folder, self.name = folder, name
@@ -148,7 +148,7 @@ class Corpus:
             tokeniser = Tokeniser(scratch / "texts", lower=lower, tokenised=tokenised)
             tokeniser.read(texts, progress=progress)
             folder = home / tokeniser.key
-            if manifest(folder) is None:
+            if read_manifest(folder) is None:
                 parts = tokeniser.parts(workers=workers, progress=progress)
                 _write(folder, parts, tokeniser.books, lower=lower)
         return cls(folder, name)
@@ -202,7 +202,7 @@ class Corpus:
         rows = remaining.index.to_numpy().astype("<i8").tobytes()
         key = cache.digest("without", str(VERSION), self.sha256, str(self.lower), repr(names), rows)
         folder = files.data_home() / "cache" / "corpus" / key
-        if manifest(folder) is None:
+        if read_manifest(folder) is None:
             _write(folder, self._of_books(remaining), names, lower=self.lower)
         return Corpus(folder, self.name)
 
@@ -247,7 +247,7 @@ def disk_errors(folder: Path, remedy: str = _ROOM) -> Iterator[None]:
         raise
 
 
-def manifest(folder: Path, names: Sequence[str] = FILES) -> dict[str, Any] | None:
+def read_manifest(folder: Path, names: Sequence[str] = FILES) -> dict[str, Any] | None:
     """Return the manifest of a folder, None if it or one of its files is absent, damaged or changed.
 
     Parameters

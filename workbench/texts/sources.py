@@ -46,7 +46,7 @@ def corpus_of(texts: Texts, **options: Any) -> Corpus:
     return Corpus.of(_read(readable), **options)
 
 
-def checked(corpus: Corpus, held_out: Items | None, *, progress: bool = True) -> dict[str, Any] | None:
+def check_held_out(corpus: Corpus, held_out: Items | None, *, progress: bool = True) -> dict[str, Any] | None:
     """Refuse a corpus that holds the books of some items; return what is to be kept of the check.
 
     Returns

@@ -169,7 +169,7 @@ class Stream:
     def open(cls, folder: Path | str) -> Stream:
         """Return the stream that `copy` wrote; DataError if there is none, or it was changed."""
         path = Path(folder)
-        content = on_disk.manifest(path, _FILES)
+        content = on_disk.read_manifest(path, _FILES)
         if content is None or "stream" not in content:
             raise DataError(
                 "there is no stream here, or it was changed", file=folder, remedy="make or copy it again"
@@ -196,7 +196,7 @@ class Stream:
             If the folder holds something else, or the disk is full.
         """
         target = Path(folder)
-        content = on_disk.manifest(target, _FILES)
+        content = on_disk.read_manifest(target, _FILES)
         if content is not None and content.get("stream") == self.info:
             return Stream.open(target)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):

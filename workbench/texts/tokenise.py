@@ -169,7 +169,7 @@ class Tokeniser:
             raise _no_text(book)
         tokenised = bool(is_tokenised if self.tokenised is None else self.tokenised)
         self.books.append((name, str(getattr(book, "title", None) or "")))
-        for piece in cut(text, tokenised=tokenised):
+        for piece in split_text(text, tokenised=tokenised):
             yield piece, False, tokenised
 
     def parts(self, *, workers: int | None, progress: bool) -> Iterator[Part]:
@@ -193,7 +193,7 @@ class Tokeniser:
         pieces.trim()
 
 
-def cut(text: str, *, tokenised: bool, size: int = PIECE) -> Iterator[str]:
+def split_text(text: str, *, tokenised: bool, size: int = PIECE) -> Iterator[str]:
     """Cut a text into pieces of `size` to twice as many characters, where sentences end if possible.
 
     Tokens are cut between sentences of :func:`workbench.items.text.sentences`, running text after a

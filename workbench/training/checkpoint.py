@@ -67,7 +67,7 @@ def folder_name(step: int) -> str:
     return f"step-{step:08d}"
 
 
-def save(folder: Path, checkpoint: TrainingState, *, keep: Iterable[int] = ()) -> Path:
+def save_checkpoint(folder: Path, checkpoint: TrainingState, *, keep: Iterable[int] = ()) -> Path:
     """Write a checkpoint, then remove the others.
 
     A checkpoint of the same step has the same tensors: only its `info` is written again.
@@ -132,13 +132,13 @@ def newest(folder: Path) -> TrainingState | None:
         If it has another version, or cannot be read now.
     """
     for path in sorted(_all(folder), key=lambda path: int(path.name[5:]), reverse=True):
-        if (checkpoint := read(path)) is not None:
+        if (checkpoint := read_checkpoint(path)) is not None:
             return checkpoint
         _remove(path)
     return None
 
 
-def read(path: Path) -> TrainingState | None:
+def read_checkpoint(path: Path) -> TrainingState | None:
     """Return the checkpoint in a folder, its tensors on the CPU, None if it is damaged.
 
     Raises

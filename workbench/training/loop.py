@@ -385,7 +385,7 @@ class _Run:
             training.best.get("step", self.step) if training.stopped in {"finished", "early"} else self.step
         )
         if self.settings.keep == "best" and best != self.step and self.first:
-            saved = checkpoints.read(self.folder / checkpoints.folder_name(best)) if self.folder else None
+            saved = checkpoints.read_checkpoint(self.folder / checkpoints.folder_name(best)) if self.folder else None
             if weights := saved.weights if saved else self._best:
                 checkpoints.set_weights(self.network, weights)
             else:
@@ -502,7 +502,7 @@ class _Run:
                 weights = checkpoints.weights(self.network)
                 checkpoint = TrainingState(self.step, self.identity, info, weights, state)
                 best = self.training.best.get("step", self.step)
-                checkpoints.save(self.folder, checkpoint, keep=[best])
+                checkpoints.save_checkpoint(self.folder, checkpoint, keep=[best])
         self._saved = time.monotonic()
 
 

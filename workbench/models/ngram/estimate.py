@@ -15,7 +15,7 @@ from workbench.storage import cache
 from workbench.storage.files import data_home
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus, scratch_folder
-from workbench.texts.sources import Texts, checked, corpus_of
+from workbench.texts.sources import Texts, check_held_out, corpus_of
 
 BINARY, INFO = "model.binary", "ngram.json"
 SMOOTHING = ("kneser-ney", "good-turing")
@@ -77,7 +77,7 @@ def estimated(
         "corpus_sha256": corpus.sha256,
         "format": _FORMAT,
     }
-    checked_for = checked(corpus, held_out, progress=progress)
+    checked_for = check_held_out(corpus, held_out, progress=progress)
     key = cache.digest(json.dumps(settings, sort_keys=True))
     home = data_home() / "cache" / "ngram"
     if not (home / key / INFO).is_file():

@@ -25,7 +25,7 @@ from workbench.models.vectors.vectors import Matrix, Scope, VectorModel, Vectors
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.progress import progress_bar
-from workbench.texts.sources import Texts, checked, corpus_of
+from workbench.texts.sources import Texts, check_held_out, corpus_of
 
 if TYPE_CHECKING:
     from workbench.texts.corpus import Corpus
@@ -130,7 +130,7 @@ class CBOW(VectorModel):
             If the corpus is empty.
         """
         corpus = corpus_of(texts, progress=progress)
-        options["checked_for"] = checked(corpus, held_out, progress=progress)
+        options["checked_for"] = check_held_out(corpus, held_out, progress=progress)
         how = {
             "corpus": corpus.sha256,
             "lower": corpus.lower,

@@ -24,7 +24,7 @@ from workbench.models.vectors.vectors import Scope, VectorModel, Vectors, around
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.progress import progress_bar
-from workbench.texts.sources import Texts, checked, corpus_of
+from workbench.texts.sources import Texts, check_held_out, corpus_of
 
 if TYPE_CHECKING:
     from workbench.texts.corpus import Corpus
@@ -143,7 +143,7 @@ class LSA(VectorModel):
         one_of("weighting", weighting, get_args(Weighting))
         one_of("solver", solver, get_args(Solver))
         corpus = corpus_of(texts, progress=progress)
-        options["checked_for"] = checked(corpus, held_out, progress=progress)
+        options["checked_for"] = check_held_out(corpus, held_out, progress=progress)
         how = {
             "corpus": corpus.sha256,
             "lower": corpus.lower,
