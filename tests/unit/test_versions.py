@@ -9,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ from workbench.texts.corpus import Corpus
 
 FILE = Path(__file__).parent / "results.json"
 COLUMNS = ("prediction", "log_prob", "rank", "candidate_scores")
+TIE = 2e-4  # log-probabilities that are closer than this may be in another order on another machine
 QUICK = {"progress": False}
 
 
@@ -87,10 +89,8 @@ def items(name):
     return Items.concat([*passages, *parts])
 
 
-def results(name):
+def results(name, model):
     """Return the version of a model and some columns of its predictions, as JSON holds them."""
-    torch.set_num_threads(1)
-    model = MODELS[name]()
     frame = model.predict(items(name), 1)
     columns = json.loads(frame[list(COLUMNS)].to_json(orient="split", double_precision=8))["data"]
     return {"version": type(model).version, **dict(zip(COLUMNS, zip(*columns, strict=True), strict=True))}
@@ -108,15 +108,48 @@ def numbers(rows):
     return np.array([np.nan if value is None else value for value in flat], dtype=float)
 
 
+def near_tie(model, item, prediction, expected):
+    """Tell whether the model prefers one word to the other by no more than rounding."""
+    return prediction == expected or abs(np.diff(model.score(item, [[prediction, expected]])[0])[0]) < TIE
+
+
+def near_ranks(model, item, rank, expected):
+    """Tell whether two ranks differ by no more than the other words that are as probable as the answer."""
+    if rank == expected:
+        return True
+    [values] = next(model.distribution(item))
+    return abs(rank - expected) <= (abs(values - model.log_prob(item)[0]) < TIE).sum() - 1
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_results_are_those_stored_with_the_version(name):
-    now, stored = results(name), json.loads(FILE.read_text(encoding="utf-8")).get(name, {})
+    torch.set_num_threads(1)
+    model = MODELS[name]()
+    now, stored = results(name, model), json.loads(FILE.read_text(encoding="utf-8")).get(name, {})
     assert stored.get("version") == now["version"], f"write the results of the new version: python {FILE}"
-    same = list(now["prediction"]) == stored["prediction"] and all(
+    asked = items(name)
+    same = [
         np.allclose(numbers(now[column]), numbers(stored[column]), rtol=1e-3, atol=1e-5, equal_nan=True)
-        for column in COLUMNS[1:]
+        for column in ("log_prob", "candidate_scores")
+    ]
+    for column, near in {"prediction": near_tie, "rank": near_ranks}.items():
+        rows = enumerate(zip(now[column], stored[column], strict=True))
+        same += [near(model, asked[row : row + 1], *pair) for row, pair in rows]
+    assert all(same), f"{name} gives other results: raise `version` of the class, then write them anew"
+
+
+@pytest.mark.parametrize(
+    ("log_probs", "near"), [([-1.0, -1.00001, -3.0], True), ([-1.0, -1.001, -3.0], False)]
+)
+def test_equal_words_may_change_places_and_no_others(log_probs, near):
+    model = SimpleNamespace(
+        score=lambda *_: np.array([log_probs[:2]]),
+        log_prob=lambda _: np.array(log_probs[:1]),
+        distribution=lambda _: iter([np.array([log_probs])]),
     )
-    assert same, f"{name} gives other results: raise `version` of the class, then write them anew"
+    assert near_tie(model, None, "one", "other") == near
+    assert near_ranks(model, None, 1, 2) == near
+    assert not near_ranks(model, None, 1, 3)
 
 
 def test_every_model_declares_its_version():
@@ -131,5 +164,8 @@ def test_every_model_declares_its_version():
 if __name__ == "__main__":
     with TemporaryDirectory() as folder:
         os.environ["WORKBENCH_HOME"] = folder
-        FILE.write_text(json.dumps({name: results(name) for name in MODELS}) + "\n", encoding="utf-8")
+        FILE.write_text(
+            json.dumps({name: results(name, make()) for name, make in MODELS.items()}) + "\n",
+            encoding="utf-8",
+        )
     sys.stdout.write(f"wrote {FILE}\n")

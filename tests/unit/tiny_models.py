@@ -8,6 +8,7 @@ The weights are larger than those that training starts from, so that a few words
 import json
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -98,16 +99,23 @@ def tiny_llama(folder, seed=0, vocabulary=600, *, positions=512, layers=2, peak=
 
 
 def tiny_bert(folder, seed=0, vocabulary=600, *, positions=512, layers=2, peak=0.7):
-    """Make a lower-casing BERT of 2 layers and width 32; WordPiece, trained on the sample."""
-    from tokenizers import BertWordPieceTokenizer
+    """Make a lower-casing BERT of 2 layers and width 32.
+
+    Its WordPiece vocabulary are the characters and the most frequent words of the sample, and the words'
+    last two letters; one that `tokenizers` trains is another one in each process.
+    """
+    from tokenizers import normalizers, pre_tokenizers
     from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
-    pieces = BertWordPieceTokenizer(lowercase=True)
-    pieces.train_from_iterator(texts(), vocab_size=vocabulary, show_progress=False)
+    lower, cut = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
+    words = [word for text in texts() for word, _ in cut.pre_tokenize_str(lower.normalize_str(text))]
+    letters = sorted(set("".join(words)))
+    counts = Counter([*words, *(f"##{word[-2:]}" for word in words if len(word) > 3)])
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
+    pieces += sorted(counts.keys() - {*pieces}, key=lambda piece: (-counts[piece], piece))
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    vocab = sorted(pieces.get_vocab().items(), key=lambda pair: pair[1])
-    (folder / "vocab.txt").write_text("\n".join(word for word, _ in vocab) + "\n", encoding="utf-8")
+    (folder / "vocab.txt").write_text("\n".join(pieces[:vocabulary]) + "\n", encoding="utf-8")
     fast = BertTokenizer.from_pretrained(folder, do_lower_case=True)
     fast.model_max_length = positions
     fast.save_pretrained(folder)
