@@ -25,10 +25,6 @@ def made(request):
     return checked.FAMILIES[request.param]
 
 
-def test_overfits_twelve_sentences(made):
-    checked.overfits(made(width=64), steps=100, rate=0.01, skip=9, device="cuda")
-
-
 def test_carried_state_is_one_long_text(made):
     checked.carries(checked.lively(made(dropout=0.5)), device="cuda", tolerance=CLOSE)
 

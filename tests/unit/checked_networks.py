@@ -55,36 +55,6 @@ def lively(network):
     return network
 
 
-def differentiates(function, inputs):
-    """Gradients are those of finite differences, in double precision (gradcheck is slow to import)."""
-    weights = torch.randn(function().shape, dtype=torch.double)
-
-    def value():
-        return (function() * weights).sum()
-
-    found = torch.autograd.grad(value(), inputs)
-    for one, gradient in zip(inputs, found, strict=True):
-        expected = torch.empty(one.shape, dtype=torch.double)
-        with torch.no_grad():
-            flat = one.view(-1)
-            for place in range(len(flat)):
-                was, sides = flat[place].item(), []
-                for step in (1e-5, -1e-5):
-                    flat[place] = was + step
-                    sides.append(value())
-                flat[place] = was
-                expected.view(-1)[place] = (sides[0] - sides[1]) / 2e-5
-        assert gradient.abs().max() > 1e-3  # there is something to compare
-        near(gradient, expected, 1e-7)
-
-
-def twelve_sentences(rows=4, device="cpu"):
-    """The twelve sentences in a ring, begun at another place in each row: (rows, words + 1)."""
-    ids = torch.tensor([VOCABULARY.index(word) + 1 for word in WORDS])
-    lines = [ids.roll(-row * len(ids) // rows) for row in range(rows)]
-    return torch.stack([torch.cat([line, line[:1]]) for line in lines]).to(device)
-
-
 def near(found, expected, tolerance=1e-5):
     """Equal in shape and, but for rounding, in value; torch's own check takes five seconds to import."""
     assert found.shape == expected.shape, (found.shape, expected.shape)
@@ -94,31 +64,6 @@ def near(found, expected, tolerance=1e-5):
 
 def drawn(shape, seed=0, device="cpu", n_words=N_WORDS):
     return torch.randint(0, n_words, shape, generator=torch.Generator().manual_seed(seed)).to(device)
-
-
-def overfits(network, *, steps, rate, skip, device="cpu"):
-    """Train on twelve sentences until each word but the first ones is sure, and the most probable one."""
-    batch = {"ids": twelve_sentences(device=device)}
-    network.to(device).train()
-    before = float(network(batch)[0].detach())
-    moments = [(p, torch.zeros_like(p), torch.zeros_like(p)) for p in network.parameters()]
-    for step in range(1, steps + 1):
-        network.zero_grad()
-        network(batch)[0].backward()
-        with torch.no_grad():  # Adam, by hand: torch's own takes ten seconds to import
-            for weight, mean, square in moments:
-                mean.lerp_(weight.grad, 0.1)
-                square.lerp_(weight.grad**2, 0.02)
-                root = (square / (1 - 0.98**step)).sqrt() + 1e-8
-                weight.sub_(rate * mean / (1 - 0.9**step) / root)
-    network.eval()
-    assert before > 3  # nats; chance is ln 85 = 4.4, of the frequencies 4.2
-    with torch.no_grad():
-        sure = network.following(batch["ids"])[:, skip:].exp()
-        hidden, _ = network.states(batch["ids"][:, :-1])
-        best = network.output.distribution(hidden[:, skip:].flatten(0, 1)).argmax(-1)
-    assert sure.min() > 0.5, sure.min()
-    assert best.tolist() == batch["ids"][:, skip + 1 :].flatten().tolist()
 
 
 def carries(network, *, device="cpu", tolerance=1e-5):
@@ -144,8 +89,8 @@ def carries(network, *, device="cpu", tolerance=1e-5):
         for start in (1, 5, ids.shape[1] - 2):
             near(network.following(ids, start=start), said[:, start:], tolerance)
         assert said.shape == (3, 22)
-        rest = network.following(ids[:, 11:], middle)
-        near(rest, said[:, 11:], tolerance)
+        for state in (middle, network.remember(ids[:, :11])):
+            near(network.following(ids[:, 11:], state), said[:, 11:], tolerance)
         # the state is worth something: without it the words after are predicted otherwise
         assert (network.states(ids[:, 11:])[0] - whole[:, 11:]).abs().max() > 100 * tolerance
 
@@ -186,7 +131,7 @@ def trains_in_half_precision(network, *, device="cpu"):
     """Under autocast to bfloat16 loss and gradient are close to those in float32, with a state too."""
     network.to(device).eval()  # without dropout
     ids = drawn((4, 40), device=device)
-    found = []
+    results = []
     for half in (False, True):
         network.zero_grad()
         with torch.autocast(device, torch.bfloat16, enabled=half):
@@ -195,8 +140,8 @@ def trains_in_half_precision(network, *, device="cpu"):
         assert not [part for part in state or () if part.dtype == torch.float16]  # too narrow unscaled
         (first + second).backward()
         gradient = torch.cat([p.grad.flatten() for p in network.parameters()])
-        found.append((first.item(), second.item(), gradient))
-    (one, two, whole), (one_half, two_half, half) = found
+        results.append((first.item(), second.item(), gradient))
+    (one, two, whole), (one_half, two_half, half) = results
     assert abs(one - one_half) < 0.02 * one
     assert abs(two - two_half) < 0.02 * two
     assert torch.cosine_similarity(whole, half, dim=0) > 0.99

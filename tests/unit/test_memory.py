@@ -3,19 +3,14 @@ import math
 import checked_networks as checked
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from workbench.models.neural.memory import MemoryModule
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
+torch.set_num_threads(1)
 
 
 def small(**options):
+    torch.manual_seed(0)
     return MemoryModule(checked.COUNTS, **{"memory": 6, "width": 16, "hops": 3, **options})
 
 
@@ -27,18 +22,6 @@ def lively(**options):
             weight.normal_(std=0.7)
         network.turn.normal_(std=0.3)
     return network
-
-
-@settings(max_examples=15, deadline=None)
-@given(memory=st.integers(1, 8), at=st.integers(0, 11), seed=st.integers(0, 99))
-def test_sees_just_so_many_words(memory, at, seed):
-    network = lively(memory=memory).eval()
-    ids = checked.drawn((1, 12), seed)
-    changed = ids.clone()
-    changed[0, at] = (ids[0, at] + 1) % checked.N_WORDS
-    with torch.no_grad():
-        moved = (network.states(ids)[0] - network.states(changed)[0]).abs().amax(-1)[0] > 1e-7
-    assert moved.tolist() == [at <= place < at + memory for place in range(12)]
 
 
 def by_hand(network, words):
@@ -82,11 +65,9 @@ def test_hops_are_differentiated_as_finite_differences_are():
     mask = torch.zeros(2, 7, dtype=torch.double)
     mask[1, :2] = -torch.inf  # the second text begins at its third word
 
-    def hops():
-        return network.read(keys, values, mask)
-
-    assert hops().shape == (2, 5, 4)
-    checked.differentiates(hops, (keys, values, *weights))
+    assert network.read(keys, values, mask).shape == (2, 5, 4)
+    inputs = (keys, values, *weights)
+    assert torch.autograd.gradcheck(lambda keys, values, *_: network.read(keys, values, mask), inputs)
 
 
 def test_planted_weights_give_known_probabilities():
