@@ -29,19 +29,15 @@ def compared(frames, **options):
 def test_models_are_lined_up_by_item_whatever_the_order():
     frames = several()
     items = items_of(frames[0])[::-1]
-    shuffled = [frame.sample(frac=1, random_state=k) for k, frame in enumerate(frames)]
-    found = Comparison.of(items, shuffled, resamples=50)
-    assert found.labels == ["model 0", "model 1", "model 2"]
-    assert found.items.frame["item_id"].tolist() == items.frame["item_id"].tolist()
-    assert (found.m, found.n) == (3, 40)
+    result = Comparison.of(items, [f.sample(frac=1, random_state=k) for k, f in enumerate(frames)])
+    assert (result.m, result.n, result.warnings) == (3, 40, [])
+    assert result.items.frame["item_id"].tolist() == items.frame["item_id"].tolist()
     for k, frame in enumerate(frames):
         one = frame.set_index("item_id").loc[items.frame["item_id"]]
-        assert found.correct[k].tolist() == one["correct"].tolist()
-        assert found.log_prob[k].tolist() == one["log_prob"].tolist()
-        assert found.rank[k].tolist() == one["rank"].tolist()
-        assert [found.prediction(k, row) for row in range(40)] == one["prediction"].tolist()
-    assert found.answers == one["answer"].tolist()
-    assert found.warnings == []
+        for name in ("correct", "log_prob", "rank"):
+            assert getattr(result, name)[k].tolist() == one[name].tolist()
+        assert [result.prediction(k, row) for row in range(40)] == one["prediction"].tolist()
+    assert result.answers == one["answer"].tolist()
 
 
 def test_what_is_drawn_does_not_depend_on_the_order_of_the_items():
@@ -61,42 +57,36 @@ def test_the_table_is_that_of_evaluate(books):
     frames[1] = scores(frames[1])
     table = Comparison.of(items_of(frames[0]), frames, resamples=200).table()
     wanted = evaluate(frames, resamples=200)
+    assert {"accuracy_low", "perplexity_high", "median_rank_low", "n_perplexity"} <= set(table.columns)
     for name in table.columns.intersection(wanted.columns):
-        values = [table[name].tolist(), wanted[name].tolist()]
         if pd.api.types.is_float_dtype(wanted[name]):
             values = [
-                np.array([np.nan if pd.isna(v) else v for v in column], dtype=float) for column in values
+                frame[name].astype("Float64").to_numpy(float, na_value=np.nan) for frame in (table, wanted)
             ]
             np.testing.assert_allclose(*values, rtol=1e-9, err_msg=name)
         else:
-            assert [str(v) for v in values[0]] == [str(v) for v in values[1]], name
-    assert {"accuracy_low", "perplexity_high", "median_rank_low", "n_perplexity"} <= set(table.columns)
+            assert list(map(str, table[name])) == list(map(str, wanted[name])), name
 
 
 @pytest.mark.usefixtures("no_data")
 def test_a_stored_run_gives_what_its_frame_gives():
     frames = several()
-    words = pd.Series([[f"w{i}", "other"] for i in range(40)])
-    weights = pd.Series([[0.5, 0.25, i / 100] for i in range(40)])
     frames[0] = frames[0].assign(
-        top_words=words, top_log_probs=words.map(lambda _: [-1.0, -2.0]), attention=weights
+        top_words=pd.Series([[f"w{i}", "other"] for i in range(40)]),
+        top_log_probs=pd.Series([[-1.0, -2.0]] * 40),
+        attention=pd.Series([[0.5, 0.25, i / 100] for i in range(40)]),
     )
     items = items_of(frames[0])
     stored = [results.keep(items, frame, name=f"run-{k}") for k, frame in enumerate(frames)]
     one, other = (Comparison.of(items, runs, resamples=50) for runs in (stored, frames))
-    by_name = Comparison.of(items, "run-1")
-    assert by_name.labels == ["model 1"]
-    assert by_name.table()["run"].tolist() == ["run-1"]
+    assert Comparison.of(items, "run-1").table()["run"].tolist() == ["run-1"]
     pd.testing.assert_frame_equal(one.pairs(), other.pairs())
     pd.testing.assert_frame_equal(one.table().drop(columns="run"), other.table().drop(columns="run"))
     assert one.top(7) == other.top(7)
-    said = one.top(7)[0]
-    assert (said["words"], said["log_probs"]) == (["w7", "other"], [-1.0, -2.0])
-    assert said["attention"] == [0.5, 0.25, 0.07]
-    assert said["answer_log_prob"] == frames[0]["log_prob"][7]
-    assert said["rank"] == frames[0]["rank"][7]
-    assert one.top(7)[1]["words"] == []
-    assert one.top(7)[1]["attention"] is None
+    first, second = one.top(7)[:2]
+    assert (first["words"], first["log_probs"]) == (["w7", "other"], [-1.0, -2.0])
+    assert (first["attention"], second["attention"], second["words"]) == ([0.5, 0.25, 0.07], None, [])
+    assert (first["answer_log_prob"], first["rank"]) == tuple(frames[0].loc[7, ["log_prob", "rank"]])
 
 
 TWELVE = made(12)
@@ -130,42 +120,33 @@ def test_what_was_left_out_is_told():
     frames = several()
     items = items_of(frames[0])
     few = [frames[0], frames[1].iloc[:30], frames[2]]
-    for part, runs, said in (
-        (
-            items,
-            few,
-            "the 30 items that all predicted: “model 0” and “model 2” each have 10 more",
-        ),
+    for part, runs, message in (
+        (items, few, "the 30 items that all predicted: “model 0” and “model 2” each have 10 more"),
         (items[:20], few[:1], "20 items that “model 0” predicted are not among those given"),
         (items, few[1], "Of the 40 items given, 10 are left out"),
-        (
-            items_of(frames[0], variant="capitalised"),
-            few[0],
-            "the items shown are of the variant cap",
-        ),
+        (items_of(frames[0], variant="capitalised"), few[0], "the items shown are of the variant cap"),
     ):
         (warning,) = Comparison.of(part, runs).warnings
-        assert said in warning
+        assert message in warning
 
 
-def test_nothing_in_common_is_an_error():
-    frames = several()
-    items = items_of(frames[0])
-    with pytest.raises(DataError, match=r"no item in common.*same data set"):
-        Comparison.of(items, [frames[0].iloc[:20], frames[1].iloc[20:]])
-    with pytest.raises(DataError, match="'model 1' predicted none of these items"):
-        Comparison.of(items, [frames[0], unknown_answers(frames[1])])
-    with pytest.raises(DataError, match="no predictions"):
-        Comparison.of(items_of(frames[0]), [])
-    other = frames[1].assign(answer="cat", correct=False)
-    with pytest.raises(DataError, match="'model 1' tells of the answer 'cat'"):
-        compared([frames[0], other])
-    with pytest.raises(DataError, match="two predictions for the item"):
-        Comparison.of(items, pd.concat([frames[0], frames[0]]))
+@pytest.mark.parametrize(
+    ("frames", "message"),
+    [
+        ([made(20), made(20, first=20)], "no item in common.*same data set"),
+        ([made(40), unknown_answers(made(40, model="b"))], "'b' predicted none of these items"),
+        ([], "no predictions"),
+        ([made(40), made(40, model="b", answer="cat", right=0)], "'b' tells of the answer 'cat'"),
+        (pd.concat([made(40), made(40)]), "two predictions for the item"),
+    ],
+)
+def test_nothing_in_common_is_an_error(frames, message):
+    with pytest.raises(DataError, match=message):
+        Comparison.of(items_of(made(40)), frames)
     with pytest.raises(DataError, match="confidence level"):
-        compared(frames, level=2)
+        compared([made()], level=2)
     with pytest.raises(DataError, match="no column"):
-        compared(frames).bins("nothing")
+        compared([made()]).bins("nothing")
 
 
 def test_case_does_not_tell_answers_apart():
@@ -313,18 +294,18 @@ def test_ranges_hold_what_they_say(values):
 
 def test_a_column_without_annotations_tells_whether_the_answer_is_in_the_passage():
     rows = [
-        cloze("The dog ran . I saw the {Dog} .", item_id="x/dev/0"),
-        cloze("The dogs ran . I saw the {dog} .", item_id="x/dev/1"),
-        cloze("The hot-dog . I saw the {dog} .", item_id="x/dev/2"),
+        cloze(text, item_id=f"x/dev/{n:06d}")
+        for n, text in enumerate(
+            [
+                "The dog ran . I saw the {Dog} .",
+                "The dogs ran . I saw the {dog} .",
+                "The hot-dog . The {dog} .",
+            ]
+        )
     ]
-    frame = made(3, start="x/dev").assign(
-        item_id=["x/dev/0", "x/dev/1", "x/dev/2"], answer=["Dog", "dog", "dog"], correct=False, prediction="x"
-    )
-    found = Comparison.of(Items.from_records(rows), frame)
-    assert [one.mask.tolist() for one in found.bins("answer_in_passage")] == [
-        [True, False, True],
-        [False, True, False],
-    ]
+    frame = made(3, start="x/dev", answer=["Dog", "dog", "dog"], right=0, prediction="x")
+    bins = Comparison.of(Items.from_records(rows), frame).bins("answer_in_passage")
+    assert [one.mask.tolist() for one in bins] == [[True, False, True], [False, True, False]]
     assert not occurs("", "text")
 
 
@@ -400,29 +381,16 @@ def test_log_probabilities_are_compared_where_both_are_known():
 def test_an_answer_of_probability_0_leaves_no_interval():
     frames = several(3, n=60)
     frames[0].loc[3, "log_prob"] = frames[1].loc[3, "log_prob"] = frames[1].loc[4, "log_prob"] = -np.inf
-    found = compared(frames)
-    pairs, table = found.pairs(), found.table()
+    pairs = compared(frames).pairs()
     assert pairs["log_prob_difference"].tolist()[:2] == [np.inf, -np.inf]
     assert pairs["log_prob_difference_low"].isna().all()
-    assert np.isposinf(table["perplexity"]).tolist() == [True, True, False]
 
 
-def test_one_item_has_no_spread():
-    table = compared(several(2, n=1)).table()
-    assert table[["perplexity_low", "median_rank_high"]].isna().all(axis=None)
-    assert (table["accuracy_high"] <= 1).all()
-
-
-def test_a_comparison_reads_as_text():
+def test_one_item_has_no_spread_and_a_comparison_reads_as_text():
+    assert compared(several(2, n=1)).table()[["perplexity_low", "median_rank_high"]].isna().all(axis=None)
     frames = several(2, books=4)
     frames[1]["unit"] = "last-token"
-    found = compared(frames, annotations=annotated(frames[0]))
-    text = str(found)
-    row = found.table().iloc[0]
-    assert text.startswith("2 models on 40 items; 95 % intervals\n\nmodel")
-    assert f"{100 * row['accuracy']:.1f} [{100 * row['accuracy_low']:.1f}, " in text
+    text = str(compared(frames, annotations=annotated(frames[0])))
     assert all(
         part in text for part in ("model 0 - model 1", "p by novel", "Accuracy by target_class", "Warnings:")
     )
-    assert "p by novel" not in str(compared(several(2)))
-    assert "Accuracy by" not in str(compared(several(7)))

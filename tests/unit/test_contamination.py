@@ -1,4 +1,5 @@
 from itertools import islice
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -9,7 +10,6 @@ from workbench.evaluation.contamination import Contamination, contamination
 from workbench.items.schema import DataError
 from workbench.texts.corpus import Corpus
 from workbench.texts.overlap import refuse
-from workbench.widgets.shared.facets import Filters
 
 SENTENCE = "The ferry did not sail that morning, for the river had frozen from bank to bank."
 PASSAGE = f"{SENTENCE} So the whole family crossed the ice on foot behind the old gray mule"
@@ -44,25 +44,18 @@ def check(report):
 
 
 def test_texts_may_come_in_any_form(items, folder):
-    whole = PASSAGE.lower()
-    changed = OTHER.replace("burned", "glowed")
+    every, changed = PASSAGE.lower(), OTHER.replace("burned", "glowed")
     for texts in (
-        folder,
         str(folder),
         [folder / "ice.txt", folder / "lamps.txt"],
-        [book("a", whole), book("b", changed)],
-        [whole, changed],
-        iter([book("a", whole), changed, folder / "lamps.txt", whole[:20]]),
+        [every, changed],
+        iter([book("a", every), changed, folder / "lamps.txt", every[:20]]),
         [SENTENCE, PASSAGE[len(SENTENCE) :], changed],  # lines are one text
     ):
         check(contamination(items, texts, progress=False))
-    assert contamination(items, book("a", whole), progress=False).frame["passage"].tolist() == [
-        True,
-        False,
-        False,
-    ]
+    assert contamination(items, book("a", every), progress=False).frame["passage"].tolist()[0]
     assert contamination(items, folder, progress=False).frame["books"].tolist() == [("ice",), ("lamps",), ()]
-    assert contamination(items, [whole, changed], progress=False).texts["book_id"].tolist() == ["lines"]
+    assert contamination(items, [every, changed], progress=False).texts["book_id"].tolist() == ["lines"]
 
 
 @pytest.mark.usefixtures("no_data")
@@ -83,13 +76,9 @@ def test_the_summary_counts(items, folder):
     assert table["found"].tolist() == [1, 1, 1, 2, 2, 30]
     assert table["of"].tolist() == [3, 3, 3, 3, 3, 44]
     assert table["share"].tolist() == pytest.approx([1 / 3, 1 / 3, 1 / 3, 2 / 3, 2 / 3, 30 / 44])
-    assert set(table["n"]) == {8}
-    assert report.by_book()["book_id"].tolist() == ["ice", "lamps"]
-    assert report.by_book()["items"].tolist() == report.by_book()["half"].tolist() == [1, 1]
-    assert report.info == {
-        "n": 8, "items": 3, "books": 2, "words": 50, "passages_found": 1, "queries_found": 1,
-        "n_grams": 44, "n_grams_found": 30,
-    }  # fmt: skip
+    books = report.by_book()
+    assert books[["book_id", "items", "half"]].to_numpy().tolist() == [["ice", 1, 1], ["lamps", 1, 1]]
+    assert (report.info["words"], report.info["n_grams_found"]) == (50, 30)
 
 
 def test_long_queries_are_counted_apart():
@@ -100,39 +89,14 @@ def test_long_queries_are_counted_apart():
 
 
 def test_it_is_told_plainly(items):
-    named = [book(f"<{place}>", PASSAGE) for place in range(7)]
-    report = contamination(items, named, progress=False)
-    assert str(report) == repr(report)
-    lines = str(report).splitlines()
-    assert lines[0] == "3 items against 210 words of 7 books, 8-grams"
-    assert lines[1] == "  items whose whole passage occurs: 1 of 3 (33.3 %)"
-    assert lines[-1] == "  and 2 more books"
+    report = contamination(items, [book(f"<{place}>", PASSAGE) for place in range(7)], progress=False)
+    assert "passage occurs: 1 of 3 (33.3 %)" in str(report)
+    assert str(report).endswith("and 2 more books")
     page = report._repr_html_()
     assert "&lt;0&gt;" in page
     assert "<0>" not in page
-    assert "33.3 %" in page
-    clean = contamination(items, ["nothing of it"], progress=False)
-    assert "0 of 3 (0.0 %)" in str(clean)
-    assert "Books" not in clean._repr_html_()
     blank = wb.items_from_text(["The ___ ran"], answers=[None])
-    assert "whole passage occurs: 0 of 0\n" in str(contamination(blank, ["the dog ran"], progress=False))
-
-
-def test_the_columns_become_filters(items, folder):
-    report = contamination(items, folder, progress=False)
-    columns = {name: report.frame[name] for name in report.frame.columns if name != "item_id"}
-    filters = Filters(items, columns)
-    for name, chosen, rows in [
-        ("passage", ["yes"], [True, False, False]),
-        ("query", ["no"], [False, True, True]),
-        ("share", [0.5, 0.9], [False, True, False]),
-        ("longest", [None, 20], [False, True, True]),
-        ("found", [1, None], [True, True, False]),
-        ("books", ["lamps"], [False, True, False]),
-        ("books", ["(none)"], [False, False, True]),
-    ]:
-        mask, _ = filters.apply(filters.checked({"facets": {name: chosen}}))
-        assert mask.tolist() == rows, name
+    assert "passage occurs: 0 of 0\n" in str(contamination(blank, ["the dog ran"], progress=False))
 
 
 def test_the_browser_takes_the_report(items, folder):
@@ -143,21 +107,14 @@ def test_the_browser_takes_the_report(items, folder):
     assert [item.text for item in clean] == [LONELY]
 
 
-@pytest.mark.parametrize("texts", [[], [""], ["-- ..."], [book("a", "  ")]])
-def test_texts_without_words_are_refused(items, texts):
-    with pytest.raises(DataError, match="no word"):
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [([], "no word"), (["-- ..."], "no word"), ([book("a", "  ")], "no word"), ([3], "no text to read"),
+     ([("a", ["b"])], "no text to read"), (Path("nowhere"), "nowhere")],
+)  # fmt: skip
+def test_what_holds_no_text_is_refused(items, texts, message):
+    with pytest.raises(DataError, match=message):
         contamination(items, texts, progress=False)
-
-
-@pytest.mark.parametrize("texts", [[3], 3, [("a", ["b"])], [None]])
-def test_what_is_no_text_is_refused(items, texts):
-    with pytest.raises(DataError, match="no text to read"):
-        contamination(items, texts, progress=False)
-
-
-def test_a_path_that_is_not_there_is_named(items, tmp_path):
-    with pytest.raises(DataError, match="nowhere"):
-        contamination(items, tmp_path / "nowhere", progress=False)
 
 
 @pytest.mark.data

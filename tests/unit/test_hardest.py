@@ -74,15 +74,13 @@ def test_the_items_are_a_set_like_any_other(models, tmp_path):
 
 def test_models_of_scores_have_no_mean_and_one_model_no_variance(models):
     items = items_of(models[0])
-    given = hardest([scores(models[0]), scores(models[1])], items)
-    assert given.frame[["mean_log_prob", "variance"]].isna().all(axis=None)
-    assert given.frame["n_right"].is_monotonic_increasing
-    one = hardest(models[0], items)
-    assert one.frame["alone"].isna().all()
-    assert np.isfinite(one.frame["mean_log_prob"]).all()
-    impossible = hardest([models[0].assign(log_prob=-np.inf), models[1]], items)
-    assert (impossible.frame["mean_log_prob"] == -np.inf).all()
-    assert impossible.frame["variance"].isna().all()
+    scored = hardest([scores(models[0]), scores(models[1])], items).frame
+    assert scored[["mean_log_prob", "variance"]].isna().all(axis=None)
+    assert scored["n_right"].is_monotonic_increasing
+    assert hardest(models[0], items).frame["alone"].isna().all()
+    impossible = hardest([models[0].assign(log_prob=-np.inf), models[1]], items).frame
+    assert (impossible["mean_log_prob"] == -np.inf).all()
+    assert impossible["variance"].isna().all()
 
 
 def test_items_are_loaded_by_what_the_predictions_name(no_data):
@@ -104,19 +102,13 @@ def test_it_is_shown_as_a_table_of_text(models):
     rows = [cloze(f"It rained . {HOSTILE} saw the {{{a}}} .", item_id=i) for i, a in
             zip(models[0]["item_id"], models[0]["answer"], strict=True)]  # fmt: skip
     named = [frame.assign(model=f"{HOSTILE}{k}") for k, frame in enumerate(models)]
-    html = hardest(named, Items.from_records(rows), by="alone")._repr_html_()
+    html = hardest(named, Items.from_records(rows))._repr_html_()
     assert "<script" not in html
     assert "&lt;script&gt;" in html
-    shown = hardest(models, items_of(models[0]))._repr_html_()
-    assert "the first 20 are shown" in shown
-    assert shown.count("<tr>") == 21
+    assert html.count("<tr>") == 21  # the first 20
 
 
 def test_what_makes_no_sense_is_an_error(models):
-    items = items_of(models[0])
-    with pytest.raises(DataError, match="'size' is unknown"):
-        hardest(models, items, by="size")
-    with pytest.raises(DataError, match="cannot be 0 items"):
-        hardest(models, items, n=0)
-    with pytest.raises(DataError, match="one model cannot be right alone"):
-        hardest(models[0], items, by="alone")
+    for runs, options in ((models, {"by": "size"}), (models, {"n": 0}), (models[0], {"by": "alone"})):
+        with pytest.raises(DataError):
+            hardest(runs, items_of(models[0]), **options)

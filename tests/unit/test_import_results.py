@@ -76,17 +76,18 @@ def test_texts_name_the_items_too(file):
 def test_columns_are_found_or_named(file):
     rows = [{"where": i, "what": w, "lp": -1.0, "who": "x"} for i, w in zip(IDS, ANSWERS, strict=True)]
     pq.write_table(pa.Table.from_pylist(rows), file)
-    with pytest.raises(DataError, match=r'none of the columns where, what, lp, who is called .*: item="..."'):
-        import_results(file, ITEMS)
-    with pytest.raises(DataError, match="no column 'there' -- there are where, what, lp, who"):
-        import_results(file, ITEMS, item="there")
-    with pytest.raises(DataError, match="no column says whose answers"):
-        import_results(file, ITEMS, item="where", prediction="what")
-    found = import_results(file, ITEMS, item="where", prediction="what", log_prob="lp", model="m")
-    assert found.predictions["log_prob"].tolist() == [-1.0] * 6
-    assert set(found.predictions["score_type"]) == {"log_prob"}
-    assert evaluate(found)["perplexity"].iloc[0] == pytest.approx(np.e)
-    people = import_results(file, ITEMS, item="where", prediction="what", person="who")
+    for options, message in (
+        ({}, r'none of the columns where, what, lp, who is called .*: item="..."'),
+        ({"item": "there"}, "no column 'there' -- there are where, what, lp, who"),
+        ({"item": "where", "prediction": "what"}, "no column says whose answers"),
+    ):
+        with pytest.raises(DataError, match=message):
+            import_results(file, ITEMS, **options)
+    named = {"item": "where", "prediction": "what"}
+    imported = import_results(file, ITEMS, **named, log_prob="lp", model="m")
+    assert set(imported.predictions["score_type"]) == {"log_prob"}
+    assert evaluate(imported)["perplexity"].iloc[0] == pytest.approx(np.e)
+    people = import_results(file, ITEMS, **named, person="who")
     assert people.models == ["person: x", "majority of 1 people"]
 
 
@@ -100,53 +101,62 @@ def test_several_models_in_one_table(file):
 
 
 def test_people_are_models_and_so_is_their_majority(file):
-    said = {
+    answers = {
         "Ann": [*ANSWERS[:4], "x", ""],
         "Bob": [*ANSWERS[:3], "y", "x", "z"],
         "<b>Cy</b>": [*ANSWERS[:2], "q", "y", "w", ANSWERS[5]],
     }
-    lines = [f"{i};{who};{word}" for who, words in said.items() for i, word in zip(IDS, words, strict=True)]
+    lines = [
+        f"{i};{who};{word}" for who, words in answers.items() for i, word in zip(IDS, words, strict=True)
+    ]
     file.write_text("\n".join(["item;Person;response", *lines]))
-    found = import_results(file, ITEMS, seed=3)
-    assert found.models == [*(f"person: {who}" for who in said), "majority of 3 people"]
-    assert found.people.set_index("person")["n_right"].to_dict() == {"Ann": 4, "Bob": 3, "<b>Cy</b>": 3}
-    assert found.by_item["n_right"].tolist() == [3, 3, 2, 1, 0, 1]
-    most = found.predictions[found.predictions["model"] == "majority of 3 people"].set_index("item_id")
-    assert most["correct"].tolist()[:5] == [True, True, True, False, False]
+    imported = import_results(file, ITEMS, seed=3)
+    assert imported.models == [*(f"person: {who}" for who in answers), "majority of 3 people"]
+    assert imported.people.set_index("person")["n_right"].to_dict() == {"Ann": 4, "Bob": 3, "<b>Cy</b>": 3}
+    assert imported.by_item["n_right"].tolist() == [3, 3, 2, 1, 0, 1]
+    most = imported.predictions[imported.predictions["model"] == "majority of 3 people"]
     assert most["p_correct"].tolist() == [1, 1, 1, 0, 0, 0.5]
     assert most["prediction"].iloc[5] in {"z", ANSWERS[5]}
-    assert (found.agreement.n_people, found.agreement.n_answers) == (3, 17)
-    assert len(found.runs) == 4
-    page = found._repr_html_()
+    assert (imported.agreement.n_people, imported.agreement.n_answers, len(imported.runs)) == (3, 17, 4)
+    page = imported._repr_html_()
     assert "&lt;b&gt;Cy" in page
     assert "<b>Cy" not in page
-    assert "Krippendorff" in str(found)
+    assert "Krippendorff" in str(imported)
 
 
-def test_a_predictions_table_of_others(file):
+@pytest.fixture
+def predicted(file):
+    """A file of predictions, and what it holds."""
     copied = FEW.frame[["item_id", "dataset", "split", "variant", "word_class", "book_id", "answer"]]
     frame = made(6, right=0, oov=0, **copied, model="theirs", run="first")
     frame = frame.assign(top_words=[["a", "b"]] * 6, top_log_probs=[[-1.0, float("-inf")]] * 6)
-    path = export_results(frame, file.with_suffix(".jsonl"), items=ITEMS)
-    found = import_results(path)
-    assert found.kind == "predictions"
-    pd.testing.assert_frame_equal(found.predictions, frame)
-    assert found.runs[0].model == "theirs"
+    return export_results(frame, file.with_suffix(".jsonl"), items=ITEMS), frame
+
+
+def change_first(path, change):
+    line = json.loads(path.read_text().splitlines()[0])
+    path.write_text(json.dumps(line | change) + "\n")
+
+
+def test_a_predictions_table_of_others(predicted):
+    path, frame = predicted
+    imported = import_results(path)
+    assert (imported.kind, imported.runs[0].model) == ("predictions", "theirs")
+    pd.testing.assert_frame_equal(imported.predictions, frame)
     assert import_results(path, ITEMS, model="mine").models == ["mine"]
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-
-    def again(change, **options):
-        path.write_text("\n".join(json.dumps(line | change) for line in lines[:1]) + "\n")
-        return import_results(path, ITEMS, **options)
-
-    with pytest.raises(DataError, match=r"line 1: the answer is 'zzz', that of the item"):
-        again({"answer": "zzz"})
-    with pytest.raises(DataError, match="no prediction is about one of the items"):
-        again({"item_id": "no/such/1"})
+    change_first(path, {"variant": "openai", "colour": "red"})
     with pytest.raises(DataError, match=r"'openai', the items of 'plain' .*variant='openai'"):
-        again({"variant": "openai"})
-    assert set(again({"variant": "openai"}, variant="openai").predictions["variant"]) == {"openai"}
-    for change, problem in (
+        import_results(path, ITEMS)
+    changed = import_results(path, ITEMS, variant="openai")
+    assert set(changed.predictions["variant"]) == {"openai"}
+    assert changed.report["problem"].str.contains("'colour'").tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"answer": "zzz"}, r"line 1: the answer is 'zzz', that of the item"),
+        ({"item_id": "no/such/1"}, "no prediction is about one of the items"),
         ({"rank": "x"}, "line 1: the column 'rank' holds no number"),
         ({"rank": 1.5}, "'rank' holds no whole number"),
         ({"correct": "perhaps"}, "'correct' holds neither true nor false"),
@@ -155,11 +165,12 @@ def test_a_predictions_table_of_others(file):
         ({"model": 3}, "'model' holds no text"),
         ({"model": None}, "the column 'model' is empty"),
         ({"correct": True}, "'correct' says yes"),
-    ):
-        with pytest.raises(DataError, match=problem):
-            again(change)
-    extra = again({"colour": "red"})
-    assert extra.report["problem"].tolist() == ["not read: the columns 'colour'"]
+    ],
+)
+def test_bad_predictions_are_named(predicted, change, problem):
+    change_first(predicted[0], change)
+    with pytest.raises(DataError, match=problem):
+        import_results(predicted[0], ITEMS)
 
 
 def test_what_is_imported_goes_wherever_runs_go(file):
@@ -207,43 +218,40 @@ def test_errors_name_file_line_and_remedy(file, text, line, problem):
     with pytest.raises(DataError, match=problem) as caught:
         import_results(file, ITEMS, model=model)
     assert (caught.value.file, caught.value.line) == (str(file), line)
-    if "twice" in problem:  # of the header: no record can be told
-        return
-    try:
-        found = import_results(file, ITEMS, model=model, on_error="report")
-    except DataError as error:  # nothing is left
-        assert any(end in str(error) for end in ("none of the", "no record"))  # noqa: PT017 - either
-    else:
-        assert len(found) == 1
-        assert line in found.report["line"].tolist()
+    if line > 2:  # a record is left
+        imported = import_results(file, ITEMS, model=model, on_error="report")
+        assert (len(imported), line in imported.report["line"].tolist()) == (1, True)
 
 
-def test_files_that_are_none(file, tmp_path):
-    def refused(match, path=file, **options):
-        with pytest.raises(DataError, match=match):
-            import_results(path, ITEMS, model="m", **options)
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "there is no such file"),
+        (b" \n", "the file is empty"),
+        (b"item_id,prediction\n", "no record that can be read"),
+        ("item_id,prediction\na,Käse".encode("latin-1"), "line 2: the byte 0xe4 .* UTF-8"),
+        (b"\xff\xfea", "no UTF-16"),
+        (b"PAR1 and then", "no valid parquet file"),
+        (b'{\n"results": {"lambada_openai": {}}}', "results over all items.*--log_samples"),
+    ],
+)
+def test_files_that_are_none(file, content, message):
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        import_results(file, ITEMS, model="m")
 
-    refused("there is no such file")
-    file.write_text(" \n")
-    refused("the file is empty")
-    file.write_text("item_id,prediction\n")
-    refused("no record that can be read")
-    file.write_bytes("item_id,prediction\na,Käse".encode("latin-1"))
-    refused("line 2: the byte 0xe4 .* UTF-8")
-    file.write_bytes(b"\xff\xfea")
-    refused("no UTF-16")
-    file.write_bytes(b"PAR1 and then")
-    refused("no valid parquet file")
+
+def test_arguments_that_are_none(file, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "samples_x_1.jsonl").touch()
-    refused(r"cannot be read .*as samples_x_1.jsonl", tmp_path / "out")
-    aggregated = tmp_path / "results_1.json"
-    aggregated.write_text(json.dumps({"results": {"lambada_openai": {}}}, indent=2))
-    refused("results over all items.*--log_samples", aggregated)
+    with pytest.raises(DataError, match=r"cannot be read .*as samples_x_1.jsonl"):
+        import_results(tmp_path / "out", ITEMS, model="m")
     file.write_text(table(IDS, ANSWERS))
-    refused('use "raise" or "report"', on_error="skip")
+    with pytest.raises(DataError, match='use "raise" or "report"'):
+        import_results(file, ITEMS, model="m", on_error="skip")
     with pytest.raises(TypeError, match="expected Items"):
-        import_results(file, FEW.frame)
+        import_results(file, FEW.frame, model="m")
 
 
 def test_a_huge_field_and_records_by_number(file):
@@ -264,19 +272,13 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
 
 
 @settings(max_examples=15)
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(IDS), st.text(min_size=1, max_size=12)),
-        min_size=1,
-        unique_by=lambda r: r[0],
-    )
-)
+@given(st.dictionaries(st.sampled_from(IDS), st.text(min_size=1, max_size=12), min_size=1))
 def test_whatever_was_answered_is_in_the_table(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
-    path.write_text("\n".join(json.dumps({"id": i, "response": w}) for i, w in rows))
+    path.write_text("\n".join(json.dumps({"id": i, "response": w}) for i, w in rows.items()))
     frame = import_results(path, FEW, model="m", keep=False).predictions
-    wanted = {i: w.strip() or None for i, w in rows}
-    found = {i: None if pd.isna(p) else p for i, p in zip(frame["item_id"], frame["prediction"], strict=True)}
-    assert found == wanted
-    assert frame["item_id"].tolist() == sorted(wanted)
+    words = frame["prediction"].astype(object).where(frame["prediction"].notna(), None)
+    assert list(zip(frame["item_id"], words, strict=True)) == [
+        (i, rows[i].strip() or None) for i in sorted(rows)
+    ]
     assert set(SCHEMA.names) == set(frame.columns)

@@ -1,10 +1,6 @@
-import dataclasses
-
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from made_predictions import made, run, scores, unknown_answers
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
@@ -73,38 +69,22 @@ def test_a_model_does_not_differ_from_itself(books):
     assert (found.log_prob_difference, found.log_prob_interval, found.log_prob_p_value) == (0, (0, 0), 1)
 
 
-@given(st.integers(0, 10_000), st.booleans())
-@settings(max_examples=4)
-def test_the_sides_can_be_changed(seed, books):
-    a = made(40, seed=seed, books=8 if books else None)
-    b = made(40, seed=seed + 1, model="b", books=8 if books else None)
-    one, two = significance(a, b, **QUICK), significance(b, a, **QUICK)
-    assert one.difference == -two.difference
-    assert one.interval == pytest.approx((-two.interval[1], -two.interval[0]), abs=0.03)
-    assert one.p_value == pytest.approx(two.p_value)
-    assert (one.n_only_a, one.n_only_b) == (two.n_only_b, two.n_only_a)
-
-
 def test_items_are_paired_by_their_id():
     a, b = pair(100)
-    shifted = made(100, seed=2, right=0.3, model="other", first=20)
-    found = significance(a, shifted, **QUICK)
-    assert found.n == 80
-    assert any("20 items that only made predicted are left out" in note for note in found.notes)
-    assert any("20 items that only other predicted" in note for note in found.notes)
-    whole = significance(a, b, **QUICK)
-    assert not any("left out" in note for note in whole.notes)
-    assert whole == significance(a.sample(frac=1, random_state=1), b, **QUICK)
+    part = significance(a, made(100, seed=2, right=0.3, model="other", first=20), **QUICK)
+    assert part.n == 80
+    assert [note[:27] for note in part.notes if "left out" in note] == [
+        "20 items that only made pre", "20 items that only other pr",
+    ]  # fmt: skip
+    every = significance(a, b, **QUICK)
+    assert not any("left out" in note for note in every.notes)
+    assert every == significance(a.sample(frac=1, random_state=1), b, **QUICK)
 
 
 def test_what_makes_a_comparison_doubtful_is_said():
     a, b = made(), made(seed=1, model="b", unknown="shared", vocabulary_size=70_000, variant="capitalised")
-    b["answer"] = b["prediction"] = b["answer"].str.title()
     notes = " ".join(significance(a, b, **QUICK).notes)
-    assert "They differ in unknown: unk and shared." in notes
-    assert "They differ in vocabulary_size: 1000 and 70000." in notes
-    assert "They differ in variant: plain and capitalised." in notes
-    assert "LAMBADA's release does not say" in notes
+    assert all(f"differ in {name}" in notes for name in ("unknown", "vocabulary_size", "variant"))
     assert "novels were resampled" in " ".join(significance(*pair(books=5), **QUICK).notes)
     assert not any("differ" in note for note in significance(*pair(), **QUICK).notes)
 
@@ -142,24 +122,16 @@ def test_one_item_or_novel_gives_no_interval():
         assert "interval" not in str(found)
 
 
-def test_a_comparison_reads_as_a_sentence():
-    a, b = pair()
-    found = significance(run(a, "r1"), run(b.assign(model="made"), "r2"), level=0.9)
-    assert str(found).startswith(f"made (r1) is right on {100 * found.accuracy_a:.1f} % and made (r2) on ")
-    assert f"a difference of {100 * found.difference:+.1f} points, 90 % interval +" in str(found)
-    assert str(found).endswith(", exact McNemar test).")
-    assert "p < 0.0001" in str(dataclasses.replace(found, p_value=1e-7))
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        found.p_value = 0
-
-
-def test_a_comparison_shows_as_html():
+def test_a_comparison_is_shown_as_text_and_html():
     a, b = made(model="<b>&x"), made(seed=1, model="y")
-    page = significance(a, b, **QUICK)._repr_html_()
+    result = significance(a, b, **QUICK)
+    page = result._repr_html_()
     assert "&lt;b&gt;&amp;x" in page
     assert "<b>" not in page
-    assert "mean ln p per target word" in page
+    assert f"a difference of {100 * result.difference:+.1f} points" in str(result)
+    assert "ln p" in page
     assert "ln p" not in significance(a, scores(b), **QUICK)._repr_html_()
+    assert "made (r1)" in str(significance(run(made(), "r1"), run(made(seed=1), "r2"), **QUICK))
 
 
 @pytest.mark.parametrize(
