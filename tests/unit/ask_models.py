@@ -68,10 +68,8 @@ class Failing(Counting):
 
     def __init__(self, name="failing", error=None, word=""):
         super().__init__(name)
-        self.error, self.word = (
-            error or DataError("it ranks no <i>vocabulary</i>", remedy="give candidates"),
-            word,
-        )
+        self.error = error or DataError("it ranks no <i>vocabulary</i>", remedy="give candidates")
+        self.word = word
 
     def predict(self, items, top_k=10, *, seed=0):
         if any(self.word in item.text for item in items):

@@ -7,7 +7,6 @@ from html_page import Page
 
 from workbench.items.schema import DataError
 from workbench.models.rows import Ranked
-from workbench.render.numbers import probability
 from workbench.widgets.ask import page as ask_page
 from workbench.widgets.ask.ask import ask
 
@@ -26,36 +25,35 @@ def view_of(model, text, **options):
         widget.close()
 
 
-def test_words_outside_the_vocabulary_are_told():
-    [side] = view_of(Counting(), TEXT, word="unheard")["sides"]
-    assert side["passage"]["rank"] == "not in the vocabulary of 12"
-    [side] = view_of(Scoring(), TEXT, word="unheard")["sides"]
-    assert side["passage"]["rank"] == "not among its 3 words"
-    assert side["gain"] == {"nats": "", "factor": ""}
+@pytest.mark.parametrize(
+    ("model", "rank"),
+    [(Counting(), "not in the vocabulary of 12"), (Scoring(), "not among its 3 words")],
+    ids=["probabilities", "scores"],
+)
+def test_words_outside_the_vocabulary_are_told(model, rank):
+    [side] = view_of(model, TEXT, word="unheard")["sides"]
+    assert side["passage"]["rank"] == rank
 
 
 def test_candidates_have_shares_and_scores_are_no_probabilities():
     [side] = view_of(Counting(), TEXT, candidates=["boat", "storm"])["sides"]
     bars = side["passage"]["bars"]
-    assert side["passage"]["note"] == "shares of the 3 candidates"
+    assert "shares" in side["passage"]["note"]
     assert {bar[0] for bar in bars} == {"boat", "storm", "keeper"}
     assert sum(float(bar[2].split()[0]) for bar in bars) == pytest.approx(100, abs=0.2)
     assert side["passage"]["rank"].startswith("rank 1 of 3, 2 tied")
     [side] = view_of(Scoring(), TEXT)["sides"]
-    assert side["passage"]["note"] == "scores, no probabilities; of 3 words of its own choice"
-    assert [bar[:3] for bar in side["passage"]["bars"]] == [
-        ["sea", 1, "-3"],
-        ["boat", pytest.approx(2 / 3), "-4"],
-        ["keeper", 0, "-6"],
-    ]
+    assert "no probabilities" in side["passage"]["note"]
+    wanted = [["sea", 1, "-3"], ["boat", pytest.approx(2 / 3), "-4"], ["keeper", 0, "-6"]]
+    assert [bar[:3] for bar in side["passage"]["bars"]] == wanted
     assert (side["passage"]["p"], side["passage"]["rank"]) == ("", "rank 3 of 3")
+    assert side["gain"] == {"nats": "", "factor": ""}
 
 
 def test_a_bare_blank_has_words_but_no_rank():
     [side] = view_of(Counting(), "A storm. The ___")["sides"]
     assert (side["word"], side["passage"]["p"], side["passage"]["rank"]) == (None, "", "")
-    assert len(side["passage"]["bars"]) == 10
-    assert side["single"] is False
+    assert (len(side["passage"]["bars"]), side["single"]) == (10, False)
     assert view_of(Counting(), "The ___", top_k=3)["sides"][0]["single"] is True
 
 
@@ -76,22 +74,9 @@ def test_bounds_and_impossible_words():
     [side] = view_of(Bound(), TEXT)["sides"]
     cell = side["passage"]
     assert (cell["p"], cell["ln"], cell["rank"]) == ("0 %", "ln p −∞", "rank at least 4 of 12")  # noqa: RUF001
-    assert [bar[:3] for bar in cell["bars"]] == [
-        ["“", pytest.approx(np.exp(-1)), "36.8 %"],
-        ["</s>", 0.0, "0 %"],
-    ]
+    wanted = [["“", pytest.approx(np.exp(-1)), "36.8 %"], ["</s>", 0.0, "0 %"]]
+    assert [bar[:3] for bar in cell["bars"]] == wanted
     assert side["gain"] == {"nats": "", "factor": ""}
-
-
-PROBABILITIES = {
-    1: "100 %", 0.1234: "12.3 %", 0.05: "5.00 %", 0.008: "0.80 %",
-    2e-6: "0.00020 %", 3e-9: "3.0e-7 %", 0: "0 %",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("p", PROBABILITIES)
-def test_a_probability_has_two_or_three_digits(p):
-    assert probability(p) == PROBABILITIES[p]
 
 
 def test_the_static_twin_is_escaped_and_whole():
@@ -103,32 +88,19 @@ def test_the_static_twin_is_escaped_and_whole():
     widget = ask(models, f"{EVIL} ran. He said {EVIL} to the keeper", other=f"{EVIL} sat. The keeper")
     widget.wait(PAUSE)
     widget.text = "a ___ and ___"
-    html = widget.to_html()
-    page = Page(html)
-    assert set(page.tags) <= {
-        "meta",
-        "style",
-        "div",
-        "article",
-        "p",
-        "span",
-        "b",
-        "table",
-        "caption",
-        "tr",
-        "th",
-        "td",
-    }
+    page = Page(widget.to_html())
+    assert not {"script", "img"} & set(page.tags)
     assert page.text.count(EVIL) >= 4
     assert "A − B" in page.text  # noqa: RUF001
     assert "has 2 blanks" in page.text
-    data = widget._repr_mimebundle_()
-    data = data[0] if isinstance(data, tuple) else data
-    assert "text/html" in data
+    assert "text/html" in widget._repr_mimebundle_()[0]
     widget.close()
-    empty = ask(Counting())
-    assert "Nothing was asked yet." in empty.to_html()
-    empty.close()
+
+
+def test_the_static_twin_before_a_question():
+    widget = ask(Counting())
+    assert "Nothing was asked yet." in widget.to_html()
+    widget.close()
 
 
 def test_what_has_not_answered_is_told_in_the_static_twin():

@@ -15,7 +15,7 @@ from ngrams import fitted
 from workbench.items.items import Items, items_from_text
 from workbench.items.schema import DataError
 from workbench.widgets.ask.questions import Answer, State
-from workbench.widgets.ask.threads import Asking, Inbox
+from workbench.widgets.ask.threads import Asking
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
 PAUSE = 20  # seconds that a test waits before it gives up
@@ -52,12 +52,9 @@ def test_a_slow_model_holds_up_nobody_and_its_old_answer_is_dropped():
     ask.wait(PAUSE)
     assert slow.asked == [["one two keeper"], ["one two rock"]]  # what came between was never begun
     assert [entry for entry in told if entry[2] == 0] == [("answer", 4, 0)]
-    assert ask.current.answers[0].replies["A", "passage"]["rank"] == fast_rank(fast, "one two rock")
+    rank = fast.predict(items_from_text("one two rock"))["rank"][0]
+    assert ask.current.answers[0].replies["A", "passage"]["rank"] == rank
     ask.close()
-
-
-def fast_rank(model, text):
-    return int(model.predict(items_from_text(text))["rank"].iloc[0])
 
 
 def test_an_error_is_that_models_alone_and_may_be_of_one_version():
@@ -135,6 +132,7 @@ def test_the_threads_end_with_it():
         ask.wait()
     ask.ask(State("another text"))
     assert threads == ask._threads
+    assert set(ask.models.values()) == {None}
 
 
 def test_the_threads_end_when_nobody_has_it_any_more():
@@ -148,18 +146,6 @@ def test_the_threads_end_when_nobody_has_it_any_more():
     for thread in threads:
         thread.join(PAUSE)
         assert not thread.is_alive()
-
-
-def test_an_inbox_keeps_the_newest():
-    box = Inbox()
-    first, second = object(), object()
-    box.put(first)
-    box.put(second)
-    assert box.get() is second
-    box.put(first)
-    box.put(None)
-    box.close()
-    assert box.get() is None
 
 
 # -- what is kept
@@ -214,12 +200,10 @@ def test_kept_at_once_with_the_answers_that_are_there():
     ask = asking(slow)
     ask.ask(State(TEXT))
     ask.keep()
-    assert ask.history == []
     ask.keep(99, now=True)
     assert ask.history == []
     ask.keep(now=True)
-    assert len(ask.history) == 1
-    assert ask.frame(ask.history).empty
+    assert (len(ask.history), len(ask.frame(ask.history))) == (1, 0)
     slow.gate.set()
     ask.wait(PAUSE)
     assert len(ask.frame(ask.history)) == 2  # the answer came later
@@ -228,21 +212,15 @@ def test_kept_at_once_with_the_answers_that_are_there():
 
 def test_items_of_the_history_are_unique_and_can_be_exported(tmp_path):
     ask = asking(Counting())
-    assert len(ask.items()) == 0
-    assert ask.questions().empty
-    assert ask.frame(ask.history).empty
-    for state in (
-        State("A storm. The keeper", "A rock. The keeper", pairs=True),
-        State("A storm. The keeper"),
-        State("A rock. The keeper", candidates="keeper|boat"),
-        State("A storm. The ___"),
-    ):
+    assert (len(ask.items()), ask.questions().empty, ask.frame(ask.history).empty) == (0, True, True)
+    first, second = "A storm. The keeper", "A rock. The keeper"
+    states = [State(first, second, pairs=True), State(first), State(second, candidates="keeper|boat"),
+              State("A storm. The ___")]  # fmt: skip
+    for state in states:
         ask.ask(state)
         ask.wait(PAUSE)
     items = ask.items()
-    assert items.frame["text"].tolist() == [
-        "A storm. The keeper", "A rock. The keeper", "A rock. The keeper", "A storm. The "
-    ]  # fmt: skip
+    assert items.frame["text"].tolist() == [first, second, second, "A storm. The "]
     items.to_parquet(tmp_path / "asked.parquet")
     assert Items.from_parquet(tmp_path / "asked.parquet").frame.equals(items.frame)
     assert len(ask.frame(ask.history)) == 2 * 5

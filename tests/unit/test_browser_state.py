@@ -1,15 +1,20 @@
 import json
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
-from clozes import cloze, clozes
+from clozes import cloze, clozes, passages
 from html_page import Page
+from hypothesis import given
 
 import workbench as wb
 from workbench.items import notes as remarks
 from workbench.items.items import DataError, Items
 from workbench.widgets.browser import browser as module
+from workbench.widgets.browser.browser import static_page
+from workbench.widgets.shared.facets import NO_FILTERS
+from workbench.widgets.shared.passages import pieces
 
 TEXTS = [
     "It rained . The dog said `` go now '' . I fed the {dog}",
@@ -56,12 +61,7 @@ def test_opening_sends_the_view():
     assert view["filters"] == {"query": "", "field": "passage", "regex": False, "facets": {}}
     assert view["labels"] == []
     shown = view["passage"]
-    assert (shown["id"], shown["answer"], shown["kind"], shown["source"]) == (
-        "x/dev/0",
-        "dog",
-        ["plain"],
-        None,
-    )
+    assert [shown[key] for key in ("id", "answer", "kind", "source")] == ["x/dev/0", "dog", ["plain"], None]
     assert joined(shown["context"]) == "It rained. The dog said “go now”."
     assert ["dog", "m"] in shown["context"]
     assert ["dog", "b"] in shown["query"]
@@ -81,8 +81,7 @@ def test_filtering_answers_with_a_new_version():
     assert [item.item_id for item in browser.selection] == ["x/dev/0", "x/dev/1"]
     none = one(ask("filter", filters={"query": "nowhere"}), "view")
     assert (none["n"], none["index"], none["rows"], none["passage"]) == (0, -1, [], None)
-    assert (len(browser.selection), browser.current, browser.current_id) == (0, None, "")
-    assert browser.to_frame().empty
+    assert (len(browser.to_frame()), browser.current, browser.current_id) == (0, None, "")
     back = one(ask("filter", filters={}), "view")
     assert (back["n"], back["index"], browser.current_id) == (4, 0, "x/dev/0")
 
@@ -183,9 +182,7 @@ def test_a_mark_is_kept_with_its_data_set(home):
         ({"type": "filter", "filters": {"query": "(", "regex": True}}, "filter", "no regular expression"),
         ({"type": "filter", "filters": {"facets": {"colour": ["red"]}}}, "filter", "colour"),
         ({"type": "filter", "filters": {"query": "\ud800"}}, "filter", "surrogate"),
-        ({"type": "filter"}, "filter", "filters"),
         ({"type": "rows", "start": "x", "end": 3, "version": 1}, "rows", "invalid literal"),
-        ({"type": "show"}, "show", "index"),
         ({"type": "tags", "id": "x/dev/99", "tags": []}, None, "x/dev/99"),
         ({"type": "note", "id": "x/dev/0"}, None, "note"),
         ({"type": "note", "id": "x/dev/0", "note": "\ud800"}, None, "surrogate"),
@@ -218,7 +215,6 @@ def test_filters_set_in_python():
     sent, _ = talk(browser)
     browser.filters = {"query": "rained"}
     assert one(sent, "view")["n"] == 2
-    assert browser.filters == {"query": "rained", "field": "passage", "regex": False, "facets": {}}
     for bad in ({"query": "(", "regex": True}, {"field": "title"}, {"other": 1}):
         with pytest.raises(DataError):
             browser.filters = bad
@@ -271,14 +267,8 @@ IDS = [f"x/dev/{i}" for i in range(4)]
 
 @pytest.mark.parametrize("form", ["column", "index"])
 def test_annotations_in_any_order(form):
-    table = pd.DataFrame(
-        {
-            "item_id": [IDS[2], IDS[0], "other"],
-            "mood": ["sad", "glad", "mad"],
-            "n": [3, 1, 9],
-            7: [True, None, None],
-        }
-    )
+    columns = {"item_id": [IDS[2], IDS[0], "other"], "mood": ["sad", "glad", "mad"], "n": [3, 1, 9]}
+    table = pd.DataFrame(columns | {7: [True, None, None]})
     browser = wb.browse(clozes(*TEXTS), table if form == "column" else table.set_index("item_id"))
     assert browser._passage(0)["columns"] == [["mood", "glad"], ["n", "1"], ["7", ""]]
     assert browser._passage(1)["columns"] == [["mood", ""], ["n", ""], ["7", ""]]
@@ -287,9 +277,9 @@ def test_annotations_in_any_order(form):
     assert [row["id"] for row in view["rows"]] == [IDS[2]]
     assert dict(view["facets"]["mood"]["choices"]) == {"(none)": 2, "sad": 1, "glad": 1}
     assert (view["facets"]["n"]["low"], view["facets"]["n"]["high"]) == (1.0, 3.0)
-    frame = browser.to_frame()
-    assert frame["mood"].tolist() == ["sad"]
-    assert frame["text"].tolist() == ["No rain fell . She did n't run"]
+    assert browser.to_frame()[["mood", "text"]].to_numpy().tolist() == [
+        ["sad", "No rain fell . She did n't run"]
+    ]
 
 
 def test_annotations_do_not_replace_what_the_items_hold():
@@ -325,29 +315,27 @@ def test_predictions_are_shown_and_filtered_by():
         }
     )
     browser = wb.browse(clozes(*TEXTS), predictions=table)
-    assert browser._passage(0)["predictions"] == [
-        ["big", "dog", "right", "", "-0.5"],
-        ["small", "cat", "wrong", "", ""],
+    assert [browser._passage(place)["predictions"] for place in range(4)] == [
+        [["big", "dog", "right", "", "-0.5"], ["small", "cat", "wrong", "", ""]],
+        [["big", "cow", "wrong", "", "-1.235"]],
+        [],
+        [["small", "<b>", "", "", "-2"]],
     ]
-    assert browser._passage(1)["predictions"] == [["big", "cow", "wrong", "", "-1.235"]]
-    assert browser._passage(2)["predictions"] == []
-    assert browser._passage(3)["predictions"] == [["small", "<b>", "", "", "-2"]]
     browser.filters = {"facets": {"big is": ["wrong"]}}
     assert [item.item_id for item in browser.selection] == [IDS[1]]
     _, ask = talk(browser)
     facets = one(ask("open"), "view")["facets"]
     assert dict(facets["big is"]["choices"]) == {"(none)": 2, "right": 1, "wrong": 1}
     assert dict(facets["small is"]["choices"]) == {"(none)": 1, "wrong": 0}
-    assert wb.browse(clozes(*TEXTS), predictions=table[["item_id", "model"]])._passage(0)["predictions"] == [
-        ["big", "", "", "", ""],
-        ["small", "", "", "", ""],
-    ]
+    bare = wb.browse(clozes(*TEXTS), predictions=table[["item_id", "model"]])
+    assert bare._passage(0)["predictions"] == [["big", "", "", "", ""], ["small", "", "", "", ""]]
 
 
+@pytest.mark.parametrize("verb", [wb.browse, wb.explore, wb.compare])
 @pytest.mark.parametrize("thing", [None, [], pd.DataFrame(), "lambada"])
-def test_only_items_can_be_browsed(thing):
-    with pytest.raises(DataError, match="browse takes Items, not"):
-        wb.browse(thing)
+def test_only_items_are_shown(verb, thing):
+    with pytest.raises(DataError, match=f"{verb.__name__} takes Items, not"):
+        verb(thing, *[[]] * (verb is wb.compare))
 
 
 def test_no_items_at_all():
@@ -361,26 +349,6 @@ def test_no_items_at_all():
 # -- without a kernel
 
 
-def test_a_page_of_hostile_passages_is_text():
-    attack = "<script>alert(1)</script><img/src=x/onerror=alert(1)>&amp;"
-    items = Items.from_records(
-        [
-            cloze(f"{attack} . the {{<i>dog</i>}} {attack}", "x/dev/<u>", candidates=("<i>dog</i>", attack)),
-            cloze(f"</div></style> . a {{{attack}}}", "x/dev/1", book_id=attack),
-        ]
-    )
-    remarks.write_note("x", "x/dev/1", tags=[attack], note=f"a {attack}")
-    browser = wb.browse(items, query="")
-    for html in (browser.to_html(), browser._repr_mimebundle_()[0]["text/html"]):
-        page = Page(html)
-        assert not {"script", "img", "i", "u"} & set(page.tags)
-        assert attack in page.text
-    whole = Page(browser.to_html()).text
-    assert whole.count(attack) == 2 + 1 + 1 + 1 + 2
-    assert "</div></style>" in whole
-    assert "x/dev/<u>" in whole
-
-
 def test_a_page_holds_the_first_ones_shown():
     browser = wb.browse(clozes(*TEXTS), query="rain")
     html = browser.to_html(limit=2)
@@ -390,17 +358,73 @@ def test_a_page_holds_the_first_ones_shown():
 
 
 def test_what_a_notebook_keeps_is_small():
-    items = clozes(*["It rained . The dog ran . " * 20 + "I fed the {dog}"] * 300)
-    browser = wb.browse(items)
+    browser = wb.browse(clozes(*["It rained . The dog ran . " * 20 + "I fed the {dog}"] * 300))
     data = browser._repr_mimebundle_()[0]
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == browser.model_id
     assert "I fed the <details>" in data["text/html"]
-    kept = [
-        str(module.Browser._esm),
-        str(module.Browser._css),
-        data["text/html"],
-        json.dumps(browser.get_state(["filters"])),
-    ]
-    assert all(kept)
-    assert sum(len(part.encode()) for part in kept) < 50_000
+    state = json.dumps(browser.get_state(["filters"]))
+    parts = [str(module.Browser._esm), str(module.Browser._css), data["text/html"], state]
+    assert all(parts)
+    assert sum(len(part.encode()) for part in parts) < 50_000
     assert not [name for name in browser.keys if "item" in name or "frame" in name]
+
+
+HOSTILE = "</style><script>alert(1)</script><img/src=x/onerror=alert(1)>\"'&amp;"
+
+
+def test_no_text_becomes_an_element():
+    items = Items.from_records(
+        [
+            cloze(
+                f"{HOSTILE} . the {{<i>dog</i>}} {HOSTILE}", "x/dev/<u>", candidates=("<i>dog</i>", HOSTILE)
+            ),
+            cloze(f"</div></style> . a {{{HOSTILE}}}", "x/dev/1", book_id=HOSTILE),
+        ]
+    )
+    remarks.write_note("x", "x/dev/1", tags=[HOSTILE], note=f"a {HOSTILE}")
+    table = pd.DataFrame({"item_id": ["x/dev/1", "x/dev/<u>"], HOSTILE: [HOSTILE, "b"]})
+    browser = wb.browse(items, table)
+    pages = [browser.to_html(), browser._repr_mimebundle_()[0]["text/html"]]
+    browser.filters = {"query": HOSTILE, "facets": {HOSTILE: [HOSTILE]}}
+    for html in [*pages, browser.to_html()]:
+        page = Page(html)
+        assert not {"script", "img", "i", "u"} & set(page.tags)
+        assert HOSTILE in page.text
+    text = Page(pages[0]).text
+    assert text.count(HOSTILE) >= 4  # quotes in the passages become typographic
+    assert "x/dev/<u>" in text
+    assert "<i>dog</i>" in text
+
+
+def shown(item, **values):
+    context, query = pieces(item, {})
+    return {
+        "id": item.item_id, "source": None, "kind": ["plain"], "context": context, "query": query,
+        "answer": item.answer, "candidates": None, "tags": [], "note": "",
+    } | values  # fmt: skip
+
+
+def test_a_page_says_what_it_shows():
+    item = cloze("It rained . The {dog} ran .")
+    html = static_page([shown(item)], 1, 3, NO_FILTERS)
+    assert "1 of 3 items<" in html
+    assert "<details><summary><span>_____</span></summary><b>dog</b></details> ran.</div>" in html
+    assert not re.search("http|<script", html)
+    filters = NO_FILTERS | {"query": "ran", "facets": {"split": ["dev", "test"], "n": [None, 2]}}
+    html = static_page([shown(item)], 2, 1000, filters)
+    assert "1 of 2 of 1,000 items; passage matches “ran”; split: dev, test; n: None, 2<" in html
+    values = {"source": "a book", "candidates": ("dog", "cat"), "tags": ["plot"], "note": "see;"}
+    page = Page(static_page([shown(item, **values)], 1, 1, {}))
+    assert all(text in page.text for text in ("· a book · plain", "Candidates: dog, cat", "plot; see;"))
+    assert page.attributes.count(("class", "p q")) == 1
+    assert "?" in Page(static_page([shown(cloze("The {} ran ."))], 1, 1, {})).text
+
+
+@given(passages(known=True))
+def test_every_character_is_on_the_page(item):
+    passage = shown(item)
+    page = Page(static_page([passage], 1, 1, NO_FILTERS))
+    query = "".join(f"_____{item.answer}" if "b" in kinds else text for text, kinds in passage["query"])
+    context = "".join(text for text, _ in passage["context"])
+    assert page.text == f"1 of 1 items{item.item_id} · plain{context}{query}"
+    assert page.open == []

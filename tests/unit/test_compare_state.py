@@ -146,12 +146,6 @@ def test_a_wrong_column_or_item_is_told_and_changes_nothing(widget):
     assert (widget.column, widget.current_id) == before
 
 
-@pytest.mark.parametrize("thing", [None, [], pd.DataFrame(), "lambada"])
-def test_only_items_can_be_compared(thing):
-    with pytest.raises(wb.DataError, match="compare takes Items, not"):
-        compare(thing, FRAMES)
-
-
 @pytest.mark.parametrize("thing", [True, "yes", [1]])
 def test_annotations_are_a_frame(thing):
     with pytest.raises(wb.DataError, match="expected a frame, None or False"):

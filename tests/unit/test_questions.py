@@ -19,10 +19,7 @@ TEXT = "Nobody trusted the keeper. But the first man out of the storm was the ke
     ("text", "context", "left", "right"),
     [
         ("He went out. She said ___", ["He went out."], "She said ", ""),
-        ("he went out . she said ___", ["he went out ."], "she said ", ""),
         ("He went out. She said ___ \n", ["He went out."], "She said ", " \n"),
-        ("She said ___", [], "She said ", ""),
-        ("It rained. ___", ["It rained."], "", ""),
         ("It rained. ___ ran.", ["It rained."], "", " ran."),
         ("`` why ? ___ '' she said .", ["`` why ?"], "", " '' she said ."),
         ("It rained. She saw ___. He left.", ["It rained."], "She saw ", ". He left."),
@@ -54,11 +51,8 @@ def test_the_last_word_is_the_target_and_a_named_word_takes_its_place():
     item = item_of(TEXT + ".")
     assert (item.answer, item.right, item.variant, item.tokenised) == ("keeper", ".", "own", False)
     item = item_of(TEXT + ".", word=" old baker ")
-    assert (item.answer, item.left, item.right) == (
-        "old baker",
-        "But the first man out of the storm was the ",
-        ".",
-    )
+    left = "But the first man out of the storm was the "
+    assert (item.answer, item.left, item.right) == ("old baker", left, ".")
     assert item.context == ["Nobody trusted the keeper."]
     assert item_of("It rained. The ___ ran.", word="dog").text == "It rained. The dog ran."
     assert item_of("It rained. The ___ ran.").answer is None
@@ -75,11 +69,7 @@ def test_the_target_sentence_alone():
     whole = item_of(TEXT, word="baker", candidates="a")
     item = alone(whole)
     assert item.text == "But the first man out of the storm was the baker"
-    assert (item.answer, item.left, item.context) == (
-        "baker",
-        "But the first man out of the storm was the ",
-        [],
-    )
+    assert (item.answer, item.text[: item.answer_span[0]], item.context) == ("baker", item.left, [])
     assert (item.candidates, item.tokenised) == (whole.candidates, whole.tokenised)
     assert item.item_id != whole.item_id
     one = item_of("The first man was the keeper")
@@ -130,10 +120,8 @@ def test_what_cannot_be_read_is_told():
     ],
 )
 def test_differences(one, other, words):
-    found = differences(one, other)
-    assert (
-        tuple([text[a:b] for a, b in spans] for text, spans in zip((one, other), found, strict=True)) == words
-    )
+    pairs = zip((one, other), differences(one, other), strict=True)
+    assert tuple([text[a:b] for a, b in spans] for text, spans in pairs) == words
 
 
 LETTERS = st.lists(st.sampled_from("abcd"), max_size=9)
