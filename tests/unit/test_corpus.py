@@ -23,10 +23,9 @@ from workbench.items import text as wt
 from workbench.items.schema import DataError
 from workbench.storage.files import resource
 from workbench.texts import corpus as store
-from workbench.texts import tokenise as spool
+from workbench.texts import tokenise
 from workbench.texts.corpus import RESERVED, Corpus
 from workbench.texts.sources import corpus_of
-from workbench.texts.tokenise import split_text
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = resource("sample", "novels")
@@ -156,32 +155,32 @@ def test_the_tokens_of_sentences_are_those_of_the_text(text):
 
 @given(PROSE, st.integers(2, 30))
 def test_a_long_text_of_tokens_is_cut_between_its_sentences(text, size):
-    pieces = list(split_text(text, tokenised=True, size=size))
+    pieces = list(tokenise.split_text(text, tokenised=True, size=size))
     assert "".join(pieces) == text
     whole = wt.sentence_tokens(text)
     if max((end - start for start, end in wt.sentences(text)), default=0) < size // 2:
         assert [tokens for piece in pieces for tokens in wt.sentence_tokens(piece)] == whole
-    assert "".join(split_text(text, tokenised=False, size=size)) == text
+    assert "".join(tokenise.split_text(text, tokenised=False, size=size)) == text
 
 
 def test_running_text_is_cut_after_paragraphs():
     paragraph = 'It was late. "Go," he said, and went.\n\n'
     text = paragraph * 100
-    pieces = list(split_text(text, tokenised=False, size=200))
+    pieces = list(tokenise.split_text(text, tokenised=False, size=200))
     assert len(pieces) > 10
     assert max(map(len, pieces)) <= 400
     assert all(piece.endswith("went.\n\n") for piece in pieces)
-    assert [len(piece) for piece in split_text("x" * 1000, tokenised=False, size=100)] == [1000]
-    assert [len(piece) for piece in split_text("xyz " * 100, tokenised=True, size=100)] == [104, 104, 192]
+    for text, tokenised, lengths in (("x" * 1000, False, [1000]), ("xyz " * 100, True, [104, 104, 192])):
+        assert list(map(len, tokenise.split_text(text, tokenised=tokenised, size=100))) == lengths
 
 
 def test_pieces_and_processes_change_nothing(monkeypatch):
     texts = [next(books(SAMPLE)), *(f"line {n} of many" for n in range(3000))]
     expected = of(texts)
     assert expected.n_tokens > 10_000
-    monkeypatch.setattr(spool, "PIECE", 20_000)
-    monkeypatch.setattr(split_text, "__kwdefaults__", {"size": 20_000})
-    monkeypatch.setattr(spool, "_FEW", 0)
+    monkeypatch.setattr(tokenise, "PIECE", 20_000)
+    monkeypatch.setattr(tokenise.split_text, "__kwdefaults__", {"size": 20_000})
+    monkeypatch.setattr(tokenise, "_FEW", 0)
     corpus = of(texts, workers=2)
     assert corpus.folder != expected.folder
     assert corpus.sha256 == expected.sha256
@@ -192,13 +191,13 @@ def test_pieces_and_processes_change_nothing(monkeypatch):
 @pytest.fixture
 def offsets(monkeypatch):
     """Give where the pieces begin that are cut into tokens from here on."""
-    offsets, tokenise = [], spool._tokenise
+    offsets, run = [], tokenise._tokenise
 
     def recorded(piece):
         offsets.append(piece.offset)
-        return tokenise(piece)
+        return run(piece)
 
-    monkeypatch.setattr(spool, "_tokenise", recorded)
+    monkeypatch.setattr(tokenise, "_tokenise", recorded)
     return offsets
 
 
@@ -217,15 +216,15 @@ def test_a_second_run_cuts_nothing(offsets):
 
 KILLED = """
 import os, signal, sys
-from workbench.texts import tokenise as spool
+from workbench.texts import tokenise
 from workbench.texts.corpus import Corpus
-spool.PIECE = 4000
-real = spool._tokenise
+tokenise.PIECE = 4000
+real = tokenise._tokenise
 def until(piece):
     if piece.offset > 10_000:
         os.kill(os.getpid(), signal.SIGKILL)
     return real(piece)
-spool._tokenise = until
+tokenise._tokenise = until
 Corpus.of([f"line {n} of a text" for n in range(2000)], progress=False)
 """
 
@@ -233,7 +232,7 @@ Corpus.of([f"line {n} of a text" for n in range(2000)], progress=False)
 def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch, offsets):
     done = subprocess.run([sys.executable, "-c", KILLED], check=False, cwd=ROOT)
     assert done.returncode == -signal.SIGKILL
-    monkeypatch.setattr(spool, "PIECE", 4000)
+    monkeypatch.setattr(tokenise, "PIECE", 4000)
     lines = [f"line {n} of a text" for n in range(2000)]
     corpus = of(lines)
     assert min(offsets) > 10_000  # what came before lay on the disk

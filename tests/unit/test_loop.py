@@ -2,7 +2,7 @@ import math
 import os
 import shutil
 import signal
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import tiny_training as tiny
@@ -18,7 +18,7 @@ def test_it_learns_and_records_how(tmp_path):
     tiny.it_learns_and_records_how("cpu", tmp_path)
 
 
-def test_not_a_number(tmp_path):
+def test_a_loss_that_is_not_finite_stops_it(tmp_path):
     tiny.a_loss_that_is_not_finite_stops_it("cpu", tmp_path)
 
 
@@ -26,8 +26,21 @@ def test_out_of_memory():
     tiny.out_of_memory_takes_fewer_rows_at_a_time("cpu")
 
 
-def test_interrupted_and_gone_on_with(tmp_path):
+def test_interrupted_and_resumed(tmp_path):
     tiny.it_continues_as_if_it_had_never_stopped("cpu", tmp_path)
+
+
+class Watched(Tiny):
+    """Remembers the state, and whether there was autocast, of each call."""
+
+    def __init__(self):
+        super().__init__()
+        self.states, self.autocast = [], set()
+
+    def forward(self, batch, state=None):
+        self.states.append(state)
+        self.autocast.add(torch.is_autocast_enabled("cpu"))
+        return super().forward(batch, state)
 
 
 def by_hand(network, batches, chosen):
@@ -61,10 +74,10 @@ def by_hand(network, batches, chosen):
 @pytest.mark.parametrize("micro_rows", [None, 3])
 def test_it_does_what_the_formulas_say(clip, decay, micro_rows):
     chosen = settings(20, clip=clip, weight_decay=decay, warm_up=0.2, micro_rows=micro_rows)
-    mine, plain = Tiny(), Tiny()
-    losses = by_hand(plain, Counting(), chosen)
-    training = train(mine, Counting(), chosen)
-    assert_close(weights(mine), weights(plain), 2e-6)
+    network, expected = Tiny(), Tiny()
+    losses = by_hand(expected, Counting(), chosen)
+    training = train(network, Counting(), chosen)
+    assert_close(weights(network), weights(expected), 2e-6)
     assert [row["loss"] for row in training.history] == pytest.approx(losses, rel=1e-5)
     assert [row["step"] for row in training.history] == [5, 10, 15, 20]
     assert [row["learning_rate"] for row in training.history] == [
@@ -73,17 +86,10 @@ def test_it_does_what_the_formulas_say(clip, decay, micro_rows):
 
 
 def test_without_carried_state_each_step_begins_anew():
-    batches = Counting()
+    batches, network = Counting(), Watched()
     batches.carried = False
-    seen = []
-
-    class Watched(Tiny):
-        def forward(self, batch, state=None):
-            seen.append(state)
-            return super().forward(batch, state)
-
-    train(Watched(), batches, settings(4))
-    assert seen == [None] * len(seen)
+    train(network, batches, settings(4))
+    assert network.states == [None] * len(network.states)
 
 
 def test_the_users_random_numbers_stay_where_they_were():
@@ -104,11 +110,9 @@ def test_a_real_interrupt_ends_between_two_steps(tmp_path):
     assert training.stopped == "interrupted"
     assert progress.ended == ["interrupted"]
     assert signal.getsignal(signal.SIGINT) is before
-    found = checkpoint.newest(tmp_path)
-    assert found.step == 6  # the step under way was ended
-    assert found.info["training"]["stopped"] == "interrupted"
-    assert training.history[-1]["step"] == 6
-    checkpoint.set_weights(Tiny(seed=8), found.weights)
+    state = checkpoint.newest(tmp_path)
+    assert state.step == training.history[-1]["step"] == 6  # the step under way was ended
+    assert state.info["training"]["stopped"] == "interrupted"
 
 
 def test_pressing_again_while_it_saves_tears_nothing(tmp_path, monkeypatch):
@@ -122,51 +126,53 @@ def test_pressing_again_while_it_saves_tears_nothing(tmp_path, monkeypatch):
     network = Tiny()
     training = train(network, Counting(), settings(save_every=0), folder=tmp_path)
     assert training.stopped == "interrupted"
-    found = checkpoint.newest(tmp_path)
-    assert found is not None
-    assert equal(dict(found.weights), dict(checkpoint.weights(network)))
-    assert not list(tmp_path.glob(".aside*"))
+    assert equal(checkpoint.newest(tmp_path).weights, checkpoint.weights(network))
 
 
-def test_an_evaluation_is_broken_off_at_once_and_made_up_for(tmp_path):
-    def pressed(_):
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, ZeroDivisionError])
+def test_an_evaluation_that_fails_or_is_interrupted_is_repeated(tmp_path, failure):
+    """The training continues with the same random numbers as if there had been none."""
+
+    def fail(network):
+        perplexity(network)  # draws random numbers
+        if failure is ZeroDivisionError:
+            raise ZeroDivisionError
         os.kill(os.getpid(), signal.SIGINT)
         pytest.fail("the interrupt came too late")
 
-    def go(evaluate):
-        network = Tiny(dropout=0.2)
+    def run(network, evaluate, folder):
         chosen = settings(20, evaluations=2, keep="last")
-        return network, train(network, Counting(), chosen, evaluate=evaluate, folder=tmp_path)
+        return train(network, Counting(), chosen, evaluate=evaluate, folder=folder)
 
-    network, training = go(pressed)
-    assert training.stopped == "interrupted"
-    assert training.scores == []
-    assert network.training
-    network, training = go(perplexity)
+    network, expected = Tiny(dropout=0.3), Tiny(dropout=0.3)
+    if failure is KeyboardInterrupt:
+        training = run(network, fail, tmp_path / "broken")
+        assert (training.stopped, training.scores, network.training) == ("interrupted", [], True)
+    else:
+        with pytest.raises(ZeroDivisionError):
+            run(network, fail, tmp_path / "broken")
+    assert checkpoint.newest(tmp_path / "broken").step == 10
+    network = Tiny(dropout=0.3, seed=8)
+    training = run(network, perplexity, tmp_path / "broken")
     assert [row["step"] for row in training.scores] == [10, 20]
-    whole = Tiny(dropout=0.2)
-    train(whole, Counting(), settings(20))
-    assert equal(weights(network), weights(whole))
+    run(expected, perplexity, tmp_path / "whole")
+    assert equal(weights(network), weights(expected))
 
 
-def test_in_a_thread_of_its_own_it_trains_as_well():
-    found = []
-    network = Tiny()
-    thread = threading.Thread(target=lambda: found.append(train(network, Counting(), settings(3))))
-    thread.start()
-    thread.join()
-    assert found[0].stopped == "finished"
+def test_in_another_thread_it_trains_as_well():
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(train, Tiny(), Counting(), settings(3)).result().stopped == "finished"
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
 @pytest.mark.parametrize("keep", ["best", "last"])
 def test_it_stops_early_and_keeps_the_best(tmp_path, on_disk, keep):
-    told = iter([5.0, 3.0, math.nan, 3.0, 9.0, 1.0])
+    scores = iter([5.0, 3.0, math.nan, 3.0, 9.0, 1.0])
     seen = []
 
     def score(network):
         seen.append(weights(network))
-        return {"perplexity": next(told)}
+        return {"perplexity": next(scores)}
 
     network, folder = Tiny(), tmp_path if on_disk else None
     chosen = settings(60, evaluations=6, patience=3, keep=keep)
@@ -183,36 +189,7 @@ def test_it_stops_early_and_keeps_the_best(tmp_path, on_disk, keep):
         assert len(seen) == 5
 
 
-def test_what_an_evaluation_does_wrong_costs_no_training(tmp_path):
-    def wrong(_):
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        train(Tiny(), Counting(), settings(20, evaluations=2), evaluate=wrong, folder=tmp_path)
-    assert checkpoint.newest(tmp_path).step == 10
-
-
-def test_a_training_goes_on_after_a_failed_evaluation_as_if_there_had_been_none(tmp_path):
-    chosen, weights_of = settings(20, evaluations=2), []
-    for folder, fails in ((tmp_path / "whole", False), (tmp_path / "broken", True)):
-
-        def score(network, fails=fails):
-            found = perplexity(network)  # draws random numbers
-            if fails:
-                raise ZeroDivisionError
-            return found
-
-        network = Tiny(dropout=0.3)
-        if fails:
-            with pytest.raises(ZeroDivisionError):
-                train(network, Counting(), chosen, evaluate=score, folder=folder)
-            network = Tiny(dropout=0.3, seed=8)
-        train(network, Counting(), chosen, evaluate=perplexity, folder=folder)
-        weights_of.append(weights(network))
-    assert equal(*weights_of)
-
-
-def test_a_score_that_nobody_tells_is_noted():
+def test_a_missing_score_is_noted():
     training = train(Tiny(), Counting(), settings(4, evaluations=2), evaluate=lambda _: {"accuracy": 0.1})
     assert [note for note in training.notes if "'perplexity'" in note and "accuracy" in note]
 
@@ -225,7 +202,7 @@ def test_not_one_row_fits():
 
 def test_out_of_memory_in_the_midst_of_a_step_repeats_it_from_its_beginning(tmp_path):
     """It runs out in the last step's backward pass, when dropout has drawn its numbers."""
-    armed = []
+    armed, steps = [], [4]
 
     class Full(torch.autograd.Function):
         @staticmethod
@@ -244,9 +221,8 @@ def test_out_of_memory_in_the_midst_of_a_step_repeats_it_from_its_beginning(tmp_
             loss, state = super().forward(batch, state)
             return Full.apply(loss), state
 
-    once = [4]
     fallen = Falling(dropout=0.4)
-    batches = Counting(before=lambda step: armed.append(once.pop()) if step in once else None)
+    batches = Counting(before=lambda step: armed.append(steps.pop()) if step in steps else None)
     training = train(fallen, batches, settings(5))
     assert len(training.notes) == 1
     train(Tiny(dropout=0.4), Counting(before=tiny.interrupt_at(3)), settings(5), folder=tmp_path)
@@ -255,18 +231,18 @@ def test_out_of_memory_in_the_midst_of_a_step_repeats_it_from_its_beginning(tmp_
     assert equal(weights(fallen), weights(halved))
 
 
-def test_it_goes_on_without_a_compiler(monkeypatch):
-    def broken(_):
+def test_without_a_compiler_it_trains_uncompiled(monkeypatch):
+    def compile_nothing(_):
         def call(*_):
             raise NotImplementedError("no compiler here\nand more")
 
         return call
 
-    monkeypatch.setattr(loop.torch, "compile", broken)
-    compiled, plain = Tiny(), Tiny()
-    training = train(compiled, Counting(), settings(compile=True))
-    train(plain, Counting(), settings(compile=False))
-    assert equal(weights(compiled), weights(plain))
+    monkeypatch.setattr(loop.torch, "compile", compile_nothing)
+    network, expected = Tiny(), Tiny()
+    training = train(network, Counting(), settings(compile=True))
+    train(expected, Counting(), settings(compile=False))
+    assert equal(weights(network), weights(expected))
     assert [note for note in training.notes if "NotImplementedError: no compiler here)" in note]
 
 
@@ -280,21 +256,12 @@ def test_errors_of_the_network_are_not_blamed_on_the_compiler(monkeypatch):
         train(Wrong(), Counting(), settings(compile=True))
 
 
-def test_half_precision_is_autocast():
-    seen = set()
-
-    class Watched(Tiny):
-        def forward(self, batch, state=None):
-            seen.add(torch.is_autocast_enabled("cpu"))
-            return super().forward(batch, state)
-
+@pytest.mark.parametrize("precision", ["bfloat16", None])
+def test_half_precision_is_autocast(precision):
     network = Watched()
-    train(network, Counting(), settings(4, precision="bfloat16"))
-    assert seen == {True}
+    train(network, Counting(), settings(4, precision=precision))
+    assert network.autocast == {precision == "bfloat16"}
     assert {values.dtype for values in network.state_dict().values()} == {torch.float32}
-    seen.clear()
-    train(Watched(), Counting(), settings(4, precision=None))
-    assert seen == {False}
 
 
 def test_one_process_a_folder(tmp_path):
@@ -310,21 +277,18 @@ def test_one_process_a_folder(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (
-            {"settings": settings(20, learning_rate=0.5)},
-            "different settings: learning_rate is 0.02 there and 0.5",
-        ),
+        ({"settings": settings(20, learning_rate=0.5)}, "settings: learning_rate is 0.02 there and 0.5"),
         ({"batches": Counting(length=4)}, "different batches: tokens is 40 there and 32 here"),
         ({"network": Tiny(width=7)}, r"different network: embedding.weight is float32 \(11, 6\) there"),
-        ({"key": "other"}, "different text: key is mine there and other here"),
+        ({"key": "other"}, "different text: key is first there and other here"),
     ],
 )
 def test_a_folder_of_another_training_is_refused(tmp_path, change, words):
-    given = {"network": Tiny(), "batches": Counting(), "settings": settings(20), "key": "mine"}
-    train(**given, folder=tmp_path)
-    train(**{**given, "settings": settings(20, log_every=2, save_every=1)}, folder=tmp_path)
+    options = {"network": Tiny(), "batches": Counting(), "settings": settings(20), "key": "first"}
+    train(**options, folder=tmp_path)
+    train(**{**options, "settings": settings(20, log_every=2, save_every=1)}, folder=tmp_path)
     with pytest.raises(DataError, match=words) as caught:
-        train(**{**given, **change}, folder=tmp_path)
+        train(**{**options, **change}, folder=tmp_path)
     assert "another folder" in caught.value.remedy
 
 

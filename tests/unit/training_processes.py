@@ -22,7 +22,7 @@ from workbench.items.schema import DataError
 from workbench.training import checkpoint
 from workbench.training.loop import train
 
-STEPS, LIVES = 30, 12
+STEPS, LIVES = 20, 8
 FORK = multiprocessing.get_context("fork")
 
 
@@ -68,18 +68,22 @@ def newest(place):
     return max((int(path.name[5:]) for path in place.glob("step-*")), default=0)
 
 
+def run_to_end(function, *args):
+    """Run a function in a process; return its exit code."""
+    process = FORK.Process(target=function, args=args)
+    process.start()
+    return exit_code(process)
+
+
 def killed(folder):
     """Kill a training again and again, and record how; compare it with one that was never disturbed."""
     draw = random.Random(6)  # noqa: S311 - no secret
-    whole = FORK.Process(target=long, args=(folder / "whole", 3))
-    whole.start()
-    assert exit_code(whole) == 0
+    assert run_to_end(long, folder / "whole", 3) == 0
     place, lives = folder / "pieces", []
     for life in range(LIVES):
-        seed = life if place.is_dir() and any(place.glob("step-*")) else 3  # resumed, or begun anew
+        seed = life if newest(place) else 3  # resumed, or begun anew
         if life % 2:
-            process = FORK.Process(target=killed_within, args=(place, seed, draw.randint(1, 90)))
-            process.start()
+            code = run_to_end(killed_within, place, seed, draw.randint(1, 90))
         else:
             process = FORK.Process(target=long, args=(place, seed))
             process.start()
@@ -87,26 +91,21 @@ def killed(folder):
             while newest(place) < step and process.is_alive():
                 time.sleep(0.001)
             process.kill()
-        code = exit_code(process)
-        partial = len(list(place.glob(".step-*")))
-        lives.append({"code": code, "partial": partial, "step": newest(place)})
+            code = exit_code(process)
+        lives.append({"partial": len(list(place.glob(".step-*"))), "step": newest(place)})
         if code == 0:
             break
         assert code == -signal.SIGKILL
-    last = FORK.Process(target=long, args=(place, 99))
-    last.start()
-    assert exit_code(last) == 0
+    assert run_to_end(long, place, 99) == 0
     name = checkpoint.folder_name(STEPS)
-    files = (checkpoint.WEIGHTS, checkpoint.STATE)
     same = {
         file: (folder / "whole" / name / file).read_bytes() == (place / name / file).read_bytes()
-        for file in files
+        for file in (checkpoint.WEIGHTS, checkpoint.STATE)
     }
-    infos = [
-        json.loads((folder / run / name / checkpoint.INFO).read_bytes())["info"]
-        for run in ("whole", "pieces")
+    states = [checkpoint.newest(folder / run) for run in ("whole", "pieces")]
+    scores = [
+        [(row["step"], row["perplexity"]) for row in state.info["training"]["scores"]] for state in states
     ]
-    scores = [[(row["step"], row["perplexity"]) for row in info["training"]["scores"]] for info in infos]
     left = sorted(path.name for path in place.iterdir())
     (folder / "killed.json").write_text(
         json.dumps({"lives": lives, "same": same, "scores": scores, "left": left})

@@ -385,7 +385,8 @@ class _Run:
             training.best.get("step", self.step) if training.stopped in {"finished", "early"} else self.step
         )
         if self.settings.keep == "best" and best != self.step and self.first:
-            saved = checkpoints.read_checkpoint(self.folder / checkpoints.folder_name(best)) if self.folder else None
+            folder = self.folder and self.folder / checkpoints.folder_name(best)
+            saved = checkpoints.read_checkpoint(folder) if folder else None
             if weights := saved.weights if saved else self._best:
                 checkpoints.set_weights(self.network, weights)
             else:
