@@ -34,26 +34,8 @@ GOLD = Counter(
         ("big", "ADJ", "big"): 1,
     }
 )
-WORDS = Counter(
-    dict.fromkeys(
-        [
-            "hope",
-            "hopes",
-            "hoped",
-            "hoping",
-            "shoe",
-            "shoes",
-            "big",
-            "bigger",
-            "biggest",
-            "potato",
-            "potatoes",
-            "seed",
-            "see",
-        ],
-        30,
-    )
-)
+INFLECTED = "hope hopes hoped hoping shoe shoes big bigger biggest potato potatoes seed see"
+WORDS = Counter(dict.fromkeys(INFLECTED.split(), 30))
 
 
 @pytest.fixture

@@ -48,6 +48,11 @@ def mentioned(text, answer):
         ("the , . ' s", "'s", []),
         ("happily he was happiest", "happy", ["happiest"]),
         ("his this thus", "hi", []),
+        ("the cat and the thing", "the-thing", []),
+        ("a dogma , hot dogged , a bring , a king", "dog", ["dogged"]),
+        ("as a bus", "bu", []),
+        ("they walk", "walked", ["walk"]),
+        ("he tried and tries and cried", "try", ["tried", "tries"]),
     ],
 )
 def test_a_mention_is_any_form_of_the_word(text, answer, found):

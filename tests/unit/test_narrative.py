@@ -26,7 +26,7 @@ from workbench.analysis.tagger.network import (
     USE,
     Lexicon,
     fold,
-)
+)  # fmt: skip
 
 # form: capitalised share (1 never to 11 always), frequency, whether it has a vector and an own embedding
 KNOWN = {
@@ -194,15 +194,6 @@ def test_capitals_alone_tell_as_little_as_lower_case(words):
     assert np.array_equal(upper[:, rest], lower[:, rest])
 
 
-def test_quote_marks_and_brackets_of_any_style_are_alike():
-    plain = ['"', "Go", ",", '"', "he", "said", "(", "twice", ")"]
-    treebank = ["``", "Go", ",", "''", "he", "said", "-LRB-", "twice", "-RRB-"]
-    typographic = ["“", "Go", ",", "”", "he", "said", "(", "twice", ")"]
-    first, second, third = features(plain, treebank, typographic)
-    assert np.array_equal(first, second)
-    assert np.array_equal(first, third)
-
-
 def test_repeats_are_counted_in_each_document():
     once, often = features(["heron"], ["heron"] * 7)
     assert once[0, REPEATS] // 2 == 1
@@ -274,14 +265,14 @@ def pooled_slowly(own, groups):
     for row, group in zip(own, groups, strict=True):
         same = own[groups == group]
         rows.append(np.concatenate([row, same.mean(axis=0), same.max(axis=0)]))
-    return np.array(rows)
+    return np.array(rows).reshape(len(own), 3 * own.shape[1])
 
 
 @settings(max_examples=30)
-@given(st.lists(st.integers(-3, 3), min_size=1, max_size=12), st.integers(0, 1000))
+@given(st.lists(st.integers(-3, 3), max_size=12), st.integers(0, 1000))
 def test_pooling_and_its_gradient(numbers, seed):
     rng = np.random.default_rng(seed)
-    groups = np.array(numbers)
+    groups = np.array(numbers, dtype=np.int64)
     own, direction = (rng.standard_normal((len(groups), 3)) for _ in range(2))
     weights = rng.standard_normal((len(groups), 9))
     rows, backprop = network.pool(own, groups)
@@ -297,12 +288,6 @@ def test_the_gradient_of_a_maximum_is_shared_where_rows_are_equal():
     gradient = np.zeros((4, 6), np.float32)
     gradient[:, 4:] = [[1, 2], [3, 4], [5, 6], [7, 8]]
     assert backprop(gradient).tolist() == [[0, 6], [4.5, 6], [4.5, 0], [7, 8]]
-
-
-def test_pooling_of_nothing():
-    rows, backprop = network.pool(np.zeros((0, 3), np.float32), np.zeros(0, np.int64))
-    assert rows.shape == (0, 9)
-    assert backprop(rows).shape == (0, 3)
 
 
 @given(pool_of_words)
@@ -358,12 +343,6 @@ def test_the_bias_moves_the_odds_of_a_name_where_case_tells_nothing(table, bias)
     assert (changed > 0) == any(bias)
 
 
-def test_a_high_bias_makes_names_of_all(trained):
-    trained.get_pipe("tagger").bias = (50.0, 50.0, 50.0)
-    lower = [word.lower() for word in WORDS]
-    assert tags(trained, WORDS, lower) == [TAGS, ["PROPN"] * len(WORDS)]
-
-
 # the network and the pipeline
 
 
@@ -409,23 +388,12 @@ def test_the_gradient_is_the_slope_of_the_loss(table):
         assert (more - loss()) / (2 * size) == pytest.approx(slope, rel=0.01, abs=0.02)
 
 
-def test_it_learns_a_passage_in_either_case(trained):
+def test_it_learns_a_passage_in_either_case_and_scores_the_share_of_right_tags(trained):
     assert tags(trained, WORDS, [word.lower() for word in WORDS]) == [TAGS, TAGS]
-    scores = trained.evaluate(examples(trained))
-    assert scores["pos_acc"] == 1.0
-
-
-def test_the_score_is_the_share_of_right_tags(trained):
     wrong = ["NOUN", *TAGS[1:]]
     doc = Doc(trained.vocab, words=WORDS, pos=wrong)
     scores = trained.evaluate([Example(Doc(trained.vocab, words=WORDS), doc)])
     assert scores["pos_acc"] == pytest.approx(10 / 11)
-
-
-def test_the_lexicon_comes_from_a_file(table):
-    reader = blank(path=table).get_pipe("tagger").model.get_ref("reader")
-    assert reader.attrs["lexicon"].words == tuple(ROWS)
-    assert blank().get_pipe("tagger").model.get_ref("reader").attrs["lexicon"].words == ()
 
 
 def test_a_pipeline_is_read_as_it_was_written(trained, tmp_path):
@@ -446,21 +414,9 @@ def test_a_pipeline_is_read_as_it_was_written(trained, tmp_path):
         assert read.words == written.words
         for name in ("vectors", "names", "counts", "own"):
             assert np.array_equal(getattr(read, name), getattr(written, name))
-
-
-def test_the_bias_can_be_set_when_a_pipeline_is_read(trained, tmp_path):
-    trained.to_disk(tmp_path / "tiny")
-    nlp = spacy.load(tmp_path / "tiny", config={"components": {"tagger": {"bias": [0.8, 0.0, -1.0]}}})
-    nlp.to_disk(tmp_path / "again")
-    assert nlp.get_pipe("tagger").bias == (0.8, 0.0, -1.0)
+    config = {"components": {"tagger": {"bias": [0.8, 0.0, -1.0]}}}
+    spacy.load(tmp_path / "tiny", config=config).to_disk(tmp_path / "again")
     assert spacy.load(tmp_path / "again").get_pipe("tagger").bias == (0.8, 0.0, -1.0)
-
-
-def test_documents_without_words(trained):
-    assert tags(trained) == []
-    assert tags(trained, []) == [[]]
-    assert tags(trained, [], WORDS, [], []) == [[], TAGS, [], []]
-    assert trained.get_pipe("tagger").predict([]) == []
 
 
 @pytest.mark.parametrize("bias", [(0.0, 0.0, 0.0), (0.8, 0.3, 0.1)])
@@ -468,6 +424,7 @@ def test_together_documents_get_the_tags_that_each_gets_alone(trained, bias):
     trained.get_pipe("tagger").bias = bias
     texts = [WORDS, WORDS[:5], [], ["clarity"], [word.lower() for word in WORDS[3:]], ["Gage", "saw", "Gage"]]
     assert tags(trained, *texts) == [tags(trained, words)[0] for words in texts]
+    assert tags(trained) == trained.get_pipe("tagger").predict([]) == []
 
 
 def test_loss_and_gradient(trained):
@@ -501,15 +458,6 @@ def test_an_empty_document_can_stand_in_a_batch_of_training(trained):
     losses = trained.update([nothing, *examples(trained)])
     assert np.isfinite(losses["tagger"])
     assert trained.update([nothing])["tagger"] == 0
-
-
-def test_numpys_products_are_those_of_blis(trained):
-    docs = [Doc(trained.vocab, words=WORDS)]
-    model = trained.get_pipe("tagger").model
-    before = model.predict(docs)[0]
-    tagging.use_numpy(trained)
-    assert not any(node.ops.use_blis for node in model.walk())
-    np.testing.assert_allclose(model.predict(docs)[0], before, atol=1e-5)
 
 
 def test_lemmas_follow_the_tags(trained):
@@ -571,13 +519,7 @@ def test_a_lexicon_is_read_as_it_was_written(lexicon):
         assert found.dtype == wanted.dtype
         assert np.array_equal(found, wanted)
     assert [read.row(word) for word in lexicon.words] == list(range(1, len(lexicon.words) + 1))
-
-
-def test_a_form_that_is_not_there_has_the_row_of_unknown_ones():
-    one = np.array([0, 3], dtype=np.uint8)
-    lexicon = Lexicon(("heron",), np.zeros((2, 4), dtype=np.int8), one, one, one > 0)
-    assert lexicon.row("heron") == 1
-    assert lexicon.row("Heron") == lexicon.row("crane") == UNKNOWN
+    assert read.row("not a form") == UNKNOWN
 
 
 def test_an_empty_lexicon_holds_the_row_of_unknown_forms_only():

@@ -72,9 +72,6 @@ def test_pin_takes_kenlms_hashes_and_no_others(tools):
         f"    --hash=sha256:{c}\n    # via y\nlark==1 \\\n    --hash=sha256:{a}\n"
     )
     assert tools.kenlm_build.pinned(lock) == ("0.9", [b, c])
-
-
-def test_lock_without_kenlm_is_an_error_in_words(tools):
     with pytest.raises(tools.kenlm_build.BuildError, match="does not pin kenlm"):
         tools.kenlm_build.pinned("jedi==1\n")
 
@@ -214,16 +211,13 @@ def test_current_environment_is_left_alone_and_another_is_not(tools, monkeypatch
     assert commands[3:] == [["pip", "sync"], ["pip", "install"]]
 
 
-def test_missing_compiler_is_named(tools, monkeypatch):
+def test_missing_compiler_and_python_are_named(tools, monkeypatch):
     monkeypatch.setattr(tools.setup.shutil, "which", lambda _name: None)
     monkeypatch.setattr(tools.setup, "apt_install", lambda *_packages: False)
-    with pytest.raises(tools.steps.SetupError, match=r"install g\+\+"):
-        tools.setup.find_compiler()
-
-
-def test_no_python_is_one_clear_line(tools, monkeypatch):
     monkeypatch.setattr(tools.setup, "output", lambda _command: "")
     monkeypatch.setattr(tools.setup, "run", lambda *_args, **_options: False)
+    with pytest.raises(tools.steps.SetupError, match=r"install g\+\+"):
+        tools.setup.find_compiler()
     with pytest.raises(tools.steps.SetupError, match=r"no Python 3\.11 or 3\.12"):
         tools.setup.find_python(Path("uv"))
 

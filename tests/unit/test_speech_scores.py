@@ -155,15 +155,6 @@ def test_counts_are_those_of_a_slow_loop(gold, found):
     assert spans.tolist() == [right, len(found) - right, len(gold) - right]
 
 
-@pytest.mark.parametrize(
-    ("cell", "told"),
-    [((3, 1, 2), (3 / 4, 3 / 5, 6 / 9)), ((1, 0, 0), (1, 1, 1)), ((0, 2, 3), (0, 0, 0))],
-)
-def test_f1(cell, told):
-    assert speech_scores.f1(*cell) == pytest.approx(told)
-    assert all(map(math.isnan, speech_scores.f1(0, 0, 0)))
-
-
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=12), SPANS, st.integers(1, 20))
 def test_passages_hold_every_token_and_its_quotation(sizes, spans, size):
     total = sum(sizes)
