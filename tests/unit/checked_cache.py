@@ -5,12 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from checked_scoring import CLOSE
 from planted import CHOICES, CHOSEN, ITEMS, N_WORDS, TYPES
 
 from workbench.models.neural.network import known
 from workbench.runs import predictions
-
-CLOSE = 2e-5  # ln p in single precision
 
 
 def by_formula(model, context):
