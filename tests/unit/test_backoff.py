@@ -64,7 +64,7 @@ def test_any_model_is_as_kenlm_has_it(tmp_path_factory, seed, size, ties, gaps):
     rows = [(*start, *chosen.choices([*words, "<unk>", "unheard"], k=chosen.randint(0, 6)))
             for start in [(), ("<s>",)] * 20]  # fmt: skip
     rows += [gram for level in grams for gram in level if gram[-1] != "</s>"][:40]  # those that are listed
-    scores = np.array([loop.scores(row[row[:1] == ("<s>",) :], begin=row[:1] == ("<s>",)) for row in rows])
+    scores = np.array([loop.scores(row) for row in rows])
     wanted = np.array(chosen.choices(range(len(words)), k=len(rows)))
     check(model, rows, scores, wanted, k=chosen.randint(1, len(words) + 2))
     shutil.rmtree(folder)
@@ -111,7 +111,7 @@ def random_contexts(n, seed=1):
         if context and chosen.random() < 0.2:
             context[chosen.randrange(len(context))] = chosen.choice(["never seen", "<unk>", *types[-40:]])
         after = line[place] if place < len(line) else chosen.choice(types)
-        yield begin, context, after if chosen.random() < 0.7 else chosen.choice(types)
+        yield ["<s>"] * begin + context, after if chosen.random() < 0.7 else chosen.choice(types)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -119,10 +119,10 @@ def test_thousands_of_contexts_of_fitted_models(name):
     fit = fitted(**MODELS[name])
     model, loop = fit.model, Loop(fit.binary, fit.vocabulary)
     drawn = list(random_contexts(2000 if name == "Kneser-Ney, order 5" else 500))
-    rows = [["<s>"] * begin + context for begin, context, _ in drawn]
-    scores = np.array([loop.scores(context, begin=begin) for begin, context, _ in drawn])
+    rows = [context for context, _ in drawn]
+    scores = np.array([loop.scores(row) for row in rows])
     places = {word: place for place, word in enumerate(fit.vocabulary)}
-    wanted = np.array([places.get(word, 0) for *_, word in drawn])
+    wanted = np.array([places.get(word, 0) for _, word in drawn])
     tied = check(model, rows, scores, wanted, k=25)
     assert (tied > 1).any()
     nodes = model.state(model.contexts([model.ids(row) for row in rows])).nodes
@@ -134,11 +134,10 @@ def test_thousands_of_contexts_of_fitted_models(name):
 def test_ends_and_unknown_words_are_scored_too():
     fit = fitted(order=3)
     model, loop = fit.model, Loop(fit.binary, ["</s>", "<unk>"])
-    drawn = list(random_contexts(300))
-    contexts = model.contexts([model.ids(["<s>"] * begin + context) for begin, context, _ in drawn])
-    ids = np.tile(model.ids(["</s>", "<unk>"]), (len(drawn), 1))
-    wanted = [loop.scores(context, begin=begin) for begin, context, _ in drawn]
-    np.testing.assert_array_equal(model.log10(contexts, ids), wanted)
+    rows = [context for context, _ in random_contexts(300)]
+    ids = np.tile(model.ids(["</s>", "<unk>"]), (len(rows), 1))
+    found = model.log10(model.contexts([model.ids(row) for row in rows]), ids)
+    np.testing.assert_array_equal(found, [loop.scores(row) for row in rows])
 
 
 def test_ties_are_by_frequency_where_they_come_from_different_lists(tmp_path):
@@ -149,7 +148,7 @@ def test_ties_are_by_frequency_where_they_come_from_different_lists(tmp_path):
     }
     file = arpa([level, pairs], tmp_path / "m.arpa")
     model, loop = compile_arpa(file, tmp_path / "m", words), Loop(file, words)
-    check(model, [["<s>"]], np.array([loop.scores([], begin=True)]), np.array([120]), k=10)
+    check(model, [["<s>"]], np.array([loop.scores(["<s>"])]), np.array([120]), k=10)
     assert model.top(model.contexts([model.ids(["<s>"])]), 10)[1].tolist() == [list(range(40, 50))]
 
 
@@ -170,6 +169,6 @@ def test_the_best_words_where_nearly_all_are_tied(tmp_path):
     pairs = {("<s>", w): (-3.5, 0) for w in words[::3]}  # just what backing off gives
     file = arpa([level, pairs], tmp_path / "m.arpa")
     model, loop = compile_arpa(file, tmp_path / "m", words), Loop(file, words)
-    scores = np.array([loop.scores([]), loop.scores([], begin=True)])
+    scores = np.array([loop.scores([]), loop.scores(["<s>"])])
     for k in (1, 9, 10, 11, 100, 500):
         check(model, [[], ["<s>"]], scores, np.array([3, 4]), k=k)

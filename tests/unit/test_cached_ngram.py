@@ -72,7 +72,7 @@ def slow(model, items):
     loop, found, same = Loop(model.base.binary, model.vocabulary), [], []
     for item in items:
         words, left = before(item)
-        plain = loop.scores(left, begin=True)
+        plain = loop.scores(["<s>", *left])
         parts = Counter({word: share(word, words, model.decay) for word in set(words)})
         found.append([])
         same.append([])

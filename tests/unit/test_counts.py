@@ -1,32 +1,16 @@
-import resource
 import tracemalloc
 from collections import Counter
-from dataclasses import dataclass
-from itertools import chain
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ngrams import Sentences, small_files
 from nltk.util import ngrams
 
 from workbench.items.schema import DataError
 from workbench.models.ngram.counts import MOST, NGramCounts, count
-
-
-@dataclass
-class Sentences:
-    """A corpus in memory: words by falling count, then in the order of the alphabet."""
-
-    lines: list[list[str]]
-
-    def __post_init__(self):
-        seen = Counter(chain(*self.lines))
-        self.words = sorted(seen, key=lambda word: (-seen[word], word))
-        index = {word: place for place, word in enumerate(self.words)}
-        self.ids = np.array([index[word] for word in chain(*self.lines)], np.uint32)
-        self.starts = np.cumsum([0, *map(len, self.lines)])
 
 
 def expected(lines, order, words):
@@ -53,13 +37,8 @@ texts = st.lists(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=9), mi
 def test_counts_are_those_of_a_loop(lines, order, block, vocabulary):
     corpus = Sentences(lines)
     words = corpus.words if vocabulary == "all" else list(vocabulary)
-    counts = count(
-        corpus,
-        order,
-        vocabulary=None if vocabulary == "all" else words,
-        block=block,
-        progress=False,
-    )
+    listed_words = None if vocabulary == "all" else words
+    counts = count(corpus, order, vocabulary=listed_words, block=block, progress=False)
     assert counts.order == order
     for n in range(1, order + 1):
         wanted = expected(lines, n, words)
@@ -134,27 +113,20 @@ def test_rows_that_cannot_be_looked_up(shape):
         counts.lookup(np.zeros(shape, int))
 
 
-@pytest.mark.parametrize("lines", [[], [[]]])
-def test_an_empty_corpus_is_one_clear_error(lines):
-    with pytest.raises(DataError, match="no words"):
-        count(Sentences(lines), 2, progress=False)
-
-
-def test_a_vocabulary_names_each_word_once():
-    with pytest.raises(DataError, match="twice"):
-        count(Sentences([["a"]]), 2, vocabulary=["a", "a"], progress=False)
-
-
-@pytest.mark.parametrize("cutoffs", [(1,), (2, 2), (1, 0), (1, 1, 1)])
-def test_cutoffs_that_cannot_be(cutoffs):
-    with pytest.raises(DataError, match="never fall"):
-        count(Sentences([["a"]]), 2, cutoffs=cutoffs, progress=False)
-
-
-def test_what_was_cut_does_not_come_back():
-    counts = count(Sentences([["a"]]), 2, cutoffs=(1, 2), progress=False)
+@pytest.mark.parametrize(
+    ("lines", "options", "problem"),
+    [
+        ([], {}, "no words"),
+        ([[]], {}, "no words"),
+        ([["a"]], {"vocabulary": ["a", "a"]}, "twice"),
+        *(([["a"]], {"cutoffs": cutoffs}, "never fall") for cutoffs in [(1,), (2, 2), (1, 0), (1, 1, 1)]),
+    ],
+)
+def test_what_cannot_be_counted(lines, options, problem):
+    with pytest.raises(DataError, match=problem):
+        count(Sentences(lines), 2, progress=False, **options)
     with pytest.raises(DataError, match="lower cutoffs"):
-        counts.cut((1, 1))
+        count(Sentences([["a"]]), 2, cutoffs=(1, 2), progress=False).cut((1, 1))
 
 
 def test_temporary_files_lie_where_they_should_and_go(tmp_path):
@@ -198,11 +170,6 @@ def test_memory_is_bounded_by_the_block_and_what_is_listed(tmp_path):
 
 def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path):
     corpus = Sentences([list("abcab")] * 50)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (16, hard))
-    try:
-        with pytest.raises(DataError, match="more room"):
-            count(corpus, 3, block=60, folder=tmp_path, progress=False)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with small_files(16), pytest.raises(DataError, match="more room"):
+        count(corpus, 3, block=60, folder=tmp_path, progress=False)
     assert list(tmp_path.iterdir()) == []

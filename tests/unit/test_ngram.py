@@ -213,7 +213,7 @@ def test_rankings_are_those_of_kenlm_word_by_word(fit):
     scores = []
     for item in items:
         cut = tokens(item)
-        scores.append(loop.scores([w.lower() for w in cut.words[cut.sentences[-1] : cut.target]], begin=True))
+        scores.append(loop.scores(["<s>", *(w.lower() for w in cut.words[cut.sentences[-1] : cut.target])]))
     scores = np.array(scores)
     frame = predictions.check(fit.predict(items, 7), items)
     places = {word: place for place, word in enumerate(fit.vocabulary)}
@@ -295,7 +295,7 @@ def test_unknown_answers_are_counted_as_the_row_says(fit):
         assert frame["rank"].tolist() == [551] * 2
         assert not frame["known"].any()
     loop = Loop(fit.binary, ["<unk>"])
-    expected = loop.scores([], begin=True)[0] * np.log(10)
+    expected = loop.scores(["<s>"])[0] * np.log(10)
     assert unk["log_prob"][1] == pytest.approx(expected, rel=1e-6)
 
 
