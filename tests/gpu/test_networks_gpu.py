@@ -27,9 +27,6 @@ def made(request):
 
 def test_carried_state_is_one_long_text(made):
     checked.carries(checked.lively(made(dropout=0.5)), device="cuda", tolerance=CLOSE)
-
-
-def test_padded_contexts_are_read_as_each_alone(made):
     checked.reads_the_last(checked.lively(made()), device="cuda", tolerance=CLOSE)
 
 

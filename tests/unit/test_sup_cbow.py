@@ -10,24 +10,17 @@ from hypothesis.extra.numpy import arrays
 from workbench.items.items import items_from_text
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor
-from workbench.models.neural.softmax import softmax as softmax_layer
 from workbench.models.neural.sup_cbow import BagOfWordsModule, SupCBOW
 from workbench.models.vectors.cbow import CBOW
 from workbench.models.vectors.vectors import Vectors
 from workbench.texts.corpus import Corpus
-from workbench.texts.passages import Passages
 from workbench.texts.stream import Stream
 
 torch.set_num_threads(1)
+pytestmark = pytest.mark.usefixtures("no_data")
 
 NAMES = ["anna", "bert", "carl", "dora", "emil", "fina", "gert", "hugo", "ines", "jost", "karl", "lena"]
 THINGS = ["ship", "cow", "hill", "lamp", "road", "fish", "king", "drum", "rose", "coat", "salt", "moon"]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
 
 
 def corpus():
@@ -40,9 +33,8 @@ def corpus():
 
 def vectors(words, dimensions=24, **info):
     rng = np.random.default_rng(0)
-    made = {
-        name: rng.normal(size=(len(words), dimensions)).astype(np.float32) for name in ("input", "output")
-    }
+    drawn = [rng.normal(size=(len(words), dimensions)).astype(np.float32) for _ in range(2)]
+    made = dict(zip(("input", "output"), drawn, strict=True))
     return CBOW(Vectors(words, made, {"lower": True, "corpus": "x", "dimensions": dimensions} | info))
 
 
@@ -89,18 +81,19 @@ def test_gradients_against_differences():
     ids, target = torch.tensor([[3, 1, 1, 9, 0], [5, 7, 2, 0, 0]]), torch.tensor([4, 0])
     weight = made.embedding.weight.detach().clone().requires_grad_()
 
-    def said(given_):
-        return torch.func.functional_call(
-            made,
-            {"embedding.weight": given_},
-            ({"ids": ids, "lengths": torch.tensor([5, 3]), "target": target},),
-        )[0]
+    batch = {"ids": ids, "lengths": torch.tensor([5, 3]), "target": target}
 
-    assert torch.autograd.gradcheck(said, (weight,))
-    said(weight).backward()
-    found = weight.grad
-    assert found[[1, 2, 3, 5, 7]].abs().min() > 0
-    assert not found[[0, 4, 6]].any()  # padding and <unk> have no vector
+    def loss(weight):
+        return torch.func.functional_call(made, {"embedding.weight": weight}, (batch,))[0]
+
+    assert torch.autograd.gradcheck(loss, (weight,))
+    loss(weight).backward()
+    assert weight.grad[[1, 2, 3, 5, 7]].abs().min() > 0
+    assert not weight.grad[[0, 4, 6]].any()  # padding and <unk> have no vector
+    fixed = network(tuned=False)
+    fixed(batch)[0].backward()
+    trained = {name for name, weight in fixed.named_parameters() if weight.grad is not None}
+    assert trained == {name for name, _ in fixed.named_parameters()} - {"embedding.weight"}
 
 
 def test_the_mean_is_over_the_passages():
@@ -118,37 +111,6 @@ def test_the_mean_is_over_the_passages():
     text, kept = made({"ids": batch["ids"]})
     torch.testing.assert_close(text, -made.following(batch["ids"]).mean())
     assert len(kept) == 1
-
-
-def test_only_what_is_tuned_is_trained():
-    for tuned in (False, True):
-        made = network(tuned=tuned)
-        assert made.embedding.weight.requires_grad == tuned
-        made({"ids": torch.tensor([[1, 2]]), "target": torch.tensor([3])})[0].backward()
-        assert (made.embedding.weight.grad is not None) == tuned
-        assert all(p.grad is not None for name, p in made.named_parameters() if name != "embedding.weight")
-
-
-@pytest.mark.parametrize("softmax", ["full", "adaptive"])
-def test_a_network_learns_twelve_passages(softmax):
-    stream = Stream.of(corpus())
-    batches = Passages(stream, rows=12, number=12, minimum=5)
-    assert batches.distinct == 23
-    made = network(stream.counts.tolist(), dimensions=24, hidden=64)
-    if softmax == "adaptive":
-        made.output = softmax_layer(softmax, 64, stream.counts, cutoffs=[20])
-    before = made.embedding.weight.clone()
-    optimiser = torch.optim.Adam([p for p in made.parameters() if p.requires_grad], 0.01)
-    batch = {name: torch.from_numpy(array) for name, array in batches.batch(0).items()}
-    for _ in range(150):
-        optimiser.zero_grad()
-        loss, _ = made(batch)
-        loss.backward()
-        optimiser.step()
-    assert loss.item() < 0.02
-    last = made.last(batch["ids"], batch["lengths"]).hidden
-    assert made.output.distribution(last).argmax(-1).tolist() == batch["target"].tolist()
-    assert torch.equal(made.embedding.weight, before)
 
 
 @pytest.fixture
@@ -169,22 +131,15 @@ def test_it_sees_all_of_the_passage_but_the_answer(model):
     index = {word: number for number, word in enumerate(model.vocabulary, 1)}
     seen = [line.split() for line in ("the ship was old . so said", "a cow was here . and said so unheard .")]
     with torch.inference_mode():
-        rows = [
-            model.network.layers(model.network.sums(torch.tensor([[index.get(w, 0) for w in line]])))
-            for line in seen
-        ]
-        expected = model.network.output.distribution(torch.cat(rows))[:, 1:].double().numpy()
-    found = np.concatenate(list(model.distribution(items)))
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+        sums = [model.network.sums(torch.tensor([[index.get(word, 0) for word in line]])) for line in seen]
+        hidden = model.network.layers(torch.cat(sums))
+        expected = model.network.output.distribution(hidden)[:, 1:].double().numpy()
+    np.testing.assert_allclose(np.concatenate(list(model.distribution(items))), expected, atol=1e-6)
     assert model.log_prob(items)[0] == pytest.approx(expected[0, index["anna"] - 1])
     table = model.score(items, [["anna", "ship"], ["bert"]])
     wanted = [expected[0, index["anna"] - 1], expected[0, index["ship"] - 1], expected[1, index["bert"] - 1]]
     np.testing.assert_allclose([table[0, 0], table[0, 1], table[1, 0]], wanted, atol=1e-6)
     frame = model.predict(items)
-    assert frame["system"].isin(["Sup-CBOW"]).sum() in {
-        0,
-        2,
-    }  # items of one's own stand in no table of the paper
     assert frame["prediction"].tolist() == [model.vocabulary[row.argmax()] for row in expected]
 
 
@@ -193,27 +148,18 @@ def test_fitted_saved_and_read(tmp_path):
     words = text.vocabulary()
     cbow = vectors(words[:-1])
     options = {
-        "passages": 23,
-        "minimum": 5,
-        "rows": 8,
-        "epochs": 200,
-        "hidden": 32,
-        "dropout": 0.0,
-        "softmax": "full",
-    }
-    options |= {"vocabulary": len(words) - 3, "learning_rate": 0.01, "progress": False, "device": "cpu"}
+        "passages": 23, "minimum": 5, "rows": 8, "epochs": 100, "hidden": 32, "dropout": 0.0,
+        "softmax": "full", "vocabulary": len(words) - 3, "learning_rate": 0.02, "progress": False,
+        "device": "cpu",
+    }  # fmt: skip
     model = SupCBOW.fit(text, cbow=cbow, **options)
     table = model.network.embedding.weight.detach().numpy()
     assert table.shape == (len(words) - 2, 24)
     for number, word in enumerate(model.vocabulary, 1):  # the vectors are those given, each at its word
         expected = cbow.input[cbow.vectors.place[word]] if word in cbow.vectors.place else np.zeros(24)
         assert np.array_equal(table[number], expected)
-    known = [name for name in NAMES if name in model.vocabulary]
-    passages = [
-        f"the {t} was old and the {t} was here . and so said {n}"
-        for n, t in zip(NAMES, THINGS, strict=True)
-        if n in known
-    ]
+    known = [pair for pair in zip(NAMES, THINGS, strict=True) if pair[0] in model.vocabulary]
+    passages = [f"the {thing} was old and the {thing} was here . and so said {name}" for name, thing in known]
     frame = model.predict(items_from_text(passages))
     assert frame["p_correct"].mean() > 0.9
     assert model.training_record.stopped == "finished"
@@ -226,12 +172,11 @@ def test_fitted_saved_and_read(tmp_path):
 
 
 def test_what_cannot_be_fitted():
-    text = corpus()
-    stream = Stream.of(text)
-    with pytest.raises(DataError, match="no text to train CBOW on"):
-        SupCBOW.fit(stream, progress=False)
-    cased = vectors(text.vocabulary(), lower=False)
-    with pytest.raises(DataError, match="either the vectors or the texts are lower-cased"):
-        SupCBOW.fit(stream, cbow=cased, progress=False)
-    with pytest.raises(DataError, match="holds no sentence"):
-        SupCBOW.fit(stream, cbow=vectors(text.vocabulary()), minimum=5000, progress=False)
+    stream, words = Stream.of(corpus()), corpus().vocabulary()
+    for message, options in {
+        "no text to train CBOW on": {},
+        "either the vectors or the texts are lower-cased": {"cbow": vectors(words, lower=False)},
+        "holds no sentence": {"cbow": vectors(words), "minimum": 5000},
+    }.items():
+        with pytest.raises(DataError, match=message):
+            SupCBOW.fit(stream, progress=False, **options)
