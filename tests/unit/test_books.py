@@ -34,24 +34,17 @@ There was a goat. It kept the light.
 
 {}
 """
-CBT = """\
-_BOOK_TITLE_ : Jane_Inchcape___The_Goat_(From_Tales).txt.out
-A goat kept the light .
-_BOOK_TITLE_ : X___Y.txt.out
-He slept .
-"""
 
 
 def test_markdown(tmp_path):
     (book,) = books(b.write(tmp_path, {"fiction/weir.md": NOVEL, "README.md": "x", "notes.csv": "x"}))
-    assert (book.book_id, book.title, book.author, book.year) == (
-        "fiction/weir",
-        "The Weir",
-        "A. Nonymous",
-        1907,
-    )
+    assert (book.book_id, book.title) == ("fiction/weir", "The Weir")
+    assert (book.author, book.year) == ("A. Nonymous", 1907)
     assert book.text.startswith("## I\n\nThe weir")
     assert not book.tokenised
+    text = "Title: Goats\nAuthor: J. I.\n\n*** START OF THE PROJECT GUTENBERG EBOOK GOATS ***\n\nA goat.\n"
+    (book,) = books(b.write(tmp_path, {"g.txt": text}) / "g.txt")  # the newer header
+    assert (book.title, book.author, book.text) == ("Goats", "J. I.", "A goat.\n")
 
 
 @pytest.mark.parametrize(
@@ -73,10 +66,8 @@ def test_gutenberg_texts_lose_header_and_footer(tmp_path, footer):
     assert (book.title, book.author, book.year) == ("The Lighthouse Goat", "Jane Inchcape", None)
 
 
-def test_a_newer_header(tmp_path):
-    text = "Title: Goats\nAuthor: J. I.\n\n*** START OF THE PROJECT GUTENBERG EBOOK GOATS ***\n\nA goat.\n"
-    (book,) = books(b.write(tmp_path, {"g.txt": text}) / "g.txt")
-    assert (book.title, book.author, book.text) == ("Goats", "J. I.", "A goat.\n")
+CBT = "_BOOK_TITLE_ : Jane_Inchcape___The_Goat_(From_Tales).txt.out\nA goat kept the light .\n"
+CBT += "_BOOK_TITLE_ : X___Y.txt.out\nHe slept .\n"
 
 
 def test_the_books_behind_the_childrens_book_test(tmp_path):
@@ -111,15 +102,13 @@ def test_the_training_novels_of_lambada(tmp_path, form):
     assert [first.book_id, second.book_id] == ["lambada/train/Fantasy/a", "lambada/train/Horror/a"]
     assert first.tokenised
     assert second.text == "boo .\n"
-
-
-def test_the_training_novels_of_the_hub(tmp_path):
     frame = pd.DataFrame({"text": ["the goat slept .", "boo ."], "domain": ["Fantasy", "Horror"]})
-    frame.to_parquet(tmp_path / "train-00000-of-00002.parquet")
-    frame.to_parquet(tmp_path / "train-00001-of-00002.parquet")
-    found = list(books("lambada", path=tmp_path))
-    assert [book.text for book in found] == ["the goat slept .", "boo ."] * 2
-    assert len({book.book_id for book in found}) == 4
+    (tmp_path / "hub").mkdir()
+    for number in range(2):  # the form of the hub
+        frame.to_parquet(tmp_path / "hub" / f"train-0000{number}-of-00002.parquet")
+    rows = list(books("lambada", path=tmp_path / "hub"))
+    assert [book.text for book in rows] == ["the goat slept .", "boo ."] * 2
+    assert len({book.book_id for book in rows}) == 4
 
 
 @pytest.mark.parametrize("packed", [True, False])

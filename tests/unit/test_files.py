@@ -18,34 +18,23 @@ def stop_midway(target):
         raise StoppedError
 
 
-def test_a_file_is_written_whole(tmp_path):
-    target = tmp_path / "new" / "folder" / "table.txt"
+def test_what_was_there_stays_until_all_is_written(tmp_path):
+    target = tmp_path / "new" / "table.txt"
     with atomic_path(target) as temporary:
-        temporary.write_text("all of it")
+        temporary.write_text("old")
         assert temporary.parent == target.parent
         assert not target.exists()
-    assert target.read_text() == "all of it"
-    assert [path.name for path in target.parent.iterdir()] == ["table.txt"]
     assert stat.S_IMODE(target.stat().st_mode) == 0o644
-
-
-def test_what_was_there_stays_until_all_is_written(tmp_path):
-    target = tmp_path / "table.txt"
-    target.write_text("old")
     with pytest.raises(StoppedError):
         stop_midway(str(target))
     assert target.read_text() == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["table.txt"]
+    with pytest.raises(FileNotFoundError), atomic_path(target) as temporary:
+        temporary.unlink()
+    assert list(target.parent.iterdir()) == [target]
     with atomic_path(target) as temporary:
         temporary.write_text("new")
         assert target.read_text() == "old"
     assert target.read_text() == "new"
-
-
-def test_nothing_is_left_where_nothing_was_written(tmp_path):
-    with pytest.raises(FileNotFoundError), atomic_path(tmp_path / "table.txt") as temporary:
-        temporary.unlink()
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(os.name == "nt" or not hasattr(os, "fork"), reason="needs fork")
@@ -59,26 +48,6 @@ def test_a_killed_writer_leaves_the_old_file(tmp_path):
             os._exit(9)
     os.waitpid(child, 0)
     assert target.read_text() == "old"
-
-
-def test_the_data_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "mine"))
-    assert data_home() == tmp_path / "mine"
-    monkeypatch.setenv("WORKBENCH_HOME", "~/mine")
-    assert data_home() == Path.home() / "mine"
-    monkeypatch.setenv("WORKBENCH_HOME", "")
-    assert data_home() == Path(files.__file__).parents[2] / "data"
-    monkeypatch.setattr(files, "_CHECKOUT", tmp_path)
-    monkeypatch.chdir(tmp_path)
-    assert data_home() == tmp_path / "data"
-
-
-def test_what_ships_is_found_in_a_checkout_and_in_an_installed_package(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_PACKAGE", tmp_path)
-    monkeypatch.setattr(files, "_CHECKOUT", tmp_path / "checkout")
-    assert resource("registry.toml") == tmp_path / "checkout" / "data" / "registry.toml"
-    (tmp_path / "_data").mkdir()
-    assert resource("sample", "x.txt") == tmp_path / "_data" / "sample" / "x.txt"
 
 
 def test_a_folder_appears_whole_or_not_at_all(tmp_path):
@@ -138,3 +107,23 @@ def test_folders_of_killed_processes_go_after_an_hour(tmp_path):
         pass
     assert not old.exists()
     assert young.exists()
+
+
+@pytest.mark.parametrize("value", ["{}/mine", "~/mine", ""])
+def test_the_data_folder(tmp_path, monkeypatch, value):
+    monkeypatch.setenv("WORKBENCH_HOME", value.format(tmp_path))
+    expected = (
+        Path(value.format(tmp_path)).expanduser() if value else Path(files.__file__).parents[2] / "data"
+    )
+    assert data_home() == expected
+
+
+def test_what_ships_is_found_in_a_checkout_and_in_an_installed_package(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(files, "_CHECKOUT", tmp_path / "checkout")
+    monkeypatch.setenv("WORKBENCH_HOME", "")
+    monkeypatch.chdir(tmp_path)
+    assert resource("registry.toml") == tmp_path / "checkout" / "data" / "registry.toml"
+    assert data_home() == tmp_path / "data"
+    (tmp_path / "_data").mkdir()
+    assert resource("sample", "x.txt") == tmp_path / "_data" / "sample" / "x.txt"

@@ -1,6 +1,5 @@
 import json
 
-import builders
 import builders as b
 import pandas as pd
 import pytest
@@ -43,26 +42,23 @@ def test_the_text_is_kept_and_the_last_word_is_the_answer(folder):
     assert items[0].context == ["the heron stood in the reeds .", "`` it waits for eels , '' said ada ."]
 
 
-@pytest.mark.parametrize(
-    ("split", "n"), [("dev", 3), ("test", 1), ("control", 2), ("rejected", 2), (None, 3)]
-)
-def test_splits(folder, split, n):
-    assert len(read(folder, split)) == n
-
-
-def test_capitalised_items_share_their_ids_with_plain_ones(folder):
-    plain, cased = read(folder), read(folder, variant="capitalised")
-    assert plain.frame["item_id"].equals(cased.frame["item_id"])
+def test_splits_and_variants(folder):
+    items = read(folder)
+    counts = {"dev": 3, "test": 1, "control": 2, "rejected": 2, None: 3}
+    assert {split: len(read(folder, split)) for split in counts} == counts
+    assert read(folder / "sub/lambada_test_plain_text.txt")[0].item_id == "lambada/test/000000"
+    assert items.attrs["source"] == DEV
+    assert len(items.attrs["sha256"]) == 64
+    assert json.dumps(items.attrs)
+    cased = read(folder, variant="capitalised")
+    assert items.frame["item_id"].equals(cased.frame["item_id"])
     assert set(cased.frame["variant"]) == {"capitalised"}
-
-
-def test_openai_answers_have_no_quotes(folder):
-    items = read(folder, variant="openai")
-    assert set(items.frame["split"]) == {"test"}
-    assert not items[0].tokenised
-    assert [item.answer for item in items] == ["heron", "Ada", "bread"]
-    assert items[1].text.endswith('"Ada')
-    assert "\n\n" in items[0].text
+    running = read(folder, variant="openai")
+    assert set(running.frame["split"]) == {"test"}
+    assert not running[0].tokenised
+    assert [item.answer for item in running] == ["heron", "Ada", "bread"]  # without the quotation mark
+    assert running[1].text.endswith('"Ada')
+    assert "\n\n" in running[0].text
 
 
 @pytest.mark.parametrize(
@@ -75,29 +71,24 @@ def test_a_file_is_read_as_what_it_is(tmp_path, name, variant):
     assert set(items.frame["variant"]) == {variant}
 
 
-def test_a_file_name_tells_the_split(folder):
-    assert read(folder / "sub/lambada_test_plain_text.txt")[0].item_id == "lambada/test/000000"
+WINDOWS = "a caf\xe9 \u2014 d\xe9j\xe0\n".encode("cp1252") + "na\xefve caf\xe9\n".encode()
 
 
-@pytest.mark.parametrize("end", ["\r\n", "\n\n \r\n", ""])
-@pytest.mark.parametrize("mark", ["", "\ufeff"])
-def test_line_ends_and_byte_order_marks_are_no_text(tmp_path, end, mark):
-    path = b.write(tmp_path, {"x.txt": mark + "\r\n".join(b.PLAIN) + end}) / "x.txt"
-    assert [item.text for item in read(path)] == b.PLAIN
-
-
-@pytest.mark.parametrize("odd", ["\x0c", "\x85", "\u2028", "\x1c"])
-def test_only_line_feeds_end_a_line(tmp_path, odd):
-    path = b.write(tmp_path, {"x.txt": f"one {odd} page two\n"}) / "x.txt"
-    assert read(path)[0].text == f"one {odd} page two"
-
-
-def test_windows_text_is_read_too(tmp_path):
-    path = b.write(
-        tmp_path, {"x.txt": "a caf\xe9 \u2014 d\xe9j\xe0\n".encode("cp1252") + "na\xefve caf\xe9\n".encode()}
-    )
-    items = read(path / "x.txt")
-    assert [item.answer for item in items] == ["d\xe9j\xe0", "caf\xe9"]
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        *(
+            (mark + "\r\n".join(b.PLAIN) + end, b.PLAIN)
+            for mark in ("", "\ufeff")
+            for end in ("\r\n", "\n\n \r\n", "")
+        ),
+        *((f"one {odd} page two\n", [f"one {odd} page two"]) for odd in "\x0c\x85\u2028\x1c"),
+        (WINDOWS, ["a caf\xe9 \u2014 d\xe9j\xe0", "na\xefve caf\xe9"]),
+    ],
+)  # fmt: skip
+def test_line_ends_byte_order_marks_and_encodings(tmp_path, content, texts):
+    items = read(b.write(tmp_path, {"x.txt": content}) / "x.txt")
+    assert [item.text for item in items] == texts
 
 
 def test_short_lines_name_file_and_line(tmp_path):
@@ -109,6 +100,11 @@ def test_short_lines_name_file_and_line(tmp_path):
     items = read(path, on_error="skip")
     assert [item.item_id[-1] for item in items] == ["0", "3"]
     assert [problem.line for problem in items.problems] == [2, 3]
+    path = b.write(tmp_path, {"x.txt": "\n \n"}) / "x.txt"
+    with pytest.raises(DataError, match="no item"):
+        read(path)
+    items = read(path, on_error="skip")
+    assert (len(items), len(items.problems)) == (0, 1)
 
 
 def test_the_wrong_variant_is_told(tmp_path):
@@ -156,22 +152,6 @@ def test_what_there_is_not(folder, args, options, message):
         read(folder, *args, **options)
 
 
-def test_an_empty_file(tmp_path):
-    path = b.write(tmp_path, {"x.txt": "\n \n"}) / "x.txt"
-    with pytest.raises(DataError, match="no item"):
-        read(path)
-    items = read(path, on_error="skip")
-    assert len(items) == 0
-    assert len(items.problems) == 1
-
-
-def test_attributes(folder):
-    items = read(folder)
-    assert items.attrs["source"] == DEV
-    assert len(items.attrs["sha256"]) == 64
-    assert json.dumps(items.attrs)
-
-
 @pytest.mark.data
 def test_real_files(real_data):
     items, cased = load("lambada"), load("lambada", variant="capitalised")
@@ -190,10 +170,8 @@ LINES = "<s>\t5\nheron\t3\n"
 
 
 def test_the_vocabulary_is_read(no_data, tmp_path):
-    builders.write(no_data / "raw", {"lambada-vocab-2.txt": LINES})
-    builders.write(
-        tmp_path / "packed", {"lambada-dataset.tar.gz": builders.tar({"lambada-vocab-2.txt": LINES})}
-    )
+    b.write(no_data / "raw", {"lambada-vocab-2.txt": LINES})
+    b.write(tmp_path / "packed", {"lambada-dataset.tar.gz": b.tar({"lambada-vocab-2.txt": LINES})})
     expected = {"<s>": 5, "heron": 3}
     assert lambada.vocabulary() == lambada.vocabulary_at_hand() == expected
     assert lambada.vocabulary(no_data / "raw" / "lambada-vocab-2.txt") == expected
@@ -201,7 +179,7 @@ def test_the_vocabulary_is_read(no_data, tmp_path):
 
 
 def test_a_vocabulary_that_is_not_there_is_told_where_it_is_needed(no_data, tmp_path):
-    builders.write(no_data / "raw", {"other.txt": LINES})
+    b.write(no_data / "raw", {"other.txt": LINES})
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"wb\.fetch"):
         lambada.vocabulary(tmp_path / "empty")

@@ -82,6 +82,12 @@ def dask():
         yield client
 
 
+@pytest.fixture(params=["processes", "dask"])
+def where(request):
+    """Return the options that say where the chunks are worked on."""
+    return {"workers": 2} if request.param == "processes" else {"client": request.getfixturevalue("dask")}
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_results_are_in_order_and_kept(workers):
     store = Kept()
@@ -90,12 +96,30 @@ def test_results_are_in_order_and_kept(workers):
     assert run_chunks(squares, [], workers=workers) == []
 
 
-def test_what_is_kept_is_not_worked_on_again(tmp_path):
+def test_what_is_kept_is_not_worked_on_again(where, tmp_path):
     store = Kept({"key 0": "kept", "key 22": "kept too"})
     tasks = [(str(tmp_path), chunk) for chunk in CHUNKS]
-    found = run_chunks(marked, tasks, keys=keys(), store=store, workers=1)
-    assert found == ["kept", *SQUARES[1:-1], "kept too"]
+    results = run_chunks(marked, tasks, keys=keys(), store=store, **where)
+    assert results == ["kept", *SQUARES[1:-1], "kept too"]
     assert worked_on(tmp_path) == [0, *[1] * 10, 0]
+    assert str(os.getpid()) not in {path.name.split(".")[1] for path in tmp_path.iterdir()}
+
+
+def test_a_worker_that_dies_loses_nothing(where, tmp_path):
+    store = Kept()
+    tasks = [(str(tmp_path), chunk) for chunk in CHUNKS]
+    assert run_chunks(dying, tasks, keys=keys(), store=store, **where) == SQUARES
+    assert len(store) == len(CHUNKS)
+    assert worked_on(tmp_path)[4] == 2  # the deadly one
+    assert "client" in where or sum(worked_on(tmp_path)) <= len(CHUNKS) + 2  # and that of the other worker
+
+
+def test_an_error_comes_back_as_it_is_and_what_was_done_is_kept(where):
+    store = Kept()
+    with pytest.raises(TimeoutError, match="it is 8"):
+        run_chunks(failing, CHUNKS, keys=keys(), store=store, **where)
+    assert "client" in where or store
+    assert "key 8" not in store
 
 
 def test_keys_and_store_belong_together():
@@ -111,16 +135,6 @@ def test_the_bar_counts_what_is_kept(capsys):
     assert "2.00/24.0" in told  # two numbers are in the chunk that is stored
 
 
-def test_a_worker_that_dies_loses_nothing(tmp_path):
-    store = Kept()
-    tasks = [(str(tmp_path), chunk) for chunk in CHUNKS]
-    assert run_chunks(dying, tasks, keys=keys(), store=store, workers=2) == SQUARES
-    assert list(store.values()) != []
-    done = worked_on(tmp_path)
-    assert done[4] == 2  # the deadly one
-    assert sum(done) <= len(CHUNKS) + 2  # and the one that the other worker was at
-
-
 @pytest.mark.parametrize("first", [0, 4])  # the deadly chunk is number 4: others get done wherever it stands
 def test_a_chunk_that_kills_every_worker_ends_in_one_error(first):
     store = Kept()
@@ -131,14 +145,6 @@ def test_a_chunk_that_kills_every_worker_ends_in_one_error(first):
     ):
         run_chunks(deadly, chunks, keys=names, store=store, workers=2)
     assert store == {key: value for key, value in zip(keys(), SQUARES, strict=True) if key != "key 8"}
-
-
-def test_an_error_comes_back_as_it_is_and_what_was_done_is_kept():
-    store = Kept()
-    with pytest.raises(TimeoutError, match="it is 8"):
-        run_chunks(failing, CHUNKS, keys=keys(), store=store, workers=2)
-    assert store
-    assert "key 8" not in store
 
 
 def test_a_worker_computes_with_one_thread():
@@ -202,25 +208,6 @@ def test_an_end_in_the_middle_keeps_what_was_done_and_leaves_no_process(tmp_path
     while any(map(alive, pids)) and time.monotonic() < until:
         time.sleep(0.1)
     assert not any(map(alive, pids))
-
-
-def test_a_dask_client_does_the_same(dask, tmp_path):
-    store = Kept({"key 2": SQUARES[1]})
-    tasks = [(str(tmp_path), chunk) for chunk in CHUNKS]
-    assert run_chunks(marked, tasks, keys=keys(), store=store, client=dask) == SQUARES
-    assert worked_on(tmp_path) == [1, 0, *[1] * 10]
-    pids = {path.name.split(".")[1] for path in tmp_path.iterdir()}
-    assert str(os.getpid()) not in pids
-    with pytest.raises(TimeoutError, match="it is 8"):
-        run_chunks(failing, CHUNKS, client=dask)
-
-
-def test_a_dask_worker_that_is_killed_loses_nothing(dask, tmp_path):
-    store = Kept()
-    tasks = [(str(tmp_path), chunk) for chunk in CHUNKS]
-    assert run_chunks(dying, tasks, keys=keys(), store=store, client=dask) == SQUARES
-    assert worked_on(tmp_path)[4] == 2
-    assert len(store) == len(CHUNKS)
 
 
 def test_a_chunk_that_kills_every_dask_worker_ends_in_one_error(dask):

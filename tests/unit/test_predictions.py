@@ -14,7 +14,6 @@ from pandas.testing import assert_frame_equal
 from scipy.stats import rankdata
 
 import workbench as wb
-from workbench.evaluation.reading import predictions_of
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.models import WordDistance
@@ -80,11 +79,7 @@ def scored(draw):
         given_ = draw(st.booleans()) and answer != "z"
         records.append(cloze(f"x {{{answer}}}", f"x/dev/{i}", candidates=tuple(row) if given_ else None))
         words.append(row)
-        scores.append(
-            draw(
-                st.lists(st.sampled_from([-math.inf, -2.0, -1.5, 0.0]), min_size=len(row), max_size=len(row))
-            )
-        )
+        scores.append([draw(st.sampled_from([-math.inf, -2.0, -1.5, 0.0])) for _ in row])
     return Items.from_records(records), words, scores
 
 
@@ -137,26 +132,15 @@ def test_ties_are_drawn_evenly_and_by_the_seed():
 def test_words_without_scores(scores, words):
     with pytest.raises(DataError, match="gave no score to some word of x/dev/0"):
         from_scores(clozes("a {b}"), np.array(scores), words, model="m", score_type="score")
-
-
-def test_what_lies_beyond_an_items_words_is_not_looked_at():
-    scores = np.array([[1.0, np.nan, 9.0], [1.0, 2.0, 3.0]])
-    items = clozes("a {b}", "a {b}")
+    items, scores = clozes("a {b}", "a {b}"), np.array([[1.0, np.nan, 9.0], [1.0, 2.0, 3.0]])
     rows = from_scores(items, scores, [["b"], ["b", "c", "d"]], model="m", score_type="score")
-    assert rows["prediction"].tolist() == ["b", "d"]
+    assert rows["prediction"].tolist() == ["b", "d"]  # what lies beyond an item's words is not looked at
     assert rows["rank"].tolist() == [1, 3]
 
 
 def ranked(items, rank, n_tied, tops, *, known=True):
-    n = len(items)
-    return Ranked(
-        np.full(n, -1.5),
-        np.full(n, rank),
-        np.full(n, n_tied),
-        np.full(n, known),
-        [tops] * n,
-        [[-1.5] * len(tops)] * n,
-    )
+    columns = (np.full(len(items), value) for value in (-1.5, rank, n_tied, known))
+    return Ranked(*columns, [tops] * len(items), [[-1.5] * len(tops)] * len(items))
 
 
 @pytest.mark.parametrize("top_k", [1, 2, 3])
@@ -184,13 +168,8 @@ def test_a_shared_first_rank_is_drawn(top_k, tops):
 def test_rows_of_a_ranking(rank, n_tied, known, prediction, expected):
     answer = "b" if rank == 1 else "c"
     items = clozes(f"a {{{answer}}}")
-    rows = from_ranking(
-        items,
-        ranked(items, rank, n_tied, ["B", "d"], known=known),
-        model="m",
-        vocabulary_size=9,
-        unknown="unk",
-    )
+    ranking = ranked(items, rank, n_tied, ["B", "d"], known=known)
+    rows = from_ranking(items, ranking, model="m", vocabulary_size=9, unknown="unk")
     assert rows["prediction"].tolist() == [prediction]
     assert tuple(rows[["correct", "p_correct", "rank", "n_tied"]].iloc[0]) == expected
     assert (rows["vocabulary_size"].item(), rows["n_choices"].item(), rows["unknown"].item()) == (9, 9, "unk")
@@ -235,8 +214,6 @@ def test_items_with_and_without_candidates_keep_their_order():
     with pytest.raises(DataError, match="no items"):
         Lengths().predict(MIXED[:0])
 
-
-def test_a_model_without_a_vocabulary_ranks_none():
     class Bare(Lengths):
         vocabulary = None
         distribution = Predictor.distribution
@@ -309,8 +286,15 @@ def test_good_predictions_pass_unchanged():
     assert list(GOOD.columns) == predictions.SCHEMA.names
     shuffled = GOOD[GOOD.columns[::-1]].iloc[::-1]
     assert predictions.check(shuffled).equals(GOOD.iloc[::-1].reset_index(drop=True))
-    as_objects = GOOD.astype(object)
-    assert predictions.check(as_objects).dtypes.equals(GOOD.dtypes)
+    assert predictions.check(GOOD.astype(object)).dtypes.equals(GOOD.dtypes)
+    both = pd.concat([GOOD, GOOD.assign(model="other"), GOOD.assign(run="second")])
+    assert len(predictions.check(both)) == 12
+    with pytest.raises(DataError, match="'lambada/dev/2' is none of the items"):
+        predictions.check(GOOD, MIXED[:2])
+    table = predictions.to_table(GOOD)
+    assert table.schema == predictions.SCHEMA
+    assert predictions.check(predictions.from_table(table)).equals(GOOD)
+    assert len(predictions.from_table(table[:0])) == 0
 
 
 @pytest.mark.parametrize(
@@ -340,30 +324,14 @@ def test_good_predictions_pass_unchanged():
         (changed(prediction="cat"), "no, but the prediction is the answer"),
         (changed(2, rank=2), "yes, but the rank is not 1"),
         (changed(2, p_correct=0.0), "yes, but 'p_correct' is 0"),
+        (GOOD.assign(log_prob_uncorrected=0.5), "a log-probability is above 0"),
+        (GOOD.assign(log_prob_uncorrected=-99.0), "'log_prob' is above 'log_prob_uncorrected'"),
+        (GOOD.assign(greedy_correct="perhaps"), "not of type bool"),
     ],
 )
 def test_bad_predictions_are_refused(bad, problem):
     with pytest.raises(DataError, match=problem):
         predictions.check(bad)
-
-
-def test_predictions_are_of_the_items():
-    with pytest.raises(DataError, match="'lambada/dev/2' is none of the items"):
-        predictions.check(GOOD, MIXED[:2])
-
-
-def test_the_same_item_may_occur_for_two_models_or_runs():
-    both = pd.concat([GOOD, GOOD.assign(model="other"), GOOD.assign(run="second")])
-    assert len(predictions.check(both)) == 12
-
-
-def test_tables_give_the_frame_back():
-    table = predictions.to_table(GOOD)
-    assert table.schema == predictions.SCHEMA
-    again = predictions.from_table(table)
-    assert predictions.check(again).equals(GOOD)
-    assert again.dtypes.equals(GOOD.dtypes)
-    assert len(predictions.from_table(table[:0])) == 0
 
 
 def test_answers_given_elsewhere():
@@ -377,27 +345,19 @@ def test_answers_given_elsewhere():
     assert rows["rank"].isna().all()
     assert set(rows["system"]) == {"Human"}
     assert set(rows["score_type"]) == {"score"}
-    frame = pd.DataFrame(
-        {
-            "item_id": ["cbt/dev/1", "lambada/dev/0"],
-            "prediction": ["elm", "cat"],
-            "log_prob": [-3, -1.5],
-            "rank": [2, 1],
-        }
-    )
+    frame = pd.DataFrame({"item_id": ["cbt/dev/1", "lambada/dev/0"], "prediction": ["elm", "cat"]})
+    frame = frame.assign(log_prob=[-3, -1.5], rank=[2, 1])
     rows = predictions.from_answers(MIXED, frame, model="program", run="r")
     assert rows["log_prob"].tolist() == [-1.5, -3]
     assert rows["rank"].tolist() == [1, 2]
     assert rows["n_choices"].tolist() == [pd.NA, 2]
     assert set(rows["score_type"]) == {"log_prob"}
-
-
-def test_a_missing_answer_is_no_word():
-    items = clozes("so {None}", "so {nan}")
-    frame = pd.DataFrame({"item_id": items.frame["item_id"], "prediction": [None, np.nan]})
-    rows = predictions.from_answers(items, frame, model="people")
+    missing = pd.DataFrame({"item_id": ITEMS.frame["item_id"][:2], "prediction": [None, np.nan]})
+    rows = predictions.from_answers(ITEMS, missing, model="people")
     assert rows["prediction"].isna().all()
     assert rows["correct"].tolist() == [False, False]
+    with pytest.raises(TypeError, match="no column 'sytem'"):
+        predictions.from_answers(ITEMS, {"lambada/dev/0": "a"}, model="people", sytem="Human")
 
 
 @pytest.mark.parametrize(
@@ -415,19 +375,6 @@ def test_a_missing_answer_is_no_word():
 def test_strange_answers(answers, problem):
     with pytest.raises(DataError, match=problem):
         predictions.from_answers(ITEMS, answers, model="people")
-
-
-def test_a_strange_column_is_named():
-    with pytest.raises(TypeError, match="no column 'sytem'"):
-        predictions.from_answers(ITEMS, {"lambada/dev/0": "a"}, model="people", sytem="Human")
-
-
-def test_the_columns_are_documented_types():
-    assert json.loads(json.dumps(predictions.COLUMNS)) == list(GOOD.columns)
-    kinds = {name: str(kind) for name, kind in GOOD.dtypes.items()}
-    assert kinds["rank"] == kinds["n_tied"] == kinds["vocabulary_size"] == "Int64"
-    assert kinds["correct"] == kinds["known"] == "boolean"
-    assert kinds["prediction"] == kinds["item_id"] == "str"
 
 
 FRAME = made(6, right=0.5)
@@ -464,19 +411,6 @@ def test_what_a_frame_has_is_kept_on_disk(name, no_data):
     assert (no_data / "runs" / "told").is_dir()
 
 
-@pytest.mark.parametrize(
-    ("values", "problem"),
-    [
-        ({"log_prob_uncorrected": 0.5}, "a log-probability is above 0"),
-        ({"log_prob_uncorrected": FRAME["log_prob"] - 1}, "'log_prob' is above 'log_prob_uncorrected'"),
-        ({"greedy_correct": "perhaps"}, "not of type bool"),
-    ],
-)
-def test_what_cannot_be_is_refused(values, problem):
-    with pytest.raises(DataError, match=problem):
-        predictions.check(FRAME.assign(**values))
-
-
 def test_an_answer_is_no_likelier_than_its_sub_tokens_but_for_rounding():
     near = FRAME["log_prob"].to_numpy() - np.float64(1e-5)
     assert len(predictions.check(FRAME.assign(log_prob_uncorrected=near))) == 6
@@ -497,9 +431,3 @@ def test_a_run_that_was_written_without_them_is_read():
     assert back.table.schema == predictions.SCHEMA
     asked = results.query("select model, count(prompt) as told from predictions group by model")
     assert dict(zip(asked["model"], asked["told"], strict=True)) == {"made": 0, "after": 6}
-
-
-def test_evaluation_reads_frames_without_them():
-    found = predictions_of(FRAME.drop(columns=list(predictions.OPTIONAL)))
-    assert found[0].frame["prompt"].isna().all()
-    assert str(found[0].frame["rank_is_bound"].dtype) == "boolean"

@@ -28,15 +28,10 @@ def test_an_item(tmp_path):
     assert items[1].candidates == ("boiled", "looked", "grew", "rang", "froze")
     assert items[2].tokens[:4] == ["The", "hound", "'s", "howl"]
     assert items[0].sentences == ((0, len(items[0].text)),)
-
-
-def test_both_forms_give_the_same_items(tmp_path):
-    first, second = read(tmp_path / "a", official()), read(tmp_path / "b", table())
-    assert first.frame.equals(second.frame)
-
-
-def test_the_official_form_wins(tmp_path):
-    assert read(tmp_path, official() | table()).attrs["source"] == f"{QUESTIONS}, {ANSWERS}"
+    assert items.frame.equals(read(tmp_path / "table", table()).frame)
+    assert read(tmp_path / "both", official() | table()).attrs["source"] == f"{QUESTIONS}, {ANSWERS}"
+    suffixed = {name.replace(".txt", ".half.txt"): content for name, content in official().items()}
+    assert len(read(tmp_path / "suffix", suffixed)) == 3
 
 
 @pytest.mark.parametrize("files", [official(), table()])
@@ -44,14 +39,6 @@ def test_archives(tmp_path, files):
     packed = b.tar({f"x/Data/{name}": content for name, content in files.items()})
     path = b.write(tmp_path, {"any.tar.gz": packed}) / "any.tar.gz"
     assert len(load("msrcc", path=path)) == 3
-
-
-def test_a_suffix_is_kept_for_the_answers(tmp_path):
-    files = {
-        "Holmes.machine_format.questions.half.txt": b.holmes_questions(),
-        "Holmes.machine_format.answers.half.txt": b.holmes_answers(),
-    }
-    assert len(read(tmp_path, files)) == 3
 
 
 def test_there_is_only_a_test_set(tmp_path):
@@ -79,33 +66,26 @@ def test_without_answers_the_blank_stays_empty(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("files", "message"),
+    ("form", "name", "change", "message"),
     [
-        (
-            official(**{QUESTIONS: b.holmes_questions().replace("2c)", "2d)")}),
-            "question 2 has lines a b d d e",
-        ),
-        (
-            official(**{QUESTIONS: b.holmes_questions().replace("[grew] at me", "[grew] at us")}),
-            "differ in more",
-        ),
-        (official(**{QUESTIONS: b.holmes_questions().replace("[grew]", "grew")}), "with one word"),
-        (
-            official(**{ANSWERS: b.holmes_answers().replace("[looked]", "[stared]")}),
-            "the question has 'looked'",
-        ),
-        (official(**{ANSWERS: b.holmes_answers().split("2b)")[0]}), "no answer to question 2"),
-        (official(**{ANSWERS: b.holmes_answers() * 2}), "the number 1 occurs twice"),
-        (table(**{TABLE: b.holmes_csv().replace("He _____", "He ___ and ____")}), "2 blanks"),
-        (table(**{TABLE: b.holmes_csv().replace("He _____", "He")}), "0 blanks"),
-        (table(**{TABLE: b.holmes_csv().replace("\n2,", "\ntwo,")}), "line 3: found 'two"),
-        (table(**{TABLE: b.holmes_csv().replace("boiled", "")}), "lacks a choice"),
-        (table(**{TABLE: b.holmes_csv().replace("id,question", "nr,text")}), "the columns are nr"),
-        (table(**{KEY: b.holmes_csv_answers().replace("2,b", "2,f")}), "expected one of a b c d e"),
-        (table(**{KEY: ""}), "the columns are"),
+        (official, QUESTIONS, ("2c)", "2d)"), "question 2 has lines a b d d e"),
+        (official, QUESTIONS, ("[grew] at me", "[grew] at us"), "differ in more"),
+        (official, QUESTIONS, ("[grew]", "grew"), "with one word"),
+        (official, ANSWERS, ("[looked]", "[stared]"), "the question has 'looked'"),
+        (official, ANSWERS, ("2b)", None), "no answer to question 2"),
+        (official, ANSWERS, ("1a)", b.holmes_answers() + "1a)"), "the number 1 occurs twice"),
+        (table, TABLE, ("He _____", "He ___ and ____"), "2 blanks"),
+        (table, TABLE, ("He _____", "He"), "0 blanks"),
+        (table, TABLE, ("\n2,", "\ntwo,"), "line 3: found 'two"),
+        (table, TABLE, ("boiled", ""), "lacks a choice"),
+        (table, TABLE, ("id,question", "nr,text"), "the columns are nr"),
+        (table, KEY, ("2,b", "2,f"), "expected one of a b c d e"),
+        (table, KEY, ("id", None), "the columns are"),
     ],
 )
-def test_bad_files(tmp_path, files, message):
+def test_bad_files(tmp_path, form, name, change, message):
+    files, (old, new) = form(), change
+    files[name] = files[name].split(old)[0] if new is None else files[name].replace(old, new)
     with pytest.raises(DataError, match=message) as raised:
         read(tmp_path, files)
     assert raised.value.file

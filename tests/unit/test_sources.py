@@ -1,4 +1,5 @@
 import os
+from types import SimpleNamespace
 
 import builders as b
 import pytest
@@ -32,12 +33,19 @@ def test_what_is_missing_is_named_with_the_places_and_the_remedy(no_data, tmp_pa
         load("lambada", path=tmp_path / "nowhere")
 
 
-def test_case_of_names_does_not_matter(tmp_path):
-    assert len(load("lambada", path=b.write(tmp_path, {DEV.upper(): b.text(b.PLAIN)}))) == 3
-
-
-def test_the_official_name_wins_over_others(tmp_path):
-    folder = b.write(tmp_path, {"lambada_development_plain_text_old.txt": b.text(b.PLAIN[:2]), **ONE})
+@pytest.mark.parametrize(
+    "files",
+    [
+        {DEV.upper(): b.text(b.PLAIN)},
+        {"lambada_development_plain_text_old.txt": b.text(b.PLAIN[:2]), **ONE},
+        {"lambada-dataset.tar.gz": b.tar({DEV: b.text(b.PLAIN[:1])}), **ONE},
+        {".cache/" + DEV: "x", "a/" + DEV: b.text(b.PLAIN)},
+    ],
+    ids=["case", "the official name wins", "a file wins over an archive", "hidden folders and links back"],
+)
+def test_the_file_that_is_meant_is_read(tmp_path, files):
+    folder = b.write(tmp_path, files)
+    (folder / "loop").symlink_to(folder)
     assert len(load("lambada", path=folder)) == 3
 
 
@@ -47,12 +55,6 @@ def test_several_files_that_fit_are_an_error_unless_they_are_the_same(tmp_path):
     b.write(folder, {f"b/{DEV}": b.text(b.PLAIN[:1])})
     with pytest.raises(DataError, match=rf"several files fit.*a/{DEV}, .*b/{DEV} -- pass path="):
         load("lambada", path=folder)
-
-
-def test_links_that_lead_back_and_hidden_folders_are_no_trouble(tmp_path):
-    folder = b.write(tmp_path, {".cache/" + DEV: "x", "a/" + DEV: b.text(b.PLAIN)})
-    (folder / "a" / "loop").symlink_to(folder)
-    assert len(load("lambada", path=folder)) == 3
 
 
 def test_a_folder_is_scanned_once(tmp_path, monkeypatch):
@@ -80,11 +82,6 @@ def test_archives(tmp_path, suffix):
     with pytest.raises(DataError, match="lambada_test_plain_text"):
         load("lambada", "test", path=path)
     assert [path.name for path in tmp_path.iterdir()] == [f"lambada-dataset{suffix}"]
-
-
-def test_files_come_before_archives(tmp_path):
-    packed = b.tar({DEV: b.text(b.PLAIN[:1])})
-    assert len(load("lambada", path=b.write(tmp_path, {"lambada-dataset.tar.gz": packed, **ONE}))) == 3
 
 
 def test_an_archive_is_read_no_further_than_needed(tmp_path):
@@ -126,9 +123,6 @@ def test_evil_names_are_read_and_never_unpacked(tmp_path):
 def test_binary_files_are_told(tmp_path, content):
     with pytest.raises(DataError, match="binary file"):
         load("lambada", path=b.write(tmp_path, {"x.txt": content}) / "x.txt")
-
-
-def test_an_unreadable_file(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         assert sources.File(tmp_path).data
 
@@ -140,21 +134,8 @@ def test_names_of_data_sets():
 
 
 def test_another_package_may_bring_a_data_set(monkeypatch, tmp_path):
-    class Entry:
-        name = "limericks"
-
-        def load(self):
-            return self
-
-    class Reader:
-        @staticmethod
-        def load(split, *, variant, path, on_error):
-            return split, variant, path, on_error
-
-    entry = Entry()
-    entry.load = lambda: Reader
-    monkeypatch.setattr(
-        datasets, "entry_points", lambda group: [entry] if group == "workbench.datasets" else []
-    )
+    reader = SimpleNamespace(load=lambda split, *, variant, path, on_error: (split, variant, path, on_error))
+    entry = SimpleNamespace(name="limericks", load=lambda: reader)
+    monkeypatch.setattr(datasets, "entry_points", lambda group: [entry] * (group == "workbench.datasets"))
     assert datasets.names()[-1] == "limericks"
     assert load("limericks", "dev", path=tmp_path) == ("dev", None, tmp_path, "raise")
