@@ -57,7 +57,7 @@ def loop(items: wb.Items, pipeline: str) -> dict[str, Any]:
     """Tag one passage after the other; then compute the features."""
     import spacy  # noqa: PLC0415 - it would count for the other parts
 
-    nlp = spacy.load(tagging.find(pipeline).name)
+    nlp = spacy.load(tagging.find_pipeline(pipeline).name)
     tagging.load(pipeline)  # what is imported once is not counted
     records = list(items)
     cut = [tokens.tokens(item) for item in records]
@@ -69,7 +69,9 @@ def loop(items: wb.Items, pipeline: str) -> dict[str, Any]:
         docs.append((tags, doc[item_tokens.head].lemma_ if item_tokens.has_target else None))
     tagged, cpu = time.perf_counter() - start, processor() - used
     start = time.perf_counter()
-    rows = [targets.features(item, tags, lemma) for item, (tags, lemma) in zip(records, docs, strict=True)]
+    rows = [
+        targets.target_features(item, tags, lemma) for item, (tags, lemma) in zip(records, docs, strict=True)
+    ]
     return {
         "tagging": tagged,
         "cpu": cpu,

@@ -113,7 +113,10 @@ def plain(items, nlp, vocabulary=None):
         cut = tokens.tokens(item)
         doc = nlp(tagging.documents(nlp, [tokens.shown(cut.words)])[0])
         tags, lemma = [token.pos_ for token in doc], doc[cut.head].lemma_ if cut.has_target else None
-        row = targets.features(item, tags, lemma) | {"item_id": item.item_id, "pipeline": tagging.label(nlp)}
+        row = targets.target_features(item, tags, lemma) | {
+            "item_id": item.item_id,
+            "pipeline": tagging.label(nlp),
+        }
         row["target_count"] = vocabulary and item.answer and vocabulary.get(item.answer.lower(), 0)
         rows.append(row)
     frame = pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype="object") for name in DTYPES})
@@ -357,7 +360,7 @@ def test_errors_name_the_item(sample, folder, monkeypatch):
     def broken(item, *_, **__):
         raise KeyError(item.text[:3])
 
-    monkeypatch.setattr(targets, "features", broken)
+    monkeypatch.setattr(targets, "target_features", broken)
     with pytest.raises(DataError, match=f"item {sample[0].item_id} cannot be annotated: KeyError"):
         annotate(sample[:3], folder)
 

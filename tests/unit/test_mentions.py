@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.analysis.lemmas import default, fold
-from workbench.analysis.mentions import find, mentions, same_form, sentence_of
+from workbench.analysis.lemmas import default, fold_case
+from workbench.analysis.mentions import mention_indices, mentions, same_form, sentence_of
 from workbench.items.tokens import tokens
 
 
@@ -63,15 +63,15 @@ def test_mentions_stand_before_and_after_a_blank_in_the_middle():
     item = cloze("the dog ran . a {dog} saw the dogs and hot-dogs")
     assert mentions(item) == [(4, 7), (28, 32), (37, 45)]
     cut = tokens(item)
-    assert find(cut) == [1, 8, 10]
-    assert same_form(cut, find(cut))
+    assert mention_indices(cut) == [1, 8, 10]
+    assert same_form(cut, mention_indices(cut))
     assert not same_form(cut, [8, 10])
     assert [sentence_of(cut, index) for index in (0, 3, 4, 8)] == [1, 1, 0, 0]
 
 
 def test_nothing_is_a_mention_without_an_answer():
     assert mentions(cloze("the dog saw {} dog")) == []
-    assert find(tokens(cloze("{}"))) == []
+    assert mention_indices(tokens(cloze("{}"))) == []
     assert not same_form(tokens(cloze("the dog saw {}")), [])
 
 
@@ -117,7 +117,7 @@ TEXTS = st.lists(WORDS, max_size=12)
 @given(TEXTS, WORDS, TEXTS)
 def test_the_same_as_a_slow_loop(left, answer, right):
     item = cloze(f"{' '.join(left)} {{{answer}}} {' '.join(right)}")
-    assert find(tokens(item)) == slow(item)
+    assert mention_indices(tokens(item)) == slow(item)
 
 
 @given(TEXTS, WORDS, TEXTS)
@@ -125,7 +125,9 @@ def test_lower_case_changes_no_mention(left, answer, right):
     item = cloze(f"{' '.join(left)} {{{answer}}} {' '.join(right)}")
     lowered = dataclasses.replace(item, text=item.text.lower(), answer=item.answer.lower())
     assert mentions(lowered) == mentions(item)
-    assert same_form(tokens(lowered), find(tokens(lowered))) == same_form(tokens(item), find(tokens(item)))
+    assert same_form(tokens(lowered), mention_indices(tokens(lowered))) == same_form(
+        tokens(item), mention_indices(tokens(item))
+    )
 
 
 @given(TEXTS, TEXTS, WORDS, TEXTS)
@@ -139,10 +141,14 @@ def test_another_sentence_loses_no_mention(more, left, answer, right):
 @given(passages())
 def test_every_same_form_is_a_mention(item):
     cut = tokens(item)
-    found = find(cut)
+    found = mention_indices(cut)
     assert found == sorted(set(found))
     if item.answer and " " not in item.answer:
-        same = [i for i, word in enumerate(cut.words) if fold(word) == fold(item.answer) and i != cut.target]
+        same = [
+            i
+            for i, word in enumerate(cut.words)
+            if fold_case(word) == fold_case(item.answer) and i != cut.target
+        ]
         assert set(same) <= set(found)
         assert not same or same_form(cut, found)
 

@@ -25,7 +25,7 @@ from workbench.analysis.tagger.network import (
     UNKNOWN,
     USE,
     Lexicon,
-    fold,
+    fold_token,
 )  # fmt: skip
 
 # form: capitalised share (1 never to 11 always), frequency, whether it has a vector and an own embedding
@@ -66,7 +66,7 @@ def lexicon():
 def features(*texts):
     vocab = Vocab()
     docs = [Doc(vocab, words=list(words)) for words in texts]
-    return [table.astype(np.int64) for table in network.features(docs, network._Forms(lexicon()))]
+    return [table.astype(np.int64) for table in network.token_features(docs, network._Forms(lexicon()))]
 
 
 def hashed(text):
@@ -215,9 +215,9 @@ def test_forms_met_before_and_a_store_that_overflows_change_nothing(monkeypatch)
     vocab = Vocab()
     forms = network._Forms(lexicon())
     docs = [Doc(vocab, words=[f"w{n}" for n in range(1500)]), Doc(vocab, words=WORDS)]
-    first = network.features(docs, forms)
+    first = network.token_features(docs, forms)
     monkeypatch.setattr(network, "_KEPT_FORMS", 10)
-    again = network.features(docs, forms)
+    again = network.token_features(docs, forms)
     for before, after in zip(first, again, strict=True):
         assert np.array_equal(before[:, 1:], after[:, 1:])
 
@@ -225,7 +225,7 @@ def test_forms_met_before_and_a_store_that_overflows_change_nothing(monkeypatch)
 def test_forgotten_forms_are_unknown_everywhere_in_their_document():
     np.random.seed(1)  # noqa: NPY002
     words = [*WORDS, "Gage", "said", "so", "often", "and", "crane", "duck"] * 3
-    before = network.features([Doc(Vocab(), words=words)], network._Forms(lexicon()))[0]
+    before = network.token_features([Doc(Vocab(), words=words)], network._Forms(lexicon()))[0]
     after = before.copy()
     network._forget(after, 0.5)
     lost = after[:, KEY] != before[:, KEY]
@@ -249,13 +249,13 @@ def test_forgotten_forms_are_unknown_everywhere_in_their_document():
 @example([["Gage", "saw", "GAGE", "Gage"], ["gage", "Gage"], ["GAGE", "Gage"]])
 def test_forms_are_grouped_within_their_document(texts):
     vocab = Vocab()
-    tables = network.features([Doc(vocab, words=t) for t in texts], network._Forms(lexicon()))
+    tables = network.token_features([Doc(vocab, words=t) for t in texts], network._Forms(lexicon()))
     groups = network._same_forms(tables)
     tokens = []
     for number, (words, rows) in enumerate(zip(texts, tables, strict=True)):
         for place, (word, row) in enumerate(zip(words, rows, strict=True)):
             case = int(row[CASE]) if row[PLACE] >= 16 else None
-            tokens.append((number, fold(word), case) if row[COUNTED] else (number, place))
+            tokens.append((number, fold_token(word), case) if row[COUNTED] else (number, place))
     for one, group in zip(tokens, groups, strict=True):
         assert [group == other for other in groups] == [one == other for other in tokens]
 
@@ -502,12 +502,12 @@ def lexicons(draw):
     ],
 )
 def test_a_form_is_folded(form, folded):
-    assert fold(form) == folded
+    assert fold_token(form) == folded
 
 
 @given(forms)
 def test_folding_knows_no_case(word):
-    assert fold(word.lower()) == fold(word)
+    assert fold_token(word.lower()) == fold_token(word)
 
 
 @given(lexicons())

@@ -47,7 +47,7 @@ def test_intervals_are_those_of_the_formula(count, more, level):
     ],
 )
 def test_targets_in_context_are_counted(options, column, inside):
-    table = summary.in_context(HAND, **options)
+    table = summary.count_in_context(HAND, **options)
     assert rows(table, "set", "column", "value", "label", "count", "n", "missing") == [
         ("x/dev", column, True, "in context", inside, 9, 1),
         ("x/dev", column, False, "not in context", 9 - inside, 9, 1),
@@ -57,13 +57,13 @@ def test_targets_in_context_are_counted(options, column, inside):
 
 def test_forms_in_the_context_sentences_are_no_annotation():
     with pytest.raises(DataError, match="no annotation"):
-        summary.in_context(HAND, by="form", within="context")
+        summary.count_in_context(HAND, by="form", within="context")
     with pytest.raises(DataError, match="unknown"):
-        summary.classes_out_of_context(HAND, by="sound")
+        summary.count_classes_out_of_context(HAND, by="sound")
 
 
 def test_classes_are_counted():
-    table = summary.classes({"one": HAND, "two": HAND.iloc[:4]})
+    table = summary.count_classes({"one": HAND, "two": HAND.iloc[:4]})
     assert rows(table[table["set"] == "one"], "value", "count") == [
         ("PN", 4), ("CN", 3), ("V", 1), ("J", 0), ("R", 1), ("O", 0),
     ]  # fmt: skip
@@ -72,17 +72,17 @@ def test_classes_are_counted():
 
 
 def test_classes_out_of_context_are_counted():
-    by_lemma = summary.classes_out_of_context(HAND)
+    by_lemma = summary.count_classes_out_of_context(HAND)
     assert rows(by_lemma, "value", "count", "n", "missing")[:3] == [
         ("PN", 1, 4, 1), ("CN", 2, 4, 1), ("V", 1, 4, 1),
     ]  # fmt: skip
-    by_form = summary.classes_out_of_context(HAND, by="form")
+    by_form = summary.count_classes_out_of_context(HAND, by="form")
     assert by_form["count"].tolist() == [2, 2, 1, 0, 1, 0]
     assert by_form["n"].tolist() == [6] * 6
 
 
 def test_speech_is_counted():
-    assert rows(summary.direct_speech(HAND), "column", "value", "count", "n", "missing") == [
+    assert rows(summary.count_direct_speech(HAND), "column", "value", "count", "n", "missing") == [
         ("direct_speech", True, 6, 10, 0),
         ("target_in_speech", True, 3, 10, 0),
     ]
@@ -121,7 +121,7 @@ def test_histograms_are_those_of_a_slow_loop(drawn, width):
 
 @given(frames())
 def test_shares_add_up(drawn):
-    for table in (summary.in_context(drawn), summary.classes(drawn)):
+    for table in (summary.count_in_context(drawn), summary.count_classes(drawn)):
         n = table["n"].iloc[0]
         assert table["count"].sum() == n
         assert (table["n"] + table["missing"]).eq(len(drawn)).all()
@@ -132,10 +132,10 @@ def test_shares_add_up(drawn):
 def test_a_missing_column_is_named():
     poor = HAND[["item_id", "n_tokens"]]
     for count, column in (
-        (summary.in_context, "lemma_in_context"),
-        (summary.classes, "target_class"),
-        (summary.classes_out_of_context, "lemma_in_context"),
-        (summary.direct_speech, "direct_speech"),
+        (summary.count_in_context, "lemma_in_context"),
+        (summary.count_classes, "target_class"),
+        (summary.count_classes_out_of_context, "lemma_in_context"),
+        (summary.count_direct_speech, "direct_speech"),
         (partial(summary.histogram, column="mention_distance"), "mention_distance"),
     ):
         with pytest.raises(DataError, match=f"of 'poor'.*{column}"):
@@ -145,11 +145,11 @@ def test_a_missing_column_is_named():
 def test_what_is_no_set_is_refused():
     for wrong in ({}, None, [HAND]):
         with pytest.raises(DataError, match="no annotations"):
-            summary.named(wrong)
+            summary.named_sets(wrong)
     with pytest.raises(DataError, match="list"):
-        summary.named({"a": []})
+        summary.named_sets({"a": []})
     with pytest.raises(DataError, match="'X'"):
-        summary.classes(HAND.assign(target_class="X"))
+        summary.count_classes(HAND.assign(target_class="X"))
     with pytest.raises(DataError, match="0, expected 1"):
         summary.histogram(HAND.assign(mention_distance=0), "mention_distance", first=1)
     with pytest.raises(DataError, match="width 0"):
@@ -157,9 +157,9 @@ def test_what_is_no_set_is_refused():
 
 
 def test_a_set_is_named_after_its_items():
-    assert list(summary.named(HAND)) == ["x/dev"]
-    assert list(summary.named(HAND.drop(columns="item_id"))) == ["items"]
-    assert list(summary.named(pd.concat([HAND, frame(ids="y/dev")]))) == ["items"]
+    assert list(summary.named_sets(HAND)) == ["x/dev"]
+    assert list(summary.named_sets(HAND.drop(columns="item_id"))) == ["items"]
+    assert list(summary.named_sets(pd.concat([HAND, frame(ids="y/dev")]))) == ["items"]
 
 
 def found(table, quantity, column="value", **where):

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.language import Language
 
-from workbench.analysis.tagger.network import Lexicon, fold
+from workbench.analysis.tagger.network import Lexicon, fold_token
 from workbench.items.schema import DataError
 
 forms = st.text(st.characters(categories=["L"], max_codepoint=0x24F), min_size=1, max_size=5)
@@ -106,7 +106,9 @@ def test_variation_keeps_words_and_tags_side_by_side(words, seed, share):
     assert varied.upos == passage.upos[: len(varied.words)]
     assert len(varied.words) == len(varied.upos) > len(words) // 2
     for old, new in zip(words, varied.words, strict=False):
-        assert fold(old.upper().lower()) == fold(new.upper().lower())  # quote marks and brackets fold too
+        assert fold_token(old.upper().lower()) == fold_token(
+            new.upper().lower()
+        )  # quote marks and brackets fold too
     assert passage.words == words
 
 
@@ -416,14 +418,14 @@ def neighbours_slowly(books, words):
     for offset in lexicon_table._OFFSETS:
         pairs = np.zeros((len(words), kinds))
         for line in (line for book in books for line in book):
-            for place, word in enumerate(map(fold, line)):
+            for place, word in enumerate(map(fold_token, line)):
                 if word not in words:
                     continue
                 other = place + offset
                 if not 0 <= other < len(line):
                     column = kinds - 1
                 else:
-                    known = fold(line[other])
+                    known = fold_token(line[other])
                     column = words.index(known) + 1 if known in words else 0
                 pairs[words.index(word), column] += 1
         tables.append(pairs)

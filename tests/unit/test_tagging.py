@@ -143,16 +143,16 @@ def test_a_pipeline_is_loaded_once_and_anew_when_it_is_written_anew(tmp_path, ru
     ruled.to_disk(tmp_path / "it")
     first = tagging.load(tmp_path / "it")
     assert tagging.load(str(tmp_path / "it")) is first
-    assert tagging.version(tmp_path / "it") == tagging.label(first) == "en_ruled 1.2.3"
-    before = tagging.find(tmp_path / "it").identity
-    assert before == tagging.find(tmp_path / "it").identity
+    assert tagging.pipeline_version(tmp_path / "it") == tagging.label(first) == "en_ruled 1.2.3"
+    before = tagging.find_pipeline(tmp_path / "it").identity
+    assert before == tagging.find_pipeline(tmp_path / "it").identity
     ruled.meta["version"] = "1.2.4"
     try:
         ruled.to_disk(tmp_path / "it")
     finally:
         ruled.meta["version"] = "1.2.3"
     assert tagging.label(tagging.load(tmp_path / "it")) == "en_ruled 1.2.4"
-    assert tagging.find(tmp_path / "it").identity != before
+    assert tagging.find_pipeline(tmp_path / "it").identity != before
 
 
 def test_a_pipeline_of_another_spacy_is_logged_not_warned_of(tmp_path, ruled, caplog):
@@ -185,7 +185,7 @@ def test_an_installed_package_is_found_by_its_name(tmp_path, monkeypatch, ruled)
     (info / "entry_points.txt").write_text("[spacy_models]\nen_reedy = en_reedy\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert "en_reedy" in tagging.installed()
-    assert tagging.version("en_reedy") == "en_reedy 1.2.3"
+    assert tagging.pipeline_version("en_reedy") == "en_reedy 1.2.3"
     assert tagging.tag(tagging.load("en_reedy"), [["Ada"]], [0]) == ([["PROPN"]], ["Ada"])
     monkeypatch.delitem(sys.modules, "en_reedy")
 
@@ -208,7 +208,7 @@ def test_what_is_not_installed_is_told_with_how_to_get_it(no_own, name, remedy):
 
 def test_folders_that_hold_no_sound_pipeline_are_told(tmp_path, ruled):
     with pytest.raises(DataError, match="there is no spaCy pipeline here"):
-        tagging.find(tmp_path)
+        tagging.find_pipeline(tmp_path)
     ruled.to_disk(tmp_path / "it")
     config = tmp_path / "it" / "config.cfg"
     config.write_text(config.read_text().replace('factory = "lemmatizer"', 'factory = "curated_unknown"'))
@@ -216,15 +216,15 @@ def test_folders_that_hold_no_sound_pipeline_are_told(tmp_path, ruled):
         tagging.load(tmp_path / "it")
     (tmp_path / "it" / "meta.json").write_text("{}")
     with pytest.raises(DataError, match="does not describe a spaCy pipeline"):
-        tagging.version(tmp_path / "it")
+        tagging.pipeline_version(tmp_path / "it")
 
 
 def test_which_pipelines_need_no_pytorch(tmp_path, ruled, neural):
     ruled.to_disk(tmp_path / "ruled")
-    assert tagging.find(tmp_path / "ruled").plain
+    assert tagging.find_pipeline(tmp_path / "ruled").plain
     neural.to_disk(tmp_path / "neural")
-    assert tagging.find(tmp_path / "neural").plain
-    found = [tagging.find(tmp_path / "neural")]
+    assert tagging.find_pipeline(tmp_path / "neural").plain
+    found = [tagging.find_pipeline(tmp_path / "neural")]
     config = found[0].folder / "config.cfg"
     text = config.read_text()
     assert 'factory = "tagger"' in text
@@ -246,7 +246,7 @@ def test_our_workers_do_not_import_pytorch_for_nothing(tmp_path, ruled):
 def test_finding_a_pipeline_does_not_import_spacy(tmp_path, ruled):
     ruled.to_disk(tmp_path / "it")
     code = (
-        "import sys; from workbench.analysis import tagging; tagging.find(sys.argv[1]).identity;"
+        "import sys; from workbench.analysis import tagging; tagging.find_pipeline(sys.argv[1]).identity;"
         "tagging.installed(); print('spacy' in sys.modules)"
     )
     told = subprocess.run(

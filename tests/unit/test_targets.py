@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from workbench.analysis import mentions, speech, targets
 from workbench.analysis.lemmas import same_root
 from workbench.analysis.speech import speech_spans
-from workbench.analysis.targets import features, in_speech, n_names, vocative
+from workbench.analysis.targets import in_speech, n_names, target_features, vocative
 from workbench.items.tokens import tokens
 
 COLUMNS = {
@@ -30,7 +30,7 @@ def test_a_row_counted_by_hand():
     item = cloze(
         "Tom died . Ann saw the dead man . `` His death , Ann , '' said Tom , `` killed the men and {Tom}"
     )
-    row = features(item, tagged(item, {"tom", "ann"}), "Tom")
+    row = target_features(item, tagged(item, {"tom", "ann"}), "Tom")
     assert set(row) == COLUMNS
     assert row == {
         "target_pos": "PROPN",
@@ -59,11 +59,11 @@ def test_a_row_counted_by_hand():
 
 def test_mentions_before_and_after_a_blank_in_the_middle():
     item = cloze("the dogs ran . he ran . a {dog} saw the dog")
-    row = features(item, tagged(item), "dog")
+    row = target_features(item, tagged(item), "dog")
     assert (row["n_mentions"], row["n_context_mentions"]) == (2, 1)
     assert (row["mention_distance"], row["mention_sentence"]) == (7, 2)
     assert row["in_context"]
-    late = features(cloze("he ran . a {dog} saw the dogs"), None)
+    late = target_features(cloze("he ran . a {dog} saw the dogs"), None)
     assert late["mention_distance"] is late["mention_sentence"] is None
     assert (late["in_context"], late["lemma_in_context"]) == (False, True)
     assert (late["n_mentions"], late["n_context_mentions"]) == (1, 0)
@@ -71,7 +71,7 @@ def test_mentions_before_and_after_a_blank_in_the_middle():
 
 def test_without_an_answer_nothing_is_said_of_the_target():
     item = cloze("`` Go , '' said Ann Lee . `` She saw {} here . ''")
-    row = features(item, tagged(item, {"ann", "lee"}))
+    row = target_features(item, tagged(item, {"ann", "lee"}))
     assert {name for name, value in row.items() if value is None} == COLUMNS - {
         "direct_speech", "target_in_speech", "n_names", "n_context_sentences", "n_tokens", "mentions",
         "speech", "names",
@@ -81,15 +81,15 @@ def test_without_an_answer_nothing_is_said_of_the_target():
 
 
 def test_an_empty_context_and_an_empty_item():
-    row = features(cloze("{dog}"), ["NOUN"], "dog")
+    row = target_features(cloze("{dog}"), ["NOUN"], "dog")
     assert (row["n_mentions"], row["n_context_sentences"], row["n_tokens"], row["n_names"]) == (0, 0, 1, 0)
     assert (row["target_class"], row["in_context"]) == ("CN", False)
-    empty = features(cloze("{}"), [])
+    empty = target_features(cloze("{}"), [])
     assert (empty["n_tokens"], empty["n_names"], empty["direct_speech"], empty["speech"]) == (0, 0, False, [])
 
 
 def test_without_tags_what_needs_them_is_left_open():
-    row = features(cloze("the dog died . `` A {death} , '' he said"), None)
+    row = target_features(cloze("the dog died . `` A {death} , '' he said"), None)
     assert {name for name, value in row.items() if value is None} == {
         "target_pos", "target_class", "target_lemma", "vocative", "n_names", "mention_distance",
         "mention_sentence",
@@ -100,7 +100,7 @@ def test_without_tags_what_needs_them_is_left_open():
 def test_an_answer_of_several_tokens():
     item = cloze("York is old . he likes {New York}")
     tags = ["PROPN", "VERB", "ADJ", "PUNCT", "PRON", "VERB", "PROPN", "PROPN"]
-    row = features(item, tags, "York")
+    row = target_features(item, tags, "York")
     assert (row["target_pos"], row["mention_distance"], row["mention_sentence"]) == ("PROPN", 6, 1)
     assert (row["n_names"], row["n_tokens"]) == (1, 8)
 
@@ -111,13 +111,13 @@ def test_an_answer_of_several_tokens():
      ("NUM", "O"), ("PUNCT", "O"), ("X", "O"), ("INTJ", "O")],
 )  # fmt: skip
 def test_the_class_of_a_target(pos, wanted):
-    row = features(cloze("a {b}"), ["DET", pos])
+    row = target_features(cloze("a {b}"), ["DET", pos])
     assert (row["target_pos"], row["target_class"]) == (pos, wanted)
 
 
 def test_tags_must_be_those_of_the_tokens():
     with pytest.raises(ValueError, match="2 tags for 3 tokens"):
-        features(cloze("a b {c}"), ["X", "X"])
+        target_features(cloze("a b {c}"), ["X", "X"])
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_tags_must_be_those_of_the_tokens():
 )
 def test_a_blank_within_speech(marked, within):
     item = cloze(marked)
-    assert features(item, None)["target_in_speech"] is within
+    assert target_features(item, None)["target_in_speech"] is within
     cut = tokens(item)
     assert (in_speech(cut, speech_spans(cut.words)) is not None) is within
 
@@ -144,10 +144,10 @@ def test_a_blank_within_speech(marked, within):
 def test_speech_comes_from_its_module(monkeypatch):
     item = cloze("a b c {d} e")
     monkeypatch.setattr(speech, "speech_spans", lambda words: [(1, len(words) - 2)])
-    row = features(item, None)
+    row = target_features(item, None)
     assert (row["direct_speech"], row["target_in_speech"], row["speech"]) == (True, False, [(2, 5)])
     monkeypatch.setattr(speech, "speech_spans", lambda words: [(1, len(words))])
-    assert features(item, None)["target_in_speech"]
+    assert target_features(item, None)["target_in_speech"]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_speech_comes_from_its_module(monkeypatch):
 )
 def test_who_is_addressed(marked, told):
     item = cloze(marked)
-    assert features(item, tagged(item, {"john", "mary", "smith", "mr."}))["vocative"] is told
+    assert target_features(item, tagged(item, {"john", "mary", "smith", "mr."}))["vocative"] is told
 
 
 def test_a_verb_is_no_term_of_address():
@@ -239,14 +239,14 @@ def test_a_row_holds_together(item, data):
             st.sampled_from(["PROPN", "NOUN", "PUNCT"]), min_size=len(cut.words), max_size=len(cut.words)
         )
     )
-    row = features(item, tags)
-    assert row == features(item, tags, cut=cut)
+    row = target_features(item, tags)
+    assert row == target_features(item, tags, cut=cut)
     assert row["mentions"] == mentions.mentions(item)
     assert row["speech"] == speech.speech(item)
     if item.answer is None:
         assert row["target_class"] is row["in_context"] is row["same_root"] is None
         return
-    found = mentions.find(cut)
+    found = mentions.mention_indices(cut)
     assert row["n_mentions"] == len(found) >= row["n_context_mentions"]
     assert row["lemma_in_context"] == bool(found) >= row["in_context"]
     earlier = [i for i in found if i < cut.target]
@@ -260,7 +260,7 @@ def test_a_row_holds_together(item, data):
 @given(passages())
 def test_lower_case_changes_nothing_that_needs_no_tags(item):
     lowered = dataclasses.replace(item, text=item.text.lower(), answer=item.answer and item.answer.lower())
-    assert features(lowered, None) == features(item, None)
+    assert target_features(lowered, None) == target_features(item, None)
 
 
 def test_the_classes_are_those_of_the_paper():

@@ -18,7 +18,7 @@ from pathlib import Path
 import novels
 import treebanks
 
-from workbench.analysis.lemmas import FORMAT, KINDS, Lemmas, fold
+from workbench.analysis.lemmas import FORMAT, KINDS, Lemmas, fold_case
 from workbench.items.schema import DataError
 from workbench.storage.files import atomic_path, resource
 
@@ -220,18 +220,13 @@ def _compared(word: str, words: Words) -> set[str]:
     return set().union(*forms) if both else set()
 
 
-def _with_e(word: str, words: Words, most: int) -> bool:
-    """Tell if a base with an e shall be preferred: *breathe*, not *breath*, but *sever*, not *severe*."""
-    return word.endswith("e") and words[f"{word}s"] >= _RARE and words[word] >= _SHARE * most
-
-
 def _from_gold(gold: Gold, table: Table, lemmatiser: Lemmas, irregular: Mapping[str, Container[str]]) -> None:
     """Add to the table what the treebanks say otherwise, by words in lower case where there are any."""
     counts: Counter[tuple[str, str]] = Counter()
     lowered: list[tuple[tuple[str, str], str, int]] = []
     cased: list[tuple[tuple[str, str], str, int]] = []
     for (word, pos, lemma), count in gold.items():
-        key = (fold(word), pos)
+        key = (fold_case(word), pos)
         counts[key] += count
         (lowered if word == word.lower() else cased).append((key, lemma, count))
     for (form, pos), lemma in sorted((_usual(cased) | _usual(lowered)).items()):
@@ -289,7 +284,7 @@ def _kinds(gold: Gold) -> dict[str, list[str]]:
     letters = {pos: letter for letter, (pos, _) in KINDS.items()}
     counts: dict[str, Words] = defaultdict(Counter)
     for (word, pos, _), count in gold.items():
-        counts[fold(word)][letters.get(pos, _CLOSED)] += count
+        counts[fold_case(word)][letters.get(pos, _CLOSED)] += count
     forms: dict[str, list[str]] = defaultdict(list)
     for form, seen in sorted(counts.items()):
         total = seen.total()  # single letters are short for anything, as in "u" and "r"

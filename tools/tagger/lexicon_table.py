@@ -19,7 +19,7 @@ import numpy as np
 import treebanks
 from numpy.typing import NDArray
 
-from workbench.analysis.tagger.network import SCALE, Lexicon, fold
+from workbench.analysis.tagger.network import SCALE, Lexicon, fold_token
 from workbench.storage.files import atomic_path
 
 WIDTH = 64
@@ -49,7 +49,7 @@ def count(path: Path) -> Counts:
     for book in novels.read(path):
         forms: Counter[str] = Counter()
         for sentence in book:
-            forms.update(map(fold, sentence))
+            forms.update(map(fold_token, sentence))
             written.update(
                 word
                 for before, word in pairwise(sentence)
@@ -58,8 +58,8 @@ def count(path: Path) -> Counts:
         counts.uses.update(forms)
         counts.books.update(forms.keys())
     for word, n in written.items():
-        counts.inside[fold(word)] += n
-        counts.capital[fold(word)] += n * word[0].isupper()
+        counts.inside[fold_token(word)] += n
+        counts.capital[fold_token(word)] += n * word[0].isupper()
     return counts
 
 
@@ -89,7 +89,7 @@ def _numbers(path: Path, words: list[str]) -> NDArray[np.int32]:
     for book in novels.read(path):
         flat: list[int] = []
         for sentence in book:
-            flat += [number.get(fold(word), _RARE) for word in sentence]
+            flat += [number.get(fold_token(word), _RARE) for word in sentence]
             flat.append(_EDGE)
         parts.append(np.array([*flat, _EDGE], dtype=np.int32))
     return np.concatenate(parts)
@@ -123,7 +123,7 @@ def _reduce(table: NDArray[np.float32], width: int, seed: int) -> NDArray[np.flo
 def make(path: Path, target: Path, gold: Iterable[treebanks.Sentence]) -> None:
     """Write the lexicon of the novels in `path` to a file."""
     counts = count(path)
-    taught = Counter(fold(word) for sentence in gold for word in sentence.words)
+    taught = Counter(fold_token(word) for sentence in gold for word in sentence.words)
     common = [word for word, _ in counts.uses.most_common() if counts.books[word] >= _BOOKS][:_WORDS]
     extra = sorted(set(taught) - set(common))
     words = [*common, *(word for word in extra if taught[word] >= _OWN_COUNT)]

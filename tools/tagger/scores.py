@@ -145,7 +145,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write scores.json and README.md beside it")
     options = parser.parse_args(argv)
     try:
-        source = tagging.find(options.pipeline)
+        source = tagging.find_pipeline(options.pipeline)
         nlp = tagging.load(options.pipeline)
         start = time.perf_counter()
         spacy.load(source.name)  # once more, with spaCy itself imported

@@ -18,7 +18,7 @@ from corpora import ARTICLES
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from workbench.analysis.tagger.network import Lexicon, fold
+from workbench.analysis.tagger.network import Lexicon, fold_token
 from workbench.storage.files import atomic_path
 
 _TOKENS = 75  # of a passage, as in LAMBADA
@@ -68,7 +68,7 @@ def believed(
             continue
         before = words[place - 1] if place else "."
         within = before[-1].isalnum() or before == ","
-        share = lexicon.names[lexicon.row(fold(word))]
+        share = lexicon.names[lexicon.row(fold_token(word))]
         if heading or not within:
             continue
         if before.lower() in ARTICLES and 0 < share < _MOSTLY and tag in _DOUBTED | {"PROPN"}:

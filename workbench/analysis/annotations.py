@@ -198,7 +198,7 @@ def _pipeline(
 ) -> tuple[str, str, str | None, Language | None]:
     """Return name, label and identity of a pipeline, and the pipeline itself if it was given loaded."""
     if isinstance(pipeline, str | Path):
-        source = tagging.find(pipeline)
+        source = tagging.find_pipeline(pipeline)
         return source.name, source.label, _identity(source), None
     label = tagging.label(pipeline)
     if client is not None or (workers is not None and workers > 1):
@@ -268,7 +268,7 @@ def _annotate(chunk: Chunk) -> pa.Table:
 @lru_cache(maxsize=2)
 def _load(pipeline: str, identity: str) -> Language:
     """Load a pipeline and check that its identity is as expected."""
-    if _identity(tagging.find(pipeline)) != identity:
+    if _identity(tagging.find_pipeline(pipeline)) != identity:
         raise DataError(
             f"this worker has another version of the pipeline {pipeline} or of the workbench",
             remedy="install the same versions everywhere, and start the workers and this process again",
@@ -302,7 +302,7 @@ def features_of(nlp: Language, chunk: Chunk) -> pa.Table:
             _named(item, tagging.tag, nlp, [row], [head])
         raise
     rows = [
-        _named(item, targets.features, item, tags[index], lemmas[index], cut=cut[index])
+        _named(item, targets.target_features, item, tags[index], lemmas[index], cut=cut[index])
         for index, item in enumerate(records)
     ]
     return pa.table(

@@ -138,7 +138,7 @@ class Lemmas:
             In lower case, but for names, the pronoun I, and adjectives and others that the
             treebanks write with capitals; what is known only in lower case stays in it.
         """
-        low = fold(form)
+        low = fold_case(form)
         lemma = self._cased.get(pos, {}).get(form) or self._exceptions.get(pos, {}).get(low)
         if lemma or pos == "PROPN":
             return lemma or (form[:-1] if _PEOPLES.search(low) else form)
@@ -156,7 +156,7 @@ class Lemmas:
 
     def knows(self, form: str) -> bool:
         """Tell if a form is an attested word or a frequent form of one."""
-        low = fold(form)
+        low = fold_case(form)
         return low in self.words or low in self._kinds
 
     def _readings(self, form: str) -> frozenset[Reading]:
@@ -166,7 +166,7 @@ class Lemmas:
         ``evening`` is none of *even*, nor ``his`` of *hi*. A rare one, a name above all, may be any
         that inflects, and the plural of a name.
         """
-        low = _stripped(fold(form))
+        low = _stripped(fold_case(form))
         if low in _AMBIGUOUS or not any(map(str.isalpha, low)):
             return frozenset({Reading("O", low)})
         kinds = self._kinds.get(low, "NVAR")
@@ -217,7 +217,7 @@ class Lemmas:
         return {low[:-1], low[:-2]} if re.search(r"(?:[sxz]|[cs]h)es$", low) else {low[:-1]}
 
 
-def fold(form: str) -> str:
+def fold_case(form: str) -> str:
     """Return a form as the table has it: in lower case, with plain apostrophes."""
     return form.lower().translate(_APOSTROPHES)
 
@@ -369,14 +369,15 @@ def same_root(word: str, other: str) -> bool:
 
 def any_same_root(word: str, others: Iterable[str]) -> bool:
     """Return whether any of several tokens has one root with a word; see :func:`same_root`."""
-    wanted, readings = roots(word), default().readings
+    wanted, readings = word_roots(word), default().readings
     return bool(wanted) and any(
-        not wanted.isdisjoint(roots(other)) and readings(word).isdisjoint(readings(other)) for other in others
+        not wanted.isdisjoint(word_roots(other)) and readings(word).isdisjoint(readings(other))
+        for other in others
     )
 
 
 @lru_cache(maxsize=1 << 16)
-def roots(word: str) -> frozenset[str]:
+def word_roots(word: str) -> frozenset[str]:
     """Return a word's lemmas and the attested words that they are derived from."""
     readings = default().readings(word)
     words = {lemma for kind, lemma in readings if kind != "O" and len(lemma) > len("at")}

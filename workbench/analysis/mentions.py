@@ -18,7 +18,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 
-from workbench.analysis.lemmas import Reading, default, fold
+from workbench.analysis.lemmas import Reading, default, fold_case
 from workbench.items.items import Item, Span
 from workbench.items.tokens import Tokens, tokens
 
@@ -27,7 +27,7 @@ _HYPHEN = re.compile(r"[-‐‑–—]+")  # noqa: RUF001 - dashes are meant
 _POSSESSIVE = re.compile(r"(?<=\w)'s?$")
 
 
-def find(cut: Tokens) -> list[int]:
+def mention_indices(cut: Tokens) -> list[int]:
     """Find the mentions of the target, by form or by lemma.
 
     Parameters
@@ -59,7 +59,7 @@ def same_form(cut: Tokens, found: Sequence[int]) -> bool:
 def mentions(item: Item) -> list[Span]:
     """Return the mentions of the target, before and after it, as spans in ``item.text``."""
     cut = tokens(item)
-    return [cut.spans[index] for index in find(cut)]
+    return [cut.spans[index] for index in mention_indices(cut)]
 
 
 def sentence_of(cut: Tokens, index: int) -> int:
@@ -75,11 +75,11 @@ def _held(word: str) -> frozenset[Reading]:
     parts = _HYPHEN.split(word)
     if len(parts) > 1:
         forms = forms.union(*(readings(part) for part in parts if len(part) > 1))
-    elif (joined := _JOINED.fullmatch(fold(word))) and not default().knows(word):
+    elif (joined := _JOINED.fullmatch(fold_case(word))) and not default().knows(word):
         forms |= readings(joined[1])
     return forms
 
 
 @lru_cache(maxsize=1 << 16)
 def _bare(word: str) -> str:
-    return _POSSESSIVE.sub("", fold(word))
+    return _POSSESSIVE.sub("", fold_case(word))

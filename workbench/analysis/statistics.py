@@ -44,7 +44,7 @@ _STAND_IN = "the paper's value is that of its input, which was not released"
 _PERCENT = 100
 
 
-def named(sets: Sets) -> dict[str, pd.DataFrame]:
+def named_sets(sets: Sets) -> dict[str, pd.DataFrame]:
     """Return the frames by name; a single frame is named after its items (``lambada/dev``).
 
     Raises
@@ -95,7 +95,7 @@ def _shares(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return frame
 
 
-def in_context(
+def count_in_context(
     sets: Sets,
     *,
     by: Literal["lemma", "form"] = "lemma",
@@ -135,7 +135,7 @@ def in_context(
         )
     column = columns[by, within]
     rows = []
-    for name, frame in named(sets).items():
+    for name, frame in named_sets(sets).items():
         values = _column(frame, column, name).dropna()
         truth = values.astype("Int64") > 0 if column.startswith("n_") else values.astype("boolean")
         for value, label in ((True, "in context"), (False, "not in context")):
@@ -151,7 +151,7 @@ def _counted(count: int, n: int, rows: int) -> dict[str, int]:
     return {"count": count, "n": n, "missing": rows - n}
 
 
-def classes(sets: Sets) -> pd.DataFrame:
+def count_classes(sets: Sets) -> pd.DataFrame:
     """Count the classes of the targets (Paperno et al. 2016, Figure 2b).
 
     Parameters
@@ -169,10 +169,10 @@ def classes(sets: Sets) -> pd.DataFrame:
     DataError
         If a column is missing or holds a class that `CLASS_NAMES` does not.
     """
-    return _classes({name: (frame, frame) for name, frame in named(sets).items()})
+    return _classes({name: (frame, frame) for name, frame in named_sets(sets).items()})
 
 
-def classes_out_of_context(sets: Sets, *, by: Literal["lemma", "form"] = "lemma") -> pd.DataFrame:
+def count_classes_out_of_context(sets: Sets, *, by: Literal["lemma", "form"] = "lemma") -> pd.DataFrame:
     """Count the classes of the targets that occur nowhere else in the passage (Figure 2c).
 
     Parameters
@@ -185,7 +185,7 @@ def classes_out_of_context(sets: Sets, *, by: Literal["lemma", "form"] = "lemma"
     Returns
     -------
     DataFrame
-        As :func:`classes`, out of the `n` such targets; `missing` counts the rows without an answer.
+        As :func:`count_classes`, out of the `n` such targets; `missing` counts the rows without an answer.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def classes_out_of_context(sets: Sets, *, by: Literal["lemma", "form"] = "lemma"
     if column is None:
         raise DataError(f"by={by!r} is unknown", remedy='use by="lemma" or by="form"')
     parts = {}
-    for name, frame in named(sets).items():
+    for name, frame in named_sets(sets).items():
         outside = (~_column(frame, column, name).astype("boolean")).fillna(value=False)
         parts[name] = (frame[outside.to_numpy(dtype=bool)], frame)
     return _classes(parts)
@@ -218,7 +218,7 @@ def _classes(parts: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> pd.DataF
     return _shares(rows)
 
 
-def direct_speech(sets: Sets) -> pd.DataFrame:
+def count_direct_speech(sets: Sets) -> pd.DataFrame:
     """Count the passages with quoted speech, and the blanks within it (section 3.3).
 
     Parameters
@@ -232,7 +232,7 @@ def direct_speech(sets: Sets) -> pd.DataFrame:
         Two rows a set, of the columns `direct_speech` and `target_in_speech`.
     """
     rows = []
-    for name, frame in named(sets).items():
+    for name, frame in named_sets(sets).items():
         for column, label in (("direct_speech", "in the passage"), ("target_in_speech", "around the target")):
             truth = _column(frame, column, name).dropna().astype("boolean")
             rows.append(
@@ -268,7 +268,7 @@ def histogram(sets: Sets, column: str, *, first: int | None = None, width: int |
     DataError
         If the column is missing, a value lies below `first`, or the width is below 1.
     """
-    frames = named(sets)
+    frames = named_sets(sets)
     numbers = {n: _column(frame, column, n).dropna().to_numpy(np.int64) for n, frame in frames.items()}
     joined = np.concatenate(list(numbers.values()))
     if first is not None and len(joined) and joined.min() < first:

@@ -82,7 +82,7 @@ class PipelineFolder:
         return cache.fingerprint((path for path in self.folder.rglob("*") if path.is_file()), self.folder)
 
 
-def find(name: str | Path = "en_narrative") -> PipelineFolder:
+def find_pipeline(name: str | Path = "en_narrative") -> PipelineFolder:
     """Find a pipeline, without loading it (nor spaCy).
 
     Parameters
@@ -153,9 +153,9 @@ def _missing(name: str | Path, folder: Path) -> DataError:
     return DataError(f"the spaCy pipeline {str(name)!r} is not installed; {there}", remedy=remedy)
 
 
-def version(name: str | Path = "en_narrative") -> str:
-    """Return name and version of a pipeline, as in ``en_narrative 1.0.0``; see :func:`find`."""
-    return find(name).label
+def pipeline_version(name: str | Path = "en_narrative") -> str:
+    """Return name and version of a pipeline, as in ``en_narrative 1.0.0``; see :func:`find_pipeline`."""
+    return find_pipeline(name).label
 
 
 def load(name: str | Path = "en_narrative") -> Language:
@@ -164,7 +164,7 @@ def load(name: str | Path = "en_narrative") -> Language:
     Parameters
     ----------
     name : str or Path
-        See :func:`find`.
+        See :func:`find_pipeline`.
 
     Returns
     -------
@@ -177,7 +177,7 @@ def load(name: str | Path = "en_narrative") -> Language:
     DataError
         If it is not installed, or spaCy cannot load it.
     """
-    source = find(name)
+    source = find_pipeline(name)
     return _loaded(source, (source.folder / "meta.json").stat().st_mtime_ns)  # trained anew: loaded anew
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench.analysis import mentions, speech
-from workbench.analysis.lemmas import any_same_root, default, fold
+from workbench.analysis.lemmas import any_same_root, default, fold_case
 from workbench.items.items import Item, Span
 from workbench.items.tokens import Tokens, tokens
 
@@ -42,7 +42,7 @@ _TITLES = frozenset(
 _LEADING = (_TITLES | _BEFORE) - {"the"}
 
 
-def features(
+def target_features(
     item: Item,
     tags: Sequence[str] | None,
     lemma: str | None = None,
@@ -120,7 +120,7 @@ def _mentioned(cut: Tokens) -> dict[str, Any]:
     if not cut.has_target:
         names = ("in_context", "lemma_in_context", "n_mentions", "n_context_mentions")
         return dict.fromkeys((*names, "mention_distance", "mention_sentence")) | {"mentions": []}
-    places = mentions.find(cut)
+    places = mentions.mention_indices(cut)
     last = max((index for index in places if index < cut.target), default=None)
     return {
         "in_context": mentions.same_form(cut, places),
@@ -172,7 +172,7 @@ def vocative(cut: Tokens, tags: Sequence[str], within: Span) -> bool:
         a list, and those that explain who somebody is (``my brother , John``), are left out where
         the tokens before the comma show it.
     """
-    low = [fold(word) for word in cut.words[within[0] : within[1]]]
+    low = [fold_case(word) for word in cut.words[within[0] : within[1]]]
     first = last = cut.head - within[0]
     kinds = tags[within[0] : within[1]]
     if kinds[first] != "PROPN" and (low[first] not in _ADDRESSES or kinds[first] in {"VERB", "AUX"}):
@@ -236,7 +236,7 @@ def n_names(words: Sequence[str], tags: Sequence[str]) -> int:
 
 def _join(groups: list[set[str]], run: list[str]) -> None:
     """Add a name to the groups of words that belong to one name each."""
-    proper = [word for word in run if fold(word) not in _TITLES] or run
+    proper = [word for word in run if fold_case(word) not in _TITLES] or run
     keys = {lemma for word in proper for kind, lemma in default().readings(word) if kind in {"N", "O"}}
     for group in [group for group in groups if group & keys]:
         keys |= group

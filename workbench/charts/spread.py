@@ -97,7 +97,7 @@ def lengths(
     """
     if column not in _LENGTHS:
         raise DataError(f"there are no lengths {column!r}", remedy=f"use {' or '.join(_LENGTHS)}")
-    frames = statistics.named(sets)
+    frames = statistics.named_sets(sets)
     unit, head, quantity = _LENGTHS[column]
     data = statistics.histogram(frames, column, width=width)
     means = _means(data, _published(frames, paper, quantity))

@@ -99,11 +99,11 @@ def in_context(
     DataError
         If a column of the annotations is missing (it is named).
     """
-    frames = statistics.named(sets)
+    frames = statistics.named_sets(sets)
     what = "Target" if by == "form" else "Target (or its lemma)"
     where = "in the passage" if within == "passage" else "in the context sentences"
     return _chart(
-        statistics.in_context(frames, by=by, within=within),
+        statistics.count_in_context(frames, by=by, within=within),
         published_marks(frames, paper, IN_CONTEXT if (by, within) == ("lemma", "passage") else {}),
         frames,
         title or f"{what} elsewhere {where}",
@@ -121,9 +121,9 @@ def target_classes(
     Parameters, result and errors are as for :func:`in_context`; a picked bar stands for a value of
     ``target_class``.
     """
-    frames = statistics.named(sets)
+    frames = statistics.named_sets(sets)
     return _chart(
-        statistics.classes(frames),
+        statistics.count_classes(frames),
         published_marks(frames, paper, CLASSES),
         frames,
         title or "Class of the target",
@@ -145,10 +145,10 @@ def target_classes_out_of_context(
     Parameters, result and errors are as for :func:`in_context`. A picked bar stands for a value of
     ``target_class`` among the rows out of context (``lemma_in_context`` or ``in_context`` is false).
     """
-    frames = statistics.named(sets)
+    frames = statistics.named_sets(sets)
     what = "no lemma" if by == "lemma" else "no such form"
     return _chart(
-        statistics.classes_out_of_context(frames, by=by),
+        statistics.count_classes_out_of_context(frames, by=by),
         published_marks(frames, paper, OUT if by == "lemma" else {}),
         frames,
         title or f"Class of the target where {what} is in context",
@@ -166,9 +166,9 @@ def direct_speech(
     Parameters, result and errors are as for :func:`in_context`; a picked bar stands for
     ``direct_speech`` or ``target_in_speech`` being true.
     """
-    frames = statistics.named(sets)
+    frames = statistics.named_sets(sets)
     return _chart(
-        statistics.direct_speech(frames),
+        statistics.count_direct_speech(frames),
         published_marks(frames, paper, SPEECH),
         frames,
         title or "Quoted speech",
@@ -272,9 +272,11 @@ def figure_2(
         return [bars(data, marks, heading=heading, top=top, colours=list(frames), bar=15, gap=13, height=220)]
 
     panels = [
-        *panel("(a) Target in context", statistics.in_context, [lambada_name, input_name], IN_CONTEXT, 1),
-        *panel("(b) Class of the target", statistics.classes, list(frames), CLASSES),
-        *panel("(c) Class, not in context", statistics.classes_out_of_context, [lambada_name], OUT),
+        *panel(
+            "(a) Target in context", statistics.count_in_context, [lambada_name, input_name], IN_CONTEXT, 1
+        ),
+        *panel("(b) Class of the target", statistics.count_classes, list(frames), CLASSES),
+        *panel("(c) Class, not in context", statistics.count_classes_out_of_context, [lambada_name], OUT),
     ]
     lines = [f"{AXIS}. Bars: shares with Wilson's 95 % intervals."]
     lines += [f"{input_name}: {STAND_IN}."] if stands_in else []

@@ -52,7 +52,7 @@ UNKNOWN = 0
 """Row of a form that the table does not hold."""
 
 
-def fold(form: str) -> str:
+def fold_token(form: str) -> str:
     """Return a form without its case; Treebank brackets, and quote marks of any kind, as plain ones."""
     low = form.lower()
     return _MARKS.get(low) or low.replace("’", "'")  # noqa: RUF001 - a typographic apostrophe is meant
@@ -157,7 +157,7 @@ class _Forms:
         return place
 
     def _features(self, form: str) -> list[int]:
-        folded = fold(form)
+        folded = fold_token(form)
         plain = re.sub(r"\d", "0", folded)
         row = self.lexicon.row(folded)
         shape = re.sub(r"(.)\1+", r"\1\1", re.sub(r"[^\W\d_]", "a", plain))
@@ -205,7 +205,7 @@ def tells_by_case(doc: Doc) -> bool:
     return _LOWER in cases and not cases.isdisjoint((_TITLE, _UPPER, _MIXED))
 
 
-def features(docs: Sequence[Doc], forms: _Forms) -> list[NDArray[np.uint64]]:
+def token_features(docs: Sequence[Doc], forms: _Forms) -> list[NDArray[np.uint64]]:
     """Return the features of every token, an array of shape (tokens, columns) a document."""
     if not docs:
         return []
@@ -408,7 +408,7 @@ def _reader(lexicon: Lexicon, unknown: float) -> Model[list[Doc], list[Ints2d]]:
         nonlocal forms
         if forms.lexicon is not model.attrs["lexicon"]:
             forms = _Forms(model.attrs["lexicon"])
-        tables: list[Any] = features(docs, forms)
+        tables: list[Any] = token_features(docs, forms)
         if is_train:
             for table in tables:
                 _forget(table, unknown)
