@@ -51,38 +51,27 @@ def test_log_probs_are_those_of_a_plain_calculation(folders, kind, batch_tokens)
     expected = check_log_probs(frame, plain, ITEMS)
     np.testing.assert_allclose(mine.log_prob(ITEMS), frame["log_prob"], atol=1e-4)
     assert frame["greedy_correct"].tolist() == frame["correct"].tolist() == [row[2] for row in expected]
-    assert frame["rank"].isna().all()
-    assert frame["n_choices"].isna().all()
-    written = [plain.writes(before(item)) for item in ITEMS]
-    wanted = [None if w in {"", i.answer} else w for w, i in zip(written, ITEMS, strict=True)]
-    got = frame["prediction"].where(frame["prediction"].notna(), None)
-    assert [g for g, ok in zip(got, frame["correct"], strict=True) if not ok] == [
-        w for w, ok in zip(wanted, frame["correct"], strict=True) if not ok
-    ]
-
-
-def test_what_a_model_writes_is_right_where_each_sub_token_is(folders):
-    plain = Plain(folders("bytes"))
-    contexts = [before(item) for item in ITEMS][:10]
-    answers = [plain.writes(context) for context in contexts]
-    pairs = [(c, a) for c, a in zip(contexts, answers, strict=True) if a.isalpha() and a.isascii()]
-    assert pairs
-    items = items_from_text([context + answer for context, answer in pairs])
-    assert [item.answer for item in items] == [answer for _, answer in pairs]
-    frame = model(folders("bytes")).predict(items)
+    assert frame[["rank", "n_choices"]].isna().all(axis=None)
+    for row, item in zip(frame.itertuples(), ITEMS, strict=True):
+        written = plain.writes(before(item))
+        if not row.correct:
+            assert pd.isna(row.prediction) if written in {"", item.answer} else row.prediction == written
+    contexts = [before(item) for item in ITEMS[:10]]
+    answers = [plain.writes(context) for context in contexts]  # what the model writes itself is right
+    own = [c + a for c, a in zip(contexts, answers, strict=True) if a.isalpha() and a.isascii()]
+    items = items_from_text(own)
+    frame = mine.predict(items)
     greedy = [row[2] for row in check_log_probs(frame, plain, items)]
-    assert any(greedy)
     assert frame["correct"].tolist() == greedy
-    assert (frame["prediction"].dropna() == frame["answer"][frame["prediction"].notna()]).tolist() == [
-        True
-    ] * sum(greedy)
+    assert frame["prediction"].notna().tolist() == greedy
+    assert (frame["prediction"] == frame["answer"]).tolist() == greedy
 
 
 @pytest.mark.parametrize("kind", ["bytes", "gpt2", "llama"])
 def test_ranks_and_best_words_are_those_of_all_words_one_by_one(folders, kind):
     plain = Plain(folders(kind))
     items = items_from_text([*sorted(TOKENS, key=len)[:2], *RUNNING[:1], 'He said " well'])
-    words = [*WORDS[: 30 if kind == "gpt2" else 70], *(item.answer for item in items)][::-1]
+    words = [*WORDS[: 12 if kind == "gpt2" else 50], *(item.answer for item in items)][::-1]
     words = [word for word in dict.fromkeys(words) if word != items[0].answer]  # one is not known
     mine = model(folders(kind), vocabulary=words, budget=None)
     frame = mine.predict(items, top_k=5)
@@ -199,8 +188,8 @@ def test_long_contexts_lose_their_beginning_as_in_the_harness(folders):
     chosen = questions((f"{long} ___ .", ["tea", "soldier"]))
     items = Items.concat([items_from_text([long, f"{long} indeed", TOKENS[0]]), chosen])
     words = [*WORDS[:20], "indeed"]
-    for mine in (model(folder), model(folder, vocabulary=words)):
-        frame = mine.predict(items)
+    for options in ({}, {"vocabulary": words}):
+        frame = model(folder, **options).predict(items)
         check_log_probs(frame, plain, items)
     rest = [plain.says(before(items[3]), word + " .")[0] for word in ("tea", "soldier")]
     np.testing.assert_allclose(frame["candidate_scores"][3], rest, atol=1e-4)
@@ -214,22 +203,6 @@ def test_a_model_without_states_to_share_says_the_same(folders):
     pd.testing.assert_frame_equal(mine.predict(ITEMS), slow.predict(ITEMS), atol=1e-4, rtol=0)
 
 
-def test_running_out_of_memory_halves_the_batch(folders, monkeypatch):
-    mine = model(folders("bytes"))
-    wanted = mine.log_prob(ITEMS)
-    forward, sizes = mine._scorer._forward, []
-
-    def small(ids, *args, **options):
-        sizes.append(len(ids))
-        if len(ids) > 3:
-            raise torch.OutOfMemoryError
-        return forward(ids, *args, **options)
-
-    monkeypatch.setattr(mine._scorer, "_forward", small)
-    np.testing.assert_allclose(mine.log_prob(ITEMS), wanted, atol=1e-4)
-    assert max(sizes) > 3
-
-
 def test_only_the_positions_asked_go_through_the_head(folders):
     mine = model(folders("bytes"), vocabulary=[*WORDS[:20], "Colonel"])
     seen = []
@@ -237,23 +210,6 @@ def test_only_the_positions_asked_go_through_the_head(folders):
     mine.log_prob(ITEMS)
     paths = [path for _, path in mine._scorer.subwords.pairs([(before(i), i.answer) for i in ITEMS])]
     assert sum(shape[0] * shape[1] for shape in seen) == sum(len(path) + 1 for path in paths)
-
-
-def test_texts_are_given_as_printed_where_that_is_asked(folders):
-    text = "`` I ca n't , '' she said . `` He 's gone to the fair"
-    mine, plain = (
-        model(folders("bytes"), text="detokenised", vocabulary=["fair", "o'clock"]),
-        Plain(folders("bytes")),
-    )
-    items = items_from_text([text])
-    assert items.frame["tokenised"].all()
-    frame = mine.predict(items)
-    shown = wt.readable(text).removesuffix("fair")
-    assert frame["log_prob"][0] == pytest.approx(sum(plain.says(shown, "fair")[:2]), abs=1e-4)
-    values = plain.words(shown, ["fair", "o’clock"])
-    np.testing.assert_allclose(sorted(frame["top_log_probs"][0]), sorted(values), atol=1e-4)
-    assert set(frame["top_words"][0]) == {"fair", "o'clock"}
-    assert frame["model"][0] == "tiny (detokenised)"
 
 
 def test_a_prompt_with_examples_and_words_between(folders):
@@ -297,15 +253,20 @@ def test_attention_is_that_of_the_last_layer_by_token(folders, kind, text):
     assert model(folders(kind)).predict(items)["attention"].isna().all()
 
 
-def test_items_without_an_answer_are_answered(folders):
-    frame = pd.DataFrame({"text": ["She took the ___", "He saw a ___"], "answer": [None, "dog"]})
-    items = items_from_frame(frame)
-    for options in ({}, {"vocabulary": WORDS[:30]}):
-        got = model(folders("bytes"), **options).predict(items)
-        assert got["log_prob"].notna().tolist() == [False, True]
-        assert got["correct"].isna().tolist() == [True, False]
-        assert got["greedy_correct"].isna().tolist() == [True, False]
-    assert got["prediction"].notna().all()
+def test_passages_without_an_answer_and_as_printed(folders):
+    text = "`` I ca n't , '' she said . `` He 's gone to the fair"
+    rows = {"text": [f"{text[:-4]}___", text[:-4] + "___"], "answer": [None, "fair"]}
+    items, plain = items_from_frame(pd.DataFrame(rows)), Plain(folders("bytes"))
+    for words in (None, ["fair", "o'clock"]):
+        frame = model(folders("bytes"), text="detokenised", vocabulary=words).predict(items)
+        for column in ("log_prob", "correct", "greedy_correct"):
+            assert frame[column].notna().tolist() == [False, True]
+        assert frame["model"][0] == "tiny (detokenised)"
+        shown = wt.readable(text).removesuffix("fair")
+        assert frame["log_prob"][1] == pytest.approx(sum(plain.says(shown, "fair")[:2]), abs=1e-4)
+    values = plain.words(shown, ["fair", "o’clock"])
+    np.testing.assert_allclose(sorted(frame["top_log_probs"][0]), sorted(values), atol=1e-4)
+    assert set(frame["top_words"][0]) == {"fair", "o'clock"}
 
 
 def test_models_are_saved_and_loaded(folders, tmp_path):
@@ -333,15 +294,7 @@ def test_vocabularies_come_in_many_forms(folders, tmp_path):
 def test_what_is_no_model_is_refused(folders, tmp_path):
     with pytest.raises(DataError, match="no causal model"):
         model(tmp_path)
-    with pytest.raises(DataError, match="no such folder"):
-        model(tmp_path / "none")
-    network = transformers.AutoModelForCausalLM.from_pretrained(folders("bytes"))
-    transformers.AutoTokenizer.from_pretrained(folders("bytes")).save_pretrained(tmp_path)
-    network.config.save_pretrained(tmp_path)
-    torch.save(network.state_dict(), tmp_path / "pytorch_model.bin")
-    with pytest.raises(DataError, match="safetensors"):
-        model(tmp_path)
-    wrong = {"text": "raw", "correct": "words", "dtype": "int3", "filter": "x", "vocabulary": []}
+    wrong = {"text": "raw", "correct": "words", "filter": "x", "vocabulary": []}
     for name, value in wrong.items():
         with pytest.raises(DataError):
             model(folders("bytes"), **{name: value})

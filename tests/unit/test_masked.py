@@ -22,13 +22,7 @@ from workbench.items.items import Item, Items
 from workbench.models.base import Predictor
 from workbench.models.pretrained.masked import MaskedLM
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +99,8 @@ def plainly(folder, item, word, *, over="sentence", l2r=False, text=None):
 @pytest.mark.parametrize("over", ["sentence", "candidate"])
 @pytest.mark.parametrize("within_word", ["original", "l2r"])
 def test_scores_are_those_of_a_plain_loop(folder, over, within_word):
-    model = MaskedLM(folder, over=over, within_word=within_word, batch_tokens=200, device="cpu")
+    tokens = {"sentence": 60, "candidate": 1}[over] if within_word == "l2r" else 9999
+    model = MaskedLM(folder, over=over, within_word=within_word, batch_tokens=tokens, device="cpu")
     words = [list(one.candidates) for one in ITEMS]
     scores = model.score(ITEMS, words)
     assert scores.shape == (3, 4)
@@ -117,12 +112,11 @@ def test_scores_are_those_of_a_plain_loop(folder, over, within_word):
 
 
 def test_the_variants_differ_where_a_word_has_several_sub_tokens(folder):
-    one, other = (
+    models = [
         MaskedLM(folder, over="candidate", within_word=how, device="cpu") for how in ("original", "l2r")
-    )
-    words = [["extraordinary", "the"]]
-    first, second = (model.score(ITEMS[:1], words)[0] for model in (one, other))
-    assert len(one._checkpoint.tokenizer("extraordinary")["input_ids"]) > 4
+    ]
+    first, second = (model.score(ITEMS[:1], [["extraordinary", "the"]])[0] for model in models)
+    assert len(models[0]._checkpoint.tokenizer("extraordinary")["input_ids"]) > 4
     assert abs(first[0] - second[0]) > 1e-3
     assert first[1] == pytest.approx(second[1], abs=1e-5)
 
@@ -139,25 +133,11 @@ def test_byte_pairs_and_positions_after_the_padding(roberta, over):
         np.testing.assert_allclose(scores[row, : len(expected)], expected, rtol=2e-5, atol=2e-5)
 
 
-def test_batches_change_nothing(folder):
-    words = [list(one.candidates) for one in ITEMS]
-    found = [
-        MaskedLM(folder, batch_tokens=tokens, device="cpu").score(ITEMS, words) for tokens in (1, 60, 9999)
-    ]
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(found[0], found[2], rtol=1e-5, atol=1e-5)
-
-
 def test_only_what_is_masked_goes_through_the_head(folder):
-    model = MaskedLM(folder, device="cpu")
-    shapes = []
-    hook = model._checkpoint.model.cls.register_forward_hook(
-        lambda _m, given, _o: shapes.append(given[0].shape)
-    )
+    model, widths = MaskedLM(folder, device="cpu"), set()
+    model._checkpoint.model.cls.register_forward_hook(lambda _m, states, _o: widths.add(states[0].shape[1]))
     model.score(ITEMS, [list(one.candidates) for one in ITEMS])
-    hook.remove()
-    assert shapes
-    assert {shape[1] for shape in shapes} == {1}
+    assert widths == {1}
 
 
 def test_a_model_that_likes_known_words_chooses_them(folder, tmp_path):
@@ -282,20 +262,28 @@ def test_words_of_which_nothing_is_left(folder):
 
 
 def test_errors_say_what_to_do(folder, tmp_path, monkeypatch):
-    with pytest.raises(wb.DataError, match="over is 'word', expected one of sentence, candidate"):
-        MaskedLM(folder, over="word")
-    with pytest.raises(wb.DataError, match="there is no such folder"):
-        MaskedLM(tmp_path / "nothing")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(wb.DataError, match="no masked model can be read"):
-        MaskedLM(tmp_path / "empty")
-    with pytest.raises(wb.DataError, match="float7"):
-        MaskedLM(folder, dtype="float7")
-    with pytest.raises(wb.DataError, match="length is 2, expected more than the 2 marks"):
-        MaskedLM(folder, length=2, device="cpu")
     causal = tiny_models.tiny_gpt2(tmp_path / "gpt2", tokenizer="bytes")
-    with pytest.raises(wb.DataError, match="no masked model can be read"):
-        MaskedLM(causal)
+    for message, path, options in (
+        ("over is 'word', expected one of sentence, candidate", folder, {"over": "word"}),
+        ("there is no such folder", tmp_path / "nothing", {}),
+        ("no masked model can be read", tmp_path, {}),
+        ("no masked model can be read", causal, {}),
+        ("float7", folder, {"dtype": "float7"}),
+        ("length is 2, expected more than the 2 marks", folder, {"length": 2}),
+    ):
+        with pytest.raises(wb.DataError, match=message):
+            MaskedLM(path, **options)
+    asked = []
+
+    def read(*_args, **options):
+        asked.append(options["trust_remote_code"])
+        raise OSError("seen")
+
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", read)
+    for options in ({}, {"trust_remote_code": True}):  # code of others stays off
+        with pytest.raises(wb.DataError, match="seen"):
+            MaskedLM(folder, **options)
+    assert asked == [False, True]
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(wb.DataError, match=r'pip install "lambada-workbench\[pretrained\]"'):
         MaskedLM(folder)
@@ -314,19 +302,3 @@ def test_incomplete_models_are_refused(folder, tmp_path, damage):
         torch.save(weights, tmp_path / "pytorch_model.bin")
     with pytest.raises(wb.DataError, match="with its head" if damage == "no head" else "can be read"):
         MaskedLM(tmp_path, device="cpu")
-
-
-def test_code_of_others_stays_off(folder, monkeypatch):
-    asked = []
-
-    class Seen:
-        @staticmethod
-        def from_pretrained(*_args, **options):
-            asked.append(options["trust_remote_code"])
-            raise OSError("seen")
-
-    monkeypatch.setattr("transformers.AutoTokenizer", Seen)
-    for options in ({}, {"trust_remote_code": True}):
-        with pytest.raises(wb.DataError, match="seen"):
-            MaskedLM(folder, **options)
-    assert asked == [False, True]

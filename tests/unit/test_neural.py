@@ -168,6 +168,12 @@ def test_minutes_become_steps_once(no_data, monkeypatch):
     assert not (folders(no_data)[0] / "checkpoints").exists()
 
 
+def test_minutes_are_measured(monkeypatch):
+    seconds, plain = [], loop.seconds_per_step
+    monkeypatch.setattr(loop, "seconds_per_step", lambda *args: seconds.append(plain(*args)) or seconds[0])
+    assert fit(minutes=0.004).info["steps"] == max(1, int(0.24 / seconds[0]))
+
+
 def test_epochs_and_tokens_are_steps():
     stream = Stream.of(corpus_of(LINES, progress=False), 14)
     steps = Small._batches(stream, rows=4, length=10, seed=0).steps
