@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import make_dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,15 +19,10 @@ from workbench.texts.passages import Passages, permuted
 from workbench.texts.stream import Stream
 
 ROOT = Path(__file__).parents[2]
-SHAPE = st.tuples(st.integers(1, 7), st.integers(1, 9), st.integers(0, 60))  # rows, length, words more
+SHAPE = st.tuples(st.integers(1, 7), st.integers(1, 9), st.integers(0, 60))  # rows, length, words over
 
 
-@dataclass
-class Text:
-    text: str
-    book_id: str
-    title: str | None = None
-    tokenised: bool = True
+Text = make_dataclass("Text", ["text", "book_id", ("title", str, ""), ("tokenised", bool, True)])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -54,38 +49,30 @@ def same(one, two):
 
 
 @given(shape=SHAPE, start=st.integers(0, 20))
-def test_lanes_are_the_text_once(counting, shape, start):
-    rows, length, more = shape
-    words = rows * length + 1 + more
-    lanes = ContiguousBatches(counting, rows=rows, length=length, start=start, stop=start + words)
-    assert lanes.carried
-    assert lanes.tokens == rows * length
-    assert words - 1 - lanes.steps * lanes.tokens in range(lanes.tokens)
+def test_contiguous_batches_are_the_text_once_and_go_on_where_they_stopped(counting, shape, start):
+    rows, length, extra = shape
+    words = rows * length + 1 + extra
+    batches = ContiguousBatches(counting, rows=rows, length=length, start=start, stop=start + words)
+    assert (batches.carried, batches.tokens) == (True, rows * length)
+    assert words - 1 - batches.steps * batches.tokens in range(batches.tokens)
     for epoch in range(rows + 1):
-        read = [lanes.batch(epoch * lanes.steps + step)["ids"] for step in range(lanes.steps)]
+        steps = range(epoch * batches.steps, (epoch + 1) * batches.steps)
+        read = [batches.batch(step)["ids"] for step in steps]
         assert all(ids.shape == (rows, length + 1) and ids.dtype == np.int64 for ids in read)
         lines = np.concatenate([ids[:, :-1] for ids in read], axis=1)  # (rows, steps * length)
-        first = start + 1
-        whole = np.roll(lines, epoch, axis=0).ravel()  # row 0 reads the lane number `epoch`
-        assert whole.tolist() == list(range(first, first + lanes.steps * lanes.tokens))
-        assert all((ids[:, 1:] == ids[:, :-1] + 1).all() for ids in read)
-
-
-@given(shape=SHAPE)
-def test_a_lane_goes_on_where_it_stopped(counting, shape):
-    rows, length, more = shape
-    lanes = ContiguousBatches(counting, rows=rows, length=length, stop=rows * length + 1 + more)
-    for step in range(2 * lanes.steps):
-        before, after = (lanes.batch(at)["ids"] for at in (step, step + 1))
-        broken = np.flatnonzero(after[:, 0] != before[:, -1])
-        assert len(broken) == (step % lanes.steps == lanes.steps - 1)  # one row is through with the text
-        assert (after[broken, 0] == 1).all()
+        text = np.roll(lines, epoch, axis=0).ravel()  # row 0 reads the part number `epoch`
+        assert text.tolist() == list(range(start + 1, start + 1 + batches.steps * batches.tokens))
+        assert all((np.diff(ids) == 1).all() for ids in read)
+        assert all((one[:, -1] == other[:, 0]).all() for one, other in pairwise(read))
+        jumped = batches.batch(steps.stop)["ids"][:, 0] != read[-1][:, -1]
+        assert jumped.sum() == 1  # one row is at the end of the text
+        assert batches.batch(steps.stop)["ids"][jumped, 0] == start + 1
 
 
 @given(shape=SHAPE, start=st.integers(0, 20), seed=st.integers(0, 5))
 def test_windows_cover_each_word_at_most_once(counting, shape, start, seed):
-    rows, length, more = shape
-    words = rows * length + 1 + more
+    rows, length, extra = shape
+    words = rows * length + 1 + extra
     windows = Windows(counting, rows=rows, length=length, seed=seed, start=start, stop=start + words)
     assert not windows.carried
     for epoch in range(3):
@@ -114,7 +101,7 @@ def test_windows_are_cut_and_shuffled_anew_in_each_epoch(counting):
 
 @pytest.mark.parametrize("kind", [ContiguousBatches, Windows, Passages])
 @pytest.mark.parametrize("step", [0, 3, 1000])
-def test_some_rows_are_those_of_the_whole(novels, kind, step):
+def test_a_part_of_the_rows_is_that_of_the_whole_batch(novels, kind, step):
     shape = {"number": 70} if kind is Passages else {"length": 12}
     batches = kind(novels, rows=9, **shape)
     whole = batches.batch(step)
@@ -125,9 +112,9 @@ def test_some_rows_are_those_of_the_whole(novels, kind, step):
 def test_a_step_is_the_same_in_a_new_process_where_little_is_installed(novels, tmp_path):
     away = novels.copy(tmp_path / "stream")
     calls = (
-        "ContiguousBatches(s, rows=5, length=7)",
-        "Windows(s, rows=5, length=7, seed=3)",
-        "Passages(s, rows=5, number=20)",
+        "ContiguousBatches(stream, rows=5, length=7)",
+        "Windows(stream, rows=5, length=7, seed=3)",
+        "Passages(stream, rows=5, number=20)",
     )
     program = f"""
 import sys
@@ -136,21 +123,17 @@ for name in ("spacy", "IPython", "ipywidgets", "tqdm", "distributed", "gensim", 
 from workbench.texts.stream import Stream
 from workbench.texts.batches import ContiguousBatches, Windows
 from workbench.texts.passages import Passages
-s = Stream.open({str(away.folder)!r})
-for each in ({", ".join(calls)}):
-    print({{name: array.tolist() for name, array in each.batch(2345).items()}})
+stream = Stream.open({str(away.folder)!r})
+for batches in ({", ".join(calls)}):
+    print({{name: array.tolist() for name, array in batches.batch(2345).items()}})
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False
     )
     assert done.returncode == 0, done.stderr
-    mine = [
-        ContiguousBatches(novels, rows=5, length=7),
-        Windows(novels, rows=5, length=7, seed=3),
-        Passages(novels, rows=5, number=20),
-    ]
-    said = [str({name: array.tolist() for name, array in each.batch(2345).items()}) for each in mine]
-    assert done.stdout.splitlines() == said
+    here = [eval(call, {**globals(), "stream": novels}) for call in calls]  # noqa: S307 - our words
+    expected = [str({name: array.tolist() for name, array in one.batch(2345).items()}) for one in here]
+    assert done.stdout.splitlines() == expected
 
 
 def test_a_text_that_is_too_short(counting):
@@ -219,8 +202,8 @@ def test_a_batch_holds_its_passages(novels):
     assert len(set(seen)) == 36
     later = [batches.batch(step) for step in range(6, 12)]
     firsts = {tuple(row[:40]) for batch in later for row in batch["ids"].tolist()}
-    mine = {tuple(novels.read(start, start + 40).tolist()) for start, _ in seen}
-    assert len(firsts & mine) >= 32  # the same passages of an epoch, but for the rest,
+    before = {tuple(novels.read(start, start + 40).tolist()) for start, _ in seen}
+    assert len(firsts & before) >= 32  # the same passages of an epoch, but for the rest,
     assert not same(batches.batch(0), later[0])  # in another order
 
 
@@ -229,11 +212,11 @@ def test_the_shape_of_a_passage():
     stream = Stream.of(Corpus.of(lines, progress=False), [*list("abcdefghijkl.?!"), "``", "''", "--"])
     word = dict(enumerate(stream.vocabulary, 1))
     batches = Passages(stream, rows=1, number=99, minimum=5)
-    found = set()
+    passages = set()
     for step in range(batches.distinct):
         batch = batches.batch(step)
-        found.add((" ".join(word[i] for i in batch["ids"][0].tolist()), word[int(batch["target"][0])]))
-    assert found == {
+        passages.add((" ".join(word[i] for i in batch["ids"][0].tolist()), word[int(batch["target"][0])]))
+    assert passages == {
         ("a b c . d e . f g h", "i"),  # 7 tokens before it; 3 are too few
         ("d e . f g h i . `` j", "k"),  # 8: 5 are not more than 5
         ("`` j k ? '' '' -- .", "l"),  # a sentence without a word is context, and never a target
@@ -255,14 +238,11 @@ def test_the_released_passages_are_of_this_shape(real_data):
     texts = [Text(item.text, item.item_id) for item in items]
     stream = Stream.of(Corpus.of(texts, progress=False), 10**6)
     batches = Passages(stream, rows=1, number=1)
-    found = set(
-        zip(*(places.tolist() for places in batches.places(np.arange(batches.distinct))), strict=True)
-    )
+    places = batches.places(np.arange(batches.distinct))
+    passages = set(zip(*(place.tolist() for place in places), strict=True))
     ends = np.append(stream.starts[stream.books["first"]], stream.n_tokens)
-    whole = [(start, stop - 1) in found for start, stop in pairwise(ends.tolist())]
-    assert (
-        np.mean(whole) > 0.97
-    )  # from the first word to the last; the rest have sentences that we cut otherwise
+    complete = [(start, stop - 1) in passages for start, stop in pairwise(ends.tolist())]
+    assert np.mean(complete) > 0.97  # the rest have sentences that we cut otherwise
 
 
 @settings(max_examples=60)
@@ -270,8 +250,8 @@ def test_the_released_passages_are_of_this_shape(real_data):
 def test_a_permutation_is_one(n, key):
     order = permuted(np.arange(n), n, key=key)
     assert sorted(order.tolist()) == list(range(n))
-    some = np.random.default_rng(0).permutation(n)
-    assert permuted(some, n, key=key).tolist() == order[some].tolist()  # each number by itself
+    numbers = np.random.default_rng(0).permutation(n)
+    assert permuted(numbers, n, key=key).tolist() == order[numbers].tolist()  # each number by itself
 
 
 def test_a_permutation_is_no_pattern():
