@@ -3,6 +3,7 @@
 import io
 import tarfile
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 PLAIN = [
@@ -18,6 +19,16 @@ RUNNING = [
 ]
 RUNNING[0] = RUNNING[0].replace('"', '\\"')
 WORDS = ["goose", "well", "lamp", "miller", "path", "cart", "bell", "crow", "barn", "oven"]
+
+
+@dataclass
+class Text:
+    """What a corpus reads of a book."""
+
+    text: str
+    book_id: str = "one"
+    title: str | None = None
+    tokenised: bool = True
 
 
 def text(lines):

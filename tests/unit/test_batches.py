@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-from dataclasses import make_dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import Text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,9 +20,6 @@ from workbench.texts.stream import Stream
 
 ROOT = Path(__file__).parents[2]
 SHAPE = st.tuples(st.integers(1, 7), st.integers(1, 9), st.integers(0, 60))  # rows, length, words over
-
-
-Text = make_dataclass("Text", ["text", "book_id", ("title", str, ""), ("tokenised", bool, True)])
 
 
 @pytest.fixture(scope="module", autouse=True)

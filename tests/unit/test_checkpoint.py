@@ -1,4 +1,5 @@
 import json
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -23,12 +24,12 @@ def test_what_is_read_is_what_was_saved(tmp_path):
     path = checkpoint.save_checkpoint(tmp_path / "new", one(12, history=[1, 2]))
     assert path == tmp_path / "new" / "step-00000012"
     assert names(path) == sorted([WEIGHTS, STATE, INFO])
-    found = checkpoint.newest(tmp_path / "new")
-    assert (found.step, found.identity) == (12, {"text": {"key": "x"}})
-    assert found.info == {"seconds": 1.5, "history": [1, 2]}
-    assert equal(found.weights, one(12).weights)
-    assert torch.equal(found.state["random"][0][0], torch.arange(4, dtype=torch.uint8))
-    assert found.state["carried"] == []
+    state = checkpoint.newest(tmp_path / "new")
+    assert (state.step, state.identity) == (12, {"text": {"key": "x"}})
+    assert state.info == {"seconds": 1.5, "history": [1, 2]}
+    assert equal(state.weights, one(12).weights)
+    assert torch.equal(state.state["random"][0][0], torch.arange(4, dtype=torch.uint8))
+    assert state.state["carried"] == []
 
 
 def test_the_last_and_those_to_be_kept_stay(tmp_path):
@@ -89,11 +90,7 @@ def test_one_of_another_version_is_neither_used_nor_removed(tmp_path):
 
 def test_one_that_cannot_be_read_now_stays(tmp_path, monkeypatch):
     checkpoint.save_checkpoint(tmp_path, one(1))
-
-    def stale(*_):
-        raise OSError(116, "Stale file handle")
-
-    monkeypatch.setattr(checkpoint, "load_file", stale)
+    monkeypatch.setattr(checkpoint, "load_file", Mock(side_effect=OSError(116, "Stale file handle")))
     with pytest.raises(DataError, match=r"cannot be read \(Stale file handle\)"):
         checkpoint.newest(tmp_path)
     assert names(tmp_path) == ["step-00000001"]
@@ -102,11 +99,7 @@ def test_one_that_cannot_be_read_now_stays(tmp_path, monkeypatch):
 @pytest.mark.parametrize("error", [OSError(28, "No space left"), checkpoint.SafetensorError("No space left")])
 def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch, error):
     checkpoint.save_checkpoint(tmp_path, one(1))
-
-    def full(*_):
-        raise error
-
-    monkeypatch.setattr(checkpoint, "save_file", full)
+    monkeypatch.setattr(checkpoint, "save_file", Mock(side_effect=error))
     with pytest.raises(DataError, match="No space left"):
         checkpoint.save_checkpoint(tmp_path, one(2))
     assert names(tmp_path) == ["step-00000001"]

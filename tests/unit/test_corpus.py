@@ -10,11 +10,11 @@ import tarfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import Text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,14 +29,6 @@ from workbench.texts.sources import corpus_of
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = resource("sample", "novels")
-
-
-@dataclass
-class Text:
-    text: str
-    book_id: str = "one"
-    title: str | None = None
-    tokenised: bool = True
 
 
 RUNNING = Text(

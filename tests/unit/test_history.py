@@ -17,21 +17,14 @@ NUMBERS = st.floats() | st.integers(0, 10**12)
 ROWS = st.lists(st.dictionaries(st.sampled_from([*HISTORY, "accuracy", "perplexity"]), NUMBERS), max_size=4)
 
 
-def same(a, b):
-    return a == b or (isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b))
-
-
 @given(ROWS, ROWS, st.lists(st.text()), st.text(), st.sampled_from([None, Path("a/b")]))
 def test_json_there_and_back(history, scores, notes, name, folder):
     record = Training(
         name, folder, "cuda:0", 10**7, 12, history=history, scores=scores, notes=notes, stopped="early"
     )
-    text = json.dumps(record.to_json(), allow_nan=False)
-    again = Training.from_json(json.loads(text))
+    again = Training.from_json(json.loads(json.dumps(record.to_json(), allow_nan=False)))
     assert {**vars(again), "history": 0, "scores": 0} == {**vars(record), "history": 0, "scores": 0}
-    for one, other in ((record.history, again.history), (record.scores, again.scores)):
-        assert [row.keys() for row in one] == [row.keys() for row in other]
-        assert all(same(a[key], b[key]) for a, b in zip(one, other, strict=True) for key in a)
+    np.testing.assert_equal([again.history, again.scores], [record.history, record.scores])  # nan is nan
 
 
 def test_json_of_numpy_and_of_little():
@@ -87,9 +80,6 @@ def test_the_best_row_is_the_one_that_was_chosen_by():
     record = Training("LSTM", device="cpu", steps=9, scores=scores)
     assert record.describe(scores[1]) == "perplexity 40, accuracy 20.0 %"
     assert record.facts()["best"] == "best perplexity 40, accuracy 20.0 % at 20 words"
-    assert Training("LSTM", device="cpu", steps=9).line() == (
-        "LSTM on cpu, step 0 of 9, 0 words, 0 s, training"
-    )
     assert repr(record).startswith("<Training LSTM on cpu, step 3 of 9")
 
 
@@ -120,5 +110,5 @@ def test_short_numbers(value, text):
 
 
 def test_minutes_in_words():
-    found = [minutes(value) for value in (0, 0.5, 0.9999, 3.21, 99.96, 2500, math.nan)]
-    assert found == ["0 s", "30 s", "1.0 min", "3.2 min", "100 min", "2,500 min", UNKNOWN]
+    texts = [minutes(value) for value in (0, 0.5, 0.9999, 3.21, 99.96, 2500, math.nan)]
+    assert texts == ["0 s", "30 s", "1.0 min", "3.2 min", "100 min", "2,500 min", UNKNOWN]

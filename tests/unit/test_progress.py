@@ -3,6 +3,7 @@
 import io
 import sys
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from tqdm import tqdm
@@ -15,8 +16,7 @@ ROW = {"step": 1, "tokens": 9000, "seconds": 30.0, "loss": 5.5, "tokens_per_seco
 
 
 class Clock:
-    def __init__(self):
-        self.now = 100.0
+    now = 100.0
 
     def __call__(self):
         return self.now
@@ -75,15 +75,12 @@ def run(view, clock=None, *, steps=40, seconds=1.0, name="LSTM"):
     return training
 
 
-def test_silent_and_only_the_first_of_several_processes(capfd, monkeypatch, notebook):
-    run(progress_view(shown=False))
-    monkeypatch.setenv("RANK", "1")
-    run(progress_view())
+@pytest.mark.parametrize(("shown", "rank"), [(False, "0"), (True, "1"), (True, "0")])
+def test_silent_and_only_the_first_of_several_processes(capfd, monkeypatch, notebook, shown, rank):
+    monkeypatch.setenv("RANK", rank)
+    run(progress_view(shown))
     assert capfd.readouterr() == ("", "")
-    assert notebook.sent == []
-    monkeypatch.setenv("RANK", "0")
-    run(progress_view())
-    assert notebook.sent
+    assert bool(notebook.sent) == (shown and rank == "0")
 
 
 def test_lines_in_a_log(capsys, clock):
@@ -107,10 +104,9 @@ def test_a_log_in_ascii_and_a_name_with_line_ends(monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
     run(progress_view(), steps=10, name="Λ\n\x1b[2J\rx")
     out = raw.getvalue().decode("ascii")  # flushed, line by line
+    assert not set(out) & {"\x1b", "\r"}
+    assert all("x" in line for line in out.splitlines() if "\\u039b" in line)
     assert "\\u039b" in out
-    assert "\x1b" not in out
-    assert "\r" not in out
-    assert all("x" in line for line in out.splitlines() if "u039b" in line)
 
 
 def test_a_bar_on_a_terminal(capsys, monkeypatch):
@@ -142,8 +138,7 @@ def test_one_output_in_a_notebook_drawn_once_a_second(notebook, clock, capsys):
 
 
 def test_what_waits_to_be_drawn_is_drawn_at_a_later_step(notebook, clock):
-    training = Training("x", steps=9)
-    view = progress_view()
+    training, view = Training("x", steps=9), progress_view()
     view.begin(training, 0)
     training.history.append(ROW)
     view.update(training)
@@ -154,6 +149,9 @@ def test_what_waits_to_be_drawn_is_drawn_at_a_later_step(notebook, clock):
     view.step()
     assert len(notebook.sent) == 2
     assert "loss 5.500" in notebook.sent[1][2]
+    view.end(training)
+    assert ">ended by an error<" in notebook.sent[-1][2]
+    assert training.stopped == ""
 
 
 def test_drawing_takes_a_small_part_of_the_time(notebook, clock, monkeypatch):
@@ -167,29 +165,11 @@ def test_drawing_takes_a_small_part_of_the_time(notebook, clock, monkeypatch):
 
 
 def test_a_view_that_fails_is_left_alone(notebook, capsys, monkeypatch, clock):
-    calls = []
-
-    def publish(**_):
-        calls.append(1)
-        raise OSError("the page is gone")
-
+    publish = Mock(side_effect=OSError("the page is gone"))
     monkeypatch.setattr(notebook, "publish", publish)
     run(progress_view(), clock, steps=100)
-    assert len(calls) == 3
+    assert publish.call_count == 3
     assert "progress is not shown any more: OSError('the page is gone')" in capsys.readouterr().err
-
-    def interrupted(**_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(notebook, "publish", interrupted)
+    monkeypatch.setattr(notebook, "publish", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):  # that is not an error of the view
         progress_view().begin(Training(), 0)
-
-
-def test_an_error_ends_it_too(notebook):
-    training = Training("x", steps=9)
-    view = progress_view()
-    view.begin(training, 0)
-    view.end(training)
-    assert ">ended by an error<" in notebook.sent[-1][2]
-    assert training.stopped == ""
