@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 from clozes import cloze, clozes, passages
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from workbench.datasets import lambada
 from workbench.items.items import Items
@@ -35,6 +34,8 @@ def test_a_vocabulary_word():
     assert set(rows["vocabulary_size"]) == {5}
     assert set(rows["model"]) == {"Random vocabulary word"}
     assert set(rows["prediction"]) <= set(WORDS)
+    scores = RandomWord(vocabulary=WORDS).score(CHOICES[:1], [["cat", "fig"]])
+    assert scores.tolist() == [[pytest.approx(-math.log(5)), -math.inf]]
 
 
 def test_an_unknown_answer_may_count_as_one_more_word():
@@ -133,6 +134,7 @@ def test_proper_nouns_of_the_annotations(names):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
+        ({}, "vocabulary="),
         ({"choices": "word"}, "choices is 'word'"),
         ({"unit": "lines"}, "unit is 'lines'"),
         ({"unknown": "shared"}, "unknown is 'shared'"),
@@ -145,12 +147,7 @@ def test_proper_nouns_of_the_annotations(names):
 )
 def test_strange_arguments(arguments, problem):
     with pytest.raises(DataError, match=problem):
-        RandomWord(**arguments)
-
-
-def test_a_vocabulary_is_needed_without_candidates():
-    with pytest.raises(DataError, match="vocabulary="):
-        RandomWord().predict(CHOICES)
+        RandomWord(**arguments).predict(CHOICES)
 
 
 NAMES = pd.DataFrame(
@@ -173,23 +170,6 @@ def test_save_and_load(model, tmp_path):
     assert type(again) is RandomWord
     assert (again.config, again.name) == (model.config, model.name)
     assert again.predict(CHOICES).equals(model.predict(CHOICES))
-
-
-def test_configurations_differ():
-    models = [
-        RandomWord(), RandomWord(vocabulary=WORDS), RandomWord(vocabulary=WORDS[:4]), RandomWord("passage"),
-        RandomWord("passage", unit="tokens"), RandomWord("capitalised", annotations=NAMES),
-        RandomWord("capitalised", annotations=NAMES[:2]), RandomWord(vocabulary=WORDS, unknown="unk"),
-    ]  # fmt: skip
-    assert len({str(model.config) for model in models}) == len(models)
-
-
-@given(st.lists(st.sampled_from(WORDS), unique=True, min_size=1), st.sampled_from(WORDS))
-def test_scores_are_probabilities(words, asked):
-    items = clozes("a {cat}")
-    (found,) = RandomWord(vocabulary=words).score(items, [[asked, *words]])
-    assert np.exp(found[1:]).sum() == pytest.approx(1)
-    assert found[0] == (pytest.approx(-math.log(len(words))) if asked in words else -math.inf)
 
 
 @pytest.mark.data

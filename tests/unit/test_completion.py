@@ -43,12 +43,17 @@ ASKED = items_from_text(
     ],
     tokenised=True,
 )
+UNANSWERED = items_from_text("the ___ sat .", candidates=[["cat", "dog"]])
+
+
+def of(lines):
+    return Corpus.of(lines, progress=False, workers=1)
 
 
 @pytest.fixture
 def corpus(no_data):
     del no_data
-    return Corpus.of(TEXT, progress=False, workers=1)
+    return of(TEXT)
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +98,6 @@ def test_points_by_hand(corpus):
     assert row.tolist() == [1 + 1 + 2 + 2 + 3 + 3, 12, 0, 0]
 
 
-@pytest.mark.parametrize("points", [{2: 1, 3: 2, 4: 3}, {1: 5}, {3: 1.5, 6: 2}])
-def test_points_against_a_loop(corpus, points):
-    model = Simple4Gram(corpus, points=points, progress=False)
-    same(model.score(ASKED, words(ASKED)), slow_score(ASKED, TEXT, points))
-
-
 @settings(max_examples=20)
 @given(data=st.data())
 def test_points_of_random_texts(tmp_path_factory, data):
@@ -108,8 +107,10 @@ def test_points_of_random_texts(tmp_path_factory, data):
     items = items_from_text(f"{left} ___ {right}", candidates=[["a", "b", "z", "a b"]], tokenised=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
-        model = Simple4Gram(Corpus.of(lines, progress=False, workers=1), progress=False)
-        same(model.score(items, words(items)), slow_score(items, lines, model.points))
+        corpus = of(lines)
+        for points in ({2: 1, 3: 2, 4: 3}, {1: 5}, {3: 1.5, 6: 2}):
+            model = Simple4Gram(corpus, points=points, progress=False)
+            same(model.score(items, words(items)), slow_score(items, lines, points))
 
 
 def test_a_match_does_not_reach_over_sentences(corpus):
@@ -130,7 +131,7 @@ def test_occurrences_in_a_text_of_several_blocks(no_data, monkeypatch, n):
     monkeypatch.setattr("workbench.models.completion.simple.BLOCK", 64)
     rng = np.random.default_rng(n)
     lines = [" ".join(rng.choice(list("abcde"), rng.integers(1, 9))) for _ in range(200)]
-    corpus = Corpus.of(lines, progress=False, workers=1)
+    corpus = of(lines)
     grams = np.unique(rng.integers(0, 5, (40, n)), axis=0)
     wanted = [
         sum(
@@ -155,28 +156,6 @@ def test_what_was_counted_is_kept(corpus, monkeypatch):
 def test_how_often_it_must_occur(corpus):
     row = Simple4Gram(corpus, points={2: 1}, minimum=3, progress=False).score(ASKED[:1], words(ASKED[:1]))
     assert row.tolist() == [[1, 0, 0, 0]]  # the cat, three times
-
-
-def test_ties_of_points(corpus):
-    frame = Simple4Gram(corpus, progress=False).predict(ASKED)
-    row = frame.iloc[0]
-    assert (row["n_tied"], row["rank"], row["p_correct"]) == (2, 1, 0.5)
-    assert frame["score_type"].eq("score").all()
-
-
-def test_a_saved_simple_model(corpus, tmp_path):
-    model = Simple4Gram(corpus, points={2: 2, 3: 1}, minimum=2, progress=False)
-    model.save(tmp_path / "m")
-    again = Predictor.load(tmp_path / "m")
-    assert (again.config, again.name) == (model.config, "Simple 4-gram")
-    np.testing.assert_array_equal(again.score(ASKED, words(ASKED)), model.score(ASKED, words(ASKED)))
-
-
-def test_bad_points(corpus):
-    with pytest.raises(DataError, match="one word or more"):
-        Simple4Gram(corpus, points={})
-    with pytest.raises(DataError, match="seen once"):
-        Simple4Gram(corpus, minimum=0)
 
 
 def test_the_next_word_and_the_word_two_on(toy):
@@ -228,8 +207,10 @@ def test_the_generating_model(toy):
         lambda ngram: Positional(ngram, weights={0: 0.25, 1: -2}),
         lambda ngram: Generating(ngram, lowest=True, datasets=["own"]),
         lambda ngram: Positional.fit(ngram, ASKED),
+        lambda ngram: Simple4Gram(of(ngram.lines), points={2: 2, 3: 1}, minimum=2, progress=False),
     ],
 )
+@pytest.mark.usefixtures("no_data")
 def test_saved_models(toy, make, tmp_path):
     model = make(toy)
     model.save(tmp_path / "m")
@@ -240,17 +221,20 @@ def test_saved_models(toy, make, tmp_path):
     assert again.predict(ASKED).equals(model.predict(ASKED))
 
 
-def test_positions_that_a_model_does_not_see():
-    with pytest.raises(DataError, match="order 2 looks back 1"):
-        Positional(ToyNGram(TEXT, order=2))
-    with pytest.raises(DataError, match=r"positions are \[\]"):
-        Positional(ToyNGram(TEXT), weights={})
-
-
-def test_fitting_needs_answers(toy):
-    asked = items_from_text("the ___ sat .", candidates=[["cat", "dog"]])
-    with pytest.raises(DataError, match="no question has an answer"):
-        Positional.fit(toy, asked)
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: Simple4Gram(TEXT, points={}), "one word or more"),
+        (lambda: Simple4Gram(TEXT, minimum=0), "seen once"),
+        (lambda: Positional(ToyNGram(TEXT, order=2)), "order 2 looks back 1"),
+        (lambda: Positional(ToyNGram(TEXT), weights={}), r"positions are \[\]"),
+        (lambda: Positional.fit(ToyNGram(TEXT), UNANSWERED), "no question has an answer"),
+    ],
+)
+@pytest.mark.usefixtures("no_data")
+def test_what_cannot_be(make, problem):
+    with pytest.raises(DataError, match=problem):
+        make()
 
 
 def choices(seed, n=300, features=3):
@@ -269,18 +253,12 @@ def test_the_weights_are_those_of_statsmodels():
     np.testing.assert_allclose(conditional_logit(values, answers), other.params, atol=1e-3)
 
 
-def test_the_weights_where_items_have_fewer_choices():
+def test_the_weights_where_items_have_fewer_choices_and_a_ridge_pulls_towards_zero():
     values, answers = choices(2)
     longer = np.concatenate([values, np.full((len(values), 2, 3), np.nan)], axis=1)
-    np.testing.assert_allclose(
-        conditional_logit(longer, answers, ridge=1), conditional_logit(values, answers, ridge=1)
-    )
-
-
-def test_the_ridge_pulls_towards_zero():
-    values, answers = choices(3)
-    size = [np.abs(conditional_logit(values, answers, ridge=r)).sum() for r in (0, 10, 1000)]
-    assert size[0] > size[1] > size[2]
+    weights = [conditional_logit(values, answers, ridge=ridge) for ridge in (0, 10, 1000)]
+    np.testing.assert_allclose(conditional_logit(longer, answers, ridge=10), weights[1])
+    assert (np.diff([np.abs(row).sum() for row in weights]) < 0).all()
 
 
 def test_answers_that_are_told_without_error():

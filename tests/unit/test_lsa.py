@@ -84,14 +84,6 @@ def test_tf_idf_is_that_of_scikit_learn_but_for_its_one():
     np.testing.assert_allclose(matrix.toarray(), other - counts)  # theirs is tf * (ln(N / df) + 1)
 
 
-def test_extreme_words():
-    matrix = csr_array(np.array([[5.0, 1], [0, 1], [0, 1]]))
-    lsa.weigh(matrix, "log-entropy")
-    found = matrix.toarray()
-    assert found[0, 0] == pytest.approx(np.log2(6))  # in one sentence only: weight 1
-    assert found[:, 1] == pytest.approx(0)  # evenly in all: weight 0
-
-
 @pytest.mark.parametrize("solver", ["arpack", "randomized"])
 @pytest.mark.parametrize("weighting", ["none", "tf-idf", "log-entropy"])
 def test_vectors_are_those_of_truncated_svd(corpus, lines, weighting, solver):
@@ -192,49 +184,35 @@ def test_which_others_count(no_data):
     assert not np.allclose(score(two, scope="passage"), plain)
 
 
-def test_case(no_data):
-    del no_data
-    lines = ["the Cat sat", "the Dog sat down", "a Cat ran down", "a Dog sat"] * 5
-    low, cased = (
-        fit(Corpus.of(lines, lower=x, progress=False, workers=1), dimensions=2) for x in (True, False)
-    )
-    items = items_from_text("the ___ sat", candidates=[["Cat", "cat"]], tokenised=True)
-    both = low.score(items, [["Cat", "cat"]])[0]
-    assert both[0] == both[1] != 0
-    only = cased.score(items, [["Cat", "cat"]])[0]
-    assert only[1] == 0 != only[0]
-
-
-def test_rare_words_have_no_vector(no_data):
-    del no_data
-    corpus = Corpus.of(["a b c d", "a b c", "b a e c", "c b a"] * 2, progress=False, workers=1)
-    assert fit(corpus, dimensions=1, minimum=2, weighting="none").vectors.words == ["a", "b", "c", "d", "e"]
-    assert fit(corpus, dimensions=1, minimum=3, weighting="none").vectors.words == ["a", "b", "c"]
-
-
-def test_it_is_kept_by_corpus_and_arguments(corpus, monkeypatch):
-    first = fit(corpus)
-    monkeypatch.setattr(lsa, "_matrix", None)
-    again = fit(corpus, scaled=True)  # of the same vectors
-    np.testing.assert_array_equal(again.vectors.arrays["v"], first.vectors.arrays["v"])
-    assert isinstance(again.vectors.arrays["v"], np.memmap)
-    with pytest.raises(TypeError):
-        fit(corpus, seed=2)
-
-
-def test_torn_vectors_are_made_again(corpus, no_data):
-    first = fit(corpus)
+def test_it_is_kept_by_corpus_and_arguments_and_made_again_if_torn(corpus, no_data, monkeypatch):
+    first = fit(corpus).vectors
+    with monkeypatch.context() as patch:
+        patch.setattr(lsa, "_matrix", None)
+        again = fit(corpus, scaled=True).vectors  # of the same vectors
+        np.testing.assert_array_equal(again.arrays["v"], first.arrays["v"])
+        assert isinstance(again.arrays["v"], np.memmap)
+        with pytest.raises(TypeError):
+            fit(corpus, seed=2)
+    s, v = (np.array(first.arrays[name]) for name in "sv")
     [file] = (no_data / "cache" / "lsa").glob("*/v.npy")
     file.write_bytes(file.read_bytes()[:200])
-    again = fit(corpus)
-    np.testing.assert_allclose(again.vectors.arrays["s"], first.vectors.arrays["s"])
-    assert again.vectors.arrays["v"].shape == (len(again.vectors.words), K)
+    again = fit(corpus).vectors
+    np.testing.assert_array_equal(again.arrays["s"], s)
+    np.testing.assert_array_equal(again.arrays["v"], v)  # the same seed gives the same vectors
 
 
-def test_the_same_seed_gives_the_same_vectors(corpus, monkeypatch, tmp_path):
-    first = np.array(fit(corpus).vectors.arrays["v"])
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "elsewhere"))
-    np.testing.assert_array_equal(fit(corpus).vectors.arrays["v"], first)
+@pytest.mark.parametrize(("minimum", "words"), [(2, list("abcde")), (3, list("abc"))])
+def test_case_counts_as_in_the_corpus_and_rare_words_have_no_vector(no_data, minimum, words):
+    del no_data
+    lines = ["a b c d", "A b c", "b a e c", "c b A"] * 2
+    low, cased = (Corpus.of(lines, lower=x, progress=False, workers=1) for x in (True, False))
+    model = fit(low, dimensions=1, minimum=minimum, weighting="none")
+    assert model.vectors.words == words
+    items = items_from_text("b ___ c", candidates=[["A", "a", "x"]], tokenised=True)
+    [row] = model.score(items, [["A", "a", "x"]])
+    assert row[0] == row[1] != row[2] == 0
+    [row] = fit(cased, dimensions=1, minimum=2, weighting="none").score(items, [["B", "a", "x"]])
+    assert row[0] == row[2] == 0 != row[1]
 
 
 def test_a_saved_model(corpus, tmp_path):
