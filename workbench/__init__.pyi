@@ -19,7 +19,7 @@ from .evaluation.interchange.export import export_results as export_results
 from .evaluation.interchange.import_results import import_results as import_results
 from .evaluation.leaderboard import leaderboard as leaderboard
 from .evaluation.metrics import evaluate as evaluate
-from .evaluation.paper.tables import table as table
+from .evaluation.paper import table as table
 from .evaluation.significance import significance as significance
 from .items.items import DataError as DataError
 from .items.items import Item as Item

@@ -93,20 +93,20 @@ def test_accuracy_by_person_and_by_item():
     table = answers([["a", "b", "c"], ["a", None, "b"], ["A", "b", "d"]])
     right = table["prediction"].str.lower() == table["item_id"].map({"i0": "a", "i1": "b", "i2": "x"})
     table["correct"] = pd.array(right.tolist(), dtype="boolean")
-    found = people.by_person(table).set_index("person")
+    found = people.accuracy_by_person(table).set_index("person")
     assert found.index.tolist() == ["p0", "p2", "p1"]
     assert found["n_right"].tolist() == [2, 2, 1]
     low, high = proportion_confint(1, 3, method="wilson")
     assert found.loc["p1", ["accuracy", "low", "high"]].tolist() == pytest.approx([1 / 3, low, high])
-    items = people.by_item(table).set_index("item_id")
+    items = people.accuracy_by_item(table).set_index("item_id")
     assert items["n_right"].tolist() == [3, 2, 0]
     assert items["n"].tolist() == [3, 3, 3]
     assert items["most_said"].tolist() == ["a", "b", "b"]
     assert items["share"].tolist() == pytest.approx([1, 2 / 3, 1 / 3])
     assert items["n_words"].tolist() == [1, 1, 3]
     table["correct"] = pd.array([None] * 9, dtype="boolean")
-    assert people.by_person(table)["accuracy"].isna().all()
-    assert people.by_item(table)["n"].tolist() == [0, 0, 0]
+    assert people.accuracy_by_person(table)["accuracy"].isna().all()
+    assert people.accuracy_by_item(table)["n"].tolist() == [0, 0, 0]
 
 
 def test_the_majority_is_drawn_by_seed_among_equals():

@@ -12,7 +12,7 @@ from statsmodels.stats.proportion import proportion_confint
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.significance import significance
-from workbench.evaluation.slices import MOST, cut, occurs
+from workbench.evaluation.slices import MOST, bins_of, occurs
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.runs import store as results
@@ -268,7 +268,7 @@ def test_every_item_is_in_one_bin():
 @pytest.mark.parametrize("kind", ["Int64", "boolean", "str", "float64", "object"])
 def test_a_column_of_which_nothing_is_known_is_one_bin_and_no_slice(kind):
     unknown = pd.Series([None] * 3, dtype=kind)
-    assert [(one.key, one.mask.tolist()) for one in cut("x", unknown)] == [("null", [True] * 3)]
+    assert [(one.key, one.mask.tolist()) for one in bins_of("x", unknown)] == [("null", [True] * 3)]
     found = compared(several(2, n=3))
     about = pd.DataFrame({"item_id": found.items.frame["item_id"], "x": unknown})
     assert "x" not in compared(several(2, n=3), annotations=about).columns
@@ -278,7 +278,7 @@ def test_a_column_of_which_nothing_is_known_is_one_bin_and_no_slice(kind):
 @given(st.lists(st.none() | st.integers(-(10**6), 10**6) | st.floats(), min_size=1, max_size=60))
 def test_ranges_hold_what_they_say(values):
     column = np.array([np.nan if v is None else float(v) for v in values])
-    bins = cut("x", pd.Series(column))
+    bins = bins_of("x", pd.Series(column))
     assert len({one.key for one in bins}) == len({one.label for one in bins}) == len(bins)
     assert np.sum([one.mask for one in bins], axis=0).tolist() == [1] * len(values)
     for one in bins:

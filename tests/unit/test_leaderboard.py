@@ -7,9 +7,8 @@ from statsmodels.stats.multitest import multipletests
 
 from workbench import datasets
 from workbench.datasets import published
-from workbench.evaluation.leaderboard import leaderboard
+from workbench.evaluation.leaderboard import leaderboard, published_scores
 from workbench.evaluation.metrics import evaluate
-from workbench.evaluation.paper import literature
 from workbench.evaluation.significance import significance
 from workbench.items.items import DataError
 from workbench.runs.store import keep
@@ -143,7 +142,7 @@ def test_what_published_scores_are_shown():
 
 
 def test_every_published_number_is_in_the_leaderboard_once():
-    table = literature.scores()
+    table = published_scores()
     assert not table.duplicated(["dataset", "split", "variant", "word_class", "model"]).any()
     cells = sum(len(row.split(" / ")) for row in published.table("later_results")["value"])
     later = ~table["source"].str.contains("table|appendix") | table["source"].str.contains("GPT-2")

@@ -11,9 +11,7 @@ from made_predictions import made, run, scores, unknown_answers
 from workbench import datasets
 from workbench.datasets import published
 from workbench.evaluation.metrics import evaluate
-from workbench.evaluation.paper import layouts as papers
-from workbench.evaluation.paper.layouts import NAMES
-from workbench.evaluation.paper.tables import table
+from workbench.evaluation.paper import NAMES, layout_of, normalised, table
 from workbench.items.items import DataError
 from workbench.render import numbers
 from workbench.render.numbers import in_unit
@@ -259,8 +257,8 @@ def test_numbers_are_written_alike_everywhere(write, value, shown):
 def test_every_published_number_is_one():
     for name in NAMES:
         for split in ("dev", "test"):
-            for column in papers.layout_of(name, split, set()).columns:
+            for column in layout_of(name, split, set()).columns:
                 assert all(
                     published.parse(text).about is not None for text in column.printed.values() if text
                 )
-                assert len(column.printed) == len({papers.normalised(system) for system in column.printed})
+                assert len(column.printed) == len({normalised(system) for system in column.printed})

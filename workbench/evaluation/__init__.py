@@ -3,5 +3,5 @@
 `metrics`, `significance`, `leaderboard` and `comparison` draw with the one engine of `bootstrap`; `reading`
 is the one way from runs to predictions. `comparability` says what must not be compared, `slices` cuts items,
 `hardest` orders them, `contamination` finds them in training texts. Results made elsewhere come and go by
-`interchange`; published numbers stand in `paper`. No model is asked here: that is for `workbench.probing`.
+`interchange`; `paper` shows the papers' tables with ours beside. No model is asked here.
 """

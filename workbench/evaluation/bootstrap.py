@@ -82,7 +82,7 @@ def units(book_id: pd.Series[Any]) -> Units:
     return Units(np.arange(len(book_id), dtype=np.int64), len(book_id), "item")
 
 
-def describe(by: str, number: int) -> str:
+def describe_resampling(by: str, number: int) -> str:
     """Say in words what was resampled, and what that means."""
     if by == "novel":
         few = f"; with fewer than {FEW} novels such intervals are too narrow" if number < FEW else ""

@@ -47,8 +47,8 @@ class Contamination(Overlap):
             (f"items with one {self.n}-gram or more", frame.loc[counted, "found"] > 0),
         ]
         counts = [(what, self.n, int(column.sum()), len(column)) for what, column in rows]
-        found, of = (int(frame[name].sum()) for name in ("found", "n_grams"))
-        counts.append((f"{self.n}-grams of the items", self.n, found, of))
+        n_found, total = (int(frame[name].sum()) for name in ("found", "n_grams"))
+        counts.append((f"{self.n}-grams of the items", self.n, n_found, total))
         table = pd.DataFrame(counts, columns=["what", "n", "found", "of"])
         return table.assign(share=table["found"] / table["of"].where(table["of"] > 0))
 

@@ -1,20 +1,23 @@
-"""All runs of the store, ranked."""
+"""All runs of the store, ranked, beside the scores that others published."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from workbench.analysis.proportions import holm
+from workbench.datasets import published as papers
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.metrics import measure, note, typed
-from workbench.evaluation.paper import literature
+from workbench.evaluation.paper import layout_of
 from workbench.evaluation.reading import NEEDED, VARIANT, ModelPredictions, one_value, predictions_of
-from workbench.evaluation.significance import compare
+from workbench.evaluation.significance import compare_pair
 from workbench.items.schema import DataError
 
 _MEASURED = (
@@ -27,6 +30,28 @@ _REPORTED = (
     "rules of their own."
 )
 _AGAINST = ("difference", "difference_low", "difference_high", "n_paired", "p", "p_holm")
+_SCORE_COLUMNS = (
+    "dataset", "split", "variant", "word_class", "model", "system", "accuracy", "perplexity", "median_rank",
+    "source",
+)  # fmt: skip
+
+
+_TABLES = (  # table, split, variant; a system that an earlier table has is not listed again
+    ("lambada", "test", "plain"),
+    ("cbt", "test", None),
+    ("cbt-variants", "test", None),
+    ("cbt", "dev", None),
+    ("msrcc", "test", "plain"),
+    ("cnnqa", None, "cnn"),
+    ("cnnqa-ablation", None, "cnn"),
+)
+_SEPARATOR = " / "
+_COMMON = re.compile(r"(?P<last>.*?)(?P<common>, .*| on .*)?", re.DOTALL)
+_PERPLEXITY = re.compile(r"perplexity (\d+(?:\.\d+)?)")
+_LATER = re.compile(
+    r"(?P<name>\w+)(?: (?P<split>test|dev))?(?: (?P<classes>[A-Z]+(?: / [A-Z]+)*))?(?: \((?P<of>.*)\))?"
+)
+_SETS = {"lambada_openai": ("lambada", "openai"), "msrcc": ("msrcc", "plain")}
 
 
 def leaderboard(
@@ -168,16 +193,17 @@ def _ranked(group: list[ModelPredictions], drawing: Drawing) -> list[dict[str, A
 def _published(
     names: list[str], chosen: dict[str, str | None], groups: dict[Group, list[ModelPredictions]]
 ) -> dict[Group, list[dict[str, Any]]]:
-    """Return what others report, by group; see `workbench.evaluation.paper.literature`."""
-    present = {
-        str(dataset)
-        for models in groups.values()
-        for model in models
-        for dataset in model.frame["dataset"].dropna().unique()
-    }
-    table = literature.rows(names, chosen, present)
+    """Return what others report, by group; nothing where groups are by what only items have."""
+    if set(names) - set(_SCORE_COLUMNS):
+        return {}
+    table = published_scores()
+    for column, value in chosen.items():
+        table = table if value is None else table[table[column] == value]
+    models = [model for group in groups.values() for model in group]
+    if present := {value for model in models for value in model.frame["dataset"].dropna()}:
+        table = table[table["dataset"].isin(present)]
     reported: dict[Group, list[dict[str, Any]]] = {}
-    for record in [] if table is None else table.to_dict("records"):
+    for record in table.to_dict("records"):
         row = {str(name): value for name, value in record.items() if not pd.isna(value)}
         key = tuple(row.get(name, "") for name in names)
         reported.setdefault(key, []).append(row | {"published": True})
@@ -199,7 +225,7 @@ def _against(model: ModelPredictions, best: ModelPredictions, drawing: Drawing) 
     ids = [side.frame["item_id"][side.frame["correct"].notna()] for side in (model, best)]
     if not ids[0].isin(ids[1]).any():
         return {}
-    result = compare(model, best, drawing)
+    result = compare_pair(model, best, drawing)
     return {
         "difference": result.difference,
         "difference_low": result.interval[0],
@@ -207,3 +233,95 @@ def _against(model: ModelPredictions, best: ModelPredictions, drawing: Drawing) 
         "n_paired": result.n,
         "p": result.p_value,
     }
+
+
+@cache
+def published_scores() -> pd.DataFrame:
+    """Return every published score of ``data/published``, one row a system, split and word class.
+
+    Returns
+    -------
+    DataFrame
+        Accuracy is a fraction; ``variant`` is null where the source does not say which form of the text was
+        read; ``source`` names the paper and its table. Tables of data that a paper changed (anonymised
+        entities) are left out: those are other items. One frame serves all callers: do not change it.
+    """
+    rows = [*_tables(), *_later()]
+    texts = dict.fromkeys(("dataset", "split", "variant", "word_class", "model", "system", "source"), "str")
+    numbers = dict.fromkeys(("accuracy", "perplexity", "median_rank"), "Float64")
+    return pd.DataFrame(rows, columns=list(_SCORE_COLUMNS)).astype(texts | numbers)
+
+
+def _row(dataset: str, split: str, system: str, source: str, **columns: Any) -> dict[str, Any]:
+    return {"dataset": dataset, "split": split, "model": system, "system": system, "source": source} | columns
+
+
+def _tables() -> Iterable[dict[str, Any]]:
+    """Return the scores of the papers' tables; a Children's Book Test question's variant is its class."""
+    rows: dict[tuple[str, str, str | None, str], dict[str, Any]] = {}
+    listed: set[tuple[str, str, str]] = set()
+    for name, split, variant in _TABLES:
+        layout = layout_of(name, split, set())
+        source = layout.title.partition("(")[2].removesuffix(")")
+        cells = [
+            (column, system, text) for column in layout.columns for system, text in column.printed.items()
+        ]
+        for column, system, text in cells:
+            if (layout.dataset, column.split, system) in listed:
+                continue
+            row = _row(layout.dataset, column.split, system, source,
+                       variant=column.word_class or variant, word_class=column.word_class)  # fmt: skip
+            row = rows.setdefault((layout.dataset, column.split, column.word_class, system), row)
+            row[column.measure] = _number(text, 100 if column.unit == "percent" else 1)
+        listed |= {(layout.dataset, column.split, system) for column, system, _ in cells}
+    return rows.values()
+
+
+def _later() -> Iterator[dict[str, Any]]:
+    for row in papers.table("later_results").to_dict("records"):
+        match = _LATER.fullmatch(row["dataset"])
+        if match is None or row["metric"] != "accuracy":
+            raise DataError(f"later_results has a row of {row['dataset']!r} and {row['metric']!r}")
+        dataset, variant = _SETS.get(match["name"], (match["name"], None))
+        source = row["source"] + (f"; {match['of']}" if match["of"] else "")
+        values = [_number(value, 100) for value in row["value"].split(_SEPARATOR)]
+        classes = match["classes"].split(_SEPARATOR) if match["classes"] else [None] * len(values)
+        names = [row["system"]] * len(values) if match["classes"] else _names(row["system"], len(values))
+        perplexity = _PERPLEXITY.search(source)
+        for name, of, accuracy in zip(names, classes, values, strict=True):
+            yield _row(
+                dataset,
+                match["split"] or "test",
+                name,
+                source,
+                variant=of or variant,
+                word_class=of,
+                accuracy=accuracy,
+                perplexity=float(perplexity[1]) if perplexity else None,
+            )
+
+
+def _names(text: str, n: int) -> Sequence[str]:
+    """Give several systems that are printed as one apart: ``Pythia 70M / 160M`` are two.
+
+    What stands before the last word of the first, and behind a comma or "on" in the last, holds for all.
+    """
+    parts = text.split(_SEPARATOR)
+    if n == 1 and len(parts) == 1:
+        return [text]
+    if len(parts) != n:
+        raise DataError(f"later_results has {n} values for {len(parts)} systems: {text!r}")
+    match = _COMMON.fullmatch(parts[-1])
+    last, common = (match["last"], match["common"] or "") if match else (parts[-1], "")
+    parts[-1] = last
+    if all(" " not in part for part in parts[1:]):  # sizes, or numbers of shots
+        before, _, parts[0] = parts[0].rpartition(" ")
+        tail = last[last.index("-") :] if "-" in last else ""
+        parts = [f"{before} {part if part.endswith(tail) else part + tail}".strip() for part in parts]
+    return [part + common for part in parts]
+
+
+def _number(text: str, scale: float = 1) -> float | None:
+    """Return a printed number; None for an empty cell."""
+    value = papers.parse(text).about if text.strip() else None
+    return None if value is None else round(value / scale, 10)

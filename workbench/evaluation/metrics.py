@@ -215,7 +215,7 @@ def note(table: pd.DataFrame, datasets: Iterable[str], drawing: Drawing) -> str:
     parts = [f"{100 * level:g} % intervals; bootstrap with {resamples:,} replicates, seed {seed}"]
     for by, rows in table.groupby("resampled_by", sort=True):
         least, most = (int(rows["n_novels"].agg(f)) if by == "novel" else 0 for f in ("min", "max"))
-        text = bootstrap.describe(str(by), least)
+        text = bootstrap.describe_resampling(str(by), least)
         if least != most:
             text = text.replace(f"{least:,} novels", f"{least:,} to {most:,} novels", 1)
         parts.append(text if len(rows) == len(table) else f"{text} (in {len(rows)} of {len(table)} rows)")

@@ -210,13 +210,13 @@ def joined(frame: pd.DataFrame, items: Items | None, annotations: pd.DataFrame |
     Raises
     ------
     DataError
-        See `aligned`.
+        See `in_item_order`.
     """
     frame = frame.copy()
     for what, other in (("items", None if items is None else items.frame), ("annotations", annotations)):
         if other is None:
             continue
-        beside = aligned(other, frame["item_id"], what)
+        beside = in_item_order(other, frame["item_id"], what)
         for column in beside.columns:
             if column not in frame.columns:
                 frame[column] = beside[column]
@@ -225,7 +225,7 @@ def joined(frame: pd.DataFrame, items: Items | None, annotations: pd.DataFrame |
     return frame
 
 
-def aligned(table: pd.DataFrame, item_ids: pd.Series[Any], what: str = "annotations") -> pd.DataFrame:
+def in_item_order(table: pd.DataFrame, item_ids: pd.Series[Any], what: str = "annotations") -> pd.DataFrame:
     """Return the rows of a table, with ``item_id`` as a column or index, in the order of items.
 
     Raises

@@ -142,7 +142,7 @@ def significance(
     section 21 (sign flips).
     """
     drawing = Drawing(level, resamples, seed).checked()
-    return compare(_single(a, "a"), _single(b, "b"), drawing)
+    return compare_pair(_single(a, "a"), _single(b, "b"), drawing)
 
 
 def _single(runs: Any, name: str) -> ModelPredictions:
@@ -162,7 +162,7 @@ class _Paired(NamedTuple):
     notes: list[str]
 
 
-def compare(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> Significance:
+def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> Significance:
     """Compare the predictions of two models; see :func:`significance`."""
     level, resamples, seed = drawing
     pair = _paired(a, b)
@@ -243,7 +243,7 @@ def _paired(a: ModelPredictions, b: ModelPredictions) -> _Paired:
         if values[0] != values[1]:
             notes.append(f"They differ in {column}: {values[0]} and {values[1]}.")
     of = bootstrap.units(left["book_id"].where(left["book_id"].notna(), right["book_id"]))
-    text = bootstrap.describe(of.by, of.number)
+    text = bootstrap.describe_resampling(of.by, of.number)
     notes.append(f"{text[0].upper()}{text[1:]}.")
     if of.by == "item" and "lambada" in set(left["dataset"]):
         notes.append(f"{bootstrap.LAMBADA}.")

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from workbench.analysis.histograms import quantile_bins
 from workbench.analysis.statistics import CLASS_NAMES
-from workbench.evaluation.reading import ModelPredictions, aligned, floats
+from workbench.evaluation.reading import ModelPredictions, floats, in_item_order
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 
@@ -85,7 +85,7 @@ class Slices:
         self._makers: dict[str, Callable[[], pd.Series[Any]]] = {}
         self._bins: dict[str, list[Bin]] = {}
         if annotations is not None:
-            table = aligned(annotations, frame["item_id"])
+            table = in_item_order(annotations, frame["item_id"])
             names = [str(name) for name in table.columns if name not in _NO_SLICE]
             self._makers |= {name: partial(_column, table, name) for name in names}
         for name in _OF_ITEMS:
@@ -122,7 +122,7 @@ class Slices:
 
     def _cut(self, name: str) -> list[Bin]:
         if name not in self._bins:
-            self._bins[name] = cut(name, self._makers[name]())
+            self._bins[name] = bins_of(name, self._makers[name]())
         return self._bins[name]
 
 
@@ -151,7 +151,7 @@ def occurs(word: str, text: str) -> bool:
     return False
 
 
-def cut(name: str, values: pd.Series[Any]) -> list[Bin]:
+def bins_of(name: str, values: pd.Series[Any]) -> list[Bin]:
     """Cut the items by one column; no bin is empty, and a column of lists has none."""
     null = values.isna().to_numpy(dtype=bool)
     unknown = Bin("null", _NULL.get(name, "not known"), null)

@@ -120,7 +120,7 @@ def krippendorff_alpha(tally: pd.DataFrame) -> float:
     return 1 - (n - 1) * (n - agreeing) / expected if expected else np.nan
 
 
-def by_person(answers: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
+def accuracy_by_person(answers: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
     """Return accuracy by person, the best first.
 
     Parameters
@@ -139,7 +139,7 @@ def by_person(answers: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
     )
 
 
-def by_item(answers: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
+def accuracy_by_item(answers: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
     """Return accuracy by item: item_id, n, n_right, accuracy, low, high, most_said, share, n_words.
 
     ``most_said`` is the word that most people gave (of several the first in the alphabet), ``share`` its

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from workbench.evaluation.interchange.read import Notes, Record, number_of, truth_of
+from workbench.evaluation.interchange.read import FileRecord, Notes, number_of, truth_of
 from workbench.evaluation.reading import predictions_of
 from workbench.items.items import Items
 from workbench.items.schema import DataError
@@ -118,12 +118,12 @@ def _cell(value: Any) -> str:
     return "" if value is None else repr(value) if isinstance(value, float) else str(value)
 
 
-def is_predictions(record: Record) -> bool:
+def is_predictions(record: FileRecord) -> bool:
     """Tell whether a record has all columns of a predictions table."""
     return {field.name for field in SCHEMA} - set(OPTIONAL) <= set(record.fields)
 
 
-def frame_of(records: Sequence[Record], notes: Notes) -> tuple[pd.DataFrame, list[int]]:
+def frame_of_records(records: Sequence[FileRecord], notes: Notes) -> tuple[pd.DataFrame, list[int]]:
     """Return records of a predictions table as a frame that is not checked yet, and their lines."""
     rows, lines = [], []
     for record in records:

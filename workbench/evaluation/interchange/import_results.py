@@ -15,7 +15,7 @@ import pandas as pd
 from workbench.evaluation.interchange import agreement, export, lm_eval, matching
 from workbench.evaluation.interchange.agreement import Agreement
 from workbench.evaluation.interchange.matching import Placed, ResultRow
-from workbench.evaluation.interchange.read import Notes, Record, number_of, read, text_of
+from workbench.evaluation.interchange.read import FileRecord, Notes, number_of, read_records, text_of
 from workbench.items.items import Items
 from workbench.items.schema import DataError, objects
 from workbench.render.tables import html_table
@@ -114,7 +114,7 @@ class Imported:
 class _File(NamedTuple):
     """The records of a file, and what the caller says of it."""
 
-    records: Sequence[Record]
+    records: Sequence[FileRecord]
     notes: Notes
     items: Items | None
     model: str | None
@@ -198,11 +198,11 @@ def import_results(
     notes = Notes(path, on_error)
     if items is not None and not isinstance(items, Items):
         raise TypeError(f"the second argument is {type(items).__name__}, expected Items")
-    records = list(read(path))
+    records = list(read_records(path))
     for record in records:
         if isinstance(record, DataError):
             notes.bad(record)
-    file = _File([r for r in records if isinstance(r, Record)], notes, items, model, variant)
+    file = _File([r for r in records if isinstance(r, FileRecord)], notes, items, model, variant)
     if not file.records:
         raise file.error("the file holds no record that can be read")
     if any(lm_eval.is_sample(record.fields) for record in file.records[:_FIRST]):
@@ -239,7 +239,7 @@ def _sample_log(file: _File, text: str | None) -> Imported:
                 f"the task {log.task!r} does not tell which form of LAMBADA's text was read",
                 'pass variant="openai" (running text) or variant="plain" (tokens, lower case)',
             )
-        items = matching.load("lambada", "test", variant, notes)
+        items = matching.load_items("lambada", "test", variant, notes)
     if (model := file.model or log.model) is None:
         raise file.error(
             "the model's name is not known: no results_*.json beside the file names it", 'pass model="..."'
@@ -254,13 +254,13 @@ def _sample_log(file: _File, text: str | None) -> Imported:
             templates.add(sample.template)
             answers.append(ResultRow(record.line, model, sample.text, {"sample": sample}))
     if log.n is not None and log.n != len(file.records):
-        notes.note(f"the results tell of {log.n:,} passages, the file holds {len(file.records):,}", kept=True)
+        notes.note(f"the results tell of {log.n:,} passages, the file holds {len(file.records):,}", used=True)
     placed, variants = matching.assign(answers, items, notes, file.variant, log.variant)
     words = items.frame["answer"].tolist()
     logged = [(one.row.fields["sample"], words[one.place]) for one in placed]
     for sample, word in logged:
         for problem in sample.problems(word):
-            notes.note(problem, sample.line, sample.text, kept=True)
+            notes.note(problem, sample.line, sample.text, used=True)
     log_probs = np.array([sample.log_prob for sample, _ in logged], dtype=float)
     frame = _frame(
         placed,
@@ -335,13 +335,13 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
         imported,
         kind="people",
         predictions=predictions.check(both),
-        people=agreement.by_person(answered),
-        by_item=agreement.by_item(answered),
+        people=agreement.accuracy_by_person(answered),
+        by_item=agreement.accuracy_by_item(answered),
         agreement=agreement.agreement(answered),
     )
 
 
-def _answer(record: Record, columns: Mapping[str, str], model: str | None) -> ResultRow:
+def _answer(record: FileRecord, columns: Mapping[str, str], model: str | None) -> ResultRow:
     """Read one row; raise ValueError if a cell is no text or number, or nobody answered."""
 
     def cell(what: str, convert: Any) -> Any:
@@ -383,14 +383,14 @@ def _majority(answered: pd.DataFrame, items: Items, seed: int, variants: Sequenc
 def _predictions(file: _File) -> Imported:
     """Make predictions of a table that has the columns of predictions already."""
     notes, items = file.notes, file.items
-    frame, lines = export.frame_of(file.records, notes)
+    frame, lines = export.frame_of_records(file.records, notes)
     known = {*predictions.COLUMNS, "text"}
     if unread := sorted({name for record in file.records for name in record.fields} - known):
-        notes.note(f"not read: the columns {', '.join(map(repr, unread))}", kept=True)
+        notes.note(f"not read: the columns {', '.join(map(repr, unread))}", used=True)
     if items is None:
         sets = frame[["dataset", "split", "variant"]].dropna().drop_duplicates().to_numpy().tolist()
-        parts = [matching.load(dataset, split, variant, notes) for dataset, split, variant in sets]
-        items = matching.joined(parts, notes)
+        parts = [matching.load_items(dataset, split, variant, notes) for dataset, split, variant in sets]
+        items = matching.concat_items(parts, notes)
     if file.model is not None:
         if len(models := frame["model"].unique()) > 1:
             named = ", ".join(map(repr, models[:3]))
@@ -418,7 +418,7 @@ def _fitting(frame: pd.DataFrame, lines: Sequence[int], items: Items, file: _Fil
         item = known.get(item_id)
         fits.append(item is not None and _folded(word) == _folded(item["answer"]))
         if item is None:
-            file.notes.note("no item has this id", line, str(item_id), kept=False)
+            file.notes.note("no item has this id", line, str(item_id), used=False)
         elif file.variant is None and variant != item["variant"]:
             raise file.error(
                 f"the predictions are of the variant {variant!r}, the items of {item['variant']!r}",

@@ -141,13 +141,13 @@ def place(answers: Sequence[ResultRow], index: Index, notes: Notes) -> list[Plac
             else:
                 held = f"{len(match.rows)} items have this text"
                 problem = held if match.rows else "no item has this id or text"
-                notes.note(problem, answer.line, answer.item, kept=False)
+                notes.note(problem, answer.line, answer.item, used=False)
     for (_, rows), alike in unclear.items():
         if len(alike) == len(rows):
             placed += [Placed(answer, row, "exact") for answer, row in zip(alike, rows, strict=True)]
         else:
             for answer in alike:
-                notes.note(f"{len(rows)} items have this text", answer.line, answer.item, kept=False)
+                notes.note(f"{len(rows)} items have this text", answer.line, answer.item, used=False)
     return _single(sorted(placed, key=lambda one: one.row.line), notes)
 
 
@@ -216,7 +216,7 @@ def assign(
         )
     for one in odd:
         problem = "it is cased or cut otherwise than the item"
-        notes.note(problem, one.row.line, one.row.item, kept=False)
+        notes.note(problem, one.row.line, one.row.item, used=False)
     placed = [one for one in placed if not is_odd(one)]
     order = {name: number for number, name in enumerate(dict.fromkeys(one.row.who for one in placed))}
     placed.sort(key=lambda one: (order[one.row.who], one.place))
@@ -233,10 +233,10 @@ def load_by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> 
             file=notes.path,
             remedy='pass them: items=wb.load("lambada", "dev")',
         )
-    return joined([load(*names, variant, notes) for names in sorted(sets)], notes)
+    return concat_items([load_items(*names, variant, notes) for names in sorted(sets)], notes)
 
 
-def joined(parts: list[Items], notes: Notes) -> Items:
+def concat_items(parts: list[Items], notes: Notes) -> Items:
     """Join sets of items into one."""
     try:
         return parts[0] if len(parts) == 1 else Items.concat(parts)
@@ -246,7 +246,7 @@ def joined(parts: list[Items], notes: Notes) -> Items:
         ) from None
 
 
-def load(dataset: str, split: str, variant: str | None, notes: Notes) -> Items:
+def load_items(dataset: str, split: str, variant: str | None, notes: Notes) -> Items:
     """Load items, or say that results need them."""
     try:
         return datasets.load(dataset, split, variant=variant)

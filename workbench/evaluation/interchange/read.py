@@ -27,7 +27,7 @@ _START = 80  # characters of a text that a note shows
 _ENDS = "the file ends within this record: was it written or downloaded to its end?"
 
 
-class Record(NamedTuple):
+class FileRecord(NamedTuple):
     """One record: its line in the file (in parquet its row), counted from 1, and its fields."""
 
     line: int
@@ -56,11 +56,11 @@ class Notes:
             problem = DataError(problem, file=self.path, line=line, remedy=_LEAVE)
         if self._raises:
             raise problem
-        self.note(problem.problem, problem.line, text, kept=False)
+        self.note(problem.problem, problem.line, text, used=False)
 
-    def note(self, problem: str, line: int | None = None, text: str | None = None, *, kept: bool) -> None:
+    def note(self, problem: str, line: int | None = None, text: str | None = None, *, used: bool) -> None:
         """Say something of a record that is no error."""
-        self._rows.append((line, problem, (text or "")[:_START], kept))
+        self._rows.append((line, problem, (text or "")[:_START], used))
 
     def frame(self) -> pd.DataFrame:
         """Return all notes: line, problem, text (its start), kept (whether the record is used)."""
@@ -69,12 +69,12 @@ class Notes:
         return pd.DataFrame(rows, columns=list(kinds)).astype(kinds)
 
 
-def read(path: Path) -> Iterator[Record | DataError]:
+def read_records(path: Path) -> Iterator[FileRecord | DataError]:
     """Read the records of a file, whatever of the four forms it has; the content tells which.
 
     Yields
     ------
-    Record or DataError
+    FileRecord or DataError
         In the order of the file. Empty lines are skipped; a bad record gives an error and reading goes on
         behind it where that can be told, else ends.
 
@@ -120,14 +120,14 @@ def _decoded(data: bytes, path: Path) -> str:
         ) from None
 
 
-def _record(value: Any, path: Path, line: int, text: str) -> Record | DataError:
+def _record(value: Any, path: Path, line: int, text: str) -> FileRecord | DataError:
     if isinstance(value, dict):
-        return Record(line, value)
+        return FileRecord(line, value)
     problem = f"this is JSON, but no record with names and values: {text[:40]!r}"
     return DataError(problem, file=path, line=line, remedy=_LEAVE)
 
 
-def _lines(text: str, path: Path) -> Iterator[Record | DataError]:
+def _lines(text: str, path: Path) -> Iterator[FileRecord | DataError]:
     """Read JSON lines, or one object, which is then asked what it is."""
     lines = text.split("\n")  # not splitlines: JSON strings may hold other separators of lines
     filled = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
@@ -151,7 +151,7 @@ def _json(text: str) -> Any:
         return error
 
 
-def _object(value: dict[str, Any], path: Path) -> Iterator[Record]:
+def _object(value: dict[str, Any], path: Path) -> Iterator[FileRecord]:
     if "results" in value and not isinstance(value["results"], list):
         raise DataError(
             "these are results over all items, expected one record an item",
@@ -160,10 +160,12 @@ def _object(value: dict[str, Any], path: Path) -> Iterator[Record]:
         )
     records = list(value.values())
     by_number = records and all(isinstance(record, dict) for record in records)  # as {"0": {...}}
-    yield from (Record(number, record) for number, record in enumerate(records if by_number else [value], 1))
+    yield from (
+        FileRecord(number, record) for number, record in enumerate(records if by_number else [value], 1)
+    )
 
 
-def _array(text: str, path: Path) -> Iterator[Record | DataError]:
+def _array(text: str, path: Path) -> Iterator[FileRecord | DataError]:
     """Read a JSON array entry by entry, so that the line of each is known."""
     decoder, space = json.JSONDecoder(), re.compile(r"[\s,]*")
 
@@ -197,7 +199,7 @@ def _end(pattern: re.Pattern[str], text: str, start: int) -> int:
     return match.end() if match else start
 
 
-def _csv(text: str, path: Path) -> Iterator[Record | DataError]:
+def _csv(text: str, path: Path) -> Iterator[FileRecord | DataError]:
     """Read a table with a header; the separator is the one that the header holds most of.
 
     pandas reads CSV too, but does not tell on which line a record stands.
@@ -211,7 +213,7 @@ def _csv(text: str, path: Path) -> Iterator[Record | DataError]:
         csv.field_size_limit(limit)
 
 
-def _csv_rows(text: str, path: Path, separator: str) -> Iterator[Record | DataError]:
+def _csv_rows(text: str, path: Path, separator: str) -> Iterator[FileRecord | DataError]:
     names: list[str] | None = None
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     while True:
@@ -230,16 +232,16 @@ def _csv_rows(text: str, path: Path, separator: str) -> Iterator[Record | DataEr
             if twice := {name for name in names if names.count(name) > 1}:
                 raise DataError(f"the header names {min(twice)!r} twice", file=path, line=line)
         elif names and any(cell.strip() for cell in row):
-            yield Record(line, {name: cell or None for name, cell in zip(names, row, strict=True)})
+            yield FileRecord(line, {name: cell or None for name, cell in zip(names, row, strict=True)})
 
 
-def _parquet(data: bytes, path: Path) -> Iterator[Record]:
+def _parquet(data: bytes, path: Path) -> Iterator[FileRecord]:
     try:
         rows = pq.read_table(pa.BufferReader(data)).to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
         problem = f"this is no valid parquet file ({error})"
         raise DataError(problem, file=path, remedy="download or write it again") from None
-    return (Record(number, row) for number, row in enumerate(rows, 1))
+    return (FileRecord(number, row) for number, row in enumerate(rows, 1))
 
 
 def text_of(value: Any) -> str | None:
