@@ -63,6 +63,7 @@ def test_bare_modules_and_models_that_share_weights():
     far(torch.ones(1, 1000))
     report = free(workbench_object(name="A", network=far), workbench_object(name="B", network=far))
     assert report.startswith("A: 40 kB given back; B: 40 kB on the cpu, nothing to free; ")
+    assert free(RandomWord(), 3, "text", None).count("no weights, nothing to free") == 4
 
 
 def test_a_neural_model_moves_its_network_itself():
@@ -74,12 +75,6 @@ def test_a_neural_model_moves_its_network_itself():
     far.where = torch.device("cuda:0")
     assert model.network is far
     assert far.where.type == "cpu"  # its property moves it to the model's device
-
-
-def test_models_without_weights():
-    model = RandomWord()
-    assert free(model).startswith(f"{model.name}: no weights, nothing to free; ")
-    assert free(3, "text", None).count("no weights, nothing to free") == 3
 
 
 def test_free_memory_is_reported(monkeypatch):

@@ -32,12 +32,6 @@ POOL = items(*(f"story {letter} ends in a {letter * 3}" for letter in string.asc
 ASKED = item("asked")
 
 
-def test_without_examples_a_template_is_read_as_written():
-    assert Prompt().prefix(ASKED) == ""
-    assert Prompt().split(ASKED).before == "the cat sat on the "
-    assert Prompt("{{x}} Read: {text}").split(ASKED).before == "{x} Read: the cat sat on the "
-
-
 def test_examples_stand_before_the_passage_in_the_form_of_the_template():
     prompt = Prompt("Q: {text} ____. -> ", examples=items("one two"), shots=1, separator="\n--\n")
     assert prompt.between == " ____. -> "
@@ -45,13 +39,13 @@ def test_examples_stand_before_the_passage_in_the_form_of_the_template():
     assert prompt.split(ASKED).before == "Q: one ____. -> two\n--\nQ: the cat sat on the ____. -> "
     closed = Prompt(examples=items("one two"), shots=1, answer_template="{answer}]")
     assert closed.prefix(ASKED) == "one two]\n\n"
-
-
-def test_an_example_keeps_what_stands_after_its_answer():
-    example = Items.from_records([item("e", "he saw a fox", "fox", after=" run .")])
-    assert Prompt(examples=example, shots=1).prefix(ASKED) == "he saw a fox run .\n\n"
+    longer = Items.from_records([item("e", "he saw a fox", "fox", after=" run .")])
+    assert Prompt(examples=longer, shots=1).prefix(ASKED) == "he saw a fox run .\n\n"
     with pytest.raises(wb.DataError, match=r"template has ' =>' between .* example e goes on"):
-        Prompt("{text} =>", examples=example, shots=1).prefix(ASKED)
+        Prompt("{text} =>", examples=longer, shots=1).prefix(ASKED)
+    bare = Item("b", "own", "dev", "plain", "he went ", None, (8, 8), ((0, 8),))
+    with pytest.raises(wb.DataError, match="examples lack an answer: b"):
+        Prompt(examples=Items.from_records([bare]), shots=1)
 
 
 def test_examples_are_detokenised_with_the_passage():
@@ -116,16 +110,8 @@ def test_braces_in_a_passage_are_characters(text, answer, other, per_item):
     assert prompt.prefix(asked) == f"<qq {text}{answer}|<"
     assert prompt.split(asked).before == f"<qq {text}{answer}|<other {other}"
     assert json.loads(prompt.to_json(asked))["examples"] == ["e"]
-
-
-@given(literal=NASTY, before=NASTY)
-def test_what_is_escaped_comes_out_as_it_was(literal, before):
-    def escaped(text):
-        return text.replace("{", "{{").replace("}", "}}")
-
-    prompt = Prompt(f"{escaped(before)}{{text}}{escaped(literal)}")
-    assert prompt.prefix(ASKED) == before
-    assert prompt.between == literal
+    escaped = text.replace("{", "{{").replace("}", "}}")
+    assert Prompt(f"{escaped}{{text}}").split(asked).before == f"{text}other {other}"
 
 
 @pytest.mark.parametrize(
@@ -159,12 +145,6 @@ def test_errors_name_the_field(options, message):
         Prompt(**options)
 
 
-def test_examples_need_answers():
-    bare = Item("b", "own", "dev", "plain", "he went ", None, (8, 8), ((0, 8),))
-    with pytest.raises(wb.DataError, match="examples lack an answer: b"):
-        Prompt(examples=Items.from_records([bare]), shots=1)
-
-
 def test_the_stored_prompt_shows_every_difference():
     options = {"template": "T: {text}", "examples": POOL, "shots": 2, "seed": 5}
     prompt = Prompt(**options)
@@ -177,19 +157,11 @@ def test_the_stored_prompt_shows_every_difference():
         {"answer_template": "{answer}."}, {"examples": POOL[:-1]},
     ]  # fmt: skip
     assert len({Prompt(**options | change).to_json() for change in changes}) == len(changes)
-
-
-def test_the_digest_sees_a_changed_answer():
-    one = Prompt(examples=items("to be or not"), shots=1)
     moved = Item("e0", "own", "dev", "plain", "to be or not", "or", (6, 8), ((0, 12),))
-    other = Prompt(examples=Items.from_records([moved]), shots=1)
-    assert one.config["digest"] != other.config["digest"]
-
-
-def test_items_with_their_own_examples_are_stored_with_them():
-    prompt = Prompt(examples=POOL, shots=2, per_item=True)
-    assert json.loads(prompt.to_json())["examples"] == []
-    assert json.loads(prompt.to_json(ASKED))["examples"] == [
-        example.item_id for example in prompt.examples_for(ASKED)
-    ]
-    assert repr(prompt) == "Prompt('{text}', 2 examples an item, seed 0)"
+    pools = items("to be or not"), Items.from_records([moved])
+    one, other = (Prompt(examples=pool, shots=1).config["digest"] for pool in pools)
+    assert one != other
+    each = Prompt(examples=POOL, shots=2, per_item=True)
+    assert json.loads(each.to_json())["examples"] == []
+    drawn = [example.item_id for example in each.examples_for(ASKED)]
+    assert json.loads(each.to_json(ASKED))["examples"] == drawn

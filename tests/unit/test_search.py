@@ -67,12 +67,12 @@ def test_ranks_and_best_words_are_those_of_a_look_at_every_word(paths, seed, pea
     assume(((gaps < TIE / 10) | (gaps > TIE * 10)).all())
     most = data.draw(st.integers(1, 9))
     search = start(trie, language, answer=answer, value=values[answer], top_k=top_k)
-    found = run(search, trie, language, most)
-    assert found.rank == 1 + (values > values[answer] + TIE).sum()
-    assert found.n_tied == (gaps <= TIE).sum()
-    assert not found.is_bound
-    assert found.words == sorted(range(len(paths)), key=lambda w: (-values[w].round(12), w))[:top_k]
-    np.testing.assert_allclose(found.log_probs, values[found.words], atol=1e-12)
+    result = run(search, trie, language, most)
+    assert result.rank == 1 + (values > values[answer] + TIE).sum()
+    assert result.n_tied == (gaps <= TIE).sum()
+    assert not result.is_bound
+    assert result.words == sorted(range(len(paths)), key=lambda w: (-values[w].round(12), w))[:top_k]
+    np.testing.assert_allclose(result.log_probs, values[result.words], atol=1e-12)
     assert language.asked < len(trie)
 
 
@@ -82,11 +82,11 @@ def test_where_the_budget_ends_the_rank_is_a_bound_and_the_best_word_is_right(pa
     values = np.array([language.word(path) for path in paths])
     answer = data.draw(st.integers(0, len(paths) - 1))
     true = 1 + (values > values[answer] + TIE).sum()
-    found = run(start(trie, language, answer=answer, value=values[answer], budget=budget), trie, language)
-    assert found.rank <= true
-    assert found.is_bound or found.rank == true
-    assert values[found.words[0]] == values.max()
-    assert values[found.words].tolist() == sorted(values, reverse=True)[: len(found.words)]
+    result = run(start(trie, language, answer=answer, value=values[answer], budget=budget), trie, language)
+    assert result.rank <= true
+    assert result.is_bound or result.rank == true
+    assert values[result.words[0]] == values.max()
+    assert values[result.words].tolist() == sorted(values, reverse=True)[: len(result.words)]
     assert language.asked <= max(budget, math.exp(-values.max()) * trie.depth + 1)
 
 
@@ -101,10 +101,10 @@ def test_nothing_is_asked_about_paths_below_the_bound():
 
 def test_without_an_answer_there_are_the_best_words_only():
     language, trie = Language(3, 2.0), Trie([[0], [1], [2], [1, 1], [3, 0]])
-    found = run(start(trie, language, top_k=2), trie, language)
+    result = run(start(trie, language, top_k=2), trie, language)
     values = [language.word(path) for path in ([0], [1], [2], [1, 1], [3, 0])]
-    assert found.words == np.argsort(values)[::-1][:2].tolist()
-    assert not found.is_bound
+    assert result.words == np.argsort(values)[::-1][:2].tolist()
+    assert not result.is_bound
 
 
 def test_impossible_paths_are_not_looked_at():
