@@ -46,25 +46,10 @@ def frame(rows=ROWS, ids="x/dev"):
 @st.composite
 def frames(draw, *, least=0):
     """Draw a frame of annotations; any value about the target may be null, all together."""
-    rows = draw(
-        st.lists(
-            st.one_of(
-                st.tuples(
-                    st.sampled_from(CLASSES),
-                    st.booleans(),
-                    st.booleans(),
-                    st.integers(0, 4),
-                    st.integers(0, 2),
-                    st.one_of(st.none(), st.integers(1, 60)),
-                    st.booleans(),
-                    st.booleans(),
-                    st.integers(1, 90),
-                    st.integers(0, 9),
-                ),
-                st.just(ROWS[-1]),
-            ),
-            min_size=least,
-            max_size=25,
-        )
-    )
+    truth = st.booleans()
+    distance = st.one_of(st.none(), st.integers(1, 60))
+    counts = [st.integers(0, 4), st.integers(0, 2), distance]
+    sizes = [st.integers(1, 90), st.integers(0, 9)]
+    row = st.tuples(st.sampled_from(CLASSES), truth, truth, *counts, truth, truth, *sizes)
+    rows = draw(st.lists(st.one_of(row, st.just(ROWS[-1])), min_size=least, max_size=25))
     return frame(rows)

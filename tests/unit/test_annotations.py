@@ -23,30 +23,16 @@ from workbench.items.items import DataError, Items
 from workbench.storage import cache as disk
 
 # The contract: every column and its type, written out again.
-DTYPES = {
-    "item_id": "str",
-    "target_pos": "str",
-    "target_class": "str",
-    "target_lemma": "str",
-    "in_context": "boolean",
-    "lemma_in_context": "boolean",
-    "n_mentions": "Int64",
-    "n_context_mentions": "Int64",
-    "mention_distance": "Int64",
-    "mention_sentence": "Int64",
-    "same_root": "boolean",
-    "vocative": "boolean",
-    "direct_speech": "boolean",
-    "target_in_speech": "boolean",
-    "n_names": "Int64",
-    "n_context_sentences": "Int64",
-    "n_tokens": "Int64",
-    "target_count": "Int64",
-    "mentions": "object",
-    "speech": "object",
-    "names": "object",
-    "pipeline": "str",
-}
+_CONTRACT = [
+    "str: item_id target_pos target_class target_lemma",
+    "boolean: in_context lemma_in_context",
+    "Int64: n_mentions n_context_mentions mention_distance mention_sentence",
+    "boolean: same_root vocative direct_speech target_in_speech",
+    "Int64: n_names n_context_sentences n_tokens target_count",
+    "object: mentions speech names",
+    "str: pipeline",
+]
+DTYPES = {name: row.split(": ")[0] for row in _CONTRACT for name in row.split(": ")[1].split()}
 STORED = Path(__file__).parent / "annotations.json"
 HIDE = "import sys; sys.modules['torch'] = None"
 NEVER_NULL = ["item_id", "direct_speech", "target_in_speech", "n_names", "n_context_sentences", "n_tokens"]

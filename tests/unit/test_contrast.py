@@ -92,10 +92,7 @@ def test_p_is_corrected_for_the_number_of_tests(correction):
     corrected = multipletests(table["p"], method=correction)[1]
     assert table[f"p_{correction}"].tolist() == pytest.approx(corrected.tolist())
     assert len(table) == 6
-
-
-def test_the_largest_effect_comes_first():
-    size = contrast(A, B)["cliff_delta"].abs().tolist()
+    size = table["cliff_delta"].abs().tolist()
     assert size == sorted(size, reverse=True)
 
 
@@ -163,18 +160,6 @@ def test_swapping_the_sets_flips_the_signs(a, b):
     np.testing.assert_allclose(both["p_holm"], both["p_holm_back"], atol=1e-12)
     finite = np.isfinite(both["odds_ratio"]) & (both["odds_ratio"] > 0)
     np.testing.assert_allclose(both["odds_ratio"][finite], 1 / both["odds_ratio_back"][finite])
-
-
-@settings(max_examples=10, deadline=None)
-@given(frames(least=1))
-def test_a_set_does_not_differ_from_itself(drawn_set):
-    table = contrast(drawn_set, drawn_set)
-    known = table[(table["n_a"] > 0)]
-    assert (known["difference"].abs() < 1e-12).all()
-    assert (known["cliff_delta"].abs() < 1e-12).all()
-    assert known["p"].tolist() == pytest.approx([1] * len(known))
-    bounded = known.dropna(subset="low")
-    assert ((bounded["low"] <= 1e-12) & (bounded["high"] >= -1e-12)).all()
 
 
 @pytest.mark.parametrize(

@@ -49,14 +49,10 @@ def test_it_loads_and_says_what_it_is(nlp):
     assert nlp.meta["license"] == "CC BY-SA 4.0"
 
 
-def test_it_is_small():
+def test_it_is_small_and_its_licence_lies_beside_it():
     size = sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file())
     assert size <= MEGABYTES * 1e6
-
-
-def test_its_licence_lies_beside_it():
-    text = (FOLDER / "LICENSE").read_text(encoding="utf-8")
-    assert "Attribution-ShareAlike 4.0" in text
+    assert "Attribution-ShareAlike 4.0" in (FOLDER / "LICENSE").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("text", "wanted"), SENTENCES)
@@ -83,11 +79,8 @@ def test_the_card_is_made_of_the_scores(nlp, found):
     card = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert card == scores.card(found, scores.TEMPLATE.read_text(encoding="utf-8"))
     assert found["facts"]["version"] == nlp.meta["version"]
-
-
-def test_the_card_tells_the_size(nlp, found):
-    told = scores.facts(nlp, FOLDER, 0)
-    assert float(told["megabytes"]) == pytest.approx(float(found["facts"]["megabytes"]), abs=0.1)
+    size = scores.facts(nlp, FOLDER, 0)["megabytes"]
+    assert float(size) == pytest.approx(float(found["facts"]["megabytes"]), abs=0.1)
 
 
 AIMS = [

@@ -58,15 +58,10 @@ def test_every_dependency_has_exactly_a_lower_bound():
         assert bounds == ([] if requirement.name == "kenlm" else [">="]), str(requirement)
 
 
-def test_conda_environment_names_the_same_packages(conda):
-    wanted = {CONDA_NAMES.get(requirement.name, requirement.name) for requirement in DIRECT}
-    assert set(conda_packages(conda)) - CONDA_ONLY == wanted
-
-
-@pytest.mark.parametrize("requirement", DIRECT, ids=lambda requirement: requirement.name)
-def test_conda_environment_has_the_same_bound(conda, requirement):
-    name = CONDA_NAMES.get(requirement.name, requirement.name)
-    assert conda_packages(conda)[name] == f"{name}{requirement.specifier}"
+def test_conda_environment_names_the_same_packages_with_the_same_bounds(conda):
+    names = {requirement: CONDA_NAMES.get(requirement.name, requirement.name) for requirement in DIRECT}
+    packages = {name: text for name, text in conda_packages(conda).items() if name not in CONDA_ONLY}
+    assert packages == {name: f"{name}{requirement.specifier}" for requirement, name in names.items()}
 
 
 def test_conda_environment_has_a_python_of_the_project_and_the_project_itself(conda):
@@ -111,13 +106,3 @@ def test_everything_in_the_lock_has_hashes_and_somebody_in_the_lock_who_asks_for
 def test_lock_names_no_address():
     assert "://" not in LOCK
     assert "--index" not in LOCK
-
-
-def test_lock_entries_are_read_as_they_are_written():
-    text = (
-        "a==1.0 ; sys_platform == 'x' \\\n    --hash=sha256:"
-        + "0" * 64
-        + "\n    # via\n    #   b\n    #   c (d)\n"
-        "b-c==2 \\\n    --hash=sha256:" + "1" * 64 + " \\\n    --hash=sha256:" + "2" * 64 + "\n    # via a\n"
-    )
-    assert lock_entries(text) == {"a": [("1.0", 1, ["b", "c (d)"])], "b-c": [("2", 2, ["a"])]}

@@ -1,21 +1,13 @@
-import importlib
 import json
-import sys
 from collections import Counter
-from pathlib import Path
 
+import lemma_tables as tables
 import pytest
+import treebanks
 from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.analysis.lemmas import Lemmas, default
-
-TOOLS = Path(__file__).resolve().parents[2] / "tools" / "tagger"
-sys.path.insert(0, str(TOOLS))
-try:
-    treebanks, tables = (importlib.import_module(name) for name in ("treebanks", "lemma_tables"))
-finally:
-    sys.path.remove(str(TOOLS))
 
 IRREGULAR = "# a remark\nVERB see saw seen\nVERB dream+ dreamt\nNOUN man men\nADJ good better best\n"
 GOLD = Counter(

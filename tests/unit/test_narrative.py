@@ -505,11 +505,6 @@ def test_a_form_is_folded(form, folded):
     assert fold_token(form) == folded
 
 
-@given(forms)
-def test_folding_knows_no_case(word):
-    assert fold_token(word.lower()) == fold_token(word)
-
-
 @given(lexicons())
 def test_a_lexicon_is_read_as_it_was_written(lexicon):
     read = Lexicon.from_bytes(lexicon.to_bytes())

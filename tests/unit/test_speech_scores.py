@@ -1,20 +1,12 @@
-import importlib
 import math
-import sys
-from pathlib import Path
 
+import litbank
 import pytest
+import speech_scores
 from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.items.schema import DataError
-
-TOOLS = Path(__file__).resolve().parents[2] / "tools" / "tagger"
-sys.path.insert(0, str(TOOLS))
-try:
-    litbank, speech_scores = (importlib.import_module(name) for name in ("litbank", "speech_scores"))
-finally:
-    sys.path.remove(str(TOOLS))
 
 TEXT = "It rained .\n“ Yes , ” he said .\n“ We go .\nNow . ” They left .\n"
 ANN = (

@@ -93,16 +93,8 @@ def test_in_lower_case_the_case_of_lemmas_does_not_count(nlp):
 
 
 def test_agreement_is_counted_by_class():
-    pairs = [
-        ("PN", "PN"),
-        ("PN", "CN"),
-        ("V", "V"),
-        ("O", "J"),
-        ("CN", "CN"),
-        ("R", "R"),
-        ("CN", "PN"),
-        ("V", "V"),
-    ]
+    classes = "PN-PN PN-CN V-V O-J CN-CN R-R CN-PN V-V"
+    pairs = [tuple(pair.split("-")) for pair in classes.split()]
     found = scores._agreement(pairs)
     assert found["items"] == 8
     assert found["same"] == pytest.approx(100 * 5 / 8)

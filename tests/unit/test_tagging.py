@@ -55,18 +55,6 @@ def test_batches_change_nothing(ruled, passages, batch):
     assert lemmas == [doc[-1].lemma_ if len(doc) else None for doc in docs]
 
 
-@given(passages=PASSAGES, batch=st.integers(1, 40))
-def test_batches_are_sorted_bounded_and_whole(passages, batch):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tagging, "_BATCH", batch)
-        found = list(tagging._batches(passages))
-    order = [index for part in found for index in part]
-    assert sorted(order) == [index for index, words in enumerate(passages) if words]
-    lengths = [len(passages[index]) for index in order]
-    assert lengths == sorted(lengths)
-    assert all(len(part) == 1 or sum(len(passages[i]) for i in part) <= batch for part in found)
-
-
 def test_lemmas_of_the_targets_by_hand(ruled):
     words = [["Two", "herons", "waited", "."], ["herons"], ["waited"]]
     tags, lemmas = tagging.tag(ruled, words, [1, None, 0])

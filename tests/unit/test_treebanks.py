@@ -1,19 +1,9 @@
-import importlib
-import sys
-from pathlib import Path
-
 import pytest
+import treebanks
 from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.items.schema import DataError
-
-TOOLS = Path(__file__).resolve().parents[2] / "tools" / "tagger"
-sys.path.insert(0, str(TOOLS))
-try:
-    treebanks = importlib.import_module("treebanks")
-finally:
-    sys.path.remove(str(TOOLS))
 
 
 def row(number, form, lemma="x", pos="NOUN", misc="_"):
