@@ -354,9 +354,9 @@ def _compare(arguments: argparse.Namespace) -> None:
     comparison = Comparison.of(items, runs, annotations=annotations)
     print(comparison)
     if arguments.html is not None:
-        from workbench.widgets.compare.page import page
+        from workbench.widgets.compare.page import comparison_page
 
-        text = page(comparison, limit=arguments.limit)
+        text = comparison_page(comparison, limit=arguments.limit)
         with atomic_path(arguments.html) as temporary:
             temporary.write_text(text, encoding="utf-8")
         print(f"\nwritten to {arguments.html}")

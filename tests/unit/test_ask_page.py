@@ -7,8 +7,7 @@ from html_page import Page
 
 from workbench.items.schema import DataError
 from workbench.models.rows import Ranked
-from workbench.widgets.ask import page as ask_page
-from workbench.widgets.ask.ask import ask
+from workbench.widgets.ask.ask import answer_view, ask
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
 EVIL = "<img src=x onerror=alert(1)>\"'&"
@@ -20,7 +19,7 @@ def view_of(model, text, **options):
     try:
         widget.wait(PAUSE)
         record = widget._asking.current
-        return ask_page.shown(record.question, record.answers[0], widget.top_k)
+        return answer_view(record.question, record.answers[0], widget.top_k)
     finally:
         widget.close()
 

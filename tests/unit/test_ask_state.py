@@ -9,7 +9,7 @@ from ask_models import Counting
 
 from workbench.items.schema import DataError
 from workbench.render.numbers import probability
-from workbench.widgets.ask.ask import EXAMPLE, Ask, ask, named
+from workbench.widgets.ask.ask import EXAMPLE, Ask, ask, models_by_name
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
 PAUSE = 20
@@ -21,7 +21,7 @@ def made():
     widgets = []
 
     def make(models, text="", **options):
-        widget = Ask(named(models), text="", settle=None)
+        widget = Ask(models_by_name(models), text="", settle=None)
         sent = []
 
         def send(content, buffers=None):
@@ -162,12 +162,16 @@ def test_minimal_pairs(made):
 
 def test_models_are_told_apart_and_checked():
     same = Counting("same")
-    assert list(named([same, Counting("same"), Counting("same (2)")])) == ["same", "same (2)", "same (2) (2)"]
-    assert list(named({"mine": same})) == ["mine"]
-    assert list(named(same)) == ["same"]
+    assert list(models_by_name([same, Counting("same"), Counting("same (2)")])) == [
+        "same",
+        "same (2)",
+        "same (2) (2)",
+    ]
+    assert list(models_by_name({"mine": same})) == ["mine"]
+    assert list(models_by_name(same)) == ["same"]
     for bad in ([], ["gpt"], [Counting], None):
         with pytest.raises(DataError):
-            named(bad)
+            models_by_name(bad)
 
 
 def test_no_thread_is_started_before_something_is_asked():

@@ -14,7 +14,7 @@ from ngrams import fitted
 
 from workbench.items.items import Items, items_from_text
 from workbench.items.schema import DataError
-from workbench.widgets.ask.questions import Answer, State
+from workbench.widgets.ask.questions import Answer, TypedQuestion
 from workbench.widgets.ask.threads import Asking
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
@@ -37,13 +37,13 @@ def test_a_slow_model_holds_up_nobody_and_its_old_answer_is_dropped():
     ready = threading.Event()
     real = ask.take
     ask.take = lambda place, *rest: real(place, *rest) and place == 1 and ready.set()
-    ask.ask(State("one two keeper"))
+    ask.ask(TypedQuestion("one two keeper"))
     assert slow.entered.wait(PAUSE)
     assert ready.wait(PAUSE)
     assert ("answer", 1, 1) in told
     for text in ("one two storm", "one two boat", "one two rock"):
         ready.clear()
-        ask.ask(State(text))
+        ask.ask(TypedQuestion(text))
         assert ready.wait(PAUSE)
     with pytest.raises(TimeoutError, match="still thinking after 0 s: slow"):
         ask.wait(0)
@@ -61,7 +61,7 @@ def test_an_error_is_that_models_alone_and_may_be_of_one_version():
     failing = Failing(error=DataError("no vocabulary", remedy="give candidates"))
     half, strange = Failing("half", ValueError("too long"), "Nobody"), Failing("strange", SystemExit())
     ask = asking(failing, half, strange, Counting())
-    ask.ask(State(TEXT))
+    ask.ask(TypedQuestion(TEXT))
     ask.wait(PAUSE)
     frame = ask.frame(ask.history).set_index(["model", "version"])
     assert frame.loc["failing", "error"].tolist() == ["no vocabulary -- give candidates"] * 2
@@ -100,7 +100,7 @@ def test_no_answer_is_told_after_a_newer_question(steps):
     texts = {}
     for step, n, place in steps:
         if step == "ask":
-            record = ask.ask(State(f"text number {n}"))
+            record = ask.ask(TypedQuestion(f"text number {n}"))
             texts[record.question.number] = n
         elif step == "answer":  # it carries the number of its text in the seconds
             replies = {key: {"rank": 1} for key in ask.current.question.versions}
@@ -115,7 +115,7 @@ def test_no_answer_is_told_after_a_newer_question(steps):
 def test_the_threads_end_with_it():
     slow, fast = Gated("a slow one"), Counting("a fast one")
     ask = asking(slow, fast, settle=60)
-    ask.ask(State(TEXT))
+    ask.ask(TypedQuestion(TEXT))
     threads = list(ask._threads)
     assert [t.name for t in threads] == ["ask a slow one", "ask a fast one"]
     assert all(t.daemon for t in threads)
@@ -130,14 +130,14 @@ def test_the_threads_end_with_it():
     assert ask.current.answers.keys() <= {1}
     with pytest.raises(DataError, match="closed"):
         ask.wait()
-    ask.ask(State("another text"))
+    ask.ask(TypedQuestion("another text"))
     assert threads == ask._threads
     assert set(ask.models.values()) == {None}
 
 
 def test_the_threads_end_when_nobody_has_it_any_more():
     ask = asking(Counting(), settle=60)
-    ask.ask(State(TEXT))
+    ask.ask(TypedQuestion(TEXT))
     ask.wait(PAUSE)
     threads, ref = ask._threads, weakref.ref(ask)
     del ask
@@ -156,16 +156,16 @@ def test_history_keeps_what_is_settled_once_and_answers_from_it():
     ask = asking(model, failing)
     with pytest.raises(DataError, match="there is no passage"):
         ask.wait()
-    ask.ask(State("a ___ and a ___"))
+    ask.ask(TypedQuestion("a ___ and a ___"))
     with pytest.raises(DataError, match="2 blanks"):
         ask.wait()
-    ask.ask(State(TEXT))
+    ask.ask(TypedQuestion(TEXT))
     ask.wait(PAUSE)
-    ask.ask(State(TEXT + " ran"))
-    ask.ask(State(TEXT, word="boat"))
+    ask.ask(TypedQuestion(TEXT + " ran"))
+    ask.ask(TypedQuestion(TEXT, word="boat"))
     ask.wait(PAUSE)
     before = len(model.asked)
-    ask.ask(State(TEXT, other="not asked"))
+    ask.ask(TypedQuestion(TEXT, other="not asked"))
     ask.wait(PAUSE)
     assert len(model.asked) == before  # it had answered this; the one that failed was asked again
     assert [r.question.state.word for r in ask.history] == ["", "boat"]
@@ -182,14 +182,14 @@ def test_history_keeps_what_is_settled_once_and_answers_from_it():
 def test_a_question_settles_by_itself_when_all_have_answered():
     slow, kept = Gated(), threading.Event()
     ask = asking(slow, settle=0.01, tell=lambda kind, *_: kind == "kept" and kept.set())
-    ask.ask(State(TEXT))
+    ask.ask(TypedQuestion(TEXT))
     ask._timer.join(PAUSE)
     assert ask.history == []
     slow.gate.set()
     assert kept.wait(PAUSE)
     assert len(ask.history) == 1
     kept.clear()
-    ask.ask(State(TEXT, word="boat"))
+    ask.ask(TypedQuestion(TEXT, word="boat"))
     assert kept.wait(PAUSE)
     assert len(ask.history) == 2
     ask.close()
@@ -198,7 +198,7 @@ def test_a_question_settles_by_itself_when_all_have_answered():
 def test_kept_at_once_with_the_answers_that_are_there():
     slow = Gated()
     ask = asking(slow)
-    ask.ask(State(TEXT))
+    ask.ask(TypedQuestion(TEXT))
     ask.keep()
     ask.keep(99, now=True)
     assert ask.history == []
@@ -214,10 +214,9 @@ def test_items_of_the_history_are_unique_and_can_be_exported(tmp_path):
     ask = asking(Counting())
     assert (len(ask.items()), ask.questions().empty, ask.frame(ask.history).empty) == (0, True, True)
     first, second = "A storm. The keeper", "A rock. The keeper"
-    states = [State(first, second, pairs=True), State(first), State(second, candidates="keeper|boat"),
-              State("A storm. The ___")]  # fmt: skip
-    for state in states:
-        ask.ask(state)
+    pair, choice = {"other": second, "pairs": True}, {"text": second, "candidates": "keeper|boat"}
+    for values in (pair, {}, choice, {"text": "A storm. The ___"}):
+        ask.ask(TypedQuestion(**{"text": first} | values))
         ask.wait(PAUSE)
     items = ask.items()
     assert items.frame["text"].tolist() == [first, second, second, "A storm. The "]
@@ -239,11 +238,11 @@ def test_numbers_equal_those_of_the_model(tokenised):
     last = f"{known[3]} {known[7]}"
     word, others = known[11], known[1:3]
     asked = [  # what is asked, and the answers and candidates of its item
-        (State(f"{first} {last} {known[30]}"), known[30], None),
-        (State(f"{first} {last} {known[30]}", word=word), word, None),
-        (State(f"{first} {last} ___", word="unheard"), "unheard", None),
-        (State(f"{first} {last} ___"), None, None),
-        (State(f"{first} {last} ___", word=word, candidates="|".join(others)), word, [*others, word]),
+        (TypedQuestion(f"{first} {last} {known[30]}"), known[30], None),
+        (TypedQuestion(f"{first} {last} {known[30]}", word=word), word, None),
+        (TypedQuestion(f"{first} {last} ___", word="unheard"), "unheard", None),
+        (TypedQuestion(f"{first} {last} ___"), None, None),
+        (TypedQuestion(f"{first} {last} ___", word=word, candidates="|".join(others)), word, [*others, word]),
     ]
     ask = asking(*models)
     for state, _, _ in asked:

@@ -9,7 +9,7 @@ from made_predictions import made
 
 from workbench.evaluation.comparison import Comparison
 from workbench.items.items import Items
-from workbench.widgets.compare.page import page
+from workbench.widgets.compare.page import comparison_page
 
 HOSTILE = "</style></bdi><script>alert(1)</script><img src=x onerror=alert(1)>\"'&amp;"
 RTL, ZERO, LONG = "\u202eشمس\u202c", "zero\u200bwidth", "w" * 3000
@@ -27,7 +27,7 @@ def compared(words=("dog", "sun", "moon"), m=3, n=3, **columns):
 
 
 def test_the_page_is_a_document_that_asks_for_nothing():
-    html = page(compared()[0])
+    html = comparison_page(compared()[0])
     assert html.startswith("<!DOCTYPE html>")
     read = Page(html)
     assert not {"script", "link", "img", "iframe", "base", "form", *read.open} & set(read.tags)
@@ -38,7 +38,7 @@ def test_the_page_is_a_document_that_asks_for_nothing():
 
 def test_the_models_and_pairs_are_told():
     found, _ = compared(n=40)
-    html = page(found, limit=0)
+    html = comparison_page(found, limit=0)
     read = Page(html)
     pairs = found.pairs()
     for row in found.table().itertuples():
@@ -52,12 +52,14 @@ def test_the_models_and_pairs_are_told():
         told = next(t for t in titles if t.startswith(f"{row.label_a} minus {row.label_b}: {points} points"))
         assert f"{row.n_only_a:,} items only the first got right; {row.n_only_b:,} only the second" in told
     assert "<article" not in html
-    assert "Items that model 1 got right and model 2 wrong" in page(found, found.cell(1, 2), pair=(1, 2))
+    assert "Items that model 1 got right and model 2 wrong" in comparison_page(
+        found, found.cell(1, 2), pair=(1, 2)
+    )
 
 
 def test_the_matrix_numbers_many_models_and_needs_two():
-    assert "10 model 9" in Page(page(compared(m=10, n=4)[0], limit=1)).text
-    assert "Differences in accuracy" not in page(compared(m=1)[0])
+    assert "10 model 9" in Page(comparison_page(compared(m=10, n=4)[0], limit=1)).text
+    assert "Differences in accuracy" not in comparison_page(compared(m=1)[0])
 
 
 @pytest.mark.parametrize(
@@ -73,12 +75,12 @@ def test_the_matrix_numbers_many_models_and_needs_two():
 def test_items_are_listed_as_asked_for(rows, limit, places):
     found, _ = compared(n=6)
     ids = found.items.frame["item_id"].tolist()
-    listed = re.findall(r"<article><header><bdi>(\S+)</bdi>", page(found, rows, limit=limit))
+    listed = re.findall(r"<article><header><bdi>(\S+)</bdi>", comparison_page(found, rows, limit=limit))
     assert listed == [ids[place] for place in places]
 
 
 def test_bars_have_one_scale_and_the_answer_is_marked():
-    html = page(compared(words=("dog", "word0", "sun"), n=1, m=2)[0])
+    html = comparison_page(compared(words=("dog", "word0", "sun"), n=1, m=2)[0])
     for k, part in enumerate(html.split("<section><h3>")[-2:]):  # the first model's best word: probability 1
         bars = re.findall(r'<div class="w( in)?( t)?( last)?">.*?--v:([\d.]+)%', part)
         sizes = [float(size) for *_, size in bars]
@@ -91,7 +93,7 @@ def test_bars_have_one_scale_and_the_answer_is_marked():
 
 def test_an_answer_that_is_no_best_word_has_a_line_of_its_own():
     found, frames = compared(n=1, m=1, rank_is_bound=True)
-    html = page(found)
+    html = comparison_page(found)
     assert html.count('class="w t last"') == 1
     assert f"rank ≥ {frames[0]['rank'][0]:,}" in html
 
@@ -99,7 +101,7 @@ def test_an_answer_that_is_no_best_word_has_a_line_of_its_own():
 def test_scores_and_no_best_words():
     found, frames = compared(n=2, m=2)
     given = [frames[0].assign(score_type="score", log_prob=np.nan), frames[1].assign(top_words=None)]
-    html = page(Comparison.of(found.items, given, resamples=20))
+    html = comparison_page(Comparison.of(found.items, given, resamples=20))
     sizes = re.findall(r'<div class="w[^"]*">.*?--v:([\d.]+)%', html.split("<article>")[1])
     assert sizes[:3] == ["100.0", "50.0", "0.0"]
     assert "gives no log-probabilities" in html
@@ -109,10 +111,10 @@ def test_attention_is_shown_where_it_fits_the_tokens():
     found, frames = compared(n=1, m=1)
     weights = [0.1] * 8 + [0.4]
     cut = Comparison.of(found.items, frames[0].assign(attention=pd.Series([weights])), resamples=20)
-    assert page(cut).count('<span style="--a:25%">') == 8
-    assert '<span style="--a:100%">' in page(cut)
+    assert comparison_page(cut).count('<span style="--a:25%">') == 8
+    assert '<span style="--a:100%">' in comparison_page(cut)
     short = Comparison.of(found.items, frames[0].assign(attention=pd.Series([[0.5]])), resamples=20)
-    assert "attention" not in page(short).split("<body>")[1]
+    assert "attention" not in comparison_page(short).split("<body>")[1]
 
 
 def test_slices_are_told():
@@ -121,10 +123,10 @@ def test_slices_are_told():
         {"item_id": frames[0]["item_id"], "target_class": ["PN", "V"] * 20, HOSTILE: ["a<", "b"] * 20}
     )
     found = Comparison.of(found.items, frames, annotations=notes, resamples=20)
-    text = Page(page(found, limit=0)).text
+    text = Page(comparison_page(found, limit=0)).text
     assert "Class of the target" in text
     assert "proper noun 20 items" in text
-    whole = page(found, limit=0, columns=[HOSTILE])
+    whole = comparison_page(found, limit=0, columns=[HOSTILE])
     assert "<script" not in whole
     assert "a&lt;" in whole
     assert "Class of the target" not in whole
@@ -140,7 +142,7 @@ def test_whatever_the_data_hold_is_text(bad):
     text = f"The {bad} ran . I saw the {{{word}}} {bad} ."
     items = Items.from_records(cloze(text, item_id=i, book_id=bad) for i in frame["item_id"])
     found = Comparison.of(items, [frame, frame.assign(model=f"{bad}2", variant=bad)], resamples=20)
-    html = page(found, title=bad, pair=(0, 1))
+    html = comparison_page(found, title=bad, pair=(0, 1))
     read = Page(html)
     assert read.open == []
     assert not {"script", "img"} & set(read.tags)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from workbench.items import text as wt
 from workbench.widgets.ask.questions import filled
-from workbench.widgets.shared.passages import BLANK_MARK, pieces, plain, readable_spans, snippet
+from workbench.widgets.shared.passages import BLANK_MARK, cell_text, pieces, snippet, text_and_spans
 
 
 @st.composite
@@ -86,7 +86,7 @@ def test_running_text_keeps_its_paragraphs():
     assert joined(context) == 'It rained.\n\n"Oh," he said.'
     assert ('"Oh,"', "s") in context
     assert query == [("The ", ""), ("dog", "b"), ("\nran.", "")]
-    assert readable_spans(item, [(0, 3)]) == (item.text, [(0, 3)])
+    assert text_and_spans(item, [(0, 3)]) == (item.text, [(0, 3)])
 
 
 def test_a_row_shows_the_end_of_the_target_sentence():
@@ -149,4 +149,4 @@ def test_a_row_never_shows_the_target(drawn):
     ],
 )
 def test_a_cell_is_written_for_a_reader(shown, values):
-    assert [plain(value) for value in values] == [shown] * len(values)
+    assert [cell_text(value) for value in values] == [shown] * len(values)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.items.items import items_from_text
-from workbench.widgets.ask.questions import LONGEST, State, alone, differences, item_of, read
+from workbench.widgets.ask.questions import LONGEST, TypedQuestion, alone, differences, item_of, read_question
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
 
@@ -85,7 +85,7 @@ TYPED = st.text(alphabet=st.sampled_from("ab .?!\"'_,\n\té😀\u2028\ud800<&"),
 @given(TYPED, TYPED, st.text(max_size=6), st.text(alphabet="ab| ", max_size=8), st.booleans())
 @settings(max_examples=50, deadline=None)
 def test_whatever_is_typed_is_read_or_told(text, other, word, candidates, pairs):
-    question = read(State(text, other, word, candidates, pairs))
+    question = read_question(TypedQuestion(text, other, word, candidates, pairs))
     sides = {"A": text} | ({"B": other} if pairs else {})
     typed = {side for side, given_ in sides.items() if given_.strip()}
     assert set(question.passages) | set(question.problems) == typed
@@ -101,11 +101,11 @@ def test_whatever_is_typed_is_read_or_told(text, other, word, candidates, pairs)
 
 
 def test_what_cannot_be_read_is_told():
-    assert read(State("a ___ b ___")).problems["A"].startswith("the text has 2 blanks")
-    assert read(State("___")).problems["A"] == "the text is nothing but a blank"
-    assert "expected 100,000 at most" in read(State("a " * LONGEST)).problems["A"]
-    assert "half a surrogate" in read(State("a \ud800 b")).problems["A"]
-    found = read(State("a b", "___", pairs=True))
+    assert read_question(TypedQuestion("a ___ b ___")).problems["A"].startswith("the text has 2 blanks")
+    assert read_question(TypedQuestion("___")).problems["A"] == "the text is nothing but a blank"
+    assert "expected 100,000 at most" in read_question(TypedQuestion("a " * LONGEST)).problems["A"]
+    assert "half a surrogate" in read_question(TypedQuestion("a \ud800 b")).problems["A"]
+    found = read_question(TypedQuestion("a b", "___", pairs=True))
     assert (set(found.passages), set(found.problems)) == ({"A"}, {"B"})
 
 

@@ -123,7 +123,7 @@ def expected(
         ]
         what = "What the models expect"
     note = _SHARES if data["among"].all() else _SOME if data["among"].any() else _ALL
-    title = theme.title(what, [note])
+    title = theme.chart_title(what, [note])
     title.frame = "bounds"
     chart = alt.vconcat(*rows, spacing=28).properties(title=title)
     return theme.themed(chart)  # type: ignore[type-var] # it dresses any chart

@@ -111,7 +111,7 @@ def ranks(runs: Any) -> alt.HConcatChart:
         line = base.mark_line(interpolate="step-after", strokeWidth=2)
         points = base.mark_circle(size=90, opacity=0)  # something to point at
         panels.append(alt.layer(line, points, title=_head(str(name), part), width=_WIDTH, height=280))
-    return theme.row(panels)
+    return theme.panel_row(panels)
 
 
 def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame:
@@ -191,7 +191,7 @@ def context(runs: Mapping[str, Mapping[Reads, Any]]) -> alt.HConcatChart:
         )
         line = base.mark_line(strokeWidth=2, point={"size": 55, "filled": True}).encode(y=value)
         panels.append(alt.layer(bars, line, title=_head(str(name), part), width=_WIDTH, height=240))
-    return theme.row(panels)
+    return theme.panel_row(panels)
 
 
 def _label(reads: Reads) -> str:

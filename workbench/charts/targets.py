@@ -207,7 +207,7 @@ def counted(
         n, missing = int(part["n"].iloc[0]), int(part["missing"].iloc[0])
         mean = f", mean {part['mean'].iloc[0]:.1f}" if "mean" in part and n else ""
         lines.append(f"{name}: n = {n:,}{mean}{f' ({missing:,} {without} left out)' if missing else ''}")
-    return theme.title(head, [*lines, *notes], width=width)
+    return theme.chart_title(head, [*lines, *notes], width=width)
 
 
 def figure_2(
@@ -268,7 +268,7 @@ def figure_2(
         data = count(part)
         marks = published_marks(part, {name: of for name, of in beside.items() if name in part}, rows)
         numbers = " / ".join(f"{n:,}" for n in data.drop_duplicates("set")["n"])
-        heading = theme.title(head, [f"n = {numbers}"])
+        heading = theme.chart_title(head, [f"n = {numbers}"])
         return [bars(data, marks, heading=heading, top=top, colours=list(frames), bar=15, gap=13, height=220)]
 
     panels = [
@@ -280,7 +280,7 @@ def figure_2(
     ]
     lines = [f"{AXIS}. Bars: shares with Wilson's 95 % intervals."]
     lines += [f"{input_name}: {STAND_IN}."] if stands_in else []
-    return theme.row(panels, lines)
+    return theme.panel_row(panels, lines)
 
 
 # -- bars

@@ -88,7 +88,7 @@ def themed(chart: Chart) -> Chart:
     return dressed
 
 
-def row(panels: Sequence[alt.LayerChart], lines: Sequence[str] = ()) -> alt.HConcatChart:
+def panel_row(panels: Sequence[alt.LayerChart], lines: Sequence[str] = ()) -> alt.HConcatChart:
     """Return panels side by side, with one legend and lines below; the panels have no look yet."""
     joined: alt.HConcatChart = alt.hconcat(*panels, spacing=30).resolve_scale(
         color="shared", shape="shared", xOffset="independent"
@@ -123,7 +123,7 @@ def _bare(chart: alt.LayerChart) -> alt.LayerChart:
     return chart
 
 
-def title(head: str, lines: Sequence[str], *, width: int = 62) -> alt.TitleParams:
+def chart_title(head: str, lines: Sequence[str], *, width: int = 62) -> alt.TitleParams:
     """Return a title with lines below it, none of them longer than `width` characters."""
     return alt.TitleParams(
         text=wrap(head, width=46), subtitle=[part for line in lines for part in wrap(line, width)]

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import pandas as pd
 import traitlets
 
-from workbench.items.schema import DataError
-from workbench.widgets.ask import page as ask_page
-from workbench.widgets.ask.questions import State
-from workbench.widgets.ask.threads import SETTLED, Asking, Record
-from workbench.widgets.shared.widget import Widget, read
+from workbench.items import text as wt
+from workbench.items.schema import DataError, Item
+from workbench.items.tokens import tokens
+from workbench.render.numbers import probability
+from workbench.widgets.ask.questions import VERSIONS, Answer, Question, TypedQuestion
+from workbench.widgets.ask.threads import SETTLED, AskedQuestion, Asking
+from workbench.widgets.shared.passages import pieces, snippet
+from workbench.widgets.shared.widget import Widget, read_assets, render
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from workbench.items.items import Items
 
-EXAMPLE = State(
+EXAMPLE = TypedQuestion(
     "Nobody in the village trusted the lighthouse keeper, and Marta had never said a word to him. But when "
     "the storm drove her boat onto the rocks, the first to row out and pull her from the water was the keeper"
 )
 """What the button of an empty widget fills in: two sentences, the target named in the first."""
+
+_HEADS = {"passage": "whole passage", "sentence": "last sentence alone"}
+_NO_GAIN = {"nats": "", "factor": ""}
 
 
 class Ask(Widget):
@@ -46,8 +54,8 @@ class Ask(Widget):
         Whether it is asked too.
     """
 
-    _esm = read("shared/page.js", "ask/ask.js")
-    _css = read("ask/ask.css")
+    _esm = read_assets("shared/page.js", "ask/ask.js")
+    _css = read_assets("ask/ask.css")
     text = traitlets.Unicode("").tag(sync=True)
     other = traitlets.Unicode("").tag(sync=True)
     word = traitlets.Unicode("").tag(sync=True)
@@ -63,19 +71,19 @@ class Ask(Widget):
         self._asker = ""  # the page whose message is being answered
         self._quiet = False
         self._asking = Asking(models, top_k=self.top_k, seed=seed, settle=settle, tell=self._tell)
-        self.observe(self._changed, State._fields)
+        self.observe(self._changed, TypedQuestion._fields)
         if self.text.strip():
             self._ask()
 
     # -- what Python sees
 
     @property
-    def state(self) -> State:
+    def state(self) -> TypedQuestion:
         """What is asked, all of it."""
-        return State(*(getattr(self, name) for name in State._fields))
+        return TypedQuestion(*(getattr(self, name) for name in TypedQuestion._fields))
 
     @state.setter
-    def state(self, state: State) -> None:
+    def state(self, state: TypedQuestion) -> None:
         with self._together():
             for name, value in state._asdict().items():
                 setattr(self, name, value)
@@ -132,7 +140,7 @@ class Ask(Widget):
             records = [r for r in reversed(self._asking.history) if r is not self._asking.current]
             if self._asking.current.question.passages:
                 records.insert(0, self._asking.current)
-            return ask_page.page(self._asking, records)
+            return history_page(self._asking, records)
 
     def close(self) -> None:
         """Close the widget, and let its threads end."""
@@ -141,7 +149,7 @@ class Ask(Widget):
         super().close()
 
     def _static(self) -> str:
-        return ask_page.page(self._asking, [self._asking.current] if self.text.strip() else [])
+        return history_page(self._asking, [self._asking.current] if self.text.strip() else [])
 
     # -- what the page asks
 
@@ -159,7 +167,7 @@ class Ask(Widget):
 
     def _on_ask(self, message: Mapping[str, Any]) -> None:
         with self._together():
-            for name in State._fields:
+            for name in TypedQuestion._fields:
                 setattr(self, name, message["state"][name])
         if self.state != self._asking.current.question.state:
             self._ask()
@@ -197,23 +205,23 @@ class Ask(Widget):
     def _ask(self) -> None:
         self._asking.ask(self.state)
 
-    def _tell(self, kind: str, record: Record, place: int) -> None:
+    def _tell(self, kind: str, record: AskedQuestion, place: int) -> None:
         """Pass on to the page what happens, from whatever thread; one call at a time."""
         asking = self._asking
         question = record.question
         if kind == "answer":
-            view = ask_page.shown(question, record.answers[place], self.top_k)
+            view = answer_view(question, record.answers[place], self.top_k)
             self.send({"type": "answer", "number": question.number, "place": place, "view": view})
         elif kind == "kept":
-            rows = [ask_page.entry(n, each) for n, each in enumerate(asking.history, 1)]
+            rows = [history_row(n, each) for n, each in enumerate(asking.history, 1)]
             self.send({"type": "history", "rows": rows})
         else:
-            views = {p: ask_page.shown(question, a, self.top_k) for p, a in record.answers.items()}
+            views = {p: answer_view(question, a, self.top_k) for p, a in record.answers.items()}
             self.send(
                 {
                     "type": "asked", "from": self._asker, "number": question.number,
                     "state": question.state._asdict(), "labels": asking.labels,
-                    "read": ask_page.preview(question), "problems": dict(question.problems),
+                    "read": preview(question), "problems": dict(question.problems),
                     "answers": [views.get(place) for place in range(len(asking.labels))],
                     "since": max(0.0, record.age), "example": EXAMPLE.text,
                 }
@@ -272,12 +280,12 @@ def ask(
     """
     choices = candidates if isinstance(candidates, str) else "|".join(candidates or ())
     return Ask(
-        named(models), seed=seed, text=text, word=word or "", other=other or "", candidates=choices,
+        models_by_name(models), seed=seed, text=text, word=word or "", other=other or "", candidates=choices,
         pairs=bool(other) if pairs is None else pairs, top_k=top_k, height=height,
     )  # fmt: skip
 
 
-def named(models: Any) -> dict[str, Any]:
+def models_by_name(models: Any) -> dict[str, Any]:
     """Return models by name; equal names are told apart by numbers."""
     if isinstance(models, Mapping):
         pairs = [(str(name), model) for name, model in models.items()]
@@ -299,3 +307,192 @@ def named(models: Any) -> dict[str, Any]:
             label = f"{name} ({number})"
         by_name[label] = model
     return by_name
+
+
+# -- what is shown of a question: numbers as words for the page, and the static twin
+
+
+def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any]:
+    """Return what is drawn of one model's answer.
+
+    Returns
+    -------
+    dict
+        ``seconds``; ``error`` where all went wrong alike, else ``sides``: of each its letter and one cell a
+        version (an ``error``, or ``bars`` [word, value, label, in passage, is the word], ``kind`` of the
+        values, ``p``, ``rank``, ``ln``, ``note``) with the ``gain`` between them; and the ``differences``
+        of two sides by version. Values of kind ``p`` are probabilities, the others shares of the longest bar.
+    """
+    errors = {reply.get("error") for reply in answer.replies.values()}
+    if len(errors) == 1 and None not in errors:
+        return {"seconds": answer.seconds, "error": errors.pop()}
+    sides = []
+    for side, item in question.passages.items():
+        inside = {word.lower() for word in _others(item)}
+        cells = {version: _cell(answer.replies[side, version], item, inside, top_k) for version in VERSIONS}
+        gain = _ratio(*(answer.replies[side, version].get("log_prob") for version in VERSIONS))
+        sides.append({"side": side, "word": item.answer, "single": len(item.sentences) == 1,
+                      **cells, "gain": gain})  # fmt: skip
+    view: dict[str, Any] = {"seconds": answer.seconds, "sides": sides, "differences": None}
+    if len(sides) > 1:
+        view["differences"] = {
+            version: _ratio(*(answer.replies[side, version].get("log_prob") for side in "AB"))
+            for version in VERSIONS
+        }
+    return view
+
+
+def _others(item: Item) -> Sequence[str]:
+    cut = tokens(item)
+    return cut.words[: cut.target] + cut.words[cut.end :]
+
+
+def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) -> dict[str, Any]:
+    if "error" in reply:
+        return {"error": reply["error"]}
+    kind, values = _values(reply)
+    words = (reply["top_words"] or [])[:top_k]
+    target = (item.answer or "").casefold()
+    labels = [_label(kind, value) for value in values]
+    lengths = values if kind == "p" else _lengths(values)
+    bars = [
+        [
+            readable_word(word),
+            length,
+            label,
+            word.lower() in inside,
+            bool(target) and word.casefold() == target,
+        ]
+        for word, length, label in zip(words, lengths, labels, strict=False)
+    ]
+    return {"bars": bars, "kind": kind} | _rank_and_probability(reply, item, kind)
+
+
+def _values(reply: Mapping[str, Any]) -> tuple[str, list[float]]:
+    """Return what the bars are of, and their values; a score that is not finite is NaN."""
+    values = [math.nan if v is None or not math.isfinite(v) else v for v in reply["top_log_probs"] or []]
+    if reply["score_type"] != "log_prob":
+        return "score", values
+    logs = [-math.inf if math.isnan(v) else v for v in values]
+    choices = [-math.inf if v is None else v for v in reply["candidate_scores"] or []]
+    total = float(np.logaddexp.reduce(choices)) if choices else 0.0
+    if not math.isfinite(total):
+        total = 0.0
+    return "share" if choices else "p", [min(1.0, math.exp(v - total)) for v in logs]
+
+
+def _lengths(values: Sequence[float]) -> list[float]:
+    """Return bars as shares of the longest one; where scores are below 0, the lowest has none."""
+    finite = [value for value in values if not math.isnan(value)]
+    low, high = min([0.0, *finite]), max(finite, default=0.0)
+    return [(v - low) / (high - low) if high > low and not math.isnan(v) else 0.0 for v in values]
+
+
+def _label(kind: str, value: float) -> str:
+    if math.isnan(value):
+        return "none"
+    return f"{value:.4g}" if kind == "score" else probability(value)
+
+
+def _rank_and_probability(reply: Mapping[str, Any], item: Item, kind: str) -> dict[str, str]:
+    """Say rank and probability of the word that is asked for."""
+    n = reply["n_choices"] or reply["vocabulary_size"]
+    texts = dict.fromkeys(("p", "rank", "ln", "note"), "")
+    if kind == "share":
+        texts["note"] = f"shares of the {n:,} candidates"
+    elif kind == "score":
+        among = "candidates" if item.candidates else "words of its own choice"
+        texts["note"] = f"scores, no probabilities{f'; of {n:,} {among}' if n else ''}"
+    if item.answer is None:
+        return texts
+    log_prob = reply["log_prob"]
+    if log_prob is not None:
+        texts["p"] = probability(math.exp(log_prob))
+        texts["ln"] = f"ln p {_signed(log_prob)}"
+    if reply["known"] is False:
+        size = reply["vocabulary_size"]
+        among_what = (
+            f"in the vocabulary of {size:,}"
+            if size and not item.candidates
+            else f"among its {n or 0:,} words"
+        )
+        texts["rank"] = f"not {among_what}"
+    elif reply["rank"] is not None:
+        bound = "at least " if reply["rank_is_bound"] else ""
+        ties = f", {reply['n_tied']:,} tied" if (reply["n_tied"] or 1) > 1 else ""
+        texts["rank"] = f"rank {bound}{reply['rank']:,}{f' of {n:,}' if n else ''}{ties}"
+    return texts
+
+
+def _ratio(one: float | None, other: float | None) -> dict[str, str]:
+    """Say by how much one natural log-probability is above another, and what factor that is."""
+    if one is None or other is None or not math.isfinite(one - other):
+        return _NO_GAIN
+    nats = one - other
+    factor = math.exp(min(abs(nats), 700.0))
+    sign = "×" if nats >= 0 else "÷"  # noqa: RUF001 - a multiplication sign
+    return {"nats": f"{_signed(nats, plus=True)} nats", "factor": f"{sign} {_short(factor)}"}
+
+
+def _signed(value: float, *, plus: bool = False) -> str:
+    if not math.isfinite(value):
+        return "−∞" if value < 0 else "∞"  # noqa: RUF001 - minus signs
+    text = f"{abs(value):.2f}"
+    sign = "" if float(text) == 0 else "−" if value < 0 else "+" if plus else ""  # noqa: RUF001
+    return f"{sign}{text}"
+
+
+def _short(value: float) -> str:
+    if value < 10:  # noqa: PLR2004 - two digits behind the point
+        return f"{value:.2f}"
+    return f"{value:,.0f}" if value < 1e6 else f"{value:.1e}".replace("e+0", "e").replace("e+", "e")  # noqa: PLR2004
+
+
+def readable_word(word: str) -> str:
+    """Write a word of a vocabulary for a reader: quotes and brackets as print has them."""
+    return word if len(word.split()) != 1 or word.startswith("<") else wt.readable(word) or word
+
+
+def preview(question: Question) -> list[dict[str, Any]]:
+    """Return the passages as they were read: context and target sentence in pieces, by side."""
+    sides = []
+    for side, item in question.passages.items():
+        context, query = pieces(item, {"d": question.differences[side]})
+        sides.append({"side": side, "context": context, "query": query, "sentences": len(item.sentences),
+                      "word": item.answer, "tokenised": item.tokenised})  # fmt: skip
+    return sides
+
+
+def history_row(number: int, record: AskedQuestion) -> dict[str, Any]:
+    """Return what the list of the history shows of a question."""
+    question = record.question
+    item = next(iter(question.passages.values()))
+    words = list(dict.fromkeys(i.answer for i in question.passages.values() if i.answer is not None))
+    return {"number": number, "time": f"{question.asked:%H:%M:%S}", "word": " / ".join(words),
+            "text": snippet(item, None)[0], "pairs": len(question.passages) > 1}  # fmt: skip
+
+
+def history_page(asking: Asking, records: Sequence[AskedQuestion]) -> str:
+    """Return questions with their answers as HTML that needs neither kernel nor script; all is escaped."""
+    with asking.lock:
+        questions = [_question(asking, record) for record in records]
+    return render("ask/static.html", questions=questions, heads=_HEADS)
+
+
+def _question(asking: Asking, record: AskedQuestion) -> dict[str, Any]:
+    question = record.question
+    views = {p: answer_view(question, answer, asking.top_k) for p, answer in sorted(record.answers.items())}
+    sides = [side for view in views.values() for side in view.get("sides", [])]
+    cells = [side[version] for side in sides for version in VERSIONS]
+    values = [bar[1] for cell in cells if cell.get("kind") == "p" for bar in cell["bars"]]
+    top = max(values, default=1.0) or 1.0
+    for cell in cells:
+        scale = top if cell.get("kind") == "p" else 1.0
+        cell["rows"] = [(word, f"{value / scale:.2%}", *rest) for word, value, *rest in cell.get("bars", ())]
+    models = (
+        [(label, views.get(place)) for place, label in enumerate(asking.labels)] if question.passages else []
+    )
+    return {
+        "time": f"{question.asked:%Y-%m-%d %H:%M:%S}", "read": preview(question), "models": models,
+        "problems": list(question.problems.values()),
+    }  # fmt: skip

@@ -37,7 +37,7 @@ _WORD = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")  # noqa: RUF001 - both apostro
 _MANY = 1500  # words between which differences are looked for
 
 
-class State(NamedTuple):
+class TypedQuestion(NamedTuple):
     """What a question depends on, as the reader typed it.
 
     Attributes
@@ -59,7 +59,7 @@ class State(NamedTuple):
     pairs: bool = False
 
     @property
-    def key(self) -> State:
+    def key(self) -> TypedQuestion:
         """What tells questions apart: a second passage that is not asked does not count."""
         return self if self.pairs else self._replace(other="")
 
@@ -72,7 +72,7 @@ class Question:
     ----------
     number : int
         Questions are counted; of two, the one with the higher number is newer.
-    state : State
+    state : TypedQuestion
     asked : datetime
     passages : mapping of side to Item
         The passages that could be read.
@@ -85,7 +85,7 @@ class Question:
     """
 
     number: int
-    state: State
+    state: TypedQuestion
     asked: datetime
     passages: Mapping[str, Item]
     problems: Mapping[str, str]
@@ -100,7 +100,7 @@ class Question:
         return dict(zip("AB", differences(self.passages["A"].text, self.passages["B"].text), strict=True))
 
 
-def read(state: State, number: int = 0) -> Question:
+def read_question(state: TypedQuestion, number: int = 0) -> Question:
     """Read what was typed; what is wrong with a passage stands in ``problems``."""
     texts = {"A": state.text} | ({"B": state.other} if state.pairs else {})
     passages: dict[str, Item] = {}

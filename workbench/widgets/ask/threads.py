@@ -14,7 +14,15 @@ import pandas as pd
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError, objects
-from workbench.widgets.ask.questions import COLUMNS, Answer, Key, Question, State, answers, read
+from workbench.widgets.ask.questions import (
+    COLUMNS,
+    Answer,
+    Key,
+    Question,
+    TypedQuestion,
+    answers,
+    read_question,
+)
 
 SETTLED = 1.5
 """Seconds without change after which a question is kept."""
@@ -28,7 +36,7 @@ _KEPT = ("question", "time", "text", "other", "word", "candidates", "pairs", "pr
 
 
 @dataclass(eq=False)
-class Record:
+class AskedQuestion:
     """A question with the answers that are there, by the place of the model; `settled`: to be kept."""
 
     question: Question
@@ -47,16 +55,16 @@ class Inbox:
 
     def __init__(self) -> None:
         self._ready = threading.Condition()
-        self._next: Record | None = None
+        self._next: AskedQuestion | None = None
         self._open = True
 
-    def put(self, record: Record | None) -> None:
+    def put(self, record: AskedQuestion | None) -> None:
         """Put a record in, in the place of one that still waits; None takes that away."""
         with self._ready:
             self._next = record
             self._ready.notify()
 
-    def get(self) -> Record | None:
+    def get(self) -> AskedQuestion | None:
         """Wait for a record; None once the box is closed."""
         with self._ready:
             self._ready.wait_for(lambda: self._next is not None or not self._open)
@@ -96,7 +104,7 @@ class Asking:
         top_k: int = 10,
         seed: int = 0,
         settle: float | None = SETTLED,
-        tell: Callable[[str, Record, int], None] | None = None,
+        tell: Callable[[str, AskedQuestion, int], None] | None = None,
     ) -> None:
         self.models: dict[str, Any] = dict(models)
         self.labels = list(self.models)
@@ -104,8 +112,8 @@ class Asking:
         self.tell = tell
         self.lock = threading.RLock()
         self._news = threading.Condition(self.lock)
-        self.current = Record(read(State()))
-        self.history: list[Record] = []
+        self.current = AskedQuestion(read_question(TypedQuestion()))
+        self.history: list[AskedQuestion] = []
         self.closed = False
         self._number = 0
         self._timer: threading.Timer | None = None
@@ -115,16 +123,16 @@ class Asking:
 
     # -- asking
 
-    def ask(self, state: State) -> Record:
+    def ask(self, state: TypedQuestion) -> AskedQuestion:
         """Ask all models, and return at once; answers that the history has are taken from there."""
-        question = read(state)
+        question = read_question(state)
         with self.lock:
             self._number += 1
             old = self._kept(state)
             if old is not None:
                 question = old.question
             known = {} if old is None else {i: a for i, a in old.answers.items() if a.complete}
-            record = Record(replace(question, number=self._number, state=state), known)
+            record = AskedQuestion(replace(question, number=self._number, state=state), known)
             self.current = record
             self._tell("asked", record)
             open_ = bool(question.passages) and not self.closed
@@ -198,7 +206,7 @@ class Asking:
             if now or self.complete:
                 self._keep(record)
 
-    def _keep(self, record: Record) -> None:
+    def _keep(self, record: AskedQuestion) -> None:
         old = self._kept(record.question.state)
         if old is record:
             return
@@ -208,7 +216,7 @@ class Asking:
             self.history[self.history.index(old)] = record
         self._tell("kept", record)
 
-    def _kept(self, state: State) -> Record | None:
+    def _kept(self, state: TypedQuestion) -> AskedQuestion | None:
         return next((r for r in self.history if r.question.state.key == state.key), None)
 
     def items(self) -> Items:
@@ -229,14 +237,14 @@ class Asking:
         texts = dict.fromkeys(("text", "other", "word", "candidates"), "str")
         return pd.DataFrame(cells).astype({"question": "int64", "pairs": "bool", **texts})
 
-    def _best(self, record: Record) -> dict[str, str | None]:
+    def _best(self, record: AskedQuestion) -> dict[str, str | None]:
         return {
             self.labels[place]: reply.get("prediction")
             for place, answer in sorted(record.answers.items())
             if (reply := answer.replies.get(("A", "passage")))
         }
 
-    def frame(self, records: Sequence[Record]) -> pd.DataFrame:
+    def frame(self, records: Sequence[AskedQuestion]) -> pd.DataFrame:
         """Return one row a question, model, side and version, of those answered.
 
         Columns: ``question`` (from 1, in the order given), ``model``, ``side`` (A, or B of a minimal pair),
@@ -293,7 +301,7 @@ class Asking:
             self._timer.daemon = True
             self._timer.start()
 
-    def _tell(self, kind: str, record: Record, place: int = -1) -> None:
+    def _tell(self, kind: str, record: AskedQuestion, place: int = -1) -> None:
         if self.tell is not None and not self.closed:
             self.tell(kind, record, place)
 

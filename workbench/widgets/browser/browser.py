@@ -15,8 +15,16 @@ from workbench.items import notes as remarks
 from workbench.items.items import DataError, Item, Items, Span
 from workbench.items.schema import objects
 from workbench.widgets.shared.facets import NO_FILTERS, TAGS, Filters, hits, patterns
-from workbench.widgets.shared.passages import aligned, by_item, marks, outcomes, pieces, plain, snippet
-from workbench.widgets.shared.widget import Widget, read, render
+from workbench.widgets.shared.passages import (
+    align_to_items,
+    cell_text,
+    marks,
+    outcomes,
+    pieces,
+    prediction_cells,
+    snippet,
+)
+from workbench.widgets.shared.widget import Widget, read_assets, render
 
 _FIRST_ROWS = 28
 
@@ -37,8 +45,8 @@ class Browser(Widget):
         Whether targets are shown from the start.
     """
 
-    _esm = read("shared/page.js", "browser/browser.js")
-    _css = read("browser/browser.css")
+    _esm = read_assets("shared/page.js", "browser/browser.js")
+    _css = read_assets("browser/browser.css")
     filters = traitlets.Dict().tag(sync=True)
     current_id = traitlets.Unicode("").tag(sync=True)
     reveal = traitlets.Bool(default_value=False).tag(sync=True)
@@ -57,10 +65,10 @@ class Browser(Widget):
         self._items = items
         self._frame = items.frame
         self._place = {item_id: row for row, item_id in enumerate(self._frame["item_id"])}
-        self._annotations = aligned(annotations, self._frame["item_id"], "annotations")
+        self._annotations = align_to_items(annotations, self._frame["item_id"], "annotations")
         self._marks = marks(self._annotations, self._frame)
         self._columns = self._annotations.drop(columns=list(self._marks))
-        self._predictions = by_item(predictions)
+        self._predictions = prediction_cells(predictions)
         self._notes = remarks.read_notes(self._frame["dataset"].unique().tolist())
         columns = {str(name): column for name, column in self._columns.items()}
         self._filters = Filters(items, columns | outcomes(predictions, self._frame["item_id"]))
@@ -212,7 +220,7 @@ class Browser(Widget):
             "id": item.item_id, "source": item.book_id, "kind": [k for k in kind if k],
             "context": context, "query": query, "answer": item.answer, "candidates": item.candidates,
             "tags": list(note.tags), "note": note.note,
-            "columns": [[str(name), plain(value)] for name, value in self._columns.iloc[row].items()],
+            "columns": [[str(name), cell_text(value)] for name, value in self._columns.iloc[row].items()],
             "predictions": self._predictions.get(item.item_id, []),
         }  # fmt: skip
 

@@ -12,9 +12,9 @@ import traitlets
 
 from workbench.evaluation.comparison import Comparison
 from workbench.items.items import DataError, Item, Items
-from workbench.widgets.compare.page import page, static
+from workbench.widgets.compare.page import comparison_page, models_table
 from workbench.widgets.compare.view import View
-from workbench.widgets.shared.widget import Widget, read
+from workbench.widgets.shared.widget import Widget, read_assets
 
 _SCRIPTS = (
     "shared/page.js", "compare/base.js", "compare/top.js", "compare/slices.js", "compare/items.js",
@@ -39,8 +39,8 @@ class Compare(Widget):
         The item that is shown.
     """
 
-    _esm = read(*_SCRIPTS)
-    _css = read("compare/compare.css")
+    _esm = read_assets(*_SCRIPTS)
+    _css = read_assets("compare/compare.css")
     chosen = traitlets.Dict().tag(sync=True)
     column = traitlets.Unicode("").tag(sync=True)
     current_id = traitlets.Unicode("").tag(sync=True)
@@ -107,12 +107,12 @@ class Compare(Widget):
         view = self._view
         pair = [view.comparison.labels.index(label) for label in view.chosen["pair"] or ()]
         two = (pair[0], pair[1]) if pair else None
-        return page(view.comparison, view.rows, limit=limit, pair=two)
+        return comparison_page(view.comparison, view.rows, limit=limit, pair=two)
 
     def _static(self) -> str:
         overview, view = self._view.overview(quick=True), self._view
         summary = f"{len(view.rows):,} of {view.comparison.n:,} items{view.summary()}"
-        return static(overview["models"], summary, overview["warnings"])
+        return models_table(overview["models"], summary, overview["warnings"])
 
     # -- what Python sets
 

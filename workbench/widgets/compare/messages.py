@@ -16,7 +16,7 @@ from workbench.items.items import Item, Span
 from workbench.items.tokens import tokens
 from workbench.widgets.explore.explore import PANELS
 from workbench.widgets.shared.facets import hits, patterns
-from workbench.widgets.shared.passages import BLANK_MARK, pieces, plain, snippet
+from workbench.widgets.shared.passages import BLANK_MARK, cell_text, pieces, snippet
 
 _TITLES = {panel.name: panel.title for panel in PANELS}
 
@@ -28,7 +28,7 @@ _WEIGHTS = 0xE000  # first of the letters that stand for tokens
 _MOST_WEIGHTS = 2000
 
 
-def number(value: Any) -> float | None:
+def finite_or_none(value: Any) -> float | None:
     """Return a number as JSON can hold it; None for one that is missing or infinite."""
     if value is None or pd.isna(value):
         return None
@@ -41,12 +41,12 @@ def letters(place: int) -> str:
     return (letters(first - 1) if first else "") + chr(ord("A") + last)
 
 
-def title(column: str) -> str:
+def column_title(column: str) -> str:
     """Return what a column is called where readers choose it."""
     return _TITLES.get(column, column.replace("_", " "))
 
 
-def models(comparison: Comparison, *, quick: bool = False) -> list[dict[str, Any]]:
+def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str, Any]]:
     """Return one row a model: its names, its colour and its measures; quick: without their intervals."""
     table = comparison.points() if quick else comparison.table()
     rows = []
@@ -54,25 +54,25 @@ def models(comparison: Comparison, *, quick: bool = False) -> list[dict[str, Any
         perplexity = row["perplexity"]
         rows.append({
             "label": row["label"], "key": letters(place), "colour": PALETTE[place % len(PALETTE)],
-            "lap": place // len(PALETTE), "n": comparison.n, "interval": plain(row.get("interval", "")),
+            "lap": place // len(PALETTE), "n": comparison.n, "interval": cell_text(row.get("interval", "")),
             "infinite": not pd.isna(perplexity) and not isfinite(perplexity),
-            "n_perplexity": int(number(row["n_perplexity"]) or 0),
+            "n_perplexity": int(finite_or_none(row["n_perplexity"]) or 0),
             **{of: _measured(row, of) for of in ("accuracy", "perplexity", "median_rank")},
         })  # fmt: skip
     return rows
 
 
-def pairs(comparison: Comparison) -> list[dict[str, Any]]:
+def pair_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Return one row a pair of models, as ``Comparison.pairs`` gives them."""
     names = ("difference", "difference_low", "difference_high", "p", "p_holm", "p_novel")
     return [
         {name: int(row[name]) for name in ("a", "b", "n_only_a", "n_only_b")}
-        | {name: number(row.get(name)) for name in names}
+        | {name: finite_or_none(row.get(name)) for name in names}
         for row in comparison.pairs().to_dict("records")
     ]
 
 
-def slices(comparison: Comparison, column: str, rows: Any, shown: Sequence[int]) -> list[dict[str, Any]]:
+def slice_rows(comparison: Comparison, column: str, rows: Any, shown: Sequence[int]) -> list[dict[str, Any]]:
     """Return one row a bin of a column: how many of `rows` it holds, and each shown model's accuracy."""
     if not column:
         return []
@@ -82,12 +82,14 @@ def slices(comparison: Comparison, column: str, rows: Any, shown: Sequence[int])
     drawn = []
     values = [table[name].to_numpy(dtype=float, na_value=np.nan) for name in ("n", "accuracy", "low", "high")]
     for place, one in enumerate(bins):
-        group = [[number(column[place * m + k]) for column in values[1:]] for k in shown]
+        group = [[finite_or_none(column[place * m + k]) for column in values[1:]] for k in shown]
         drawn.append({"key": one.key, "label": one.label, "n": int(values[0][place * m]), "values": group})
     return drawn
 
 
-def row(comparison: Comparison, place: int, shown: Sequence[int], item: Item, query: str) -> dict[str, Any]:
+def item_row(
+    comparison: Comparison, place: int, shown: Sequence[int], item: Item, query: str
+) -> dict[str, Any]:
     """Return what a row of the list shows: text before, inside and after what stands out, and the marks."""
     spans = hit_spans(item, query)
     if spans:
@@ -111,7 +113,7 @@ def hit_spans(item: Item, query: str) -> list[Span]:
     return hits(item.text, patterns(query, regex=False, tokenised=item.tokenised)) if query else []
 
 
-def passage(
+def passage_view(
     comparison: Comparison, place: int, item: Item, query: str, facts: Sequence[tuple[str, Any]]
 ) -> dict[str, Any]:
     """Return one passage, and what each model expected in its blank.
@@ -150,7 +152,7 @@ def passage(
     return {
         "id": item.item_id, "kind": [k for k in kind if k], "answer": item.answer, "context": context,
         "query": target, "candidates": item.candidates, "models": answers,
-        "facts": [[name, plain(value)] for name, value in facts],
+        "facts": [[name, cell_text(value)] for name, value in facts],
     }  # fmt: skip
 
 
@@ -165,16 +167,17 @@ def _model(top: Mapping[str, Any], item: Item, inside: set[str]) -> dict[str, An
     parts = [exp(min(value, 0.0)) for value in values] if probable else shares(values)
     answer = (item.answer or "").casefold()
     attention = top.get("attention")
+    weights = [] if attention is None else [finite_or_none(weight) or 0 for weight in attention]
     return {
         "probable": probable,
         "words": [
             [_shown(word), part, _inside(word, inside), bool(answer) and word.casefold() == answer]
             for word, part in zip(words, parts, strict=True)
         ],
-        "correct": bool(top["correct"]), "prediction": top["prediction"], "rank": number(top["rank"]),
-        "bound": bool(top.get("rank_is_bound")), "log_prob": number(top["answer_log_prob"]),
+        "correct": bool(top["correct"]), "prediction": top["prediction"], "rank": finite_or_none(top["rank"]),
+        "bound": bool(top.get("rank_is_bound")), "log_prob": finite_or_none(top["answer_log_prob"]),
         "impossible": top["answer_log_prob"] is not None and top["answer_log_prob"] == -np.inf,
-        "attention": None if attention is None or not len(attention) else [number(w) or 0 for w in attention],
+        "attention": weights or None,
     }  # fmt: skip
 
 
@@ -204,5 +207,5 @@ def _inside(word: str, inside: set[str]) -> bool:
 
 
 def _measured(row: Mapping[Any, Any], name: str) -> list[float | None] | None:
-    values = [number(row.get(part)) for part in (name, f"{name}_low", f"{name}_high")]
+    values = [finite_or_none(row.get(part)) for part in (name, f"{name}_low", f"{name}_high")]
     return None if values[0] is None else values

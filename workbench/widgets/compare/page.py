@@ -45,7 +45,7 @@ _LEVEL = 0.05
 _MANY = 1000
 
 
-def page(
+def comparison_page(
     comparison: Comparison,
     mask: npt.ArrayLike | None = None,
     *,
@@ -96,13 +96,13 @@ def page(
     )  # fmt: skip
 
 
-def static(models: Sequence[Mapping[str, Any]], summary: str, warnings: Sequence[str]) -> str:
+def models_table(models: Sequence[Mapping[str, Any]], summary: str, warnings: Sequence[str]) -> str:
     """Return the table of models as an HTML fragment, everything from data escaped.
 
     Parameters
     ----------
     models : sequence of mapping
-        As :func:`workbench.widgets.compare.messages.models` gives them.
+        As :func:`workbench.widgets.compare.messages.model_rows` gives them.
     summary : str
         What is chosen.
     warnings : sequence of str

@@ -13,7 +13,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.items.items import DataError, Items
 from workbench.widgets.compare import messages
 from workbench.widgets.shared.facets import NO_FILTERS, Filters, Mask
-from workbench.widgets.shared.passages import aligned
+from workbench.widgets.shared.passages import align_to_items
 
 _FIRST_ROWS = 28
 _TOP = ("pair", "bins", "sort", "against", "query")  # what brings the list back to its first item
@@ -252,7 +252,7 @@ class View:
         self.comparison, self.selector = comparison, Selector(comparison)
         self._ids = comparison.items.frame["item_id"]
         self._place = {item_id: row for row, item_id in enumerate(self._ids)}
-        self._annotations = aligned(annotations, self._ids, "annotations")
+        self._annotations = align_to_items(annotations, self._ids, "annotations")
         self._cut: tuple[Any, list[dict[str, Any]], int] | None = None
 
     def choose(self, chosen: Mapping[str, Any]) -> None:
@@ -317,7 +317,7 @@ class View:
             parts.append("{} right, {} wrong".format(*chosen["pair"]))
         for column, keys in chosen["bins"].items():
             labels = [one.label for one in self.comparison.bins(column) if one.key in keys]
-            parts.append(f"{messages.title(column)}: {' or '.join(labels)}")
+            parts.append(f"{messages.column_title(column)}: {' or '.join(labels)}")
         if chosen["query"].strip():
             parts.append(f"passage holds “{chosen['query'].strip()}”")
         return f": {'; '.join(parts)}" if parts else ""
@@ -334,9 +334,9 @@ class View:
         made = self.comparison
         rest = {"type": "whole", "warnings": list(made.warnings), "total": made.n}
         if quick and not self.measured:
-            return rest | {"models": messages.models(made, quick=True), "pairs": None}
+            return rest | {"models": messages.model_rows(made, quick=True), "pairs": None}
         if self._whole is None:
-            self._whole = {"models": messages.models(made), "pairs": messages.pairs(made)}
+            self._whole = {"models": messages.model_rows(made), "pairs": messages.pair_rows(made)}
         return rest | self._whole
 
     def shown(self) -> dict[str, Any]:
@@ -348,7 +348,7 @@ class View:
         return {
             "type": "view", "version": self.version, "n": len(self.rows), "chosen": chosen, "shown": shown,
             "against": self.selector.against(chosen), "counts": self.counts, "column": column,
-            "columns": [[c, messages.title(c)] for c in made.columns],
+            "columns": [[c, messages.column_title(c)] for c in made.columns],
             "labels": {c: {one.key: one.label for one in made.bins(c)} for c in chosen["bins"]},
             "slices": slices, "sliced": sliced,
             "index": index, "start": start, "rows": self.listed(start, start + _FIRST_ROWS),
@@ -361,7 +361,7 @@ class View:
         key = (self.column, others, self.chosen["query"], shown)
         if self._cut is None or self._cut[0] != key:
             of = self.selector.mask(self.chosen, but=self.column, pair=False)
-            slices = messages.slices(self.comparison, self.column, of, shown)
+            slices = messages.slice_rows(self.comparison, self.column, of, shown)
             self._cut = (key, slices, int(of.sum()))
         return self._cut[1], self._cut[2]
 
@@ -369,14 +369,14 @@ class View:
         """Return rows of the list."""
         made, shown = self.comparison, self.selector.shown(self.chosen)
         rows = [int(row) for row in self.rows[start : max(start, end)]]
-        return [messages.row(made, row, shown, made.items[row], self.chosen["query"]) for row in rows]
+        return [messages.item_row(made, row, shown, made.items[row], self.chosen["query"]) for row in rows]
 
     def passage(self, index: int) -> dict[str, Any]:
         """Return the passage at a place of the list, and what the models expected in it."""
         row, made = int(self.rows[index]), self.comparison
         facts = [
-            (messages.title(str(name)), value)
+            (messages.column_title(str(name)), value)
             for name, value in self._annotations.iloc[row].items()
             if name in made.columns
         ]
-        return messages.passage(made, row, made.items[row], self.chosen["query"], facts)
+        return messages.passage_view(made, row, made.items[row], self.chosen["query"], facts)

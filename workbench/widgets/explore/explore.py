@@ -28,8 +28,8 @@ from workbench.widgets.shared.facets import (
     Mask,
     Number,
 )
-from workbench.widgets.shared.passages import plain
-from workbench.widgets.shared.widget import Widget, read, render, with_static
+from workbench.widgets.shared.passages import cell_text
+from workbench.widgets.shared.widget import Widget, read_assets, render, with_static
 
 _MOST_BARS = 8
 _WIDE, _HIGH = 250, 100  # of a static histogram, in px
@@ -228,7 +228,7 @@ def sentence(charts: Mapping[str, Chart], filters: Mapping[str, Any]) -> list[li
 
 
 def _ends(chosen: Sequence[float | None]) -> str:
-    low, high = (None if end is None else plain(end) for end in chosen)
+    low, high = (None if end is None else cell_text(end) for end in chosen)
     if low is None or high is None:
         return f"{low} or more" if low is not None else "any number of" if high is None else f"at most {high}"
     return low if low == high else f"{low} to {high}"
@@ -258,8 +258,8 @@ class Charts(Widget):
         What is drawn: numbers of items by bar, never items.
     """
 
-    _esm = read("shared/page.js", "explore/explore.js")
-    _css = read("explore/explore.css")
+    _esm = read_assets("shared/page.js", "explore/explore.js")
+    _css = read_assets("explore/explore.css")
     state = traitlets.Dict().tag(sync=True)
 
     def __init__(self, browser: _Listed, **options: Any) -> None:

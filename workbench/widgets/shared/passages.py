@@ -41,7 +41,7 @@ def pieces(item: Item, marks: Mapping[str, Sequence[Span]]) -> tuple[list[Piece]
     """
     bounds = [item.sentences[-1], item.answer_span]
     marked = [(letter, span) for letter, spans in marks.items() for span in spans]
-    shown, spans = readable_spans(item, bounds + [span for _, span in marked])
+    shown, spans = text_and_spans(item, bounds + [span for _, span in marked])
     query, blank, *placed = spans
     inside = range(blank[0] + 1, blank[1])  # no mark may cut the blank: a part of it would be shown
     ends = {end for span in placed for end in span if end not in inside}
@@ -73,11 +73,11 @@ def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
     """
     start, end = item.sentences[-1]
     if hit is None:
-        _, (query, blank) = (readable := readable_spans(item, [(start, end), item.answer_span]))
+        _, (query, blank) = (readable := text_and_spans(item, [(start, end), item.answer_span]))
         text = readable[0]
         left, right = text[query[0] : blank[0]], text[blank[1] : query[1]]
         return _one_line(f"{_tail(left, _SNIPPET // 2)}{BLANK_MARK}{right[:_SNIPPET]}"), "", ""
-    text, (hit, blank) = readable_spans(item, [hit, item.answer_span])
+    text, (hit, blank) = text_and_spans(item, [hit, item.answer_span])
     text = f"{text[: blank[0]]}{BLANK_MARK}{text[blank[1] :]}"
     longer = len(BLANK_MARK) - (blank[1] - blank[0])
     start = hit[0] + longer if hit[0] >= blank[1] else min(hit[0], blank[0])
@@ -87,19 +87,19 @@ def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
     return _one_line(before), _one_line(text[start:end]), _one_line(text[end : end + _SNIPPET])
 
 
-def readable_spans(item: Item, spans: Sequence[Span]) -> tuple[str, list[Span]]:
+def text_and_spans(item: Item, spans: Sequence[Span]) -> tuple[str, list[Span]]:
     """Return the readable text of an item and where `spans` of the released text lie in it."""
     if not item.tokenised:
         return item.text, list(spans)
     return wt.readable_spans(item.text, spans)
 
 
-def plain(value: Any) -> str:
+def cell_text(value: Any) -> str:
     """Write a cell of a table for a reader: short numbers, yes or no, nothing for what is missing."""
     if isinstance(value, (set, frozenset)):
-        return ", ".join(sorted(map(plain, value)))
+        return ", ".join(sorted(map(cell_text, value)))
     if isinstance(value, (list, tuple, np.ndarray)):
-        return ", ".join(map(plain, value))
+        return ", ".join(map(cell_text, value))
     if pd.isna(value):
         return ""
     if isinstance(value, (bool, np.bool_)):
@@ -118,7 +118,7 @@ def _one_line(text: str) -> str:
 # -- tables, one row an item
 
 
-def aligned(table: pd.DataFrame | None, ids: pd.Series[Any], what: str) -> pd.DataFrame:
+def align_to_items(table: pd.DataFrame | None, ids: pd.Series[Any], what: str) -> pd.DataFrame:
     """Return the table's rows in the order of the items, without the id.
 
     Raises
@@ -178,7 +178,7 @@ def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Spa
     return spans_by_name
 
 
-def by_item(table: pd.DataFrame | None) -> dict[str, list[list[str]]]:
+def prediction_cells(table: pd.DataFrame | None) -> dict[str, list[list[str]]]:
     """Return the cells of the predictions as shown, by item id."""
     if table is None:
         return {}
@@ -188,7 +188,9 @@ def by_item(table: pd.DataFrame | None) -> dict[str, list[list[str]]]:
     cells = [table[c].tolist() if c in table else [None] * len(table) for c in _PREDICTION]
     for item_id, model, guess, correct, *numbers in zip(table["item_id"], *cells, strict=True):
         mark = "" if pd.isna(correct) else "right" if correct else "wrong"
-        rows.setdefault(item_id, []).append([plain(model), plain(guess), mark, *map(plain, numbers)])
+        rows.setdefault(item_id, []).append(
+            [cell_text(model), cell_text(guess), mark, *map(cell_text, numbers)]
+        )
     return rows
 
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 _WIDGETS = Path(__file__).parents[1]
 
 
-def read(*names: str) -> str:
+def read_assets(*names: str) -> str:
     """Return files of the widgets, such as ``"compare/compare.js"``, as one text in the order given.
 
     A widget's script is loaded from a text, so it cannot import files beside it: joined files share one
@@ -28,7 +28,7 @@ def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_WIDGETS), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals["read"] = lambda name: Markup(read(name))  # noqa: S704 - our own style sheets
+    environment.globals["read_assets"] = lambda name: Markup(read_assets(name))  # noqa: S704 - our own style sheets
     return environment
 
 
