@@ -11,6 +11,7 @@ from softmaxes import (
     batch,
     full_is_cross_entropy,
     gradients,
+    half_is_close,
     layer_of,
     small_chunks,
 )
@@ -44,28 +45,14 @@ def test_the_gpu_computes_what_the_cpu_computes(kind):
     assert_close(gradients(layer.loss(hidden, target), hidden, layer), expected, **CLOSE)
 
 
-def half_is_close(layer, loss_of, *mixture):
-    """Compare loss and gradients under autocast with those in float32."""
-    hidden, target = batch("cuda")
-    expected = layer.loss(hidden, target, *mixture)
-    expected_gradients = gradients(expected, hidden, layer)
-    with torch.autocast("cuda", dtype=torch.bfloat16):
-        loss = loss_of(hidden, target, *mixture)
-    assert loss.dtype == torch.float32
-    assert_close(loss, expected, rtol=0.01, atol=0)
-    for one, other in zip(gradients(loss, hidden, layer), expected_gradients, strict=True):
-        assert one.dtype == torch.float32
-        assert (one - other).norm() < 0.03 * other.norm()
-
-
 @both_kinds
 def test_products_in_bfloat16(kind):
     layer, rows = layer_of(kind).cuda(), len(batch()[1])
-    half_is_close(layer, layer.loss)
-    half_is_close(layer, layer.loss, (torch.full((rows,), -0.5).cuda(), torch.rand(rows).cuda()))
+    half_is_close("cuda", layer, layer.loss)
+    half_is_close("cuda", layer, layer.loss, (torch.full((rows,), -0.5).cuda(), torch.rand(rows).cuda()))
 
 
 @pytest.mark.slow
 def test_compiled():
     layer = softmax("full", WIDTH, COUNTS).cuda()
-    half_is_close(layer, torch.compile(layer.loss, fullgraph=True))
+    half_is_close("cuda", layer, torch.compile(layer.loss, fullgraph=True))

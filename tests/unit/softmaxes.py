@@ -86,3 +86,18 @@ def all_ways_agree(layer, hidden, target, **close):
     assert_close(log_probs.exp().sum(1), torch.ones_like(log_probs[:, 0]))
     assert_close(layer(hidden, target), log_probs.gather(1, target[:, None])[:, 0], **close)
     assert_close(layer.loss(hidden, target), -layer(hidden, target).mean(), **close)
+
+
+def half_is_close(device, layer, loss_of, *mixture):
+    """Compare loss and gradients under autocast to bfloat16 with those in float32."""
+    hidden, target = batch(device)
+    expected = layer.loss(hidden, target, *mixture)
+    expected_gradients = gradients(expected, hidden, layer)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        loss = loss_of(hidden, target, *mixture)
+    assert loss.dtype == torch.float32
+    assert loss != expected  # it did round
+    assert_close(loss, expected, rtol=0.01, atol=0)
+    for one, other in zip(gradients(loss, hidden, layer), expected_gradients, strict=True):
+        assert one.dtype == torch.float32
+        assert (one - other).norm() < 0.03 * other.norm()

@@ -76,14 +76,14 @@ def plainly(folder, item, word, *, over="sentence", l2r=False, text=None):
     model = AutoModelForMaskedLM.from_pretrained(folder).eval()
     start, end = item.answer_span
     whole = text or item.text[:start] + word + item.text[end:]
-    told = words(whole, return_offsets_mapping=True, return_special_tokens_mask=True)
-    ids, groups = torch.tensor([told["input_ids"]]), told.word_ids(0)
+    encoding = words(whole, return_offsets_mapping=True, return_special_tokens_mask=True)
+    ids, groups = torch.tensor([encoding["input_ids"]]), encoding.word_ids(0)
     first, last = start, start + len(word)
     if over == "sentence":
         first, last = item.sentences[-1][0], len(whole)
     total = 0.0
-    for place, (left, right) in enumerate(told["offset_mapping"]):
-        if told["special_tokens_mask"][place] or right <= first or left >= last:
+    for place, (left, right) in enumerate(encoding["offset_mapping"]):
+        if encoding["special_tokens_mask"][place] or right <= first or left >= last:
             continue
         hidden = ids.clone()
         hidden[0, place] = words.mask_token_id
@@ -98,7 +98,9 @@ def plainly(folder, item, word, *, over="sentence", l2r=False, text=None):
 
 @pytest.mark.parametrize("over", ["sentence", "candidate"])
 @pytest.mark.parametrize("within_word", ["original", "l2r"])
-def test_scores_are_those_of_a_plain_loop(folder, over, within_word):
+@pytest.mark.parametrize("kind", ["folder", "roberta"])
+def test_scores_are_those_of_a_plain_loop(kind, over, within_word, request):
+    folder = request.getfixturevalue(kind)
     tokens = {"sentence": 60, "candidate": 1}[over] if within_word == "l2r" else 9999
     model = MaskedLM(folder, over=over, within_word=within_word, batch_tokens=tokens, device="cpu")
     words = [list(one.candidates) for one in ITEMS]
@@ -108,7 +110,14 @@ def test_scores_are_those_of_a_plain_loop(folder, over, within_word):
         expected = [plainly(folder, one, word, over=over, l2r=within_word == "l2r") for word in words[row]]
         np.testing.assert_allclose(scores[row, : len(expected)], expected, rtol=2e-5, atol=2e-5)
         assert np.isnan(scores[row, len(expected) :]).all()
-    assert scores[0, 0] == scores[0, 3]  # the tokenizer knows no case
+    if kind == "folder":
+        assert scores[0, 0] == scores[0, 3]  # the tokenizer knows no case
+    else:  # positions begin after the padding's
+        tokenizer = model._checkpoint.tokenizer
+        assert model.length == 80 + len(tokenizer) - (tokenizer.pad_token_id + 1)
+    with pytest.raises(wb.DataError, match="leaves nothing of ' '"):
+        model.score(ITEMS[:1], [["letter", " "]])
+    assert model.score(ITEMS[:1], [[]]).shape == (1, 0)
 
 
 def test_the_variants_differ_where_a_word_has_several_sub_tokens(folder):
@@ -121,45 +130,11 @@ def test_the_variants_differ_where_a_word_has_several_sub_tokens(folder):
     assert first[1] == pytest.approx(second[1], abs=1e-5)
 
 
-@pytest.mark.parametrize("over", ["sentence", "candidate"])
-def test_byte_pairs_and_positions_after_the_padding(roberta, over):
-    model = MaskedLM(roberta, over=over, within_word="l2r", device="cpu")
-    assert model.length == 80 + len(model._checkpoint.tokenizer) - (
-        model._checkpoint.tokenizer.pad_token_id + 1
-    )
-    scores = model.score(ITEMS, [list(one.candidates) for one in ITEMS])
-    for row, one in enumerate(ITEMS):
-        expected = [plainly(roberta, one, word, over=over, l2r=True) for word in one.candidates]
-        np.testing.assert_allclose(scores[row, : len(expected)], expected, rtol=2e-5, atol=2e-5)
-
-
 def test_only_what_is_masked_goes_through_the_head(folder):
     model, widths = MaskedLM(folder, device="cpu"), set()
     model._checkpoint.model.cls.register_forward_hook(lambda _m, states, _o: widths.add(states[0].shape[1]))
     model.score(ITEMS, [list(one.candidates) for one in ITEMS])
     assert widths == {1}
-
-
-def test_a_model_that_likes_known_words_chooses_them(folder, tmp_path):
-    """The bias of the head is all that decides: the words of the release are likely, all else is not."""
-    words, net = AutoTokenizer.from_pretrained(folder), AutoModelForMaskedLM.from_pretrained(folder)
-    whole = filter(str.isalpha, words.get_vocab())
-    known = set(sorted(whole, key=lambda word: (-len(word), word))[:3])  # each is one sub-token
-    with torch.no_grad():
-        net.cls.predictions.transform.LayerNorm.weight.zero_()
-        net.cls.predictions.transform.LayerNorm.bias.zero_()
-        net.cls.predictions.bias.fill_(0)
-        for word in known:
-            net.cls.predictions.bias[words.convert_tokens_to_ids(word)] = 8
-    net.save_pretrained(tmp_path)
-    words.save_pretrained(tmp_path)
-    asked = Items.from_records(
-        item(f"he saw the {word} .", word, ["the", word, "so"], name=word) for word in sorted(known)
-    )
-    for over in ("sentence", "candidate"):
-        frame = MaskedLM(tmp_path, over=over, device="cpu").predict(asked)
-        assert frame["prediction"].tolist() == sorted(known)
-        assert frame["correct"].all()
 
 
 def test_rows_of_the_table(folder):
@@ -187,9 +162,10 @@ def test_what_is_said_of_the_model(folder, tmp_path):
     assert again.config == model.config
     words = [list(one.candidates) for one in ITEMS]
     np.testing.assert_array_equal(again.score(ITEMS, words), model.score(ITEMS, words))
-    told = json.loads((tmp_path / "saved" / "predictor.json").read_text(encoding="utf-8"))
-    told["config"]["digest"] = "other"
-    (tmp_path / "saved" / "predictor.json").write_text(json.dumps(told), encoding="utf-8")
+    file = tmp_path / "saved" / "predictor.json"
+    file.write_text(
+        file.read_text(encoding="utf-8").replace(model.config["digest"], "other"), encoding="utf-8"
+    )
     with pytest.raises(wb.DataError, match="not those of the model that was saved"):
         Predictor.load(tmp_path / "saved")
 
@@ -253,12 +229,6 @@ def test_marks_in_a_text_are_text(folder, text):
         expected.append(float(log_probs[places, torch.tensor(inner)].sum()))
     scores = MaskedLM(folder, device="cpu").score(Items.from_records([hostile]), [hostile.candidates])
     np.testing.assert_allclose(scores[0], expected, rtol=2e-5)
-
-
-def test_words_of_which_nothing_is_left(folder):
-    with pytest.raises(wb.DataError, match="leaves nothing of ' '"):
-        MaskedLM(folder, device="cpu").score(ITEMS[:1], [["letter", " "]])
-    assert MaskedLM(folder, device="cpu").score(ITEMS[:1], [[]]).shape == (1, 0)
 
 
 def test_errors_say_what_to_do(folder, tmp_path, monkeypatch):

@@ -120,7 +120,7 @@ def broken(monkeypatch, step, how):
     monkeypatch.setattr(Small, "_batches", batches)
 
 
-def test_an_interrupted_training_goes_on_where_it_stopped(no_data, monkeypatch, tmp_path):
+def test_a_training_that_stopped_goes_on_from_its_last_checkpoint(no_data, monkeypatch, tmp_path):
     whole = fit(tokens=2000, folder=tmp_path / "whole")
     broken(monkeypatch, 20, lambda: signal.raise_signal(signal.SIGINT))
     part = fit(tokens=2000)
@@ -129,14 +129,6 @@ def test_an_interrupted_training_goes_on_where_it_stopped(no_data, monkeypatch, 
     assert part.predict(DEV)["log_prob"].notna().all()
     assert not (folders(no_data)[0] / "predictor.json").exists()
     assert part.config["weights"] != whole.config["weights"]
-    rest = fit(tokens=2000)
-    assert rest.info == whole.info
-    assert rest.config["weights"] == whole.config["weights"]
-    assert not (folders(no_data)[0] / "checkpoints").exists()
-
-
-def test_a_training_that_died_goes_on_from_its_last_checkpoint(monkeypatch, tmp_path):
-    whole = fit(tokens=2000, folder=tmp_path / "whole")
 
     def die():
         raise RuntimeError("the machine is gone")
@@ -144,16 +136,18 @@ def test_a_training_that_died_goes_on_from_its_last_checkpoint(monkeypatch, tmp_
     broken(monkeypatch, 30, die)
     with pytest.raises(RuntimeError, match="gone"):
         fit(tokens=2000, save_every=0.0)
-    asked = []
-    plain = loop.train
+    checkpoints, plain = [], loop.train
 
     def train(network, batches, settings, **options):
-        asked.append(sorted(path.name for path in options["folder"].glob("step-*")))
+        checkpoints.append(sorted(path.name for path in options["folder"].glob("step-*")))
         return plain(network, batches, settings, **options)
 
     monkeypatch.setattr(loop, "train", train)
-    assert fit(tokens=2000).config["weights"] == whole.config["weights"]
-    assert asked == [["step-00000030"]]
+    rest = fit(tokens=2000)
+    assert checkpoints == [["step-00000030"]]
+    assert rest.info == whole.info
+    assert rest.config["weights"] == whole.config["weights"]
+    assert not (folders(no_data)[0] / "checkpoints").exists()
 
 
 def test_minutes_become_steps_once(no_data, monkeypatch):
