@@ -15,7 +15,7 @@ from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.render.numbers import percent
 from workbench.render.tables import html_table
-from workbench.texts.ngram_hash import TokenisedText
+from workbench.texts.corpus import Corpus
 from workbench.texts.overlap import Overlap, overlap
 
 _LINES = 10_000  # lines handed on together
@@ -144,9 +144,7 @@ def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True
     >>> clean = items.where(report.frame["share"].to_numpy() < 0.1)  # doctest: +SKIP
     >>> wb.browse(items, annotations=report.frame)  # doctest: +SKIP
     """
-    result = overlap(
-        items, texts if isinstance(texts, TokenisedText) else _parts(texts), n=n, progress=progress
-    )
+    result = overlap(items, texts if isinstance(texts, Corpus) else _parts(texts), n=n, progress=progress)
     return Contamination(result.n, result.frame, result.pairs, result.texts)
 
 

@@ -1,9 +1,8 @@
-"""Texts as words that can be compared, and finding the n-grams of one among those of another.
+"""Normalised words of two texts, and the n-grams that both have, found by hashes.
 
-Two texts become words that know nothing of tokenisation (:func:`normalise`), and numbers. Rolling
-polynomial hashes of 64 bits (Karp & Rabin 1987) are looked up in a table of bits and then among
-sorted hashes, and what is found is compared word by word: a hash that happens to be the same finds
-nothing that is not there.
+Both texts become words that do not depend on tokenisation (:func:`normalise`), as numbers. Rolling
+polynomial hashes of 64 bits (Karp & Rabin 1987) are looked up in a table of bits, then among sorted
+hashes. Matches are compared word by word, so equal hashes of different n-grams do no harm.
 """
 
 # ruff: noqa: RUF001 - typographic apostrophes are meant
@@ -13,16 +12,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from workbench.items.items import Items
 from workbench.items.tokens import tokens
+from workbench.storage.progress import progress_bar
+from workbench.texts.corpus import Corpus
 
 Words = NDArray[np.int32]
 Ints = NDArray[np.int64]
@@ -33,55 +32,35 @@ BLOCK = 1 << 17
 
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _BLANK = -1  # a missing answer
-_READ = 1 << 20  # tokens of a corpus read at a time
+_READ = 1 << 20  # tokens of a corpus that are read at a time
 _PAIRS = 1 << 21  # pairs of places compared at a time
-_KNOWN = 1 << 21  # different tokens of a text kept with what they stand for
+_KNOWN = 1 << 21  # different tokens of a text whose words are cached
 _BRACKETS = frozenset({"-lrb-", "-rrb-", "-lsb-", "-rsb-", "-lcb-", "-rcb-"})
 _APOSTROPHES = str.maketrans(dict.fromkeys("’‘ʼ´`′", "'"))
 _INNER = re.compile(r"(?<=\d)[.,:](?=\d)|(?<=\b[^\W\d_])\.(?=[^\W\d_])")  # 1,000 and a.m
 _WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _TAIL = re.compile(r"(?<=[^\W_])(?:n't|'(?:s|m|d|ll|re|ve))$")
+# Contractions without an apostrophe before their second word, and the length of the first.
 _TWO = {"cannot": 3, "gonna": 3, "wanna": 3, "gotta": 3, "gimme": 3, "lemme": 3, "tis": 1, "twas": 1}
 _TWO |= {"d'ye": 1, "d'you": 1}
 
 
-@runtime_checkable
-class TokenisedText(Protocol):
-    """What is used of a :class:`workbench.texts.corpus.Corpus`."""
+Texts = Corpus | Iterable[tuple[str, Iterable[str]]]
+"""A corpus, or books as pairs of their id and their tokens, one after the other.
 
-    @property
-    def words(self) -> Sequence[str]:
-        """All types."""
-
-    @property
-    def ids(self) -> Any:
-        """The text as indices into `words`."""
-
-    @property
-    def starts(self) -> Any:
-        """Where each sentence starts in `ids`, and the end."""
-
-    @property
-    def books(self) -> pd.DataFrame:
-        """Each book's id and first sentence."""
-
-
-Texts = TokenisedText | Iterable[tuple[str, Iterable[str]]]
-"""A tokenised corpus, or books as pairs of their id and their tokens, one after the other.
-
-Tokens may be cut in any way, down to running text split at white space. Pairs of the same id that
-follow each other are parts of one book.
+Tokens may be words of any tokenisation, or running text split at white space. Consecutive pairs with the
+same id are parts of one book.
 """
 
 
 def normalise(token: str) -> tuple[str, ...]:
-    """Return the words that a token, or a piece of running text without white space, stands for.
+    """Return the normalised words of a token, or of a piece of running text without white space.
 
-    Letters and digits only, lower-cased, without accents. Contractions are two words as in the Treebank,
-    whether the token was cut there or not (``don't`` and ``do`` ``n't``: do nt; ``Tom's``: tom s;
-    ``cannot``: can not), other apostrophes and the periods of abbreviations go without a gap (``o'clock``:
-    oclock, ``a.m.``: am, ``1,000``: 1000), and every other mark parts words (``well-known``: well known).
-    Marks alone and the names of brackets (``-LRB-``) are no word.
+    Words are letters and digits, lower-cased, without accents. Contractions are two words as in the
+    Treebank, whether the token was split there or not (``don't`` and ``do`` ``n't``: do nt; ``Tom's``:
+    tom s; ``cannot``: can not). Other apostrophes and the periods of abbreviations are dropped
+    (``o'clock``: oclock, ``a.m.``: am, ``1,000``: 1000). Every other mark separates words
+    (``well-known``: well known). Marks alone and the names of brackets (``-LRB-``) give no word.
     """
     if token.lower() in _BRACKETS:
         return ()
@@ -93,47 +72,50 @@ def normalise(token: str) -> tuple[str, ...]:
         tails: list[str] = []
         while tail := _TAIL.search(word):
             tails.append(tail[0])
-            word = word[: tail.start()]  # noqa: PLW2901 - it loses its tail
-        cut = _TWO.get(word, 0)
-        parts = (word[:cut], word[cut:], *reversed(tails))
+            word = word[: tail.start()]  # noqa: PLW2901 - without its tail
+        length = _TWO.get(word, 0)
+        parts = (word[:length], word[length:], *reversed(tails))
         words.extend(part.replace("'", "") for part in parts if part)
     return tuple(words)
 
 
-class Numbers(dict[str, tuple[int, ...]]):
-    """What tokens stand for, as numbers of the items' words; 0 is any other word."""
+class TokenNumbers(dict[str, tuple[int, ...]]):
+    """The words of each token, as numbers of the items' words; 0 is any other word."""
 
-    def __init__(self, known: dict[str, int]) -> None:
+    def __init__(self, numbers: dict[str, int]) -> None:
         super().__init__()
-        self._known = known
+        self._numbers = numbers
 
     def __missing__(self, token: str) -> tuple[int, ...]:
         if len(self) > _KNOWN:
             self.clear()
-        made = self[token] = tuple([self._known.get(word, 0) for word in normalise(token)])
-        return made
+        numbers = self[token] = tuple([self._numbers.get(word, 0) for word in normalise(token)])
+        return numbers
 
 
-class Wanted:
-    """The items as one row of numbered words.
+class ItemWords:
+    """The words of all items as one array of numbers.
 
     Attributes
     ----------
-    numbers : Numbers
-        Number of each of their words, from 1.
+    numbers : TokenNumbers
+        Numbers of the words of a token, from 1.
     ids : int32 (words,)
+        -1 for a missing answer.
     first : int64 (items + 1,)
         Where each item begins.
     query : int64 (items,)
         Where its target sentence begins.
     item : int64 (words,)
         The item of each word.
+    answered : bool (items,)
+        Whether the item has its answer.
     """
 
     def __init__(self, items: Items) -> None:
         self.items = items
-        known: dict[str, int] = {}
-        cut: dict[str, tuple[int, ...]] = {}
+        numbers: dict[str, int] = {}
+        of_token: dict[str, tuple[int, ...]] = {}
         ids: list[int] = []
         first, query = [0], []
         for item in items:
@@ -143,17 +125,17 @@ class Wanted:
                     query.append(len(ids))
                 if place == target and not has_target:
                     ids.append(_BLANK)
-                if word not in cut:
+                if word not in of_token:
                     parts = normalise(word)
-                    cut[word] = tuple([known.setdefault(part, len(known) + 1) for part in parts])
-                ids.extend(cut[word])
+                    of_token[word] = tuple([numbers.setdefault(part, len(numbers) + 1) for part in parts])
+                ids.extend(of_token[word])
             if len(query) < len(first):  # the target sentence holds nothing but a blank
                 query.append(len(ids))
             if target == len(words) and not has_target:
                 ids.append(_BLANK)
             first.append(len(ids))
-        self.numbers = Numbers(known)
-        self.n_words = len(known)
+        self.numbers = TokenNumbers(numbers)
+        self.n_words = len(numbers)
         self.ids = np.array(ids, dtype=np.int32)
         self.first = np.array(first, dtype=np.int64)
         self.query = np.array(query, dtype=np.int64)
@@ -163,50 +145,47 @@ class Wanted:
         self.answered = ~blanks
 
     @property
-    def most(self) -> int:
-        """Words of the longest item."""
+    def longest(self) -> int:
+        """Number of words of the longest item."""
         return int(np.diff(self.first).max())
 
-    def grams(self, n: int) -> Ints:
-        """Return where n-grams of n words begin: those within one item and without a blank."""
+    def n_grams(self, n: int) -> Ints:
+        """Return the places of all n-grams: those within one item and without a missing answer."""
         if len(self.ids) < n:
             return np.empty(0, dtype=np.int64)
         blanks = np.concatenate([[0], np.cumsum(self.ids == _BLANK)])
-        in_one_item = (self.item[n - 1 :] == self.item[: len(self.item) - n + 1]) & (
-            blanks[n:] == blanks[:-n]
-        )
-        return np.flatnonzero(in_one_item)
+        in_one_item = self.item[n - 1 :] == self.item[: len(self.item) - n + 1]
+        return np.flatnonzero(in_one_item & (blanks[n:] == blanks[:-n]))
 
 
-class Reader:
-    """Reads texts as numbers, and keeps where books begin."""
+class TextReader:
+    """Read texts as numbers of words; remember where their books begin.
 
-    def __init__(self, numbers: Numbers) -> None:
+    Attributes
+    ----------
+    books : dict of str to int
+        Number of each book, by its id.
+    words : list of int
+        Words of each book.
+    """
+
+    def __init__(self, numbers: TokenNumbers) -> None:
         self.numbers = numbers
         self.books: dict[str, int] = {}
-        self.words: list[int] = []  # of each book
+        self.words: list[int] = []
         self._firsts: list[int] = []
         self._book: list[int] = []
         self._length = 0
 
     def read(self, texts: Texts, *, progress: bool) -> Iterator[Words]:
         """Yield the words of the texts, with a 0 between books."""
-        from tqdm.auto import tqdm  # noqa: PLC0415 - only where something is computed
-
-        corpus = texts if isinstance(texts, TokenisedText) else None
-        total = None if corpus is None else len(corpus.ids)
-        parts = self._streamed(cast("Any", texts)) if corpus is None else self._stored(corpus)
-        before = None
-        with tqdm(
-            total=total,
-            unit=" tokens",
-            unit_scale=True,
-            desc="reading the texts",
-            disable=not progress,
-        ) as bar:
+        parts = self._stored(texts) if isinstance(texts, Corpus) else self._streamed(texts)
+        total = len(texts.ids) if isinstance(texts, Corpus) else None
+        previous = None
+        with progress_bar(total, label="reading the texts", unit="tokens", shown=progress) as bar:
             for book_id, numbers, n_tokens in parts:
-                if book_id != before:
-                    before = book_id
+                if book_id != previous:
+                    previous = book_id
                     self._begin(book_id)
                     yield np.zeros(1, dtype=np.int32)
                 self.words[self._book[-1]] += len(numbers)
@@ -214,12 +193,12 @@ class Reader:
                 bar.update(n_tokens)
                 yield numbers
 
-    def place(self, at: Ints) -> Ints:
-        """Return the number of the book that holds each of some places, which ascend."""
-        begin = max(0, bisect_right(self._firsts, int(at[0])) - 1)
+    def books_at(self, places: Ints) -> Ints:
+        """Return the number of the book at each of some places in ascending order."""
+        begin = max(0, bisect_right(self._firsts, int(places[0])) - 1)
         starts = np.array(self._firsts[begin:])
         books = np.array(self._book[begin:])
-        return np.asarray(books[np.searchsorted(starts, at, "right") - 1])
+        return np.asarray(books[np.searchsorted(starts, places, "right") - 1])
 
     def _begin(self, book_id: str) -> None:
         number = self.books.setdefault(str(book_id), len(self.books))
@@ -235,52 +214,51 @@ class Reader:
             numbers = chain.from_iterable(map(self.numbers.__getitem__, listed))
             yield book_id, np.fromiter(numbers, dtype=np.int32), len(listed)
 
-    def _stored(self, corpus: TokenisedText) -> Iterator[tuple[str, Words, int]]:
-        meanings = [self.numbers[word] for word in corpus.words]
-        many = np.array([len(meaning) for meaning in meanings], dtype=np.int64)
-        flat = np.fromiter(chain.from_iterable(meanings), dtype=np.int32)
-        first = np.cumsum(many) - many
+    def _stored(self, corpus: Corpus) -> Iterator[tuple[str, Words, int]]:
+        words_of_types = [self.numbers[word] for word in corpus.words]
+        counts = np.array([len(words) for words in words_of_types], dtype=np.int64)
+        flat = np.fromiter(chain.from_iterable(words_of_types), dtype=np.int32)
+        first = np.cumsum(counts) - counts
         starts, books = np.asarray(corpus.starts), corpus.books
-        for book_id, sentence, n_tokens in zip(
-            books["book_id"], books["first"], books["tokens"], strict=True
-        ):
+        columns = (books[name] for name in ("book_id", "first", "tokens"))
+        for book_id, sentence, n_tokens in zip(*columns, strict=True):
             begin = int(starts[sentence])
             for at in range(begin, begin + n_tokens, _READ):
                 ids = np.asarray(corpus.ids[at : min(at + _READ, begin + n_tokens)])
-                n = many[ids]
+                n = counts[ids]
                 if len(n) and n.min() == n.max() == 1:
                     places = first[ids]
-                else:  # types of no word, or of several
+                else:  # types without a word, or with several
                     places = np.repeat(first[ids] - np.cumsum(n) + n, n) + np.arange(n.sum())
                 yield book_id, flat[places], len(ids)
 
 
 def blocks(pieces: Iterator[Words], step: int, tail: int) -> Iterator[tuple[int, Words]]:
-    """Cut a stream into blocks of `step` words, each with the `tail` words that follow it."""
-    held: list[Words] = []
+    """Yield a stream in blocks of `step` words, each with the next `tail` words, and where they begin."""
+    pending: list[Words] = []
     length = offset = 0
     for piece in pieces:
-        held.append(piece)
+        pending.append(piece)
         length += len(piece)
         if length < step + tail:
             continue
-        joined = np.concatenate(held)
+        joined = np.concatenate(pending)
         begin = 0
         for begin in range(0, length - tail - step + 1, step):
             yield offset + begin, joined[begin : begin + step + tail]
-        held = [joined[begin + step :].copy()]
-        length, offset = len(held[0]), offset + begin + step
+        pending = [joined[begin + step :].copy()]
+        length, offset = len(pending[0]), offset + begin + step
     if length:
-        yield offset, np.concatenate(held)
+        yield offset, np.concatenate(pending)
 
 
-def codes(n: int) -> Hashes:
-    """Return a random code for every number of a word, 0 included."""
+def word_codes(n: int) -> Hashes:
+    """Return a random code for each of `n` words, 0 included."""
     return np.random.default_rng(8).integers(0, 1 << 64, size=n, dtype=np.uint64)
 
 
-def rolling(values: Hashes, lengths: Iterable[int]) -> Iterator[tuple[int, Hashes]]:
-    """Yield for each of some lengths (ascending) the hashes of all n-grams of that length."""
+def rolling_hashes(values: Hashes, lengths: Iterable[int]) -> Iterator[tuple[int, Hashes]]:
+    """Yield each length, in ascending order, with the hashes of all n-grams of that length."""
     hashes = values.copy()
     done = 1
     for length in lengths:
@@ -294,8 +272,8 @@ def rolling(values: Hashes, lengths: Iterable[int]) -> Iterator[tuple[int, Hashe
         yield length, hashes
 
 
-class Grams:
-    """Places in the items where n-grams of one length begin, by hash."""
+class NgramIndex:
+    """Index of the places of n-grams of one length, by hash."""
 
     def __init__(self, ids: Words, places: Ints, hashes: Hashes, length: int) -> None:
         self.ids, self.length = ids, length
@@ -307,27 +285,24 @@ class Grams:
         self._table[hashes >> self._shift] = True
 
     def find(self, block: Words, hashes: Hashes) -> tuple[Ints, Ints]:
-        """Return all pairs of a place in the items and one in the block whose n words are the same."""
+        """Return all pairs of an indexed place and one in the block whose n words are the same."""
         at = np.flatnonzero(self._table[hashes >> self._shift])
         low = np.searchsorted(self.hashes, hashes[at], "left")
-        many = np.searchsorted(self.hashes, hashes[at], "right") - low
-        at, low, many = at[many > 0], low[many > 0], many[many > 0]
-        ends = np.cumsum(many)
-        parts: list[tuple[Ints, Ints]] = []
+        counts = np.searchsorted(self.hashes, hashes[at], "right") - low
+        at, low, counts = at[counts > 0], low[counts > 0], counts[counts > 0]
+        ends = np.cumsum(counts)
+        indexed, text = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
         begin = 0
         while begin < len(at):  # a part holds at most _PAIRS pairs, or those of one place
-            end = max(begin + 1, int(np.searchsorted(ends, ends[begin] - many[begin] + _PAIRS, "right")))
-            n = many[begin:end]
+            end = max(begin + 1, int(np.searchsorted(ends, ends[begin] - counts[begin] + _PAIRS, "right")))
+            n = counts[begin:end]
             item_places = self.places[np.repeat(low[begin:end] - np.cumsum(n) + n, n) + np.arange(n.sum())]
             text_places = np.repeat(at[begin:end], n)
             for word in range(self.length):
                 same = self.ids[item_places + word] == block[text_places + word]
                 if not same.all():
                     item_places, text_places = item_places[same], text_places[same]
-            parts.append((item_places, text_places))
+            indexed.append(item_places)
+            text.append(text_places)
             begin = end
-        if not parts:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-        return np.concatenate([item_places for item_places, _ in parts]), np.concatenate(
-            [text_places for _, text_places in parts]
-        )
+        return np.concatenate(indexed), np.concatenate(text)

@@ -1,10 +1,10 @@
 """Which items occur in a text that a model is trained on: whole passages, queries, and n-grams.
 
-Both sides become words that know nothing of tokenisation, and the text is read once, block by
-block (:mod:`workbench.texts.ngram_hash`). What is found is compared word by word, so it is there.
+Items and text become words that do not depend on tokenisation, and the text is read once, block by block
+(:mod:`workbench.texts.ngram_hash`). Matches are compared word by word, so there are no false ones.
 
-That long n-grams shared with the training text tell of test items in it is the method of Brown et
-al. 2020, "Language Models are Few-Shot Learners", appendix C (8 to 13 words).
+Brown et al. 2020, "Language Models are Few-Shot Learners", appendix C, look for test items in the
+training text by long n-grams (8 to 13 words) too.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ import pandas as pd
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError, objects
-from workbench.texts import ngram_hash as grams
+from workbench.texts import ngram_hash
+from workbench.texts.corpus import Corpus
 from workbench.texts.ngram_hash import Ints, Texts, Words
 
-_BOOKS = 3  # books named for an item
-_MERGE = 1 << 20  # finds kept before they are merged
-_PASSAGE, _LONG, _SHORT = 50, 13, 8  # words of a passage; words of n-grams that tell of it, of a sentence
-_LEAST = {_LONG: 3, _SHORT: 5}  # items that tell of their book
+_BOOKS = 3  # books listed for an item
+_MERGE = 1 << 20  # matches collected before they are merged
+_PASSAGE, _LONG, _SHORT = 50, 13, 8  # words of a passage; n for passages, and for sentences
+_LEAST = {_LONG: 3, _SHORT: 5}  # items that must be in a book
 _NAMED = 10  # books in a message
-_FEW = 3  # n-grams in common that may be chance
+_FEW = 3  # n-grams that an item must share with its book: fewer may be chance
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Overlap:
 
 
 def overlap(items: Items, texts: Texts, *, n: int = 8, progress: bool = True) -> Overlap:
-    """Find out which items, and which of their n-grams, occur in a text.
+    """Return which items, and which of their n-grams, occur in a text.
 
     Parameters
     ----------
@@ -92,36 +93,36 @@ def overlap(items: Items, texts: Texts, *, n: int = 8, progress: bool = True) ->
         raise DataError(f"n-grams of {n} words were asked for", remedy="pass n=1 or more")
     if not len(items):
         raise DataError("there is no item to look for")
-    wanted = grams.Wanted(items)
-    found = _Found(wanted, n)
-    reader = grams.Reader(wanted.numbers)
-    step = max(grams.BLOCK, 4 * wanted.most)
-    for offset, block in grams.blocks(reader.read(texts, progress=progress), step, wanted.most):
-        found.look(block, offset, reader.place)
+    words = ngram_hash.ItemWords(items)
+    matches = _Matches(words, n)
+    reader = ngram_hash.TextReader(words.numbers)
+    step = max(ngram_hash.BLOCK, 4 * words.longest)
+    for offset, block in ngram_hash.blocks(reader.read(texts, progress=progress), step, words.longest):
+        matches.add(block, offset, reader.books_at)
     if not sum(reader.words):
         raise DataError("the texts hold no word", remedy="pass the text that the model is trained on")
-    return found.result(reader)
+    return matches.result(reader)
 
 
-def held(found: Overlap, *, share: float = 0.5, least: int = 3) -> pd.DataFrame:
+def source_books(result: Overlap, *, share: float = 0.5, least: int = 3) -> pd.DataFrame:
     """Return the books of a text that items come from.
 
     Parameters
     ----------
-    found : Overlap
+    result : Overlap
     share : float
-        An item stands in a book that holds this share of its n-grams, and three of them.
+        An item comes from a book that holds this share of its n-grams, and at least three of them.
     least : int
-        Items that must stand in a book (all, if there are fewer).
+        Number of items that must come from a book (all, if there are fewer).
 
     Returns
     -------
     DataFrame
-        ``book_id`` and ``items`` (how many stand in it), those with most items first.
+        ``book_id`` and ``items`` (how many come from it), those with most items first.
     """
-    pairs = found.pairs[(found.pairs["share"] >= share) & (found.pairs["found"] >= _FEW)]
+    pairs = result.pairs[(result.pairs["share"] >= share) & (result.pairs["found"] >= _FEW)]
     counts = pairs["book_id"].value_counts()
-    counts = counts[counts >= max(1, min(least, len(found.frame)))]
+    counts = counts[counts >= max(1, min(least, len(result.frame)))]
     return counts.rename_axis("book_id").reset_index(name="items")
 
 
@@ -141,20 +142,20 @@ def refuse(
     items : Items
         What a model will be tested on.
     texts : Corpus or iterable of (str, iterable of str)
-        What it shall be trained on, as for `overlap`.
+        What it is to be trained on, as for `overlap`.
     n : int, optional
         Words in an n-gram: 13 where half of the items have 50 words or more, else 8.
     share : float
-        An item stands in a book that holds this share of its n-grams, and three of them.
+        An item comes from a book that holds this share of its n-grams, and at least three of them.
     least : int, optional
-        Items that must stand in a book (all, if there are fewer): 3, or 5 where n is under 13.
+        Number of items that must come from a book (all, if there are fewer): 3, or 5 where n is under 13.
     progress : bool
         Show a bar.
 
     Returns
     -------
     Overlap
-        What was found, where the texts are not refused: short pieces may still be shared.
+        The result, where the texts are accepted: short pieces may still be shared.
 
     Raises
     ------
@@ -163,30 +164,28 @@ def refuse(
 
     Notes
     -----
-    Titles are not looked at. In real texts the two cases lie far apart. Of the 2,000 named-entity
-    questions for validation of the Children's Book Test, the 670 that come from one of the 522
-    books to train on for sentence completion have two thirds of their 13-grams or more in it (617
-    of them 99 % or more), and none of the 2,000 has a single one in any other. Sentences share more
-    by chance: of 520 questions of sentence completion 16 have an 8-gram in those books, and none
-    has more than a quarter of its own there.
+    Titles play no part. In real texts the two cases are far apart. Of the 2,000 named-entity questions for
+    validation of the Children's Book Test, 670 come from one of the 522 books to train on for sentence
+    completion. They share at least two thirds of their 13-grams with that book (617 of them at least 99 %),
+    and none of the 2,000 shares a single 13-gram with any other. Sentences share more by chance: 16 of 520
+    questions of sentence completion have an 8-gram in those books, and none shares more than a quarter.
     """
     if n is None:
         lengths = sorted(len(item.tokens) for item in items)
         n = _LONG if lengths and lengths[len(lengths) // 2] >= _PASSAGE else _SHORT
-    found = overlap(items, texts, n=n, progress=progress)
+    result = overlap(items, texts, n=n, progress=progress)
     least = _LEAST[_LONG if n >= _LONG else _SHORT] if least is None else least
-    books = held(found, share=share, least=least)
+    books = source_books(result, share=share, least=least)
     if len(books):
-        raise _refused(
-            books, items, texts, f"held(overlap(items, texts, n={n}), share={share}, least={least})"
-        )
-    return found
+        call = f"source_books(overlap(items, texts, n={n}), share={share}, least={least})"
+        raise _refused(books, items, texts, call)
+    return result
 
 
 def _refused(books: pd.DataFrame, items: Items, texts: Texts, call: str) -> DataError:
-    """Make the error that names the books."""
+    """Return the error that names the books."""
     titles, remedy = {}, "leave them out: {}"
-    if isinstance(texts, grams.TokenisedText):
+    if isinstance(texts, Corpus):
         titles = dict(zip(texts.books["book_id"], texts.books["title"], strict=True))
         remedy = "train without them: corpus.without({})"
     named = []
@@ -202,114 +201,116 @@ def _refused(books: pd.DataFrame, items: Items, texts: Texts, call: str) -> Data
     )
 
 
-class _Found:
-    """What has been found so far of the items' n-grams."""
+class _Matches:
+    """Matches of the items' n-grams in the texts read so far."""
 
-    def __init__(self, wanted: grams.Wanted, n: int) -> None:
-        self._wanted, self._n = wanted, n
-        self._codes = grams.codes(wanted.n_words + 1)
-        self._longest = np.zeros(len(wanted.items), dtype=np.int64)
-        self._query = np.zeros(len(wanted.items), dtype=bool)
-        self._passage = np.zeros(len(wanted.items), dtype=bool)
-        first, end = wanted.first[:-1], wanted.first[1:]
-        size, query = end - first, end - wanted.query
-        self._whole = wanted.answered & (size > 0) & (size < n)  # items that are one n-gram
-        short = wanted.answered & (query > 0) & (query < n)
-        places = {n: wanted.grams(n)}
+    def __init__(self, words: ngram_hash.ItemWords, n: int) -> None:
+        self._words, self._n = words, n
+        self._codes = ngram_hash.word_codes(words.n_words + 1)
+        self._longest = np.zeros(len(words.items), dtype=np.int64)
+        self._query = np.zeros(len(words.items), dtype=bool)
+        self._passage = np.zeros(len(words.items), dtype=bool)
+        first, end = words.first[:-1], words.first[1:]
+        size, query = end - first, end - words.query
+        self._single = words.answered & (size > 0) & (size < n)  # items that are one n-gram
+        short = words.answered & (query > 0) & (query < n)
+        places = {n: words.n_grams(n)}
         for length in range(1, n):
-            starts = [first[self._whole & (size == length)], wanted.query[short & (query == length)]]
-            if len(both := np.unique(np.concatenate(starts))):
-                places[length] = both
-        self._n_grams = np.bincount(wanted.item[places[n]], minlength=len(first)) + self._whole
-        self._grams = {
-            length: grams.Grams(wanted.ids, places[length], hashes[places[length]], length)
-            for length, hashes in grams.rolling(self._codes[np.maximum(wanted.ids, 0)], sorted(places))
+            starts = [first[self._single & (size == length)], words.query[short & (query == length)]]
+            if len(unique := np.unique(np.concatenate(starts))):
+                places[length] = unique
+        self._n_grams = np.bincount(words.item[places[n]], minlength=len(first)) + self._single
+        self._indexes = {
+            length: ngram_hash.NgramIndex(words.ids, places[length], hashes[places[length]], length)
+            for length, hashes in ngram_hash.rolling_hashes(
+                self._codes[np.maximum(words.ids, 0)], sorted(places)
+            )
         }
         self._keys = np.empty(0, dtype=np.int64)  # book * words of the items + place in the items
         self._new: list[Ints] = []
 
-    def look(self, block: Words, offset: int, book: Callable[[Ints], Ints]) -> None:
-        """Look for the n-grams in a block of the texts, whose words begin at the word `offset`."""
-        wanted = self._wanted
-        for length, hashes in grams.rolling(self._codes[block], sorted(self._grams)):
-            item_places, text_places = self._grams[length].find(block, hashes)
+    def add(self, block: Words, offset: int, book: Callable[[Ints], Ints]) -> None:
+        """Add the matches in a block of the texts that begins at the word `offset`."""
+        words = self._words
+        for length, hashes in ngram_hash.rolling_hashes(self._codes[block], sorted(self._indexes)):
+            item_places, text_places = self._indexes[length].find(block, hashes)
             if not len(item_places):
                 continue
             if length == self._n:
                 self._runs(item_places, text_places)
             else:
-                item = wanted.item[item_places]
-                left = wanted.first[item + 1] - item_places
-                self._query[item[(item_places == wanted.query[item]) & (left == length)]] = True
-                is_end = (item_places == wanted.first[item]) & (left == length)
+                item = words.item[item_places]
+                left = words.first[item + 1] - item_places
+                self._query[item[(item_places == words.query[item]) & (left == length)]] = True
+                is_end = (item_places == words.first[item]) & (left == length)
                 self._passage[item[is_end]] = True
                 self._longest[item[is_end]] = length
                 item_places, text_places = item_places[is_end], text_places[is_end]
             if len(item_places):
-                self._new.append(_unique(book(text_places + offset) * len(wanted.ids) + item_places))
+                self._new.append(_unique(book(text_places + offset) * len(words.ids) + item_places))
         if sum(map(len, self._new)) > max(_MERGE, len(self._keys)):
             self._merge()
 
     def _runs(self, item_places: Ints, text_places: Ints) -> None:
-        """Join n-grams that follow each other on both sides."""
-        wanted = self._wanted
+        """Join n-grams that are consecutive in an item and in the text."""
+        words = self._words
         order = np.lexsort((text_places, item_places - text_places))
         item_places, text_places = item_places[order], text_places[order]
-        item = wanted.item[item_places]
+        item = words.item[item_places]
         new = (np.diff(item_places - text_places) != 0) | (np.diff(text_places) != 1) | (np.diff(item) != 0)
         begin = np.concatenate([[0], np.flatnonzero(new) + 1])
         length = np.diff(np.concatenate([begin, [len(item_places)]])) + self._n - 1
         item_places, item = item_places[begin], item[begin]
         np.maximum.at(self._longest, item, length)
-        to_end = item_places + length >= wanted.first[item + 1]
-        self._query[item[to_end & (item_places <= wanted.query[item])]] = True
-        self._passage[item[to_end & (item_places <= wanted.first[item])]] = True
+        to_end = item_places + length >= words.first[item + 1]
+        self._query[item[to_end & (item_places <= words.query[item])]] = True
+        self._passage[item[to_end & (item_places <= words.first[item])]] = True
 
     def _merge(self) -> None:
         self._keys = _unique(np.concatenate([self._keys, *self._new]))
         self._new = []
 
-    def result(self, reader: grams.Reader) -> Overlap:
-        """Count what has been found, by item and by book."""
+    def result(self, reader: ngram_hash.TextReader) -> Overlap:
+        """Count the matches by item and by book."""
         self._merge()
-        wanted = self._wanted
-        many, ids = len(wanted.items), wanted.items.frame["item_id"]
-        book, place = np.divmod(self._keys, max(1, len(wanted.ids)))
-        item = wanted.item[place]
-        found = np.bincount(wanted.item[_unique(place)], minlength=many)
-        both, counts = np.unique(item * len(reader.books) + book, return_counts=True)
-        item, book = np.divmod(both, len(reader.books))
+        words = self._words
+        n_items, ids = len(words.items), words.items.frame["item_id"]
+        book, place = np.divmod(self._keys, max(1, len(words.ids)))
+        item = words.item[place]
+        matched = np.bincount(words.item[_unique(place)], minlength=n_items)
+        item_and_book, counts = np.unique(item * len(reader.books) + book, return_counts=True)
+        item, book = np.divmod(item_and_book, len(reader.books))
         order = np.lexsort((book, -counts, item))
         item, book, counts = item[order], book[order], counts[order]
         names = list(reader.books)
-        first = np.searchsorted(item, np.arange(many + 1))
+        first = np.searchsorted(item, np.arange(n_items + 1))
         named = [
             tuple(names[number] for number in book[begin : min(begin + _BOOKS, end)])
             for begin, end in pairwise(first.tolist())
         ]
-        grams_of = np.where(self._n_grams == 0, np.nan, self._n_grams)
+        n_grams = np.where(self._n_grams == 0, np.nan, self._n_grams)
         frame = pd.DataFrame(
             {
                 "item_id": ids,
                 "passage": pd.array(self._passage, dtype="boolean"),
                 "query": pd.array(self._query, dtype="boolean"),
-                "query_words": wanted.first[1:] - wanted.query,
+                "query_words": words.first[1:] - words.query,
                 "n_grams": self._n_grams,
-                "found": found,
-                "share": found / grams_of,
+                "found": matched,
+                "share": matched / n_grams,
                 "longest": self._longest,
                 "books": objects(named),
             }
         )
-        size = np.diff(wanted.first)
-        frame.loc[~wanted.answered | (size == 0), "passage"] = pd.NA
-        frame.loc[~wanted.answered | (frame["query_words"] == 0), "query"] = pd.NA
+        size = np.diff(words.first)
+        frame.loc[~words.answered | (size == 0), "passage"] = pd.NA
+        frame.loc[~words.answered | (frame["query_words"] == 0), "query"] = pd.NA
         pairs = pd.DataFrame(
             {
                 "item_id": ids.to_numpy()[item],
                 "book_id": np.array(names, dtype=object)[book],
                 "found": counts,
-                "share": counts / grams_of[item],
+                "share": counts / n_grams[item],
             }
         ).astype({"item_id": "str", "book_id": "str"})
         texts = pd.DataFrame({"book_id": pd.array(names, dtype="str"), "words": reader.words})
@@ -317,7 +318,8 @@ class _Found:
 
 
 def _unique(values: Ints) -> Ints:
-    """Sort and drop what occurs twice; on these keys several times faster than np.unique."""
+    """Return the sorted unique values; on these keys several times faster than np.unique."""
     values = np.sort(values)
-    kept: Ints = values[np.concatenate([[True], values[1:] != values[:-1]])[: len(values)]]
-    return kept
+    is_first = np.concatenate([[True], values[1:] != values[:-1]])[: len(values)]
+    unique: Ints = values[is_first]
+    return unique

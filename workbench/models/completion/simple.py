@@ -19,7 +19,7 @@ from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus
-from workbench.texts.ngram_hash import BLOCK, Grams, codes, rolling
+from workbench.texts.ngram_hash import BLOCK, NgramIndex, rolling_hashes, word_codes
 from workbench.texts.sources import Texts, corpus_of
 
 Ints = npt.NDArray[np.int64]
@@ -180,9 +180,9 @@ def occurrences(corpus: Corpus, grams: Ints, *, progress: bool = True) -> Ints:
 
 def _count(corpus: Corpus, grams: Ints, *, progress: bool) -> Ints:
     k, n = grams.shape
-    code = codes(len(corpus.words))
-    [(_, hashes)] = rolling(code[grams.T], [n]) if n > 1 else [(1, code[grams.T])]
-    finder = Grams(grams.astype(np.int32).reshape(-1), np.arange(k) * n, hashes[0], n)
+    code = word_codes(len(corpus.words))
+    [(_, hashes)] = rolling_hashes(code[grams.T], [n]) if n > 1 else [(1, code[grams.T])]
+    finder = NgramIndex(grams.astype(np.int32).reshape(-1), np.arange(k) * n, hashes[0], n)
     starts, size = np.asarray(corpus.starts), len(corpus.ids)
     counts = np.zeros(k, dtype=np.int64)
     with progress_bar(size, label=f"{n}-grams", unit="tokens", shown=progress) as bar:
@@ -191,7 +191,7 @@ def _count(corpus: Corpus, grams: Ints, *, progress: bool) -> Ints:
             bar.update(min(BLOCK, size - first))
             if len(block) < n:
                 continue
-            [(_, here)] = rolling(code[block], [n])
+            [(_, here)] = rolling_hashes(code[block], [n])
             ours, theirs = finder.find(block, here)
             place = theirs + first
             inside = place + n <= starts[np.searchsorted(starts, place, side="right")]
