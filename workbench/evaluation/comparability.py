@@ -1,4 +1,8 @@
-"""What must not be compared, and why: one whole sentence each."""
+"""What must not be compared, and why: one whole sentence each.
+
+`of_items` and `of_values` take the labels (m,) of the models, items, the models' predictions (m,), and the
+row of each model for each item (m, n), -1 where it has none.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +39,7 @@ def of_items(
 ) -> list[str]:
     """Say what is left out because not all models predicted it.
 
-    Parameters
-    ----------
-    labels : sequence of str (m,)
-    items : Items (all,)
-        As they were passed.
-    models : sequence of ModelPredictions (m,)
-    rows : array of int (m, all)
-        The row of each model for each item, -1 without one.
-    common : array of bool (all,)
-        Items that are compared.
+    `items` are all that were passed; `common` (n,) tells which of them are compared.
     """
     n = int(common.sum())
     predicted = dict(zip(labels, (rows >= 0).sum(axis=1).tolist(), strict=True))
@@ -80,18 +75,7 @@ def of_items(
 def of_values(
     labels: Sequence[str], items: Items, models: Sequence[ModelPredictions], rows: Ints, log_prob: Floats
 ) -> list[str]:
-    """Say what the predictions of the compared items differ in.
-
-    Parameters
-    ----------
-    labels : sequence of str (m,)
-    items : Items (n,)
-        Those that are compared.
-    models : sequence of ModelPredictions (m,)
-    rows : array of int (m, n)
-        Their rows for these items.
-    log_prob : array (m, n)
-    """
+    """Say what the predictions of the compared items differ in; `log_prob` (m, n) is that of the answers."""
     each = list(zip(labels, models, rows, strict=True))
     warnings = list(_variants(items, each))
     proper = {label: bool((~np.isnan(row)).any()) for label, row in zip(labels, log_prob, strict=True)}

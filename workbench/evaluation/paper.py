@@ -35,9 +35,35 @@ _LAMBADA = {
     "perplexity": ("perplexity", "Perplexity", "per target word"),
     "median_rank": ("median_rank", "Median rank", "rank"),
 }
-_CBT = {
-    "dev": ("cbt_validation", "Children's Book Test, validation set (Hill et al. 2016, appendix B)"),
-    "test": ("cbt_test_table2", "Children's Book Test, test set (Hill et al. 2016, table 2)"),
+_SOURCES = {
+    "lambada": ("lambada_table1", "LAMBADA (Paperno et al. 2016, table 1)"),
+    "cbt": ("cbt_test_table2", "Children's Book Test, test set (Hill et al. 2016, table 2)"),
+    "cbt dev": ("cbt_validation", "Children's Book Test, validation set (Hill et al. 2016, appendix B)"),
+    "msrcc": ("msrcc_table1", "Sentence completion (Zweig and Burges 2012, table 1)"),
+    "cnnqa": ("cnnqa_table3", "CNN QA (Hill et al. 2016, table 3)"),
+    "cbt-variants": ("cbt_table4", "Children's Book Test, memory networks (Hill et al. 2016, table 4)"),
+    "cbt-anonymised": ("cbt_anonymised", "Children's Book Test, anonymised (Hill et al. 2016, appendix D)"),
+    "cnnqa-ablation": ("cnnqa_ablation", "CNN QA, ablations (Hill et al. 2016, appendix C)"),
+}
+_PERPLEXITY = (
+    "Perplexity is exp(-mean ln p) per target word; an answer tied with other words has their mean rank."
+)
+_ON_VALIDATION = ("The paper's numbers are on the test set, ours on the validation set.",)
+_COMPLETION = (
+    "The paper's numbers are on all 1,040 questions, its human's on 100 of them.",
+    "Chance is not in the paper's table.",
+)
+_NOTES = {
+    ("lambada", "test"): (_PERPLEXITY,),
+    ("lambada", "dev"): (
+        _PERPLEXITY,
+        "The paper's numbers for lambada are on the test set, ours on the development set.",
+    ),
+    ("cbt", "test"): ("The paper's human readers answered 10 % of the test set.",),
+    ("cbt-variants", "dev"): _ON_VALIDATION,
+    ("cbt-anonymised", "dev"): _ON_VALIDATION,
+    ("msrcc", "test"): _COMPLETION,
+    ("msrcc", "dev"): _COMPLETION,
 }
 _VARIANTS = ("plain", "capitalised", "openai")
 _PERCENT = 100
@@ -132,83 +158,27 @@ def layout_of(name: str, split: str | None, present: set[str]) -> Layout:
     if split not in {None, "dev", "test"}:
         raise DataError(f"the papers have no table for the split {split!r}", remedy='use "dev" or "test"')
     chosen = split or ("test" if "test" in present or "dev" not in present else "dev")
-    if name == "lambada":
-        return _lambada(chosen)
-    if name == "msrcc":
-        return _completion(chosen)
-    if name.startswith("cnnqa"):
-        return _news(name, split)
-    return _book(name, chosen)
+    source, title = _SOURCES.get(f"{name} {chosen}", _SOURCES[name])
+    columns = tuple(_columns(name.partition("-")[0], published.table(source), chosen, split))
+    return Layout(name, name.partition("-")[0], title, columns, _NOTES.get((name, chosen), ()))
 
 
-def _lambada(split: str) -> Layout:
-    rows = published.table("lambada_table1")
-    columns = [
-        Column(
-            str(of), label, measure, unit, split if of == "lambada" else "control", None, _printed(part, name)
-        )
-        for of, part in rows.groupby("set", sort=False)
-        for measure, (name, label, unit) in _LAMBADA.items()
-    ]
-    notes = [
-        "Perplexity is exp(-mean ln p) per target word; an answer tied with other words has their mean rank."
-    ]
-    if split == "dev":
-        notes.append("The paper's numbers for lambada are on the test set, ours on the development set.")
-    return Layout(
-        "lambada", "lambada", "LAMBADA (Paperno et al. 2016, table 1)", tuple(columns), tuple(notes)
-    )
-
-
-def _completion(split: str) -> Layout:
-    printed = _printed(published.table("msrcc_table1"), "percent_correct")
-    column = Column("", "Correct (%)", "accuracy", "percent", split, None, printed)
-    notes = (
-        "The paper's numbers are on all 1,040 questions, its human's on 100 of them.",
-        "Chance is not in the paper's table.",
-    )
-    return Layout("msrcc", "msrcc", "Sentence completion (Zweig and Burges 2012, table 1)", (column,), notes)
-
-
-def _news(name: str, split: str | None) -> Layout:
-    source, title = {
-        "cnnqa": ("cnnqa_table3", "CNN QA (Hill et al. 2016, table 3)"),
-        "cnnqa-ablation": ("cnnqa_ablation", "CNN QA, ablations (Hill et al. 2016, appendix C)"),
-    }[name]
-    rows = published.table(source)
-    columns = [
-        Column("", label, "accuracy", "fraction", of, None, _printed(rows, label.lower()))
-        for label, of in (("Validation", "dev"), ("Test", "test"))
-        if split in {None, of}
-    ]
-    return Layout(name, "cnnqa", title, tuple(columns))
-
-
-def _book(name: str, split: str) -> Layout:
-    notes: tuple[str, ...] = ()
-    if name == "cbt":
-        source, title = _CBT[split]
-        if split == "test":
-            notes = ("The paper's human readers answered 10 % of the test set.",)
+def _columns(task: str, rows: pd.DataFrame, chosen: str, split: str | None) -> Iterator[Column]:
+    if task == "lambada":
+        for section, part in rows.groupby("set", sort=False):
+            of = chosen if section == "lambada" else "control"
+            for measured, (name, label, unit) in _LAMBADA.items():
+                yield Column(str(section), label, measured, unit, of, None, _printed(part, name))
+    elif task == "msrcc":
+        printed = _printed(rows, "percent_correct")
+        yield Column("", "Correct (%)", "accuracy", "percent", chosen, None, printed)
+    elif task == "cnnqa":
+        for label, of in (("Validation", "dev"), ("Test", "test")):
+            if split in {None, of}:
+                yield Column("", label, "accuracy", "fraction", of, None, _printed(rows, label.lower()))
     else:
-        source, title = {
-            "cbt-variants": (
-                "cbt_table4",
-                "Children's Book Test, memory networks (Hill et al. 2016, table 4)",
-            ),
-            "cbt-anonymised": (
-                "cbt_anonymised",
-                "Children's Book Test, anonymised (Hill et al. 2016, appendix D)",
-            ),
-        }[name]
-        if split == "dev":
-            notes = ("The paper's numbers are on the test set, ours on the validation set.",)
-    rows = published.table(source)
-    columns = [
-        Column("", label, "accuracy", "fraction", split, word_class, _printed(rows, column))
-        for word_class, (column, label) in _CLASSES.items()
-    ]
-    return Layout(name, "cbt", title, tuple(columns), notes)
+        for word_class, (name, label) in _CLASSES.items():
+            yield Column("", label, "accuracy", "fraction", chosen, word_class, _printed(rows, name))
 
 
 def _printed(rows: pd.DataFrame, column: str) -> dict[str, str]:

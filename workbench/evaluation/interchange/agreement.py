@@ -120,26 +120,25 @@ def krippendorff_alpha(tally: pd.DataFrame) -> float:
     return 1 - (n - 1) * (n - agreeing) / expected if expected else np.nan
 
 
-def accuracy_by_person(answers: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
+def accuracy_by_person(answers: pd.DataFrame) -> pd.DataFrame:
     """Return accuracy by person, the best first.
 
     Parameters
     ----------
     answers : DataFrame
         Columns ``person`` and ``correct``; a row without an answer is wrong, one whose item has none is null.
-    level : float, default 0.95
 
     Returns
     -------
     DataFrame
-        person, n, n_right, accuracy, low, high (Wilson's interval, Wilson 1927).
+        person, n, n_right, accuracy, low, high (Wilson's 95 % interval, Wilson 1927).
     """
-    return _shares(answers, "person", level).sort_values(
+    return _shares(answers, "person").sort_values(
         ["accuracy", "person"], ascending=[False, True], ignore_index=True
     )
 
 
-def accuracy_by_item(answers: pd.DataFrame, level: float = 0.95) -> pd.DataFrame:
+def accuracy_by_item(answers: pd.DataFrame) -> pd.DataFrame:
     """Return accuracy by item: item_id, n, n_right, accuracy, low, high, most_said, share, n_words.
 
     ``most_said`` is the word that most people gave (of several the first in the alphabet), ``share`` its
@@ -147,7 +146,7 @@ def accuracy_by_item(answers: pd.DataFrame, level: float = 0.95) -> pd.DataFrame
     """
     counts = tallied(answers).sort_values(["item_id", "count", "word"], ascending=[True, False, True])
     first = counts.drop_duplicates("item_id").set_index("item_id")
-    table = _shares(answers, "item_id", level)
+    table = _shares(answers, "item_id")
     total = answers.groupby("item_id").size()
     table["most_said"] = table["item_id"].map(first["word"])
     table["share"] = (table["item_id"].map(first["count"]) / table["item_id"].map(total)).fillna(0.0)
@@ -155,12 +154,12 @@ def accuracy_by_item(answers: pd.DataFrame, level: float = 0.95) -> pd.DataFrame
     return table
 
 
-def _shares(answers: pd.DataFrame, column: str, level: float) -> pd.DataFrame:
+def _shares(answers: pd.DataFrame, column: str) -> pd.DataFrame:
     known = answers.dropna(subset=["correct"])
     grouped = known["correct"].astype(float).groupby(known[column], sort=False)
     counts = pd.DataFrame({"n": grouped.size(), "n_right": grouped.sum()}).astype(int)
     table = counts.reindex(answers[column].drop_duplicates(), fill_value=0).reset_index()
-    low, high = wilson(table["n_right"], table["n"], level=level)
+    low, high = wilson(table["n_right"], table["n"])
     return table.assign(accuracy=table["n_right"] / table["n"].where(table["n"] > 0), low=low, high=high)
 
 

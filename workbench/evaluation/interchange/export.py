@@ -6,6 +6,7 @@ import csv
 import json
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,29 +64,22 @@ def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -
     if suffix not in SUFFIXES:
         remedy = f"let the name end in {', '.join(SUFFIXES)}"
         raise DataError(f"{path.name!r} does not say how to write", remedy=remedy)
-    frame = together(runs)
-    if items is not None:
-        predictions.check(frame, items)
+    frames = [model.frame for model in predictions_of(runs)]
+    if not frames:
+        raise DataError("there are no predictions to write")
+    frame = predictions.check(pd.concat(frames, ignore_index=True), items)
     table = predictions.to_table(frame)
     if items is not None:
         texts = items.frame.set_index("item_id")["text"]
         table = table.append_column("text", pa.array(texts.loc[frame["item_id"]].tolist(), pa.string()))
-    write = {".csv": _write_csv, ".jsonl": _write_lines, ".parquet": _write_parquet}[suffix]
+    write: dict[str, Callable[..., None]] = {
+        ".csv": _write_csv,
+        ".jsonl": _write_lines,
+        ".parquet": partial(pq.write_table, compression="zstd"),
+    }
     with atomic_path(path) as temporary:
-        write(table, temporary)
+        write[suffix](table, temporary)
     return path
-
-
-def together(runs: Any) -> pd.DataFrame:
-    """Return the predictions of several runs as one checked frame: in the order given, each by item."""
-    frames = [model.frame for model in predictions_of(runs)]
-    if not frames:
-        raise DataError("there are no predictions to write")
-    return predictions.check(pd.concat(frames, ignore_index=True))
-
-
-def _write_parquet(table: pa.Table, path: Path) -> None:
-    pq.write_table(table, path, compression="zstd")
 
 
 def _write_lines(table: pa.Table, path: Path) -> None:
