@@ -199,7 +199,7 @@ def _models(arguments: argparse.Namespace) -> None:
         for name, _, fitted_on, description in registry.models().itertuples(index=False):
             print(f"{name:<18} {description} (fitted on: {fitted_on})")
         return
-    kind = registry.find(arguments.model)
+    kind = registry.model_class(arguments.model)
     print(f"{inspect.getdoc(kind)}\n\nSettings: {', '.join(sorted(_accepted(kind)))}")
 
 
@@ -207,7 +207,7 @@ def _train(arguments: argparse.Namespace) -> None:
     from workbench.models import registry
     from workbench.models.base import FILE
 
-    kind: Any = registry.find(arguments.model)
+    kind: Any = registry.model_class(arguments.model)
     settings = _settings(arguments, kind)
     for name in _FLAGS:
         if (value := getattr(arguments, name)) is not None:
@@ -313,10 +313,10 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     items = _items(arguments)
     if items is None:
         raise DataError("there is nothing to predict", remedy="name a --dataset or a file of --items")
-    named = [name for name in arguments.model if not Path(name).is_dir() and name in registry.names()]
+    named = [name for name in arguments.model if not Path(name).is_dir() and name in registry.model_names()]
     if arguments.settings and not named:
         raise DataError("settings are for models that are given by name", remedy="train it with them")
-    known = set().union(*(_accepted(registry.find(name)) for name in named))
+    known = set().union(*(_accepted(registry.model_class(name)) for name in named))
     if strange := [text for text in arguments.settings if text.partition("=")[0] not in known]:
         raise DataError(
             f"no model has the setting {strange[0]}", remedy=f"there are {', '.join(sorted(known))}"
@@ -324,7 +324,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     runs = []
     for name in arguments.model:
         if name in named:
-            kind = registry.find(name)
+            kind = registry.model_class(name)
             settings = {"device": arguments.device} if arguments.device else {}
             settings |= _settings(arguments, kind)
             model = _made(kind, {key: settings[key] for key in settings if key in _accepted(kind)})

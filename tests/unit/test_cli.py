@@ -221,7 +221,7 @@ def test_train_takes_every_model_by_name(model, settings, novel, tmp_path, capsy
     assert cli.main(["train", model, "--out", str(out), *settings, "--texts", str(novel)]) == 0
     assert f"finished, in {out}" in capsys.readouterr().out
     made = Predictor.load(out)
-    assert type(made) is registry.find(model)
+    assert type(made) is registry.model_class(model)
     assert cli.main(["evaluate", str(out), *QUESTIONS]) == 0
     assert made.name in capsys.readouterr().out
 
@@ -242,7 +242,7 @@ def test_evaluate_takes_models_by_name(novel, tmp_path, capsys):
 def test_models_lists_models_and_settings(capsys):
     assert cli.main(["models"]) == 0
     told = capsys.readouterr().out
-    assert [line.split()[0] for line in told.splitlines()] == registry.names()
+    assert [line.split()[0] for line in told.splitlines()] == registry.model_names()
     assert cli.main(["models", "lstm"]) == 0
     assert {"width", "rows", "epochs"} <= set(re.findall(r"\w+", capsys.readouterr().out))
 

@@ -159,7 +159,7 @@ def test_larger_corpora_are_as_defined(folder, cutoffs, gtmax):
 def test_a_trie_can_be_built_of_it_and_says_the_same(folder):
     """KenLM's trie wants the beginning and the end of each n-gram listed."""
     try:
-        program = tools.find("build_binary")
+        program = tools.find_program("build_binary")
     except DataError as missing:
         pytest.skip(str(missing))
     lines = zipf(800)

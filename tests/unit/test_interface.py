@@ -14,7 +14,7 @@ import pytest
 
 import workbench as wb
 from workbench.models.base import Predictor
-from workbench.models.registry import BUILT_IN, find
+from workbench.models.registry import BUILT_IN, model_class
 from workbench.widgets.ask.ask import Ask
 from workbench.widgets.browser.browser import Browser
 from workbench.widgets.compare.compare import Compare
@@ -49,7 +49,7 @@ def members(owner):
 
 def public():
     """Yield every public thing with its name."""
-    registered = {find(name).__name__ for name in BUILT_IN}
+    registered = {model_class(name).__name__ for name in BUILT_IN}
     for name in sorted(wb.__all__):
         thing = getattr(wb, name)
         yield name, thing
@@ -58,7 +58,9 @@ def public():
             yield from ((f"{name}.{inner}", getattr(thing, inner)) for inner in sorted(names))
     yield from ((f"{name}() -> {kind.__name__}", kind) for name, kind in WIDGETS.items())
     yield "models: Predictor", Predictor
-    yield from ((f"models: {name} = {find(name).__name__}", find(name)) for name in sorted(BUILT_IN))
+    yield from (
+        (f"models: {name} = {model_class(name).__name__}", model_class(name)) for name in sorted(BUILT_IN)
+    )
 
 
 def interface():

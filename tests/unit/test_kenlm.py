@@ -196,7 +196,7 @@ def with_own_program(monkeypatch, folder, script):
     fake.parent.mkdir()
     fake.write_text(f"#!{sys.executable}\n{script}")
     fake.chmod(0o755)
-    monkeypatch.setattr(tools, "find", lambda _name: fake)
+    monkeypatch.setattr(tools, "find_program", lambda _name: fake)
 
 
 def test_half_a_model_is_not_kept_whatever_the_program_says(tmp_path, monkeypatch):
@@ -332,11 +332,11 @@ def nowhere(tmp_path, monkeypatch):
 
 def test_the_checkout_comes_first_then_what_lies_beside_python_then_the_path(nowhere):
     last = program(nowhere / "path")
-    assert tools.find("lmplz") == last
+    assert tools.find_program("lmplz") == last
     second = program(nowhere / "venv")
-    assert tools.find("lmplz") == second
+    assert tools.find_program("lmplz") == second
     first = program(nowhere / "tools")
-    assert tools.find("lmplz") == first
+    assert tools.find_program("lmplz") == first
     assert first.is_absolute()
 
 
@@ -344,7 +344,7 @@ def test_what_may_not_be_run_is_no_program(nowhere):
     program(nowhere / "venv", mode=0o644)
     (nowhere / "path" / "lmplz").mkdir(parents=True)
     with pytest.raises(DataError, match=r"'lmplz' is not there.*venv.* -- make setup"):
-        tools.find("lmplz")
+        tools.find_program("lmplz")
 
 
 def python(code):
@@ -355,7 +355,7 @@ def test_a_program_is_fed_and_its_log_comes_back_without_bars(tmp_path):
     bar = f"=== 1/1 Counting ===\n{BANNER.decode()}{'*' * 100}\n"
     said = f"{bar!r} + f'read {{n}}\\n'"
     code = f"import sys; n = len(sys.stdin.buffer.read()); sys.stderr.write({said}); sys.exit(3)"
-    outcome = tools.run(python(code), folder=tmp_path, text=[b"abc", b"de"])
+    outcome = tools.run_program(python(code), folder=tmp_path, text=[b"abc", b"de"])
     assert outcome == tools.Outcome(3, "=== 1/1 Counting ===\nread 5\n")
     assert outcome.signal == ""
 
@@ -368,14 +368,14 @@ def test_one_that_ends_before_it_has_read_all_is_no_error(tmp_path):
             given.append(block)
             yield b"x" * 65536
 
-    outcome = tools.run(python("import sys; sys.exit('enough')"), folder=tmp_path, text=text())
+    outcome = tools.run_program(python("import sys; sys.exit('enough')"), folder=tmp_path, text=text())
     assert outcome == tools.Outcome(1, "enough\n")
     assert len(given) < 1000
 
 
 def test_one_that_talks_before_it_reads_does_not_wait_for_ever(tmp_path):
     code = "import sys; sys.stderr.write('y' * 3_000_000); print(len(sys.stdin.read()), file=sys.stderr)"
-    outcome = tools.run(python(code), folder=tmp_path, text=[b"x" * 3_000_000])
+    outcome = tools.run_program(python(code), folder=tmp_path, text=[b"x" * 3_000_000])
     assert outcome.returncode == 0
     assert outcome.log.endswith("y3000000\n")
 
@@ -398,7 +398,7 @@ def test_how_far_a_program_is(log, fed, told):
 
 def test_a_bar_shows_the_step(tmp_path, capsys):
     code = "import sys, time; print('=== 2/4 Sorting ===', file=sys.stderr, flush=True); time.sleep(1)"
-    tools.run(python(code), folder=tmp_path, progress="lmplz")
+    tools.run_program(python(code), folder=tmp_path, progress="lmplz")
     shown = capsys.readouterr().err
     assert "lmplz: Sorting:  25%" in shown
     assert "100%" in shown

@@ -304,7 +304,7 @@ def test_equal_texts_and_settings_find_the_model_again(no_data, monkeypatch):
     (file,) = models(no_data)
     before = {path: path.stat().st_mtime_ns for path in file.parent.iterdir()}
     with monkeypatch.context() as patch:
-        patch.setattr(tools, "run", None)
+        patch.setattr(tools, "run_program", None)
         again = tiny(memory="70M", temporary=no_data, after=False, name="other")
     assert again.folder == first.folder == file.parent
     assert {path: path.stat().st_mtime_ns for path in file.parent.iterdir()} == before

@@ -233,8 +233,8 @@ class Predictor(ABC):
                 f"there is no saved model: {error!r}", file=file, remedy="save it again"
             ) from error
         kind = {registry.name_of(kind): kind for kind in _subclasses(Predictor)}.get(name)
-        if kind is None and name in registry.names():
-            kind = registry.find(name)
+        if kind is None and name in registry.model_names():
+            kind = registry.model_class(name)
         if kind is None or not issubclass(kind, cls):
             raise DataError(
                 f"expected a saved {cls.__name__}, got {name!r}", file=file,

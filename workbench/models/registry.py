@@ -52,12 +52,12 @@ BUILT_IN = {
 """The models of this package: name, and ``module:class``."""
 
 
-def names() -> list[str]:
+def model_names() -> list[str]:
     """Return the names of all models: the workbench's own, then those of other packages."""
     return [*BUILT_IN, *sorted(set(_entry_points()) - set(BUILT_IN))]
 
 
-def find(name: str) -> type[Predictor]:
+def model_class(name: str) -> type[Predictor]:
     """Return the class of a model by its registered name.
 
     Raises
@@ -71,9 +71,9 @@ def find(name: str) -> type[Predictor]:
         return built_in
     entry = _entry_points().get(name)
     if entry is None:
-        close = difflib.get_close_matches(name, names(), 1)
+        close = difflib.get_close_matches(name, model_names(), 1)
         raise DataError(
-            f"there is no model {name!r}; there is {', '.join(names())}",
+            f"there is no model {name!r}; there is {', '.join(model_names())}",
             remedy=f"did you mean {close[0]!r}?" if close else None,
         )
     try:
@@ -110,9 +110,9 @@ def models() -> pd.DataFrame:
         ``description``. The workbench's own classes are imported from ``workbench.models``.
     """
     rows: list[dict[str, Any]] = []
-    for name in names():
+    for name in model_names():
         try:
-            kind = find(name)
+            kind = model_class(name)
         except DataError as error:
             rows.append({"name": name, "class": None, "fitted_on": None, "description": str(error)})
             continue

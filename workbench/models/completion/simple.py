@@ -126,7 +126,7 @@ class Simple4Gram(Predictor):
         for n, points in self.points.items():
             if rows[n]:
                 wanted, inverse = np.unique(np.array(rows[n], dtype=np.int64), axis=0, return_inverse=True)
-                hit = occurrences(self.corpus, wanted, progress=self.progress) >= self.minimum
+                hit = ngram_counts(self.corpus, wanted, progress=self.progress) >= self.minimum
                 at = np.array(where[n])
                 np.add.at(scores, (at[:, 0], at[:, 1]), points * hit[inverse.reshape(-1)])
         return scores
@@ -152,7 +152,7 @@ def _around(
         yield tuple(line[start : start + n])
 
 
-def occurrences(corpus: Corpus, grams: Ints, *, progress: bool = True) -> Ints:
+def ngram_counts(corpus: Corpus, grams: Ints, *, progress: bool = True) -> Ints:
     """Count how often n-grams occur within the sentences of a corpus, in one reading.
 
     Parameters

@@ -121,7 +121,7 @@ class NGramCounts:
         DataError
             If the cutoffs are not of this form, or lower than those already applied.
         """
-        wanted = checked(cutoffs, self.order)
+        wanted = check_cutoffs(cutoffs, self.order)
         if any(new < old for new, old in zip(wanted, self.cutoffs, strict=True)):
             raise DataError(
                 f"the n-grams below {self.cutoffs} were left out when counting, so {wanted} cannot be had",
@@ -140,7 +140,7 @@ class NGramCounts:
         return NGramCounts(self.n_words, tuple(keys), tuple(counts), self.count_of_counts, wanted)
 
 
-def checked(cutoffs: Sequence[int] | None, order: int) -> tuple[int, ...]:
+def check_cutoffs(cutoffs: Sequence[int] | None, order: int) -> tuple[int, ...]:
     """Return cutoffs as a tuple, ones for None; `DataError` if they cannot be applied."""
     least_counts = (1,) * order if cutoffs is None else tuple(int(least) for least in cutoffs)
     if len(least_counts) != order or least_counts[0] != 1 or any(b < a for a, b in pairwise(least_counts)):
@@ -192,7 +192,7 @@ def count(
         If the corpus is empty or too large for 32-bit counts, a word stands twice in the vocabulary,
         the cutoffs are not usable, or the folder has no room.
     """
-    least = checked(cutoffs, order)
+    least = check_cutoffs(cutoffs, order)
     stream = _Stream(corpus, vocabulary, block)
     seen = np.zeros(stream.n_words + 3, np.int64)
     for _, words in stream:

@@ -22,7 +22,7 @@ SMOOTHING = ("kneser-ney", "good-turing")
 _FORMAT = 1
 
 
-def manifest(folder: Path) -> dict[str, Any]:
+def read_info(folder: Path) -> dict[str, Any]:
     """Return what a model was made of and how.
 
     Raises

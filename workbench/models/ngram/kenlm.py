@@ -108,7 +108,7 @@ def estimate(
     blocks = None if n_lines is None else -(-n_lines // _LINES)
     with scratch_folder(temporary or arpa.parent, _ROOM) as folder, atomic_path(arpa) as target:
         command: list[str | Path] = [
-            find("lmplz"),
+            find_program("lmplz"),
             "-o",
             str(order),
             "-S",
@@ -119,11 +119,11 @@ def estimate(
             target.absolute(),
         ]
         command += ["--prune", *map(str, pruning)] if pruning else []
-        outcome = run(command, folder=folder, text=_text(lines()), blocks=blocks, progress=label)
+        outcome = run_program(command, folder=folder, text=_text(lines()), blocks=blocks, progress=label)
         if _NO_DISCOUNTS in outcome.log:
             logging.getLogger(__name__).info("lmplz cannot compute discounts: fixed ones, the text again")
             command += ["--discount_fallback"]
-            outcome = run(command, folder=folder, text=_text(lines()), blocks=blocks, progress=label)
+            outcome = run_program(command, folder=folder, text=_text(lines()), blocks=blocks, progress=label)
         tokens = _TOKENS.search(outcome.log)
         if tokens and not int(tokens[1]):
             raise DataError("the text is empty: there is no word in it", remedy="pass lines of words")
@@ -169,9 +169,9 @@ def build_binary(
     if not arpa.is_file():
         raise DataError("there is no model here", file=arpa, remedy="estimate it first")
     with scratch_folder(temporary or binary.parent, _ROOM) as folder, atomic_path(binary) as target:
-        command: list[str | Path] = [find("build_binary"), "-S", memory, "-T", f"{folder}/", "probing",
-                   arpa.absolute(), target.absolute()]  # fmt: skip
-        outcome = run(command, folder=folder, progress="build_binary" if progress else None)
+        program, files = find_program("build_binary"), (arpa.absolute(), target.absolute())
+        command: list[str | Path] = [program, "-S", memory, "-T", f"{folder}/", "probing", *files]
+        outcome = run_program(command, folder=folder, progress="build_binary" if progress else None)
         _check(outcome, "build_binary", arpa, memory)
         with target.open("rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:
@@ -235,7 +235,7 @@ def _counts(target: Path, order: int, arpa: Path) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def find(name: str) -> Path:
+def find_program(name: str) -> Path:
     """Find a program: that of the checkout first, then beside Python, then on the ``PATH``.
 
     Parameters
@@ -278,7 +278,7 @@ class Outcome:
         return "" if self.returncode >= 0 else signal.Signals(-self.returncode).name
 
 
-def run(
+def run_program(
     command: Sequence[str | Path],
     *,
     folder: Path,
@@ -304,7 +304,7 @@ def run(
     progress : str, optional
         Label of a bar; none without it.
     """
-    process = subprocess.Popen(  # noqa: S603 - a program found by `find`, with arguments of our own
+    process = subprocess.Popen(  # noqa: S603 - a program found by `find_program`, with arguments of our own
         [str(part) for part in command],
         cwd=folder,  # what an aborted program leaves there goes with the folder
         stdin=subprocess.PIPE,

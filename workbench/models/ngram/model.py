@@ -123,7 +123,7 @@ class NGram(PositionScorer):
         checked_for: dict[str, Any] | None = None,
     ) -> None:
         self.folder = Path(folder)
-        self.info = estimating.manifest(self.folder)
+        self.info = estimating.read_info(self.folder)
         if unknown not in UNKNOWN[1:]:
             raise DataError(f"unknown is {unknown!r}, expected one of {', '.join(UNKNOWN[1:])}")
         self.after, self.unknown, self.checked_for = after, unknown, checked_for
