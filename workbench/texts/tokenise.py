@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,7 @@ _CUTS = {
 _AHEAD = 64  # characters that a cut may look ahead
 
 
+@runtime_checkable
 class Readable(Protocol):
     """A book, as :func:`workbench.books` gives them."""
 
