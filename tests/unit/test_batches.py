@@ -226,7 +226,7 @@ def test_texts_without_a_passage(novels):
     one = Stream.of(Corpus.of(["a b c d"], progress=False), 3)
     with pytest.raises(DataError, match="holds no sentence"):
         Passages(one, rows=1, number=1, minimum=1)
-    with pytest.raises(DataError, match="5 passages are no batch of 9"):
+    with pytest.raises(DataError, match="at least 9 passages for a batch, got 5"):
         Passages(novels, rows=9, number=5)
 
 

@@ -1,14 +1,7 @@
-"""Batches of a stream: which words a network sees at which step.
+"""Batches of a stream: the words that a network sees at each step.
 
-A batch is a function of the step alone: a run that stopped goes on with the number of its last step, and
-several processes take rows of the same batch. All have
-
-- `rows`: rows of a batch, over all processes together;
-- `carried`: whether each row goes on where it stopped one step before, so that a recurrent network's state
-  is to be carried along;
-- `steps`: steps of an epoch. Steps go on beyond it, into the next;
-- `tokens`: words that are predicted in a step;
-- `batch(step, rows=None)`: the arrays of a step, rows first, or only of some of its rows.
+A batch depends on the step alone. A run that stopped continues with the number of its last step, and several
+processes take different rows of the same batch.
 """
 
 from __future__ import annotations
@@ -26,30 +19,30 @@ Batch = dict[str, Ints]
 
 
 class Batches(Protocol):
-    """What a training loop asks of batches."""
+    """Batches, as a training loop uses them."""
 
     @property
     def rows(self) -> int:
-        """Rows of a batch."""
+        """Number of rows of a batch, over all processes."""
 
     @property
     def carried(self) -> bool:
-        """Whether rows go on from step to step."""
+        """Whether each row continues where it stopped, so that a recurrent state is carried along."""
 
     @property
     def steps(self) -> int:
-        """Steps of an epoch."""
+        """Number of steps of an epoch; later steps belong to the next epochs."""
 
     @property
     def tokens(self) -> int:
-        """Predicted words of a step."""
+        """Number of words that are predicted in a step."""
 
     def batch(self, step: int, rows: slice | None = None) -> Batch:
-        """Return the arrays of a step, of all rows or some."""
+        """Return the arrays of a step, rows first: of all rows, or of a slice of them."""
 
 
-class _Cut:
-    """A stretch of a text that is cut into rows of a fixed length."""
+class _FixedLength:
+    """Base of batches whose rows have a fixed length."""
 
     def __init__(self, stream: Stream, rows: int, length: int, start: int, stop: int | None) -> None:
         first, last, _ = slice(start, stop).indices(stream.n_tokens)
@@ -62,21 +55,20 @@ class _Cut:
 
     @property
     def tokens(self) -> int:
-        """Predicted words of a step."""
+        """Number of words that are predicted in a step."""
         return self.rows * self.length
 
     def _read(self, firsts: Ints) -> Batch:
-        """Return `length` + 1 ids from each of some places on."""
+        """Return `length` + 1 ids from each place on."""
         return {"ids": self.stream.at(firsts[:, None] + np.arange(self.length + 1))}  # (rows, length + 1)
 
 
-class ContiguousBatches(_Cut):
+class ContiguousBatches(_FixedLength):
     """Contiguous batches for truncated back-propagation through time.
 
-    The text is cut into as many parts as there are rows; each row reads its part from step to step. An epoch
-    is the text once, save for a rest of less than ``rows * length`` words at its end. In the next epoch each
-    row reads the part behind its own, where it would have come to anyway: only the row that reaches the end
-    of the text jumps to its beginning.
+    The text is divided into as many parts as there are rows; each row reads its part from step to step. An
+    epoch is the text once, except for less than ``rows * length`` words at its end. In the next epoch each
+    row reads the part that follows, so only the row at the end of the text jumps to the beginning.
 
     Parameters
     ----------
@@ -85,7 +77,7 @@ class ContiguousBatches(_Cut):
     length : int
         Words that are predicted in each row of a step.
     start, stop : int, optional
-        The stretch of the text that is read, as for a slice.
+        Part of the text that is read, as for a slice.
 
     Raises
     ------
@@ -102,17 +94,17 @@ class ContiguousBatches(_Cut):
         self.steps = (self.stop - self.start - 1) // self.tokens
 
     def batch(self, step: int, rows: slice | None = None) -> Batch:
-        """Return ``ids``, extended, int64 (rows, length + 1): the last of a row is the first a step later."""
+        """Return extended ``ids``, int64 (rows, length + 1): the last of a row is the first a step later."""
         parts = np.arange(self.rows)[rows or slice(None)]
         pieces = (parts * self.steps + step) % (self.rows * self.steps)
         return self._read(self.start + pieces * self.length)
 
 
-class Windows(_Cut):
-    """Pieces of the text in an order of chance, another one in each epoch.
+class Windows(_FixedLength):
+    """Pieces of the text in random order, another one in each epoch.
 
-    In an epoch no word is predicted twice, and all are, save for less than ``(rows + 1) * length``.
-    Where the cuts lie is drawn for each epoch, too.
+    In an epoch no word is predicted twice, and all but fewer than ``(rows + 1) * length`` are predicted.
+    The places where the text is divided are drawn anew for each epoch, too.
 
     Parameters
     ----------
@@ -122,7 +114,7 @@ class Windows(_Cut):
         Words that are predicted in each row.
     seed : int, default 0
     start, stop : int, optional
-        The stretch of the text that is read, as for a slice.
+        Part of the text that is read, as for a slice.
 
     Raises
     ------
@@ -144,10 +136,12 @@ class Windows(_Cut):
     ) -> None:
         super().__init__(stream, rows, length, start, stop)
         self.seed = seed
-        self.steps = max(1, (self.stop - self.start - length) // self.tokens)  # with any cut, if not one
+        self.steps = max(
+            1, (self.stop - self.start - length) // self.tokens
+        )  # wherever the first window begins, except for one step
 
     def batch(self, step: int, rows: slice | None = None) -> Batch:
-        """Return ``ids``, extended, int64 (rows, length + 1); what stands in a row follows in the text."""
+        """Return extended ``ids``, int64 (rows, length + 1): consecutive words in each row."""
         epoch, step = divmod(step, self.steps)
         slack = self.stop - self.start - 1 - self.steps * self.tokens
         offset, order = _shuffled(self.seed, epoch, self.stop - self.start - 1, self.length, slack)

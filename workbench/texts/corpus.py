@@ -1,4 +1,4 @@
-"""A training text as ids on disk: cut into tokens once, found again by its content."""
+"""A training text as ids on disk: tokenised once, then read from disk for the same texts."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ from workbench.storage import cache, files
 from workbench.texts.tokenise import Part, Readable, Tokeniser
 
 VERSION = 1
-"""Of the format of the files: a corpus of another version is made again."""
+"""Version of the files' format; a corpus of another version is made again."""
 
 MANIFEST = "manifest.json"
 IDS, STARTS, COUNTS, WORDS, BOOKS = "ids.u32", "starts.i64", "counts.i64", "words.txt", "books.parquet"
 FILES = (IDS, STARTS, COUNTS, WORDS, BOOKS)
 
 RESERVED = frozenset({"<s>", "</s>", "<unk>", "<UNK>"})
-"""Words that KenLM gives a meaning of its own."""
+"""Words with a special meaning in KenLM."""
 
 _LINES = 1 << 18  # tokens that are written as lines at a time
 _BLOCK = 1 << 22  # ids that are renumbered at a time
-_LEFTOVER = 86_400  # seconds after which a temporary folder is not written any more
+_LEFTOVER = 86_400  # seconds after which a temporary folder is that of a killed process
 _ROOM = "make room, or let $WORKBENCH_HOME name a folder on another disk"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class Corpus:
-    """A tokenised text, read from disk where it is used.
+    """A tokenised text on disk.
 
     Parameters
     ----------
     folder : Path
-        Where it lies; :meth:`of` makes one.
+        Folder of its files, as :meth:`of` writes them.
     name : str
-        What it is called in messages.
+        Name in messages.
 
     Attributes
     ----------
     words : list of str
-        All types by falling count, then by code points. They hold no white space and no NUL.
+        All types by descending count, then by code points. None contains white space or NUL.
     counts : int64 array (types,)
     ids : uint32 array (tokens,)
         The text as indices into `words`; mapped into memory.
@@ -107,39 +107,39 @@ class Corpus:
         progress: bool = True,
         name: str = "",
     ) -> Corpus:
-        """Cut texts into sentences and tokens, or find the result of the same texts again.
+        """Return the corpus of texts; tokenise them if they are new.
 
-        A run that is killed goes on where it stopped, and a second one only reads and hashes.
+        A run that was killed continues where it stopped. Later runs only read and hash the texts.
 
         Parameters
         ----------
         texts : iterable of (str or book), book, or Corpus
-            A string is a sentence a line, its words apart by white space. A book is anything with ``text``,
-            ``tokenised``, ``book_id`` and ``title``; its sentences are those of
-            :func:`workbench.items.text.sentences`. Texts are read once, one at a time. A corpus is returned.
+            A line of a string is a sentence, its words separated by white space. A book is anything with
+            ``text``, ``tokenised``, ``book_id`` and ``title``; its sentences are those of
+            :func:`workbench.items.text.sentences`. Texts are read once, one at a time.
         lower : bool, default True
-            Lower-case every token after it was cut.
+            Lower-case the tokens.
         tokenised : bool, optional
-            What holds for all texts, whatever they say: False cuts lines too by
+            Overrides what the texts declare. False also tokenises lines, by
             :func:`workbench.items.text.tokenize`.
         workers : int, optional
-            Processes that cut; all cores by default. The result does not depend on it.
+            Number of processes; all cores by default. The result does not depend on it.
         progress : bool, default True
             Show bars.
         name : str
-            What the corpus is called in messages.
+            Name of the corpus in messages.
 
         Returns
         -------
         Corpus
-            NUL counts as white space, half a surrogate pair becomes U+FFFD. Books longer than some 500,000
-            characters are cut at the end of a paragraph (a line, if tokenised), where a straight quotation
-            that was never closed ends too.
+            NUL counts as white space, and an unpaired surrogate becomes U+FFFD. Books longer than about
+            500,000 characters are split at the end of a paragraph (of a line, if tokenised), which also ends
+            an open straight quotation.
 
         Raises
         ------
         DataError
-            If there is no word in it, something is no text, or the disk is full.
+            If the texts contain no word, one is neither a string nor a book, or the disk is full.
         """
         if isinstance(texts, Corpus):
             return texts
@@ -182,12 +182,12 @@ class Corpus:
         return words[:n]
 
     def without(self, book_ids: str | Collection[str]) -> Corpus:
-        """Return the corpus without some of its books; it lies on disk too.
+        """Return the corpus without some of its books; it is stored on disk too.
 
         Raises
         ------
         DataError
-            If there is no book of such a name, or none is left.
+            If there is no book with such an id, or none is left.
         """
         removed = {book_ids} if isinstance(book_ids, str) else set(book_ids)
         if unknown := sorted(removed - set(self.books["book_id"])):
@@ -214,7 +214,7 @@ class Corpus:
 
 @contextlib.contextmanager
 def scratch_folder(folder: Path, remedy: str = _ROOM) -> Iterator[Path]:
-    """Yield a temporary folder in a folder, and remove it, and old ones of killed processes.
+    """Yield a temporary folder within a folder; remove it afterwards, and those of killed processes before.
 
     Raises
     ------
@@ -330,10 +330,10 @@ def _fill(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]],
 
 
 def _renumber(path: Path, order: list[int], types: int) -> None:
-    """Give every word in the file its place in `order` as its number."""
+    """Renumber the words in the file by their places in `order`."""
     place = np.zeros(types, "<u4")
     place[order] = np.arange(len(order))
-    with path.open("r+b") as file:  # not mapped: pages of a map count as memory
+    with path.open("r+b") as file:  # not a memory map: its pages would count as used memory
         while len(ids := np.fromfile(file, "<u4", _BLOCK)):
             file.seek(-ids.nbytes, os.SEEK_CUR)
             file.write(place[ids].tobytes())

@@ -11,23 +11,23 @@ from workbench.items.schema import DataError
 from workbench.texts.batches import Batch
 from workbench.texts.stream import Ints, Stream
 
-_BLOCK = 1 << 20  # sentences that are looked at at a time
+_BLOCK = 1 << 20  # sentences that are searched at a time
 _ROUNDS = 4  # of the permutation
 
 Words64 = npt.NDArray[np.uint64]
 
 
 class Passages:
-    """Passages in the shape of LAMBADA's, drawn from all that a text holds; none is kept in memory.
+    """Batches of passages in the shape of LAMBADA's, drawn from all passages of a text.
 
     As in Paperno et al. (2016), a passage is a target sentence after the fewest whole sentences of the same
-    book that have more than `minimum` tokens together, and its target is the last word of the target
-    sentence: punctuation and quotes behind it (tokens without a letter or a digit) are cut off. The paper
-    trained Sup-CBOW on about nine million of them.
+    book that have more than `minimum` tokens together. Its target is the last word of the target sentence;
+    punctuation and quotes after it (tokens without a letter or a digit) are left out. The paper trained
+    Sup-CBOW on about nine million passages.
 
-    Passages are drawn without replacement until all that the text holds were drawn, then again in another
-    order. Passage k depends on `seed` and k alone. An epoch is the passages 0 to `number` - 1, save for a
-    rest of less than `rows`; the first in their order, later ones in other orders.
+    Passages are drawn without replacement until all were drawn, then again in another order. Passage k
+    depends only on `seed` and k. An epoch is the passages 0 to `number` - 1, except for a rest of less than
+    `rows`: in ascending order in the first epoch, in a random one in later epochs.
 
     Parameters
     ----------
@@ -35,25 +35,24 @@ class Passages:
     rows : int
         Passages in a batch.
     number : int
-        Passages of an epoch, as many as asked for.
+        Passages of an epoch.
     seed : int, default 0
     minimum : int, default 50
-        The context has more tokens than these.
+        The context has more tokens than this.
     longest : int, default 256
-        Passages with more tokens before the target are left out: a text without sentence ends has them.
+        Passages with more tokens before the target are left out; they occur in text without sentence ends.
     unknown : bool, default False
-        Draw passages whose target lies outside the vocabulary, too; it counts as 0. By default there are
-        none, so the targets' frequencies are those of known words.
+        Also draw passages whose target is outside the vocabulary; its id is 0.
 
     Attributes
     ----------
     distinct : int
-        Passages that the text holds.
+        Number of passages of the text.
 
     Raises
     ------
     DataError
-        If the text holds no such passage, or an epoch no batch.
+        If there is no such passage in the text, or no batch in an epoch.
     """
 
     carried: ClassVar[bool] = False
@@ -71,14 +70,17 @@ class Passages:
     ) -> None:
         if not 1 <= rows <= number:
             raise DataError(
-                f"{number:,} passages are no batch of {rows:,}", remedy="ask for more passages, or fewer rows"
+                f"expected at least {rows:,} passages for a batch, got {number:,}",
+                remedy="ask for more passages, or fewer rows",
             )
         self.stream, self.rows, self.number, self.seed = stream, rows, number, seed
         self.minimum, self.longest, self.unknown = minimum, longest, unknown
         self.steps = number // rows
         blocks = range(1, len(stream.starts) - 1, _BLOCK)  # the first sentence has no context
-        result = [self._shaped(first, min(first + _BLOCK, len(stream.starts) - 1)) for first in blocks]
-        self._targets = np.concatenate([np.zeros(0, np.uint32), *result])
+        targets = [
+            self._target_sentences(first, min(first + _BLOCK, len(stream.starts) - 1)) for first in blocks
+        ]
+        self._targets = np.concatenate([np.zeros(0, np.uint32), *targets])
         if not len(self._targets):
             raise DataError(
                 f"this text holds no sentence that ends in a known word after more than {minimum:,} tokens",
@@ -87,12 +89,12 @@ class Passages:
 
     @property
     def distinct(self) -> int:
-        """Passages that the text holds."""
+        """Number of passages of the text."""
         return len(self._targets)
 
     @property
     def tokens(self) -> int:
-        """Predicted words of a step: one a row."""
+        """Number of words that are predicted in a step: one a row."""
         return self.rows
 
     def batch(self, step: int, rows: slice | None = None) -> Batch:
@@ -101,8 +103,8 @@ class Passages:
         Returns
         -------
         dict
-            ``ids``, extended, int64 (rows, longest of the whole batch): all before the target, then 0;
-            ``lengths`` (rows,) without these; ``target`` (rows,), 0 for a word outside the vocabulary.
+            Extended ``ids``, int64 (rows, longest passage of the batch): all before the target, then 0;
+            ``lengths`` (rows,) of the passages; ``target`` (rows,), 0 for a word outside the vocabulary.
         """
         epoch, step = divmod(step, self.steps)
         numbers = np.arange(step * self.rows, (step + 1) * self.rows)
@@ -121,12 +123,12 @@ class Passages:
         return {"ids": ids, "lengths": lengths, "target": answers}
 
     def places(self, numbers: Ints) -> tuple[Ints, Ints]:
-        """Return where some passages begin in the text, and where their targets stand.
+        """Return where passages begin in the text, and the places of their targets.
 
         Parameters
         ----------
         numbers : int64 array (n,)
-            The passages' k, at least 0.
+            The k of each passage, at least 0.
 
         Returns
         -------
@@ -141,12 +143,12 @@ class Passages:
         return self.stream.starts[self._first(sentences)], self._last(sentences)
 
     def _first(self, sentences: Ints) -> Ints:
-        """Return the sentence that each passage begins with, -1 where there is too little before it."""
+        """Return the first sentence of each passage, -1 where the text before it is too short."""
         starts = self.stream.starts
         return np.searchsorted(starts, starts[sentences] - self.minimum, side="left") - 1
 
     def _last(self, sentences: Ints) -> Ints:
-        """Return the place of the last word of each sentence, -1 where there is none."""
+        """Return the place of the last word of each sentence, -1 where there is no word."""
         starts, like = self.stream.starts, self.stream.words_like
         result = np.full(len(sentences), -1)
         rest, place = np.arange(len(sentences)), starts[sentences + 1] - 1
@@ -158,8 +160,8 @@ class Passages:
             rest, place = rest[inside], place[inside]
         return result
 
-    def _shaped(self, first: int, stop: int) -> npt.NDArray[np.uint32]:
-        """Return which of some sentences are the last of a passage."""
+    def _target_sentences(self, first: int, stop: int) -> npt.NDArray[np.uint32]:
+        """Return which of the sentences `first` to `stop` - 1 are the last of a passage."""
         stream, sentences = self.stream, np.arange(first, stop)
         begins = self._first(sentences)
         books = stream.books["first"].to_numpy()
@@ -173,9 +175,9 @@ class Passages:
 
 
 def permuted(numbers: Ints, n: int, *, key: tuple[int, ...]) -> Ints:
-    """Return the places of some numbers in a random order of 0 to `n` - 1, without making the whole order.
+    """Return the places of numbers in a random permutation of 0 to `n` - 1, without the whole permutation.
 
-    The order is a balanced Feistel network (Luby and Rackoff 1988, *How to construct pseudorandom
+    The permutation is a balanced Feistel network (Luby and Rackoff 1988, *How to construct pseudorandom
     permutations from pseudorandom functions*) over the next power of 4, walked until it comes back below
     `n` (Black and Rogaway 2002, *Ciphers with arbitrary finite domains*). Its rounds mix bits with the
     finaliser of SplitMix64 (Steele et al. 2014, *Fast splittable pseudorandom number generators*).
@@ -186,7 +188,7 @@ def permuted(numbers: Ints, n: int, *, key: tuple[int, ...]) -> Ints:
         Each at least 0 and below `n`.
     n : int
     key : tuple of int
-        Another key, another order.
+        Each key gives another permutation.
 
     Returns
     -------
@@ -201,13 +203,14 @@ def permuted(numbers: Ints, n: int, *, key: tuple[int, ...]) -> Ints:
     while walking.any():
         left, right = result[walking] >> bits, result[walking] & mask
         for each in keys:
-            left, right = right, left ^ (_mixed(right + each) & mask)
+            left, right = right, left ^ (_splitmix64(right + each) & mask)
         result[walking] = (left << bits) | right
         walking = result >= n
     return result.astype(np.int64)
 
 
-def _mixed(values: Words64) -> Words64:
+def _splitmix64(values: Words64) -> Words64:
+    """Return the values after the finaliser of SplitMix64."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
