@@ -64,7 +64,7 @@ def loop(items: wb.Items, pipeline: str) -> dict[str, Any]:
     start, used = time.perf_counter(), processor()
     docs = []
     for item_tokens in cut:
-        doc = nlp(spacy.tokens.Doc(nlp.vocab, words=tokens.shown(item_tokens.words)))
+        doc = nlp(spacy.tokens.Doc(nlp.vocab, words=tokens.readable_tokens(item_tokens.words)))
         tags = [token.pos_ or token.tag_ for token in doc]
         docs.append((tags, doc[item_tokens.head].lemma_ if item_tokens.has_target else None))
     tagged, cpu = time.perf_counter() - start, processor() - used

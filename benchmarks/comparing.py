@@ -34,9 +34,9 @@ from workbench.runs import store as results
 WORDS = 10
 FIRST = """import numpy as np, pandas as pd
 import workbench as wb
-from workbench.runs.store import find
+from workbench.runs.store import find_run
 items = wb.Items.from_parquet("items.parquet")
-runs = [find(f"bench-{k}") for k in range(MODELS)]
+runs = [find_run(f"bench-{k}") for k in range(MODELS)]
 random, n = np.random.default_rng(1), len(items)
 annotations = pd.DataFrame({
     "item_id": items.frame["item_id"], "target_class": random.choice(["PN", "CN", "V", "J", "R", "O"], n),
@@ -82,7 +82,7 @@ def runs(items: wb.Items, models: int) -> None:
             top_log_probs=np.sort(-random.gamma(3, 1, (n, WORDS)))[:, ::-1].tolist(),
             candidate_scores=None, unit="word", filter="none", vocabulary_size=60_000, unknown="shared",
         )  # fmt: skip
-        results.keep(items, predictions.check(pd.DataFrame(rows)), name=f"bench-{k}")
+        results.keep(items, predictions.check_predictions(pd.DataFrame(rows)), name=f"bench-{k}")
 
 
 def measure(trial: Trial, repeats: int, models: int) -> None:

@@ -56,7 +56,7 @@ def _one(frame, items, random, name, right, *, score, attentive):
         rows["attention"] = [
             random.dirichlet(np.full(len(tokens(item).words), 0.2)).tolist() for item in items
         ]
-    return predictions.check(pd.DataFrame(rows), items)
+    return predictions.check_predictions(pd.DataFrame(rows), items)
 
 
 def listening(widget):

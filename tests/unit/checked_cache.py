@@ -35,7 +35,7 @@ def by_formula(model, context):
 
 def as_the_formula_says(cached):
     """Compare log-probabilities, ranks, best words and distributions."""
-    frame = predictions.check(cached.predict(ITEMS, 4), ITEMS)
+    frame = predictions.check_predictions(cached.predict(ITEMS, 4), ITEMS)
     assert set(frame["model"]) == {cached.name}
     far = 0
     for row, (item, blank) in zip(frame.itertuples(), cached.encoder.blanks(ITEMS), strict=True):

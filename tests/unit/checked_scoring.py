@@ -47,7 +47,7 @@ def networks():
 
 def as_a_slow_loop_says(ours, *, copies):
     """Compare log-probabilities, ranks, ties and best words with one passage at a time."""
-    frame = predictions.check(ours.predict(ITEMS, 5), ITEMS)
+    frame = predictions.check_predictions(ours.predict(ITEMS, 5), ITEMS)
     ranked = False
     for row, (log_prob, words) in zip(frame.itertuples(), planted.slow(ours, ITEMS), strict=True):
         assert row.log_prob == pytest.approx(log_prob, abs=CLOSE)
@@ -75,7 +75,7 @@ def candidates_are_scored_with_the_words_after_them(ours, *, copies):
     for row, own in zip(got, wanted, strict=True):
         np.testing.assert_allclose(row[: len(own)], own, atol=5 * CLOSE)
         assert np.isnan(row[len(own) :]).all()
-    frame = predictions.check(ours.predict(CHOSEN), CHOSEN)
+    frame = predictions.check_predictions(ours.predict(CHOSEN), CHOSEN)
     for row, own, choices in zip(frame.itertuples(), wanted, CHOICES, strict=True):
         np.testing.assert_allclose(row.candidate_scores, own, atol=5 * CLOSE)
         assert own[choices.index(row.prediction)] > max(own) - 10 * CLOSE

@@ -97,7 +97,7 @@ def plain(items, nlp, vocabulary=None):
     rows = []
     for item in items:
         cut = tokens.tokens(item)
-        doc = nlp(tagging.documents(nlp, [tokens.shown(cut.words)])[0])
+        doc = nlp(tagging.documents(nlp, [tokens.readable_tokens(cut.words)])[0])
         tags, lemma = [token.pos_ for token in doc], doc[cut.head].lemma_ if cut.has_target else None
         row = targets.target_features(item, tags, lemma) | {
             "item_id": item.item_id,

@@ -90,7 +90,7 @@ def test_everything_is_as_the_formula_says(cached, items):
     got = np.concatenate(list(cached.distribution(items, chunk=40)))
     np.testing.assert_allclose(got, scores, rtol=1e-11)
     assert (np.exp(got).sum(axis=1) < 1 + 1e-5).all()
-    frame = predictions.check(cached.predict(items, 8), items)
+    frame = predictions.check_predictions(cached.predict(items, 8), items)
     places = {word: place for place, word in enumerate(cached.vocabulary)}
     tied = []
     for i, row in enumerate(frame.itertuples()):

@@ -200,7 +200,7 @@ def test_train_and_evaluate_a_network_without_a_notebook(novel, no_data, tmp_pat
     (run,) = (no_data / "runs").iterdir()
     assert f"kept as {run.name}" in told
     assert "1 model on 180 items" in told
-    assert results.find(run.name).info["split"] == "control"
+    assert results.find_run(run.name).info["split"] == "control"
 
 
 QUESTIONS = ["--dataset", "sample", "--variant", "msrcc"]

@@ -56,7 +56,7 @@ def frames(draw):
                 vocabulary_size=pd.array(column(st.none() | st.integers(0, 2**40)), dtype="Int64"),
             )
         )
-    return predictions.check(pd.concat(parts, ignore_index=True))
+    return predictions.check_predictions(pd.concat(parts, ignore_index=True))
 
 
 @settings(max_examples=8)

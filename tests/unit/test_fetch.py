@@ -17,7 +17,7 @@ import pytest
 
 from workbench.datasets import archives
 from workbench.datasets import fetch as fetching
-from workbench.datasets.fetch import describe, fetch
+from workbench.datasets.fetch import describe_dataset, fetch
 from workbench.items.schema import DataError
 
 CONTENT = b"".join(hashlib.sha256(b"%d" % i).digest() for i in range(20_000))  # 640,000 bytes
@@ -573,7 +573,7 @@ def test_what_has_no_address_is_got_by_hand(register, capsys):
     assert not folder.exists()
     fetch("toy", dry_run=True)
     assert "ask Toy" in capsys.readouterr().out
-    assert "ask Toy" in describe("toy")
+    assert "ask Toy" in describe_dataset("toy")
 
     folder.mkdir(parents=True)
     (folder / "toy (1).bin").write_bytes(b"whatever Toy gave")
@@ -587,11 +587,11 @@ def test_an_unknown_name_lists_the_known_ones():
 
 
 def test_the_registry_is_complete():
-    assert {"lambada", "lambada-openai", "cbt", "cnnqa", "msrcc", "sample"} <= set(fetching.names())
-    assert all(name in describe() for name in fetching.names())
-    for name in fetching.names():
-        entry = fetching.entry(name)
-        assert entry.licence in describe(name)
+    registry = fetching.registry()
+    assert {"lambada", "lambada-openai", "cbt", "cnnqa", "msrcc", "sample"} <= set(registry)
+    for name, entry in registry.items():
+        assert name in describe_dataset()
+        assert entry.licence in describe_dataset(name)
         assert entry.citation.strip()
         assert entry.about
         assert entry.files or entry.shipped

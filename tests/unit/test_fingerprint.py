@@ -44,13 +44,13 @@ def test_the_digest_of_items_sees_every_column_that_predictions_depend_on():
     others["answer_span"] = [(span[0][0], span[0][0]), span[1]]
     assert set(others) == set(COLUMNS) - {"meta"}
     assert len(others["text"][0]) == len(text[0])
-    found = {fingerprint.digest(ITEMS)}
+    found = {fingerprint.items_digest(ITEMS)}
     pair = {name: others.pop(name) for name in ("answer", "answer_span")}
     for columns in (pair, *({name: values} for name, values in others.items())):
-        found.add(fingerprint.digest(changed(**columns)))
+        found.add(fingerprint.items_digest(changed(**columns)))
     assert len(found) == len(COLUMNS) - 1  # the answer and its span change together
-    assert fingerprint.digest(ITEMS[:1]) not in found
-    assert fingerprint.digest(ITEMS[::-1]) not in found
+    assert fingerprint.items_digest(ITEMS[:1]) not in found
+    assert fingerprint.items_digest(ITEMS[::-1]) not in found
 
 
 def test_the_digest_of_items_does_not_see_how_they_came(tmp_path):
@@ -63,14 +63,16 @@ def test_the_digest_of_items_does_not_see_how_they_came(tmp_path):
         changed(candidates=[list(c) for c in ITEMS.frame["candidates"]]),
         changed(answer_span=[tuple(np.array(span)) for span in ITEMS.frame["answer_span"]]),
     ]
-    assert {fingerprint.digest(items) for items in same} == {fingerprint.digest(ITEMS)}
+    assert {fingerprint.items_digest(items) for items in same} == {fingerprint.items_digest(ITEMS)}
 
 
 @pytest.mark.parametrize("null", [None, np.nan, float("nan")])
 def test_every_way_to_write_null_is_the_same(null):
     bare = changed(answer=[None, None], answer_span=[(0, 0), (25, 25)], candidates=[None, None])
     nulls = {name: [null, null] for name in ("answer", "candidates", "book_id")}
-    assert fingerprint.digest(changed(answer_span=[(0, 0), (25, 25)], **nulls)) == fingerprint.digest(bare)
+    assert fingerprint.items_digest(
+        changed(answer_span=[(0, 0), (25, 25)], **nulls)
+    ) == fingerprint.items_digest(bare)
 
 
 # the version of a model
@@ -122,7 +124,7 @@ def test_the_commit_and_whether_files_differ(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("value", [{"a": (1, 2.5, None, True, "ü")}, [], {"a": {"b": [1]}}])
 def test_plain_values_are_as_json_reads_them(value):
-    assert fingerprint.plain(value, "it") == json.loads(json.dumps(value))
+    assert fingerprint.json_value(value, "it") == json.loads(json.dumps(value))
 
 
 @pytest.mark.parametrize(
@@ -130,4 +132,4 @@ def test_plain_values_are_as_json_reads_them(value):
 )
 def test_values_that_json_cannot_hold(value):
     with pytest.raises(DataError, match="the config cannot be written as JSON"):
-        fingerprint.plain({"a": value}, "the config")
+        fingerprint.json_value({"a": value}, "the config")

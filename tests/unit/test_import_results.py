@@ -16,7 +16,7 @@ from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
 from workbench.items.items import DataError
 from workbench.runs.predictions import SCHEMA
-from workbench.runs.store import find, runs
+from workbench.runs.store import find_run, runs
 
 ITEMS = datasets.load("sample", "dev", variant="plain")
 FEW = ITEMS[:6]
@@ -180,7 +180,7 @@ def test_what_is_imported_goes_wherever_runs_go(file):
     assert evaluate(found)["accuracy"].tolist() == [1]
     assert leaderboard([found, other], resamples=50)["model"].tolist() == ["m", "other"]
     assert leaderboard(resamples=50)["run"].tolist() == [found.runs[0].run]
-    assert find(found.runs[0].run).info["imported"]["from"] == "results.csv"
+    assert find_run(found.runs[0].run).info["imported"]["from"] == "results.csv"
     assert import_results(file, ITEMS, model="m").runs == found.runs
     assert len(runs()) == 1
     assert import_results(file, ITEMS, model="n", keep=False).runs == ()

@@ -116,7 +116,7 @@ def test_published_scores_are_rows_without_items():
     columns = plain.columns.drop(["place", "system", "prompt", "source"])
     pd.testing.assert_frame_equal(measured[columns].reset_index(drop=True), plain[columns], check_dtype=False)
     assert theirs[["n", "p", "p_holm", "accuracy_low", "difference"]].isna().all(axis=None)
-    printed = published.table("lambada_table1")
+    printed = published.published_table("lambada_table1")
     group = table[(table["split"] == "test") & (table["variant"] == "plain")]
     for row in printed[printed["set"] == "lambada"].to_dict("records"):
         score = group[group["model"] == row["system"]].iloc[0]
@@ -144,11 +144,11 @@ def test_what_published_scores_are_shown():
 def test_every_published_number_is_in_the_leaderboard_once():
     table = published_scores()
     assert not table.duplicated(["dataset", "split", "variant", "word_class", "model"]).any()
-    cells = sum(len(row.split(" / ")) for row in published.table("later_results")["value"])
+    cells = sum(len(row.split(" / ")) for row in published.published_table("later_results")["value"])
     later = ~table["source"].str.contains("table|appendix") | table["source"].str.contains("GPT-2")
     assert cells == later.sum()
     assert table["accuracy"].between(0, 1).all()
     gpt3 = table[table["model"].str.startswith("GPT-3")].set_index("model")["accuracy"].to_dict()
     assert gpt3 == {"GPT-3 zero-shot": 0.762, "GPT-3 one-shot": 0.725, "GPT-3 few-shot": 0.864}
     for name in ("cbt_test_table2", "cbt_table4", "cbt_validation", "cnnqa_table3", "msrcc_table1"):
-        assert set(published.table(name)["system"]) <= set(table["model"])
+        assert set(published.published_table(name)["system"]) <= set(table["model"])

@@ -192,7 +192,7 @@ def test_rankings_are_those_of_kenlm_word_by_word(fit):
         cut = tokens(item)
         scores.append(loop.scores(["<s>", *(w.lower() for w in cut.words[cut.sentences[-1] : cut.target])]))
     scores = np.array(scores)
-    frame = predictions.check(fit.predict(items, 7), items)
+    frame = predictions.check_predictions(fit.predict(items, 7), items)
     places = {word: place for place, word in enumerate(fit.vocabulary)}
     best = by_value(scores, 7)
     for i, row in enumerate(frame.itertuples()):
@@ -215,7 +215,7 @@ def test_rankings_are_those_of_kenlm_word_by_word(fit):
 @pytest.mark.parametrize("variant", ["plain", "cbt", "msrcc"])
 def test_predictions_are_sound(of_sample, variant):
     items = wb.load("sample") if variant == "plain" else wb.load("sample", variant=variant)
-    frame = predictions.check(of_sample.predict(items), items)
+    frame = predictions.check_predictions(of_sample.predict(items), items)
     assert frame["item_id"].tolist() == items.frame["item_id"].tolist()
     assert frame["log_prob"].notna().all()
     if variant != "plain":
@@ -241,7 +241,7 @@ def test_no_items(of_sample, sample):
 
 def test_items_without_an_answer_are_predicted(of_sample):
     items = items_from_text(["he had come for a ___", "the ___ was red"], answers=[None, None])
-    frame = predictions.check(of_sample.predict(items), items)
+    frame = predictions.check_predictions(of_sample.predict(items), items)
     assert frame["rank"].isna().all()
     assert frame["log_prob"].isna().all()
     assert frame["prediction"].tolist() == [row[0] for row in frame["top_words"]]

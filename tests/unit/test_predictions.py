@@ -282,18 +282,18 @@ def changed(row=0, **values):
 
 
 def test_good_predictions_pass_unchanged():
-    assert predictions.check(GOOD, MIXED).equals(GOOD)
+    assert predictions.check_predictions(GOOD, MIXED).equals(GOOD)
     assert list(GOOD.columns) == predictions.SCHEMA.names
     shuffled = GOOD[GOOD.columns[::-1]].iloc[::-1]
-    assert predictions.check(shuffled).equals(GOOD.iloc[::-1].reset_index(drop=True))
-    assert predictions.check(GOOD.astype(object)).dtypes.equals(GOOD.dtypes)
+    assert predictions.check_predictions(shuffled).equals(GOOD.iloc[::-1].reset_index(drop=True))
+    assert predictions.check_predictions(GOOD.astype(object)).dtypes.equals(GOOD.dtypes)
     both = pd.concat([GOOD, GOOD.assign(model="other"), GOOD.assign(run="second")])
-    assert len(predictions.check(both)) == 12
+    assert len(predictions.check_predictions(both)) == 12
     with pytest.raises(DataError, match="'lambada/dev/2' is none of the items"):
-        predictions.check(GOOD, MIXED[:2])
+        predictions.check_predictions(GOOD, MIXED[:2])
     table = predictions.to_table(GOOD)
     assert table.schema == predictions.SCHEMA
-    assert predictions.check(predictions.from_table(table)).equals(GOOD)
+    assert predictions.check_predictions(predictions.from_table(table)).equals(GOOD)
     assert len(predictions.from_table(table[:0])) == 0
 
 
@@ -331,7 +331,7 @@ def test_good_predictions_pass_unchanged():
 )
 def test_bad_predictions_are_refused(bad, problem):
     with pytest.raises(DataError, match=problem):
-        predictions.check(bad)
+        predictions.check_predictions(bad)
 
 
 def test_answers_given_elsewhere():
@@ -396,14 +396,14 @@ def items():
 
 
 def test_what_a_frame_lacks_is_null():
-    given = predictions.check(FRAME.drop(columns=list(predictions.OPTIONAL)))
+    given = predictions.check_predictions(FRAME.drop(columns=list(predictions.OPTIONAL)))
     assert given[list(predictions.OPTIONAL)].isna().all(axis=None)
     assert_frame_equal(given, FRAME)
 
 
 @pytest.mark.parametrize("name", predictions.OPTIONAL)
 def test_what_a_frame_has_is_kept_on_disk(name, no_data):
-    frame = predictions.check(FRAME.assign(**{name: TOLD[name]}))
+    frame = predictions.check_predictions(FRAME.assign(**{name: TOLD[name]}))
     back = results.keep(items(), frame, name="told").predictions
     assert_frame_equal(back, frame.assign(run="told"), check_dtype=name != "attention")
     others = [other for other in predictions.OPTIONAL if other != name]
@@ -413,7 +413,7 @@ def test_what_a_frame_has_is_kept_on_disk(name, no_data):
 
 def test_an_answer_is_no_likelier_than_its_sub_tokens_but_for_rounding():
     near = FRAME["log_prob"].to_numpy() - np.float64(1e-5)
-    assert len(predictions.check(FRAME.assign(log_prob_uncorrected=near))) == 6
+    assert len(predictions.check_predictions(FRAME.assign(log_prob_uncorrected=near))) == 6
 
 
 @pytest.mark.usefixtures("no_data")
@@ -426,7 +426,7 @@ def test_a_run_that_was_written_without_them_is_read():
     (run.folder / results.INFO).write_text(json.dumps(told))
     assert results.query("select prompt, attention from predictions")["prompt"].isna().tolist() == [True] * 6
     results.keep(items(), FRAME.assign(model="after", prompt="{}"), name="after")
-    back = results.find("before")
+    back = results.find_run("before")
     assert_frame_equal(back.predictions, FRAME.assign(run="before"))
     assert back.table.schema == predictions.SCHEMA
     asked = results.query("select model, count(prompt) as told from predictions group by model")

@@ -17,7 +17,7 @@ def test_the_numbers_of_the_paper_are_read():
 
 
 def test_every_cell_of_the_table_is_a_number():
-    rows = published.table(published.ANALYSIS)
+    rows = published.published_table(published.ANALYSIS)
     assert list(rows.columns) == ["figure", "set", "quantity", "value", "unit", "note"]
     assert set(rows["unit"]) == {"percent", "count", "mean", "probability"}
     for row in rows.itertuples():
@@ -35,8 +35,8 @@ def test_what_is_not_there_is_said():
     with pytest.raises(DataError, match="common nouns"):
         published.value("2b", "lambada", "nouns")
     with pytest.raises(DataError, match="lambada_analysis"):
-        published.table("lambada")
-    assert published.find("2b", "input", "verbs") is None
+        published.published_table("lambada")
+    assert published.find_value("2b", "input", "verbs") is None
     assert published.ANALYSIS in published.tables()
 
 

@@ -49,7 +49,7 @@ def rows(shown, **wanted):
 @pytest.mark.parametrize("name", NAMES)
 def test_without_runs_every_row_of_the_paper_is_there_and_missing(name):
     shown = table(name, [])
-    source = published.table(SOURCES[name])
+    source = published.published_table(SOURCES[name])
     numbers = [column for column in source.columns if column not in {"set", "system", "note"}]
     cells = [text for row in source[numbers].to_numpy().tolist() for text in row]
     assert shown.frame["printed"].fillna("").tolist() == cells
@@ -61,7 +61,7 @@ def test_without_runs_every_row_of_the_paper_is_there_and_missing(name):
 
 def test_the_validation_table_stands_beside_the_development_set():
     shown = table("cbt", [], split="dev")
-    source = published.table("cbt_validation")
+    source = published.published_table("cbt_validation")
     assert rows(shown, column="Verbs")["printed"].tolist() == source["verbs"].tolist()
     assert set(shown.frame["split"]) == {"dev"}
     assert "validation" in shown.title
@@ -93,7 +93,7 @@ def test_several_models_of_one_system_all_have_rows_and_others_come_last():
     extra, nameless = lambada(system="Pointer", model="p"), lambada(model="q")
     shown = table("lambada", [extra, a, nameless, b], **QUICK)
     ours = rows(shown, section="lambada", measure="accuracy")
-    order = published.table("lambada_table1").query("set == 'lambada'")["system"].tolist()
+    order = published.published_table("lambada_table1").query("set == 'lambada'")["system"].tolist()
     at = order.index("RNN")
     assert ours["system"].fillna("-").tolist() == [*order[:at], "RNN", *order[at:], "Pointer", "-"]
     assert ours["model"].dropna().tolist() == ["small", "large", "p", "q"]

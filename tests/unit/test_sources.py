@@ -128,7 +128,7 @@ def test_binary_files_are_told(tmp_path, content):
 
 
 def test_names_of_data_sets():
-    assert datasets.names()[:5] == ["lambada", "cbt", "msrcc", "cnnqa", "sample"]
+    assert datasets.dataset_names()[:5] == ["lambada", "cbt", "msrcc", "cnnqa", "sample"]
     with pytest.raises(DataError, match="did you mean 'lambada'"):
         load("lamdaba")
 
@@ -137,5 +137,5 @@ def test_another_package_may_bring_a_data_set(monkeypatch, tmp_path):
     reader = SimpleNamespace(load=lambda split, *, variant, path, on_error: (split, variant, path, on_error))
     entry = SimpleNamespace(name="limericks", load=lambda: reader)
     monkeypatch.setattr(datasets, "entry_points", lambda group: [entry] * (group == "workbench.datasets"))
-    assert datasets.names()[-1] == "limericks"
+    assert datasets.dataset_names()[-1] == "limericks"
     assert load("limericks", "dev", path=tmp_path) == ("dev", None, tmp_path, "raise")

@@ -107,7 +107,7 @@ def test_predictions_are_the_same_from_disk_whatever_is_null(home):
                            known=None, top_words=None)  # fmt: skip
     nested = pd.Series([["a", "b"], [], None, ["“"]], dtype=object)
     run = kept(home, frame.assign(top_words=nested))
-    assert_frame_equal(run.predictions, predictions.check(run.predictions, ITEMS))
+    assert_frame_equal(run.predictions, predictions.check_predictions(run.predictions, ITEMS))
     assert run.predictions["top_words"].tolist() == nested.tolist()
     assert run.predictions["correct"].isna().all()
     assert run.info["accuracy"] is None
@@ -232,7 +232,7 @@ def test_a_run_that_was_stored_with_a_digest_of_the_code_is_read(home):
     run = store.predict(ITEMS, Length())
     info = {name: value for name, value in run.info.items() if name != "version"} | {"code": "0" * 64}
     (home / run.run / "run.json").write_text(json.dumps(info), encoding="utf-8")
-    assert_frame_equal(store.find(run.run).predictions, run.predictions)
+    assert_frame_equal(store.find_run(run.run).predictions, run.predictions)
     assert store.runs()["run"].tolist() == [run.run]
 
 
@@ -315,11 +315,11 @@ def test_a_killed_process_leaves_no_half_of_a_run(home, tmp_path, place):
     assert store.runs().empty
     assert store.query("select count(*) as n from predictions")["n"].tolist() == [0]
     with pytest.raises(DataError, match="no run"):
-        store.find(left)
+        store.find_run(left)
     run = store.predict(ITEMS, model := Length())
     assert model.asked == 1
     assert store.runs()["run"].tolist() == [run.run]
-    assert_frame_equal(store.find(run.run).predictions, run.predictions)
+    assert_frame_equal(store.find_run(run.run).predictions, run.predictions)
 
 
 def test_two_processes_at_once_make_one_run(home, tmp_path):
@@ -341,7 +341,7 @@ def test_two_processes_at_once_make_one_run(home, tmp_path):
     assert [process.returncode for process in processes] == [0, 0]
     assert names(home) == sorted(said)
     assert len(said) == 1
-    assert len(store.find(*said).predictions) == 1
+    assert len(store.find_run(*said).predictions) == 1
 
 
 # damaged folders
@@ -389,7 +389,7 @@ def test_a_damaged_run_json_is_one_clear_error(home, text):
     (home / run.run / "run.json").write_bytes(text if isinstance(text, bytes) else text.encode())
     assert store.runs()["run"].tolist() == [whole.run]
     assert len(store.query("from predictions")) == 4
-    for ask in (lambda: store.find(run.run), lambda: store.predict(ITEMS, Length())):
+    for ask in (lambda: store.find_run(run.run), lambda: store.predict(ITEMS, Length())):
         with pytest.raises(DataError, match="not the description of a run") as told:
             ask()
         assert told.value.file == str(home / run.run / "run.json")
@@ -403,7 +403,7 @@ def test_a_name_that_is_none_is_told(home, name):
     store.keep(ITEMS, Length().predict(ITEMS), name="one")
     shutil.copytree(home / "one", home / ".partial-x")
     with pytest.raises(DataError, match="there is no run"):
-        store.find(name)
+        store.find_run(name)
 
 
 def test_the_name_of_the_folder_wins(home):
@@ -411,10 +411,10 @@ def test_the_name_of_the_folder_wins(home):
     shutil.copytree(run.folder, home / "a copy")
     (home / run.run).rename(home / "renamed")
     assert sorted(store.runs()["run"]) == ["a copy", "renamed"]
-    found = store.find("renamed")
+    found = store.find_run("renamed")
     assert (found.run, found.info["run"]) == ("renamed", "renamed")
     assert set(found.predictions["run"]) == {"renamed"}
-    assert_frame_equal(predictions.check(found.predictions, ITEMS), found.predictions)
+    assert_frame_equal(predictions.check_predictions(found.predictions, ITEMS), found.predictions)
     counted = store.query("select run, count(*) as n from predictions group by run order by run")
     assert counted.to_dict("list") == {"run": ["a copy", "renamed"], "n": [4, 4]}
     assert store.predict(ITEMS, model := Length()).run == run.run
@@ -457,7 +457,7 @@ def test_a_name_is_given_once(home):
         with pytest.raises(DataError, match="a run 'pupils' already"):
             store.keep(ITEMS, frame, name="pupils", **info)
     assert names(home) == ["pupils"]
-    assert_frame_equal(store.find("pupils").predictions, first.predictions)
+    assert_frame_equal(store.find_run("pupils").predictions, first.predictions)
 
 
 def test_a_name_that_another_process_has_just_given_is_told(home, monkeypatch):
@@ -471,7 +471,7 @@ def test_a_name_that_another_process_has_just_given_is_told(home, monkeypatch):
     monkeypatch.setattr(store.Path, "rename", first)
     with pytest.raises(DataError, match="a run 'pupils' already"):
         store.keep(ITEMS, answers(), name="pupils")
-    assert store.find("pupils").predictions["prediction"].tolist() == ["eel"] * 4
+    assert store.find_run("pupils").predictions["prediction"].tolist() == ["eel"] * 4
     assert names(home) == ["pupils"]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.items import text as wt
-from workbench.items.tokens import shown, tokens
+from workbench.items.tokens import readable_tokens, tokens
 
 
 def test_tokens_of_a_tokenised_item():
@@ -95,4 +95,4 @@ def test_any_edges_leave_whole_tokens(text, data):
 
 def test_a_tagger_sees_plain_marks():
     words = ["``", "Go", "''", "-LRB-", "-rrb-", "`", "a", "'s", "“", "’", "-lsb-", "-RCB-", "..."]
-    assert shown(words) == ['"', "Go", '"', "(", ")", "'", "a", "'s", '"', "'", "[", "}", "..."]
+    assert readable_tokens(words) == ['"', "Go", '"', "(", ")", "'", "a", "'s", '"', "'", "[", "}", "..."]

@@ -26,7 +26,7 @@ from workbench.analysis import tagging
 from workbench.analysis.targets import CLASS_OF_TAG
 from workbench.datasets import load
 from workbench.items.schema import DataError
-from workbench.items.tokens import shown
+from workbench.items.tokens import readable_tokens
 from workbench.storage.files import atomic_path
 
 TEMPLATE = Path(__file__).with_name("card.md")
@@ -81,7 +81,7 @@ def lambada_scores(nlp: Language) -> dict[str, dict[str, float]]:
     classes = []
     for variant in ("capitalised", "plain"):
         items = load("lambada", "dev", variant=variant)
-        docs = nlp.pipe(Doc(nlp.vocab, words=shown(item.tokens)) for item in items)
+        docs = nlp.pipe(Doc(nlp.vocab, words=readable_tokens(item.tokens)) for item in items)
         classes.append([CLASS_OF_TAG.get(doc[-1].pos_, "O") for doc in docs])
     pairs = list(zip(*classes, strict=True))
     parts = {"even": pairs[::2], "odd": pairs[1::2], "all": pairs}

@@ -47,7 +47,7 @@ def find(name: str) -> Path:
     DataError
         If it is not there, with the folders that were searched.
     """
-    searched = sources.roots("ud")
+    searched = sources.search_roots("ud")
     if path := sources.spot(searched, (_GOLD[name],)):
         return path
     raise DataError(

@@ -291,7 +291,7 @@ def features_of(nlp: Language, chunk: Chunk) -> pa.Table:
         for item_id, row in zip(chunk.ids, chunk.rows, strict=True)
     ]
     cut = [_named(item, tokens.tokens, item) for item in records]
-    words = [tokens.shown(part.words) for part in cut]
+    words = [tokens.readable_tokens(part.words) for part in cut]
     heads = [part.head if part.has_target else None for part in cut]
     try:
         tags, lemmas = tagging.tag(nlp, words, heads)

@@ -442,7 +442,7 @@ def _beside(split: str, row: _Row) -> dict[str, str]:
         analysed = "input" if split == "control" else "lambada"
         places += [(figure, analysed) for figure in ("2a", "2b", "2c", "text")]
     for figure, name in places:
-        value = published.find(figure, name, row.quantity)
+        value = published.find_value(figure, name, row.quantity)
         if value is not None:
             notes = [row.note, _STAND_IN if name == "input" else ""]
             return {

@@ -238,7 +238,7 @@ def tag(
     nlp : spacy.Language
         The pipeline; it is not changed.
     words : sequence of sequences of str
-        The words of each document, as :func:`workbench.items.tokens.shown` gives them.
+        The words of each document, as :func:`workbench.items.tokens.readable_tokens` gives them.
     targets : sequence of int or None
         For each document the index of the word whose lemma is wanted.
 

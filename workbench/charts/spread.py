@@ -111,7 +111,7 @@ def _published(frames: dict[str, pd.DataFrame], paper: Beside, quantity: str) ->
     for name, of in matched(frames, paper).items():
         splits = {source.rpartition("/")[2] for source in statistics.sources(frames[name])}
         rows = [*sorted(splits), "all"] if len(splits) == 1 else ["all"]
-        values = [published.find("text", row, quantity) for row in rows]
+        values = [published.find_value("text", row, quantity) for row in rows]
         known = [value.about for value in values if value is not None and value.about is not None]
         if of == "lambada" and known:
             means[name] = known[0]

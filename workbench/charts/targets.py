@@ -455,7 +455,7 @@ def published_marks(frames: Mapping[str, pd.DataFrame], beside: Beside, rows: Pu
     marks: list[dict[str, Any]] = []
     for name, of in matched(frames, beside).items():
         for label, (figure, quantity) in rows.items():
-            value = published.find(figure, of, quantity)
+            value = published.find_value(figure, of, quantity)
             above = value is not None and value.high is None
             bound = None if value is None else value.low if above else value.high
             if value is None or bound is None:

@@ -18,7 +18,7 @@ from workbench.datasets import sources
 from workbench.datasets.books import Book, at_hand, books
 from workbench.items.items import Items
 
-__all__ = ["Book", "available", "books", "load", "names"]
+__all__ = ["Book", "available", "books", "dataset_names", "load"]
 
 _READERS = {
     "lambada": "lambada",
@@ -29,7 +29,7 @@ _READERS = {
 }
 
 
-def names() -> list[str]:
+def dataset_names() -> list[str]:
     """Return the names that :func:`load` knows: the workbench's own, then those of other packages."""
     return [*_READERS, *sorted(set(_foreign()) - set(_READERS))]
 
@@ -71,7 +71,7 @@ def load(
     DataError
         If the files are not there (it says what to do), or not what they should be.
     """
-    sources.choose("data set", dataset, names(), "the workbench")
+    sources.choose("data set", dataset, dataset_names(), "the workbench")
     sources.choose("mode", on_error, sources.ON_ERROR, "on_error")
     reader: Any
     if dataset in _READERS:
@@ -91,7 +91,7 @@ def available() -> pd.DataFrame:
         ``dataset``, ``split``, ``variant`` ("books" for what :func:`books` streams), ``found``,
         and ``where``: the file or folder, relative to the place that was searched.
     """
-    searched = sources.roots("workbench")
+    searched = sources.search_roots("workbench")
     rows: list[tuple[str, str, str, Path | None]] = []
     for name, module in _READERS.items():
         reader = importlib.import_module(f"workbench.datasets.{module}")

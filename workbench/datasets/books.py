@@ -150,7 +150,7 @@ def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path |
 
 def _find(name: str, split: str, path: Path | str | None) -> list[Path]:
     wanted = _SETS[name, split]
-    roots = sources.roots(name, path)
+    roots = sources.search_roots(name, path)
     if path is not None and roots[0].folder.is_file():
         return [roots[0].folder]
     for root in roots:

@@ -54,7 +54,7 @@ def load(
         files = {classes[0]: file}
     else:
         wanted = {c: _patterns(split, c) for c in classes}
-        files = sources.find("cbt", wanted, archives=_ARCHIVES, path=path)
+        files = sources.find_files("cbt", wanted, archives=_ARCHIVES, path=path)
     lacking = [c for c in classes if c not in files]
     note = {"note": f"no questions found for {' '.join(lacking)}"} if lacking else {}
     records = chain.from_iterable(_records(f, split, word_class) for word_class, f in files.items())

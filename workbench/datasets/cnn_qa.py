@@ -58,7 +58,7 @@ def load(
         attrs["source"] = file.source
         files, total = iter([file]), 1
     else:
-        roots = sources.roots("cnnqa", path)
+        roots = sources.search_roots("cnnqa", path)
         folder, names, official = _folder(roots, split, variant, by_path=path is not None)
         if folder:
             total, attrs["source"] = len(names), f"{Path(folder).name}/*{SUFFIX}"

@@ -108,12 +108,7 @@ class Entry:
         return all(remote.addresses for remote in self.files)
 
 
-def names() -> list[str]:
-    """Return the names of all data sets of the registry."""
-    return list(_registry())
-
-
-def entry(dataset: str) -> Entry:
+def registry_entry(dataset: str) -> Entry:
     """Return what the registry knows about a data set.
 
     Raises
@@ -121,7 +116,7 @@ def entry(dataset: str) -> Entry:
     DataError
         If there is none of that name; the message lists those there are.
     """
-    known = _registry()
+    known = registry()
     if dataset in known:
         return known[dataset]
     close = difflib.get_close_matches(str(dataset), known, 1)
@@ -131,7 +126,7 @@ def entry(dataset: str) -> Entry:
     )
 
 
-def describe(dataset: str | None = None) -> str:
+def describe_dataset(dataset: str | None = None) -> str:
     """Return what a data set holds, where it comes from, its licence and citation, as text.
 
     Parameters
@@ -140,10 +135,10 @@ def describe(dataset: str | None = None) -> str:
         Its name; without one, the text has a line for each data set.
     """
     if dataset is None:
-        known = _registry().values()
+        known = registry().values()
         width = max((len(e.dataset) for e in known), default=0)
         return "\n".join(f"{e.dataset:{width}}  {e.title} ({e.licence})" for e in known)
-    it = entry(dataset)
+    it = registry_entry(dataset)
     lines = [
         f"{it.dataset}: {it.title}",
         *textwrap.wrap(it.about, 100, initial_indent="  ", subsequent_indent="  "),
@@ -161,7 +156,8 @@ def describe(dataset: str | None = None) -> str:
     return "\n".join(lines)
 
 
-def _registry() -> dict[str, Entry]:
+def registry() -> dict[str, Entry]:
+    """Return what the registry knows, by the name of the data set."""
     content = tomllib.loads(resource("registry.toml").read_text(encoding="utf-8"))
     return {name: _entry(name, table) for name, table in content.items()}
 
@@ -188,7 +184,7 @@ def fetch(
     Parameters
     ----------
     dataset : str
-        Its name, such as ``"lambada"``; :func:`describe` lists them.
+        Its name, such as ``"lambada"``; :func:`describe_dataset` lists them.
     dry_run : bool
         Print what would be done, and change nothing.
     folder : path, optional
@@ -218,7 +214,7 @@ def fetch(
     ``WORKBENCH_HOME``
         The folder that holds ``raw/``, in place of ``data/``.
     """
-    it = entry(dataset)
+    it = registry_entry(dataset)
     if it.shipped:
         _say(f"{dataset} is part of the workbench: nothing to fetch")
         return resource(it.shipped)

@@ -89,7 +89,7 @@ def load(
             there = ", ".join(s for s, v in _FILES if v == variant)
             raise DataError(f"LAMBADA's variant {variant!r} has no split {split!r}; there is {there}")
         wanted = {"it": _FILES[split, variant]}
-        file = sources.find(entry, wanted, archives=_ARCHIVES, path=path)["it"]
+        file = sources.find_files(entry, wanted, archives=_ARCHIVES, path=path)["it"]
     return sources.gather(entry, _records(file, split, variant), on_error, files=[file])
 
 
@@ -121,7 +121,7 @@ def vocabulary(path: Path | str | None = None) -> Mapping[str, int]:
     """
     file = (
         sources.single(path)
-        or sources.find("lambada", {"it": _VOCABULARY}, archives=_ARCHIVES, path=path)["it"]
+        or sources.find_files("lambada", {"it": _VOCABULARY}, archives=_ARCHIVES, path=path)["it"]
     )
     stat = file.path.stat()
     return _counts(file, stat.st_mtime_ns, stat.st_size)
@@ -129,7 +129,7 @@ def vocabulary(path: Path | str | None = None) -> Mapping[str, int]:
 
 def vocabulary_at_hand() -> Mapping[str, int] | None:
     """Return the vocabulary if its file lies, unpacked, where data sets are looked for, else None."""
-    path = sources.spot(sources.roots("lambada", None), _VOCABULARY)
+    path = sources.spot(sources.search_roots("lambada", None), _VOCABULARY)
     return None if path is None else vocabulary(path)
 
 

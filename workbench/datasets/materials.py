@@ -54,7 +54,7 @@ class Materials:
             return list(books("sample"))[: -_SAMPLED[self.task][1]]
         if self.task == "msrcc":
             return books("msrcc", "train")
-        searched = sources.roots("novels")
+        searched = sources.search_roots("novels")
         if self.task == "lambada" and _found("lambada", {"train"}, books=True):
             return books("lambada", "train")
         if (novels := sources.spot(searched, _NOVELS)) is None:

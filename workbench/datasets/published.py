@@ -53,7 +53,7 @@ def tables() -> list[str]:
     return sorted(path.stem for path in files.resource("published").glob("*.csv"))
 
 
-def table(name: str) -> pd.DataFrame:
+def published_table(name: str) -> pd.DataFrame:
     """Read one table of published numbers.
 
     Parameters
@@ -105,7 +105,7 @@ def parse(text: str, *, unit: str = "", note: str = "") -> Value:
 
 @cache
 def _values(name: str) -> dict[tuple[str, str, str], Value]:
-    rows = table(name)
+    rows = published_table(name)
     keys = zip(rows["figure"], rows["set"], rows["quantity"], strict=True)
     cells = zip(rows["value"], rows["unit"], rows["note"], strict=True)
     return {
@@ -113,7 +113,7 @@ def _values(name: str) -> dict[tuple[str, str, str], Value]:
     }
 
 
-def find(figure: str, of: str, quantity: str, *, name: str = ANALYSIS) -> Value | None:
+def find_value(figure: str, of: str, quantity: str, *, name: str = ANALYSIS) -> Value | None:
     """Return one published number as :func:`value` does, or None where the paper gives none."""
     return _values(name).get((figure, of, quantity))
 
@@ -142,7 +142,7 @@ def value(figure: str, of: str, quantity: str, *, name: str = ANALYSIS) -> Value
     >>> value("2b", "lambada", "proper nouns").about
     48.0
     """
-    number = find(figure, of, quantity, name=name)
+    number = find_value(figure, of, quantity, name=name)
     if number is None:
         near = [" / ".join(key) for key in _values(name) if quantity in key or (figure, of) == key[:2]]
         near = near or [" / ".join(key) for key in _values(name)]

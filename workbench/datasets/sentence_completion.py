@@ -70,7 +70,8 @@ def load(
     sources.choose("variant", variant, VARIANTS, "msrcc", "plain")
     sources.choose("mode", on_error, sources.ON_ERROR, "on_error")
     file = (
-        sources.single(path) or sources.find("msrcc", {"it": _QUESTIONS}, archives=_ARCHIVES, path=path)["it"]
+        sources.single(path)
+        or sources.find_files("msrcc", {"it": _QUESTIONS}, archives=_ARCHIVES, path=path)["it"]
     )
     questions, problems = _sort_out(_table(file) if _is_csv(file) else _official(file), file)
     if problems and on_error == "raise":  # the questions first: bad ones need no answers

@@ -187,7 +187,7 @@ class Root:
         return [Path(path) for label, path in self.files if fits(label.rpartition("/")[2])]
 
 
-def roots(dataset: str, path: Path | str | None = None) -> list[Root]:
+def search_roots(dataset: str, path: Path | str | None = None) -> list[Root]:
     """Return the folders to search, each scanned once: `path`, or the usual places.
 
     Raises
@@ -219,7 +219,7 @@ def single(path: Path | str | None) -> File | None:
     return File(Path(path).expanduser())
 
 
-def find(
+def find_files(
     dataset: str,
     wanted: Mapping[str, Sequence[str]],
     *,
@@ -249,7 +249,7 @@ def find(
     DataError
         If there is none, or if several files fit a pattern equally well.
     """
-    searched = roots(dataset, path)
+    searched = search_roots(dataset, path)
     for root in searched:
         files = {key: file for key, patterns in wanted.items() if (file := _from_disk(root, patterns))}
         if not files:

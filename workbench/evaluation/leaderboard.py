@@ -278,7 +278,7 @@ def _tables() -> Iterable[dict[str, Any]]:
 
 
 def _later() -> Iterator[dict[str, Any]]:
-    for row in papers.table("later_results").to_dict("records"):
+    for row in papers.published_table("later_results").to_dict("records"):
         match = _LATER.fullmatch(row["dataset"])
         if match is None or row["metric"] != "accuracy":
             raise DataError(f"later_results has a row of {row['dataset']!r} and {row['metric']!r}")

@@ -159,7 +159,7 @@ def layout_of(name: str, split: str | None, present: set[str]) -> Layout:
         raise DataError(f"the papers have no table for the split {split!r}", remedy='use "dev" or "test"')
     chosen = split or ("test" if "test" in present or "dev" not in present else "dev")
     source, title = _SOURCES.get(f"{name} {chosen}", _SOURCES[name])
-    columns = tuple(_columns(name.partition("-")[0], published.table(source), chosen, split))
+    columns = tuple(_columns(name.partition("-")[0], published.published_table(source), chosen, split))
     return Layout(name, name.partition("-")[0], title, columns, _NOTES.get((name, chosen), ()))
 
 

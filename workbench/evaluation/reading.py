@@ -141,9 +141,9 @@ def several(runs: Any) -> list[Any]:
 
 def _read(source: Any) -> list[ModelPredictions]:
     if isinstance(source, str):
-        from workbench.runs.store import find  # noqa: PLC0415 - imported by the runs' users only
+        from workbench.runs.store import find_run  # noqa: PLC0415 - imported by the runs' users only
 
-        source = find(source)
+        source = find_run(source)
     info = {} if isinstance(source, pd.DataFrame) else getattr(source, "info", None) or {}
     if isinstance(table := getattr(source, "table", None), pa.Table):
         return list(_split_table(table, str(source.run), info))
@@ -326,5 +326,5 @@ def run_of(name: str) -> Run:
 
     folder = Path(name)
     if not (folder / store.INFO).is_file() or folder.name == name:
-        return store.find(name)
+        return store.find_run(name)
     return store.at(folder.resolve())

@@ -74,7 +74,7 @@ class Items:
             frame[name] = schema.as_text(frame[name])
         frame["tokenised"] = frame["tokenised"].astype(bool)
         frame = schema.frozen(frame)
-        schema.check(frame)
+        schema.check_items(frame)
         self._frame = frame
         self.attrs = dict(attrs or {})
         self.problems = tuple(problems)

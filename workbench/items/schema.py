@@ -154,7 +154,7 @@ def frozen(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: objects(values) for name, values in nested.items()})
 
 
-def check(frame: pd.DataFrame) -> None:
+def check_items(frame: pd.DataFrame) -> None:
     """Raise DataError for the first fault in a frame of items."""
     ids = frame["item_id"]
     for name in ("item_id", "dataset", "split", "variant", "text"):

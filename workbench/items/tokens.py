@@ -112,7 +112,7 @@ def _split(pieces: list[tuple[str, int, int]], edge: int, text: str) -> None:
     pieces[index : index + 1] = [(word[: edge - left], left, edge), (word[edge - left :], edge, right)]
 
 
-def shown(words: Sequence[str]) -> list[str]:
+def readable_tokens(words: Sequence[str]) -> list[str]:
     """Return the words as a tagger shall see them.
 
     Treebank and typographic quotes become plain ones, the names of brackets (``-LRB-`` in any

@@ -19,14 +19,14 @@ _PACKAGES = (
 )  # fmt: skip
 
 
-def digest(items: Items) -> str:
+def items_digest(items: Items) -> str:
     """Return the SHA-256 of all columns of items but `meta`."""
     frame = items.frame
     columns = [name for name in frame.columns if name != "meta"]
     return cache.digest(*(repr(frame[name].tolist()) for name in columns))
 
 
-def plain(value: Any, what: str) -> Any:
+def json_value(value: Any, what: str) -> Any:
     """Return a value as JSON represents it: tuples as lists, keys as text; `what` names it in the error.
 
     Raises

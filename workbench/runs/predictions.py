@@ -137,10 +137,10 @@ def from_answers(
         "top_log_probs": empty,
         "candidate_scores": empty,
     }
-    return check(frame_of(frame, columns, variant))
+    return check_predictions(frame_of(frame, columns, variant))
 
 
-def check(frame: pd.DataFrame, items: Items | None = None) -> pd.DataFrame:
+def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.DataFrame:
     """Return predictions with the columns and types of `SCHEMA` after checking every value.
 
     Parameters
@@ -236,7 +236,7 @@ def completed(table: pa.Table) -> pa.Table:
 
 
 def from_table(table: pa.Table) -> pd.DataFrame:
-    """Return an Arrow table of predictions as a frame, with the types that `check` gives."""
+    """Return an Arrow table of predictions as a frame, with the types that `check_predictions` gives."""
     data = {
         field.name: pd.Series(table[field.name].to_pylist(), dtype=_KINDS.get(field.type, "object"))
         for field in SCHEMA
@@ -245,7 +245,7 @@ def from_table(table: pa.Table) -> pd.DataFrame:
 
 
 def frame_of(items: pd.DataFrame, columns: Mapping[str, Any], variant: Mapping[str, Any]) -> pd.DataFrame:
-    """Join a model's columns to those of the items, with the types of `SCHEMA`; `check` checks the values."""
+    """Join a model's columns to those of the items, with the types of `SCHEMA`, unchecked."""
     if strange := set(variant) - set(_VARIANT):
         raise TypeError(f"predictions have no column {min(strange)!r}")
     return _typed(items.loc[:, list(_ITEM)].assign(**{**_VARIANT, **columns, **variant}))

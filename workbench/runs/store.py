@@ -141,22 +141,22 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Ru
     info = {
         "model": model.name,
         "class": f"{type(model).__module__}:{type(model).__qualname__}",
-        "version": fingerprint.plain(version, f"the version of {model.name!r}"),
-        "config": fingerprint.plain(model.config, f"the config of {model.name!r}"),
+        "version": fingerprint.json_value(version, f"the version of {model.name!r}"),
+        "config": fingerprint.json_value(model.config, f"the config of {model.name!r}"),
         "seed": int(seed),
         "top_k": int(top_k),
-        "items": fingerprint.digest(items),
+        "items": fingerprint.items_digest(items),
     }
     once = "" if version is not None else str(time.time_ns())
     name = _name(items, model.name, cache.digest(json.dumps(info, sort_keys=True), once))
     if (data_home() / "runs" / name).exists():
-        return find(name)
+        return find_run(name)
     training = {"checked_for": None} | model.training if model.training else {}
-    training = fingerprint.plain(training, f"the training of {model.name!r}")
+    training = fingerprint.json_value(training, f"the training of {model.name!r}")
     start = time.perf_counter()
     frame = model.predict(items, top_k, seed=seed)
     seconds = time.perf_counter() - start
-    frame = predictions.check(frame.assign(run=""), items)
+    frame = predictions.check_predictions(frame.assign(run=""), items)
     if lacking := set(items.frame["item_id"]) - set(frame["item_id"]):
         raise DataError(f"{model.name!r} predicts nothing for {len(lacking):,} items, as {min(lacking)}")
     if others := set(frame["model"]) - {model.name}:
@@ -190,17 +190,17 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
         raise DataError(f"{reserved[0]!r} is set by the run itself", remedy="choose another word")
     if name is not None and not re.fullmatch(r"\w[\w.+-]{,199}", name, re.ASCII):
         raise DataError(f"{name!r} is no name for a run", remedy="use up to 200 of a-z A-Z 0-9 . + - _")
-    frame = predictions.check(frame.assign(run=""), items)
+    frame = predictions.check_predictions(frame.assign(run=""), items)
     models = frame["model"].unique().tolist()
     if len(models) != 1:
         raise DataError(f"the predictions are of {len(models)} models, expected one")
-    info = {"model": models[0], "items": fingerprint.digest(items)} | fingerprint.plain(
+    info = {"model": models[0], "items": fingerprint.items_digest(items)} | fingerprint.json_value(
         info, "the information"
     )
     content = cache.content(predictions.to_table(frame))
     info["key"] = cache.digest(content, json.dumps(info, sort_keys=True))
     name = name or _name(items, models[0], info["key"])
-    run = find(name) if (data_home() / "runs" / name).exists() else _store(name, frame, items, info)
+    run = find_run(name) if (data_home() / "runs" / name).exists() else _store(name, frame, items, info)
     if run.info.get("key") != info["key"]:
         raise DataError(
             f"there is a run {name!r} already, and none is overwritten", remedy="use another name"
@@ -223,7 +223,7 @@ def runs() -> pd.DataFrame:
     return pd.DataFrame(data).sort_values("finished", ascending=False, ignore_index=True, kind="stable")
 
 
-def find(name: str) -> Run:
+def find_run(name: str) -> Run:
     """Return a run by its name.
 
     Raises
@@ -291,7 +291,7 @@ def query(sql: str) -> pd.DataFrame:
 def _infos() -> list[dict[str, Any]]:
     infos = []
     for path in sorted((data_home() / "runs").glob(f"*/{INFO}")):
-        with contextlib.suppress(OSError, ValueError):  # `find` reports a damaged run
+        with contextlib.suppress(OSError, ValueError):  # `find_run` reports a damaged run
             if not path.parent.name.startswith("."):
                 infos.append(_info(path.parent))
     return infos
@@ -336,7 +336,7 @@ def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -
     with atomic_folder(data_home() / "runs" / name) as folder:
         pq.write_table(table, folder / TABLE, compression="zstd")
         (folder / INFO).write_text(json.dumps(info, indent=1, ensure_ascii=False), encoding="utf-8")
-    return find(name)
+    return find_run(name)
 
 
 def _name(items: Items, model: str, key: str) -> str:

@@ -62,7 +62,7 @@ def check_held_out(corpus: Corpus, held_out: Items | None, *, progress: bool = T
     if held_out is None:
         return None
     refuse(held_out, corpus, progress=progress)
-    return {"items": len(held_out), "sha256": provenance.digest(held_out)}
+    return {"items": len(held_out), "sha256": provenance.items_digest(held_out)}
 
 
 def _named(name: str) -> Iterator[Readable]:

@@ -67,7 +67,7 @@ def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -
     frames = [model.frame for model in predictions_of(runs)]
     if not frames:
         raise DataError("there are no predictions to write")
-    frame = predictions.check(pd.concat(frames, ignore_index=True), items)
+    frame = predictions.check_predictions(pd.concat(frames, ignore_index=True), items)
     table = predictions.to_table(frame)
     if items is not None:
         texts = items.frame.set_index("item_id")["text"]

@@ -44,7 +44,7 @@ class Imported:
     kind : str
         ``lm-evaluation-harness``, ``predictions``, ``people`` or ``answers``.
     predictions : DataFrame
-        As :func:`workbench.runs.predictions.check` gives them, all models together.
+        As :func:`workbench.runs.predictions.check_predictions` gives them, all models together.
     items : Items
         Those that were matched.
     matched : dict
@@ -334,7 +334,7 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
     return replace(
         imported,
         kind="people",
-        predictions=predictions.check(both),
+        predictions=predictions.check_predictions(both),
         people=agreement.accuracy_by_person(answered),
         by_item=agreement.accuracy_by_item(answered),
         agreement=agreement.agreement(answered),
@@ -402,7 +402,7 @@ def _predictions(file: _File) -> Imported:
     if not len(frame):
         raise file.error("no prediction is about one of the items", "pass the items that it is about")
     try:
-        frame = predictions.check(frame, items)
+        frame = predictions.check_predictions(frame, items)
     except DataError as error:
         raise file.error(error.problem, error.remedy) from None
     asked = items.where(items.frame["item_id"].isin(frame["item_id"]).to_numpy())

@@ -226,7 +226,7 @@ def assign(
 def load_by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> Items:
     """Load the items that ids such as ``lambada/dev/000017`` are of."""
     parts = [item_id.strip().split("/") for item_id in ids if item_id]
-    sets = {(part[0], part[1]) for part in parts if len(part) > 2 and part[0] in datasets.names()}  # noqa: PLR2004
+    sets = {(part[0], part[1]) for part in parts if len(part) > 2 and part[0] in datasets.dataset_names()}  # noqa: PLR2004
     if not sets:
         raise DataError(
             "the file does not tell which items it is about",

@@ -233,9 +233,9 @@ def _config(  # noqa: PLR0917 - as for `fitted`
         "vocabulary": cache.digest(*stream.vocabulary),
         "development": None
         if items is None
-        else {"items": len(items), "sha256": fingerprint.digest(items), "evaluate_on": evaluate_on},
+        else {"items": len(items), "sha256": fingerprint.items_digest(items), "evaluate_on": evaluate_on},
     }
-    return dict(fingerprint.plain(config, f"the options of {kind.__name__}"))
+    return dict(fingerprint.json_value(config, f"the options of {kind.__name__}"))
 
 
 def _home(config: dict[str, Any], folder: Path | None) -> Path:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.evaluation.comparison import Comparison
 from workbench.items.items import Item
-from workbench.items.tokens import shown, tokens
+from workbench.items.tokens import readable_tokens, tokens
 from workbench.render.numbers import p_value, percent, points, probability, span
 from workbench.widgets.shared.passages import pieces
 from workbench.widgets.shared.widget import render
@@ -247,7 +247,7 @@ def _model(
         if value is not None and not pd.isna(value):
             share = np.exp(value) / most if proper else (value - low) / (high - low) if high > low else 0.0
         css = css.replace("w", f"w{' in' if word.casefold() in others else ''}{' t' if same else ''}", 1)
-        seen = shown([word])[0]  # quotes and brackets as they are read
+        seen = readable_tokens([word])[0]  # quotes and brackets as they are read
         return {
             "css": css, "title": f"{word}, the answer" if same else word,
             "word": f"▸ {seen}" if same else seen, "text": text,
@@ -264,7 +264,7 @@ def _model(
     strongest = (max(weights) or 1.0) if fits else 1.0
     return {
         "label": one["label"], "correct": one["correct"], "lines": lines,
-        "guess": None if one["prediction"] is None else shown([one["prediction"]])[0],
+        "guess": None if one["prediction"] is None else readable_tokens([one["prediction"]])[0],
         "numbers": " · ".join(filter(None, [rank, "" if ln_p is None else f"ln p {_number(ln_p)}"])),
         "attention": [(f"{max(0.0, weight) / strongest:.0%}", word)
                       for weight, word in zip(weights, words, strict=True)] if fits else [],
