@@ -9,7 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench.items.schema import COLUMNS, DataError
-from workbench.models.baselines.frequency import SlidingWindow
+from workbench.models.baselines.passage_baseline import SlidingWindow
 from workbench.runs import fingerprint
 
 ITEMS = wb.items_from_text(

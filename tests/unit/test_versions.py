@@ -19,8 +19,7 @@ import workbench as wb
 from workbench.items.items import Items
 from workbench.models.base import Predictor
 from workbench.models.baselines.chance import RandomWord
-from workbench.models.baselines.distance import WordDistance
-from workbench.models.baselines.frequency import MaximumFrequency, SlidingWindow
+from workbench.models.baselines.passage_baseline import MaximumFrequency, SlidingWindow, WordDistance
 from workbench.models.completion.positional import NextWord, Positional, Reversed, WordTwoOn
 from workbench.models.completion.simple import Simple4Gram
 from workbench.models.neural.feedforward import FeedForward

@@ -1,8 +1,8 @@
 # The public models; lazy_loader imports each when it is first used.
 from .baselines.chance import RandomWord as RandomWord
-from .baselines.distance import WordDistance as WordDistance
-from .baselines.frequency import MaximumFrequency as MaximumFrequency
-from .baselines.frequency import SlidingWindow as SlidingWindow
+from .baselines.passage_baseline import MaximumFrequency as MaximumFrequency
+from .baselines.passage_baseline import SlidingWindow as SlidingWindow
+from .baselines.passage_baseline import WordDistance as WordDistance
 from .completion.positional import Generating as Generating
 from .completion.positional import NextWord as NextWord
 from .completion.positional import Positional as Positional

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 BUILT_IN = {
     "random-word": "workbench.models.baselines.chance:RandomWord",
-    "maximum-frequency": "workbench.models.baselines.frequency:MaximumFrequency",
-    "sliding-window": "workbench.models.baselines.frequency:SlidingWindow",
-    "word-distance": "workbench.models.baselines.distance:WordDistance",
+    "maximum-frequency": "workbench.models.baselines.passage_baseline:MaximumFrequency",
+    "sliding-window": "workbench.models.baselines.passage_baseline:SlidingWindow",
+    "word-distance": "workbench.models.baselines.passage_baseline:WordDistance",
     "ngram": "workbench.models.ngram.model:NGram",
     "cached-ngram": "workbench.models.ngram.model:CachedNGram",
     "lsa": "workbench.models.vectors.lsa:LSA",

@@ -14,7 +14,7 @@ from workbench.datasets import childrens_book
 from workbench.items.items import Item, Items
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor
-from workbench.models.baselines.frequency import MaximumFrequency, SlidingWindow, WordDistance
+from workbench.models.baselines.passage_baseline import MaximumFrequency, SlidingWindow, WordDistance
 from workbench.texts.corpus import Corpus
 
 BOTH = (True, False)
