@@ -307,14 +307,14 @@ def test_a_book_that_items_come_from_is_refused_by_its_words():
         refuse(items[:2], two, progress=False)
 
 
-def test_single_sentences_are_told_by_many():
+def test_single_sentences_need_more_items():
     book = novel(5)
     items = items_from_text([" ".join(book[at : at + 20]) for at in range(0, 4000, 100)], tokenised=True)
     with pytest.raises(DataError, match="it: 40"):
         refuse(items, [("it", book)], progress=False)
-    four = refuse(items, [("it", [*book[:330], *novel(6)])], progress=False)
-    assert (four.n, four.frame["passage"].sum(), len(source_books(four))) == (8, 4, 1)
-    assert source_books(four, least=5).empty
+    result = refuse(items, [("it", [*book[:330], *novel(6)])], progress=False)
+    assert (result.n, result.frame["passage"].sum(), len(source_books(result))) == (8, 4, 1)
+    assert source_books(result, least=5).empty
 
 
 def test_many_books_are_not_listed_one_by_one():
