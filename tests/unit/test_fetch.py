@@ -158,10 +158,6 @@ def test_a_file_is_fetched_once_with_its_terms(register, server, capsys):
     assert server.asked == [("/toy.bin", None)]
     assert "Toy et al." not in capsys.readouterr().out
 
-
-def test_a_file_that_changed_is_replaced(register, server, capsys):
-    folder = register()
-    fetch("toy")
     with (folder / "toy.bin").open("r+b") as file:
         file.write(b"spoilt")
     fetch("toy")
@@ -195,12 +191,17 @@ def test_wrong_bytes_are_refused_and_removed(register, server):
     assert (folder / "toy.bin").read_bytes() == b"mine"
 
 
-@pytest.mark.parametrize("manner", ["", "no length"])
-@pytest.mark.parametrize("size", [10, len(CONTENT) + 10])
-def test_a_wrong_size_is_refused(register, server, manner, size):
-    folder = register(bytes=size)
+SIZES = (10, len(CONTENT) + 10)
+
+
+@pytest.mark.parametrize(
+    ("size", "manner"), [*((size, "") for size in SIZES), *((size, "no length") for size in (*SIZES, None))]
+)
+def test_a_wrong_or_endless_size_is_refused(register, server, monkeypatch, manner, size):
+    folder = register(bytes=size, **({} if size else {"sha256": None}))
     server.manner = manner
-    with pytest.raises(DataError, match=f"{size:,}"):
+    monkeypatch.setattr(fetching, "MAX_BYTES", fetching.MAX_BYTES if size else 300_000)
+    with pytest.raises(DataError, match=f"{size or 300_000:,}"):
         fetch("toy")
     assert not (folder / "toy.bin").exists()
 
@@ -213,15 +214,6 @@ def test_an_unknown_checksum_is_printed_and_recorded(register, capsys):
     (folder / "toy.bin").write_bytes(b"spoilt")  # from now on it is known
     fetch("toy")
     assert (folder / "toy.bin").read_bytes() == CONTENT
-
-
-def test_an_endless_file_of_unknown_size_is_broken_off(register, server, monkeypatch):
-    folder = register(sha256=None, bytes=None)
-    server.manner = "no length"
-    monkeypatch.setattr(fetching, "MAX_BYTES", 300_000)
-    with pytest.raises(DataError, match="300,000"):
-        fetch("toy")
-    assert visible(folder) == []
 
 
 def test_a_second_address_is_tried(register, server):

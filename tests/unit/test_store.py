@@ -117,24 +117,19 @@ def test_predictions_are_the_same_from_disk_whatever_is_null(home):
 # predictions are validated on writing
 
 
-def test_wrong_predictions_are_refused_and_nothing_is_kept(home):
-    def wrong(frame):
-        return frame.assign(item_id=["strange", *frame["item_id"][1:]])
-
-    with pytest.raises(DataError, match="none of the items"):
-        store.predict(ITEMS, Length(change=wrong))
-    with pytest.raises(DataError, match="none of the items"):
-        store.keep(ITEMS, wrong(Length().predict(ITEMS)))
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda frame: frame.assign(item_id=["strange", *frame["item_id"][1:]]), "none of the items"),
+        (lambda frame: frame[2:3], "predicts nothing for 3 items"),
+        (lambda frame: frame.assign(model="other"), "another model, 'other'"),
+    ],
+)
+def test_wrong_predictions_are_refused_and_nothing_is_kept(home, change, problem):
+    with pytest.raises(DataError, match=problem):
+        store.predict(ITEMS, Length(change=change))
     assert names(home) == []
     assert store.runs().empty
-
-
-def test_a_model_predicts_every_item_and_says_who_it_is(home):
-    with pytest.raises(DataError, match="predicts nothing for 3 items"):
-        store.predict(ITEMS, Length(change=lambda frame: frame[2:3]))
-    with pytest.raises(DataError, match="another model, 'other'"):
-        store.predict(ITEMS, Length(change=lambda frame: frame.assign(model="other")))
-    assert names(home) == []
 
 
 @pytest.mark.parametrize(
@@ -442,14 +437,6 @@ def test_answers_of_people_are_a_run_too(home):
     assert names(home) == [run.run]
 
 
-def test_the_same_answers_are_kept_once(home):
-    first = store.keep(ITEMS, answers(), source="a")
-    assert store.keep(ITEMS, answers(), source="a").run == first.run
-    assert store.keep(ITEMS, answers(), source="b").run != first.run
-    assert store.keep(ITEMS, answers(["eel"] * 4), source="a").run != first.run
-    assert len(names(home)) == 3
-
-
 def test_a_name_is_given_once(home):
     first = store.keep(ITEMS, answers(), name="pupils")
     assert store.keep(ITEMS, answers(), name="pupils").info == first.info  # a cell of a notebook, run again
@@ -458,6 +445,11 @@ def test_a_name_is_given_once(home):
             store.keep(ITEMS, frame, name="pupils", **info)
     assert names(home) == ["pupils"]
     assert_frame_equal(store.find_run("pupils").predictions, first.predictions)
+    unnamed = store.keep(ITEMS, answers(), source="a")
+    assert store.keep(ITEMS, answers(), source="a").run == unnamed.run
+    others = {store.keep(ITEMS, answers(), source="b").run, store.keep(ITEMS, answers(["eel"] * 4)).run}
+    assert names(home) == sorted({"pupils", unnamed.run} | others)
+    assert len(names(home)) == 4
 
 
 def test_a_name_that_another_process_has_just_given_is_told(home, monkeypatch):
@@ -475,30 +467,25 @@ def test_a_name_that_another_process_has_just_given_is_told(home, monkeypatch):
     assert names(home) == ["pupils"]
 
 
+BAD_NAMES = ["", ".", "..", ".a", "-a", "a/b", "a\\b", "a b", "a\n", "x" * 201, "Ä", "a\0"]
+OF_THE_RUN = ["run", "n", "model", "sha256", "key", "accuracy", "dataset"]
+TWO_MODELS = pd.concat([answers(), answers(model="tom")], ignore_index=True)
+
+
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", ".a", "-a", "a/b", "a\\b", "a b", "a\n", "x" * 201, "Ä", "a\0"]
+    ("frame", "options", "problem"),
+    [
+        *((answers(), {"name": name}, "is no name for a run") for name in BAD_NAMES),
+        *((answers(), {word: "x"}, f"'{word}' is set by the run itself") for word in OF_THE_RUN),
+        (answers(), {"when": {1, 2}}, "cannot be written as JSON"),
+        (TWO_MODELS, {}, "of 2 models"),
+        (TWO_MODELS[:0], {}, "of 0 models"),
+        (answers().assign(item_id="strange"), {}, "occurs twice|none of the items"),
+    ],
 )
-def test_names_that_no_folder_should_have(home, name):
-    with pytest.raises(DataError, match="is no name for a run"):
-        store.keep(ITEMS, answers(), name=name)
-    assert names(home) == []
-
-
-def test_predictions_of_several_models_are_not_one_run(home):
-    both = pd.concat([answers(), answers(model="tom")], ignore_index=True)
-    with pytest.raises(DataError, match="of 2 models"):
-        store.keep(ITEMS, both)
-    with pytest.raises(DataError, match="of 0 models"):
-        store.keep(ITEMS, both[:0])
-    assert names(home) == []
-
-
-@pytest.mark.parametrize("word", ["run", "n", "model", "sha256", "key", "accuracy", "dataset"])
-def test_what_a_run_tells_itself_cannot_be_told_otherwise(home, word):
-    with pytest.raises(DataError, match=f"'{word}' is set by the run itself"):
-        store.keep(ITEMS, answers(), **{word: "x"})
-    with pytest.raises(DataError, match="cannot be written as JSON"):
-        store.keep(ITEMS, answers(), when={1, 2})
+def test_what_cannot_be_kept(home, frame, options, problem):
+    with pytest.raises(DataError, match=problem):
+        store.keep(ITEMS, frame, **options)
     assert names(home) == []
 
 
