@@ -304,6 +304,7 @@ def test_what_is_expected_is_told():
     np.testing.assert_allclose(second["log_prob"], np.log([0.4, 0.05, 0.05]), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_two_processes_train_one_model(no_data, tmp_path, monkeypatch):
     command = [sys.executable, small_lstm.__file__, tmp_path]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

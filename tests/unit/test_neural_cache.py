@@ -13,7 +13,6 @@ from planted import CHOICES, CHOSEN, ITEMS, N_WORDS, Planted
 from small_lstm import DEV, Small, fit
 
 from workbench.items.schema import DataError
-from workbench.models.base import Predictor
 from workbench.models.neural.cache import CachedNeural, CacheModule, cache_shares
 from workbench.models.neural.network import mix
 from workbench.runs import predictions
@@ -76,17 +75,6 @@ def test_weight_0_is_the_network_alone(base):
     np.testing.assert_allclose(
         cached.score(CHOSEN, CHOICES)[:6], base.score(CHOSEN, CHOICES)[:6], atol=CLOSE
     )  # the seventh has an unknown word after the blank, of which the cache counts a share
-
-
-def test_the_general_way_ranks_alike(cached):
-    some = ITEMS.where(np.arange(len(ITEMS)) != 3)  # the answer of that one is a word of the passage alone
-    own, general = cached.ranking(some), Predictor.ranking(cached, some)
-    known_ones = general.known
-    assert known_ones.sum() > 3
-    far = np.array([len(blank.unknown) for _, blank in cached.encoder.blanks(some)])
-    more = (own.rank - general.rank)[known_ones]  # the general way knows the vocabulary alone
-    assert ((more >= 0) & (more <= far[known_ones])).all()
-    np.testing.assert_allclose(own.log_prob, general.log_prob, atol=CLOSE)
 
 
 def test_trials_are_what_the_models_say(base):
