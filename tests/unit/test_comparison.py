@@ -157,10 +157,8 @@ def test_case_does_not_tell_answers_apart():
 
 def test_labels_are_unique():
     frame = made(10)
-    given = [run(frame, "a"), run(frame, "b"), run(frame, "b"), frame.assign(model="other")]
-    found = Comparison.of(items_of(frame), given)
-    assert found.labels == ["made (a)", "made (b)", "made (b) #2", "other"]
-    assert compared([frame, frame]).labels == ["made (not stored)", "made (not stored) #2"]
+    result = compared([frame, run(frame, "b"), run(frame, "b"), frame.assign(model="other")])
+    assert result.labels == ["made (not stored)", "made (b)", "made (b) #2", "other"]
 
 
 LOG_PROB = several(2)[1]["log_prob"]
@@ -197,17 +195,14 @@ def test_log_probabilities_of_the_whole_word_are_compared_silently():
 
 def test_disagreement_and_variance():
     frames = several(4)
-    found = compared(frames)
-    right = found.correct.sum(axis=0)
-    np.testing.assert_allclose(found.disagreement, right * (4 - right) / 4)
-    np.testing.assert_allclose(found.variance, found.log_prob.var(axis=0))
-    assert found.n_right.tolist() == right.tolist()
+    result = compared(frames)
+    right = result.correct.sum(axis=0)
+    np.testing.assert_allclose(result.disagreement, right * (4 - right) / 4)
+    np.testing.assert_allclose(result.variance, result.log_prob.var(axis=0))
+    assert result.n_right.tolist() == right.tolist()
     alone = compared(frames[:1])
-    assert alone.disagreement.tolist() == [0] * 40
+    assert (alone.disagreement.tolist(), len(alone.pairs())) == ([0] * 40, 0)
     assert np.isnan(alone.variance).all()
-    assert len(alone.pairs()) == 0
-    holed = compared([frames[0].assign(log_prob=-np.inf), *map(scores, frames[1:3]), frames[3]])
-    assert np.isnan(holed.variance).all()
 
 
 def annotated(frame, seed=0):
@@ -293,16 +288,8 @@ def test_ranges_hold_what_they_say(values):
 
 
 def test_a_column_without_annotations_tells_whether_the_answer_is_in_the_passage():
-    rows = [
-        cloze(text, item_id=f"x/dev/{n:06d}")
-        for n, text in enumerate(
-            [
-                "The dog ran . I saw the {Dog} .",
-                "The dogs ran . I saw the {dog} .",
-                "The hot-dog . The {dog} .",
-            ]
-        )
-    ]
+    texts = ["A dog ran . I saw the {Dog} .", "The dogs ran . I saw the {dog} .", "The hot-dog . The {dog} ."]
+    rows = [cloze(text, item_id=f"x/dev/{n:06d}") for n, text in enumerate(texts)]
     frame = made(3, start="x/dev", answer=["Dog", "dog", "dog"], right=0, prediction="x")
     bins = Comparison.of(Items.from_records(rows), frame).bins("answer_in_passage")
     assert [one.mask.tolist() for one in bins] == [[True, False, True], [False, True, False]]

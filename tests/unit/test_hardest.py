@@ -26,16 +26,9 @@ def table(models):
     for parts in zip(*(frame.to_dict("records") for frame in models), strict=True):
         right = [part["model"] for part in parts if part["correct"]]
         ln_p = [part["log_prob"] for part in parts]
-        rows.append(
-            {
-                "item_id": parts[0]["item_id"],
-                "n_right": len(right),
-                "disagreement": len(right) * (4 - len(right)) / 4,
-                "alone": right[0] if len(right) == 1 else None,
-                "mean_log_prob": np.mean(ln_p),
-                "variance": np.var(ln_p),
-            }
-        )
+        row = {"item_id": parts[0]["item_id"], "n_right": len(right)}
+        row |= {"disagreement": len(right) * (4 - len(right)) / 4, "mean_log_prob": np.mean(ln_p)}
+        rows.append(row | {"alone": right[0] if len(right) == 1 else None, "variance": np.var(ln_p)})
     return pd.DataFrame(rows).set_index("item_id")
 
 
