@@ -7,6 +7,7 @@ import pytest
 from clozes import cloze, clozes, passages
 from html_page import Page
 from hypothesis import given
+from side_by_side import listening
 
 import workbench as wb
 from workbench.items import notes as remarks
@@ -30,17 +31,19 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def talk(browser):
-    """Let nothing travel; return where the answers gather and how to ask."""
-    sent = []
-    browser.send = lambda content, buffers=None: sent.append(json.loads(json.dumps(content)))  # noqa: ARG005
+@pytest.fixture
+def browser():
+    return listening(wb.browse(clozes(*TEXTS)))
 
-    def ask(kind, **message):
-        before = len(sent)
-        browser._hear(browser, {"type": kind, **message}, [])
-        return sent[before:]
 
-    return sent, ask
+ANSWERS = {"open": "view", "filter": "view", "show": "passage", "tags": "marked", "note": "marked"}
+
+
+def ask(browser, kind, answer=None, **message):
+    """Send what the page would send; return the one answer."""
+    browser.sent.clear()
+    browser._hear(browser, {"type": kind, **message}, [])
+    return one(browser.sent, answer or ANSWERS.get(kind, kind))
 
 
 def one(answers, kind):
@@ -52,10 +55,8 @@ def joined(parts):
     return "".join(text for text, _ in parts)
 
 
-def test_opening_sends_the_view():
-    browser = wb.browse(clozes(*TEXTS))
-    _, ask = talk(browser)
-    view = one(ask("open"), "view")
+def test_opening_sends_the_view(browser):
+    view = ask(browser, "open")
     assert (view["n"], view["total"], view["index"], view["start"]) == (4, 4, 0, 0)
     assert [row["id"] for row in view["rows"]] == [f"x/dev/{i}" for i in range(4)]
     assert view["filters"] == {"query": "", "field": "passage", "regex": False, "facets": {}}
@@ -68,66 +69,58 @@ def test_opening_sends_the_view():
     assert "dog" not in "".join(view["rows"][0]["text"])
 
 
-def test_filtering_answers_with_a_new_version():
-    browser = wb.browse(clozes(*TEXTS))
-    _, ask = talk(browser)
-    first = one(ask("open"), "view")
-    view = one(ask("filter", filters={"query": "rained"}), "view")
+def test_filtering_answers_with_a_new_version(browser):
+    first = ask(browser, "open")
+    view = ask(browser, "filter", filters={"query": "rained"})
     assert view["version"] == first["version"] + 1
     assert (view["n"], view["index"]) == (2, 0)
     assert view["rows"][0]["text"][1] == "rained"
     assert ["rained", "h"] in view["passage"]["context"]
     assert browser.filters == {"query": "rained", "field": "passage", "regex": False, "facets": {}}
     assert [item.item_id for item in browser.selection] == ["x/dev/0", "x/dev/1"]
-    none = one(ask("filter", filters={"query": "nowhere"}), "view")
+    none = ask(browser, "filter", filters={"query": "nowhere"})
     assert (none["n"], none["index"], none["rows"], none["passage"]) == (0, -1, [], None)
     assert (len(browser.to_frame()), browser.current, browser.current_id) == (0, None, "")
-    back = one(ask("filter", filters={}), "view")
+    back = ask(browser, "filter", filters={})
     assert (back["n"], back["index"], browser.current_id) == (4, 0, "x/dev/0")
 
 
-def test_the_current_item_stays_while_it_passes():
-    browser = wb.browse(clozes(*TEXTS))
-    _, ask = talk(browser)
-    ask("show", index=1, version=browser._version)
-    view = one(ask("filter", filters={"query": "cat"}), "view")
+def test_the_current_item_stays_while_it_passes(browser):
+    ask(browser, "show", index=1, version=browser._version)
+    view = ask(browser, "filter", filters={"query": "cat"})
     assert (view["index"], view["passage"]["id"]) == (0, "x/dev/1")
-    view = one(ask("filter", filters={"query": "dry"}), "view")
+    view = ask(browser, "filter", filters={"query": "dry"})
     assert (view["index"], view["passage"]["id"], browser.current.item_id) == (0, "x/dev/3", "x/dev/3")
 
 
 def test_rows_are_sent_for_the_present_version_only():
-    browser = wb.browse(clozes(*[f"number {i} {{dog}}" for i in range(100)]))
-    _, ask = talk(browser)
-    view = one(ask("open"), "view")
+    browser = listening(wb.browse(clozes(*[f"number {i} {{dog}}" for i in range(100)])))
+    view = ask(browser, "open")
     assert len(view["rows"]) == 28
-    rows = one(ask("rows", start=90, end=200, version=view["version"]), "rows")
+    rows = ask(browser, "rows", start=90, end=200, version=view["version"])
     assert (rows["start"], rows["version"]) == (90, view["version"])
     assert [row["id"] for row in rows["rows"]] == [f"x/dev/{i}" for i in range(90, 100)]
-    assert one(ask("rows", start=-5, end=2, version=view["version"]), "rows")["start"] == 0
-    assert one(ask("rows", start=5, end=2, version=view["version"]), "rows")["rows"] == []
-    later = one(ask("filter", filters={"query": "1"}), "view")["version"]
-    stale = one(ask("rows", start=0, end=5, version=view["version"]), "rows")
+    assert ask(browser, "rows", start=-5, end=2, version=view["version"])["start"] == 0
+    assert ask(browser, "rows", start=5, end=2, version=view["version"])["rows"] == []
+    later = ask(browser, "filter", filters={"query": "1"})["version"]
+    stale = ask(browser, "rows", start=0, end=5, version=view["version"])
     assert (stale["rows"], stale["version"]) == ([], later)
 
 
-def test_showing_a_passage():
-    browser = wb.browse(clozes(*TEXTS))
-    _, ask = talk(browser)
+def test_showing_a_passage(browser):
     version = browser._version
-    shown = one(ask("show", index=2, version=version), "passage")
+    shown = ask(browser, "show", index=2, version=version)
     assert (shown["index"], shown["version"], shown["passage"]["id"]) == (2, version, "x/dev/2")
     assert browser.current.item_id == browser.current_id == "x/dev/2"
     for index, asked in ((0, version - 1), (4, version), (-1, version)):
-        stale = one(ask("show", index=index, version=asked), "passage")
+        stale = ask(browser, "show", index=index, version=asked)
         assert (stale["version"], stale["passage"], stale["index"]) == (-1, None, index)
     assert browser.current_id == "x/dev/2"
 
 
 def test_the_blank_stays_hidden_when_a_search_finds_a_part_of_the_target():
-    browser = wb.browse(clozes(*TEXTS), query="cat")
-    _, ask = talk(browser)
-    view = one(ask("open"), "view")
+    browser = listening(wb.browse(clozes(*TEXTS), query="cat"))
+    view = ask(browser, "open")
     assert [text for text, letters in view["passage"]["query"] if letters == "b"] == ["Cats"]
     assert not any("Cats" in text for text, letters in view["passage"]["query"] if letters != "b")
     assert "<b>Cats</b>" in browser.to_html()
@@ -137,25 +130,23 @@ def test_a_search_in_the_sentence_marks_nothing_before_it():
     browser = wb.browse(
         clozes("the dog ran . the dog saw a {cat}"), query="^the", field="sentence", regex=True
     )
-    _, ask = talk(browser)
-    shown = one(ask("open"), "view")["passage"]
+    listening(browser)
+    shown = ask(browser, "open")["passage"]
     assert ["the", "h"] in shown["query"]
     assert not any("h" in letters for _, letters in shown["context"])
     answers = wb.browse(clozes("the dog ran . the {cat}"), query="cat", field="answer")
     assert not any("h" in letters for _, letters in answers._passage(0)["query"])
 
 
-def test_tags_and_notes(home):
-    browser = wb.browse(clozes(*TEXTS))
-    _, ask = talk(browser)
-    marked = one(ask("tags", id="x/dev/1", tags=["plot", " odd "]), "marked")
+def test_tags_and_notes(home, browser):
+    marked = ask(browser, "tags", id="x/dev/1", tags=["plot", " odd "])
     assert (marked["id"], marked["tags"], marked["note"]) == ("x/dev/1", ["plot", "odd"], "")
     assert marked["labels"] == ["odd", "plot"]
     assert dict(marked["facets"]["tags"]["choices"]) == {"odd": 1, "plot": 1, "(none)": 3}
-    marked = one(ask("note", id="x/dev/1", note="why?"), "marked")
+    marked = ask(browser, "note", id="x/dev/1", note="why?")
     assert (marked["tags"], marked["note"]) == (["plot", "odd"], "why?")
     assert remarks.read_notes(["x"], folder=home / "notes")["x/dev/1"].note == "why?"
-    view = one(ask("filter", filters={"facets": {"tags": ["plot"]}}), "view")
+    view = ask(browser, "filter", filters={"facets": {"tags": ["plot"]}})
     assert view["rows"] == [
         {"id": "x/dev/1", "text": view["rows"][0]["text"], "tags": ["plot", "odd"], "note": True}
     ]
@@ -168,8 +159,8 @@ def test_tags_and_notes(home):
 
 def test_a_mark_is_kept_with_its_data_set(home):
     items = Items.from_records([cloze("a {dog}", "x/dev/0"), cloze("a {dog}", "y/dev/0")])
-    _, ask = talk(wb.browse(items))
-    one(ask("note", id="y/dev/0", note="here"), "marked")
+    browser = listening(wb.browse(items))
+    ask(browser, "note", id="y/dev/0", note="here")
     assert (home / "notes" / "y.jsonl").is_file()
     assert not (home / "notes" / "x.jsonl").exists()
 
@@ -190,7 +181,7 @@ def test_a_mark_is_kept_with_its_data_set(home):
 )
 def test_what_goes_wrong_is_answered_and_changes_nothing(message, lane, part):
     browser = wb.browse(clozes(*TEXTS), query="rained")
-    sent, _ = talk(browser)
+    sent = listening(browser).sent
     before = (browser.filters, browser._version, browser.current_id, len(browser.selection))
     browser._hear(browser, message | {"lane": lane}, [])
     answer = one(sent, "error")
@@ -199,20 +190,17 @@ def test_what_goes_wrong_is_answered_and_changes_nothing(message, lane, part):
     assert (browser.filters, browser._version, browser.current_id, len(browser.selection)) == before
 
 
-def test_notes_that_cannot_be_written_are_told(home):
-    browser = wb.browse(clozes(*TEXTS))
-    _, ask = talk(browser)
+def test_notes_that_cannot_be_written_are_told(home, browser):
     (home / "notes").mkdir()
     (home / "notes" / "x.jsonl").write_text("broken\n")
-    assert "x.jsonl, line 1" in one(ask("note", id="x/dev/0", note="new"), "error")["message"]
+    assert "x.jsonl, line 1" in ask(browser, "note", "error", id="x/dev/0", note="new")["message"]
     assert browser._passage(0)["note"] == ""
     with pytest.raises(DataError, match="line 1"):
         wb.browse(clozes(*TEXTS))
 
 
-def test_filters_set_in_python():
-    browser = wb.browse(clozes(*TEXTS))
-    sent, _ = talk(browser)
+def test_filters_set_in_python(browser):
+    sent = browser.sent
     browser.filters = {"query": "rained"}
     assert one(sent, "view")["n"] == 2
     for bad in ({"query": "(", "regex": True}, {"field": "title"}, {"other": 1}):
@@ -239,7 +227,7 @@ def test_filters_rebuild_the_view():
 def test_the_current_item_can_be_assigned():
     items = clozes(*TEXTS)
     browser = wb.browse(items, query="rain")
-    sent, _ = talk(browser)
+    sent = listening(browser).sent
     browser.current = "x/dev/1"
     assert browser.current == items["x/dev/1"]
     assert one(sent, "view")["index"] == 1
@@ -253,7 +241,7 @@ def test_the_current_item_can_be_assigned():
 
 def test_far_down_the_rows_around_the_current_item_are_sent():
     browser = wb.browse(clozes(*[f"number {i} {{dog}}" for i in range(100)]))
-    sent, _ = talk(browser)
+    sent = listening(browser).sent
     browser.current = "x/dev/70"
     view = one(sent, "view")
     assert (view["index"], view["start"], len(view["rows"])) == (70, 56, 28)
@@ -272,8 +260,8 @@ def test_annotations_in_any_order(form):
     browser = wb.browse(clozes(*TEXTS), table if form == "column" else table.set_index("item_id"))
     assert browser._passage(0)["columns"] == [["mood", "glad"], ["n", "1"], ["7", ""]]
     assert browser._passage(1)["columns"] == [["mood", ""], ["n", ""], ["7", ""]]
-    _, ask = talk(browser)
-    view = one(ask("filter", filters={"facets": {"mood": ["sad"]}}), "view")
+    listening(browser)
+    view = ask(browser, "filter", filters={"facets": {"mood": ["sad"]}})
     assert [row["id"] for row in view["rows"]] == [IDS[2]]
     assert dict(view["facets"]["mood"]["choices"]) == {"(none)": 2, "sad": 1, "glad": 1}
     assert (view["facets"]["n"]["low"], view["facets"]["n"]["high"]) == (1.0, 3.0)
@@ -323,8 +311,8 @@ def test_predictions_are_shown_and_filtered_by():
     ]
     browser.filters = {"facets": {"big is": ["wrong"]}}
     assert [item.item_id for item in browser.selection] == [IDS[1]]
-    _, ask = talk(browser)
-    facets = one(ask("open"), "view")["facets"]
+    listening(browser)
+    facets = ask(browser, "open")["facets"]
     assert dict(facets["big is"]["choices"]) == {"(none)": 2, "right": 1, "wrong": 1}
     assert dict(facets["small is"]["choices"]) == {"(none)": 1, "wrong": 0}
     bare = wb.browse(clozes(*TEXTS), predictions=table[["item_id", "model"]])
@@ -339,9 +327,8 @@ def test_only_items_are_shown(verb, thing):
 
 
 def test_no_items_at_all():
-    browser = wb.browse(clozes())
-    _, ask = talk(browser)
-    view = one(ask("open"), "view")
+    browser = listening(wb.browse(clozes()))
+    view = ask(browser, "open")
     assert (view["n"], view["total"], view["passage"], browser.current) == (0, 0, None, None)
     assert "0 of 0 items" in browser.to_html()
 

@@ -8,6 +8,8 @@ from clozes import clozes
 from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
+from side_by_side import ask as send
+from side_by_side import listening
 
 import workbench as wb
 from workbench.analysis import annotations
@@ -49,12 +51,8 @@ def explorer():
 
 def ask(explorer, **message):
     """Send what the page would send; return the answer."""
-    charts = explorer.children[0]
-    sent = []
-    charts.send = lambda content, buffers=None: sent.append(json.loads(json.dumps(content)))  # noqa: ARG005
-    charts._hear(charts, message, [])
-    assert len(sent) == 1
-    return sent[0]
+    [answer] = send(listening(explorer.children[0]), **message)
+    return answer
 
 
 def drawn(explorer, name):
@@ -127,8 +125,7 @@ def test_choices_combine_and_go_one_by_one(explorer):
 
 def test_there_is_one_state(explorer):
     browser = explorer.browser
-    sent = []
-    browser.send = lambda content, buffers=None: sent.append(content)  # noqa: ARG005
+    sent = listening(browser).sent
     ask(explorer, type="choose", chosen={"target_class": ["CN"]})
     assert [(m["type"], m["n"]) for m in sent] == [("view", 2)]
     assert browser.filters["facets"] == explorer.filters["facets"] == {"target_class": ["CN"]}
