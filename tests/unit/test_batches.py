@@ -101,9 +101,9 @@ def test_windows_are_cut_and_shuffled_anew_in_each_epoch(counting):
 def test_a_part_of_the_rows_is_that_of_the_whole_batch(novels, kind, step):
     shape = {"number": 70} if kind is Passages else {"length": 12}
     batches = kind(novels, rows=9, **shape)
-    whole = batches.batch(step)
+    expected = batches.batch(step)
     for part in (slice(0, 4), slice(4, 9), slice(8, 9), slice(1, None, 2)):
-        assert same(batches.batch(step, part), {name: array[part] for name, array in whole.items()})
+        assert same(batches.batch(step, part), {name: array[part] for name, array in expected.items()})
 
 
 def test_a_step_is_the_same_in_a_new_process_where_little_is_installed(novels, tmp_path):

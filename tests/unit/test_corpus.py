@@ -73,8 +73,8 @@ WORDS = st.text(st.characters(codec=None, exclude_categories=()), max_size=6) | 
 def test_lines_against_a_plain_loop(lines, lower):
     expected = []
     for line in "\n".join(lines).split("\n"):
-        whole = line.replace("\0", " ").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        words = [word.lower() if lower else word for word in whole.split()]
+        valid = line.replace("\0", " ").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        words = [word.lower() if lower else word for word in valid.split()]
         expected += [words] if words else []
     if not expected:
         with pytest.raises(DataError, match="no word in this text"):
@@ -151,9 +151,9 @@ def test_the_tokens_of_rowsare_those_of_the_text(text):
 def test_a_long_text_of_tokens_is_cut_between_its_sentences(text, size):
     pieces = list(tokenise.split_text(text, tokenised=True, size=size))
     assert "".join(pieces) == text
-    whole = wt.sentence_tokens(text)
+    expected = wt.sentence_tokens(text)
     if max((end - start for start, end in wt.sentences(text)), default=0) < size // 2:
-        assert [tokens for piece in pieces for tokens in wt.sentence_tokens(piece)] == whole
+        assert [tokens for piece in pieces for tokens in wt.sentence_tokens(piece)] == expected
     assert "".join(tokenise.split_text(text, tokenised=False, size=size)) == text
 
 
@@ -331,10 +331,10 @@ def test_it_travels_between_processes_as_a_path():
 
 def test_blocks_of_lines_join_up(monkeypatch):
     corpus = of([*(f"w{n} " * (n % 7 + 1) for n in range(200)), "long " * 500, "end"])
-    whole = list(corpus.lines())
+    expected = list(corpus.lines())
     monkeypatch.setattr("workbench.texts.corpus._LINES", 50)
-    assert list(corpus.lines()) == whole
-    assert len(whole) == 202
+    assert list(corpus.lines()) == expected
+    assert len(expected) == 202
 
 
 def test_paths_are_read_as_books(tmp_path):

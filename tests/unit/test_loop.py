@@ -14,20 +14,17 @@ from workbench.training import checkpoint, loop
 from workbench.training.loop import train
 
 
-def test_it_learns_and_records_how(tmp_path):
-    tiny.it_learns_and_records_how("cpu", tmp_path)
-
-
-def test_a_loss_that_is_not_finite_stops_it(tmp_path):
-    tiny.a_loss_that_is_not_finite_stops_it("cpu", tmp_path)
-
-
-def test_out_of_memory():
-    tiny.out_of_memory_takes_fewer_rows_at_a_time("cpu")
-
-
-def test_interrupted_and_resumed(tmp_path):
-    tiny.it_continues_as_if_it_had_never_stopped("cpu", tmp_path)
+@pytest.mark.parametrize(
+    "holds",
+    [
+        tiny.it_learns_and_records_how,
+        tiny.a_loss_that_is_not_finite_stops_it,
+        tiny.out_of_memory_takes_fewer_rows_at_a_time,
+        tiny.it_continues_as_if_it_had_never_stopped,
+    ],
+)
+def test_on_the_cpu(holds, tmp_path):
+    holds("cpu", tmp_path)
 
 
 class Watched(Tiny):

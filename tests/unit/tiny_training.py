@@ -168,10 +168,10 @@ def interrupt_at(*steps):
     return interrupt
 
 
-def out_of_memory_takes_fewer_rows_at_a_time(device, tolerance=1e-5):
+def out_of_memory_takes_fewer_rows_at_a_time(device, folder=None, tolerance=1e-5):
     expected, network = Tiny(), Tiny(most=2)
     train(expected, Counting(), settings(device=device))
-    training = train(network, Counting(), settings(device=device))
+    training = train(network, Counting(), settings(device=device), folder=folder)
     assert_close(weights(network), weights(expected), tolerance)
     assert [note.split(": ")[1].split(" ")[0] for note in training.notes] == ["4", "2"]
 
