@@ -21,18 +21,14 @@ def released(tmp_path):
     return b.write(tmp_path / "raw", {"lambada_development_plain_text.txt": b.text(lines)})
 
 
-def test_fetch_can_say_what_it_would_do(no_data, capsys):
-    assert cli.main(["fetch", "lambada", "cbt", "--dry-run"]) == 0
+@pytest.mark.parametrize("folder", [None, "here"])
+def test_fetch_can_say_what_it_would_do(folder, no_data, tmp_path, capsys):
+    options = [] if folder is None else ["--folder", str(tmp_path / folder)]
+    assert cli.main(["fetch", "lambada", "cbt", "--dry-run", *options]) == 0
     told = capsys.readouterr().out
     assert "licence" in told
-    assert str(no_data / "raw" / "lambada") in told
-    assert str(no_data / "raw" / "cbt") in told
-    assert list(no_data.iterdir()) == []
-
-
-def test_fetch_into_another_folder(no_data, tmp_path, capsys):
-    assert cli.main(["fetch", "lambada", "--dry-run", "--folder", str(tmp_path / "here")]) == 0
-    assert str(tmp_path / "here") in capsys.readouterr().out.splitlines()[-1]
+    for name in ("lambada", "cbt"):
+        assert str(no_data / "raw" / name if folder is None else tmp_path / folder) in told
     assert list(no_data.iterdir()) == []
     assert not (tmp_path / "here").exists()
 
@@ -154,18 +150,14 @@ def test_compare_can_annotate(two_runs, released, monkeypatch, capsys):
 def test_reproduce_hands_its_options_on(monkeypatch, tmp_path):
     asked = []
     monkeypatch.setattr(
-        "workbench.reproduce.reproduce", lambda *args, **options: asked.append((args, options))
+        "workbench.reproduce.reproduce", lambda *args, **options: asked.append((*args, options))
     )
-    assert cli.main(["reproduce"]) == 0
-    assert (
-        cli.main(["reproduce", "01", "02", "--out", str(tmp_path), "--data", "sample", "--scale", "cpu"]) == 0
-    )
+    options = ["01", "02", "--out", str(tmp_path), "--data", "sample", "--scale", "cpu"]
+    assert cli.main(["reproduce"]) == cli.main(["reproduce", *options]) == 0
+    settings = {"DATA": "sample", "SCALE": "cpu"}
     assert asked == [
-        ((Path("notebooks"),), {"out": None, "only": [], "settings": {}}),
-        (
-            (Path("notebooks"),),
-            {"out": tmp_path, "only": ["01", "02"], "settings": {"DATA": "sample", "SCALE": "cpu"}},
-        ),
+        (Path("notebooks"), {"out": None, "only": [], "settings": {}}),
+        (Path("notebooks"), {"out": tmp_path, "only": ["01", "02"], "settings": settings}),
     ]
 
 
@@ -227,16 +219,16 @@ def test_train_takes_every_model_by_name(model, settings, novel, tmp_path, capsy
 
 
 def test_evaluate_takes_models_by_name(novel, tmp_path, capsys):
-    train = ["train", "ngram", "--out", str(tmp_path / "bigram"), "order=2", "memory=60M"]
-    assert cli.main([*train, "--texts", str(novel)]) == 0
-    assert cli.main(["train", "word-distance", "m=3", "--out", str(tmp_path / "distance")]) == 0
-    models = ["sliding-window", "next-word", str(tmp_path / "distance"), f"ngram={tmp_path / 'bigram'}"]
-    assert cli.main(["evaluate", "word-distance", "m=3", *QUESTIONS]) == 0
-    assert "Word distance" in capsys.readouterr().out
-    assert cli.main(["evaluate", *models[1:2], models[3], *QUESTIONS]) == 0
-    assert "Next word, lowest (2-gram" in capsys.readouterr().out
-    assert cli.main(["evaluate", models[0], models[2], *QUESTIONS]) == 0
-    assert "2 models on" in capsys.readouterr().out
+    bigram, distance = str(tmp_path / "bigram"), str(tmp_path / "distance")
+    train = ["train", "ngram", "--out", bigram, "order=2", "memory=60M", "--texts", str(novel)]
+    assert cli.main(train) == cli.main(["train", "word-distance", "m=3", "--out", distance]) == 0
+    for models, shown in [
+        (["word-distance", "m=3"], "Word distance"),
+        (["next-word", f"ngram={bigram}"], "Next word, lowest (2-gram"),
+        (["sliding-window", distance], "2 models on"),
+    ]:
+        assert cli.main(["evaluate", *models, *QUESTIONS]) == 0
+        assert shown in capsys.readouterr().out
 
 
 def test_models_lists_models_and_settings(capsys):
