@@ -203,3 +203,15 @@ def test_notebooks_are_kept_without_what_they_showed(path):
         0
     ]
     assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])
+
+
+SCRIPTS = sorted(PACKAGE.rglob("*.js"))
+
+
+def test_there_are_scripts():
+    assert SCRIPTS
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_never_make_markup_of_text(path):
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write", path.read_text("utf-8"))
