@@ -45,7 +45,7 @@ def found():
 def test_it_loads_and_says_what_it_is(nlp):
     assert nlp.pipe_names == ["tagger", "lemmatizer"]
     assert nlp.get_pipe("tagger").labels == tagging.UPOS
-    assert tagging.pipeline_version() == f"en_narrative {nlp.meta['version']}"
+    assert tagging.find_pipeline().label == f"en_narrative {nlp.meta['version']}"
     assert nlp.meta["license"] == "CC BY-SA 4.0"
 
 

@@ -254,7 +254,7 @@ def test_a_tagger_is_trained_by_the_configuration_and_packed(data, tmp_path, cap
     assert tagger.model.get_ref("reader").attrs["lexicon"].words == ("the", "heron", "clarity")
     build.package(final, tmp_path / "packed", (0.8, 0.0, -1.0))
     packed = tagging.load(tmp_path / "packed")
-    assert tagging.pipeline_version(tmp_path / "packed") == f"en_narrative {build.META['version']}"
+    assert tagging.find_pipeline(tmp_path / "packed").label == f"en_narrative {build.META['version']}"
     assert packed.pipe_names == ["tagger", "lemmatizer"]
     assert packed.get_pipe("tagger").bias == (0.8, 0.0, -1.0)
     assert packed.meta["license"] == "CC BY-SA 4.0"

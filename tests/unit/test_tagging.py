@@ -131,7 +131,7 @@ def test_a_pipeline_is_loaded_once_and_anew_when_it_is_written_anew(tmp_path, ru
     ruled.to_disk(tmp_path / "it")
     first = tagging.load(tmp_path / "it")
     assert tagging.load(str(tmp_path / "it")) is first
-    assert tagging.pipeline_version(tmp_path / "it") == tagging.label(first) == "en_ruled 1.2.3"
+    assert tagging.find_pipeline(tmp_path / "it").label == tagging.label(first) == "en_ruled 1.2.3"
     before = tagging.find_pipeline(tmp_path / "it").identity
     assert before == tagging.find_pipeline(tmp_path / "it").identity
     ruled.meta["version"] = "1.2.4"
@@ -173,7 +173,7 @@ def test_an_installed_package_is_found_by_its_name(tmp_path, monkeypatch, ruled)
     (info / "entry_points.txt").write_text("[spacy_models]\nen_reedy = en_reedy\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert "en_reedy" in tagging.installed()
-    assert tagging.pipeline_version("en_reedy") == "en_reedy 1.2.3"
+    assert tagging.find_pipeline("en_reedy").label == "en_reedy 1.2.3"
     assert tagging.tag(tagging.load("en_reedy"), [["Ada"]], [0]) == ([["PROPN"]], ["Ada"])
     monkeypatch.delitem(sys.modules, "en_reedy")
 
@@ -204,7 +204,7 @@ def test_folders_that_hold_no_sound_pipeline_are_told(tmp_path, ruled):
         tagging.load(tmp_path / "it")
     (tmp_path / "it" / "meta.json").write_text("{}")
     with pytest.raises(DataError, match="does not describe a spaCy pipeline"):
-        tagging.pipeline_version(tmp_path / "it")
+        tagging.find_pipeline(tmp_path / "it")
 
 
 def test_which_pipelines_need_no_pytorch(tmp_path, ruled, neural):

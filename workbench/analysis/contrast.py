@@ -16,9 +16,12 @@ SKIPPED = ("item_id", "pipeline", "mentions", "speech", "names")
 
 CORRECTIONS = ("holm", "bonferroni", "sidak", "holm-sidak", "fdr_bh", "fdr_by")
 
+_COLUMNS = (
+    "feature", "level", "kind", "a", "b", "n_a", "n_b", "median_a", "median_b",
+    "difference", "low", "high", "cliff_delta", "cohen_h", "odds_ratio", "test", "p",
+)  # fmt: skip
 _LEVELS = 20
-_MEASURES = ("difference", "low", "high", "cliff_delta", "cohen_h", "odds_ratio", "p")
-_LEAST = 2  # values from which a variance can be told
+_LEAST = 2  # values from which a variance can be computed
 
 
 def contrast(
@@ -108,7 +111,7 @@ def _check(a: Any, b: Any, names: tuple[str, str], level: float, correction: str
                 f"there is no contrast of a {type(frame).__name__}",
                 remedy="pass two frames of annotations: wb.contrast(wb.annotate(x), wb.annotate(y))",
             )
-    taken = {*_order(("", "")), ""}
+    taken = {*_COLUMNS, ""} - {"a", "b"}
     if len(set(names)) != len(names) or len(names) != 2 or taken & set(names):  # noqa: PLR2004 - two sets
         raise DataError(f"the sets cannot be called {names}", remedy="pass two different names")
     if not 0 < level < 1:
@@ -117,22 +120,10 @@ def _check(a: Any, b: Any, names: tuple[str, str], level: float, correction: str
         raise DataError(f"the correction {correction!r} is unknown", remedy=f"use {', '.join(CORRECTIONS)}")
 
 
-def _order(names: tuple[str, str]) -> list[str]:
-    left, right = names
-    counts = [f"n_{left}", f"n_{right}", f"median_{left}", f"median_{right}"]
-    measures = list(_MEASURES[:-1])
-    return ["feature", "level", "kind", left, right, *counts, *measures, "test", "p"]
-
-
 def _table(rows: list[dict[str, Any]], names: tuple[str, str], correction: str) -> pd.DataFrame:
-    left, right = names
-    calls = {"a": left, "b": right} | {
-        f"{what}_{side}": f"{what}_{name}"
-        for what in ("n", "median")
-        for side, name in (("a", left), ("b", right))
-    }
-    table = pd.DataFrame([{calls.get(key, key): value for key, value in row.items()} for row in rows])
-    table = table.reindex(columns=_order(names))
+    named = {f"{part}{side}": f"{part}{name}" for part in ("", "n_", "median_")
+             for side, name in zip("ab", names, strict=True)}  # fmt: skip
+    table = pd.DataFrame(rows, columns=list(_COLUMNS)).rename(columns=named)
     table[f"p_{correction}"] = _corrected(table["p"].to_numpy(dtype=float), correction)
     size = table["cliff_delta"].astype(float).abs()
     return table.loc[size.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
@@ -159,7 +150,7 @@ def _kind(values: pd.Series[Any]) -> str:
     kinds = {type(value) for value in values.tolist()}
     if kinds <= {bool, np.bool_}:
         return "truth"
-    if all(issubclass(kind, int | float | np.number) and kind not in {bool, np.bool_} for kind in kinds):
+    if kinds.isdisjoint({bool, np.bool_}) and all(issubclass(k, int | float | np.number) for k in kinds):
         return "number"
     if kinds <= {str}:
         different = values.nunique()

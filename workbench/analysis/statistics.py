@@ -4,7 +4,8 @@
 take one frame of annotations, or several by name, and return a tidy frame with one row a bar of a
 figure: `set`, `column` and `value` (which annotation has which value), `label`, `count`, `n`, `missing`,
 and `share`, `low`, `high` between 0 and 1 (Wilson's 95 % interval). Rows without a value, such as
-those of items without an answer, are left out of `n` and counted in `missing`.
+those of items without an answer, are left out of `n` and counted in `missing`. A frame without the
+column raises DataError.
 """
 
 from __future__ import annotations
@@ -139,25 +140,17 @@ def count_in_context(
         values = _column(frame, column, name).dropna()
         truth = values.astype("Int64") > 0 if column.startswith("n_") else values.astype("boolean")
         for value, label in ((True, "in context"), (False, "not in context")):
-            rows.append(
-                {"set": name, "column": column, "value": value, "label": label}
-                | _counted(int((truth == value).sum()), len(truth), len(frame))
-            )
+            rows.append(_bar(truth == value, len(frame), set=name, column=column, value=value, label=label))
     return _shares(rows)
 
 
-def _counted(count: int, n: int, rows: int) -> dict[str, int]:
-    """Return the counts of one bar: of `rows` rows `n` have a value."""
-    return {"count": count, "n": n, "missing": rows - n}
+def _bar(truth: pd.Series[Any], rows: int, **place: object) -> dict[str, Any]:
+    """Count one bar: the rows with a value for which `truth` holds; `rows` counts those without one too."""
+    return place | {"count": int(truth.sum()), "n": len(truth), "missing": rows - len(truth)}
 
 
 def count_classes(sets: Sets) -> pd.DataFrame:
     """Count the classes of the targets (Paperno et al. 2016, Figure 2b).
-
-    Parameters
-    ----------
-    sets : DataFrame, or mapping of str to DataFrame
-        Annotations, or several by name.
 
     Returns
     -------
@@ -167,7 +160,7 @@ def count_classes(sets: Sets) -> pd.DataFrame:
     Raises
     ------
     DataError
-        If a column is missing or holds a class that `CLASS_NAMES` does not.
+        If a frame holds a class that `CLASS_NAMES` does not.
     """
     return _classes({name: (frame, frame) for name, frame in named_sets(sets).items()})
 
@@ -186,11 +179,6 @@ def count_classes_out_of_context(sets: Sets, *, by: Literal["lemma", "form"] = "
     -------
     DataFrame
         As :func:`count_classes`, out of the `n` such targets; `missing` counts the rows without an answer.
-
-    Raises
-    ------
-    DataError
-        If a column is missing or holds a class that `CLASS_NAMES` does not.
     """
     column = {"lemma": "lemma_in_context", "form": "in_context"}.get(by)
     if column is None:
@@ -210,9 +198,9 @@ def _classes(parts: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> pd.DataF
         values = part["target_class"].dropna().astype("str")
         if strange := sorted(set(values) - set(CLASS_NAMES)):
             raise DataError(f"the target class {strange[0]!r} is none of {' '.join(CLASS_NAMES)}")
+        n = len(values) + missing
         rows += [
-            {"set": name, "column": "target_class", "value": value, "label": value}
-            | _counted(int((values == value).sum()), len(values), len(values) + missing)
+            _bar(values == value, n, set=name, column="target_class", value=value, label=value)
             for value in CLASS_NAMES
         ]
     return _shares(rows)
@@ -220,11 +208,6 @@ def _classes(parts: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> pd.DataF
 
 def count_direct_speech(sets: Sets) -> pd.DataFrame:
     """Count the passages with quoted speech, and the blanks within it (section 3.3).
-
-    Parameters
-    ----------
-    sets : DataFrame, or mapping of str to DataFrame
-        Annotations, or several by name.
 
     Returns
     -------
@@ -235,10 +218,7 @@ def count_direct_speech(sets: Sets) -> pd.DataFrame:
     for name, frame in named_sets(sets).items():
         for column, label in (("direct_speech", "in the passage"), ("target_in_speech", "around the target")):
             truth = _column(frame, column, name).dropna().astype("boolean")
-            rows.append(
-                {"set": name, "column": column, "value": True, "label": label}
-                | _counted(int(truth.sum()), len(truth), len(frame))
-            )
+            rows.append(_bar(truth, len(frame), set=name, column=column, value=True, label=label))
     return _shares(rows)
 
 
@@ -284,9 +264,8 @@ def histogram(sets: Sets, column: str, *, first: int | None = None, width: int |
             end = start + int(bins.width)
             rows.append(
                 {"set": name, "column": column, "first": start, "last": end - 1, "x": start - 0.5}
-                | {"x2": end - 0.5}
-                | _counted(count, len(values), len(frames[name]))
-                | {"mean": mean, "sd": sd}
+                | {"x2": end - 0.5, "count": count, "n": len(values)}
+                | {"missing": len(frames[name]) - len(values), "mean": mean, "sd": sd}
             )
     return _shares(rows)
 

@@ -153,11 +153,6 @@ def _missing(name: str | Path, folder: Path) -> DataError:
     return DataError(f"the spaCy pipeline {str(name)!r} is not installed; {there}", remedy=remedy)
 
 
-def pipeline_version(name: str | Path = "en_narrative") -> str:
-    """Return name and version of a pipeline, as in ``en_narrative 1.0.0``; see :func:`find_pipeline`."""
-    return find_pipeline(name).label
-
-
 def load(name: str | Path = "en_narrative") -> Language:
     """Load a pipeline, once in a process.
 
