@@ -29,8 +29,8 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 
 import workbench as wb
-from workbench.analysis import tagging, targets
-from workbench.analysis.annotations import annotate
+from workbench.analysis import tagging
+from workbench.analysis.annotations import annotate, target_features
 from workbench.items import tokens
 
 GOALS = {"ratio": 3.0, "second call": 0.5, "peak MB": 1500.0}
@@ -70,14 +70,15 @@ def loop(items: wb.Items, pipeline: str) -> dict[str, Any]:
     tagged, cpu = time.perf_counter() - start, processor() - used
     start = time.perf_counter()
     rows = [
-        targets.target_features(item, tags, lemma) for item, (tags, lemma) in zip(records, docs, strict=True)
+        target_features(item, item_tokens, tags, lemma)
+        for item, item_tokens, (tags, lemma) in zip(records, cut, docs, strict=True)
     ]
     return {
         "tagging": tagged,
         "cpu": cpu,
         "features": time.perf_counter() - start,
         "tokens": sum(len(item_tokens.words) for item_tokens in cut),
-        "tags": [row["target_pos"] for row in rows],
+        "tags": [row.get("target_pos") for row in rows],
         "classes": [row["target_class"] for row in rows],
     }
 

@@ -16,7 +16,7 @@ from annotating import more
 from distributed import Client, LocalCluster
 
 import workbench as wb
-from workbench.analysis import annotations, tagging, targets
+from workbench.analysis import annotations, tagging
 from workbench.analysis.annotations import annotate
 from workbench.items import tokens
 from workbench.items.items import DataError, Items
@@ -99,10 +99,14 @@ def plain(items, nlp, vocabulary=None):
         cut = tokens.tokens(item)
         doc = nlp(tagging.documents(nlp, [tokens.readable_tokens(cut.words)])[0])
         tags, lemma = [token.pos_ for token in doc], doc[cut.head].lemma_ if cut.has_target else None
-        row = targets.target_features(item, tags, lemma) | {
-            "item_id": item.item_id,
-            "pipeline": tagging.label(nlp),
-        }
+        row = (
+            dict.fromkeys(DTYPES)
+            | annotations.target_features(item, cut, tags, lemma)
+            | {
+                "item_id": item.item_id,
+                "pipeline": tagging.label(nlp),
+            }
+        )
         row["target_count"] = vocabulary and item.answer and vocabulary.get(item.answer.lower(), 0)
         rows.append(row)
     frame = pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype="object") for name in DTYPES})
@@ -346,7 +350,7 @@ def test_errors_name_the_item(sample, folder, monkeypatch):
     def broken(item, *_, **__):
         raise KeyError(item.text[:3])
 
-    monkeypatch.setattr(targets, "target_features", broken)
+    monkeypatch.setattr(annotations, "target_features", broken)
     with pytest.raises(DataError, match=f"item {sample[0].item_id} cannot be annotated: KeyError"):
         annotate(sample[:3], folder)
 

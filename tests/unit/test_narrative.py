@@ -216,7 +216,7 @@ def test_forms_met_before_and_a_store_that_overflows_change_nothing(monkeypatch)
     forms = network._Forms(lexicon())
     docs = [Doc(vocab, words=[f"w{n}" for n in range(1500)]), Doc(vocab, words=WORDS)]
     first = network.token_features(docs, forms)
-    monkeypatch.setattr(network, "_KEPT_FORMS", 10)
+    monkeypatch.setattr(network, "_MOST_FORMS", 10)
     again = network.token_features(docs, forms)
     for before, after in zip(first, again, strict=True):
         assert np.array_equal(before[:, 1:], after[:, 1:])
@@ -412,7 +412,7 @@ def test_a_pipeline_is_read_as_it_was_written(trained, tmp_path):
         assert np.array_equal(tagger.model.predict([Doc(nlp.vocab, words=WORDS)])[0], scores)
         read, written = tagger.model.get_ref("reader").attrs["lexicon"], lexicon()
         assert read.words == written.words
-        for name in ("vectors", "names", "counts", "own"):
+        for name in ("vectors", "names", "counts", "embedded"):
             assert np.array_equal(getattr(read, name), getattr(written, name))
     config = {"components": {"tagger": {"bias": [0.8, 0.0, -1.0]}}}
     spacy.load(tmp_path / "tiny", config=config).to_disk(tmp_path / "again")
@@ -509,7 +509,7 @@ def test_a_form_is_folded(form, folded):
 def test_a_lexicon_is_read_as_it_was_written(lexicon):
     read = Lexicon.from_bytes(lexicon.to_bytes())
     assert read.words == lexicon.words
-    for name in ("vectors", "names", "counts", "own"):
+    for name in ("vectors", "names", "counts", "embedded"):
         found, wanted = getattr(read, name), getattr(lexicon, name)
         assert found.dtype == wanted.dtype
         assert np.array_equal(found, wanted)
@@ -522,7 +522,7 @@ def test_an_empty_lexicon_holds_the_row_of_unknown_forms_only():
     assert lexicon.words == ()
     assert lexicon.vectors.shape == (1, 7)
     assert lexicon.row("heron") == UNKNOWN
-    for values in (lexicon.vectors, lexicon.names, lexicon.counts, lexicon.own):
+    for values in (lexicon.vectors, lexicon.names, lexicon.counts, lexicon.embedded):
         assert not values.any()
     assert Lexicon.from_bytes(lexicon.to_bytes()).words == ()
 

@@ -390,7 +390,7 @@ def test_the_table_of_a_small_corpus(tmp_path, monkeypatch):
     assert table.names[table.row("clarity")] == 0  # once within a sentence: too little
     assert table.names[table.row("gage")] == 0  # often enough, but of one book
     assert [int(table.counts[table.row(word)]) for word in ("clarity", "heron", "gage")] == [2, 2, 0]
-    owners = {word for word in table.words if table.own[table.row(word)]}
+    owners = {word for word in table.words if table.embedded[table.row(word)]}
     assert owners == {"clarity", table.words[1], "gage", "herons"}
     assert len(table.vectors) == 6
     assert not table.vectors[0].any()

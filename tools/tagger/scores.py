@@ -23,7 +23,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from workbench.analysis import tagging
-from workbench.analysis.targets import CLASS_OF_TAG
+from workbench.analysis.annotations import CLASS_OF_TAG
 from workbench.datasets import load
 from workbench.items.schema import DataError
 from workbench.items.tokens import readable_tokens

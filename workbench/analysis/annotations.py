@@ -1,4 +1,4 @@
-"""Annotate items: one row an item with what is known about it and its target."""
+"""Annotate items: one row an item with the features of its passage and its target."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import pandas as pd
 import pyarrow as pa
 
-from workbench.analysis import tagging
+from workbench.analysis import mentions, speech, tagging
+from workbench.analysis.lemmas import any_same_root, default, fold_case
 from workbench.datasets import lambada
-from workbench.items import tokens
 from workbench.items.items import Items, Span
 from workbench.items.schema import DataError, Item, objects
+from workbench.items.tokens import Tokens, readable_tokens, tokens
 from workbench.storage import cache as disk
 from workbench.storage.files import resource
 from workbench.storage.parallel import run_chunks
@@ -31,10 +32,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 VERSION = 1
-"""Raised when the annotations of an item by the same pipeline change, so that stored ones are made anew.
-
-A test compares it with stored annotations.
-"""
+"""Raised when the annotations of an item by the same pipeline change, so that stored ones are made anew."""
 
 SMALL = 400  # items that are annotated in this process: others take two seconds to start
 _MEAN, _LEAST, _MOST = 192, 64, 512  # items of a chunk
@@ -147,7 +145,7 @@ def annotate(
         edges = list(pairwise(_edges(digests)))
         here = nlp is not None or (len(rows) <= SMALL and client is None)
         tables = run_chunks(
-            _annotate if nlp is None else _Loaded(nlp),
+            _annotate if nlp is None else partial(features_of, nlp),
             [Chunk(name, identity or "", ids[a:b], rows[a:b]) for a, b in edges],
             keys=[disk.digest(identity or "", "chunk", *digests[a:b]) for a, b in edges],
             store=store,
@@ -176,12 +174,9 @@ def _digest(row: Content) -> str:
 
 
 def _edges(digests: Sequence[str]) -> list[int]:
-    """Cut items into chunks at edges that their content sets, so that added items move few of them.
+    """Return the first item of each chunk, and the number of items.
 
-    Returns
-    -------
-    list of int
-        The first item of each chunk, and the number of items; empty without items.
+    The content of items sets the edges, so that added items move few of them.
     """
     edges = [0] if digests else []
     for end, digest in enumerate(digests, start=1):
@@ -246,21 +241,10 @@ class _Store:
             self.cache.trim()
 
 
-class _Loaded:
-    """Annotate chunks with a loaded pipeline."""
-
-    def __init__(self, nlp: Language) -> None:
-        self.nlp = nlp
-
-    def __call__(self, chunk: Chunk) -> pa.Table:
-        return features_of(self.nlp, chunk)
-
-
 _LOCK = threading.Lock()  # a Dask worker may have several threads, and a pipeline has one vocabulary
 
 
 def _annotate(chunk: Chunk) -> pa.Table:
-    """Annotate a chunk in any process."""
     with _LOCK:
         return features_of(_load(chunk.pipeline, chunk.identity), chunk)
 
@@ -277,22 +261,17 @@ def _load(pipeline: str, identity: str) -> Language:
 
 
 def features_of(nlp: Language, chunk: Chunk) -> pa.Table:
-    """Tag the items of a chunk and compute their rows.
+    """Tag the items of a chunk and return their rows, the columns of `FEATURES`.
 
-    Returns
-    -------
-    pyarrow.Table
-        The columns of `FEATURES`; ``target_count`` is null: the vocabulary is not sent to workers.
+    ``target_count`` is null: the vocabulary is not sent to workers.
     """
-    from workbench.analysis import targets  # noqa: PLC0415 - it reads tables that nothing else here needs
-
     records = [
         Item(item_id, "", "", "", *row[:4], tokenised=row.tokenised)
         for item_id, row in zip(chunk.ids, chunk.rows, strict=True)
     ]
-    cut = [_named(item, tokens.tokens, item) for item in records]
-    words = [tokens.readable_tokens(part.words) for part in cut]
-    heads = [part.head if part.has_target else None for part in cut]
+    cuts = [_named(item, tokens, item) for item in records]
+    words = [readable_tokens(cut.words) for cut in cuts]
+    heads = [cut.head if cut.has_target else None for cut in cuts]
     try:
         tags, lemmas = tagging.tag(nlp, words, heads)
     except DataError:
@@ -302,18 +281,18 @@ def features_of(nlp: Language, chunk: Chunk) -> pa.Table:
             _named(item, tagging.tag, nlp, [row], [head])
         raise
     rows = [
-        _named(item, targets.target_features, item, tags[index], lemmas[index], cut=cut[index])
-        for index, item in enumerate(records)
+        _named(item, target_features, item, *features)
+        for item, *features in zip(records, cuts, tags, lemmas, strict=True)
     ]
     return pa.table(
         [_array([row.get(field.name) for row in rows], field.type) for field in FEATURES], FEATURES
     )
 
 
-def _named(item: Item, function: Callable[..., R], *arguments: Any, **options: Any) -> R:
+def _named(item: Item, function: Callable[..., R], *arguments: Any) -> R:
     """Call a function; an error names the item."""
     try:
-        return function(*arguments, **options)
+        return function(*arguments)
     except DataError as error:
         raise DataError(f"item {item.item_id}: {error.problem}", remedy=error.remedy) from error
     except Exception as error:
@@ -340,22 +319,188 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _pairs(column: pa.ListArray) -> list[list[Span]]:
-    flat = column.flatten().tolist()  # of one list: ten times as fast as column.to_pylist
-    pairs = list(zip(flat[::2], flat[1::2], strict=True))
-    edges = [0, *(column.value_lengths().to_numpy().cumsum() // 2).tolist()]
-    return [pairs[start:end] for start, end in pairwise(edges)]
-
-
 def _frame(table: pa.Table, ids: Sequence[str], counts: Sequence[int | None], pipeline: str) -> pd.DataFrame:
     """Return the columns of `FEATURES` as a frame, with names, counts and the pipeline."""
     columns: dict[str, Any] = {"item_id": pd.Series(ids, dtype="str")}
     for field in FEATURES:
         values = table[field.name]
         if field.type == _SPANS:
-            columns[field.name] = objects(_pairs(values.combine_chunks()))
+            edges = values.to_pylist()
+            columns[field.name] = objects([list(zip(flat[::2], flat[1::2], strict=True)) for flat in edges])
         else:
             columns[field.name] = pd.array(values.to_pylist(), dtype=_DTYPES[field.type])
     columns["target_count"] = pd.array(counts, dtype="Int64")
     columns["pipeline"] = pd.Series([pipeline] * len(ids), dtype="str")
     return pd.DataFrame(columns)
+
+
+CLASS_OF_TAG = {"PROPN": "PN", "NOUN": "CN", "VERB": "V", "AUX": "V", "ADJ": "J", "ADV": "R"}
+"""Class of the target by its UPOS tag (Paperno et al. 2016, Figure 2); all others are O."""
+
+_QUOTES = frozenset("`` ` “ ‘ „ « '' ' \" ” ’ »".split())  # noqa: RUF001, SIM905 - typographic ones are meant
+_FOLLOWING = frozenset({",", ".", "!", "?", ";", ":", "--", "...", "-", "—", "…"}) | _QUOTES
+_INTERJECTIONS = frozenset(
+    """ah aha alas bye damn dammit goodbye goodnight hello hey hi ho howdy huh indeed nay nope no o oh okay ok
+    ow please right shh shit sorry sure thanks ugh uh um well whoa why wow yeah yep yes""".split()  # noqa: SIM905
+)
+_ADDRESSES = frozenset(
+    """aunt auntie babe baby boss boy boyo boys bro brother buddy captain chief child children colonel comrade
+    comrades dad daddy darling daughter dear dearest doc doctor dude father fellas fellow fellows folks friend
+    friends general gentleman gentlemen girl girls governor grandfather grandma grandmother grandpa granny
+    guys highness honey honour honor kid kiddo kids king lad ladies lads lady lass lieutenant lord lordship
+    love ma ma'am madam madame mademoiselle majesty major mama man mate mates master men milady milord miss
+    missus mister mistress mom momma mommy monsieur mother mum mummy nephew niece nurse officer old pa pal
+    papa partner pet princess prince professor pumpkin queen reverend sergeant sir sire sis sister sisters son
+    stranger sugar sweetheart sweetie sweet uncle""".split()  # noqa: SIM905
+)
+_BEFORE = frozenset(  # what stands between the comma and the one who is addressed
+    "dear dearest fellow good little my old our poor sweet young your".split()  # noqa: SIM905
+)
+_OWNERS = frozenset({"her", "his", "my", "our", "their", "your", "'s", "the", "a", "an"})
+_TITLES = frozenset(
+    """capt. captain col. colonel count countess cpl. dr. duchess duke father fr. gen. general inspector
+    judge king lady lieutenant lord lt. madam madame major master miss mister mr mr. mrs mrs. ms ms. officer
+    president prince princess prof. professor queen rev. saint sergeant sgt. sir st. the uncle aunt""".split()  # noqa: SIM905
+)
+_LEADING = (_TITLES | _BEFORE) - {"the"}
+
+
+def target_features(item: Item, cut: Tokens, tags: Sequence[str], lemma: str | None) -> dict[str, Any]:
+    """Compute one row of the annotations, the columns of `FEATURES` but ``target_count``.
+
+    Parameters
+    ----------
+    item : Item
+    cut : Tokens
+        The item's tokens.
+    tags : sequence of str (n,)
+        UPOS tag of each token.
+    lemma : str or None
+        The lemma of the target's head (see `Tokens.head`), by the pipeline.
+
+    Returns
+    -------
+    dict
+        ``mention_distance`` in tokens, ``mention_sentence`` in sentences; ``mentions``, ``speech`` and
+        ``names`` (all proper nouns) as character spans in ``item.text``. Features of the target are absent
+        without one. Neither mentions nor speech depend on the tags, nor on the case of the text.
+    """
+    spoken = speech.speech_spans(cut.words)
+    within = _in_speech(cut, spoken)
+    row: dict[str, Any] = {
+        "direct_speech": bool(spoken),
+        "target_in_speech": within is not None,
+        "n_names": n_names(cut.words, tags),
+        "n_context_sentences": len(item.sentences) - 1,
+        "n_tokens": len(cut.words),
+        "mentions": [],
+        "speech": [(cut.spans[start][0], cut.spans[end - 1][1]) for start, end in spoken],
+        "names": [span for span, tag in zip(cut.spans, tags, strict=True) if tag == "PROPN"],
+    }
+    if not cut.has_target:
+        return row
+    word, pos = cut.words[cut.head], tags[cut.head]
+    places = mentions.mention_indices(cut)
+    last = max((index for index in places if index < cut.target), default=None)
+    return row | {
+        "target_pos": pos,
+        "target_class": CLASS_OF_TAG.get(pos, "O"),
+        "target_lemma": lemma,
+        "in_context": mentions.same_form(cut, places),
+        "lemma_in_context": bool(places),
+        "n_mentions": len(places),
+        "n_context_mentions": sum(index < cut.sentences[-1] for index in places),
+        "mention_distance": None if last is None else cut.target - last,
+        "mention_sentence": None if last is None else mentions.sentence_of(cut, last),
+        "same_root": any_same_root(word, cut.words),
+        "vocative": within is not None and vocative(cut, tags, within),
+        "mentions": [cut.spans[index] for index in places],
+    }
+
+
+def _in_speech(cut: Tokens, spoken: Sequence[Span]) -> Span | None:
+    """Return the range of quoted speech that the blank lies in, if any.
+
+    A bare blank lies in it if it stands after its first token and before its last, or at its end
+    where the text ends and no quote mark has closed it.
+    """
+    for start, end in spoken:
+        if cut.has_target:
+            inside = start <= cut.target < end
+        else:
+            inside = start < cut.target < end or (
+                start < cut.target == end == len(cut.words) and cut.words[-1] not in _QUOTES
+            )
+        if inside:
+            return start, end
+    return None
+
+
+def vocative(cut: Tokens, tags: Sequence[str], within: Span) -> bool:
+    """Tell if the target addresses somebody in the speech that it lies in (tokens `within`): ``, John``.
+
+    It is a name, or a term of address (*sir*, *mother*, *boys*), that a comma, an opening quote mark or an
+    interjection sets off on its left, words such as *my dear* and the rest of the name between, and
+    punctuation or the end of the text on its right. Names in a list, and those that explain who
+    somebody is (``my brother , John``), are left out where the tokens before the comma show it.
+    """
+    low = [fold_case(word) for word in cut.words[within[0] : within[1]]]
+    first = last = cut.head - within[0]
+    kinds = tags[within[0] : within[1]]
+    if kinds[first] != "PROPN" and (low[first] not in _ADDRESSES or kinds[first] in {"VERB", "AUX"}):
+        return False
+    while last + 1 < len(low) and kinds[last + 1] == "PROPN":
+        last += 1
+    while first and (kinds[first - 1] == "PROPN" or low[first - 1] in _LEADING):
+        first -= 1
+    if first and low[first - 1] == "you":  # you fool
+        first -= 1
+    if not first or (last + 1 < len(low) and low[last + 1] not in _FOLLOWING):
+        return False
+    before = low[first - 1]
+    if before == ",":
+        return not _listed(low, kinds, first - 1, last + 1)
+    return before in _INTERJECTIONS or before in _QUOTES
+
+
+def _listed(low: Sequence[str], kinds: Sequence[str], comma: int, after: int) -> bool:
+    """Tell if a comma stands in a list of names, or before a name that explains a noun."""
+    if not comma:
+        return False
+    if low[after : after + 2] in ([",", "and"], [",", "or"]):
+        return True
+    if kinds[comma - 1] == "PROPN":
+        return comma > 1 and low[comma - 2] not in _QUOTES
+    return (
+        kinds[comma - 1] == "NOUN"
+        and comma > 1
+        and low[comma - 2] in _OWNERS
+        and low[comma - 1] in _ADDRESSES
+    )
+
+
+def n_names(words: Sequence[str], tags: Sequence[str]) -> int:
+    """Count the distinct names of a passage.
+
+    Tokens tagged PROPN in a row are one name; two that share a word (its plural and possessive
+    included, titles such as *Mr.* apart) are one: John Smith, John, Mr. Smith, the Smiths.
+    """
+    groups: list[set[str]] = []
+    run: list[str] = []
+    for word, tag in zip((*words, ""), (*tags, ""), strict=True):
+        if tag == "PROPN" and any(map(str.isalnum, word)):
+            run.append(word)
+        elif run:
+            _join(groups, run)
+            run = []
+    return len(groups)
+
+
+def _join(groups: list[set[str]], run: list[str]) -> None:
+    """Add a name to the groups of words that belong to one name each."""
+    proper = [word for word in run if fold_case(word) not in _TITLES] or run
+    keys = {lemma for word in proper for kind, lemma in default().readings(word) if kind in {"N", "O"}}
+    for group in [group for group in groups if group & keys]:
+        keys |= group
+        groups.remove(group)
+    groups.append(keys)

@@ -31,10 +31,7 @@ registry.architectures.register("workbench.NarrativeNetwork.v1", func=narrative_
 
 
 class NarrativeTagger(Tagger):  # type: ignore[misc] # spaCy's class has no types
-    """Sets the universal part of speech (UPOS) of every token.
-
-    Its network reads forms without their case (see `network`) and what a document says of a
-    form at all its places (see `discourse`).
+    """Set the universal part of speech (UPOS) of every token.
 
     Parameters
     ----------
@@ -140,10 +137,7 @@ def make_tagger(nlp: Language, name: str, model: Model[Any, Any], bias: list[flo
 
 
 class NarrativeLemmatizer:
-    """Sets the lemma of every token from its form and its part of speech, by a table and rules.
-
-    See :class:`workbench.analysis.lemmas.Lemmas`; the table is that of the project.
-    """
+    """Set the lemma of every token from its form and part of speech (`workbench.analysis.lemmas`)."""
 
     def __call__(self, doc: Doc) -> Doc:
         """Set ``token.lemma_`` of every token of a document."""

@@ -1,15 +1,4 @@
-"""The network of the tagger: words in any case to scores of the tags.
-
-A token is seen twice: as a form without its case, with what the `Lexicon` says about that form, and as
-it is written. A text all in lower case, or all in capitals, says nothing by its case, and the network
-has an input for this. The rest is spaCy's usual arrangement (Honnibal et al. 2020, "embed, encode,
-predict"): hashed embeddings, a convolution over windows of three words with residual connections, a softmax.
-
-Before the softmax, each token's vector is joined with the mean and the maximum of the vectors of its form
-in the document: in lower-cased text one place often disambiguates another. ``clarity`` may be a noun, but
-not if it answers the telephone two sentences later ("one sense per discourse", Gale, Church and Yarowsky
-1992, as pooling).
-"""
+"""The network of the tagger: words in any case to scores of the tags."""
 
 from __future__ import annotations
 
@@ -17,6 +6,7 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -51,6 +41,8 @@ SCALE = 32
 UNKNOWN = 0
 """Row of a form that the table does not hold."""
 
+_ARRAYS = ("vectors", "names", "counts", "own")  # names in the file, in the order of the attributes
+
 
 def fold_token(form: str) -> str:
     """Return a form without its case; Treebank brackets, and quote marks of any kind, as plain ones."""
@@ -60,10 +52,9 @@ def fold_token(form: str) -> str:
 
 @dataclass(frozen=True)
 class Lexicon:
-    """How each form is used whatever its case, and how often it is a name.
+    """How each form is used whatever its case, and how often it is a name, counted in novels.
 
-    The table is counted in public-domain novels (``tools/tagger/lexicon_table.py``). It carries what
-    capitals show in print over to lower-cased text.
+    It carries what capitals show in print over to lower-cased text.
 
     Attributes
     ----------
@@ -75,15 +66,15 @@ class Lexicon:
         Capitalised share within sentences: 0 unknown, then 1 (never) to 11 (always).
     counts : uint8 array, shape (n + 1,)
         Frequency: 0 unknown, then the integer part of the binary logarithm of the count, plus 1.
-    own : bool array, shape (n + 1,)
-        Whether the form is met often enough to have an embedding of its own in the tagger.
+    embedded : bool array, shape (n + 1,)
+        Whether the form is frequent enough for an embedding in the tagger.
     """
 
     words: tuple[str, ...]
     vectors: NDArray[np.int8]
     names: NDArray[np.uint8]
     counts: NDArray[np.uint8]
-    own: NDArray[np.bool_]
+    embedded: NDArray[np.bool_]
     rows: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -97,9 +88,8 @@ class Lexicon:
         """Write the table as a compressed NumPy archive."""
         file = io.BytesIO()
         words = np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8)
-        np.savez_compressed(
-            file, words=words, vectors=self.vectors, names=self.names, counts=self.counts, own=self.own
-        )
+        arrays = (self.vectors, self.names, self.counts, self.embedded)
+        np.savez_compressed(file, words=words, **dict(zip(_ARRAYS, arrays, strict=True)))
         return file.getvalue()
 
     @classmethod
@@ -107,8 +97,7 @@ class Lexicon:
         """Read what `to_bytes` wrote."""
         with np.load(io.BytesIO(data), allow_pickle=False) as table:
             words = table["words"].tobytes().decode()
-            arrays = (table[name] for name in ("vectors", "names", "counts", "own"))
-            return cls(tuple(words.split("\n")) if words else (), *arrays)
+            return cls(tuple(words.split("\n")) if words else (), *(table[name] for name in _ARRAYS))
 
     @classmethod
     def empty(cls, width: int) -> Lexicon:
@@ -123,8 +112,7 @@ _FORM_COLUMNS, _COLUMNS = COUNTED + 1, REPEATS + 1
 _NONE, _LOWER, _TITLE, _UPPER, _MIXED = range(5)  # how a form is written
 _ENDERS = frozenset(".!?:\"'(-") | {"--", "...", "[", "*", "#"}
 _COMMON = 13  # forms this frequent (binary logarithm of the count) repeat in any passage
-_KEPT_FORMS = 400_000
-_CASES: dict[int, int] = {}  # how a form is written, by spaCy's hash of it, which is the same everywhere
+_MOST_FORMS = 400_000  # forms whose features are stored
 
 
 class _Forms:
@@ -132,31 +120,21 @@ class _Forms:
 
     def __init__(self, lexicon: Lexicon) -> None:
         self.lexicon = lexicon
-        self._index: dict[int, int] = {}
         self._keys: dict[str, int] = {}
-        self._table = np.zeros((1024, _FORM_COLUMNS), dtype=np.uint64)
+        self._features: dict[int, NDArray[np.uint64]] = {}
 
-    def rows(self, orths: NDArray[np.uint64], strings: Any) -> NDArray[np.uint64]:
+    def rows(self, orths: Sequence[int], strings: Any) -> NDArray[np.uint64]:
         """Return the features of the forms, shape (n, form columns)."""
-        if len(self._index) > _KEPT_FORMS:
-            self._index.clear()
+        if len(self._features) > _MOST_FORMS:
+            self._features.clear()
             self._keys.clear()
-        index = self._index
-        rows = [index.get(orth, -1) for orth in orths.tolist()]
-        if -1 in rows:
-            for place, orth in enumerate(orths.tolist()):
-                if rows[place] < 0:
-                    rows[place] = self._add(orth, strings[orth])
-        return self._table[rows]
+        for orth in orths:
+            if orth not in self._features:
+                self._features[orth] = np.array(self._row(strings[orth]), dtype=np.uint64)
+        rows = [self._features[orth] for orth in orths]
+        return np.array(rows, dtype=np.uint64).reshape(len(rows), _FORM_COLUMNS)
 
-    def _add(self, orth: int, form: str) -> int:
-        place = self._index[orth] = len(self._index)
-        if place == len(self._table):
-            self._table = np.concatenate([self._table, np.zeros_like(self._table)])
-        self._table[place] = self._features(form)
-        return place
-
-    def _features(self, form: str) -> list[int]:
+    def _row(self, form: str) -> list[int]:
         folded = fold_token(form)
         plain = re.sub(r"\d", "0", folded)
         row = self.lexicon.row(folded)
@@ -164,7 +142,7 @@ class _Forms:
         names, counts = int(self.lexicon.names[row]), int(self.lexicon.counts[row])
         return [
             self._keys.setdefault(folded, len(self._keys)),
-            _hash(plain) if self.lexicon.own[row] else 0,
+            _hash(plain) if self.lexicon.embedded[row] else 0,
             _hash(plain[-4:]), _hash(plain[-2:]), _hash(plain[:3]), _hash(shape),
             names * 32 + counts,
             row if row < len(self.lexicon.vectors) else 0,
@@ -180,6 +158,7 @@ def _hash(text: str) -> int:
     return number or 1
 
 
+@lru_cache(maxsize=_MOST_FORMS)
 def _case(form: str) -> int:
     letters = [letter for letter in form if letter.isalpha()]
     if not letters or form.lower() in ("-lrb-", "-rrb-", "-lsb-", "-rsb-", "-lcb-", "-rcb-"):
@@ -194,14 +173,7 @@ def _case(form: str) -> int:
 
 def tells_by_case(doc: Doc) -> bool:
     """Tell if a text has both small and capital letters, so that a capital says something."""
-    if len(_CASES) > _KEPT_FORMS:
-        _CASES.clear()
-    cases = set()
-    for orth in set(doc.to_array("ORTH").tolist()):
-        case = _CASES.get(orth)
-        if case is None:
-            case = _CASES[orth] = _case(doc.vocab.strings[orth])
-        cases.add(case)
+    cases = {_case(form) for form in {token.text for token in doc}}
     return _LOWER in cases and not cases.isdisjoint((_TITLE, _UPPER, _MIXED))
 
 
@@ -213,9 +185,8 @@ def token_features(docs: Sequence[Doc], forms: _Forms) -> list[NDArray[np.uint64
     edges = np.concatenate([[0], np.cumsum(lengths)])
     flat = np.concatenate([doc.to_array("ORTH") for doc in docs])
     kinds, inverse = np.unique(flat, return_inverse=True)
-    known = forms.rows(kinds, docs[0].vocab.strings)
     table = np.zeros((len(flat), _COLUMNS), dtype=np.uint64)
-    table[:, :_FORM_COLUMNS] = known[inverse]
+    table[:, :_FORM_COLUMNS] = forms.rows(kinds.tolist(), docs[0].vocab.strings)[inverse]
     place = np.repeat(np.arange(len(docs)), lengths)
     case = table[:, CASE].astype(np.int64)
     lower = np.bincount(place, case == _LOWER, len(docs)) > 0
@@ -244,23 +215,12 @@ def pooled(
     decide: Model[Floats2d, Floats2d],
     groups: Callable[[Sequence[Any]], Groups],
 ) -> Model[Any, list[Floats2d]]:
-    """Join a reader, an encoder of its tables, and a decision on vectors and pooled vectors.
+    """Return a model from documents to scores, an array a document.
 
-    Parameters
-    ----------
-    reader : Model
-        From documents to one table of features a document.
-    encode : Model
-        From those tables to vectors, an array of shape (tokens, width) a document.
-    decide : Model
-        From an array of shape (tokens, 3 x width), vector, mean and maximum, to scores.
-    groups : callable
-        From the tables to a number for each token; tokens of one number are pooled.
-
-    Returns
-    -------
-    Model
-        From documents to scores, an array a document.
+    `reader` makes a table of features of each document, `encode` vectors of the tables (tokens, width).
+    Each vector is joined with the mean and the maximum of the tokens that have its number in `groups`, for
+    `decide` to score (tokens, 3 x width). In lower-cased text one place often disambiguates another:
+    ``clarity`` is no noun if it answers the telephone later ("one sense per discourse", Gale et al. 1992).
     """
 
     def forward(
@@ -298,20 +258,7 @@ def _flat(parts: Sequence[Any]) -> NDArray[np.float32]:
 def pool(
     vectors: NDArray[np.float32], groups: Groups
 ) -> tuple[NDArray[np.float32], Callable[[NDArray[np.float32]], NDArray[np.float32]]]:
-    """Join each row with the mean and the maximum of its group.
-
-    Parameters
-    ----------
-    vectors : array, shape (n, width)
-    groups : int array, shape (n,)
-
-    Returns
-    -------
-    rows : array, shape (n, 3 * width)
-        Vector, mean, maximum.
-    backprop : callable
-        From the gradient of the rows to that of `vectors`.
-    """
+    """Join each row (n, width) with mean and maximum of its group; return (n, 3 * width) and the backprop."""
     n, width = vectors.shape
     if not n:
         return np.zeros((0, 3 * width), np.float32), lambda gradient: gradient[:, :width]
@@ -339,25 +286,22 @@ def pool(
 def narrative_network(
     *, width: int, depth: int, pieces: int, embedding: int, vectors: int, rows: Sequence[int], unknown: float
 ) -> Model[list[Doc], list[Floats2d]]:
-    """Build the network.
+    """Build the network: from documents to scores, an array (tokens, tags) a document.
+
+    A token is seen as a form without its case, with what the `Lexicon` says about that form, and as it is
+    written. Whether the case of a text tells anything is an input too. Hashed embeddings, a convolution
+    over windows of three words and a softmax are spaCy's (Honnibal et al. 2020); `pooled` joins them.
 
     Parameters
     ----------
     width, depth, pieces : int
         Of the convolutional encoder.
-    embedding : int
-        Width of each embedding of a form's features.
-    vectors : int
-        Width of the lexicon's vectors.
+    embedding, vectors : int
+        Width of each embedding of a form's features, and of the lexicon's vectors.
     rows : sequence of int
         Rows of the hashed embeddings of: form, suffixes of four and two letters, prefix of three, shape, use.
     unknown : float
-        Share of the rarer words that are met as unknown forms in training.
-
-    Returns
-    -------
-    Model
-        From documents to scores, an array of shape (tokens, tags) a document.
+        Share of the rarer words that training hides as unknown forms.
     """
     columns = (FORM, SUFFIX, ENDING, PREFIX, SHAPE, USE)
     reader = _reader(Lexicon.empty(vectors), unknown)
