@@ -8,7 +8,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from jupyter_client.manager import KernelManager
+from jupyter_client.manager import AsyncKernelManager
+from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 
 from workbench.reproduce import notebooks, run
@@ -18,24 +19,26 @@ IN_BROWSER = "00_tour"
 
 
 @pytest.fixture(scope="module")
-def kernel(tmp_path_factory):
-    """Give the manager of a running kernel."""
+def manager(tmp_path_factory):
+    """Give the manager of the shared kernel."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("home")))
-        manager = KernelManager(kernel_name="python3")
-        manager.start_kernel(cwd=str(FOLDER), extra_arguments=["--log-level=ERROR"])
-    yield manager
-    manager.shutdown_kernel(now=True)
+        # a blocking manager would wait for ever for the output of a kernel that died
+        manager = AsyncKernelManager(kernel_name="python3")
+        yield manager
+        run_sync(manager.shutdown_kernel)(now=True)
 
 
 @pytest.fixture
-def shared(kernel, monkeypatch):
-    """Let notebooks run in the shared kernel."""
+def shared(manager, monkeypatch):
+    """Let notebooks run in the shared kernel, which starts anew if the notebook before has killed it."""
+    if not (manager.has_kernel and run_sync(manager.is_alive)()):
+        run_sync(manager.start_kernel)(cwd=str(FOLDER), extra_arguments=["--log-level=ERROR"])
 
     class Client(NotebookClient):
         def __init__(self, notebook, **options):
             notebook.cells.insert(0, nbformat.v4.new_code_cell("%reset -f"))
-            super().__init__(notebook, km=kernel, **options)
+            super().__init__(notebook, km=manager, **options)
 
         def execute(self, **options):
             try:
