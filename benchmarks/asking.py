@@ -32,7 +32,7 @@ from _trial import HELPERS
 
 from workbench.datasets.books import books
 from workbench.models.ngram.model import NGram
-from workbench.texts.sources import corpus_of
+from workbench.texts.corpus import Corpus
 from workbench.widgets.ask.ask import ask
 
 PASSAGE = (
@@ -139,7 +139,7 @@ def main() -> None:
     if options.model:
         fit = NGram(options.model)
     else:
-        texts: Any = corpus_of(options.texts or list(books("sample")), progress=False)
+        texts: Any = Corpus.of(options.texts or list(books("sample")), progress=False)
         fit = NGram.fit(texts, order=options.order, vocabulary=options.vocabulary, progress=False)
     grams = ", ".join(f"{n:,}" for n in fit.info["report"]["n_grams"])
     print(f"{fit.name}, {len(fit.vocabulary):,} words; n-grams by order: {grams}")

@@ -44,7 +44,7 @@ from _timing import timed
 import workbench as wb
 from workbench.models.ngram.model import NGram
 from workbench.models.passage import passages
-from workbench.texts.sources import corpus_of
+from workbench.texts.corpus import Corpus
 
 GOAL = 1000.0  # times the plain loop
 CLOSE = 1e-5  # natural log-probabilities that count as equal
@@ -68,7 +68,7 @@ def blanks(n: int) -> tuple[str, list[tuple[list[str], str]]]:
 def train(options: argparse.Namespace) -> dict[str, Any]:
     """Fit the model, and a small one for the part on nltk."""
     start = time.perf_counter()
-    texts = corpus_of(options.texts or list(wb.books("sample")), progress=False)
+    texts = Corpus.of(options.texts or list(wb.books("sample")), progress=False)
     read = time.perf_counter()
     fit = NGram.fit(texts, order=options.order, vocabulary=options.vocabulary, progress=False)
     fitted = time.perf_counter()

@@ -42,7 +42,6 @@ from workbench.storage.cache import digest
 from workbench.texts.batches import Batches, ContiguousBatches, Windows
 from workbench.texts.corpus import Corpus
 from workbench.texts.passages import Passages
-from workbench.texts.sources import corpus_of
 from workbench.texts.stream import Stream
 
 RELEASE = {"tokens": 203_000_000, "novels": 2662}
@@ -53,7 +52,7 @@ GOAL = {"MB": 2000.0, "passages a second": 20_000.0}
 def novels(options: argparse.Namespace) -> dict[str, Any]:
     """From running text to a stream."""
     start = time.perf_counter()
-    corpus = corpus_of(options.texts or list(wb.books("sample")), progress=False)
+    corpus = Corpus.of(options.texts or list(wb.books("sample")), progress=False)
     cut = time.perf_counter()
     stream = Stream.of(corpus, options.vocabulary)
     results = {"corpus": str(corpus.folder), "cutting": cut - start, "numbering": time.perf_counter() - cut}
@@ -89,7 +88,7 @@ def write(options: argparse.Namespace) -> dict[str, Any]:
 def ours(options: argparse.Namespace) -> dict[str, Any]:
     """From the archive to a stream."""
     start = time.perf_counter()
-    corpus = corpus_of(options.folder / "novels.tar", tokenised=True, progress=False)
+    corpus = Corpus.of(options.folder / "novels.tar", tokenised=True, progress=False)
     cut = time.perf_counter()
     stream = Stream.of(corpus, options.vocabulary).copy(options.folder / "stream")
     done = time.perf_counter()

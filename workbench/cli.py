@@ -183,12 +183,12 @@ def _items(arguments: argparse.Namespace) -> Any:
 
 
 def _stream(arguments: argparse.Namespace) -> None:
-    from workbench.texts.sources import corpus_of
+    from workbench.texts.corpus import Corpus
     from workbench.texts.stream import Stream
 
     if not arguments.texts:
         raise DataError("there is nothing to read", remedy="name novels with --texts")
-    ids = Stream.of(corpus_of(arguments.texts), arguments.vocabulary or 60_000)
+    ids = Stream.of(Corpus.of(arguments.texts), arguments.vocabulary or 60_000)
     print(ids.copy(arguments.out))
 
 

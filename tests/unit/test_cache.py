@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.storage import cache as disk
-from workbench.storage.cache import Cache, code, content, digest, fingerprint
+from workbench.storage.cache import Cache, content, digest, fingerprint
 
 COLUMNS = {
     "word": (pa.string(), st.text(st.characters(exclude_categories=["Cs"]), max_size=5)),
@@ -149,15 +149,6 @@ def test_a_fingerprint_changes_with_names_and_contents(tmp_path, monkeypatch):
     large = now()
     one.write_bytes(b"x" * 98 + b"zy")
     assert now() != large
-
-
-def test_the_code_is_the_same_with_other_line_ends(tmp_path):
-    file = tmp_path / "a.py"
-    found = set()
-    for data in (b"a\nb\n", b"a\r\nb\r\n", b"a\nc\n"):
-        file.write_bytes(data)
-        found.add(code([file], tmp_path))
-    assert len(found) == 2
 
 
 @given(

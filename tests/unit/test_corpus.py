@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 from workbench.datasets.books import books
 from workbench.items import text as wt
 from workbench.items.schema import DataError
+from workbench.storage.cache import digest
 from workbench.storage.files import resource
 from workbench.texts import corpus as store
 from workbench.texts import tokenise
 from workbench.texts.corpus import RESERVED, Corpus
-from workbench.texts.sources import corpus_of
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = resource("sample", "novels")
@@ -124,6 +124,21 @@ def test_what_a_text_says_of_its_tokens_can_be_overruled():
     assert "\"who's" in of(RUNNING, tokenised=True).words
 
 
+STORED = {1: "f98b34197a9e30d8c35517f5644989148db47d99da6c16136a51adf379c16ca6"}
+"""By version of the tokeniser, the digest of a corpus."""
+
+
+def test_results_are_those_stored_with_the_version():
+    lines = ["Who's there? Me.", "'' -- cannot 9:30 a.m. wait--no"]
+    corpora = [
+        of([RUNNING, TOKENS, *books(SAMPLE)]),
+        of([*books(SAMPLE)], tokenised=True),
+        of(lines, tokenised=False),
+    ]
+    now = digest(*(corpus.sha256 for corpus in corpora))
+    assert STORED.get(tokenise.VERSION) == now, "raise tokenise.VERSION, and store the digest with it"
+
+
 MARKS = """He said Mr. etc. . ? !? '' " `` ) -RRB- ... '""".split()  # noqa: SIM905 - shorter
 MARKS += [". . .", "\n", "\n\n"]
 PROSE = st.lists(st.sampled_from(MARKS) | st.text("ab.?!'\"”)\n ", max_size=5)).map(" ".join)
@@ -149,23 +164,23 @@ def test_the_tokens_of_rowsare_those_of_the_text(text):
 
 @given(PROSE, st.integers(2, 30))
 def test_a_long_text_of_tokens_is_cut_between_its_sentences(text, size):
-    pieces = list(tokenise.split_text(text, tokenised=True, size=size))
+    pieces = list(tokenise.cut_into_pieces(text, tokenised=True, size=size))
     assert "".join(pieces) == text
     expected = wt.sentence_tokens(text)
     if max((end - start for start, end in wt.sentences(text)), default=0) < size // 2:
         assert [tokens for piece in pieces for tokens in wt.sentence_tokens(piece)] == expected
-    assert "".join(tokenise.split_text(text, tokenised=False, size=size)) == text
+    assert "".join(tokenise.cut_into_pieces(text, tokenised=False, size=size)) == text
 
 
 def test_running_text_is_cut_after_paragraphs():
     paragraph = 'It was late. "Go," he said, and went.\n\n'
     text = paragraph * 100
-    pieces = list(tokenise.split_text(text, tokenised=False, size=200))
+    pieces = list(tokenise.cut_into_pieces(text, tokenised=False, size=200))
     assert len(pieces) > 10
     assert max(map(len, pieces)) <= 400
     assert all(piece.endswith("went.\n\n") for piece in pieces)
     for text, tokenised, lengths in (("x" * 1000, False, [1000]), ("xyz " * 100, True, [104, 104, 192])):
-        assert list(map(len, tokenise.split_text(text, tokenised=tokenised, size=100))) == lengths
+        assert list(map(len, tokenise.cut_into_pieces(text, tokenised=tokenised, size=100))) == lengths
 
 
 def test_pieces_and_processes_change_nothing(monkeypatch):
@@ -173,7 +188,7 @@ def test_pieces_and_processes_change_nothing(monkeypatch):
     expected = of(texts)
     assert expected.n_tokens > 10_000
     monkeypatch.setattr(tokenise, "PIECE", 20_000)
-    monkeypatch.setattr(tokenise.split_text, "__kwdefaults__", {"size": 20_000})
+    monkeypatch.setattr(tokenise.cut_into_pieces, "__kwdefaults__", {"size": 20_000})
     monkeypatch.setattr(tokenise, "_FEW", 0)
     corpus = of(texts, workers=2)
     assert corpus.folder != expected.folder
@@ -296,13 +311,16 @@ def test_without_some_books():
             corpus.without(names)
 
 
-NO_TEXTS = "a line", b"bytes", Path("x.txt"), [b"bytes"], [None]
+NO_TEXTS = b"bytes", [b"bytes"], [None]
 NO_WORDS = [], [""], [" \n\0\x85"], [Text("")], ["", Text("\n")]
 
 
 @pytest.mark.parametrize(
     ("message", "texts"),
-    [*(("is no text to train on", t) for t in NO_TEXTS), *(("no word in this text", t) for t in NO_WORDS)],
+    [
+        *(("expected a book or a line to train on", t) for t in NO_TEXTS),
+        *(("no word in this text", t) for t in NO_WORDS),
+    ],
 )
 def test_what_is_no_text_or_holds_no_word(texts, message):
     with pytest.raises(DataError, match=rf"{message}.* -- pass"):
@@ -339,23 +357,23 @@ def test_blocks_of_lines_join_up(monkeypatch):
 
 def test_paths_are_read_as_books(tmp_path):
     by_hand = of(books(SAMPLE))
-    corpus = corpus_of(SAMPLE, progress=False)
+    corpus = Corpus.of(SAMPLE, progress=False)
     assert corpus.folder == by_hand.folder
     archive = tmp_path / "novels.tar.gz"
     with tarfile.open(archive, "w:gz") as file:
         file.add(SAMPLE, "novels")
-    mixed = corpus_of(["a line", archive, TOKENS, SAMPLE], progress=False, lower=False)
+    mixed = Corpus.of(["a line", archive, TOKENS, SAMPLE], progress=False, lower=False)
     assert mixed.books["book_id"].tolist()[0] == "lines"
     assert mixed.n_tokens == 2 * corpus.n_tokens + 2 + 11
-    assert corpus_of(corpus) is corpus
-    assert corpus_of(RUNNING, progress=False).sha256 == of([RUNNING]).sha256
+    assert Corpus.of(corpus) is corpus
+    assert Corpus.of(RUNNING, progress=False).sha256 == of([RUNNING]).sha256
     for name in (str(SAMPLE), "sample"):
-        assert corpus_of(name, progress=False).words == corpus.words
-    assert corpus_of(str(archive), progress=False).words == corpus.words
+        assert Corpus.of(name, progress=False).words == corpus.words
+    assert Corpus.of(str(archive), progress=False).words == corpus.words
     with pytest.raises(DataError, match=r"got the string 'a heron saw' -- pass lines of text in a list"):
-        corpus_of("a heron saw")
+        Corpus.of("a heron saw")
     with pytest.raises(DataError, match="there is no file or folder"):
-        corpus_of([Path("nowhere.txt")], progress=False)
+        Corpus.of([Path("nowhere.txt")], progress=False)
 
 
 def test_a_full_disk(monkeypatch):

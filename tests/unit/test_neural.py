@@ -19,7 +19,7 @@ from workbench.items.schema import DataError
 from workbench.models.neural import fit as neural_fitting
 from workbench.models.neural.model import Neural
 from workbench.models.neural.transformer import PointerTransformer
-from workbench.texts.sources import corpus_of
+from workbench.texts.corpus import Corpus
 from workbench.texts.stream import Stream
 from workbench.training import loop
 
@@ -40,7 +40,7 @@ def test_a_model_is_trained_kept_and_found_again(no_data, monkeypatch):
     assert not first.network.training
     assert all(weight.grad is None for weight in first.network.parameters())
     assert first.name == "LSTM 8"
-    assert first.vocabulary == Stream.of(corpus_of(LINES), 14).vocabulary
+    assert first.vocabulary == Stream.of(Corpus.of(LINES), 14).vocabulary
     assert (first.info["steps"], first.info["stopped"]) == (100, "finished")
     assert first.training_record.stopped == "finished"
     scores = first.training_record.scores_frame()
@@ -74,7 +74,7 @@ def test_a_model_is_trained_kept_and_found_again(no_data, monkeypatch):
 
 
 def test_a_stream_is_as_good_as_its_texts(monkeypatch, tmp_path):
-    corpus = corpus_of(LINES, progress=False)
+    corpus = Corpus.of(LINES, progress=False)
     stream = Stream.of(corpus, 14).copy(tmp_path / "stream")
     made = fit(texts=stream, epochs=0.1)
     monkeypatch.setattr(loop, "train", never)
@@ -169,7 +169,7 @@ def test_minutes_are_measured(monkeypatch):
 
 
 def test_epochs_and_tokens_are_steps():
-    stream = Stream.of(corpus_of(LINES, progress=False), 14)
+    stream = Stream.of(Corpus.of(LINES, progress=False), 14)
     steps = Small._batches(stream, rows=4, length=10, seed=0).steps
     assert fit(epochs=0.25).info["steps"] == -(-steps // 4)
     assert fit(tokens=41).info["steps"] == 2

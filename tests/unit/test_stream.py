@@ -136,8 +136,8 @@ def test_a_copy_names_no_place_and_no_unknown_word(home, tmp_path):
 
 @pytest.mark.parametrize(
     ("vocabulary", "message"),
-    [("the", "a string is no vocabulary"), (0, "no word in this"), (["<s>"], "no word in this"),
-     (["a\nb"], "is no word"), ([""], "is no word"), ([], "no word in this")],
+    [("the", "got the string 'the'"), (0, "no word in this"), (["<s>"], "no word in this"),
+     (["a\nb"], "expected words"), ([""], "expected words"), ([], "no word in this")],
 )  # fmt: skip
 def test_what_is_no_vocabulary(vocabulary, message):
     with pytest.raises(DataError, match=message):

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -170,11 +170,3 @@ def _texts(column: pa.ChunkedArray | pa.Array) -> Iterator[memoryview]:
 
 def _bytes(column: pa.ChunkedArray | pa.Array) -> bytes:
     return np.ascontiguousarray(np.asarray(column)).tobytes()
-
-
-def code(files: Sequence[Path], base: Path) -> str:
-    """Return the SHA-256 of source files, whatever their line ends, in hexadecimal."""
-    parts: list[str | bytes] = []
-    for file in sorted(files):
-        parts += [file.relative_to(base).as_posix(), file.read_bytes().replace(b"\r\n", b"\n")]
-    return digest(*parts)

@@ -42,21 +42,16 @@ class Batches(Protocol):
 
 
 class _FixedLength:
-    """Base of batches whose rows have a fixed length."""
+    """Batches of rows of a fixed length."""
 
-    def __init__(self, stream: Stream, rows: int, length: int, start: int, stop: int | None) -> None:
-        first, last, _ = slice(start, stop).indices(stream.n_tokens)
-        if rows < 1 or length < 1 or last - first < rows * length + 1:
+    def __init__(self, stream: Stream, *, rows: int, length: int) -> None:
+        if rows < 1 or length < 1 or stream.n_tokens < rows * length + 1:
             raise DataError(
-                f"a text of {max(0, last - first):,} words gives no {rows:,} rows of {length:,}",
+                f"a text of {stream.n_tokens:,} words gives no {rows:,} rows of {length:,}",
                 remedy=f"pass fewer rows, shorter ones, or more text: {rows * length + 1:,} words at least",
             )
-        self.stream, self.rows, self.length, self.start, self.stop = stream, rows, length, first, last
-
-    @property
-    def tokens(self) -> int:
-        """Number of words that are predicted in a step."""
-        return self.rows * self.length
+        self.stream, self.rows, self.length = stream, rows, length
+        self.tokens = rows * length
 
     def _read(self, firsts: Ints) -> Batch:
         """Return `length` + 1 ids from each place on."""
@@ -76,8 +71,6 @@ class ContiguousBatches(_FixedLength):
     rows : int
     length : int
         Words that are predicted in each row of a step.
-    start, stop : int, optional
-        Part of the text that is read, as for a slice.
 
     Raises
     ------
@@ -87,66 +80,40 @@ class ContiguousBatches(_FixedLength):
 
     carried: ClassVar[bool] = True
 
-    def __init__(
-        self, stream: Stream, *, rows: int, length: int, start: int = 0, stop: int | None = None
-    ) -> None:
-        super().__init__(stream, rows, length, start, stop)
-        self.steps = (self.stop - self.start - 1) // self.tokens
+    def __init__(self, stream: Stream, *, rows: int, length: int) -> None:
+        super().__init__(stream, rows=rows, length=length)
+        self.steps = (stream.n_tokens - 1) // self.tokens
 
     def batch(self, step: int, rows: slice | None = None) -> Batch:
         """Return extended ``ids``, int64 (rows, length + 1): the last of a row is the first a step later."""
         parts = np.arange(self.rows)[rows or slice(None)]
         pieces = (parts * self.steps + step) % (self.rows * self.steps)
-        return self._read(self.start + pieces * self.length)
+        return self._read(pieces * self.length)
 
 
 class Windows(_FixedLength):
     """Pieces of the text in random order, another one in each epoch.
 
     In an epoch no word is predicted twice, and all but fewer than ``(rows + 1) * length`` are predicted.
-    The places where the text is divided are drawn anew for each epoch, too.
-
-    Parameters
-    ----------
-    stream : Stream
-    rows : int
-    length : int
-        Words that are predicted in each row.
-    seed : int, default 0
-    start, stop : int, optional
-        Part of the text that is read, as for a slice.
-
-    Raises
-    ------
-    DataError
-        If the text is too short for one step.
+    The places where the text is divided are drawn anew for each epoch, too. Parameters and errors are those
+    of `ContiguousBatches`, and `seed`.
     """
 
     carried: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        stream: Stream,
-        *,
-        rows: int,
-        length: int,
-        seed: int = 0,
-        start: int = 0,
-        stop: int | None = None,
-    ) -> None:
-        super().__init__(stream, rows, length, start, stop)
+    def __init__(self, stream: Stream, *, rows: int, length: int, seed: int = 0) -> None:
+        super().__init__(stream, rows=rows, length=length)
         self.seed = seed
-        self.steps = max(
-            1, (self.stop - self.start - length) // self.tokens
-        )  # wherever the first window begins, except for one step
+        # as many as there are wherever the first window begins, or one
+        self.steps = max(1, (stream.n_tokens - length) // self.tokens)
 
     def batch(self, step: int, rows: slice | None = None) -> Batch:
         """Return extended ``ids``, int64 (rows, length + 1): consecutive words in each row."""
         epoch, step = divmod(step, self.steps)
-        slack = self.stop - self.start - 1 - self.steps * self.tokens
-        offset, order = _shuffled(self.seed, epoch, self.stop - self.start - 1, self.length, slack)
+        words = self.stream.n_tokens - 1
+        offset, order = _shuffled(self.seed, epoch, words, self.length, words - self.steps * self.tokens)
         selected = order[step * self.rows : (step + 1) * self.rows][rows or slice(None)]
-        return self._read(self.start + offset + selected.astype(np.int64) * self.length)
+        return self._read(offset + selected.astype(np.int64) * self.length)
 
 
 @lru_cache(maxsize=4)

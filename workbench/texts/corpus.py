@@ -10,15 +10,17 @@ import os
 import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from workbench.datasets.books import Book, books
 from workbench.items.schema import DataError
 from workbench.storage import cache, files
-from workbench.texts.tokenise import Part, Readable, Tokeniser
+from workbench.texts.tokenise import Part, Tokeniser
 
 VERSION = 1
 """Version of the files' format; a corpus of another version is made again."""
@@ -99,7 +101,7 @@ class Corpus:
     @classmethod
     def of(
         cls,
-        texts: Corpus | Readable | Iterable[str | Readable],
+        texts: Texts,
         *,
         lower: bool = True,
         tokenised: bool | None = None,
@@ -113,9 +115,11 @@ class Corpus:
 
         Parameters
         ----------
-        texts : iterable of (str or book), book, or Corpus
-            A line of a string is a sentence, its words separated by white space. A book is anything with
-            ``text``, ``tokenised``, ``book_id`` and ``title``; its sentences are those of
+        texts : Corpus, path, str, book, or iterable of (str, path or book)
+            A path, or a string alone, is a file, folder or archive of books, or the name of a data set, read
+            as :func:`workbench.books` does. In an iterable a string is a line of text, one sentence of words
+            separated by white space. A book is a :class:`workbench.Book`, or anything with ``text``,
+            ``tokenised``, ``book_id`` and ``title``; its sentences are those of
             :func:`workbench.items.text.sentences`. Texts are read once, one at a time.
         lower : bool, default True
             Lower-case the tokens.
@@ -139,14 +143,16 @@ class Corpus:
         Raises
         ------
         DataError
-            If the texts contain no word, one is neither a string nor a book, or the disk is full.
+            If the texts contain no word, one cannot be read or is neither a string nor a book, or the disk
+            is full.
         """
         if isinstance(texts, Corpus):
             return texts
         home = files.data_home() / "cache" / "corpus"
+        readable = _readable(texts)
         with scratch_folder(home) as scratch:
             tokeniser = Tokeniser(scratch / "texts", lower=lower, tokenised=tokenised)
-            tokeniser.read(texts, progress=progress)
+            tokeniser.read(readable, progress=progress)
             folder = home / tokeniser.key
             if read_manifest(folder) is None:
                 parts = tokeniser.parts(workers=workers, progress=progress)
@@ -176,10 +182,7 @@ class Corpus:
 
     def vocabulary(self, n: int | None = 60_000) -> list[str]:
         """Return the most frequent words, at most `n`, without those that KenLM reserves."""
-        words = [
-            word for word in self.words[: None if n is None else n + len(RESERVED)] if word not in RESERVED
-        ]
-        return words[:n]
+        return [word for word in self.words if word not in RESERVED][:n]
 
     def without(self, book_ids: str | Collection[str]) -> Corpus:
         """Return the corpus without some of its books; it is stored on disk too.
@@ -191,10 +194,8 @@ class Corpus:
         """
         removed = {book_ids} if isinstance(book_ids, str) else set(book_ids)
         if unknown := sorted(removed - set(self.books["book_id"])):
-            remedy = "corpus.books lists them"
-            raise DataError(
-                f"there is no book {unknown[0]!r} in this corpus", file=self.folder, remedy=remedy
-            )
+            problem = f"there is no book {unknown[0]!r} in this corpus"
+            raise DataError(problem, file=self.folder, remedy="corpus.books lists them")
         remaining = self.books[~self.books["book_id"].isin(removed)]
         if len(remaining) == len(self.books):
             return self
@@ -210,6 +211,26 @@ class Corpus:
         for number, (first, sentences) in enumerate(zip(books["first"], books["sentences"], strict=True)):
             starts = self.starts[first : first + sentences + 1]
             yield Part(number, self.words, self.ids[starts[0] : starts[-1]], np.diff(starts))
+
+
+Texts = Corpus | str | Path | Book | Iterable[str | Path | Book]
+"""What a model can be fitted on; a string alone is a path or a data set, a string in a list is a line."""
+
+
+def _readable(texts: Any) -> Iterator[str | Book]:
+    """Return lines and books; DataError at once if a string names no books."""
+    if isinstance(texts, str):
+        try:
+            return books(texts)
+        except DataError as error:
+            raise DataError(
+                f"expected a file, folder, archive or data set of novels, got the string {texts[:60]!r}",
+                remedy="pass lines of text in a list; " + (error.remedy or "name a path that exists"),
+            ) from error
+    is_one = isinstance(texts, Path | bytes) or hasattr(texts, "book_id")
+    return chain.from_iterable(
+        books(text) if isinstance(text, Path) else [text] for text in ([texts] if is_one else texts)
+    )
 
 
 @contextlib.contextmanager
@@ -258,16 +279,12 @@ def read_manifest(folder: Path, names: Sequence[str] = FILES) -> dict[str, Any] 
     """
     try:
         content: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
-        checksums: dict[str, list[Any]] = content["files"]
         if content["version"] != VERSION:
             return None
-        if any((folder / name).stat().st_size != checksums[name][0] for name in names):
-            return None
-        if any(_sha256(folder / name) != checksums[name][1] for name in names):
-            return None
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        is_whole = all(content["files"][name] == _size_and_sha256(folder / name) for name in names)
+    except (OSError, ValueError, KeyError, TypeError):
         return None
-    return content
+    return content if is_whole else None
 
 
 def write_manifest(folder: Path, names: Sequence[str], info: dict[str, Any], first: np.ndarray) -> None:
@@ -275,7 +292,7 @@ def write_manifest(folder: Path, names: Sequence[str], info: dict[str, Any], fir
 
     `first` are the first sentences of the books, as the bytes of a Parquet file depend on its version.
     """
-    checksums = {name: [(folder / name).stat().st_size, _sha256(folder / name)] for name in names}
+    checksums = {name: _size_and_sha256(folder / name) for name in names}
     digests: list[str | bytes] = [str(checksums[name][1]) for name in (IDS, STARTS, WORDS)]
     content = cache.digest(*digests, first.astype("<i8").tobytes())
     manifest = {"version": VERSION, **info, "sha256": content, "files": checksums}
@@ -283,13 +300,7 @@ def write_manifest(folder: Path, names: Sequence[str], info: dict[str, Any], fir
 
 
 def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]], *, lower: bool) -> None:
-    """Write a corpus in place of none, or of a damaged one.
-
-    Raises
-    ------
-    DataError
-        If there is no token in it, or the disk is full.
-    """
+    """Write a corpus in place of none, or of a damaged one; DataError if it has no token."""
     with disk_errors(folder.parent), files.atomic_folder(folder, replace=folder.exists()) as path:
         _fill(path, parts, books, lower=lower)
 
@@ -339,6 +350,6 @@ def _renumber(path: Path, order: list[int], types: int) -> None:
             file.write(place[ids].tobytes())
 
 
-def _sha256(path: Path) -> str:
+def _size_and_sha256(path: Path) -> list[int | str]:
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return [path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()]

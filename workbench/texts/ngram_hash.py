@@ -45,7 +45,7 @@ _TWO = {"cannot": 3, "gonna": 3, "wanna": 3, "gotta": 3, "gimme": 3, "lemme": 3,
 _TWO |= {"d'ye": 1, "d'you": 1}
 
 
-Texts = Corpus | Iterable[tuple[str, Iterable[str]]]
+TokenisedTexts = Corpus | Iterable[tuple[str, Iterable[str]]]
 """A corpus, or books as pairs of their id and their tokens, one after the other.
 
 Tokens may be words of any tokenisation, or running text split at white space. Consecutive pairs with the
@@ -177,7 +177,7 @@ class TextReader:
         self._book: list[int] = []
         self._length = 0
 
-    def read(self, texts: Texts, *, progress: bool) -> Iterator[Words]:
+    def read(self, texts: TokenisedTexts, *, progress: bool) -> Iterator[Words]:
         """Yield the words of the texts, with a 0 between books."""
         parts = self._stored(texts) if isinstance(texts, Corpus) else self._streamed(texts)
         total = len(texts.ids) if isinstance(texts, Corpus) else None

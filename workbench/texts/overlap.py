@@ -12,22 +12,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError, objects
+from workbench.runs import fingerprint
 from workbench.texts import ngram_hash
 from workbench.texts.corpus import Corpus
-from workbench.texts.ngram_hash import Ints, Texts, Words
+from workbench.texts.ngram_hash import Ints, TokenisedTexts, Words
 
 _BOOKS = 3  # books listed for an item
 _MERGE = 1 << 20  # matches collected before they are merged
 _PASSAGE, _LONG, _SHORT = 50, 13, 8  # words of a passage; n for passages, and for sentences
 _LEAST = {_LONG: 3, _SHORT: 5}  # items that must be in a book
 _NAMED = 10  # books in a message
-_FEW = 3  # n-grams that an item must share with its book: fewer may be chance
+_SHARE = 0.5  # of its n-grams that an item must share with its book ...
+_FEW = 3  # ... and at least this number: fewer may be chance
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Overlap:
     texts: pd.DataFrame
 
 
-def overlap(items: Items, texts: Texts, *, n: int = 8, progress: bool = True) -> Overlap:
+def overlap(items: Items, texts: TokenisedTexts, *, n: int = 8, progress: bool = True) -> Overlap:
     """Return which items, and which of their n-grams, occur in a text.
 
     Parameters
@@ -68,7 +71,7 @@ def overlap(items: Items, texts: Texts, *, n: int = 8, progress: bool = True) ->
     items : Items
         What a model will be tested on.
     texts : Corpus or iterable of (str, iterable of str)
-        What it is trained on: a corpus, or book ids with tokens (see `Texts`). Read once, in a
+        What it is trained on: a corpus, or book ids with tokens (see `TokenisedTexts`). Read once, in a
         memory that does not grow with it.
     n : int, default 8
         Words in an n-gram, 1 or more.
@@ -104,14 +107,14 @@ def overlap(items: Items, texts: Texts, *, n: int = 8, progress: bool = True) ->
     return matches.result(reader)
 
 
-def source_books(result: Overlap, *, share: float = 0.5, least: int = 3) -> pd.DataFrame:
+def source_books(result: Overlap, *, least: int = 3) -> pd.DataFrame:
     """Return the books of a text that items come from.
+
+    An item comes from a book that holds half of its n-grams, and at least three of them.
 
     Parameters
     ----------
     result : Overlap
-    share : float
-        An item comes from a book that holds this share of its n-grams, and at least three of them.
     least : int
         Number of items that must come from a book (all, if there are fewer).
 
@@ -120,22 +123,36 @@ def source_books(result: Overlap, *, share: float = 0.5, least: int = 3) -> pd.D
     DataFrame
         ``book_id`` and ``items`` (how many come from it), those with most items first.
     """
-    pairs = result.pairs[(result.pairs["share"] >= share) & (result.pairs["found"] >= _FEW)]
+    pairs = result.pairs[(result.pairs["share"] >= _SHARE) & (result.pairs["found"] >= _FEW)]
     counts = pairs["book_id"].value_counts()
     counts = counts[counts >= max(1, min(least, len(result.frame)))]
     return counts.rename_axis("book_id").reset_index(name="items")
 
 
-def refuse(
-    items: Items,
-    texts: Texts,
-    *,
-    n: int | None = None,
-    share: float = 0.5,
-    least: int | None = None,
-    progress: bool = True,
-) -> Overlap:
+def check_held_out(corpus: Corpus, held_out: Items | None, *, progress: bool = True) -> dict[str, Any] | None:
+    """Return a record of the items that a corpus was checked for, None without items.
+
+    Returns
+    -------
+    dict or None
+        How many items, and their digest.
+
+    Raises
+    ------
+    DataError
+        If the corpus holds books that items come from (see `refuse`), with the books to leave out.
+    """
+    if held_out is None:
+        return None
+    refuse(held_out, corpus, progress=progress)
+    return {"items": len(held_out), "sha256": fingerprint.items_digest(held_out)}
+
+
+def refuse(items: Items, texts: TokenisedTexts, *, progress: bool = True) -> Overlap:
     """Raise DataError if the texts hold a book that items come from.
+
+    N-grams have 13 words where half of the items have 50 words or more, else 8. A book is refused if it holds
+    half of the n-grams of 3 items (5 for n = 8; of all, if there are fewer), at least three n-grams of each.
 
     Parameters
     ----------
@@ -143,12 +160,6 @@ def refuse(
         What a model will be tested on.
     texts : Corpus or iterable of (str, iterable of str)
         What it is to be trained on, as for `overlap`.
-    n : int, optional
-        Words in an n-gram: 13 where half of the items have 50 words or more, else 8.
-    share : float
-        An item comes from a book that holds this share of its n-grams, and at least three of them.
-    least : int, optional
-        Number of items that must come from a book (all, if there are fewer): 3, or 5 where n is under 13.
     progress : bool
         Show a bar.
 
@@ -170,19 +181,17 @@ def refuse(
     and none of the 2,000 shares a single 13-gram with any other. Sentences share more by chance: 16 of 520
     questions of sentence completion have an 8-gram in those books, and none shares more than a quarter.
     """
-    if n is None:
-        lengths = sorted(len(item.tokens) for item in items)
-        n = _LONG if lengths and lengths[len(lengths) // 2] >= _PASSAGE else _SHORT
+    lengths = sorted(len(item.tokens) for item in items)
+    n = _LONG if lengths and lengths[len(lengths) // 2] >= _PASSAGE else _SHORT
     result = overlap(items, texts, n=n, progress=progress)
-    least = _LEAST[_LONG if n >= _LONG else _SHORT] if least is None else least
-    books = source_books(result, share=share, least=least)
+    books = source_books(result, least=_LEAST[n])
     if len(books):
-        call = f"source_books(overlap(items, texts, n={n}), share={share}, least={least})"
+        call = f"source_books(overlap(items, texts, n={n}), least={_LEAST[n]})"
         raise _refused(books, items, texts, call)
     return result
 
 
-def _refused(books: pd.DataFrame, items: Items, texts: Texts, call: str) -> DataError:
+def _refused(books: pd.DataFrame, items: Items, texts: TokenisedTexts, call: str) -> DataError:
     """Return the error that names the books."""
     titles, remedy = {}, "leave them out: {}"
     if isinstance(texts, Corpus):

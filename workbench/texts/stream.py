@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,26 +28,13 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Stream:
     """A tokenised text as ids, and the vocabulary that they count in.
 
     Ids 1 to V are the words of the vocabulary. A word outside it is 0 for a network; its *extended* id,
-    greater than V, tells it from the others. Make one by `of`, which reads the ids of a corpus where they
-    are, or by `open`, which reads a copy.
-
-    Parameters
-    ----------
-    vocabulary : sequence of str (V,)
-    ids : uint32 array (tokens,)
-    table : uint32 array, optional
-        Extended id of each of `ids`; by default they are extended ids.
-    counts : int64 array (V + 1,)
-    words_like : bool array (V + 1 + unknown types,)
-    starts : int64 array (sentences + 1,)
-    books : pandas.DataFrame
-    info : dict
-    folder : Path
-        Of the corpus or the copy.
+    greater than V, distinguishes it from the others. Make one by `of`, which reads the ids of a corpus where
+    they are, or by `open`, which reads a copy.
 
     Attributes
     ----------
@@ -54,6 +42,9 @@ class Stream:
         The word of id 1 first.
     n_words : int
         V + 1.
+    ids : uint32 array (tokens,)
+    table : uint32 array, optional
+        Extended id of each of `ids`; by default they are extended ids.
     counts : int64 array (V + 1,)
         How often each id occurs; ``counts[0]`` is all that is outside the vocabulary.
     unknown_types : int
@@ -61,41 +52,31 @@ class Stream:
     n_tokens : int
     words_like : bool array (V + 1 + unknown_types,)
         By extended id, whether there is a letter or a digit in the word. False for 0.
-    starts : int64 array (sentences + 1,)
-        Where each sentence starts, and the end. No sentence is empty.
-    books : pandas.DataFrame
-        ``book_id``, ``title``, ``first`` (index of its first sentence), ``sentences``, ``tokens``.
-    lower : bool
-        Whether the words were lower-cased.
+    starts, books, lower
+        As :class:`workbench.texts.corpus.Corpus` has them.
     sha256 : str
         Digest of the content.
     info : dict
-        What it is, as JSON can hold it.
+        Sizes and digests, as JSON can hold them.
+    folder : Path
+        Of the corpus or the copy.
     """
 
-    def __init__(
-        self,
-        vocabulary: Sequence[str],
-        ids: np.ndarray,
-        *,
-        table: np.ndarray | None = None,
-        counts: Ints,
-        words_like: Bools,
-        starts: Ints,
-        books: pd.DataFrame,
-        info: dict[str, Any],
-        folder: Path,
-    ) -> None:
-        self.vocabulary, self.n_words = list(vocabulary), len(vocabulary) + 1
-        self._ids, self._table, self.n_tokens = ids, table, len(ids)
-        self.counts, self.words_like, self.starts, self.books = counts, words_like, starts, books
-        self.unknown_types = len(words_like) - self.n_words
-        self.folder, self.info, self.sha256, self.lower = (
-            folder,
-            info,
-            str(info["sha256"]),
-            bool(info["lower"]),
-        )
+    vocabulary: list[str]
+    ids: np.ndarray
+    table: np.ndarray | None = None
+    counts: Ints
+    words_like: Bools
+    starts: Ints
+    books: pd.DataFrame
+    info: dict[str, Any]
+    folder: Path
+
+    def __post_init__(self) -> None:
+        """Set what follows from the rest."""
+        self.n_words, self.n_tokens = len(self.vocabulary) + 1, len(self.ids)
+        self.unknown_types = len(self.words_like) - self.n_words
+        self.sha256, self.lower = str(self.info["sha256"]), bool(self.info["lower"])
 
     def __repr__(self) -> str:
         return (
@@ -104,24 +85,13 @@ class Stream:
         )
 
     def read(self, start: int, stop: int) -> Ints:
-        """Return the extended ids of a stretch of the text.
+        """Return the extended ids of the text from `start` to `stop` - 1, both at least 0."""
+        return self.at(slice(start, stop))
 
-        Parameters
-        ----------
-        start, stop : int
-            Places in the text, as for a slice: both at least 0, and cut at the end of the text.
-
-        Returns
-        -------
-        int64 array (stop - start,)
-        """
-        ids = self._ids[start:stop]
-        return (ids if self._table is None else self._table[ids]).astype(np.int64)
-
-    def at(self, places: Ints) -> Ints:
+    def at(self, places: Ints | slice) -> Ints:
         """Return the extended ids at some places of the text, int64 of the same shape."""
-        ids = np.asarray(self._ids[places])
-        return (ids if self._table is None else self._table[ids]).astype(np.int64)
+        ids = np.asarray(self.ids[places])
+        return (ids if self.table is None else self.table[ids]).astype(np.int64)
 
     @classmethod
     def of(cls, corpus: Corpus, vocabulary: int | Sequence[str] = 60_000) -> Stream:
@@ -131,9 +101,8 @@ class Stream:
         ----------
         corpus : Corpus
         vocabulary : int or sequence of str, default 60,000
-            The number of its most frequent words, or words in an order of their own, which is preserved.
-            Words that do not occur get ids, too. What KenLM reserves (``<s>``, ``</s>``, ``<unk>``) is left
-            out, and so is the second of two equal words.
+            The number of its most frequent words, or words, whose order is preserved. Words that do not occur
+            get ids, too. What KenLM reserves (``<s>``, ``</s>``, ``<unk>``) and duplicates are left out.
 
         Raises
         ------
@@ -147,8 +116,7 @@ class Stream:
         table[outside] = len(words) + 1 + np.arange(len(outside))
         counts = np.zeros(len(words) + 1, np.int64)
         np.add.at(counts, np.where(table > len(words), 0, table), corpus.counts)
-        like = [False, *(any(map(str.isalnum, word)) for word in words)]
-        like += [any(map(str.isalnum, corpus.words[number])) for number in outside]
+        by_id = ("", *words, *(corpus.words[number] for number in outside))
         info = {
             "corpus": corpus.sha256,
             "lower": corpus.lower,
@@ -161,8 +129,9 @@ class Stream:
             "sha256": digest("stream", corpus.sha256, str(corpus.lower), *words),
         }
         return cls(
-            words, corpus.ids, table=table, counts=counts, words_like=np.array(like), starts=corpus.starts,
-            books=corpus.books, info=info, folder=corpus.folder,
+            vocabulary=words, ids=corpus.ids, table=table, counts=counts, info=info, folder=corpus.folder,
+            words_like=np.array([any(map(str.isalnum, word)) for word in by_id]), starts=corpus.starts,
+            books=corpus.books,
         )  # fmt: skip
 
     @classmethod
@@ -175,8 +144,8 @@ class Stream:
                 "there is no stream here, or it was changed", file=folder, remedy="make or copy it again"
             )
         return cls(
-            (path / WORDS).read_bytes().decode().split("\n"),
-            np.memmap(path / IDS, "<u4", "r"),
+            vocabulary=(path / WORDS).read_bytes().decode().split("\n"),
+            ids=np.memmap(path / IDS, "<u4", "r"),
             counts=np.fromfile(path / COUNTS, "<i8"),
             words_like=np.fromfile(path / LIKE, "|u1").astype(bool),
             starts=np.fromfile(path / STARTS, "<i8"),
@@ -193,7 +162,7 @@ class Stream:
         Raises
         ------
         DataError
-            If the folder holds something else, or the disk is full.
+            If the folder is not empty and holds no copy of this stream, or the disk is full.
         """
         target = Path(folder)
         content = on_disk.read_manifest(target, _FILES)
@@ -221,14 +190,19 @@ class Stream:
 def _words(corpus: Corpus, vocabulary: int | Sequence[str]) -> list[str]:
     """Return the words that get ids."""
     if isinstance(vocabulary, str):
-        raise DataError(f"a string is no vocabulary: {vocabulary[:60]!r}", remedy="pass a list of words")
+        raise DataError(
+            f"expected a vocabulary, got the string {vocabulary[:60]!r}", remedy="pass a list of words"
+        )
     if isinstance(vocabulary, int):
         words = corpus.vocabulary(max(0, vocabulary))
     else:
         words = [word for word in dict.fromkeys(vocabulary) if word not in RESERVED]
     for word in words:
         if not word or "\n" in word:
-            raise DataError(f"{word[:60]!r} is no word: it is empty, or holds the end of a line")
+            raise DataError(
+                f"expected words in the vocabulary, got {word[:60]!r}",
+                remedy="leave out words that are empty or hold the end of a line",
+            )
     if not words:
         raise DataError("there is no word in this vocabulary", remedy="pass words, or a number above 0")
     return words

@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from workbench.datasets.books import Book
 from workbench.items import text as wt
 from workbench.items.schema import DataError
 from workbench.storage import cache, parallel
 from workbench.storage.progress import progress_bar
+
+VERSION = 1
+"""Raised when a text gives other tokens or sentences: those of an earlier version are not used again."""
 
 PIECE = 1 << 19
 """Characters of a piece of work, or up to twice as many: some 100,000 tokens."""
@@ -39,31 +42,12 @@ _CUTS = {
 _AHEAD = 64  # characters that a cut may look ahead
 
 
-@runtime_checkable
-class Readable(Protocol):
-    """A book, as :func:`workbench.books` gives them."""
-
-    @property
-    def book_id(self) -> str:
-        """Its name."""
-
-    @property
-    def title(self) -> str | None:
-        """What it is called."""
-
-    @property
-    def text(self) -> str:
-        """All of it."""
-
-    @property
-    def tokenised(self) -> bool:
-        """Whether words are space-separated tokens."""
-
-
 class _Piece(NamedTuple):
-    """A piece of work: where its text lies, in bytes, and how it is cut into tokens."""
+    """A piece of work: the number of its book, its place in the file in bytes, how it is tokenised."""
 
-    file: str
+    key: str
+    book: int
+    file: Path
     offset: int
     size: int
     lines: bool
@@ -97,104 +81,82 @@ class Tokeniser:
     Parameters
     ----------
     path : Path
-        The file; it has to stay until the tokens were taken.
+        The file; it must exist until all `parts` were read.
     lower : bool
         Lower-case the tokens.
     tokenised : bool or None
-        What holds for all texts, whatever they say.
+        Overrides what the texts declare.
 
     Attributes
     ----------
     books : list of (str, str)
-        Identifier and title of each book. A run of lines is a book ``lines``.
+        Identifier and title of each book. Consecutive lines are a book ``lines``.
     """
 
     def __init__(self, path: Path, *, lower: bool, tokenised: bool | None) -> None:
         self.path, self.lower, self.tokenised = path, lower, tokenised
         self.books: list[tuple[str, str]] = []
         self._pieces: list[_Piece] = []
-        self._keys: list[str] = []
-        self._owners: list[int] = []  # of each piece, the number of its book
 
     @property
     def key(self) -> str:
         """A digest of all that the corpus depends on."""
-        return cache.digest(repr(self.books), repr(self._owners), *self._keys)
+        owners = [piece.book for piece in self._pieces]
+        return cache.digest(repr(self.books), repr(owners), *(piece.key for piece in self._pieces))
 
-    def read(self, texts: Readable | Iterable[str | Readable], *, progress: bool) -> None:
-        """Copy all texts to the file, one after the other.
-
-        Raises
-        ------
-        DataError
-            If one of them is neither a string nor a book.
-        """
+    def read(self, texts: Iterable[str | Book], *, progress: bool) -> None:
+        """Copy all texts to the file; DataError if one of them is neither a string nor a book."""
         with self.path.open("wb") as file, progress_bar(label="reading", unit="B", shown=progress) as bar:
             for text, lines, tokenised in self._texts(texts):
-                content = _encoded(text)
-                self._pieces.append(
-                    _Piece(str(self.path), file.tell(), len(content), lines, tokenised, self.lower)
-                )
-                self._keys.append(cache.digest(_code(), repr((lines, tokenised, self.lower)), content))
-                self._owners.append(len(self.books) - 1)
+                content, how = _encoded(text), (lines, tokenised, self.lower)
+                key = cache.digest(str(VERSION), repr(how), content)
+                place = (file.tell(), len(content))
+                self._pieces.append(_Piece(key, len(self.books) - 1, self.path, *place, *how))
                 file.write(content)
                 bar.update(len(content))
 
-    def _texts(self, texts: Readable | Iterable[str | Readable]) -> Iterator[tuple[str, bool, bool]]:
-        """Yield pieces of text, if they are lines, if they are tokenised; and note the books."""
-        if isinstance(texts, str | bytes | Path):
-            raise _no_text(texts)
-        lines: list[str] | None = None  # held back; None outside a run of lines
-        held = 0
-        for text in cast("Iterable[Any]", [texts] if hasattr(texts, "book_id") else texts):
-            if not isinstance(text, str):
-                if lines:
-                    yield "\n".join(lines), True, self.tokenised is not False
-                lines = None
-                yield from self._book(text)
-                continue
-            if lines is None:
+    def _texts(self, texts: Iterable[Any]) -> Iterator[tuple[str, bool, bool]]:
+        """List the books; yield pieces of text, whether they are lines, and whether they are tokenised."""
+        for are_lines, group in groupby(texts, lambda text: isinstance(text, str)):
+            if are_lines:
                 self.books.append(("lines", ""))
-                lines, held = [], 0
-            lines.append(text)
-            held += len(text) + 1
-            if held >= PIECE:
-                yield "\n".join(lines), True, self.tokenised is not False
-                lines, held = [], 0
-        if lines:
-            yield "\n".join(lines), True, self.tokenised is not False
-
-    def _book(self, book: Any) -> Iterator[tuple[str, bool, bool]]:
-        text, name, is_tokenised = (getattr(book, part, None) for part in ("text", "book_id", "tokenised"))
-        if not isinstance(text, str) or not isinstance(name, str):
-            raise _no_text(book)
-        tokenised = bool(is_tokenised if self.tokenised is None else self.tokenised)
-        self.books.append((name, str(getattr(book, "title", None) or "")))
-        for piece in split_text(text, tokenised=tokenised):
-            yield piece, False, tokenised
+                for piece in _joined(group):
+                    yield piece, True, self.tokenised is not False
+                continue
+            for book in group:
+                text, name = getattr(book, "text", None), getattr(book, "book_id", None)
+                if not isinstance(text, str) or not isinstance(name, str):
+                    raise DataError(
+                        f"expected a book or a line to train on, got a {type(book).__name__}: "
+                        f"{str(book)[:60]!r}",
+                        remedy="pass books or paths, or lines in a list",
+                    )
+                declared = getattr(book, "tokenised", None)
+                tokenised = bool(declared if self.tokenised is None else self.tokenised)
+                self.books.append((name, str(getattr(book, "title", None) or "")))
+                for piece in cut_into_pieces(text, tokenised=tokenised):
+                    yield piece, False, tokenised
 
     def parts(self, *, workers: int | None, progress: bool) -> Iterator[Part]:
         """Yield the tokens of every piece in order; pieces that were cut before come from disk."""
-        pieces = cache.Cache("corpus-parts")
+        store = cache.Cache("corpus-parts")
         parallel.run_chunks(
-            _keep,
-            [(piece, pieces, key) for piece, key in zip(self._pieces, self._keys, strict=True)],
-            keys=self._keys,
-            store=_There(pieces),
+            _store,
+            [(piece, store) for piece in self._pieces if not store.path(piece.key).is_file()],
             workers=1 if sum(piece.size for piece in self._pieces) < _FEW else workers,
             progress="tokenising" if progress else None,
             size=_size,
         )
-        for piece, key, owner in zip(self._pieces, self._keys, self._owners, strict=True):
-            table = pieces.get(key, _SCHEMA)  # one at a time: a large text is not held in memory
-            if table is None:  # torn, or removed by another process that made room
+        for piece in self._pieces:  # one at a time: a large text is not held in memory
+            table = store.get(piece.key, _SCHEMA)
+            if table is None:  # damaged, or removed by another process that made room
                 table = _tokenise(piece)
             words, ids, lengths = (column.combine_chunks().values for column in table.columns)
-            yield Part(owner, words.to_pylist(), ids.to_numpy(), lengths.to_numpy())
-        pieces.trim()
+            yield Part(piece.book, words.to_pylist(), ids.to_numpy(), lengths.to_numpy())
+        store.trim()
 
 
-def split_text(text: str, *, tokenised: bool, size: int = PIECE) -> Iterator[str]:
+def cut_into_pieces(text: str, *, tokenised: bool, size: int = PIECE) -> Iterator[str]:
     """Cut a text into pieces of `size` to twice as many characters, where sentences end if possible.
 
     Tokens are cut between sentences of :func:`workbench.items.text.sentences`, running text after a
@@ -213,9 +175,23 @@ def split_text(text: str, *, tokenised: bool, size: int = PIECE) -> Iterator[str
     yield text[start:]
 
 
+def _joined(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines joined to pieces of at least `PIECE` characters, but for the last."""
+    pending: list[str] = []
+    size = 0
+    for line in lines:
+        pending.append(line)
+        size += len(line) + 1
+        if size >= PIECE:
+            yield "\n".join(pending)
+            pending, size = [], 0
+    if pending:
+        yield "\n".join(pending)
+
+
 def _tokenise(piece: _Piece) -> pa.Table:
-    """Cut a piece into sentences and tokens: its types, its tokens as numbers, the sentences' lengths."""
-    with Path(piece.file).open("rb") as file:
+    """Return the types of a piece, its tokens as indices into them, and the lengths of its sentences."""
+    with piece.file.open("rb") as file:
         file.seek(piece.offset)
         text = file.read(piece.size).decode()
     if piece.lines:
@@ -234,46 +210,21 @@ def _tokenise(piece: _Piece) -> pa.Table:
     return pa.table(lists, schema=_SCHEMA)
 
 
-def _keep(work: tuple[_Piece, cache.Cache, str]) -> bool:
-    """Cut a piece and keep the result on disk, from the process that made it."""
-    piece, pieces, key = work
-    pieces.put(key, _tokenise(piece))
+def _store(work: tuple[_Piece, cache.Cache]) -> bool:
+    """Tokenise a piece and store the result, in the process that computes it."""
+    piece, store = work
+    store.put(piece.key, _tokenise(piece))
     return True
 
 
-class _There:
-    """Which pieces are on disk, as :func:`workbench.storage.parallel.run_chunks` asks for them."""
-
-    def __init__(self, pieces: cache.Cache) -> None:
-        self.pieces = pieces
-
-    def get(self, key: str) -> bool | None:
-        """Say whether a piece was kept; whether it is sound is seen when it is read."""
-        return self.pieces.path(key).is_file() or None
-
-    def put(self, key: str, value: bool) -> None:  # noqa: FBT001 - a store's method
-        """Do nothing: `_keep` did."""
-
-
-def _size(work: tuple[_Piece, cache.Cache, str]) -> int:
+def _size(work: tuple[_Piece, cache.Cache]) -> int:
     return work[0].size
 
 
-@lru_cache(maxsize=1)
-def _code() -> str:
-    """Return a digest of the code that tokens depend on."""
-    here = Path(__file__).resolve()
-    return cache.code([here, here.parents[1] / "items" / "text.py"], here.parents[1])
-
-
 def _encoded(text: str) -> bytes:
-    text = text.replace("\0", " ")  # KenLM's programs end a word there
+    """Return a text in UTF-8, NUL as a blank, as KenLM's programs end a word there."""
+    text = text.replace("\0", " ")
     try:
         return text.encode()
     except UnicodeEncodeError:  # half a surrogate pair, which no file can hold
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
-
-
-def _no_text(text: object) -> DataError:
-    remedy = "pass books, or lines in a list; workbench.texts.sources.corpus_of reads paths"
-    return DataError(f"a {type(text).__name__} is no text to train on: {str(text)[:60]!r}", remedy=remedy)

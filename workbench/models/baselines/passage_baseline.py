@@ -32,7 +32,7 @@ from workbench.models.passage import (
 from workbench.runs.predictions import Floats
 from workbench.storage.cache import digest
 from workbench.storage.files import atomic_path
-from workbench.texts.sources import Texts, corpus_of
+from workbench.texts.corpus import Corpus, Texts
 
 _SAME = 1e-9  # sums of logarithms that differ by less are equal
 _NOWHERE = -(2**40)  # before all tokens
@@ -150,8 +150,8 @@ class MaximumFrequency(PassageBaseline):
     def fit(
         cls, texts: Texts, *, lower: bool = True, tokenised: bool | None = None, progress: bool = True
     ) -> Self:
-        """Count the words of texts, as :func:`workbench.texts.sources.corpus_of` takes them."""
-        corpus = corpus_of(texts, lower=lower, tokenised=tokenised, progress=progress)
+        """Count the words of texts, as :meth:`workbench.texts.corpus.Corpus.of` takes them."""
+        corpus = Corpus.of(texts, lower=lower, tokenised=tokenised, progress=progress)
         return cls("corpus", corpus=corpus, lower=lower)
 
     @property

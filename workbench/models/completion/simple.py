@@ -18,9 +18,8 @@ from workbench.models.passage import parts, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.progress import progress_bar
-from workbench.texts.corpus import Corpus
+from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.ngram_hash import BLOCK, NgramIndex, rolling_hashes, word_codes
-from workbench.texts.sources import Texts, corpus_of
 
 Ints = npt.NDArray[np.int64]
 
@@ -90,12 +89,12 @@ class Simple4Gram(Predictor):
         Parameters
         ----------
         texts, lower, tokenised
-            As :func:`workbench.texts.sources.corpus_of` takes them.
+            As :meth:`workbench.texts.corpus.Corpus.of` takes them.
         progress : bool, default True
         **options
             `points` and `minimum` of the class.
         """
-        corpus = corpus_of(texts, lower=lower, tokenised=tokenised, progress=progress)
+        corpus = Corpus.of(texts, lower=lower, tokenised=tokenised, progress=progress)
         return cls(corpus, progress=progress, **options)
 
     @property

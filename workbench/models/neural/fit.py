@@ -19,7 +19,8 @@ from workbench.items.schema import DataError
 from workbench.runs import fingerprint
 from workbench.storage import cache
 from workbench.storage.files import atomic_path, data_home
-from workbench.texts.sources import Texts, check_held_out, corpus_of
+from workbench.texts.corpus import Corpus, Texts
+from workbench.texts.overlap import check_held_out
 from workbench.training.settings import LENGTHS, TrainingSettings
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def stream_of(
             )
         stream, checked_for = texts, None
     else:
-        corpus = corpus_of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)
+        corpus = Corpus.of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)
         checked_for = check_held_out(corpus, held_out, progress=progress)
         stream = Stream.of(corpus, vocabulary)
     if lower not in {None, stream.lower}:

@@ -29,7 +29,7 @@ from workbench.runs.predictions import UNKNOWN
 from workbench.storage import cache
 from workbench.storage.files import atomic_path
 from workbench.texts.batches import Batches, ContiguousBatches
-from workbench.texts.sources import Texts
+from workbench.texts.corpus import Texts
 from workbench.texts.stream import Stream
 from workbench.training.history import Training
 from workbench.training.settings import torch_device
@@ -176,7 +176,7 @@ class Neural(NetworkPredictor):
         Parameters
         ----------
         texts : Stream, Corpus, path, str, book, or iterable of (str, path or book)
-            As :func:`workbench.texts.sources.corpus_of` takes them, or a stream of ids that was made before.
+            As :meth:`workbench.texts.corpus.Corpus.of` takes them, or a stream of ids that was made before.
         vocabulary : int or sequence of str, default 60,000
             So many of the most frequent words, or these; a stream has its own.
         lower : bool, optional

@@ -30,8 +30,8 @@ from workbench.models.neural.softmax import softmax as softmax_layer
 from workbench.models.vectors.cbow import CBOW
 from workbench.models.vectors.vectors import Matrix
 from workbench.storage import cache
+from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.passages import Passages
-from workbench.texts.sources import Texts, corpus_of
 from workbench.texts.stream import Stream
 
 _initial: ContextVar[Matrix | None] = ContextVar(
@@ -99,7 +99,7 @@ class SupCBOW(Neural):
             cased words and the texts are lower-cased, or the other way round.
         """
         if not isinstance(texts, Stream):
-            texts = corpus_of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)
+            texts = Corpus.of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)
             stream = Stream.of(texts, vocabulary)
             if cbow is None:
                 cbow = CBOW.fit(

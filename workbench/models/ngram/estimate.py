@@ -14,8 +14,8 @@ from workbench.models.ngram.arpa import compile_arpa
 from workbench.storage import cache
 from workbench.storage.files import data_home
 from workbench.storage.progress import progress_bar
-from workbench.texts.corpus import Corpus, scratch_folder
-from workbench.texts.sources import Texts, check_held_out, corpus_of
+from workbench.texts.corpus import Corpus, Texts, scratch_folder
+from workbench.texts.overlap import check_held_out
 
 BINARY, INFO = "model.binary", "ngram.json"
 SMOOTHING = ("kneser-ney", "good-turing")
@@ -62,7 +62,7 @@ def estimated(
         raise DataError(f"smoothing is {smoothing!r}, expected one of {', '.join(SMOOTHING)}")
     if order < 2:  # noqa: PLR2004 - the context is a word at least
         raise DataError(f"an n-gram model has order 2 or more, not {order}")
-    corpus = corpus_of(texts, lower=lower, tokenised=tokenised, progress=progress)
+    corpus = Corpus.of(texts, lower=lower, tokenised=tokenised, progress=progress)
     if corpus.lower != lower:
         raise DataError("the corpus is lower-cased" if corpus.lower else "the corpus is cased",
                         remedy=f"pass lower={corpus.lower}")  # fmt: skip

@@ -23,7 +23,7 @@ from workbench.models.passage import Passage, lefts, parts, passages
 from workbench.models.rows import Ranked
 from workbench.runs.predictions import UNKNOWN, Floats
 from workbench.storage.files import atomic_folder
-from workbench.texts.sources import Texts
+from workbench.texts.corpus import Texts
 
 LN10 = math.log(10)
 _CONTEXTS = 1 << 15  # that are ranked at a time

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,8 @@ from workbench.models.vectors.vectors import Matrix, Scope, VectorModel, Vectors
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.progress import progress_bar
-from workbench.texts.sources import Texts, check_held_out, corpus_of
-
-if TYPE_CHECKING:
-    from workbench.texts.corpus import Corpus
+from workbench.texts.corpus import Corpus, Texts
+from workbench.texts.overlap import check_held_out
 
 _VERSION = 1  # of what is computed: vectors of another version count as not there
 _BLOCK = 1 << 20  # tokens turned into words at a time
@@ -108,7 +106,7 @@ class CBOW(VectorModel):
         Parameters
         ----------
         texts : Corpus, path, book, or iterable of (str, path or book)
-            As :func:`workbench.texts.sources.corpus_of` takes them.
+            As :meth:`workbench.texts.corpus.Corpus.of` takes them.
         dimensions, window, epochs, negative, sample
             As `gensim.models.Word2Vec` has them. The paper names none of them; these are gensim's own
             values but for 200 dimensions.
@@ -129,7 +127,7 @@ class CBOW(VectorModel):
         DataError
             If the corpus is empty.
         """
-        corpus = corpus_of(texts, progress=progress)
+        corpus = Corpus.of(texts, progress=progress)
         options["checked_for"] = check_held_out(corpus, held_out, progress=progress)
         how = {
             "corpus": corpus.sha256,

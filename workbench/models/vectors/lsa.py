@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
+from typing import Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 
@@ -24,10 +24,8 @@ from workbench.models.vectors.vectors import Scope, VectorModel, Vectors, around
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.progress import progress_bar
-from workbench.texts.sources import Texts, check_held_out, corpus_of
-
-if TYPE_CHECKING:
-    from workbench.texts.corpus import Corpus
+from workbench.texts.corpus import Corpus, Texts
+from workbench.texts.overlap import check_held_out
 
 Weighting = Literal["none", "tf-idf", "log-entropy"]
 Solver = Literal["arpack", "randomized"]
@@ -115,7 +113,7 @@ class LSA(VectorModel):
         Parameters
         ----------
         texts : Corpus, path, book, or iterable of (str, path or book)
-            As :func:`workbench.texts.sources.corpus_of` takes them.
+            As :meth:`workbench.texts.corpus.Corpus.of` takes them.
         dimensions : int, default 300
             Singular vectors that are kept.
         weighting : {"none", "tf-idf", "log-entropy"}
@@ -142,7 +140,7 @@ class LSA(VectorModel):
         """
         one_of("weighting", weighting, get_args(Weighting))
         one_of("solver", solver, get_args(Solver))
-        corpus = corpus_of(texts, progress=progress)
+        corpus = Corpus.of(texts, progress=progress)
         options["checked_for"] = check_held_out(corpus, held_out, progress=progress)
         how = {
             "corpus": corpus.sha256,
