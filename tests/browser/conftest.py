@@ -2,9 +2,13 @@
 
 Tests wait for states that the page names: ``data-waits`` lists the requests that the kernel has not answered
 yet, each from the moment of the click. Pictures are taken if WORKBENCH_SCREENSHOTS is set, and of failures.
+
+The server, the page and the kernel are started once. Each test has notebooks of its own; after it they are
+closed, and the kernel forgets its names and widgets. After a test that fails, page and kernel are new.
 """
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 import _lab
@@ -12,6 +16,28 @@ import pytest
 
 ARTEFACTS = Path(__file__).parents[1] / "artefacts"
 NO_CHROMIUM = "no Chromium on the PATH: `make test` installs it as root, else install the package chromium"
+SIZE = {"width": 1400, "height": 1000}
+
+OPEN = """async ([path, id]) => {
+    const { commands, shell } = window.jupyterapp;
+    const kernel = id ? { id } : { name: "python3" };
+    const panel = await commands.execute("docmanager:open", { path, factory: "Notebook", kernel });
+    await panel.context.ready;
+    await panel.sessionContext.ready;
+    await panel.revealed;
+    shell.activateById(panel.id);
+    return panel.sessionContext.session.kernel.id;
+}"""
+LEAVE = """async ([id, code]) => {
+    const { serviceManager, shell } = window.jupyterapp;
+    for (const panel of [...shell.widgets("main")]) panel.dispose();
+    shell.expandLeft();
+    if (!id) return;
+    const kernel = serviceManager.kernels.connectTo({ model: { id, name: "python3" } });
+    await kernel.requestExecute({ code }).done;
+    kernel.dispose();
+}"""
+FORGET = "import ipywidgets\nipywidgets.Widget.close_all()\nget_ipython().run_line_magic('reset', '-sf')"
 
 
 @pytest.fixture(scope="session")
@@ -28,8 +54,53 @@ def chromium():
         yield browser
 
 
+class Desk:
+    """The page that the tests of a session share, and the kernel of their notebooks."""
+
+    def __init__(self, chromium, lab):
+        self.chromium, self.lab = chromium, lab
+        self.stack, self.page, self.kernel = ExitStack(), None, None
+
+    def open(self):
+        """Open JupyterLab, unless it is open."""
+        if self.page is None:
+            self.page = self.stack.enter_context(_lab.guarded(self.chromium, self.lab))
+            self.page.goto(f"{self.lab.url}/lab?token={self.lab.token}&reset")
+            self.page.wait_for_function("() => window.jupyterapp?.restored", timeout=60_000)
+            self.page.evaluate("() => window.jupyterapp.restored.then(() => null)")
+        return self.page
+
+    def close(self):
+        """Close the page; the next one has a kernel of its own."""
+        self.stack.close()
+        self.page = self.kernel = None
+
+
+@pytest.fixture(scope="session")
+def desk(chromium, lab):
+    shared = Desk(chromium, lab)
+    yield shared
+    shared.close()
+
+
 class Notebook(_lab.Notebook):
-    """One notebook, open in a page, that keeps pictures."""
+    """One notebook, open in the shared page, that keeps pictures."""
+
+    def __init__(self, desk):
+        super().__init__(desk.open(), desk.lab)
+        self.desk = desk
+
+    def open(self, name):
+        self.desk.kernel = self.page.evaluate(OPEN, [name, self.desk.kernel])
+        self.page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell", timeout=60_000)
+        self.ready()
+
+    def leave(self):
+        """Close what is open, and leave page and kernel as they were."""
+        self.page.evaluate(LEAVE, [self.desk.kernel, FORGET])
+        self.page.set_viewport_size(SIZE)
+        if self.page.evaluate("document.body.dataset.jpThemeName") != "JupyterLab Light":
+            self.theme("JupyterLab Light")
 
     def still(self):
         """Wait until nothing moves."""
@@ -63,13 +134,19 @@ class Notebook(_lab.Notebook):
 
 
 @pytest.fixture
-def notebook(chromium, lab, request):
+def notebook(desk, lab, request):
     failed = request.session.testsfailed
-    with _lab.guarded(chromium, lab) as page:
-        opened = Notebook(page, lab)
-        yield opened
+    opened = Notebook(desk)
+    yield opened
+    try:
         if request.session.testsfailed > failed:
             opened.screenshot(f"failed-{request.node.name}", always=True)
+            desk.close()
+        else:
+            opened.leave()
+    except BaseException:
+        desk.close()
+        raise
     assert lab.foreign == [], "the page asked another host"
 
 

@@ -226,6 +226,7 @@ def test_the_page_without_a_kernel_keeps_targets_hidden(explored, notebook):
     bar(page, "target_class", "CN").click()
     html = json.loads(notebook.evaluate("import json; print(json.dumps(explorer.to_html(limit=5)))"))
     assert "of 222 passages: common noun" in html
+    page = page.context.new_page()
     page.set_content(html)
     answer = page.locator("details b").first
     assert page.locator("svg rect").count()
@@ -234,6 +235,7 @@ def test_the_page_without_a_kernel_keeps_targets_hidden(explored, notebook):
     page.locator("summary").first.click()
     answer.wait_for(state="visible")
     page.screenshot(path=ARTEFACTS / "explore-static.png")
+    page.close()
 
 
 def test_errors_and_missing_columns_are_told(explored, notebook, table):

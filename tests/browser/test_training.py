@@ -91,7 +91,7 @@ def test_one_output_that_grows_and_stays_also_in_a_notebook_that_is_not_trusted(
 
     content["cells"][0]["source"] = "pass"  # somebody else's notebook, which shows the numbers alone
     (lab.folder / "training-foreign.ipynb").write_text(json.dumps(content), encoding="utf-8")
-    notebook.command("docmanager:open", {"path": "training-foreign.ipynb"})
+    notebook.open("training-foreign.ipynb")
     opened = page.locator(".jp-NotebookPanel:visible", has=page.locator(".wb-training:not(:has(svg))"))
     opened.locator(".wb-best").first.wait_for()
     assert opened.locator(".wb-training svg").count() == 0
