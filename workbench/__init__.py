@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 def _training_html(training: Any) -> str:
     """Return a training as HTML, with its curves where Altair is installed."""
     try:
-        from workbench.charts.training import training_html  # noqa: PLC0415 - slow
+        from workbench.charts.models import training_html  # noqa: PLC0415 - slow
     except ImportError:
         return str(training.to_html())
     return training_html(training)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from workbench.charts.training import training_curves, training_html
+from workbench.charts.models import training_curves, training_html
 from workbench.training.history import Training
 
 EVIL = "<img src=x onerror=alert(1)> & 'quoted'"

@@ -7,19 +7,20 @@ returns a chart whose data are aggregates: its size does not grow with the set.
 from __future__ import annotations
 
 from workbench.charts.expected import expected
-from workbench.charts.models import context, ranks
-from workbench.charts.spread import BRUSH, lengths, mention_distance
+from workbench.charts.models import context, ranks, training_curves
 from workbench.charts.targets import (
+    BRUSH,
     FIELDS,
     PICK,
     direct_speech,
     figure_2,
     in_context,
+    lengths,
+    mention_distance,
     target_classes,
     target_classes_out_of_context,
 )
 from workbench.charts.theme import offline, save, side_by_side
-from workbench.charts.training import training_curves
 
 __all__ = [
     "BRUSH",

@@ -1,4 +1,4 @@
-"""Charts of models: where they put the right word, and what reading more of the passage is worth to them."""
+"""Charts of models: curves of their training, ranks of the right word, what reading more is worth to them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from workbench.analysis.proportions import wilson
 from workbench.charts import theme
 from workbench.evaluation.reading import predictions_of
 from workbench.items.schema import DataError
+from workbench.training.history import Score, Training
 
 Reads = int | str | None
 """How much of a passage a model reads: so many words, ``"sentence"``, or all (None)."""
@@ -21,6 +22,8 @@ Reads = int | str | None
 _NAMES = {"lambada/dev": "LAMBADA development", "lambada/test": "LAMBADA test", "lambada/control": "Control"}
 _A_DECADE = 12  # points of a curve
 _WIDTH = 330
+_CURVE = {"width": 190, "height": 130}  # of a training's curve
+_POINTS = 150  # of a training's curve; more are averaged
 _TICKS = (1, 10, 100, 1000, 10_000, 100_000)
 
 
@@ -82,17 +85,8 @@ def ranks(runs: Any) -> alt.HConcatChart:
     Parameters
     ----------
     runs : Run, DataFrame or str, or several of these
-        As for :func:`answers_among`. At k = 1 a line shows the accuracy, ties counted as right; where it
-        crosses a half, the median rank.
-
-    Returns
-    -------
-    alt.HConcatChart
-
-    Raises
-    ------
-    DataError
-        If no prediction has a rank.
+        As for :func:`answers_among`, which raises the same errors. At k = 1 a line shows the accuracy, ties
+        counted as right; where it crosses a half, the median rank.
     """
     data = answers_among(runs)
     models = data["model"].unique().tolist()
@@ -156,19 +150,14 @@ def context(runs: Mapping[str, Mapping[Reads, Any]]) -> alt.HConcatChart:
     Parameters
     ----------
     runs : mapping
-        As for :func:`accuracy_by_context`. With a model that is trained here, ``model.with_context(4)``
-        reads the last four words before the blank, ``model.with_context("sentence")`` those of the target
-        sentence.
+        As for :func:`accuracy_by_context`, which raises the same errors. With a model that is trained here,
+        ``model.with_context(4)`` reads the last four words before the blank,
+        ``model.with_context("sentence")`` those of the target sentence.
 
     Returns
     -------
     alt.HConcatChart
         Bars are Wilson's intervals (95 %).
-
-    Raises
-    ------
-    DataError
-        If there are no predictions.
     """
     data = accuracy_by_context(runs)
     models, steps = data["model"].unique().tolist(), data["reads"].unique().tolist()
@@ -196,3 +185,74 @@ def context(runs: Mapping[str, Mapping[Reads, Any]]) -> alt.HConcatChart:
 
 def _label(reads: Reads) -> str:
     return "all" if reads is None else f"{reads:,}" if isinstance(reads, int) else str(reads)
+
+
+# -- the curves of a training
+
+
+def training_curves(history: pd.DataFrame, scores: pd.DataFrame | None = None) -> alt.ConcatChart:
+    """Draw the history of a training.
+
+    Parameters
+    ----------
+    history : DataFrame
+        As :meth:`workbench.training.history.Training.to_frame` returns it.
+    scores : DataFrame, optional
+        As :meth:`workbench.training.history.Training.scores_frame` returns it.
+
+    Returns
+    -------
+    alt.ConcatChart
+        A panel each for loss, speed and every score. A long history is averaged over equal stretches; values
+        that are not finite are left out.
+    """
+    columns = ["tokens", "loss", "tokens_per_second"]
+    points = history[columns].apply(pd.to_numeric, errors="coerce")
+    if len(points) > _POINTS:
+        points = points.groupby(np.arange(len(points)) * _POINTS // len(points)).mean()
+    panels = [
+        _curve(points, "loss", ("training loss", "nats per word"), alt.Scale(zero=False)),
+        _curve(points, "tokens_per_second", ("speed", "words per second"), alt.Scale(zero=True)),
+    ]
+    if scores is not None:
+        panels += [_score_curve(scores, name) for name in scores.columns.drop(["step", "tokens", "seconds"])]
+    return theme.themed(alt.concat(*panels, columns=3, spacing=24))
+
+
+def training_html(training: Training) -> str:
+    """Return a training as HTML: its numbers, and its curves as SVG in the colours of the page."""
+    curves = ""
+    if training.history or training.scores:
+        chart = training_curves(training.to_frame(), training.scores_frame())
+        curves = theme.picture(chart.to_dict(), dark=None)
+    return training.to_html(curves)
+
+
+def _curve(
+    frame: pd.DataFrame, column: str, titles: tuple[str, str], scale: alt.Scale, *, marked: bool = False
+) -> Any:
+    """Return one curve over the words trained on, with the title of the panel and that of its axis."""
+    finite = frame[["tokens", column]].replace([np.inf, -np.inf], np.nan).dropna()
+    head = alt.TitleParams(titles[0], fontSize=12, offset=6)
+    point = {"filled": True, "size": 24, "color": theme.PALETTE[0]} if marked else False
+    return (
+        alt.Chart(finite, title=head, **_CURVE)
+        .mark_line(color=theme.PALETTE[0], strokeWidth=1.8, point=point)
+        .encode(
+            x=alt.X("tokens:Q", title="words trained on")
+            .axis(tickCount=4, format="~s")
+            .scale(nice=False, domainMin=0),
+            y=alt.Y(f"{column}:Q", title=titles[1], scale=scale).axis(tickCount=4, format="~s"),
+        )
+    )
+
+
+def _score_curve(scores: pd.DataFrame, name: str) -> Any:
+    """Return the panel of a score: a share in percent from 0, perplexity and rank on a logarithmic axis."""
+    score = Score.of(name)
+    values = pd.to_numeric(scores[name], errors="coerce")
+    values = 100 * values if score.percent else values.where(values > 0) if score.log else values
+    frame = pd.DataFrame({"tokens": scores["tokens"], name: values})
+    scale = alt.Scale(type="log", nice=False) if score.log else alt.Scale(zero=score.percent)
+    unit = "%" if score.percent else f"{score.label} (log scale)" if score.log else score.label
+    return _curve(frame, name, (f"development {score.label}", unit), scale, marked=True)

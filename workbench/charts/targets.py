@@ -1,4 +1,4 @@
-"""Charts of the targets: in context or not, their classes, quoted speech (Paperno et al. 2016, Figure 2).
+"""Charts of annotations: in context or not, classes, quoted speech, distances, lengths (Paperno et al. 2016).
 
 Bars are shares with Wilson's 95 % intervals, one group a category and one bar a set. The paper's values stand
 beside the sets that it analysed.
@@ -25,11 +25,10 @@ PICK = "pick"
 FIELDS = ("set", "column", "value")
 """What a picked bar stands for: the rows of `set` whose annotation `column` has this `value`."""
 
-HEIGHT = 260
+BRUSH = "brush"
+"""Name of the selection by dragging along the horizontal axis."""
 
-BAR, GAP = 26, 20
-"""Width of a bar and between the groups, in pixels."""
-
+_HEIGHT = 260  # of a plot, in pixels
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)
 _TICKS = 8
 _WIDE = 6.5  # pixels a letter of a label
@@ -39,25 +38,33 @@ _ASIDE = 0.77  # of a bar's width: the paper's mark stands beside the interval, 
 Beside = bool | Mapping[str, str]
 """True: by the sets' items and names; False: none; or set name -> set of the paper."""
 
-SETS = ("lambada", "input")
-STAND_IN = "the paper's input sample was not released: its values stand beside the unfiltered control set"
+_SETS = ("lambada", "input")
+_STAND_IN = "the paper's input sample was not released: its values stand beside the unfiltered control set"
 
 _SOURCES = {"lambada/dev": "lambada", "lambada/test": "lambada", "lambada/control": "input"}
 _COLUMNS = ["set", "label", "share", "kind", "shape", "source"]
-_PERCENT = 100
 
-PublishedBars = Mapping[str, tuple[str, str]]
-"""By the label of a bar: figure and quantity in the published table."""
+_PublishedBars = Mapping[str, tuple[str, str]]  # label of a bar -> figure and quantity in the published table
 
-IN_CONTEXT: PublishedBars = {
+_IN_CONTEXT: _PublishedBars = {
     "in context": ("2a", "target (or its lemma) in context"),
     "not in context": ("text", "target (or its lemma) not in context"),
 }
-CLASSES: PublishedBars = {"PN": ("2b", "proper nouns"), "CN": ("2b", "common nouns"), "V": ("2b", "verbs")}
-OUT: PublishedBars = {"PN": ("2c", "proper nouns among targets whose lemma is not in context")}
-AXIS = "PN proper noun, CN common noun, V verb, J adjective, R adverb, O other"
-SPEECH: PublishedBars = {"in the passage": ("text", "passages with quoted direct speech")}
-
+_CLASSES: _PublishedBars = {"PN": ("2b", "proper nouns"), "CN": ("2b", "common nouns"), "V": ("2b", "verbs")}
+_OUT: _PublishedBars = {"PN": ("2c", "proper nouns among targets whose lemma is not in context")}
+_AXIS = "PN proper noun, CN common noun, V verb, J adjective, R adverb, O other"
+_SPEECH: _PublishedBars = {"in the passage": ("text", "passages with quoted direct speech")}
+_WIDTH = 460  # of a histogram, in pixels
+_SPARE = 0.08  # of a bin, around it
+_ROOM = 0.12  # of the height, for the means
+_LINE = 84  # characters below the title of a histogram
+_MEAN, _PAPER = "mean", "paper's mean"
+_LENGTHS = {
+    "n_tokens": ("tokens", "Tokens of the passage", "tokens per passage"),
+    "n_context_sentences": (
+        "sentences", "Sentences before the target sentence", "context sentences per passage",
+    ),
+}  # fmt: skip
 _FEW = 40  # pixels a bar where there are two groups only
 
 
@@ -104,7 +111,7 @@ def in_context(
     where = "in the passage" if within == "passage" else "in the context sentences"
     return _chart(
         statistics.count_in_context(frames, by=by, within=within),
-        published_marks(frames, paper, IN_CONTEXT if (by, within) == ("lemma", "passage") else {}),
+        _published_marks(frames, paper, _IN_CONTEXT if (by, within) == ("lemma", "passage") else {}),
         frames,
         title or f"{what} elsewhere {where}",
         top=1,
@@ -124,10 +131,10 @@ def target_classes(
     frames = statistics.named_sets(sets)
     return _chart(
         statistics.count_classes(frames),
-        published_marks(frames, paper, CLASSES),
+        _published_marks(frames, paper, _CLASSES),
         frames,
         title or "Class of the target",
-        axis=AXIS,
+        axis=_AXIS,
         select=select,
     )
 
@@ -149,10 +156,10 @@ def target_classes_out_of_context(
     what = "no lemma" if by == "lemma" else "no such form"
     return _chart(
         statistics.count_classes_out_of_context(frames, by=by),
-        published_marks(frames, paper, OUT if by == "lemma" else {}),
+        _published_marks(frames, paper, _OUT if by == "lemma" else {}),
         frames,
         title or f"Class of the target where {what} is in context",
-        axis=AXIS,
+        axis=_AXIS,
         of="share of these targets",
         select=select,
     )
@@ -169,7 +176,7 @@ def direct_speech(
     frames = statistics.named_sets(sets)
     return _chart(
         statistics.count_direct_speech(frames),
-        published_marks(frames, paper, SPEECH),
+        _published_marks(frames, paper, _SPEECH),
         frames,
         title or "Quoted speech",
         top=1,
@@ -190,18 +197,15 @@ def _chart(
     **options: Any,
 ) -> alt.LayerChart:
     shown = set(marks["set"])
-    notes = [f"{name}: {STAND_IN}" for name in frames if name in shown and is_stand_in(frames[name])]
-    heading = counted(title, data, notes, without=without)
-    return theme.themed(bars(data, marks, heading=heading, **options))
+    notes = [f"{name}: {_STAND_IN}" for name in frames if name in shown and _is_stand_in(frames[name])]
+    heading = _counted(title, data, notes, without=without)
+    return theme.themed(_bars(data, marks, heading=heading, **options))
 
 
-def counted(
+def _counted(
     head: str, data: pd.DataFrame, notes: Sequence[str] = (), *, without: str, width: int = 56
 ) -> alt.TitleParams:
-    """Return a title that states how many rows stand behind each set, and how many are left out.
-
-    No line is longer than `width` characters.
-    """
+    """Return a title that states how many rows stand behind each set, and how many are left out."""
     lines = []
     for name, part in data.groupby("set", sort=False):
         n, missing = int(part["n"].iloc[0]), int(part["missing"].iloc[0])
@@ -247,7 +251,7 @@ def figure_2(
     DataError
         If no set is given, two have one name, or a column is missing.
     """
-    stands_in = input is not None and is_stand_in(input)
+    stands_in = input is not None and _is_stand_in(input)
     input_name = input_name or ("control" if stands_in else "input")
     sets = {"lambada": (lambada_name, lambada), "input": (input_name, input), "": (sentence_name, sentence)}
     named = [(name, frame, of) for of, (name, frame) in sets.items() if frame is not None]
@@ -259,34 +263,36 @@ def figure_2(
     beside = {name: of for name, _, of in named if of and paper}
 
     def panel(
-        head: str, count: Any, judged: Sequence[str], rows: PublishedBars, top: float | None = None
+        head: str, count: Any, judged: Sequence[str], rows: _PublishedBars, top: float | None = None
     ) -> list[alt.LayerChart]:
         """Draw one panel; the line below its title states n in the order of the bars."""
         part = {name: frame for name, frame in frames.items() if name in judged}
         if not part:
             return []
         data = count(part)
-        marks = published_marks(part, {name: of for name, of in beside.items() if name in part}, rows)
+        marks = _published_marks(part, {name: of for name, of in beside.items() if name in part}, rows)
         numbers = " / ".join(f"{n:,}" for n in data.drop_duplicates("set")["n"])
         heading = theme.chart_title(head, [f"n = {numbers}"])
-        return [bars(data, marks, heading=heading, top=top, colours=list(frames), bar=15, gap=13, height=220)]
+        return [
+            _bars(data, marks, heading=heading, top=top, colours=list(frames), bar=15, gap=13, height=220)
+        ]
 
     panels = [
         *panel(
-            "(a) Target in context", statistics.count_in_context, [lambada_name, input_name], IN_CONTEXT, 1
+            "(a) Target in context", statistics.count_in_context, [lambada_name, input_name], _IN_CONTEXT, 1
         ),
-        *panel("(b) Class of the target", statistics.count_classes, list(frames), CLASSES),
-        *panel("(c) Class, not in context", statistics.count_classes_out_of_context, [lambada_name], OUT),
+        *panel("(b) Class of the target", statistics.count_classes, list(frames), _CLASSES),
+        *panel("(c) Class, not in context", statistics.count_classes_out_of_context, [lambada_name], _OUT),
     ]
-    lines = [f"{AXIS}. Bars: shares with Wilson's 95 % intervals."]
-    lines += [f"{input_name}: {STAND_IN}."] if stands_in else []
+    lines = [f"{_AXIS}. Bars: shares with Wilson's 95 % intervals."]
+    lines += [f"{input_name}: {_STAND_IN}."] if stands_in else []
     return theme.panel_row(panels, lines)
 
 
 # -- bars
 
 
-def bars(
+def _bars(
     data: pd.DataFrame,
     marks: pd.DataFrame,
     *,
@@ -296,42 +302,22 @@ def bars(
     of: str = "share of the targets",
     select: bool = False,
     colours: Sequence[str] = (),
-    bar: int = BAR,
-    gap: int = GAP,
-    height: int = HEIGHT,
+    bar: int = 26,
+    gap: int = 20,
+    height: int = _HEIGHT,
 ) -> alt.LayerChart:
-    """Draw shares with their intervals, and the paper's values.
+    """Draw shares of :mod:`workbench.analysis.statistics` with their intervals, and the paper's values.
 
-    Parameters
-    ----------
-    data : DataFrame
-        From :mod:`workbench.analysis.statistics`.
-    marks : DataFrame
-        From :func:`published_marks`.
-    heading : TitleParams
-        Title and the lines below it.
-    axis : str, optional
-        Title of the horizontal axis.
-    top : float, optional
-        End of the vertical axis (0 to 1); by the data where it is not given.
-    of : str
-        Title of the vertical axis.
-    select : bool, default False
-        Let bars be picked: the selection `pick`.
-    colours : sequence of str, optional
-        All sets that have a colour, where the chart shows some of them.
-    bar, gap, height : int
-        Width of a bar and between groups, height of the plot, in pixels.
+    `top` is the end of the vertical axis (0 to 1), `colours` are all sets that have a colour where the chart
+    shows some of them; `bar` and `gap` (between groups) are in pixels.
     """
     names, labels = list(dict.fromkeys(data["set"])), list(dict.fromkeys(data["label"]))
     x = alt.X("label:N", sort=labels, title=axis, axis=alt.Axis(labelAngle=0), scale=alt.Scale(padding=0.2))
     offset = alt.XOffset("set:N", sort=names, scale=alt.Scale(domain=names, paddingInner=0.08))
-    y = vertical(pd.concat([data["high"], data["share"], marks["share"]]), of, top=top)
+    y = _vertical(pd.concat([data["high"], data["share"], marks["share"]]), of, top=top)
     base = alt.Chart(data).encode(x=x, xOffset=offset)
     bars = base.mark_bar().encode(
-        y=y,
-        color=alt.Color("set:N", scale=theme.colours(colours or names), legend=legend(colours or names)),
-        tooltip=tooltip(alt.Tooltip("label:N", title="bar")),
+        y=y, color=_colour(colours or names), tooltip=_tooltip(alt.Tooltip("label:N", title="bar"))
     )
     if select:
         pick = alt.selection_point(name=PICK, fields=list(FIELDS))
@@ -345,29 +331,26 @@ def bars(
     return chart.properties(width=width, height=height, title=heading)
 
 
-def legend(names: Sequence[str]) -> alt.Legend | None:
-    """Return the legend of the sets: none where there is only one, which the title names."""
-    return alt.Legend(title=None, orient="bottom") if len(names) > 1 else None
+def _colour(names: Sequence[str]) -> alt.Color:
+    """Return the colours of the sets; one set has no legend, the title names it."""
+    legend = alt.Legend(title=None, orient="bottom") if len(names) > 1 else None
+    return alt.Color("set:N", scale=theme.colours(names), legend=legend)
 
 
-def tooltip(what: alt.Tooltip) -> list[alt.Tooltip]:
+def _tooltip(what: alt.Tooltip) -> list[alt.Tooltip]:
     """Return what a bar tells: its set, what it is, share, interval and counts."""
+    shares = {"share": "share", "low": "from", "high": "to"}
     return [
         alt.Tooltip("set:N", title="set"),
         what,
-        alt.Tooltip("share:Q", format=".1%", title="share"),
-        alt.Tooltip("low:Q", format=".1%", title="from"),
-        alt.Tooltip("high:Q", format=".1%", title="to"),
+        *(alt.Tooltip(f"{name}:Q", format=".1%", title=title) for name, title in shares.items()),
         alt.Tooltip("count:Q", format=",", title="count"),
         alt.Tooltip("n:Q", format=",", title="of"),
     ]
 
 
-def vertical(values: pd.Series[float], of: str, *, top: float | None = None, spare: float = 0) -> alt.Y:
-    """Return a vertical axis of shares from 0 to a round number above all values.
-
-    `spare` is the part of the height that stays free above them.
-    """
+def _vertical(values: pd.Series[float], of: str, *, top: float | None = None, spare: float = 0) -> alt.Y:
+    """Return a vertical axis of shares from 0 to a round number, `spare` of the height above all values."""
     largest = float(values.max()) if values.notna().any() else 1.0
     largest = max(largest / (1 - spare), 0.01) if top is None else top
     step = next((step for step in _STEPS if largest <= _TICKS * step), _STEPS[-1])
@@ -375,6 +358,10 @@ def vertical(values: pd.Series[float], of: str, *, top: float | None = None, spa
     ticks = [round(float(tick), 6) for tick in np.arange(0, end + step / 2, step) if tick <= 1]
     scale = alt.Scale(domain=[0, round(end, 6)], nice=False)
     return alt.Y("share:Q", scale=scale, axis=alt.Axis(format="%", values=ticks), title=of)
+
+
+def _legend_of_shapes(**options: Any) -> alt.Legend:
+    return alt.Legend(title=None, orient="bottom", symbolFillColor=theme.INK, symbolSize=70, **options)
 
 
 def _paper(marks: pd.DataFrame, names: Sequence[str], x: alt.X, y: alt.Y) -> alt.Chart:
@@ -391,69 +378,198 @@ def _paper(marks: pd.DataFrame, names: Sequence[str], x: alt.X, y: alt.Y) -> alt
         shape=alt.Shape(
             "kind:N",
             scale=alt.Scale(domain=kinds["kind"].tolist(), range=kinds["shape"].tolist()),
-            legend=alt.Legend(title=None, orient="bottom", symbolFillColor=theme.INK, symbolSize=70),
+            legend=_legend_of_shapes(),
         ),
         tooltip=[alt.Tooltip("set:N", title="set"), alt.Tooltip("source:N", title="paper")],
     )
     return chart
 
 
+# -- histograms
+
+
+def mention_distance(
+    sets: Sets, *, width: int | None = None, title: str | None = None, select: bool = False
+) -> alt.LayerChart:
+    """Draw how many tokens before the target its last earlier mention stands.
+
+    Sets, title, result and errors are as for :func:`in_context`; shares are of the targets with an earlier
+    mention.
+
+    Parameters
+    ----------
+    width : int, optional
+        Tokens a bin; a round number by the data by default.
+    select : bool, default False
+        Let a range be brushed: an interval selection `BRUSH` whose field is `x`, in tokens: the rows with
+        ``x[0] <= mention_distance <= x[1]``. Edges of bins lie half a token outside their values.
+    """
+    data = statistics.histogram(sets, "mention_distance", first=1, width=width)
+    title = title or "Tokens back to the last mention"
+    head = _counted(title, data, without="without a mention before", width=_LINE)
+    axis = "tokens from the target back to its last earlier mention"
+    return _histogram(
+        data, head=head, axis=axis, of="share of targets with an earlier mention", select=select
+    )
+
+
+def lengths(
+    sets: Sets,
+    *,
+    column: Literal["n_tokens", "n_context_sentences"] = "n_tokens",
+    width: int | None = None,
+    paper: Beside = True,
+    title: str | None = None,
+    select: bool = False,
+) -> alt.LayerChart:
+    """Draw how long the passages are, with the mean of each set (a triangle) and the paper's (a diamond).
+
+    Sets, title, result and errors are as for :func:`in_context`, `paper` too: it is about the paper's means
+    (section 3.2).
+
+    Parameters
+    ----------
+    column : {"n_tokens", "n_context_sentences"}
+        Tokens of the whole passage, or sentences before the target sentence.
+    width, select
+        As for :func:`mention_distance`, in the units of `column`.
+    """
+    if column not in _LENGTHS:
+        raise DataError(f"there are no lengths {column!r}", remedy=f"use {' or '.join(_LENGTHS)}")
+    frames = statistics.named_sets(sets)
+    unit, head, quantity = _LENGTHS[column]
+    data = statistics.histogram(frames, column, width=width)
+    means = _means(data, _published_means(frames, paper, quantity))
+    heading = _counted(title or head, data, without="without a value", width=_LINE)
+    return _histogram(data, head=heading, axis=unit, of="share of the passages", select=select, means=means)
+
+
+def _published_means(frames: dict[str, pd.DataFrame], paper: Beside, quantity: str) -> dict[str, float]:
+    """Return the paper's mean for each set of LAMBADA, by name."""
+    means = {}
+    for name, of in _matched(frames, paper).items():
+        splits = {source.rpartition("/")[2] for source in statistics.sources(frames[name])}
+        rows = [*sorted(splits), "all"] if len(splits) == 1 else ["all"]
+        values = [published.find_value("text", row, quantity) for row in rows]
+        known = [value.about for value in values if value is not None and value.about is not None]
+        if of == "lambada" and known:
+            means[name] = known[0]
+    return means
+
+
+def _means(data: pd.DataFrame, paper: dict[str, float]) -> pd.DataFrame:
+    rows = []
+    for name, mean in data.groupby("set", sort=False)["mean"].first().dropna().items():
+        rows.append((str(name), float(mean), _MEAN, f"{mean:.1f}"))
+    rows += [(name, value, _PAPER, f"{value:g}") for name, value in paper.items()]
+    return pd.DataFrame(rows, columns=["set", "mean", "kind", "text"])
+
+
+def _placed(data: pd.DataFrame) -> pd.DataFrame:
+    """Divide each bin among the sets, with a little space around it."""
+    place, names = pd.factorize(data["set"])
+    span = data["x2"] - data["x"]
+    each = span * (1 - _SPARE) / len(names)
+    left = data["x"] + span * _SPARE / 2 + each * place
+    values, last = data["first"].astype(str), data["last"].astype(str)
+    values = values.where(data["last"] <= data["first"], values + "\u2013" + last)
+    placed = data.assign(x=left, x2=left + each, middle=left + each / 2, values=values)
+    return placed.drop(columns=["mean", "sd"])
+
+
+def _histogram(
+    data: pd.DataFrame,
+    *,
+    head: alt.TitleParams,
+    axis: str,
+    of: str,
+    select: bool,
+    means: pd.DataFrame | None = None,
+) -> alt.LayerChart:
+    names = list(dict.fromkeys(data["set"]))
+    domain = [float(data["x"].min()), float(data["x2"].max())]
+    x = alt.X("x:Q", title=axis, scale=alt.Scale(domain=domain, nice=False), axis=alt.Axis(grid=False))
+    base = alt.Chart(_placed(data))
+    bars = base.mark_rect().encode(
+        x=x,
+        x2="x2:Q",
+        y=_vertical(data["high"].where(data["count"] > 0), of, spare=0 if means is None else _ROOM),
+        y2=alt.datum(0),
+        color=_colour(names),
+        tooltip=_tooltip(alt.Tooltip("values:N", title=axis.split(" ", maxsplit=1)[0])),
+    )
+    if select:
+        bars = bars.add_params(alt.selection_interval(name=BRUSH, encodings=["x"]))
+    filled = alt.Chart(_placed(data).query("count > 0"))  # an interval at each empty bin is noise
+    error = filled.mark_rule(color=theme.INK, strokeWidth=1).encode(x="middle:Q", y="low:Q", y2="high:Q")
+    layers: list[Any] = [bars, error]
+    if means is not None and len(means):
+        layers += _mean_marks(means, names)
+    chart = alt.LayerChart(layer=layers).properties(width=_WIDTH, height=_HEIGHT, title=head)
+    return theme.themed(chart)
+
+
+def _mean_marks(means: pd.DataFrame, names: Sequence[str]) -> list[alt.Chart]:
+    """Draw the means above the bars, in the colour of their set, and the paper's above them."""
+    shape = alt.Shape(
+        "kind:N",
+        scale=alt.Scale(domain=[_MEAN, _PAPER], range=["triangle-down", "diamond"]),
+        legend=_legend_of_shapes(values=list(dict.fromkeys(means["kind"]))),
+    )
+    tips = [alt.Tooltip("set:N"), alt.Tooltip("kind:N"), alt.Tooltip("text:N", title="value")]
+    measured, paper = means[means["kind"] == _MEAN], means[means["kind"] == _PAPER]
+    looks: dict[str, Any] = {"filled": True, "size": 80, "opacity": 1}
+    return [
+        alt.Chart(measured)
+        .mark_point(**looks)
+        .encode(
+            x="mean:Q",
+            y=alt.value(22),
+            shape=shape,
+            color=_colour(names),
+            tooltip=tips,
+        ),
+        alt.Chart(paper)
+        .mark_point(**looks, color=theme.INK, stroke="white", strokeWidth=0.8)
+        .encode(x="mean:Q", y=alt.value(8), shape=shape, tooltip=tips),
+    ]
+
+
 # -- the paper's values
 
 
-def matched(frames: Mapping[str, pd.DataFrame], beside: Beside) -> dict[str, str]:
+def _matched(frames: Mapping[str, pd.DataFrame], beside: Beside) -> dict[str, str]:
     """Return, by the name of a set, the set of the paper that it is shown beside.
 
-    The ids of the items tell: LAMBADA's development and test sets are the paper's LAMBADA,
-    the control set stands in for its input; all others are shown without it.
-
-    Raises
-    ------
-    DataError
-        If a mapping names a set that is not shown, or that the paper does not have.
+    The ids of the items tell: LAMBADA's development and test sets are the paper's LAMBADA, the control set
+    stands in for its input; all others are shown without it. A mapping with other names is a DataError.
     """
     if isinstance(beside, Mapping):
-        if wrong := sorted((set(beside) - set(frames)) | (set(beside.values()) - set(SETS))):
+        if wrong := sorted((set(beside) - set(frames)) | (set(beside.values()) - set(_SETS))):
             raise DataError(
                 f"paper= names {wrong[0]!r}",
-                remedy=f"map one of {', '.join(frames)} to one of {', '.join(SETS)}",
+                remedy=f"map one of {', '.join(frames)} to one of {', '.join(_SETS)}",
             )
         return dict(beside)
-    if not beside:
-        return {}
     sets = {}
-    for name, frame in frames.items():
+    for name, frame in frames.items() if beside else ():
         kinds = {_SOURCES.get(source) for source in statistics.sources(frame)}
         if len(kinds) == 1 and (kind := kinds.pop()):
             sets[name] = kind
     return sets
 
 
-def is_stand_in(frame: pd.DataFrame) -> bool:
+def _is_stand_in(frame: pd.DataFrame) -> bool:
     """Tell if a set is the control set, which the paper did not analyse."""
     return statistics.sources(frame) == {"lambada/control"}
 
 
-def published_marks(frames: Mapping[str, pd.DataFrame], beside: Beside, rows: PublishedBars) -> pd.DataFrame:
-    """Return the paper's values for a chart of shares.
-
-    Parameters
-    ----------
-    frames : mapping of str to DataFrame
-        The sets that are shown.
-    beside : bool, or mapping of str to str
-        As for :func:`in_context`.
-    rows : mapping of str to (str, str)
-        By the label of a bar: figure and quantity in the published table.
-
-    Returns
-    -------
-    DataFrame
-        `set`, `label`, `share` (0 to 1), `kind` (its entry in the legend), `shape` and
-        `source`. A value with one bound stands at that bound.
-    """
+def _published_marks(
+    frames: Mapping[str, pd.DataFrame], beside: Beside, rows: _PublishedBars
+) -> pd.DataFrame:
+    """Return the paper's values: a share and an entry in the legend; one with one bound stands there."""
     marks: list[dict[str, Any]] = []
-    for name, of in matched(frames, beside).items():
+    for name, of in _matched(frames, beside).items():
         for label, (figure, quantity) in rows.items():
             value = published.find_value(figure, of, quantity)
             above = value is not None and value.high is None
@@ -463,7 +579,7 @@ def published_marks(frames: Mapping[str, pd.DataFrame], beside: Beside, rows: Pu
             exact = value.low == value.high
             place = "text" if figure == "text" else f"Figure {figure}"
             marks.append({
-                "set": name, "label": label, "share": bound / _PERCENT,
+                "set": name, "label": label, "share": bound / 100,
                 "kind": "paper" if exact else f"paper: {'>' if above else '<'}{bound:g} %",
                 "shape": "diamond" if exact else "triangle-up" if above else "triangle-down",
                 "source": f"{value.text} % ({place}, {of})",

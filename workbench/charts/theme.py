@@ -28,8 +28,8 @@ that stand out from white and from black by at least 3 to 1. From the ninth set 
 
 FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 
-ENDINGS = (".svg", ".png", ".pdf", ".html")
-RENDERER = "workbench"
+_ENDINGS = (".svg", ".png", ".pdf", ".html")
+_RENDERER = "workbench"
 
 _LIGHT = ("#222222", "#ffffff")  # text and background
 _DARK = ("#dddddd", "#111111")
@@ -45,41 +45,20 @@ def colours(names: Sequence[str]) -> alt.Scale:
 
 def config() -> dict[str, Any]:
     """Return what holds for every part of a chart."""
+    labels = {"labelColor": INK, "titleColor": INK, "labelFontSize": 11, "labelLimit": 0}
+    lines = {"domainColor": INK, "tickColor": INK, "gridColor": INK}
     quiet = {"domainOpacity": 0.5, "tickOpacity": 0.5, "gridOpacity": 0.12}
-    ink = {"domainColor": INK, "tickColor": INK, "gridColor": INK, "labelColor": INK, "titleColor": INK}
     return {
         "background": "transparent",
         "font": FONT,
         "view": {"stroke": None},
-        "axis": {
-            **ink,
-            **quiet,
-            "labelFontSize": 11,
-            "titleFontSize": 12,
-            "titleFontWeight": "normal",
-            "labelLimit": 0,
-        },
-        "legend": {
-            "labelColor": INK,
-            "titleColor": INK,
-            "labelFontSize": 11,
-            "titleFontSize": 11,
-            "labelLimit": 0,
-            "symbolStrokeWidth": 1,
-        },
+        "axis": {**labels, **lines, **quiet, "titleFontSize": 12, "titleFontWeight": "normal"},
+        "legend": {**labels, "titleFontSize": 11, "symbolStrokeWidth": 1},
         "title": {
-            "color": INK,
-            "subtitleColor": INK,
-            "fontSize": 14,
-            "fontWeight": "bold",
-            "subtitleFontSize": 11,
-            "subtitlePadding": 4,
-            "anchor": "start",
-            "frame": "group",
-            "offset": 10,
-            "limit": 0,
+            "color": INK, "subtitleColor": INK, "fontSize": 14, "fontWeight": "bold", "subtitleFontSize": 11,
+            "subtitlePadding": 4, "anchor": "start", "frame": "group", "offset": 10, "limit": 0,
         },
-    }
+    }  # fmt: skip
 
 
 def themed(chart: Chart) -> Chart:
@@ -111,16 +90,13 @@ def side_by_side(*charts: alt.LayerChart) -> alt.HConcatChart:
     *charts : alt.LayerChart
         Two or more; each keeps its own legend. At most one may have a selection.
     """
-    joined: alt.HConcatChart = alt.hconcat(*map(_bare, charts), spacing=36).resolve_scale(
+    bare = [chart.copy() for chart in charts]
+    for chart in bare:
+        chart.config, chart.usermeta = alt.Undefined, alt.Undefined
+    joined: alt.HConcatChart = alt.hconcat(*bare, spacing=36).resolve_scale(
         color="independent", shape="independent", xOffset="independent"
     )
     return themed(joined)
-
-
-def _bare(chart: alt.LayerChart) -> alt.LayerChart:
-    chart = chart.copy()
-    chart.config, chart.usermeta = alt.Undefined, alt.Undefined
-    return chart
 
 
 def chart_title(head: str, lines: Sequence[str], *, width: int = 62) -> alt.TitleParams:
@@ -130,12 +106,12 @@ def chart_title(head: str, lines: Sequence[str], *, width: int = 62) -> alt.Titl
     )
 
 
-def inked(spec: Any, ink: str) -> Any:
+def _inked(spec: Any, ink: str) -> Any:
     """Return a specification in which text has a colour of its own."""
     if isinstance(spec, dict):
-        return {key: inked(part, ink) for key, part in spec.items()}
+        return {key: _inked(part, ink) for key, part in spec.items()}
     if isinstance(spec, list):
-        return [inked(part, ink) for part in spec]
+        return [_inked(part, ink) for part in spec]
     return ink if spec == INK else spec
 
 
@@ -169,11 +145,11 @@ def save(chart: alt.TopLevelMixin, path: Path | str, *, scale: float = 2, dark: 
     """
     target = Path(path)
     ending = target.suffix.lower()
-    if ending not in ENDINGS:
+    if ending not in _ENDINGS:
         raise DataError(
             f"a chart cannot be written with the ending {ending or 'of no kind'!r}",
             file=target,
-            remedy=f"use one of {' '.join(ENDINGS)}",
+            remedy=f"use one of {' '.join(_ENDINGS)}",
         )
     content = _rendered(_coloured(chart.to_dict(), dark=dark), ending, scale=scale)
     with atomic_path(target) as temporary:
@@ -190,7 +166,7 @@ def picture(spec: dict[str, Any], *, dark: bool | None = False) -> str:
 def _coloured(spec: dict[str, Any], *, dark: bool) -> dict[str, Any]:
     """Return a specification with the colours of a light or dark page."""
     ink, paper = _DARK if dark else _LIGHT
-    spec = dict(inked(spec, ink))
+    spec = dict(_inked(spec, ink))
     spec.pop("usermeta", None)
     # A background that the chart chose for itself stays, unless it chose none at all.
     if spec.get("config", {}).get("background", "transparent") == "transparent":
@@ -219,10 +195,10 @@ def _rendered(spec: dict[str, Any], ending: str, *, scale: float = 1) -> bytes:
 def offline() -> None:
     """Let notebooks show charts with what is installed here, unless another way was chosen."""
     alt.JupyterChart.enable_offline()
-    if RENDERER not in alt.renderers.names():
-        alt.renderers.register(RENDERER, _render)
+    if _RENDERER not in alt.renderers.names():
+        alt.renderers.register(_RENDERER, _render)
     if alt.renderers.active == "default":
-        alt.renderers.enable(RENDERER)
+        alt.renderers.enable(_RENDERER)
 
 
 def _render(spec: dict[str, Any], **options: Any) -> Any:

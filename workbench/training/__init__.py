@@ -2,5 +2,5 @@
 
 `loop` is the training loop, `settings` the one object with its options, `optimiser` AdamW, `checkpoint`
 what is on disk to resume from, `history` the record of a training, `progress` what is shown while it runs.
-It knows networks and batches, no model and no chart; :mod:`workbench.charts.training` draws the curves.
+It knows networks and batches, no model and no chart; :mod:`workbench.charts.models` draws the curves.
 """
