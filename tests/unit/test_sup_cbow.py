@@ -11,8 +11,7 @@ from workbench.items.items import items_from_text
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor
 from workbench.models.neural.sup_cbow import BagOfWordsModule, SupCBOW
-from workbench.models.vectors.cbow import CBOW
-from workbench.models.vectors.vectors import Vectors
+from workbench.models.vectors import CBOW, Vectors
 from workbench.texts.corpus import Corpus
 from workbench.texts.stream import Stream
 

@@ -28,8 +28,7 @@ from workbench.models.neural.recurrent import LSTM, ElmanRNN
 from workbench.models.neural.sup_cbow import SupCBOW
 from workbench.models.neural.transformer import PointerTransformer
 from workbench.models.ngram.model import NGram
-from workbench.models.vectors.cbow import CBOW
-from workbench.models.vectors.lsa import LSA
+from workbench.models.vectors import CBOW, LSA
 from workbench.texts.corpus import Corpus
 
 FILE = Path(__file__).parent / "results.json"

@@ -20,5 +20,5 @@ from .ngram.model import CachedNGram as CachedNGram
 from .ngram.model import NGram as NGram
 from .pretrained.causal import CausalLM as CausalLM
 from .pretrained.masked import MaskedLM as MaskedLM
-from .vectors.cbow import CBOW as CBOW
-from .vectors.lsa import LSA as LSA
+from .vectors import CBOW as CBOW
+from .vectors import LSA as LSA

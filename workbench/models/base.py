@@ -232,9 +232,10 @@ class Predictor(ABC):
             raise DataError(
                 f"there is no saved model: {error!r}", file=file, remedy="save it again"
             ) from error
-        kind = {registry.name_of(kind): kind for kind in _subclasses(Predictor)}.get(name)
-        if kind is None and name in registry.model_names():
-            kind = registry.model_class(name)
+        if name in registry.model_names():
+            kind: Any = registry.model_class(name)
+        else:
+            kind = next((kind for kind in _subclasses(Predictor) if registry.name_of(kind) == name), None)
         if kind is None or not issubclass(kind, cls):
             raise DataError(
                 f"expected a saved {cls.__name__}, got {name!r}", file=file,

@@ -27,8 +27,7 @@ from workbench.models.neural.encoding import EncodedBlank, ItemEncoder
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import ContextStates, LanguageModule, TextState, known
 from workbench.models.neural.softmax import softmax as softmax_layer
-from workbench.models.vectors.cbow import CBOW
-from workbench.models.vectors.vectors import Matrix
+from workbench.models.vectors import CBOW, Matrix
 from workbench.storage import cache
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.passages import Passages

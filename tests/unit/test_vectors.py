@@ -1,0 +1,373 @@
+"""LSA and CBOW against scikit-learn, gensim and slow loops."""
+
+import numpy as np
+import pytest
+from gensim.models import Word2Vec
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+
+from workbench.items.items import DataError, items_from_text
+from workbench.models import vectors as module
+from workbench.models.base import Predictor
+from workbench.models.vectors import CBOW, LSA, Vectors
+from workbench.texts.corpus import Corpus
+
+WEIGHTINGS = ["none", "tf-idf", "log-entropy"]
+WORDS = [f"w{i}" for i in range(40)]
+K = 6
+SEA, FARM = ["ship", "sail", "wave", "gull", "deck"], ["cow", "barn", "hay", "plough", "hen"]
+
+
+def corpus_of(lines, **options):
+    return Corpus.of(lines, progress=False, workers=1, **options)
+
+
+def topics(n):
+    """Make sentences of the words of the sea, and of the farm."""
+    rng = np.random.default_rng(0)
+    return [" ".join(["the", *rng.permutation((SEA, FARM)[i % 2])[:4], "."]) for i in range(n)]
+
+
+def lsa(corpus, **options):
+    return LSA.fit(corpus, progress=False, **{"dimensions": K, **options})
+
+
+def cbow(corpus, **options):
+    return CBOW.fit(corpus, progress=False, **{"dimensions": 8, "epochs": 3, "sample": 0, **options})
+
+
+@pytest.fixture
+def lines():
+    rng = np.random.default_rng(5)
+    return [
+        " ".join(rng.choice(WORDS, rng.integers(2, 12), p=rng.dirichlet(np.full(40, 0.1))))
+        for _ in range(300)
+    ]
+
+
+@pytest.fixture
+def corpus(no_data, lines):
+    del no_data
+    return corpus_of(lines)
+
+
+def cosine(x, y):
+    size = np.sqrt((x @ x) * (y @ y))
+    return x @ y / size if size else 0.0
+
+
+# LSA.
+
+
+def slow_weights(counts, weighting):
+    """Weigh a dense matrix, entry by entry."""
+    n, found = len(counts), np.zeros(counts.shape)
+    for j in range(counts.shape[1]):
+        total, seen = counts[:, j].sum(), (counts[:, j] > 0).sum()
+        entropy = -sum((c / total) * np.log(c / total) for c in counts[:, j] if c)
+        for i in range(n):
+            tf = counts[i, j]
+            found[i, j] = {
+                "none": tf,
+                "tf-idf": tf * np.log(n / max(seen, 1)),
+                "log-entropy": np.log2(1 + tf) * (1 - entropy / np.log(n)),
+            }[weighting]
+    return found
+
+
+def slow_score(vectors, place, item, word):
+    """Average the cosines to every other word, one by one."""
+    around = f"{item.left} {item.right}".lower().split()
+    others = [w for w in around if w in place and w.isalnum()]
+    return np.mean([cosine(vectors[place[word]], vectors[place[w]]) for w in others])
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+@given(data=st.data())
+def test_weights_against_a_loop(weighting, data):
+    rows = data.draw(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=2, max_size=7))
+    counts = np.array([*rows, [1, 1, 1, 1]], dtype=float)  # each word somewhere
+    matrix = csr_array(counts)
+    module.weigh(matrix, weighting)
+    np.testing.assert_allclose(matrix.toarray(), slow_weights(counts, weighting), atol=1e-12)
+
+
+def test_tf_idf_is_that_of_scikit_learn_but_for_its_one():
+    counts = np.array([[1.0, 2, 0], [0, 1, 1], [3, 1, 0]])
+    matrix = csr_array(counts)
+    module.weigh(matrix, "tf-idf")
+    other = TfidfTransformer(norm=None, smooth_idf=False).fit_transform(counts).toarray()
+    np.testing.assert_allclose(matrix.toarray(), other - counts)  # theirs is tf * (ln(N / df) + 1)
+
+
+@pytest.mark.parametrize("solver", ["arpack", "randomized"])
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_vectors_are_those_of_truncated_svd(corpus, lines, weighting, solver):
+    model = lsa(corpus, weighting=weighting, solver=solver)
+    counter = CountVectorizer(vocabulary=model.vectors.words, analyzer=str.split, dtype=float)
+    matrix = slow_weights(counter.fit_transform(lines).toarray(), weighting)
+    other = TruncatedSVD(K, algorithm="arpack", random_state=1).fit(matrix)
+    arrays = model.vectors.arrays
+    tight = 1e-4 if solver == "arpack" else 0.05
+    np.testing.assert_allclose(arrays["s"], other.singular_values_, rtol=tight)
+    products = arrays["v"] @ arrays["v"].T  # signs do not matter
+    np.testing.assert_allclose(products, other.components_.T @ other.components_, atol=tight * 2)
+
+
+def test_blocks_of_sentences_change_nothing(corpus, monkeypatch):
+    whole = lsa(corpus).vectors.arrays["s"]
+    monkeypatch.setattr(module, "_SENTENCES", 7)
+    np.testing.assert_allclose(lsa(corpus, seed=3).vectors.arrays["s"], whole, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_scores_of_lsa_against_a_loop(corpus, scaled):
+    model = lsa(corpus, scaled=scaled)
+    candidates = [["w5", "w6", "w7", "w3 w4"], ["w8", "w1"]]
+    items = items_from_text(["w1 w2 ___ w3 w3 unheard", "___ w9 , w4"], candidates=candidates, tokenised=True)
+    arrays, place = model.vectors.arrays, model.vectors.place
+    vectors = (arrays["v"] * (arrays["s"] if scaled else 1)).astype(float)
+    vectors = np.vstack([vectors, vectors[place["w3"]] + vectors[place["w4"]]])  # a word of two tokens
+    found = model.score(items, candidates)
+    for row, item in zip(found, items, strict=True):
+        wanted = [
+            slow_score(vectors, place | {"w3 w4": len(vectors) - 1}, item, word) for word in item.candidates
+        ]
+        np.testing.assert_allclose(row[: len(wanted)], wanted, rtol=1e-5)
+    assert np.isnan(found[1]).tolist() == [False, False, True, True]
+
+
+def test_a_topic_is_found(no_data):
+    del no_data
+    model = lsa(corpus_of(topics(120)), dimensions=3, weighting="log-entropy", punctuation=False)
+    items = items_from_text(
+        ["The ship had one ___ on its deck .", "The cow ate ___ in the barn ."],
+        answers=["sail", "hay"], tokenised=True,
+        candidates=[["plough", "sail", "barn"], ["gull", "wave", "hay"]],
+    )  # fmt: skip
+    frame = model.predict(items)
+    assert frame["correct"].all()
+    assert model.systems == {"msrcc": "Average LSA similarity"}
+    assert frame["log_prob"].isna().all()
+
+
+def test_words_that_lsa_does_not_know(corpus):
+    candidates = [["w3", "zebra", "zebra 's"], ["w1", "w2"]]
+    items = items_from_text(["w1 ___ w2", "what ___ this"], candidates=candidates, tokenised=True)
+    found = lsa(corpus).score(items, candidates)
+    assert found[0, 0] != 0
+    assert found[0, 1:].tolist() == [0, 0]
+    assert found[1, :2].tolist() == [0, 0]  # no other word that it knows
+
+
+def test_which_others_count(no_data):
+    del no_data
+    rng = np.random.default_rng(4)
+    model = lsa(
+        corpus_of([" ".join([",", *rng.choice(WORDS[:9], 5), "."]) for _ in range(100)]), dimensions=4
+    )
+    assert set(model.vectors.words[:2]) == {",", "."}
+
+    def score(text, **options):
+        items = items_from_text(text, candidates=[["w1", "w2"]], tokenised=True)
+        return model.variant(**options).score(items, [["w1", "w2"]])[0]
+
+    plain, marks = score("w3 ___ w4"), score("w3 , ___ w4 .")
+    assert not np.allclose(plain, marks)
+    np.testing.assert_allclose(score("w3 , ___ w4 .", punctuation=False), plain)
+    np.testing.assert_allclose(score("w3 , ___ w4 .", skip=2), plain)
+    two = "w5 w6 . w3 ___ w4"
+    np.testing.assert_allclose(score(two), plain)
+    assert not np.allclose(score(two, scope="passage"), plain)
+
+
+@pytest.mark.parametrize(("minimum", "words"), [(2, list("abcde")), (3, list("abc"))])
+def test_case_counts_as_in_the_corpus_and_rare_words_have_no_vector(no_data, minimum, words):
+    del no_data
+    lines = ["a b c d", "A b c", "b a e c", "c b A"] * 2
+    low, cased = (corpus_of(lines, lower=lower) for lower in (True, False))
+    model = lsa(low, dimensions=1, minimum=minimum)
+    assert model.vectors.words == words
+    items = items_from_text("b ___ c", candidates=[["A", "a", "x"]], tokenised=True)
+    [row] = model.score(items, [["A", "a", "x"]])
+    assert row[0] == row[1] != row[2] == 0
+    [row] = lsa(cased, dimensions=1, minimum=2).score(items, [["B", "a", "x"]])
+    assert row[0] == row[2] == 0 != row[1]
+
+
+# CBOW.
+
+
+@pytest.fixture
+def made():
+    rng = np.random.default_rng(1)
+    words = ["the", ".", *SEA, *FARM]
+    arrays = {name: rng.normal(size=(len(words), 5)).astype(np.float32) for name in ("input", "output")}
+    return CBOW(Vectors(words, arrays, {"lower": True, "corpus": "x", "dimensions": 5}))
+
+
+ITEMS = items_from_text(
+    ["The ship . a wave and a wave hit the deck", "the cow ate the Hay", "unheard of words , then zebra",
+     "hen gull"],
+)  # fmt: skip
+
+
+def slow_log_probs(model, item):
+    """Give each word its log-probability, one by one."""
+    vectors = dict(zip(model.vocabulary, np.asarray(model.input, dtype=float), strict=True))
+    passage = np.zeros(model.input.shape[1])
+    for word in item.text[: item.answer_span[0]].lower().split():
+        passage += vectors.get(word, 0)
+    values = {word: cosine(passage, vector) for word, vector in vectors.items()}
+    total = sum(np.exp(value) for value in values.values())
+    return {word: value - np.log(total) for word, value in values.items()}
+
+
+def test_cbow_against_a_loop(made):
+    [whole] = list(made.distribution(ITEMS))
+    ranked = made.ranking(ITEMS, top_k=4)
+    assert ranked.known.tolist() == [True, True, False, True]
+    for row, item in enumerate(ITEMS):
+        values = slow_log_probs(made, item)
+        np.testing.assert_allclose(whole[row], [values[word] for word in made.vocabulary], atol=1e-6)
+        order = sorted(values, key=lambda word: (-values[word], made.vocabulary.index(word)))
+        if row != 2:
+            answer = item.answer.lower()
+            assert ranked.log_prob[row] == pytest.approx(values[answer], abs=1e-6)
+            assert ranked.rank[row] == order.index(answer) + 1
+            assert ranked.top_words[row] == order[:4]
+            np.testing.assert_allclose(ranked.top_log_probs[row], [values[w] for w in order[:4]], atol=1e-6)
+
+
+def test_probabilities_add_up_and_chunks_change_nothing(made):
+    whole = np.concatenate(list(made.distribution(ITEMS, chunk=1)))
+    np.testing.assert_allclose(np.exp(whole).sum(axis=1), 1)
+    np.testing.assert_allclose(whole, next(made.distribution(ITEMS)), atol=1e-6)
+
+
+def test_a_passage_without_known_words_is_uniform(made):
+    ranked, frame = made.ranking(ITEMS), made.predict(ITEMS)
+    assert ranked.n_tied[2] == len(made.vocabulary)  # all cosines are 0
+    np.testing.assert_allclose(ranked.top_log_probs[2], -np.log(len(made.vocabulary)))
+    assert frame["known"].tolist() == [True, True, False, True]
+    assert frame["rank"].tolist()[2] == len(made.vocabulary) + 1
+    assert frame["vocabulary_size"].eq(12).all()
+    assert frame["log_prob"].isna().tolist() == [False, False, True, False]
+
+
+def test_scores_of_candidates(made):
+    items = items_from_text(
+        ["the ship and the ___ hit the deck", "___ ."], answers=["wave", "cow"],
+        candidates=[["wave", "zebra", "cow hen"], ["hen", "cow"]], tokenised=True,
+    )  # fmt: skip
+    found = made.score(items, [list(c) for c in items.frame["candidates"]])
+    vectors = dict(zip(made.vocabulary, np.asarray(made.input, dtype=float), strict=True))
+    passage = 3 * vectors["the"] + vectors["ship"] + vectors["deck"]  # words after the blank too
+    every = [cosine(passage, vector) for vector in vectors.values()]
+    wanted = [cosine(passage, vectors["wave"]), 0, cosine(passage, vectors["cow"] + vectors["hen"])]
+    np.testing.assert_allclose(found[0], wanted - np.log(np.exp(every).sum()), atol=1e-6)
+    assert np.isnan(found[1]).tolist() == [False, False, True]
+    assert made.predict(items)["score_type"].eq("log_prob").all()
+
+
+def test_the_sentence_alone(made):
+    items = items_from_text(["hen barn . the cow ate the hay"], tokenised=True)
+    alone = items_from_text(["the cow ate the hay"], tokenised=True)
+    short = CBOW(made.vectors, scope="sentence")
+    np.testing.assert_allclose(next(short.distribution(items)), next(made.distribution(alone)))
+    assert not np.allclose(next(made.distribution(items)), next(made.distribution(alone)))
+
+
+def test_cbow_is_gensims_own(no_data):
+    del no_data
+    rng = np.random.default_rng(2)
+    share = np.arange(1, 13) / 78
+    lines = [" ".join(rng.choice(["the", ".", *SEA, *FARM], 8, p=share)) for _ in range(400)]
+    corpus = corpus_of(lines)
+    assert len(set(corpus.counts.tolist())) == 12  # so gensim orders the words as the corpus does
+    options = {"seed": 7, "sample": 1e-2, "window": 3, "epochs": 3}
+    other = Word2Vec([line.split() for line in lines], sg=0, vector_size=8, min_count=1, workers=1, **options)
+    model = cbow(corpus, **options)
+    assert model.vocabulary == other.wv.index_to_key
+    np.testing.assert_array_equal(model.input, other.wv.vectors)
+    np.testing.assert_array_equal(model.output, other.syn1neg)
+
+
+@pytest.mark.usefixtures("no_data")
+def test_vectors_do_not_depend_on_blocks_but_on_the_seed(monkeypatch, tmp_path):
+    corpus = corpus_of(topics(300))
+    first = cbow(corpus)
+    assert first.input.shape == first.output.shape == (12, 8)
+    assert first.input.dtype == np.float32
+    few = cbow(corpus, vocabulary=4)
+    assert (few.vocabulary, len(few.input)) == (corpus.words[:4], 4)
+    assert len(few.ranking(ITEMS, top_k=100).top_words[0]) == 4
+    assert not np.allclose(cbow(corpus, seed=1).input, first.input)
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "elsewhere"))
+    monkeypatch.setattr(module, "_TOKENS", 13)
+    again = cbow(corpus)
+    np.testing.assert_array_equal(again.input, first.input)
+    np.testing.assert_array_equal(again.output, first.output)
+
+
+# Both.
+
+
+@pytest.mark.parametrize(("fit", "name"), [(lsa, "v"), (cbow, "output")])
+def test_vectors_are_kept_by_corpus_and_arguments_and_made_again_if_torn(corpus, no_data, fit, name):
+    first = fit(corpus).vectors
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_decompose", None)
+        patch.setattr(module, "_train", None)
+        again = fit(corpus, scope="passage").vectors  # another model of the same vectors
+        np.testing.assert_array_equal(again.arrays[name], first.arrays[name])
+        assert isinstance(again.arrays[name], np.memmap)
+        with pytest.raises(TypeError):
+            fit(corpus, seed=2)
+    arrays = {key: np.array(array) for key, array in first.arrays.items()}
+    [file] = (no_data / "cache").glob(f"*/*/{name}.npy")
+    file.write_bytes(file.read_bytes()[:200])
+    again = fit(corpus).vectors
+    for key, array in arrays.items():
+        np.testing.assert_array_equal(again.arrays[key], array)
+
+
+def test_saved_models(corpus, made, tmp_path):
+    items = items_from_text("w1 . the w2 ___ cow", candidates=[["w4", "hen"]], tokenised=True)
+    for number, model in enumerate(
+        [lsa(corpus, scaled=True, skip=3, scope="passage"), CBOW(made.vectors, scope="sentence")]
+    ):
+        folder = tmp_path / str(number)
+        model.save(folder)
+        again = Predictor.load(folder)
+        assert (type(again), again.config, again.name) == (type(model), model.config, model.name)
+        assert again.predict(items).equals(model.predict(items))
+        next((folder / "vectors").glob("*.npy")).unlink()
+        with pytest.raises(DataError, match="no complete vectors"):
+            Predictor.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("fit", "options", "problem"),
+    [
+        (lsa, {"weighting": "bm25"}, "weighting is 'bm25', expected one of none, tf-idf, log-entropy"),
+        (lsa, {"solver": "qr"}, "solver is 'qr'"),
+        (lsa, {"dimensions": 40}, "too few for 40 dimensions"),
+        (lsa, {"minimum": 10**9}, "too few"),
+        (lsa, {"scope": "book"}, "scope is 'book'"),
+        (cbow, {"vocabulary": 0}, "no words"),
+        (cbow, {"scope": "book"}, "scope is 'book'"),
+    ],
+)
+def test_wrong_arguments(corpus, fit, options, problem):
+    with pytest.raises(DataError, match=problem):
+        fit(corpus, **options)
+
+
+def test_a_matrix_without_information(no_data):
+    del no_data
+    with pytest.raises(DataError, match="evenly"):
+        lsa(corpus_of(["a b c"] * 5), dimensions=1, weighting="tf-idf")
