@@ -1,7 +1,18 @@
+import gc
 import os
 from pathlib import Path
 
 import pytest
+
+
+def pytest_collection_finish():
+    """Spare the garbage collector the collected tests and the libraries: a seventh of all processor time."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish():
+    gc.unfreeze()
 
 
 @pytest.fixture
