@@ -14,6 +14,7 @@ import pytest
 import spacy
 from annotating import more
 from distributed import Client, LocalCluster
+from spacy.tokens import Doc
 
 import workbench as wb
 from workbench.analysis import annotations, tagging
@@ -97,7 +98,7 @@ def plain(items, nlp, vocabulary=None):
     rows = []
     for item in items:
         cut = tokens.tokens(item)
-        doc = nlp(tagging.documents(nlp, [tokens.readable_tokens(cut.words)])[0])
+        doc = nlp(Doc(nlp.vocab, words=tokens.readable_tokens(cut.words)))
         tags, lemma = [token.pos_ for token in doc], doc[cut.head].lemma_ if cut.has_target else None
         row = (
             dict.fromkeys(DTYPES)

@@ -11,6 +11,7 @@ import spacy
 from annotating import hides_torch
 from hypothesis import given
 from hypothesis import strategies as st
+from spacy.tokens import Doc
 from thinc.api import NumpyOps
 
 from workbench.analysis import tagging
@@ -18,8 +19,12 @@ from workbench.items.items import DataError
 from workbench.storage import files
 from workbench.storage.parallel import run_chunks
 
-WORDS = ["The", "herons", "waited", ".", "``", "Ada", "nod-ded", "x"]
+WORDS = ["The", "herons", "waited", ".", "``", "Ada", "nod-ded", "n't", "a b"]
 PASSAGES = st.lists(st.lists(st.sampled_from(WORDS), max_size=12), max_size=12)
+
+
+def documents(nlp, passages):
+    return [Doc(nlp.vocab, words=words) for words in passages]
 
 
 @pytest.fixture(scope="module")
@@ -38,19 +43,13 @@ def no_own(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "resource", lambda *parts: tmp_path.joinpath("none", *parts))
 
 
-def test_words_are_not_cut_again(ruled):
-    words = [["did", "n't", "co-operate", ":-)", "e.g.", "a b"], ["``"]]
-    docs = tagging.documents(ruled, words)
-    assert [[token.text for token in doc] for doc in docs] == words
-
-
 @given(passages=PASSAGES, batch=st.integers(1, 20))
 def test_batches_change_nothing(ruled, passages, batch):
     targets = [len(words) - 1 if words else None for words in passages]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tagging, "_BATCH", batch)
         tags, lemmas = tagging.tag(ruled, passages, targets)
-    docs = [ruled(doc) for doc in tagging.documents(ruled, passages)]
+    docs = [ruled(doc) for doc in documents(ruled, passages)]
     assert tags == [[token.pos_ for token in doc] for doc in docs]
     assert lemmas == [doc[-1].lemma_ if len(doc) else None for doc in docs]
 
@@ -88,11 +87,11 @@ def test_only_what_is_needed_runs(neural, ruled):
 
 def test_tags_are_taken_where_a_pipeline_sets_nothing_else(neural):
     words = [["the", "heron", "waited", "."]]
-    expected = [token.tag_ for token in neural(tagging.documents(neural, words)[0])]
+    expected = [token.tag_ for token in neural(documents(neural, words)[0])]
     assert tagging.tag(neural, words, [None])[0] == [expected]
     penn = pipelines.neural(("NNP", "VBD", "-LRB-"))
     coarse = {"NNP": "PROPN", "VBD": "VERB", "-LRB-": "PUNCT"}
-    expected = [coarse[token.tag_] for token in penn(tagging.documents(penn, words)[0])]
+    expected = [coarse[token.tag_] for token in penn(documents(penn, words)[0])]
     assert tagging.tag(penn, words, [None])[0] == [expected]
 
 
@@ -118,9 +117,7 @@ def test_a_loaded_pipeline_computes_the_same_with_numpy(tmp_path, neural):
     assert not any(type(node.ops) is NumpyOps and node.ops.use_blis for node in nodes)
     words = [WORDS * 3, ["the", "heron"]]
     scores = [
-        nlp.get_pipe("tagger").model.predict(
-            list(nlp.pipe(tagging.documents(nlp, words), disable=["tagger", "ner"]))
-        )
+        nlp.get_pipe("tagger").model.predict(list(nlp.pipe(documents(nlp, words), disable=["tagger", "ner"])))
         for nlp in (plain, ours)
     ]
     for one, other in zip(*scores, strict=True):
@@ -195,7 +192,7 @@ def test_what_is_not_installed_is_told_with_how_to_get_it(no_own, name, remedy):
 
 
 def test_folders_that_hold_no_sound_pipeline_are_told(tmp_path, ruled):
-    with pytest.raises(DataError, match="there is no spaCy pipeline here"):
+    with pytest.raises(DataError, match="expected a spaCy pipeline"):
         tagging.find_pipeline(tmp_path)
     ruled.to_disk(tmp_path / "it")
     config = tmp_path / "it" / "config.cfg"
@@ -203,7 +200,7 @@ def test_folders_that_hold_no_sound_pipeline_are_told(tmp_path, ruled):
     with pytest.raises(DataError, match=r"cannot load the pipeline en_ruled 1\.2\.3.*curated_unknown"):
         tagging.load(tmp_path / "it")
     (tmp_path / "it" / "meta.json").write_text("{}")
-    with pytest.raises(DataError, match="does not describe a spaCy pipeline"):
+    with pytest.raises(DataError, match="not a valid description"):
         tagging.find_pipeline(tmp_path / "it")
 
 

@@ -1,14 +1,13 @@
-"""Two sets side by side, feature by feature: what sets one apart from the other."""
+"""Compare two sets of annotations, feature by feature."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from workbench.analysis.proportions import holm
+from workbench.analysis.proportions import Floats, holm
 from workbench.items.schema import DataError
 
 SKIPPED = ("item_id", "pipeline", "mentions", "speech", "names")
@@ -43,16 +42,16 @@ def contrast(
         Annotations, from ``wb.annotate``. Truth values, numbers, and texts of at most 20
         different values are features; a text gives one row a value.
     names : (str, str), default ("a", "b")
-        What the sets are called in the columns.
+        Names of the sets in the columns.
     level : float, default 0.95
         Confidence level of the intervals.
     correction : {"holm", "bonferroni", "sidak", "holm-sidak", "fdr_bh", "fdr_by"}
-        How p is corrected for the number of tests.
+        Correction of p for the number of tests.
 
     Returns
     -------
     DataFrame
-        One row a feature (a value of it), the largest effect first:
+        One row a feature (a value of it), the largest effect first; null where a set has no value:
 
         `feature`, `level`, `kind`
             The column, its value where it is a text, and ``share`` or ``number``.
@@ -63,9 +62,9 @@ def contrast(
             First minus second set, and its interval: Newcombe's for shares (Newcombe 1998,
             method 10), Welch's for means.
         `cliff_delta`
-            Size of the effect, one measure for all features, from -1 to 1: how much more
-            often a value of the first set is larger than one of the second than the other
-            way round (Cliff 1993). For shares it is their difference.
+            Size of the effect from -1 to 1, comparable between features: how much more often a value of the
+            first set is larger than one of the second than the other way round (Cliff 1993). For shares
+            it is their difference.
         `cohen_h`, `odds_ratio`
             For shares: difference of arcsine-transformed shares (Cohen 1988, chapter 6), and
             odds in the first set over odds in the second.
@@ -73,8 +72,7 @@ def contrast(
             Fisher's exact test for shares, the Mann-Whitney test (normal approximation with
             correction for ties and continuity) for numbers; two-sided.
 
-        Null where a set has no value. ``.attrs["left_out"]`` says which columns were no
-        features, and why.
+        ``.attrs["left_out"]`` names the columns that are no features, with the reason.
 
     Raises
     ------
@@ -90,15 +88,20 @@ def contrast(
         if feature not in a.columns or feature not in b.columns:
             left_out[feature] = f"only {names[0] if feature in a.columns else names[1]} has it"
             continue
-        both = [frame[feature].dropna() for frame in (a, b)]
-        kind = _kind(pd.concat([part.astype(object) for part in both]))
-        if kind not in _COMPARE:
+        x, y = a[feature].dropna(), b[feature].dropna()
+        kind = _kind(pd.concat([x.astype(object), y.astype(object)]))
+        place = {"feature": feature, "kind": "number" if kind == "number" else "share"}
+        if kind == "number":
+            rows.append(place | _numbers(x.to_numpy(dtype=float), y.to_numpy(dtype=float), level))
+        elif kind == "truth":
+            rows.append(place | _shares(x.astype(bool), y.astype(bool), level))
+        elif kind == "text":
+            rows += [
+                place | {"level": value} | _shares(x == value, y == value, level)
+                for value in sorted({*x, *y})
+            ]
+        else:
             left_out[feature] = kind
-            continue
-        rows += [
-            {"feature": feature, "kind": "number" if kind == "number" else "share"} | row
-            for row in _COMPARE[kind](both[0], both[1], level)
-        ]
     table = _table(rows, names, correction)
     table.attrs["left_out"] = left_out
     return table
@@ -129,7 +132,7 @@ def _table(rows: list[dict[str, Any]], names: tuple[str, str], correction: str) 
     return table.loc[size.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
 
 
-def _corrected(p: np.ndarray[Any, Any], correction: str) -> np.ndarray[Any, Any]:
+def _corrected(p: Floats, correction: str) -> Floats:
     if correction == "holm":  # statsmodels takes 0.7 s to import
         return holm(p)
     from statsmodels.stats.multitest import (  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
@@ -158,23 +161,14 @@ def _kind(values: pd.Series[Any]) -> str:
     return f"it holds {', '.join(sorted(kind.__name__ for kind in kinds))}"
 
 
-def _truth(a: pd.Series[Any], b: pd.Series[Any], level: float) -> Iterator[dict[str, Any]]:
-    yield _shares(int(a.astype(bool).sum()), len(a), int(b.astype(bool).sum()), len(b), level)
-
-
-def _text(a: pd.Series[Any], b: pd.Series[Any], level: float) -> Iterator[dict[str, Any]]:
-    for value in sorted({*a.tolist(), *b.tolist()}):
-        compared = _shares(int((a == value).sum()), len(a), int((b == value).sum()), len(b), level)
-        yield {"level": value} | compared
-
-
-def _shares(count_a: int, n_a: int, count_b: int, n_b: int, level: float) -> dict[str, Any]:
-    """Compare two shares."""
+def _shares(x: pd.Series[Any], y: pd.Series[Any], level: float) -> dict[str, Any]:
+    """Compare the shares of true values."""
     from scipy.stats import fisher_exact  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
     from statsmodels.stats.proportion import (  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
         confint_proportions_2indep,
     )
 
+    count_a, n_a, count_b, n_b = int(x.sum()), len(x), int(y.sum()), len(y)
     a = count_a / n_a if n_a else np.nan
     b = count_b / n_b if n_b else np.nan
     row = {"a": a, "b": b, "n_a": n_a, "n_b": n_b, "test": "Fisher"}
@@ -197,34 +191,27 @@ def _shares(count_a: int, n_a: int, count_b: int, n_b: int, level: float) -> dic
     }
 
 
-def _numbers(a: pd.Series[Any], b: pd.Series[Any], level: float) -> Iterator[dict[str, Any]]:
+def _numbers(x: Floats, y: Floats, level: float) -> dict[str, Any]:
     """Compare two samples of numbers."""
     from scipy.stats import mannwhitneyu  # noqa: PLC0415 - slow
 
-    x, y = a.to_numpy(dtype=float), b.to_numpy(dtype=float)
     row: dict[str, Any] = {"n_a": len(x), "n_b": len(y), "test": "Mann-Whitney"}
     for side, values in (("a", x), ("b", y)):
         if len(values):
             row |= {side: float(values.mean()), f"median_{side}": float(np.median(values))}
     if not len(x) or not len(y):
-        yield row
-        return
+        return row
     low, high = _welch(x, y, level)
     if np.ptp(np.concatenate([x, y])) == 0:  # every value is the same one: the test divides by 0
         delta, p = 0.0, 1.0
     else:
         result = mannwhitneyu(x, y, alternative="two-sided", method="asymptotic")
         delta, p = 2 * float(result.statistic) / (len(x) * len(y)) - 1, float(result.pvalue)
-    yield row | {
-        "difference": row["a"] - row["b"],
-        "low": low,
-        "high": high,
-        "cliff_delta": delta,
-        "p": min(p, 1.0),
-    }
+    difference = row["a"] - row["b"]
+    return row | {"difference": difference, "low": low, "high": high, "cliff_delta": delta, "p": min(p, 1.0)}
 
 
-def _welch(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], level: float) -> tuple[float, float]:
+def _welch(x: Floats, y: Floats, level: float) -> tuple[float, float]:
     """Return Welch's interval of the difference of two means (Welch 1947)."""
     from scipy.stats import t  # noqa: PLC0415 - slow
 
@@ -237,6 +224,3 @@ def _welch(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], level: float) -> tu
     freedom = parts.sum() ** 2 / (parts**2 / np.array([len(x) - 1, len(y) - 1])).sum()
     half = float(t.ppf((1 + level) / 2, freedom) * np.sqrt(parts.sum()))
     return difference - half, difference + half
-
-
-_COMPARE = {"truth": _truth, "text": _text, "number": _numbers}

@@ -1,12 +1,4 @@
-"""Bins of numbers: the one binning that tables, charts and widgets share.
-
-Choose the bins with one of four functions, then sort values into them with :class:`Bins`:
-
-- :func:`whole_bins`: whole numbers, equal round width, every value inside (figures of a set);
-- :func:`open_bins`: whole numbers, equal round width, few far values in an open last bin (linked view);
-- :func:`even_bins`: a given number of bins of equal width between two ends (a filter's histogram);
-- :func:`quantile_bins`: about equally many values a bin, at readable edges (slices of a comparison).
-"""
+"""Bins of numbers for tables, charts and widgets: choose them with a function, sort values in with `Bins`."""
 
 from __future__ import annotations
 
@@ -62,7 +54,7 @@ class Bins:
 
 
 def whole_bins(values: ArrayLike, *, first: int | None = None, width: int | None = None) -> Bins:
-    """Choose bins of equal width that hold all of the whole numbers `values`.
+    """Choose bins of equal width that hold all of the whole numbers `values`, for the figures of a set.
 
     Parameters
     ----------
@@ -84,7 +76,7 @@ def whole_bins(values: ArrayLike, *, first: int | None = None, width: int | None
 
 
 def open_bins(values: ArrayLike, *, most: int = 40) -> Bins:
-    """Choose at most `most` bins of equal width (1, 2 or 5 times a power of ten) for whole numbers.
+    """Choose at most `most` bins of equal width (1, 2 or 5 times a power of ten), for the linked view.
 
     Where the highest 1 % of the values (array of float (n,), finite, not empty) lie far from the
     others, the last bin is open at its upper end and holds them.
@@ -103,7 +95,7 @@ def open_bins(values: ArrayLike, *, most: int = 40) -> Bins:
 
 
 def even_bins(low: float, high: float, n: int) -> Bins:
-    """Return `n` bins of equal width from `low` to `high`."""
+    """Return `n` bins of equal width from `low` to `high`, for the histogram of a filter."""
     high = high if high > low else low + 1
     places = np.arange(n + 1)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -115,15 +107,15 @@ def even_bins(low: float, high: float, n: int) -> Bins:
 
 
 def quantile_bins(values: ArrayLike, n: int = 5) -> Bins:
-    """Choose up to `n` bins with about equally many of `values`, at edges of one or two digits.
+    """Choose up to `n` bins with about equally many of `values`, at edges of one or two digits, for slices.
 
     The outer edges are infinite: bins serve values that come later, too.
     """
     values = np.asarray(values, dtype=float)
     different = np.unique(values)
-    whole = bool(np.isfinite(values).all() and (values == np.round(values)).all())
+    integers = bool(np.isfinite(values).all() and (values == np.round(values)).all())
     inner = np.quantile(values, np.arange(1, n) / n, method="lower")
-    edges = sorted({_readable(edge, whole=whole) for edge in inner if np.isfinite(edge)})
+    edges = sorted({_readable(edge, integers=integers) for edge in inner if np.isfinite(edge)})
     edges = [edge for edge in edges if different[0] < edge <= different[-1]]
     return Bins(np.array([-np.inf, *edges, np.inf]), np.nan)
 
@@ -132,12 +124,12 @@ def _edges(first: int, last: int, width: int) -> NDArray[np.float64]:
     return np.arange(first, last + width + 1, width, dtype=float)
 
 
-def _readable(value: float, *, whole: bool) -> float:
+def _readable(value: float, *, integers: bool) -> float:
     """Round to one or two readable digits, upwards or downwards, whichever is nearer."""
     if abs(value) < np.finfo(float).tiny:
         return 0.0
     size = 10.0 ** np.floor(np.log10(abs(value)))
-    if whole and size <= 1:
+    if integers and size <= 1:
         return float(value)
-    steps: NDArray[Any] = _READABLE if size > 10 or not whole else np.arange(10, 101, 5) / 10  # noqa: PLR2004
+    steps: NDArray[Any] = _READABLE if size > 10 or not integers else np.arange(10, 101, 5) / 10  # noqa: PLR2004
     return float(np.sign(value) * steps[np.abs(steps - abs(value) / size).argmin()] * size)

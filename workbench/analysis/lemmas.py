@@ -2,12 +2,6 @@
 
 A lemma is looked up in a table (irregular forms, and what was learnt from treebanks and novels) or else
 made by rules that detach an ending, as WordNet's Morphy does (Fellbaum 1998, chapter 1).
-
-Words of one root are ``die``, ``dead`` and ``death``, but not ``corn`` and ``corner``. Derivational endings
-and a few prefixes are removed as long as the remainder is an attested word; two words are related if they
-come to a common one. This is the affix-stripping of stemmers (Porter 1980) with the check against a lexicon
-that Krovetz (1993, section 5) adds to it. Families that no rule joins, and words that only look derived,
-are listed.
 """
 
 from __future__ import annotations
@@ -23,7 +17,7 @@ from workbench.items.schema import DataError
 from workbench.storage.files import resource
 
 FORMAT = 1
-"""Number of the form of the table file; one of another number is refused."""
+"""Version of the table file's format; files of another version are refused."""
 
 KINDS = {
     "N": ("NOUN", "N"), "P": ("PROPN", "N"), "V": ("VERB", "V"), "U": ("AUX", "V"), "A": ("ADJ", "A"),
@@ -39,6 +33,7 @@ _VOWELS = "aeiouy"
 _PREFIXES = ("counter", "under", "over", "fore", "mis", "out", "pre", "re", "un", "up")
 _SINGULAR_IN_MEN = frozenset({"abdomen", "acumen", "regimen", "specimen"})
 _PEOPLES = re.compile(r"i(?:an|st)s$")  # names that have a singular: Egyptians, Methodists
+_PLURALS = (("men", "man"), ("wives", "wife"), ("children", "child"), ("teeth", "tooth"))  # ends of words
 _LEAST_NAME = 3  # letters that are left of a name when its plural ending is taken off
 
 
@@ -120,7 +115,7 @@ class Lemmas:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             if isinstance(error, DataError):
                 raise
-            raise DataError(f"this is no table of lemmas ({error!r})", file=path) from error
+            raise DataError(f"not a valid table of lemmas ({error!r})", file=path) from error
 
     def lemma(self, form: str, pos: str) -> str:
         """Return the lemma of a form by the conventions of Universal Dependencies.
@@ -135,8 +130,8 @@ class Lemmas:
         Returns
         -------
         str
-            In lower case, but for names, the pronoun I, and adjectives and others that the
-            treebanks write with capitals; what is known only in lower case stays in it.
+            In lower case, but for names, the pronoun I, and words that the treebanks write with
+            capitals; what is known only in lower case stays in it.
         """
         low = fold_case(form)
         lemma = self._cased.get(pos, {}).get(form) or self._exceptions.get(pos, {}).get(low)
@@ -150,21 +145,16 @@ class Lemmas:
             return self._verb(low)
         return low.replace(",", "") if pos == "NUM" and low[:1].isdigit() else low
 
-    def lemmas(self, form: str) -> frozenset[str]:
-        """Return all lemmas that a form may have, whatever its part of speech, in lower case."""
-        return frozenset(lemma for _, lemma in self.readings(form))
-
     def knows(self, form: str) -> bool:
-        """Tell if a form is an attested word or a frequent form of one."""
+        """Tell if a form is an attested word or a frequent form."""
         low = fold_case(form)
         return low in self.words or low in self._kinds
 
     def _readings(self, form: str) -> frozenset[Reading]:
-        """Read a form in all ways; a possessive, a final period and the case make no difference.
+        """Return all readings of a form; a possessive, a final period and the case make no difference.
 
-        A frequent form is read only as the parts of speech that the treebanks have it as, so that
-        ``evening`` is none of *even*, nor ``his`` of *hi*. A rare one, a name above all, may be any
-        that inflects, and the plural of a name.
+        A frequent form is read only as the parts of speech that it has in the treebanks: ``evening`` is no
+        form of *even*, nor ``his`` of *hi*. A rare one may be any that inflects, and the plural of a name.
         """
         low = _stripped(fold_case(form))
         if low in _AMBIGUOUS or not any(map(str.isalpha, low)):
@@ -185,12 +175,7 @@ class Lemmas:
         return frozenset(result)
 
     def _noun(self, low: str) -> str:
-        for ending, singular in (
-            ("men", "man"),
-            ("wives", "wife"),
-            ("children", "child"),
-            ("teeth", "tooth"),
-        ):
+        for ending, singular in _PLURALS:
             if low.endswith(ending) and len(low) > len(ending) + 1 and low not in _SINGULAR_IN_MEN:
                 return low.removesuffix(ending) + singular
         return _singular(low)
@@ -350,25 +335,14 @@ _FAMILY = {word: family[0] for row in _FAMILIES.split(";") if (family := row.spl
 _DOUBLED_STEM = re.compile(r"([bdgklmnprt])\1$")
 
 
-def same_root(word: str, other: str) -> bool:
-    """Return whether two words have one root and are not forms of one word.
-
-    Parameters
-    ----------
-    word, other : str
-        Tokens, in any case.
-
-    Returns
-    -------
-    bool
-        Symmetric. False for the forms of one word (``dog``, ``dogs``), which are mentions of
-        each other, and for tokens without letters.
-    """
-    return any_same_root(word, (other,))
-
-
 def any_same_root(word: str, others: Iterable[str]) -> bool:
-    """Return whether any of several tokens has one root with a word; see :func:`same_root`."""
+    """Tell if any of several tokens has one root with a word, without regard to case.
+
+    Words of one root are ``die``, ``dead`` and ``death``, but not ``corn`` and ``corner``, nor the forms of
+    one word (``dog``, ``dogs``), which are mentions of each other. Derivational endings and prefixes are
+    removed as long as the remainder is an attested word (the affix-stripping of Porter 1980 with the check of
+    Krovetz 1993, section 5); irregular families, and words that only look derived, are listed.
+    """
     wanted, readings = word_roots(word), default().readings
     return bool(wanted) and any(
         not wanted.isdisjoint(word_roots(other)) and readings(word).isdisjoint(readings(other))

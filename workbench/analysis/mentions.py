@@ -1,14 +1,8 @@
 """Mentions of the target elsewhere in the passage, with no tagger and in any case.
 
-A token mentions the target if the two can be forms of one word: for some part of speech both
-have the same lemma (`workbench.analysis.lemmas`). So the answer depends on the two forms alone:
-it is the same in the lower-cased and in the cased text, and more text never takes one away.
-
-Three things in the release would hide a mention, and are looked through: a word joined to others
-by a hyphen or a dash (``non-Tribe``, ``famine-they``), a period that was left with a name
-(``Alex.``), and a conjunction that was joined to a word so
-that the whole is none (``Shaneand``). Of the other ways to hold
-a target within a longer token (``snowboard``, ``stitchover``) nearly all are other words.
+A token mentions the target if for some part of speech both have the same lemma. Three things in the release
+would hide a mention, and are looked through: hyphens and dashes (``non-Tribe``, ``famine-they``), a
+period after a name (``Alex.``), and a conjunction joined to a word (``Shaneand``).
 """
 
 from __future__ import annotations
@@ -28,17 +22,9 @@ _POSSESSIVE = re.compile(r"(?<=\w)'s?$")
 
 
 def mention_indices(cut: Tokens) -> list[int]:
-    """Find the mentions of the target, by form or by lemma.
+    """Return the indices of the tokens that mention the target, in order; those of the answer do not count.
 
-    Parameters
-    ----------
-    cut : Tokens
-        Of one item; of an answer of several tokens the head counts (see `Tokens.head`).
-
-    Returns
-    -------
-    list of int
-        Indices of the tokens, in order, those of the answer apart; none without an answer.
+    Of an answer of several tokens the head counts (see `Tokens.head`).
     """
     if not cut.has_target:
         return []
@@ -50,10 +36,10 @@ def mention_indices(cut: Tokens) -> list[int]:
     ]
 
 
-def same_form(cut: Tokens, found: Sequence[int]) -> bool:
-    """Tell if one of the mentions has the very form of the target, case and a possessive apart."""
-    wanted = _bare(cut.words[cut.head]) if found else ""
-    return any(_bare(cut.words[index]) == wanted for index in found)
+def same_form(cut: Tokens, places: Sequence[int]) -> bool:
+    """Tell if a mention at one of the indices has the form of the target, case and a possessive apart."""
+    wanted = _bare(cut.words[cut.head]) if places else ""
+    return any(_bare(cut.words[index]) == wanted for index in places)
 
 
 def mentions(item: Item) -> list[Span]:

@@ -16,17 +16,16 @@ def wilson(count: npt.ArrayLike, n: npt.ArrayLike, *, level: float = 0.95) -> tu
     Parameters
     ----------
     count, n : int or array of int
-        Cases, out of how many; of any shapes that go together.
+        Cases, out of how many; their shapes are broadcast.
     level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     low, high : array of float, one or more dimensions
-        Shares between 0 and 1; NaN where `n` is 0.
+        Between 0 and 1; NaN where `n` is 0.
     """
-    # Not statsmodels' proportion_confint, which gives the same: importing it takes 0.9 s, more than the
-    # first paint of a comparison.
+    # statsmodels' proportion_confint is the same, but 0.9 s of imports delay the first view of a comparison
     count, n = np.broadcast_arrays(np.atleast_1d(np.asarray(count, float)), np.asarray(n, float))
     z = NormalDist().inv_cdf((1 + level) / 2)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -39,17 +38,10 @@ def wilson(count: npt.ArrayLike, n: npt.ArrayLike, *, level: float = 0.95) -> tu
 
 
 def mcnemar(only_a: npt.ArrayLike, only_b: npt.ArrayLike) -> Floats:
-    """Return the two-sided p of the exact test whether both counts come from one fair coin (McNemar 1947).
+    """Return the p of McNemar's exact test (McNemar 1947), two-sided.
 
-    Parameters
-    ----------
-    only_a, only_b : int or array of int
-        Items that only one of the two got right.
-
-    Returns
-    -------
-    array of float
-        1 where both counts are 0.
+    `only_a` and `only_b` (int or array of int) are the items that only one of the two got right; p is 1
+    where both are 0.
     """
     from scipy.special import bdtr  # type: ignore[import-untyped]  # noqa: PLC0415 - binomial, for arrays
 
@@ -58,11 +50,7 @@ def mcnemar(only_a: npt.ArrayLike, only_b: npt.ArrayLike) -> Floats:
 
 
 def holm(p_values: npt.ArrayLike) -> Floats:
-    """Correct p values for their number (Holm 1979); NaN stays, and does not count.
-
-    Each p, from the smallest on, is multiplied by the number of those not smaller, and is no less
-    than the one before it.
-    """
+    """Correct p values for their number (Holm 1979); NaN stays, and does not count."""
     # statsmodels' multipletests does the same, after 0.7 s of imports and without NaN
     p = np.asarray(p_values, dtype=float)
     order = np.argsort(p)[: int((~np.isnan(p)).sum())]  # NaN sorts last

@@ -1,10 +1,8 @@
-"""Quoted direct speech in a passage: the tokens between quote marks that mark dialogue.
+"""Quoted direct speech in a passage: the tokens between quote marks that set off dialogue.
 
-A quote mark can be read in several ways: ``'`` opens, closes or is an apostrophe, ``"`` opens or
-closes, and either may set off a term (so-called scare quotes) instead of speech. Every reading of
-one mark has a cost, told from the tokens around it; the reading of the whole passage is the
-cheapest way through a small automaton, found by the algorithm of Viterbi (1967). So one doubtful
-mark does not turn the rest of the passage inside out.
+A quote mark has several readings: ``'`` opens, closes or is an apostrophe, ``"`` opens or closes, and either
+may set off a term (scare quotes). Each reading of a mark has a cost, by the tokens around it; the reading of
+the passage is the cheapest path through a small automaton (Viterbi 1967).
 """
 
 # ruff: noqa: RUF001, SIM905 - typographic quotes are what this module is about, words are lists in one string
@@ -25,9 +23,7 @@ _DOUBLE = {
 _SINGLE = {"`": _OPENS, "‘": _OPENS, "’": _CLOSES, "'": _EITHER}
 # Some texts leave two marks in one token: the first closes or opens within the second, or around it.
 _MARKS: dict[str, tuple[str, ...]] = {mark: (mark,) for mark in (*_DOUBLE, *_SINGLE)}
-_MARKS |= {a + b: (a, b) for a in _DOUBLE for b in _SINGLE} | {
-    b + a: (b, a) for a in _DOUBLE for b in _SINGLE
-}
+_MARKS |= {"".join(pair): pair for a in _DOUBLE for b in _SINGLE for pair in ((a, b), (b, a))}
 
 _ELIDED = frozenset(  # words that an apostrophe shortens at their start
     "em tis twas twere twill twould til till cause bout cept neath n round ere er im e t".split()
@@ -45,16 +41,17 @@ _ENDS = frozenset({".", "!", "?", "..."})
 _STOPS = frozenset({",", ".", "!", "?", ";", ":"})
 _TAGGED = frozenset({",", "!", "?", "--"})
 
-# How far a reading goes against what the tokens around a mark say.
+# Costs of readings that the tokens around a mark speak against.
 _SLIGHT, _WEAK, _CLEAR, _STRONG = 0.5, 1.0, 2.0, 4.0
 _PER_TOKEN = 0.005  # speech costs so much a token: of two readings the one with less speech in it
 _NEVER = float("inf")
 _FEW_WORDS = 3
 _LONGEST_TERM = 8  # tokens from the opening to the closing mark of a term; "the house ," is a term
 
-# Where a reading is after a mark. "begun" is speech that began before the passage.
+# States after a mark. "begun" is speech that began before the passage.
 (_OUT, _IN_DOUBLE, _SINGLE_IN_DOUBLE, _IN_SINGLE, _DOUBLE_IN_SINGLE, _BEGUN, _SINGLE_IN_BEGUN,
  _BEGUN_SINGLE, _DOUBLE_IN_BEGUN, _TERM, _SINGLE_TERM, _TERM_IN_DOUBLE) = range(12)  # fmt: skip
+_N_STATES = 12
 _SPEECH = slice(_IN_DOUBLE, _DOUBLE_IN_BEGUN + 1)
 _NOT_SPEECH = frozenset({_OUT, _TERM, _SINGLE_TERM})
 _START = {_OUT: 0.0, _BEGUN: _SLIGHT, _BEGUN_SINGLE: _CLEAR}
@@ -62,7 +59,7 @@ _FINAL = {
     _OUT: 0.0, _IN_DOUBLE: 0.0, _SINGLE_IN_DOUBLE: _SLIGHT, _IN_SINGLE: _WEAK, _DOUBLE_IN_SINGLE: _WEAK,
 }  # fmt: skip
 
-# What a mark does on the way from one place to the next, in the order of the costs of a mark.
+# What a mark does in a transition, in the order of the costs of a mark.
 _OPEN, _CLOSE, _NOTHING, _AGAIN, _OPEN_TERM, _CLOSE_TERM = range(6)
 _Way = tuple[int, int, int, float]  # from, to, what the mark does, additional cost
 _WAYS_OF_DOUBLE: tuple[_Way, ...] = (
@@ -90,7 +87,7 @@ _WAYS_OF_SINGLE: tuple[_Way, ...] = (
 
 
 class _Mark(NamedTuple):
-    """A quote mark: its token, whether it is a double one, and what its form says that it does."""
+    """A quote mark: index of its token, whether it is a double one, and the side that its form shows."""
 
     at: int
     double: bool
@@ -98,12 +95,12 @@ class _Mark(NamedTuple):
 
 
 class _Near(NamedTuple):
-    """What stands around a mark, other marks left out."""
+    """The tokens around a mark, other marks left out."""
 
     before: str  # the token before it; empty where there is none
     after: str
     ended: bool  # punctuation, or the start of the passage, stands before it
-    stop: bool  # nothing that speech could start with stands after it
+    stop: bool  # no token that could begin speech stands after it
     says: bool  # a verb of saying stands before it: he said " yes "
     introduced: bool  # so it does before a comma or a colon: he said , " yes "
     tagged: bool  # one stands after it: " yes , " he said
@@ -117,7 +114,7 @@ def speech_spans(words: Sequence[str]) -> list[Span]:
     Parameters
     ----------
     words : sequence of str (n,)
-        Tokens of a passage in which punctuation marks are tokens of their own, in any case. Quote
+        Tokens of a passage in which punctuation marks are tokens, in any case. Quote
         marks may be those of the Treebank, straight or typographic ones.
 
     Returns
@@ -125,33 +122,30 @@ def speech_spans(words: Sequence[str]) -> list[Span]:
     list of (int, int)
         Token ranges, end excluded, in order and disjoint; quote marks included. Speech that is
         still open where the passage ends runs to its end; speech that is closed without having
-        been opened starts with the passage. What is quoted within speech is a part of it, and a
-        mark that is repeated at the start of a paragraph is one too.
+        been opened starts with the passage. Quotations within speech, and marks that are repeated
+        at the start of a paragraph, are part of it.
 
     Notes
     -----
-    Speech is what LitBank's quotations are (Sims and Bamman 2020): dialogue, and not
-    terms, titles or ironic words in quote marks. Such a term is told from speech by its length, the
-    word before it where speech has punctuation or a verb of saying, and the lack of punctuation
-    before its closing mark. Speech without quote marks (after a dash, in italics) is not found.
-
-    Only the form of the tokens counts, and never the case of a letter.
+    Speech is what LitBank annotates as quotations (Sims and Bamman 2020): dialogue, and not terms, titles or
+    ironic words in quote marks. A term is short, no punctuation or verb of saying stands before it, and no
+    punctuation before its closing mark. Speech without quote marks (after a dash, in italics) is not found.
     """
     marks = _marks(words)
     if not marks:
         return []
     low = [word.lower() for word in words]
-    score = [_START.get(place, _NEVER) for place in range(12)]
-    opened = [0] * 12  # index of the mark that opened the term
+    score = [_START.get(place, _NEVER) for place in range(_N_STATES)]
+    opened = [0] * _N_STATES  # index of the mark that opened the term
     back = []
     last = 0
     for mark in marks:
         costs = _costs(low, mark)
         score[_SPEECH] = [cost + _PER_TOKEN * (mark.at - last) for cost in score[_SPEECH]]
         last = mark.at
-        new, came, at = [_NEVER] * 12, [0] * 12, opened.copy()
-        for start, end, does, more in _WAYS_OF_DOUBLE if mark.double else _WAYS_OF_SINGLE:
-            cost = score[start] + costs[does] + more
+        new, came, at = [_NEVER] * _N_STATES, [0] * _N_STATES, opened.copy()
+        for start, end, does, extra in _WAYS_OF_DOUBLE if mark.double else _WAYS_OF_SINGLE:
+            cost = score[start] + costs[does] + extra
             if cost < new[end] and not (does == _CLOSE_TERM and mark.at - opened[start] > _LONGEST_TERM):
                 new[end], came[end] = cost, start
                 at[end] = mark.at if does == _OPEN_TERM else opened[start]
@@ -162,7 +156,7 @@ def speech_spans(words: Sequence[str]) -> list[Span]:
 
 
 def _follow(marks: list[_Mark], back: list[list[int]], place: int, end: int) -> list[Span]:
-    """Return the spans of the reading that ends in a place, from the last mark to the first."""
+    """Return the spans of the reading that ends in a state."""
     spans = []
     for mark, came in zip(reversed(marks), reversed(back), strict=True):
         before = came[place]
@@ -183,15 +177,10 @@ def _follow(marks: list[_Mark], back: list[list[int]], place: int, end: int) -> 
 
 def _marks(words: Sequence[str]) -> list[_Mark]:
     marks = [(index, mark) for index, word in enumerate(words) if word in _MARKS for mark in _MARKS[word]]
-    low = any(mark == "„" for _, mark in marks)  # “ closes what „ opened
-    return [
-        _Mark(
-            index,
-            mark in _DOUBLE,
-            _EITHER if low and mark == "“" else _DOUBLE[mark] if mark in _DOUBLE else _SINGLE[mark],
-        )
-        for index, mark in marks
-    ]
+    sides = _DOUBLE | _SINGLE
+    if any(mark == "„" for _, mark in marks):
+        sides["“"] = _EITHER  # it closes what „ opened
+    return [_Mark(index, mark in _DOUBLE, sides[mark]) for index, mark in marks]
 
 
 def _near(low: list[str], mark: _Mark) -> _Near:
@@ -218,7 +207,7 @@ def _near(low: list[str], mark: _Mark) -> _Near:
 
 
 def _costs(low: list[str], mark: _Mark) -> tuple[float, ...]:
-    """Return the costs of all that a mark may do, in the order of ``_OPEN``, ``_CLOSE`` and so on."""
+    """Return the costs of what a mark may do, in the order of ``_OPEN``, ``_CLOSE`` and so on."""
     near = _near(low, mark)
     against_open = _CLEAR * (mark.side == _CLOSES)
     against_close = _CLEAR * (mark.side == _OPENS)
@@ -261,34 +250,29 @@ def _single(near: _Near, side: str, costs: tuple[float, float, float, float]) ->
 
 
 def speech(item: Item) -> list[Span]:
-    """Find the quoted direct speech of an item.
-
-    Parameters
-    ----------
-    item : Item
-        Its answer is read in place; a bare blank is no token.
+    """Find the quoted direct speech of an item; see :func:`speech_spans`.
 
     Returns
     -------
     list of (int, int)
-        Character offsets into ``item.text``, end excluded, in order; see :func:`speech_spans`.
+        Character offsets in ``item.text``, the answer in place, end excluded, in order.
     """
     words, spans = tokens(item)[:2]
     return [(spans[start][0], spans[end - 1][1]) for start, end in speech_spans(words)]
 
 
 def definitions(words: Sequence[str], target: int | None = None) -> dict[str, bool]:
-    """Tell in which senses a passage holds direct speech.
+    """Tell by which definitions a passage holds direct speech.
 
-    The share of LAMBADA's passages with direct speech (Paperno et al. 2016 give 71 %, and 61 % of
-    the input) depends on what counts, which the paper does not say.
+    The share of such passages depends on the definition, which the paper (Paperno et al. 2016: 71 %, and 61 %
+    of the input) does not give.
 
     Parameters
     ----------
     words : sequence of str (n,)
         Tokens of the passage, the answer in place.
     target : int, optional
-        Index of the answer; the last token where it is left out, as in LAMBADA.
+        Index of the answer; by default the last token, as in LAMBADA.
 
     Returns
     -------
@@ -296,7 +280,7 @@ def definitions(words: Sequence[str], target: int | None = None) -> dict[str, bo
         "mark"
             There is a double quote mark.
         "speech"
-            There is speech: a span of :func:`speech_spans`. This is ``direct_speech``.
+            There is a span of :func:`speech_spans`. This is ``direct_speech``.
         "closed"
             Some speech is opened and closed in the passage.
         "words"

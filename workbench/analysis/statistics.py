@@ -1,11 +1,8 @@
 """Statistics of a data set as the paper reports them: its table and the numbers of its figures.
 
-:func:`statistics` describes items beside the paper's values (Paperno et al. 2016). The other functions
-take one frame of annotations, or several by name, and return a tidy frame with one row a bar of a
-figure: `set`, `column` and `value` (which annotation has which value), `label`, `count`, `n`, `missing`,
-and `share`, `low`, `high` between 0 and 1 (Wilson's 95 % interval). Rows without a value, such as
-those of items without an answer, are left out of `n` and counted in `missing`. A frame without the
-column raises DataError.
+Except :func:`statistics`, each function takes annotations and returns one row a bar of a figure: `set`,
+`column`, `value`, `label`, `count`, `n`, `missing` (rows without a value, not in `n`), and `share`, `low`,
+`high` between 0 and 1 (Wilson's 95 % interval); DataError where the column is missing.
 """
 
 from __future__ import annotations
@@ -15,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from workbench.analysis.histograms import whole_bins
 from workbench.analysis.proportions import wilson
@@ -26,13 +24,8 @@ Sets = pd.DataFrame | Mapping[str, pd.DataFrame]
 """One frame of annotations, or several by the name under which they are shown."""
 
 CLASS_NAMES = {
-    "PN": "proper noun",
-    "CN": "common noun",
-    "V": "verb",
-    "J": "adjective",
-    "R": "adverb",
-    "O": "other",
-}
+    "PN": "proper noun", "CN": "common noun", "V": "verb", "J": "adjective", "R": "adverb", "O": "other",
+}  # fmt: skip
 """Classes of the target in the order of the paper's Figure 2."""
 
 COLUMNS = (
@@ -58,7 +51,7 @@ def named_sets(sets: Sets) -> dict[str, pd.DataFrame]:
         return {names.pop() if len(names) == 1 else "items": sets}
     if not isinstance(sets, Mapping) or not sets:
         raise DataError(
-            "there are no annotations to show",
+            "there are no annotations",
             remedy='pass a frame from wb.annotate, or several by name: {"LAMBADA": a, "control": b}',
         )
     for name, frame in sets.items():
@@ -87,8 +80,13 @@ def _column(frame: pd.DataFrame, column: str, name: str = "") -> pd.Series[Any]:
     return frame[column]
 
 
+def _bar(truth: pd.Series[Any], rows: int, **place: object) -> dict[str, Any]:
+    """Count one bar: the rows with a value for which `truth` holds; `rows` counts those without one too."""
+    return place | {"count": int(truth.sum()), "n": len(truth), "missing": rows - len(truth)}
+
+
 def _shares(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Complete rows of counts with shares and intervals."""
+    """Complete bars with shares and intervals."""
     frame = pd.DataFrame(rows)
     count, n = frame["count"].to_numpy(dtype=float), frame["n"].to_numpy(dtype=float)
     frame["share"] = np.divide(count, n, out=np.full(len(frame), np.nan), where=n > 0)
@@ -111,18 +109,13 @@ def count_in_context(
     by : {"lemma", "form"}
         What counts as the target: the form or its lemma (as in the paper), or only the same form.
     within : {"passage", "context"}
-        Where to look: in the whole passage, or only in the sentences before the target sentence
+        Where to look: in the passage, or only in the sentences before the target sentence
         (by lemma only; the column is `n_context_mentions`, its value whether it is more than 0).
 
     Returns
     -------
     DataFrame
         Two rows a set: in context, not in context.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, or forms within the context sentences are requested.
     """
     columns = {
         ("lemma", "passage"): "lemma_in_context",
@@ -144,11 +137,6 @@ def count_in_context(
     return _shares(rows)
 
 
-def _bar(truth: pd.Series[Any], rows: int, **place: object) -> dict[str, Any]:
-    """Count one bar: the rows with a value for which `truth` holds; `rows` counts those without one too."""
-    return place | {"count": int(truth.sum()), "n": len(truth), "missing": rows - len(truth)}
-
-
 def count_classes(sets: Sets) -> pd.DataFrame:
     """Count the classes of the targets (Paperno et al. 2016, Figure 2b).
 
@@ -162,7 +150,7 @@ def count_classes(sets: Sets) -> pd.DataFrame:
     DataError
         If a frame holds a class that `CLASS_NAMES` does not.
     """
-    return _classes({name: (frame, frame) for name, frame in named_sets(sets).items()})
+    return _classes(sets, None)
 
 
 def count_classes_out_of_context(sets: Sets, *, by: Literal["lemma", "form"] = "lemma") -> pd.DataFrame:
@@ -183,22 +171,19 @@ def count_classes_out_of_context(sets: Sets, *, by: Literal["lemma", "form"] = "
     column = {"lemma": "lemma_in_context", "form": "in_context"}.get(by)
     if column is None:
         raise DataError(f"by={by!r} is unknown", remedy='use by="lemma" or by="form"')
-    parts = {}
-    for name, frame in named_sets(sets).items():
-        outside = (~_column(frame, column, name).astype("boolean")).fillna(value=False)
-        parts[name] = (frame[outside.to_numpy(dtype=bool)], frame)
-    return _classes(parts)
+    return _classes(sets, column)
 
 
-def _classes(parts: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> pd.DataFrame:
-    """Count the classes in the first frame of each pair; the second one is the full set."""
+def _classes(sets: Sets, inside: str | None) -> pd.DataFrame:
+    """Count the classes, only of the rows where the column `inside` is false if there is one."""
     rows = []
-    for name, (part, full) in parts.items():
-        missing = int(_column(full, "target_class", name).isna().sum())
-        values = part["target_class"].dropna().astype("str")
-        if strange := sorted(set(values) - set(CLASS_NAMES)):
-            raise DataError(f"the target class {strange[0]!r} is none of {' '.join(CLASS_NAMES)}")
+    for name, frame in named_sets(sets).items():
+        rest = frame if inside is None else frame[_is_false(_column(frame, inside, name))]
+        missing = int(_column(frame, "target_class", name).isna().sum())
+        values = rest["target_class"].dropna().astype("str")
         n = len(values) + missing
+        if unknown := sorted(set(values) - set(CLASS_NAMES)):
+            raise DataError(f"the target class {unknown[0]!r} is none of {' '.join(CLASS_NAMES)}")
         rows += [
             _bar(values == value, n, set=name, column="target_class", value=value, label=value)
             for value in CLASS_NAMES
@@ -206,14 +191,12 @@ def _classes(parts: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]]) -> pd.DataF
     return _shares(rows)
 
 
-def count_direct_speech(sets: Sets) -> pd.DataFrame:
-    """Count the passages with quoted speech, and the blanks within it (section 3.3).
+def _is_false(column: pd.Series[Any]) -> NDArray[np.bool_]:
+    return (~column.astype("boolean")).fillna(value=False).to_numpy(dtype=bool)
 
-    Returns
-    -------
-    DataFrame
-        Two rows a set, of the columns `direct_speech` and `target_in_speech`.
-    """
+
+def count_direct_speech(sets: Sets) -> pd.DataFrame:
+    """Count the passages with quoted speech, and the blanks within it (section 3.3), two rows a set."""
     rows = []
     for name, frame in named_sets(sets).items():
         for column, label in (("direct_speech", "in the passage"), ("target_in_speech", "around the target")):
@@ -238,15 +221,14 @@ def histogram(sets: Sets, column: str, *, first: int | None = None, width: int |
     Returns
     -------
     DataFrame
-        One row a set and bin up to the largest value of any set, empty ones included: `set`,
-        `column`, `first` and `last` (both within the bin), `x` and `x2` (its edges, half a unit
-        outside), `count`, `n`, `missing`, `share`, `low`, `high`, and `mean` and `sd` of the set's
-        values.
+        One row a set and bin up to the largest value of any set, empty ones included; instead of `value` and
+        `label` with `first` and `last` (both within the bin), `x` and `x2` (its edges, half a unit
+        outside), and with `mean` and `sd` of the set's values.
 
     Raises
     ------
     DataError
-        If the column is missing, a value lies below `first`, or the width is below 1.
+        If a value lies below `first`, or the width is below 1.
     """
     frames = named_sets(sets)
     numbers = {n: _column(frame, column, n).dropna().to_numpy(np.int64) for n, frame in frames.items()}
@@ -258,20 +240,23 @@ def histogram(sets: Sets, column: str, *, first: int | None = None, width: int |
     bins = whole_bins(joined, first=first, width=width)
     rows = []
     for name, values in numbers.items():
-        mean = float(values.mean()) if len(values) else np.nan
-        sd = float(values.std(ddof=1)) if len(values) > 1 else np.nan
+        n, (mean, sd) = len(values), _mean_sd(values)
+        of_set = {"n": n, "missing": len(frames[name]) - n, "mean": mean, "sd": sd}
         for start, count in zip(bins.starts.astype(int).tolist(), bins.count(values).tolist(), strict=True):
-            end = start + int(bins.width)
-            rows.append(
-                {"set": name, "column": column, "first": start, "last": end - 1, "x": start - 0.5}
-                | {"x2": end - 0.5, "count": count, "n": len(values)}
-                | {"missing": len(frames[name]) - len(values), "mean": mean, "sd": sd}
-            )
+            last = start + int(bins.width) - 1
+            place = {"set": name, "column": column, "first": start, "last": last}
+            rows.append(place | {"x": start - 0.5, "x2": last + 0.5, "count": count} | of_set)
     return _shares(rows)
 
 
+def _mean_sd(values: NDArray[Any]) -> tuple[float, float]:
+    """Return mean and sample standard deviation, NaN where there are too few values."""
+    mean = float(values.mean()) if len(values) else np.nan
+    return mean, float(values.std(ddof=1)) if len(values) > 1 else np.nan
+
+
 class _Row(NamedTuple):
-    """One quantity: its value, and what belongs to it."""
+    """One quantity of :func:`statistics`."""
 
     quantity: str
     value: float
@@ -291,26 +276,21 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> pd.Data
     items : Items
         Of one data set or several, of one split or several.
     annotations : DataFrame, optional
-        From ``wb.annotate(items)``; adds what is known about the targets and about quoted
-        speech (sections 3.2 and 3.3).
+        From ``wb.annotate(items)``; adds targets and quoted speech (sections 3.2 and 3.3).
 
     Returns
     -------
     DataFrame
-        One row a data set, split and quantity; where a data set comes in several splits, one
-        for all of them too (split ``all``). `value` with `sd` (sample standard deviation of
-        means) or `low` and `high` (Wilson's 95 % interval of percentages), the `n` it stands
-        on, `unit` (``count``, ``mean``, ``percent``), the `paper`'s value as printed with the
-        row of the published table it is from, and a `note`. Null: not known (the novels,
-        where an item names none) or not given.
-
-        Tokens are those of :attr:`Item.tokens`, the answer included, punctuation counted;
-        context sentences are all but the target sentence.
+        One row a data set, split and quantity; of a data set in several splits also one for all of them
+        (split ``all``). `value` with `sd` (sample standard deviation of means) or `low` and `high` (Wilson's
+        95 % interval of percentages), the number `n` of cases, `unit` (``count``, ``mean``, ``percent``), the
+        `paper`'s value as printed, its `paper_row` in the published tables, and a `note`. Null: unknown.
+        Tokens include the answer and punctuation; context sentences are all but the target sentence.
 
     Raises
     ------
     DataError
-        If there are no items, or the annotations lack a column or an item, or hold one twice.
+        If there are no items, or the annotations lack an item or hold one twice.
     """
     if not len(items):
         raise DataError("there are no items to describe", remedy="load some: wb.load('lambada', 'dev')")
@@ -349,7 +329,7 @@ def _joined(frame: pd.DataFrame, annotations: pd.DataFrame) -> pd.DataFrame:
 
 
 def _described(frame: pd.DataFrame) -> Iterator[_Row]:
-    """Describe items by what they hold."""
+    """Describe items without annotations."""
     n = len(frame)
     yield _Row("passages", n, "count", n)
     books = frame["book_id"]
@@ -369,13 +349,12 @@ def _described(frame: pd.DataFrame) -> Iterator[_Row]:
 
 
 def _mean(quantity: str, values: pd.Series[Any]) -> _Row:
-    column = values.to_numpy(dtype=float)
-    sd = float(column.std(ddof=1)) if len(column) > 1 else np.nan
-    return _Row(quantity, float(column.mean()), "mean", len(column), sd=sd)
+    mean, sd = _mean_sd(values.to_numpy(dtype=float))
+    return _Row(quantity, mean, "mean", len(values), sd=sd)
 
 
 def _annotated(frame: pd.DataFrame) -> Iterator[_Row]:
-    """Describe items by what was found in them, as far as the columns are there."""
+    """Describe items by their annotations, as far as the columns are there."""
 
     def has(*columns: str) -> bool:
         return set(columns) <= set(frame.columns)
@@ -393,9 +372,8 @@ def _annotated(frame: pd.DataFrame) -> Iterator[_Row]:
     if has("target_pos"):
         yield _percent("pronouns", _is(frame["target_pos"], "PRON"))
     if has("target_class", "lemma_in_context"):
-        outside = frame[(~frame["lemma_in_context"].astype("boolean")).fillna(value=False)]
-        quantity = "proper nouns among targets whose lemma is not in context"
-        yield _percent(quantity, _is(outside["target_class"], "PN"))
+        outside = frame["target_class"][_is_false(frame["lemma_in_context"])]
+        yield _percent("proper nouns among targets whose lemma is not in context", _is(outside, "PN"))
 
 
 def _is(column: pd.Series[Any], value: str) -> pd.Series[Any]:

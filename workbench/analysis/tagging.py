@@ -1,4 +1,4 @@
-"""spaCy pipelines: which there are, and the parts of speech and lemmas that one gives to given words."""
+"""Find and load spaCy pipelines; tag words with them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workbench.storage.parallel import in_worker
 
 if TYPE_CHECKING:
     from spacy.language import Language
-    from spacy.tokens import Doc
+    from spacy.tokens import Doc, Token
 
 UPOS = (
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT",
@@ -56,9 +56,9 @@ class PipelineFolder:
     Attributes
     ----------
     name : str
-        What spaCy loads it by: the name of a package, or a path.
+        Name of a package, or path, for spaCy to load.
     folder : Path
-        The folder with its ``meta.json``.
+        Holds its ``meta.json``.
     label : str
         Name and version, as in ``en_narrative 1.0.0``.
     """
@@ -69,7 +69,7 @@ class PipelineFolder:
 
     @property
     def plain(self) -> bool:
-        """Whether it is made of nothing but spaCy's own components and ours, and needs no PyTorch."""
+        """Whether it has only components of spaCy and of this package, and needs no PyTorch."""
         config = (self.folder / "config.cfg").read_text(encoding="utf-8")
         parts = re.findall(r'^factory *= *"(.*)"', config, re.MULTILINE)
         layers = re.findall(r'^@architectures *= *"(.*)"', config, re.MULTILINE)
@@ -94,26 +94,20 @@ def find_pipeline(name: str | Path = "en_narrative") -> PipelineFolder:
     Raises
     ------
     DataError
-        If it is not there: says how to get it, and which pipelines are.
+        If it is not installed; the message says how to install it, and which pipelines are.
     """
     shipped = files.resource("en_narrative")
     if name == "en_narrative" and (shipped / "meta.json").is_file():
         return _source(str(shipped), shipped)
-    if isinstance(name, str) and (spec := _package(name)) is not None:
-        inside = sorted(spec.glob(f"{name}-*/meta.json"))
+    spec = importlib.util.find_spec(name) if isinstance(name, str) and name.isidentifier() else None
+    if spec is not None and spec.origin is not None:
+        inside = sorted(Path(spec.origin).parent.glob(f"{name}-*/meta.json"))
         if inside:
-            return _source(name, inside[-1].parent)
+            return _source(str(name), inside[-1].parent)
     folder = Path(name).expanduser()
     if (folder / "meta.json").is_file() and (folder / "config.cfg").is_file():
         return _source(str(folder.resolve()), folder)
     raise _missing(name, folder)
-
-
-def _package(name: str) -> Path | None:
-    if not name.isidentifier():
-        return None
-    spec = importlib.util.find_spec(name)
-    return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
 def _source(name: str, folder: Path) -> PipelineFolder:
@@ -122,7 +116,7 @@ def _source(name: str, folder: Path) -> PipelineFolder:
         label = f"{meta['lang']}_{meta['name']} {meta['version']}"
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
-            f"this does not describe a spaCy pipeline ({error!r})",
+            f"not a valid description of a spaCy pipeline ({error!r})",
             file=folder / "meta.json",
             remedy="install the pipeline again",
         ) from error
@@ -130,7 +124,7 @@ def _source(name: str, folder: Path) -> PipelineFolder:
 
 
 def installed() -> list[str]:
-    """Return the names of the pipelines that can be had by name."""
+    """Return the names of the pipelines that are installed."""
     ours = ["en_narrative"] if (files.resource("en_narrative") / "meta.json").is_file() else []
     return ours + sorted({entry.name for entry in metadata.entry_points(group="spacy_models")})
 
@@ -139,7 +133,7 @@ def _missing(name: str | Path, folder: Path) -> DataError:
     there = f"installed: {', '.join(installed()) or 'none'}"
     if folder.exists():
         return DataError(
-            "there is no spaCy pipeline here (meta.json and config.cfg)",
+            "expected a spaCy pipeline (meta.json and config.cfg) in this folder",
             file=folder,
             remedy=f"pass the folder that nlp.to_disk wrote, or a name ({there})",
         )
@@ -164,7 +158,7 @@ def load(name: str | Path = "en_narrative") -> Language:
     Returns
     -------
     spacy.Language
-        The whole pipeline. Where its networks would multiply matrices with BLIS, NumPy does: the same
+        The pipeline. Where its networks would multiply matrices with BLIS, NumPy does: the same
         numbers up to rounding, several times as fast on recent processors.
 
     Raises
@@ -214,13 +208,6 @@ def use_numpy(nlp: Language) -> None:
                 node.ops = plain
 
 
-def documents(nlp: Language, tokens: Sequence[Sequence[str]]) -> list[Doc]:
-    """Return documents of given words, one a list of words: nothing is cut again."""
-    from spacy.tokens import Doc  # noqa: PLC0415 - slow to import
-
-    return [Doc(nlp.vocab, words=list(words)) for words in tokens]
-
-
 def tag(
     nlp: Language, words: Sequence[Sequence[str]], targets: Sequence[int | None]
 ) -> tuple[list[list[str]], list[str | None]]:
@@ -250,24 +237,27 @@ def tag(
     DataError
         If the pipeline sets no parts of speech.
     """
+    from spacy.pipeline import Lemmatizer  # noqa: PLC0415 - slow to import
+    from spacy.tokens import Doc  # noqa: PLC0415
+
     run = needed(nlp)
     lemmatizer = dict(nlp.pipeline).get("lemmatizer")
-    alone = _one_by_one(lemmatizer)
-    off = [name for name in nlp.pipe_names if name not in run or (name == "lemmatizer" and alone)]
+    single = isinstance(lemmatizer, Lemmatizer) or hasattr(lemmatizer, "lemma")  # need not run on all tokens
+    off = [name for name in nlp.pipe_names if name not in run or (name == "lemmatizer" and single)]
     tags: list[list[str]] = [[] for _ in words]
     lemmas: list[str | None] = [None] * len(words)
     any_tag = False
     for batch in _batches(words):
-        docs = documents(nlp, [words[index] for index in batch])
+        docs = [Doc(nlp.vocab, words=list(words[index])) for index in batch]  # nothing is cut again
         for index, doc in zip(batch, nlp.pipe(docs, batch_size=len(docs), disable=off), strict=True):
             tags[index], tagged = _tags(doc)
             any_tag = any_tag or tagged
             if (place := targets[index]) is not None:
-                lemmas[index] = _lemma(doc, place, tags[index][place], lemmatizer if alone else None)
+                lemmas[index] = _lemma(doc[place], tags[index][place], lemmatizer if single else None)
     if any(map(len, words)) and not any_tag:
         raise DataError(
             f"the pipeline {label(nlp)} sets no parts of speech (it has: {', '.join(nlp.pipe_names)})",
-            remedy="take one with a tagger or a morphologizer, en_narrative for example",
+            remedy="use one with a tagger or a morphologizer, such as en_narrative",
         )
     return tags, lemmas
 
@@ -280,8 +270,8 @@ def label(nlp: Language) -> str:
 def needed(nlp: Language) -> set[str]:
     """Return the names of the components that parts of speech and lemmas depend on.
 
-    Those are the ones that say they set them (or do not say what they set), and what these say
-    they require or listen to: a shared ``tok2vec`` or ``transformer``.
+    Those are the ones that declare to set them (or declare nothing), and what these require or
+    listen to: a shared ``tok2vec`` or ``transformer``.
     """
     wanted, run = set(_GOAL), set[str]()
     for name, component in reversed(nlp.pipeline):
@@ -294,15 +284,8 @@ def needed(nlp: Language) -> set[str]:
     return run
 
 
-def _one_by_one(lemmatizer: Any) -> bool:
-    """Tell if a component gives the lemma of one token at a time, so that it need not run on all."""
-    from spacy.pipeline import Lemmatizer  # noqa: PLC0415 - slow to import
-
-    return isinstance(lemmatizer, Lemmatizer) or hasattr(lemmatizer, "lemma")
-
-
-def _lemma(doc: Doc, place: int, upos: str, lemmatizer: Any) -> str | None:
-    token = doc[place]
+def _lemma(token: Token, upos: str, lemmatizer: Any) -> str | None:
+    """Return the lemma of a token; without a lemmatizer the one that is set."""
     if hasattr(lemmatizer, "lemma"):
         return str(lemmatizer.lemma(token.text, upos)) or None
     if lemmatizer is not None and (lemmatizer.overwrite or not token.lemma_):
@@ -331,12 +314,12 @@ def _names() -> dict[int, str]:
 def _batches(words: Sequence[Sequence[str]]) -> Iterator[list[int]]:
     """Yield the numbers of documents that go together, short ones first; empty ones are left out."""
     batch: list[int] = []
-    held = 0
-    for index in sorted(filter(lambda i: words[i], range(len(words))), key=lambda i: len(words[i])):
-        if batch and held + len(words[index]) > _BATCH:
+    n_words = 0
+    for length, index in sorted((len(document), index) for index, document in enumerate(words) if document):
+        if batch and n_words + length > _BATCH:
             yield batch
-            batch, held = [], 0
+            batch, n_words = [], 0
         batch.append(index)
-        held += len(words[index])
+        n_words += length
     if batch:
         yield batch
