@@ -39,7 +39,7 @@ def corpus(no_data, texts):
 
 
 def ask(corpus, **options):
-    defaults = {"n": 40, "books": ["two"], "frequency": 0.02, "minimum": 2, "alternates": 12, "kept": 6}
+    defaults = {"n": 40, "books": ["two"], "frequency": 0.02, "minimum": 2, "alternates": 12, "best": 6}
     return validation_questions(corpus, **{**defaults, **options})
 
 
@@ -94,7 +94,7 @@ def test_the_same_seed_gives_the_same_questions_whatever_the_blocks(corpus, monk
 
 def test_decoys_that_predict_the_next_word(corpus, texts):
     ngram = ToyNGram(texts["one"] + texts["three"], order=3)
-    items = ask(corpus, ngram=ngram, kept=4)
+    items = ask(corpus, ngram=ngram, best=4)
     check(items, texts)
     words = [list(c) for c in items.frame["candidates"]]
     scores = ngram.position_scores(items, words)
@@ -110,7 +110,7 @@ def test_decoys_that_predict_the_next_word(corpus, texts):
 def test_the_four_steps_by_a_loop(corpus, texts):
     ngram = ToyNGram(texts["one"] + texts["three"], order=3)
     plain = ask(corpus, n=400, alternates=10**6)  # every word that can follow
-    ranked = ask(corpus, n=400, alternates=10**6, kept=4, ngram=ngram)
+    ranked = ask(corpus, n=400, alternates=10**6, best=4, ngram=ngram)
     by_text = {(item.text, item.answer): item for item in ranked}
     follow = Counter()
     for line in texts["one"] + texts["three"]:

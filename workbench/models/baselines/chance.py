@@ -135,16 +135,16 @@ class RandomWord(Predictor):
             outside = 0.0
         rows = []
         for row, choices, listed in zip(words, allowed, candidates, strict=True):
-            inside = self._inside(len(choices), given=listed is not None)
+            inside = self._inside(len(choices), listed=listed is not None)
             other = inside if listed is None and self.unknown == "unk" else outside
             rows.append([inside if word in choices else other for word in row])
         return pad(rows)
 
-    def _inside(self, n: int, *, given: bool) -> float:
+    def _inside(self, n: int, *, listed: bool) -> float:
         """Return the score of each of `n` choices."""
         if self.kind != "vocabulary" or not n:
             return 0.0
-        return -math.log(n + (self.unknown == "unk" and not given))
+        return -math.log(n + (self.unknown == "unk" and not listed))
 
     def log_prob(self, items: Items) -> Floats:
         """Return the natural log-probability of each answer; NaN where it cannot be counted."""
@@ -169,7 +169,7 @@ class RandomWord(Predictor):
             n_tied=np.full(len(items), size, dtype=np.int64),
             known=known,
             top_words=tops,
-            top_log_probs=[[self._inside(size, given=False)] * len(top) for top in tops],
+            top_log_probs=[[self._inside(size, listed=False)] * len(top) for top in tops],
         )
 
     def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:

@@ -62,7 +62,7 @@ def validation_questions(
     frequency: float = 1e-4,
     minimum: int = 5,
     alternates: int = 150,
-    kept: int = 30,
+    best: int = 30,
     decoys: int = 4,
     lengths: tuple[int, int] = (5, 60),
     seed: int = 0,
@@ -76,7 +76,7 @@ def validation_questions(
        trigram of the other books;
     3. drop the sentence if `ngram` gives it a higher score with the focus word than with any of these;
     4. score each by p(next word | words before, alternate), by `ngram`;
-    5. keep the `kept` best; of these, people picked four, and here `decoys` are drawn at random.
+    5. keep the `best` ones; of these, people picked four, and here `decoys` are drawn at random.
 
     Without `ngram`, steps 3 to 5 are left out, and the decoys are drawn from the alternates.
 
@@ -94,7 +94,7 @@ def validation_questions(
         Highest share of the tokens of the other books that an answer or a decoy may have.
     minimum : int, default 5
         How often both must occur in them. Both consist of letters only.
-    alternates, kept, decoys : int
+    alternates, best, decoys : int
         As above.
     lengths : (int, int), default (5, 60)
         Least and greatest number of tokens of a sentence. The paper names none.
@@ -147,7 +147,7 @@ def validation_questions(
     options = [words[drawn[at]].tolist() for at in chosen]
     if ngram is not None and chosen:
         asked = Items.from_records([made(at, at, None) for at in chosen])
-        options = _by_next_word(ngram, asked, options, kept)
+        options = _by_next_word(ngram, asked, options, best)
     records: list[Item] = []
     for at, row in zip(chosen, options, strict=True):
         if len(row) < decoys or len(records) == n:
@@ -256,7 +256,7 @@ def _followers(
     return of_history, borders, pairs & (2**32 - 1), times
 
 
-def _by_next_word(ngram: Positions, asked: Items, options: list[list[str]], kept: int) -> list[list[str]]:
+def _by_next_word(ngram: Positions, asked: Items, options: list[list[str]], best: int) -> list[list[str]]:
     """Return the words of each sentence that predict the next one best; none where the answer beats all."""
     answers = asked.frame["answer"].tolist()
     words = [[answer, *row] for answer, row in zip(answers, options, strict=True)]
@@ -267,6 +267,6 @@ def _by_next_word(ngram: Positions, asked: Items, options: list[list[str]], kept
         totals = np.nan_to_num(scores).sum(axis=2)
         for row, values, total in zip(options[part], scores[..., 1], totals, strict=True):
             better = total[1 : len(row) + 1] >= total[0]
-            order = np.argsort(-values[1 : len(row) + 1], kind="stable")[:kept]
+            order = np.argsort(-values[1 : len(row) + 1], kind="stable")[:best]
             chosen.append([row[at] for at in order] if better.any() else [])
     return chosen
