@@ -292,7 +292,13 @@ def parts(stream: Stream, size: argparse.Namespace, card: Card) -> Iterator[tupl
 
     def transformer() -> Any:
         torch.manual_seed(0)
-        form = {"width": size.width, "layers": size.layers, "heads": size.heads, "window": size.window}
+        form = {
+            "width": size.width,
+            "layers": size.layers,
+            "heads": size.heads,
+            "window": size.window,
+            "hide": 0.0,
+        }
         network = TransformerModule(stream.counts.tolist(), unknown_types=stream.unknown_types, **form)
         windows = Windows(stream, rows=size.windows, length=size.window)
         flops = transformer_flops(network, size.window)

@@ -33,13 +33,10 @@ QUICK = {"vocabulary": 14, "width": 8, "rows": 4, "length": 10, "progress": Fals
 
 class Small(Neural):
     title = "LSTM"
+    module = RecurrentModule
     sizes = {"width": 8, "layers": 1, "softmax": "full", "dropout": 0.1}  # noqa: RUF012 - as models have it
     trained = {"rows": 4, "length": 10, "epochs": 1.0, "learning_rate": 0.01}  # noqa: RUF012
     systems = {"lambada": "LSTM"}  # noqa: RUF012
-
-    @classmethod
-    def _build(cls, info, counts):
-        return RecurrentModule(counts, **info["sizes"])
 
 
 def fit(**options):

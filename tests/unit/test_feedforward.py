@@ -2,8 +2,7 @@ import checked_networks as checked
 import pytest
 import torch
 
-from workbench.models.neural.feedforward import FeedForwardModule, windows
-from workbench.models.neural.network import right_aligned
+from workbench.models.neural.feedforward import FeedForwardModule
 
 torch.set_num_threads(1)
 
@@ -43,14 +42,3 @@ def test_gradients_against_finite_differences():
     ids, before = checked.drawn((2, 4), n_words=5), checked.drawn((2, 1), 1, n_words=5)
     weights = tuple(network.parameters())[:-2]
     assert torch.autograd.gradcheck(lambda *_: network.states(ids, (before,))[0], weights)
-    words = torch.rand(2, 6, 3, dtype=torch.double, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda words: windows(words, 4), (words,))
-
-
-def test_windows_and_endings():
-    words = torch.arange(5.0)[None, :, None]
-    assert windows(words, 3).tolist() == [[[0, 1, 2], [1, 2, 3], [2, 3, 4]]]
-    assert windows(words, 1).tolist() == words.tolist()
-    ids = torch.tensor([[7, 8, 9, 5], [4, 0, 0, 0]])
-    assert right_aligned(ids, torch.tensor([3, 1]), 2).tolist() == [[8, 9], [-1, 4]]
-    assert right_aligned(ids, torch.tensor([4, 1]), 6).tolist() == [[-1, -1, 7, 8, 9, 5], [-1] * 5 + [4]]

@@ -65,9 +65,9 @@ def test_hops_are_differentiated_as_finite_differences_are():
     mask = torch.zeros(2, 7, dtype=torch.double)
     mask[1, :2] = -torch.inf  # the second text begins at its third word
 
-    assert network.read(keys, values, mask).shape == (2, 5, 4)
+    assert network.attend(keys, values, mask).shape == (2, 5, 4)
     inputs = (keys, values, *weights)
-    assert torch.autograd.gradcheck(lambda keys, values, *_: network.read(keys, values, mask), inputs)
+    assert torch.autograd.gradcheck(lambda keys, values, *_: network.attend(keys, values, mask), inputs)
 
 
 def test_planted_weights_give_known_probabilities():

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from workbench.items.schema import DataError
 from workbench.models.neural.feedforward import FeedForward
 from workbench.models.neural.memory import MemoryNetwork
-from workbench.models.neural.network import Copies, known, mix, word_scores
+from workbench.models.neural.network import Copies, known, word_scores
 from workbench.models.neural.recurrent import LSTM, ElmanRNN
+from workbench.models.neural.softmax import mix
 
 torch.set_num_threads(1)
 ROW = st.lists(st.sampled_from([-3.0, -2.0, -1.5, -1.0]), min_size=6, max_size=6)

@@ -16,8 +16,7 @@ from small_lstm import DEV, LINES, Small, fit
 
 import workbench as wb
 from workbench.items.schema import DataError
-from workbench.models.neural import fit as neural_fitting
-from workbench.models.neural.model import Neural
+from workbench.models.neural.model import Neural, scores
 from workbench.models.neural.transformer import PointerTransformer
 from workbench.texts.corpus import Corpus
 from workbench.texts.stream import Stream
@@ -43,13 +42,12 @@ def test_a_model_is_trained_kept_and_found_again(no_data, monkeypatch):
     assert first.vocabulary == Stream.of(Corpus.of(LINES), 14).vocabulary
     assert (first.info["steps"], first.info["stopped"]) == (100, "finished")
     assert first.training_record.stopped == "finished"
-    scores = first.training_record.scores_frame()
-    assert scores["step"].tolist() == [50, 100]
-    assert {"accuracy", "perplexity", "median_rank"} <= set(scores)
-    measured = neural_fitting.scores(first, DEV)
-    kept = scores.iloc[int(scores["perplexity"].argmin())]
-    assert measured["perplexity"] == pytest.approx(kept["perplexity"], rel=1e-4)
-    assert neural_fitting.scores(first, DEV[:2])["perplexity"] < 10 < measured["perplexity"]
+    frame = first.training_record.scores_frame()
+    assert frame["step"].tolist() == [50, 100]
+    assert {"accuracy", "perplexity", "median_rank"} <= set(frame)
+    measured = scores(first, DEV)
+    assert measured["perplexity"] == pytest.approx(frame["perplexity"].min(), rel=1e-4)
+    assert scores(first, DEV[:2])["perplexity"] < 10 < measured["perplexity"]
     (folder,) = folders(no_data)
     assert not (folder / "checkpoints").exists()
     assert type(first).load(folder).config["weights"] == first.config["weights"]

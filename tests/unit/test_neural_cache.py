@@ -14,7 +14,7 @@ from small_lstm import DEV, Small, fit
 
 from workbench.items.schema import DataError
 from workbench.models.neural.cache import CachedNeural, CacheModule, cache_shares
-from workbench.models.neural.network import mix
+from workbench.models.neural.softmax import mix
 from workbench.runs import predictions
 
 torch.set_num_threads(1)
@@ -57,7 +57,7 @@ def test_candidates_and_the_words_after_them_are_as_the_formula_says(cached):
 
 
 def test_a_text_in_pieces_is_a_text(base):
-    network = CacheModule(base.network.eval(), 0.4, 0.5, share=0.7)
+    network = CacheModule(base.network.eval(), 0.4, 0.5)
     ids = torch.tensor([[3, 14, 5, 14, 2, 13, 3, 5], [1, 1, 13, 2, 13, 1, 1, 7]])
     with torch.no_grad():
         whole = network.following(ids)

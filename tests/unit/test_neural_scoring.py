@@ -98,7 +98,7 @@ def test_words_after_the_blank_are_read_once_per_context():
 
 
 @pytest.mark.parametrize("tokens", [1, 7, 1000])
-@pytest.mark.parametrize("size", [1, 200, 10**6])
+@pytest.mark.parametrize("size", [1, 3, 10**6])
 def test_batches_and_chunks_change_nothing(kind, tokens, size):
     network = NETWORKS[kind]
     contexts = [blank.ids for _, blank in planted.model(network).encoder.blanks(ITEMS)]
@@ -108,7 +108,9 @@ def test_batches_and_chunks_change_nothing(kind, tokens, size):
         return scorer.ranked(scorer.last(contexts), wanted, 4)
 
     whole = ranked(Scorer(network))
-    got = ranked(Scorer(network, batch_tokens=tokens, chunk_bytes=size))
+    scorer = Scorer(network)
+    scorer._batcher.tokens, scorer._chunker.tokens = tokens, size
+    got = ranked(scorer)
     np.testing.assert_allclose(got.log_prob, whole.log_prob, atol=CLOSE)
     np.testing.assert_allclose(got.top_log_probs, whole.top_log_probs, atol=CLOSE)
     if kind in {"planted", "not carried", "copying"}:  # nothing is rounded

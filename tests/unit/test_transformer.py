@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.models.neural.network import mix
 from workbench.models.neural.scoring import Scorer
-from workbench.models.neural.softmax import softmax
+from workbench.models.neural.softmax import mix, softmax
 from workbench.models.neural.transformer import Pointer, TransformerModule
 from workbench.models.neural.transformer import PointerTransformer as Predictor
 

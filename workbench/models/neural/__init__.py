@@ -1,7 +1,7 @@
 """Neural language models that are trained here.
 
-One file a family, predictor and ``nn.Module`` together: `recurrent`, `feedforward`, `memory`, `sup_cbow`,
-`transformer`. `model` is what all predictors share, `fit` trains them, `scoring` computes log-probabilities
+One file a family, network and predictor together: `recurrent`, `feedforward`, `memory`, `sup_cbow`,
+`transformer`. `model` is what all predictors share, training included; `scoring` computes log-probabilities
 and exact ranks, `cache` adds a continuous cache; `network`, `softmax` and `encoding` are what networks share.
-A new family is a sub-class of `model.Neural` with `_build`, and one of `network.LanguageModule`.
+A new family is a `network.LanguageModule`, and a sub-class of `model.Neural` that names it as `module`.
 """

@@ -1,6 +1,5 @@
-"""A continuous cache beside a neural language model.
+"""A continuous cache beside a neural language model: words are likely again after similar states.
 
-A word is likely again after a state like the one before it:
 Grave, Joulin and Usunier 2017, "Improving Neural Language Models with a Continuous Cache", equations 2 to 4.
 """
 
@@ -26,12 +25,15 @@ from workbench.models.neural.network import (
     ContextStates,
     Copies,
     LanguageModule,
+    Lengths,
+    States,
+    Targets,
     TextState,
+    WordIds,
     known,
-    mix,
     word_scores,
 )
-from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer, in_evaluation
+from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer
 from workbench.runs.predictions import Floats
 
 WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -42,10 +44,10 @@ FLATNESSES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 class CachedNeural(NetworkPredictor):
     """A network interpolated with the words of the passage, each weighted by the state that it followed.
 
-    A word has the probability (1 - weight) P(word | network) + weight P(word | passage), where the second is
-    the softmax over the earlier places i of the passage of flatness * h[t] . h[i], summed over those
-    places after which the word stands; h are the network's states. So a word outside the vocabulary can be
-    predicted where it stands in the passage, and is ranked.
+    After the place t of a passage, a word w has the probability ``(1 - weight) p(w) + weight q(w)``; ``q(w)``
+    is the softmax over the earlier places i of ``flatness * h[t] . h[i]``, summed over those after which w
+    stands; h are the network's states. So a word outside the vocabulary can be predicted where it stands in
+    the passage, and is ranked. After the first word of a text the network speaks alone.
 
     Parameters
     ----------
@@ -107,7 +109,7 @@ class CachedNeural(NetworkPredictor):
 
     def scorer(self) -> CachedScorer:
         """Return what computes probabilities from ids."""
-        network = CacheModule(self.network, self.weight, self.flatness, share=self.unknown_share)
+        network = CacheModule(self.network, self.weight, self.flatness)
         return CachedScorer(network.train(self.network.training), share=self.unknown_share)
 
     def with_context(self, reads: int | str | None) -> CachedNeural:
@@ -177,68 +179,42 @@ class CachedNeural(NetworkPredictor):
 
 
 class CacheModule(LanguageModule):
-    """A network mixed with a cache of the states that it had since the text began.
+    """A network mixed with a cache of the states that it had since the text began; see :class:`CachedNeural`.
 
-    With states ``h[i]`` and the words ``x[i + 1]`` that followed them, the word after ``h[t]`` is w with the
-    probability ``(1 - weight) p(w) + weight q(w)``; ``q(w)`` is the sum over i < t with ``x[i + 1] = w`` of
-    the softmax over i of ``flatness * h[t] . h[i]``. After the first word of a text nothing is cached: the
-    network speaks alone.
-
-    Parameters
-    ----------
-    base : LanguageModule
-    weight, flatness : float
-        As for :class:`CachedNeural`.
-    share : float, default 0
-        What is subtracted from ln p(``<unk>``) for one unknown word, which is not cached.
+    Unlike other networks it takes extended ids everywhere: words outside the vocabulary are cached, too. It
+    remembers, after what the network does, the cached states (rows, cached, width), the words that followed
+    them (rows, cached), and the last state (rows, width).
     """
 
-    def __init__(self, base: LanguageModule, weight: float, flatness: float, *, share: float = 0.0) -> None:
+    def __init__(self, base: LanguageModule, weight: float, flatness: float) -> None:
         super().__init__()
         self.base, self.output, self.n_words, self.width = base, base.output, base.n_words, base.width
-        self.weight, self.flatness, self.share = weight, flatness, share
+        self.weight, self.flatness = weight, flatness
         self.stateful = base.stateful
         self.window = None if base.stateful else base.window  # one that carries its words on reads any text
 
-    def states(
-        self, ids: Int[Tensor, "rows time"], state: TextState = None
-    ) -> tuple[Float[Tensor, "rows time width"], TextState]:
-        """Return the network's states, and what it and the cache remember.
+    def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
+        """Return the network's states, and what it and the cache remember."""
+        hidden, after, keys, words = self._read(ids, state)
+        return hidden, None if after is None else (*after, keys, words, hidden[:, -1])
 
-        Parameters
-        ----------
-        ids : Int[Tensor, "rows time"]
-            Extended ids: words outside the vocabulary are cached, too.
-        state : tuple of Tensor, optional
-            That of the network; cached states (rows, cached, width) and the words that followed them (rows,
-            cached), -1 where there is none; and the last state (rows, width).
-        """
-        *before, keys, words, last = (None, None, None) if state is None else state
+    def _read(
+        self, ids: WordIds, state: TextState
+    ) -> tuple[States, TextState, Float[Tensor, "rows cached width"], Int[Tensor, "rows cached"]]:
+        """Return states, what the network remembers, and all states cached with the words after them."""
+        *before, keys, words, last = state or (None, None, None)
         hidden, after = self.base.states(known(ids, self.n_words), tuple(before) or None)
-        if after is None:
-            return hidden, None
-        keys, words = self._pairs(hidden[:, :-1], ids, keys, words, last)
-        return hidden, (*after, keys, words, hidden[:, -1])
+        if keys is None or words is None or last is None:
+            return hidden, after, hidden[:, :-1], ids[:, 1:]
+        keys = torch.cat([keys, last[:, None], hidden[:, :-1]], 1)
+        return hidden, after, keys, torch.cat([words, ids], 1)
 
-    def remember(self, ids: Int[Tensor, "rows time"], state: TextState = None) -> TextState:
-        """Return what the network and the cache remember after some words (extended ids)."""
+    def remember(self, ids: WordIds, state: TextState = None) -> TextState:
+        """Return what the network and the cache remember after some words."""
         return self.states(ids, state)[1]
 
-    def _pairs(
-        self,
-        hidden: Float[Tensor, "rows rest width"],
-        ids: Int[Tensor, "rows time"],
-        keys: Tensor | None,
-        words: Tensor | None,
-        last: Tensor | None,
-    ) -> tuple[Float[Tensor, "rows cached width"], Int[Tensor, "rows cached"]]:
-        """Return states with the words after them: those remembered, and those of this stretch of text."""
-        if keys is None or words is None or last is None:
-            return hidden, ids[:, 1:]
-        return torch.cat([keys, last[:, None], hidden], 1), torch.cat([words, ids], 1)
-
     def similarities(
-        self, ids: Int[Tensor, "rows time"], lengths: Int[Tensor, " rows"]
+        self, ids: WordIds, lengths: Lengths
     ) -> tuple[Float[Tensor, "rows width"], Int[Tensor, "rows rest"], Float[Tensor, "rows rest"]]:
         """Return the last state of each context, the words cached, and how similar their states are to it.
 
@@ -252,38 +228,30 @@ class CacheModule(LanguageModule):
         cached = (place[1:] < lengths[:, None]) & (words != 0)
         return query, words, similarity.masked_fill(~cached, -torch.inf)
 
-    def last(self, ids: Int[Tensor, "rows time"], lengths: Int[Tensor, " rows"]) -> ContextStates:
+    def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
         """Return what predicts the word after each context, and what is copied from the cache."""
         query, words, similarity = self.similarities(ids, lengths)
         return ContextStates(query, Copies(words, *cache_shares(similarity, self.weight, self.flatness)))
 
-    def following(
-        self,
-        ids: Int[Tensor, "rows time"],
-        state: TextState = None,
-        *,
-        start: int = 0,
-        share: float | None = None,
-    ) -> Float[Tensor, "rows rest"]:
-        """Return ln p of each word given all before it, shape (rows, time - 1 - start).
+    def targets(
+        self, ids: WordIds, state: TextState = None, *, start: int = 0, share: float | None = None
+    ) -> Targets:
+        """Return what predicts the words after the first `start` + 1.
 
-        An unknown word has its share of ``<unk>``, and what is cached of it.
+        An unknown word has its share of ``<unk>`` (all of it by default), and what is cached of it.
         """
-        read, target = ids[:, :-1], ids[:, 1:]
-        *before, keys, words, last = (None, None, None) if state is None else state
-        hidden, _ = self.base.states(known(read, self.n_words), tuple(before) or None)
-        classes = known(target, self.n_words)
-        plain = self.output(hidden.flatten(0, 1), classes.flatten()).view(classes.shape)
-        plain = plain - (self.share if share is None else share) * (target >= self.n_words)
-        keys, words = self._pairs(hidden[:, :-1], read, keys, words, last)  # (rows, cached, width)
-        place = torch.arange(target.shape[1], device=ids.device)
-        n_cached = words.shape[1] - target.shape[1] + 1 + place  # by the time of each place
+        hidden, _, keys, words = self._read(ids[:, :-1], state)
+        query, target = hidden[:, start:], ids[:, 1 + start :]
+        place = torch.arange(start, hidden.shape[1], device=ids.device)
+        n_cached = words.shape[1] - hidden.shape[1] + 1 + place  # by the time of each place
         cached = torch.arange(words.shape[1], device=ids.device) < n_cached[:, None]  # (rest, cached)
         cached = cached & (words > 0)[:, None]
-        similarity = torch.einsum("rtw,rcw->rtc", hidden.float(), keys.float())
+        similarity = torch.einsum("rtw,rcw->rtc", query.float(), keys.float())
         copy, keep = cache_shares(similarity.masked_fill(~cached, -torch.inf), self.weight, self.flatness)
-        same = words[:, None] == target[:, :, None]  # (rows, rest, cached)
-        return mix(plain, keep, (copy * same).sum(-1))[:, start:]
+        keep = keep - (share or 0.0) * (target >= self.n_words)
+        copied = (copy * (words[:, None] == target[:, :, None])).sum(-1)
+        classes = known(target, self.n_words).flatten()
+        return Targets(query.flatten(0, 1), classes, (keep.flatten(), copied.flatten()))
 
 
 def cache_shares(
@@ -291,11 +259,7 @@ def cache_shares(
 ) -> tuple[Float[Tensor, "*shape cached"], Float[Tensor, "*shape"]]:
     """Return the probability that each place is copied, and ln of what is left to the network.
 
-    Parameters
-    ----------
-    similarity : Float[Tensor, "*shape cached"]
-        Of the states; -inf where nothing is cached. Without any, all is left to the network.
-    weight, flatness : float
+    The similarities of states are -inf where nothing is cached; without any, all is left to the network.
     """
     cached = similarity > -torch.inf
     nonempty = cached.any(-1)
@@ -310,7 +274,6 @@ class CachedScorer(Scorer):
 
     network: CacheModule
 
-    @in_evaluation
     def trials(
         self, contexts: Sequence[Context], targets: Ids, pairs: Sequence[tuple[float, float]]
     ) -> list[tuple[float, float]]:

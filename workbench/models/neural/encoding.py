@@ -33,11 +33,9 @@ class EncodedBlank:
 
     Attributes
     ----------
-    ids : tuple of int
-        Extended ids of the words before the blank, of the context and of the target sentence; never
-        empty: a 0 where there is no word. An id above V is ``V + 1`` plus the place in `unknown`.
-    right : tuple of int
-        Those after it.
+    ids, right : tuple of int
+        Extended ids of the words before and after the blank. An id above V is ``V + 1`` plus the place in
+        `unknown`. `ids` is never empty: a 0 where there is no word.
     unknown : list of str
         Words outside the vocabulary: those of the passage, then those of candidates.
     """
@@ -48,16 +46,10 @@ class EncodedBlank:
 
 
 class ItemEncoder:
-    """Turns the words of items into extended ids.
+    """Turns the words of items into extended ids: 1 for the first word of the vocabulary.
 
-    Parameters
-    ----------
-    vocabulary : sequence of str (V,)
-        The word of id 1 first.
-    lower : bool
-        Whether words are lower-cased.
-    reads : int or "sentence", optional
-        How much stands before a blank: so many words, or those of the target sentence; all by default.
+    `reads` says how much stands before a blank: so many words, or those of the target sentence ("sentence");
+    all by default.
     """
 
     def __init__(self, vocabulary: Sequence[str], *, lower: bool, reads: int | str | None = None) -> None:

@@ -1,15 +1,13 @@
 """The memory network of Paperno et al. (2016): the last words as memories, read several times.
 
-"Our Memory Network implementation is similar to the one with which [Hill et al.] reached the best results
-on the CBT data set" (section 4): of these, the one that predicts over a vocabulary is the lexical memory
-(Hill et al. 2016, section 3.1), the end-to-end memory network as a language model (Sukhbaatar et al. 2015,
-section 5). Each of the last n words lies in a place of its own in memory, with its age, and a query that is
-the same for all texts reads the memory several times before the next word is predicted.
+It is "similar to the one with which [Hill et al.] reached the best results on the CBT data set" (section 4).
+Of theirs (2016, section 3.1) the lexical memory predicts over a vocabulary: the end-to-end memory network
+as a language model (Sukhbaatar et al. 2015, section 5).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -19,71 +17,15 @@ from torch.nn import functional
 
 from workbench.items.schema import DataError
 from workbench.models.neural.model import Neural
-from workbench.models.neural.network import (
-    NONE,
-    ContextStates,
-    LanguageModule,
-    TextState,
-    known,
-    prepend,
-    right_aligned,
-)
+from workbench.models.neural.network import NONE, States, WindowModule, sizes_of
 from workbench.models.neural.softmax import softmax as softmax_layer
 
 QUERY = 0.1  # each unit of the first query (Sukhbaatar et al. 2015, section 5)
 _SPREAD = 0.05  # standard deviation of weights in the beginning (Sukhbaatar et al. 2015, section 5)
+Vectors = Float[Tensor, "rows places width"]
 
 
-class MemoryNetwork(Neural):
-    """An end-to-end memory network over the last words.
-
-    Make one by `fit`, which takes these options beside its own. What Paperno et al. (2016) took is not
-    published; the defaults are those of Hill et al. (2016) with the memory that Sukhbaatar et al. (2015)
-    took for their larger text (Text8), as long as the longest contexts of LAMBADA.
-
-    memory : int, default 100
-        Words that it remembers (Hill et al.: 200).
-    width : int, default 200
-        Of the words' vectors and of the query (Hill et al.'s p).
-    hops : int, default 7
-        Readings of the memory (Hill et al.'s K).
-    rectified : float, default 0.5
-        Share of the units that is cut off at 0 after each hop.
-    dropout : float, default 0
-        Share of the last query that is set to 0 in training.
-    tied : bool, default False
-        Whether the softmax has the weights by which memories are found (A); the papers have a third set.
-    softmax : {"adaptive", "full"}, default "adaptive"
-        Both give exact probabilities of all words; the first is many times faster on a CPU.
-    chunk : int, default 64
-        Words of each row that are computed at once; changes nothing but memory and speed.
-    epochs : float, default 1
-        Times the text is read.
-    rows : int, default 64
-        Texts that are read side by side.
-    length : int, default 64
-        Words of each that are predicted at once. The memory before is there too, so a longer piece
-        costs less a word.
-    learning_rate : float, default 0.006
-        Of AdamW (the papers: plain gradient descent, 0.01); all other
-        :class:`workbench.training.settings.TrainingSettings` may be given too.
-    """
-
-    version = 1
-    title = "Memory Network"
-    systems: ClassVar[dict[str, str]] = {"lambada": "Memory Network"}
-    sizes: ClassVar[dict[str, Any]] = {
-        "memory": 100, "width": 200, "hops": 7, "rectified": 0.5, "dropout": 0.0, "tied": False,
-        "softmax": "adaptive", "chunk": 64,
-    }  # fmt: skip
-    trained: ClassVar[dict[str, Any]] = {"epochs": 1.0, "rows": 64, "length": 64, "learning_rate": 6e-3}
-
-    @classmethod
-    def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> LanguageModule:
-        return MemoryModule(counts, **info["sizes"])
-
-
-class MemoryModule(LanguageModule):
+class MemoryModule(WindowModule):
     """Several readings, "hops", of the last words; a softmax.
 
     With the last n words ``x[i]`` of age i, ``u = 0.1``, and ``hops`` times::
@@ -92,7 +34,8 @@ class MemoryModule(LanguageModule):
         u    = r(H u + sum of p[i] (C x[i] + T_C[i]))
 
     where r cuts negative values off in half of the units. The next word is predicted from the last u. All
-    hops have the same A, C and H ("layer-wise, RNN-like" sharing).
+    hops have the same A, C and H ("layer-wise, RNN-like" sharing). Each of the words has its own place in
+    memory, with its age; the first query is the same for all texts.
 
     Parameters
     ----------
@@ -104,16 +47,12 @@ class MemoryModule(LanguageModule):
 
     Notes
     -----
-    The state is the last memory - 1 words, shape (rows, memory - 1), -1 where the text begins. Places
-    without a word are not read. See :meth:`read` for how the hops are computed.
-
     Attention begins as 1 / age in place of even, and H close to the identity. With weights that are all drawn
     around 0, as in the paper, the last word is lost in the mean of all: 100 steps on a small text left the
     network at the perplexity of word frequencies, from here they brought it to little more than half of that.
     """
 
     slopes: Tensor
-    window: int
 
     def __init__(
         self,
@@ -125,7 +64,7 @@ class MemoryModule(LanguageModule):
         rectified: float = 0.5,
         dropout: float = 0.0,
         tied: bool = False,
-        softmax: str = "full",
+        softmax: str = "adaptive",
         chunk: int = 64,
     ) -> None:
         super().__init__()
@@ -153,54 +92,25 @@ class MemoryModule(LanguageModule):
         self.key_ages.sub_(age.log()[:, None] / (QUERY * width))  # u . T_A = -ln age
         self.turn.copy_(torch.eye(width) + _SPREAD / 5 * torch.randn(width, width))
 
-    def states(
-        self, ids: Int[Tensor, "rows time"], state: TextState = None
-    ) -> tuple[Float[Tensor, "rows time width"], TextState]:
-        """Return the last query after each word, and the last words."""
-        ids, state = prepend(state, ids, self.window - 1)  # (rows, memory - 1 + time)
-        return self._read(ids, self.chunk), state
-
-    def last(self, ids: Int[Tensor, "rows time"], lengths: Int[Tensor, " rows"]) -> ContextStates:
-        """Return what predicts the word after each context, without the words before."""
-        ids = right_aligned(known(ids, self.n_words), lengths, self.window)
-        return ContextStates(self._read(ids, 1)[:, 0])
-
-    def _read(self, ids: Int[Tensor, "rows places"], chunk: int) -> Float[Tensor, "rows time width"]:
-        """Return the last query at the end of each `memory` words, computed so many at a time."""
+    def read(self, ids: Int[Tensor, "rows places"]) -> States:
+        """Return the last query at the end of each `memory` words, computed a chunk at a time."""
         words, absent = ids.clamp_min(0), ids == NONE
         keys, values = self.keys(words), self.values(words)  # (rows, places, width)
         mask = torch.zeros_like(absent, dtype=keys.dtype).masked_fill(absent, -torch.inf)
         before, parts = self.window - 1, []
-        for start in range(0, ids.shape[1] - before, chunk):
-            part = slice(start, start + chunk + before)
-            parts.append(self.read(keys[:, part], values[:, part], mask[:, part]))
-        queries = torch.cat(parts, 1) if len(parts) > 1 else parts[0]
-        return functional.dropout(queries, self.dropout, self.training)
+        for start in range(0, ids.shape[1] - before, self.chunk):
+            part = slice(start, start + self.chunk + before)
+            parts.append(self.attend(keys[:, part], values[:, part], mask[:, part]))
+        return functional.dropout(torch.cat(parts, 1), self.dropout, self.training)
 
-    def read(
-        self,
-        keys: Float[Tensor, "rows places width"],
-        values: Float[Tensor, "rows places width"],
-        mask: Float[Tensor, "rows places"],
-    ) -> Float[Tensor, "rows time width"]:
+    def attend(self, keys: Vectors, values: Vectors, mask: Float[Tensor, "rows places"]) -> States:
         """Read the memory before each place of a text in several hops, at all places at once.
 
-        Every word of the text has the `memory` words up to it in memory: a band of all pairs of words. Scores
-        and sums are therefore products of matrices over all pairs, (time x places), of which the band is
-        used; no word's vectors are copied for each place that sees it. Ages are the same everywhere, so their
-        part is a product with one small matrix. So is the first query: its scores are one number a word.
-
-        Parameters
-        ----------
-        keys, values : Float[Tensor, "rows places width"]
-            Of the words: ``A x`` and ``C x``.
-        mask : Float[Tensor, "rows places"]
-            0 where there is a word, -inf where there is none.
-
-        Returns
-        -------
-        Float[Tensor, "rows time width"]
-            The query after the last hop at the end of each `memory` words; time is places - memory + 1.
+        Keys and values are ``A x`` and ``C x`` of the words; the mask is -inf where there is no word, else 0.
+        Every word has the `memory` words up to it in memory: a band of all pairs of words. So scores and sums
+        are products of matrices over all pairs, (time x places), of which the band is used; no word's vectors
+        are copied for each place that sees it. Ages are the same everywhere: their part is a product with one
+        small matrix. So is the first query: its scores are one number a word.
         """
         memory, width = self.key_ages.shape
         rows, places, _ = keys.shape
@@ -230,7 +140,37 @@ def _band(scores: Float[Tensor, "rows time places"], memory: int) -> Float[Tenso
 def _wide(attention: Float[Tensor, "rows time memory"], places: int) -> Float[Tensor, "rows time places"]:
     """Put the shares of the words up to each place where these words stand: `_band` backwards, else 0."""
     rows, time, memory = attention.shape
-    longer = functional.pad(
-        attention, (0, places + 1 - memory)
-    )  # rows one longer, so that each begins one later
+    longer = functional.pad(attention, (0, places + 1 - memory))  # by one, so each row begins one later
     return longer.view(rows, -1)[:, : time * places].view(rows, time, places)
+
+
+class MemoryNetwork(Neural):
+    """An end-to-end memory network over the last words.
+
+    Make one by `fit`, which takes these options beside its own. What Paperno et al. (2016) took is not
+    published; the defaults are those of Hill et al. (2016) with the memory that Sukhbaatar et al. (2015)
+    took for their larger text (Text8), as long as the longest contexts of LAMBADA.
+
+    memory : int, default 100
+        Words that it remembers (Hill et al.: 200).
+    width : int, default 200
+        Of the words' vectors and of the query (Hill et al.'s p).
+    hops : int, default 7
+        Readings of the memory (Hill et al.'s K).
+    rectified : float, default 0.5
+        Share of the units that is cut off at 0 after each hop.
+    chunk : int, default 64
+        Words of each row that are computed at once; changes nothing but memory and speed.
+
+    Defaults of the others: dropout 0 (of the last query), tied False (if True, the softmax has the weights
+    by which memories are found, A; the papers have a third set), softmax "adaptive", epochs 1, rows 64,
+    length 64 (the memory before is there too, so a longer piece costs less a word), learning_rate 0.006 (the
+    papers: plain gradient descent, 0.01).
+    """
+
+    version = 1
+    title = "Memory Network"
+    systems: ClassVar[dict[str, str]] = {"lambada": "Memory Network"}
+    module = MemoryModule
+    sizes: ClassVar[dict[str, Any]] = sizes_of(MemoryModule)
+    trained: ClassVar[dict[str, Any]] = {"rows": 64, "length": 64, "learning_rate": 6e-3}

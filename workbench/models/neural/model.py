@@ -1,42 +1,53 @@
-"""Neural language models that are trained here: what all of them share, and their files.
-
-A sub-class says how its network is built and what it is called; texts, training, files, and scores and ranks
-over the whole vocabulary are the same for all.
-"""
+"""Neural language models that are trained here: what all of them share, from texts to files."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import difflib
 import json
-from collections.abc import Mapping, Sequence
+import math
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.models.neural import fit as fitting
 from workbench.models.neural.cache import CachedNeural
 from workbench.models.neural.encoding import ItemEncoder, check_reads, reads_suffix
 from workbench.models.neural.network import LanguageModule
 from workbench.models.neural.scoring import NetworkPredictor
 from workbench.models.passage import one_of
+from workbench.runs import fingerprint
 from workbench.runs.predictions import UNKNOWN
 from workbench.storage import cache
-from workbench.storage.files import atomic_path
+from workbench.storage.files import atomic_path, data_home
 from workbench.texts.batches import Batches, ContiguousBatches
-from workbench.texts.corpus import Texts
+from workbench.texts.corpus import Corpus, Texts
+from workbench.texts.overlap import check_held_out
 from workbench.texts.stream import Stream
 from workbench.training.history import Training
-from workbench.training.settings import torch_device
+from workbench.training.settings import LENGTHS, TrainingSettings, torch_device
+
+VERSION = 3
+"""Of what is trained: a model of another version is not found again."""
 
 WEIGHTS, VOCABULARY, COUNTS = "weights.safetensors", "vocabulary.txt", "counts.json"
 RECORD = "training.json"
+CHECKPOINTS, CONFIG = "checkpoints", "fit.json"  # beside the files of the model
 _OPTIONS = ("after", "unknown", "reads", "name", "checked_for")
+_FINISHED = frozenset({"finished", "early"})
+_STOPPED = {"interrupted": ", interrupted", "not a number": ", stopped"}  # added to the name
+_SETTINGS = frozenset(field.name for field in fields(TrainingSettings))
 
 
 class Neural(NetworkPredictor):
@@ -45,15 +56,13 @@ class Neural(NetworkPredictor):
     Parameters
     ----------
     network : LanguageModule
-        Its classes are ``<unk>`` and the words of the vocabulary. It is moved when it is first used.
+        Its classes are ``<unk>`` and the words of the vocabulary, in this order.
     vocabulary : sequence of str (V,)
-        The word of id 1 first.
     info : mapping
         As JSON can hold it: ``sizes`` (what `_build` reads), ``lower``, ``unknown_types``, and what `fit`
         tells of the training.
     counts : sequence of int (V + 1,), optional
-        Of ``<unk>`` and the words in the training text; `_build` needs them again when it is loaded. All 1
-        by default.
+        Of ``<unk>`` and the words in the training text, for `_build`. All 1 by default.
     device : str, optional
         Where it computes: a GPU where there is one.
     after : bool, default True
@@ -69,13 +78,12 @@ class Neural(NetworkPredictor):
 
     Attributes
     ----------
-    title : str
-        What the kind of model is called.
+    title, module : str, type
+        What the kind of model is called, and the class of its network.
     sizes, trained : dict
-        Options of the network and of the training, and their defaults; the latter are ``epochs``, what
-        `_batches` takes, and fields of :class:`workbench.training.settings.TrainingSettings`.
+        Options of the network and of the training, and their defaults; the latter are what `_batches` takes,
+        and fields of :class:`workbench.training.settings.TrainingSettings`.
     training_record : Training or None
-        How the training went.
 
     Notes
     -----
@@ -86,8 +94,9 @@ class Neural(NetworkPredictor):
 
     fitted_on = "texts"
     title: ClassVar[str] = "Network"
+    module: ClassVar[type[LanguageModule]]
     sizes: ClassVar[dict[str, Any]] = {}
-    trained: ClassVar[dict[str, Any]] = {"epochs": 1.0, "rows": 32, "length": 35}
+    trained: ClassVar[dict[str, Any]] = {"rows": 32, "length": 35}
 
     def __init__(
         self,
@@ -104,10 +113,9 @@ class Neural(NetworkPredictor):
         checked_for: dict[str, Any] | None = None,
     ) -> None:
         one_of("unknown", unknown, UNKNOWN[1:])
-        self.words, self.info = list(vocabulary), dict(info)
-        self.vocabulary = self.words
-        self.counts = [1] * (len(self.words) + 1) if counts is None else [int(n) for n in counts]
-        n = len(self.words) + 1  # <unk> and the words of the vocabulary
+        self.vocabulary, self.info = list(vocabulary), dict(info)
+        n = len(self.vocabulary) + 1  # <unk> and the words
+        self.counts = [1] * n if counts is None else [int(n) for n in counts]
         if network is not None and network.n_words != n:
             raise DataError(f"the network has {network.n_words:,} classes, expected {n:,}")
         self.lower = bool(self.info.get("lower", True))
@@ -117,17 +125,12 @@ class Neural(NetworkPredictor):
         self.name = name or self._named(self.info) + reads_suffix(reads)
         self.training_record: Training | None = None
         self._network, self._wanted_device = network, device
-        self._folder = Path()  # where the weights lie as long as they are not read
-        self._digest: tuple[Any, str] | None = None
+        self._folder, self._digest = Path(), ""  # of the weights, as long as they are not read
 
     @classmethod
     def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> LanguageModule:
-        """Build the network, its weights drawn by torch's generator.
-
-        `info` has ``sizes`` (the options of the class), ``unknown_types`` and ``lower``; `counts` (V + 1,)
-        are those of ``<unk>`` and the words of the vocabulary in the training text.
-        """
-        raise NotImplementedError
+        """Build the network, its weights drawn by torch's generator."""
+        return cls.module(counts, **info["sizes"])
 
     @classmethod
     def _batches(cls, stream: Stream, **how: Any) -> Batches:
@@ -135,13 +138,13 @@ class Neural(NetworkPredictor):
         return ContiguousBatches(stream, rows=how["rows"], length=how["length"])
 
     @classmethod
+    def _label(cls, sizes: Mapping[str, Any]) -> str:
+        """Return what tables call a model of some sizes."""
+        return f"{cls.title} {sizes['width']}" if "width" in sizes else cls.title
+
+    @classmethod
     def _named(cls, info: Mapping[str, Any]) -> str:
-        """Return what tables call a model."""
-        width = info.get("sizes", {}).get("width")
-        suffix = {"interrupted": ", interrupted", "not a number": ", stopped"}.get(
-            info.get("stopped", ""), ""
-        )
-        return f"{cls.title}{'' if width is None else f' {width}'}{suffix}"
+        return cls._label(info.get("sizes", {})) + _STOPPED.get(info.get("stopped", ""), "")
 
     @classmethod
     def fit(
@@ -194,8 +197,6 @@ class Neural(NetworkPredictor):
             the speed of a few on this device; a training that goes on has the same schedule.
         seed : int, default 0
             Of weights, batches and dropout.
-        device : str, optional
-            A GPU where there is one.
         precision : {"float32", "bfloat16"}, optional
             Of the products in training; by default bfloat16 on a GPU. Scores are computed in float32.
         compile : bool, optional
@@ -204,16 +205,19 @@ class Neural(NetworkPredictor):
             Where model and checkpoints lie instead of the cache.
         progress : bool, default True
             Show how it goes.
-        after, unknown, name
+        device, after, unknown, name
             As for the class.
         **options
-            Of the network (`sizes`), of the batches and of the training (`trained`, and the fields of
-            :class:`workbench.training.settings.TrainingSettings`, such as ``learning_rate``).
+            Those of the class, and all of :class:`workbench.training.settings.TrainingSettings`, such as
+            ``learning_rate`` (of AdamW). Most networks have
 
-        Returns
-        -------
-        Neural
-            Of an interrupted training as far as it came; its name and ``info["stopped"]`` say so.
+            - ``dropout``: share of the units that is set to 0 in training;
+            - ``tied``: whether words are embedded by the weights of the softmax (Press and Wolf 2017), of the
+              adaptive one by those of its head;
+            - ``softmax``: "adaptive" or "full". Both give exact probabilities of all words; the first is many
+              times faster on a CPU;
+            - ``rows``: parts of the corpus that are read side by side (on a GPU 256 is faster), and
+              ``length``: words of each that are predicted at once.
 
         Raises
         ------
@@ -223,22 +227,30 @@ class Neural(NetworkPredictor):
 
         Notes
         -----
-        Under ``torchrun`` every process calls this with the same arguments; the first one writes.
+        Of an interrupted training the model is returned as far as it came; its name and ``info["stopped"]``
+        say so. Under ``torchrun`` every process calls this with the same arguments; the first one writes.
         """
-        settings, sizes, batching = fitting.sorted_options(
-            cls,
-            options
-            | {"epochs": epochs, "tokens": tokens, "minutes": minutes, "seed": seed, "device": device}
-            | {"precision": precision, "compile": compile},
+        options |= {"epochs": epochs, "tokens": tokens, "minutes": minutes, "seed": seed, "device": device}
+        options |= {"precision": precision, "compile": compile}
+        settings, sizes, batching = _sorted_options(cls, options)
+        if settings.patience is not None and development is None:
+            raise DataError("patience needs development items to measure on", remedy="pass development=")
+        if isinstance(texts, Stream):
+            if held_out is not None:
+                raise DataError(
+                    "a stream of ids has no text to check", remedy="pass the texts, or leave out held_out"
+                )
+            stream, checked_for = texts, None
+        else:
+            corpus = Corpus.of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)
+            checked_for = check_held_out(corpus, held_out, progress=progress)
+            stream = Stream.of(corpus, vocabulary)
+        if lower not in {None, stream.lower}:
+            message = f"expected texts with lower={lower}, got lower={stream.lower}"
+            raise DataError(message, remedy=f"pass lower={stream.lower}")
+        model: Self = _Plan(cls, stream, settings, sizes, batching, development, evaluate_on).fitted(
+            folder, progress=progress, after=after, unknown=unknown, name=name, checked_for=checked_for
         )
-        stream, checked_for = fitting.stream_of(
-            texts, vocabulary, lower=lower, tokenised=tokenised, held_out=held_out, progress=progress
-        )
-        model: Self = fitting.fitted(
-            cls, stream, settings, sizes, batching, development=development, evaluate_on=evaluate_on,
-            folder=None if folder is None else Path(folder), progress=progress, after=after, unknown=unknown,
-            name=name, checked_for=checked_for,
-        )  # fmt: skip
         return model
 
     @property
@@ -253,18 +265,14 @@ class Neural(NetworkPredictor):
     @property
     def network(self) -> LanguageModule:
         """The network on its device, ready for prediction; read from disk when it is first used."""
-        network = self._network
-        if network is None:
+        if self._network is None:
             with torch.random.fork_rng(devices=[]):  # weights are drawn, then read
                 network = self._build(self.info, self.counts).eval()
-            digest = _read_weights(self._folder, network, self._digest and self._digest[1])
-            self._network, self._digest = network, (_versions(network), digest)
-        if str(next(network.parameters()).device) != self.device:
-            unchanged = self._digest is not None and self._digest[0] == _versions(network)
-            network.to(self.device)
-            if unchanged and self._digest is not None:  # moving them changes nothing
-                self._digest = (_versions(network), self._digest[1])
-        return network
+            _read_weights(self._folder, network, self._digest)
+            self._network = network
+        if str(next(self._network.parameters()).device) != self.device:
+            self._network.to(self.device)
+        return self._network
 
     @property
     def config(self) -> dict[str, Any]:
@@ -272,18 +280,9 @@ class Neural(NetworkPredictor):
         return {
             **{name: getattr(self, name) for name in _OPTIONS},
             "info": self.info,
-            "vocabulary": cache.digest(*self.words),
-            "weights": self._weights(),
+            "vocabulary": cache.digest(*self.vocabulary),
+            "weights": self._digest if self._network is None else _weights_digest(_tensors(self._network)),
         }
-
-    def _weights(self) -> str:
-        """Return the digest of the weights, computed again where they were changed."""
-        if self._network is None and self._digest is not None:
-            return self._digest[1]
-        versions = _versions(self.network)
-        if self._digest is None or self._digest[0] != versions:
-            self._digest = (versions, _weights_digest(_tensors(self.network)))
-        return self._digest[1]
 
     @property
     def training(self) -> dict[str, Any]:
@@ -293,7 +292,7 @@ class Neural(NetworkPredictor):
     @cached_property
     def encoder(self) -> ItemEncoder:
         """How items become ids."""
-        return ItemEncoder(self.words, lower=self.lower, reads=self.reads)
+        return ItemEncoder(self.vocabulary, lower=self.lower, reads=self.reads)
 
     @property
     def unknown_types(self) -> int:
@@ -302,12 +301,9 @@ class Neural(NetworkPredictor):
 
     def with_context(self, reads: int | str | None) -> Self:
         """Return this model, its weights shared, as one that reads only so much before a blank."""
-        check_reads(reads)
         self.network  # noqa: B018 - read once, for both
         model = copy.copy(self)
-        model.__dict__.pop("encoder", None)
-        model.reads = reads
-        model.name = self.name.removesuffix(reads_suffix(self.reads)) + reads_suffix(reads)
+        model._set({"reads": reads})  # noqa: SLF001 - of the same class
         return model
 
     def cached(self, weight: float = 0.1, *, flatness: float = 0.3) -> CachedNeural:
@@ -327,19 +323,22 @@ class Neural(NetworkPredictor):
         return model
 
     def _set(self, options: Mapping[str, Any]) -> None:
+        """Change options of the class; the name follows what is read."""
+        for option in options:
+            one_of("the option", option, _OPTIONS)
         one_of("unknown", options.get("unknown", self.unknown), UNKNOWN[1:])
-        before, self.reads = self.reads, check_reads(options.get("reads", self.reads))
-        self.name = self.name.removesuffix(reads_suffix(before)) + reads_suffix(self.reads)
-        for name, value in options.items():
-            one_of("the option", name, _OPTIONS)
-            default = (name, value) == ("name", None)
-            setattr(self, name, self._named(self.info) + reads_suffix(self.reads) if default else value)
+        reads = check_reads(options.get("reads", self.reads))
+        name = self.name.removesuffix(reads_suffix(self.reads)) + reads_suffix(reads)
+        if "name" in options:
+            name = options["name"] or self._named(self.info) + reads_suffix(reads)
+        vars(self).update({**options, "name": name})
+        vars(self).pop("encoder", None)
 
     def _save(self, folder: Path) -> None:
         with atomic_path(folder / WEIGHTS) as path:
             save_file(_tensors(self.network), path)
         with atomic_path(folder / VOCABULARY) as path:
-            path.write_text("\n".join(self.words), encoding="utf-8", newline="\n")
+            path.write_text("\n".join(self.vocabulary), encoding="utf-8", newline="\n")
         record = self.training_record
         for name, value in ((COUNTS, self.counts), (RECORD, record and record.to_json())):
             if value is not None:
@@ -361,12 +360,12 @@ class Neural(NetworkPredictor):
             ) from None
         options = {name: config[name] for name in _OPTIONS}
         model = cls(None, vocabulary=words, info=config["info"], counts=counts, **options)
-        model._folder, model._digest = folder, (None, config["weights"])
+        model._folder, model._digest = folder, config["weights"]
         model.training_record = record and Training.from_json(record)
         return model
 
 
-def _tensors(network: LanguageModule) -> dict[str, torch.Tensor]:
+def _tensors(network: nn.Module) -> dict[str, torch.Tensor]:
     """Return the weights, each tensor once, on the CPU."""
     return {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
 
@@ -380,16 +379,8 @@ def _weights_digest(tensors: Mapping[str, torch.Tensor]) -> str:
     return cache.digest(*parts)
 
 
-def _versions(network: LanguageModule) -> tuple[Any, ...]:
-    """Return what changes when weights are changed in place."""
-    return tuple((value.data_ptr(), value._version) for value in network.state_dict().values())  # noqa: SLF001
-
-
-def _read_weights(folder: Path, network: LanguageModule, expected: str | None) -> str:
-    """Read weights into a network that was built with the same sizes; return their digest.
-
-    DataError if they are not there, damaged, of another network, or their digest is not the one expected.
-    """
+def _read_weights(folder: Path, network: nn.Module, expected: str) -> None:
+    """Read weights into a network that was built with the same sizes."""
     file = folder / WEIGHTS
     try:
         tensors = load_file(file)
@@ -402,7 +393,178 @@ def _read_weights(folder: Path, network: LanguageModule, expected: str | None) -
         raise DataError(
             f"the weights cannot be read: {str(error)[:300]}", file=file, remedy="fit it again"
         ) from None
-    digest = _weights_digest(tensors)
-    if expected not in {None, digest}:
+    if _weights_digest(tensors) != expected:
         raise DataError("the weights are not those that were written", file=folder, remedy="fit it again")
-    return digest
+
+
+def _sorted_options(
+    kind: type[Neural], options: Mapping[str, Any]
+) -> tuple[TrainingSettings, dict[str, Any], dict[str, Any]]:
+    """Sort the options of `fit`: settings of the training, sizes of the network, options of the batches."""
+    of_batches = set(kind.trained) - _SETTINGS
+    known = {*kind.sizes, *_SETTINGS, *of_batches} - {"steps"}
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+            raise DataError(f"{kind.__name__} has no option {name!r}", remedy=remedy)
+    options = {name: value for name, value in options.items() if name not in LENGTHS or value is not None}
+    defaults = {"epochs": 1.0, **kind.sizes, **kind.trained}
+    if not options.keys().isdisjoint(LENGTHS):
+        del defaults["epochs"]
+    values = defaults | options
+    window, length = values.get("window"), values.get("length", 0)
+    if window is not None and length > window:
+        raise DataError(f"rows of {length} words, and a window of {window}", remedy=f"pass length={window}")
+    return (
+        TrainingSettings(**{name: value for name, value in values.items() if name in _SETTINGS}),
+        {name: values[name] for name in kind.sizes},
+        {name: values[name] for name in sorted(of_batches)},
+    )
+
+
+def scores(model: Neural, items: Items, *, seed: int = 0) -> dict[str, float]:
+    """Return expected accuracy, perplexity of the answers, and their median rank."""
+    frame = model.predict(items, 1, seed=seed)
+    ranks = frame["rank"].dropna().to_numpy(dtype=float)
+    nll = -float(frame["log_prob"].mean())
+    return {
+        "accuracy": float(frame["p_correct"].mean()),
+        "perplexity": math.exp(min(nll, 700.0)),
+        "median_rank": float(np.median(ranks)) if len(ranks) else math.nan,
+    }
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is trained: all that the weights depend on."""
+
+    kind: type[Neural]
+    stream: Stream
+    settings: TrainingSettings
+    sizes: dict[str, Any]
+    batching: dict[str, Any]
+    development: Items | None
+    evaluate_on: int
+
+    def fitted(self, folder: Path | str | None, *, progress: bool, **options: Any) -> Any:
+        """Return the model; it is trained if it is not on disk yet.
+
+        Under ``torchrun`` the first process decides what is on disk, and writes.
+        """
+        from accelerate.utils import broadcast_object_list  # noqa: PLC0415 - slow
+
+        from workbench.training.loop import processes, train  # noqa: PLC0415 - slow
+        from workbench.training.progress import progress_view  # noqa: PLC0415 - slow
+
+        kind, stream, settings, config = self.kind, self.stream, self.settings, self.config()
+        info = self.info(config)
+        first = processes(settings).is_main_process
+        on_disk: list[Any] = [None, False]
+        if first:
+            home = _home(config, folder)
+            on_disk = [home, _is_whole(kind, home)]
+        home, is_whole = broadcast_object_list(on_disk)
+        if is_whole:
+            return kind.load(home, device=settings.device, **options)
+        batches = kind._batches(stream, seed=settings.seed, **self.batching)  # noqa: SLF001 - of this family
+        counts = stream.counts.tolist()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.seed)
+            network = kind._build(info, counts)  # noqa: SLF001 - of this family
+        training = train(
+            network, batches, settings, evaluate=self.evaluation(info), folder=home / CHECKPOINTS,
+            name=kind.title, progress=progress_view(progress), key=stream.sha256,
+        )  # fmt: skip
+        network.zero_grad(set_to_none=True)  # gradients take as much memory as the weights
+        info |= {"steps": training.steps, "stopped": training.stopped}
+        options |= {
+            "vocabulary": stream.vocabulary,
+            "info": info,
+            "counts": counts,
+            "device": settings.device,
+        }
+        model = kind(network.eval(), **options)
+        model.training_record = training
+        if training.stopped in _FINISHED and first:
+            model.save(home)
+            shutil.rmtree(home / CHECKPOINTS, ignore_errors=True)
+        broadcast_object_list([None])  # it is written before another process looks
+        return model
+
+    def config(self) -> dict[str, Any]:
+        """Return all that the weights depend on, as JSON can hold it."""
+        items = self.development
+        config = {
+            "version": VERSION,
+            "class": f"{self.kind.__module__}:{self.kind.__qualname__}",
+            "sizes": self.sizes,
+            "batches": self.batching,
+            "settings": self.settings.identity(),
+            "stream": self.stream.sha256,
+            "vocabulary": cache.digest(*self.stream.vocabulary),
+            "development": None if items is None else {
+                "items": len(items),
+                "sha256": fingerprint.items_digest(items),
+                "evaluate_on": self.evaluate_on,
+            },
+        }  # fmt: skip
+        return dict(fingerprint.json_value(config, f"the options of {self.kind.__name__}"))
+
+    def info(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a model tells of its training."""
+        stream = self.stream
+        return {
+            "sizes": self.sizes,
+            "lower": stream.lower,
+            "unknown_types": int(stream.unknown_types),
+            "training": {name: config[name] for name in ("batches", "settings")},
+            "development": config["development"],
+            "training_text": {
+                "sha256": stream.sha256,
+                "tokens": int(stream.n_tokens),
+                "sentences": len(stream.starts) - 1,
+                "books": len(stream.books),
+                "vocabulary": len(stream.vocabulary),
+            },
+        }
+
+    def evaluation(self, info: Mapping[str, Any]) -> Callable[[nn.Module], dict[str, float]] | None:
+        """Return the function that scores a network on development items, None without such items."""
+        items, seed = self.development, self.settings.seed
+        if items is None:
+            return None
+        sample = items if len(items) <= self.evaluate_on else items.sample(self.evaluate_on, seed=seed)
+
+        def evaluate(network: Any) -> dict[str, float]:
+            device = str(next(network.parameters()).device)
+            model = self.kind(network, vocabulary=self.stream.vocabulary, info=info, device=device)
+            return scores(model, sample, seed=seed)
+
+        return evaluate
+
+
+def _home(config: dict[str, Any], folder: Path | str | None) -> Path:
+    """Return the folder of a training, with its configuration in it; DataError if it is of another one."""
+    key = cache.digest(json.dumps(config, sort_keys=True))
+    home = data_home() / "cache" / "neural" / key if folder is None else Path(folder)
+    file = home / CONFIG
+    if file.is_file():
+        with contextlib.suppress(OSError, ValueError):
+            if json.loads(file.read_text(encoding="utf-8")).get("key") == key:
+                return home
+        raise DataError(
+            "this folder holds a training with other texts or options", file=home,
+            remedy="name another folder, or remove it",
+        )  # fmt: skip
+    with atomic_path(file) as path:
+        path.write_text(json.dumps({"key": key, **config}, indent=1), encoding="utf-8")
+    return home
+
+
+def _is_whole(kind: type[Neural], home: Path) -> bool:
+    """Return whether a finished model is in a folder."""
+    with contextlib.suppress(DataError):  # not there yet, or damaged
+        kind.load(home, device="cpu").network  # noqa: B018 - weights are checked as they are read
+        return True
+    return False

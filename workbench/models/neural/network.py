@@ -1,22 +1,26 @@
 """What all networks over words share: ids in, states and a softmax out, and words copied from the passage.
 
-Class 0 is ``<unk>``; the words of the vocabulary follow by falling frequency. *Extended* ids go on beyond
-them: each different word of a passage that is outside the vocabulary has one, so that it can be copied.
+Class 0 is ``<unk>``; the words of the vocabulary follow. *Extended* ids go on beyond them: each different
+word of a passage that is outside the vocabulary has one, so that it can be copied.
 """
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from workbench.models.neural.softmax import AdaptiveSoftmax, FullSoftmax
+from workbench.models.neural.softmax import Hidden, Mixture, Softmax, Target
 
 NONE = -1  # no word: before the beginning of a text
 
+WordIds = Int[Tensor, "rows time"]
+Lengths = Int[Tensor, " rows"]
+States = Float[Tensor, "rows time width"]
 TextState = tuple[Tensor, ...] | None
 """What a network remembers of the text so far; every tensor has the rows first. None: the text begins."""
 
@@ -24,36 +28,29 @@ TextState = tuple[Tensor, ...] | None
 class Copies(NamedTuple):
     """Probabilities of copying the words of a passage.
 
-    A word has the probability ``exp(keep) * softmax``, and the sum of `copy` over the places where it stands.
-
-    Attributes
-    ----------
-    ids : Int[Tensor, "rows time"]
-        Extended ids.
-    copy : Float[Tensor, "rows time"]
-        Probability of each place; 0 for padding.
-    keep : Float[Tensor, " rows"]
-        ln of the share of the softmax.
+    A word has the probability ``exp(keep) * softmax``, and the sum of `copy` over the places where it stands;
+    `copy` is 0 for padding. The ids are extended ones.
     """
 
-    ids: Tensor
-    copy: Tensor
-    keep: Tensor
+    ids: Int[Tensor, "rows time"]
+    copy: Float[Tensor, "rows time"]
+    keep: Float[Tensor, " rows"]
 
 
 class ContextStates(NamedTuple):
-    """What predicts the word after each context.
+    """What predicts the word after each context: the inputs of the softmax, and what is copied."""
 
-    Attributes
-    ----------
-    hidden : Float[Tensor, "rows width"]
-        What the softmax predicts from.
-    copies : Copies, optional
-        None where nothing is copied.
-    """
-
-    hidden: Tensor
+    hidden: Float[Tensor, "rows width"]
     copies: Copies | None = None
+
+
+class Targets(NamedTuple):
+    """What predicts some words of a text, row by row, place by place, and what is remembered of it."""
+
+    hidden: Hidden
+    classes: Target
+    mixture: Mixture = None
+    state: TextState = None
 
 
 class LanguageModule(nn.Module):
@@ -69,68 +66,58 @@ class LanguageModule(nn.Module):
         Longest context that can be used, in words; None: any.
     stateful : bool
         Whether `states` returns what it remembers, so that it can go on with a text.
-    output : FullSoftmax or AdaptiveSoftmax
+    output : Softmax
     """
 
     n_words: int
     width: int
     window: int | None = None
     stateful: bool = True
-    output: FullSoftmax | AdaptiveSoftmax
+    output: Softmax
 
     @abstractmethod
-    def states(
-        self, ids: Int[Tensor, "rows time"], state: TextState = None
-    ) -> tuple[Float[Tensor, "rows time width"], TextState]:
+    def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
         """Return what the word after each place is predicted from, and what is remembered.
 
-        Parameters
-        ----------
-        ids : Int[Tensor, "rows time"]
-            Classes of the words (see :func:`known`).
-        state : tuple of Tensor, optional
-            What the network remembers of the text before; None: nothing is before.
+        The ids are classes (see :func:`known`); `state` is what is remembered of the text before.
         """
+
+    def targets(
+        self,
+        ids: WordIds,
+        state: TextState = None,
+        *,
+        start: int = 0,
+        share: float | None = None,  # noqa: ARG002 - of networks that copy
+    ) -> Targets:
+        """Return what predicts the words after the first `start` + 1; parameters as for `following`."""
+        ids = known(ids, self.n_words)
+        hidden, state = self.states(ids[:, :-1], state)  # (rows, time - 1, width)
+        return Targets(hidden[:, start:].flatten(0, 1), ids[:, 1 + start :].flatten(), state=state)
 
     def forward(self, batch: dict[str, Tensor], state: TextState = None) -> tuple[Tensor, TextState]:
         """Return the mean of -ln p of the words after the first, in nats, and what is remembered.
 
-        Parameters
-        ----------
-        batch : dict
-            ``"ids"``: extended ids, Int[Tensor, "rows length+1"]; each word but the last is read, each but
-            the first predicted.
-        state : tuple of Tensor, optional
-            What was remembered of the text before.
+        The batch has ``"ids"``, extended ids (rows, length + 1): each word but the last is read, each but the
+        first predicted.
         """
-        ids = known(batch["ids"], self.n_words)
-        hidden, state = self.states(ids[:, :-1], state)  # (rows, length, width)
-        return self.output.loss(hidden.flatten(0, 1), ids[:, 1:].flatten()), state
+        hidden, classes, mixture, state = self.targets(batch["ids"], state)
+        return self.output.loss(hidden, classes, mixture), state
 
-    def remember(self, ids: Int[Tensor, "rows time"], state: TextState = None) -> TextState:
+    def remember(self, ids: WordIds, state: TextState = None) -> TextState:
         """Return what is remembered after some words (extended ids)."""
         return self.states(known(ids, self.n_words), state)[1]
 
-    def last(self, ids: Int[Tensor, "rows time"], lengths: Int[Tensor, " rows"]) -> ContextStates:
+    def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
         """Return what predicts the word after each context.
 
-        Parameters
-        ----------
-        ids : Int[Tensor, "rows time"]
-            Extended ids, padded at the right.
-        lengths : Int[Tensor, " rows"]
-            Words of each context, from one to `window`.
+        The contexts are extended ids, padded at the right, each of one to `window` words.
         """
         hidden, _ = self.states(known(ids, self.n_words))
         return ContextStates(hidden[torch.arange(len(ids), device=ids.device), lengths - 1])
 
     def following(
-        self,
-        ids: Int[Tensor, "rows time"],
-        state: TextState = None,
-        *,
-        start: int = 0,
-        share: float | None = None,  # noqa: ARG002 - of networks that copy
+        self, ids: WordIds, state: TextState = None, *, start: int = 0, share: float | None = None
     ) -> Float[Tensor, "rows rest"]:
         """Return ln p of each word given all before it, shape (rows, time - 1 - start).
 
@@ -148,11 +135,35 @@ class LanguageModule(nn.Module):
             Of networks that copy, which tell unknown words apart: what is subtracted from ln p(``<unk>``) for
             one of them; by default what the network was trained with.
         """
+        hidden, classes, mixture, _ = self.targets(ids, state, start=start, share=share)
+        return self.output.log_prob(hidden, classes, mixture).view(len(ids), -1)
+
+
+class WindowModule(LanguageModule):
+    """A language model that sees the last `window` words; its state are all of them but one.
+
+    Before the beginning of a text there is :data:`NONE`.
+    """
+
+    window: int
+
+    @abstractmethod
+    def read(self, ids: Int[Tensor, "rows places"]) -> States:
+        """Return what predicts the word after each `window` adjacent words."""
+
+    def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
+        """Return what predicts the word after each place, and the last words."""
+        size = self.window - 1
+        before = ids.new_full((len(ids), size), NONE) if state is None else state[0]
+        ids = torch.cat([before, ids], 1)
+        return self.read(ids), (ids[:, ids.shape[1] - size :],)
+
+    def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
+        """Return what predicts the word after each context, without reading the words before."""
         ids = known(ids, self.n_words)
-        hidden, _ = self.states(ids[:, :-1], state)
-        hidden, target = hidden[:, start:], ids[:, 1 + start :]
-        log_prob: Tensor = self.output(hidden.flatten(0, 1), target.flatten())
-        return log_prob.view(target.shape)
+        place = lengths[:, None] - self.window + torch.arange(self.window, device=ids.device)
+        ids = ids.gather(1, place.clamp_min(0)).masked_fill(place < 0, NONE)  # (rows, window)
+        return ContextStates(self.read(ids)[:, 0])
 
 
 def known(ids: Int[Tensor, "*shape"], n_words: int) -> Int[Tensor, "*shape"]:
@@ -160,49 +171,27 @@ def known(ids: Int[Tensor, "*shape"], n_words: int) -> Int[Tensor, "*shape"]:
     return torch.where(ids >= n_words, 0, ids)
 
 
-def prepend(
-    state: TextState, ids: Int[Tensor, "rows time"], size: int
-) -> tuple[Int[Tensor, "rows all"], tuple[Int[Tensor, "rows size"]]]:
-    """Return words with the `size` words before them, -1 where the text begins, and the last `size` words."""
-    before = ids.new_full((len(ids), size), NONE) if state is None else state[0]
-    ids = torch.cat([before, ids], 1)
-    return ids, (ids[:, ids.shape[1] - size :],)
-
-
-def right_aligned(
-    ids: Int[Tensor, "rows time"], lengths: Int[Tensor, " rows"], size: int
-) -> Int[Tensor, "rows size"]:
-    """Return the last words of contexts that are padded at the right; -1 in front of shorter ones."""
-    place = lengths[:, None] - size + torch.arange(size, device=ids.device)  # (rows, size)
-    return ids.gather(1, place.clamp_min(0)).masked_fill(place < 0, NONE)
-
-
-def mix(
-    vocabulary: Float[Tensor, "*shape"], keep: Float[Tensor, "*shape"], copied: Float[Tensor, "*shape"]
-) -> Float[Tensor, "*shape"]:
-    """Return ln p of words from what the softmax says, ln of its share, and the probability of copying."""
-    positive = copied > 0
-    mass = torch.where(positive, copied, 1.0).log()
-    return torch.where(positive, torch.logaddexp(vocabulary + keep, mass), vocabulary + keep)
+def sizes_of(network: type[LanguageModule]) -> dict[str, Any]:
+    """Return the sizes of a kind of network and their defaults: the keyword options of its constructor."""
+    options = inspect.signature(network).parameters.values()
+    return {
+        option.name: option.default
+        for option in options
+        if option.kind is option.KEYWORD_ONLY and option.default is not option.empty
+    }
 
 
 class WordScores(NamedTuple):
     """Natural log-probabilities of all words after some contexts.
 
-    Attributes
-    ----------
-    log_probs : Float[Tensor, "rows columns"]
-        First the classes of the softmax, ``<unk>`` among them as -inf, then words of the passage that are
-        outside the vocabulary; -inf where a row has fewer.
-    ids : Int[Tensor, "rows extra"]
-        Extended ids of the latter; -1 where there is none.
-    unknown : Float[Tensor, " rows"]
-        ln p of any other word outside the vocabulary.
+    The columns are the classes of the softmax, ``<unk>`` among them as -inf, then words of the passage that
+    are outside the vocabulary, -inf where a row has fewer. `ids` are the extended ids of the latter, -1 where
+    there is none, and `unknown` is ln p of any other word outside the vocabulary.
     """
 
-    log_probs: Tensor
-    ids: Tensor
-    unknown: Tensor
+    log_probs: Float[Tensor, "rows columns"]
+    ids: Int[Tensor, "rows extra"]
+    unknown: Float[Tensor, " rows"]
 
     def log_prob(self, targets: Int[Tensor, "rows k"]) -> Float[Tensor, "rows k"]:
         """Return ln p of some words of each row, by their extended ids."""
@@ -213,13 +202,7 @@ class WordScores(NamedTuple):
     def ranked(
         self, targets: Int[Tensor, " rows"], top_k: int
     ) -> tuple[Float[Tensor, " rows"], Int[Tensor, "rows 2"], Int[Tensor, "rows k"], Float[Tensor, "rows k"]]:
-        """Count the words above each answer, and pick the best.
-
-        Parameters
-        ----------
-        targets : Int[Tensor, " rows"]
-            Extended ids; -1 for none.
-        top_k : int
+        """Count the words above each answer (an extended id; -1 for none), and pick the best.
 
         Returns
         -------
@@ -251,15 +234,9 @@ class WordScores(NamedTuple):
 def word_scores(
     log_probs: Float[Tensor, "rows n_words"], share: float, copies: Copies | None = None
 ) -> WordScores:
-    """Return the scores of all words: what a softmax says, with the copies mixed in (in double precision).
+    """Return the scores of all words: ln p by a softmax, with the copies mixed in (in double precision).
 
-    Parameters
-    ----------
-    log_probs : Float[Tensor, "rows n_words"]
-        ln p of each class by the softmax.
-    share : float
-        What is subtracted from ln p(``<unk>``) for one unknown word.
-    copies : Copies, optional
+    `share` is subtracted from ln p(``<unk>``) for one unknown word.
     """
     rows, n_words = log_probs.shape
     if copies is None:

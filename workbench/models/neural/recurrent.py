@@ -10,86 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 
 from workbench.models.neural.model import Neural
-from workbench.models.neural.network import LanguageModule, TextState
+from workbench.models.neural.network import LanguageModule, States, TextState, WordIds, sizes_of
 from workbench.models.neural.softmax import softmax as softmax_layer
 
 Kind = Literal["rnn", "lstm"]
-
-
-class _Recurrent(Neural):
-    """What both kinds share."""
-
-    kind: ClassVar[Kind]
-    sizes: ClassVar[dict[str, Any]] = {
-        "width": 512, "layers": 1, "dropout": 0.0, "tied": True, "softmax": "adaptive"
-    }  # fmt: skip
-    trained: ClassVar[dict[str, Any]] = {"epochs": 1.0, "rows": 64, "length": 35, "learning_rate": 4e-3}
-
-    @classmethod
-    def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> LanguageModule:
-        return RecurrentModule(counts, kind=cls.kind, **info["sizes"])
-
-    @classmethod
-    def _named(cls, info: Mapping[str, Any]) -> str:
-        """Return the title, layers where there are several, and width."""
-        layers = info.get("sizes", {}).get("layers", 1)
-        return super()._named(info).replace(cls.title, cls.title + (f" {layers} x" if layers > 1 else ""), 1)
-
-
-class LSTM(_Recurrent):
-    """A language model of long short-term memory (Hochreiter and Schmidhuber 1997).
-
-    Make one by `fit`, which takes these options beside its own:
-
-    width : int, default 512
-        Units of a layer, and size of the words' vectors (see above for 1 x 512).
-    layers : int, default 1
-    dropout : float, default 0
-        Share of units set to 0 in training, anew for each word: of the words' vectors, between layers, and
-        of the output, never on the way from one word to the next (Zaremba et al. 2014). It helps where the
-        text is read more than once.
-    tied : bool, default True
-        Whether words are embedded by the weights of the softmax (Press and Wolf 2017); of the
-        adaptive one, by those of its head.
-    softmax : {"adaptive", "full"}, default "adaptive"
-        Both give exact probabilities of all words; the first is many times faster on a CPU.
-    epochs : float, default 1
-        Times the text is read. With several million words of novels, one is far from too many.
-    rows : int, default 64
-        Parts of the corpus that are read side by side. On a GPU 256 is faster.
-    length : int, default 35
-        Words of each that are read at once, and as far as gradients go back (Zaremba et al. 2014); what is
-        remembered is carried on.
-    learning_rate : float, default 0.004
-        Of AdamW, with the gradient clipped to a length of 1; all other
-        :class:`workbench.training.settings.TrainingSettings` may be given too.
-
-    Notes
-    -----
-    ``model.cached()`` adds a continuous cache of the passage's words (Grave et al. 2017).
-    """
-
-    version = 1
-    title = "LSTM"
-    kind = "lstm"
-    systems: ClassVar[dict[str, str]] = {"lambada": "LSTM"}
-
-
-class ElmanRNN(_Recurrent):
-    """A simple recurrent language model: one layer of tanh that sees its own last output (Elman 1990).
-
-    Make one by `fit`, which takes the options of :class:`LSTM`, with the same defaults.
-    """
-
-    version = 1
-    title = "RNN"
-    kind = "rnn"
-    systems: ClassVar[dict[str, str]] = {"lambada": "RNN"}
 
 
 class RecurrentModule(LanguageModule):
@@ -114,13 +42,13 @@ class RecurrentModule(LanguageModule):
     def __init__(
         self,
         counts: Sequence[int],
-        *,
         kind: Kind = "lstm",
+        *,
         width: int = 512,
         layers: int = 1,
         dropout: float = 0.0,
         tied: bool = True,
-        softmax: str = "full",
+        softmax: str = "adaptive",
     ) -> None:
         super().__init__()
         self.n_words, self.width, self.dropout, self.kind = len(counts), width, dropout, kind
@@ -144,9 +72,7 @@ class RecurrentModule(LanguageModule):
                 for gate in weight.split(self.width):
                     initialise(gate)
 
-    def states(
-        self, ids: Int[Tensor, "rows time"], state: TextState = None
-    ) -> tuple[Float[Tensor, "rows time width"], TextState]:
+    def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
         """Return the last layer's output after each word, and what all layers remember."""
         words = self.embedding(ids) * self.width**0.5
         words = functional.dropout(words, self.dropout, self.training)
@@ -159,3 +85,62 @@ class RecurrentModule(LanguageModule):
         hidden = functional.dropout(output, self.dropout, self.training)
         memory = after if self.kind == "lstm" else (after,)
         return hidden, tuple(part.detach().transpose(0, 1) for part in memory)
+
+
+class _Recurrent(Neural):
+    """What both kinds share."""
+
+    kind: ClassVar[Kind]
+    sizes: ClassVar[dict[str, Any]] = sizes_of(RecurrentModule)
+    trained: ClassVar[dict[str, Any]] = {"rows": 64, "length": 35, "learning_rate": 4e-3}
+
+    @classmethod
+    def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> LanguageModule:
+        return RecurrentModule(counts, cls.kind, **info["sizes"])
+
+    @classmethod
+    def _label(cls, sizes: Mapping[str, Any]) -> str:
+        layers = sizes.get("layers", 1)
+        return super()._label(sizes).replace(cls.title, cls.title + (f" {layers} x" if layers > 1 else ""), 1)
+
+
+class LSTM(_Recurrent):
+    """A language model of long short-term memory (Hochreiter and Schmidhuber 1997).
+
+    Make one by `fit`, which takes these options beside its own:
+
+    width : int, default 512
+        Units of a layer, and size of the words' vectors.
+    layers : int, default 1
+    dropout : float, default 0
+        Of the words' vectors, between layers, and of the output, drawn anew for each word, never on the way
+        from one word to the next (Zaremba et al. 2014). It helps where the text is read more than once.
+    epochs : float, default 1
+        With several million words of novels, one is far from too many.
+    length : int, default 35
+        Words that are read at once, and as far as gradients go back (Zaremba et al. 2014); what is remembered
+        is carried on.
+
+    Defaults of the others: tied True, softmax "adaptive", rows 64, learning_rate 0.004.
+
+    Notes
+    -----
+    ``model.cached()`` adds a continuous cache of the passage's words (Grave et al. 2017).
+    """
+
+    version = 1
+    title = "LSTM"
+    kind = "lstm"
+    systems: ClassVar[dict[str, str]] = {"lambada": "LSTM"}
+
+
+class ElmanRNN(_Recurrent):
+    """A simple recurrent language model: one layer of tanh that sees its own last output (Elman 1990).
+
+    Make one by `fit`, which takes the options of :class:`LSTM`, with the same defaults.
+    """
+
+    version = 1
+    title = "RNN"
+    kind = "rnn"
+    systems: ClassVar[dict[str, str]] = {"lambada": "RNN"}

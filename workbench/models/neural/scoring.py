@@ -1,8 +1,7 @@
 """Log-probabilities, exact ranks and best words of networks, in bounded memory.
 
 Contexts are read in batches of similar length; of each only the last place goes through the softmax, in
-chunks of rows, so that the log-probabilities of 60,000 words a row stay within a bound. Where memory does not
-suffice, :class:`workbench.models.batching.Batcher` halves a batch or chunk.
+chunks of rows. Where memory does not suffice, a batch or chunk is halved.
 """
 
 from __future__ import annotations
@@ -11,9 +10,8 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
 from threading import Lock
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,47 +23,34 @@ from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
 from workbench.models.batching import Batcher
 from workbench.models.neural.encoding import EncodedBlank, ItemEncoder
-from workbench.models.neural.network import (
-    ContextStates,
-    Copies,
-    LanguageModule,
-    WordScores,
-    word_scores,
-)
+from workbench.models.neural.network import ContextStates, Copies, LanguageModule, WordScores, word_scores
 from workbench.models.rows import Ranked
 from workbench.runs.predictions import Floats
 
 Context = Sequence[int]
 Ids = npt.NDArray[np.int64]
 T = TypeVar("T")
-P = ParamSpec("P")
-S = TypeVar("S", bound="Scorer")
 
 _CHUNK = {"cpu": 64 * 2**20, "cuda": 2**30}  # bytes of log-probabilities in a chunk
 _BATCH = {"cpu": 1 << 13, "cuda": 1 << 16}  # words of contexts in a batch, padding counted
 
-_lock = Lock()  # of the two lists
-_users: list[None] = []  # one for each thread that computes in float32
-_before: list[Any] = []  # torch's settings before the first of them
+_lock = Lock()  # of the list
+_before: list[tuple[str, bool]] = []  # torch's settings, as each thread that computes in float32 found them
 
 
-def in_evaluation(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Let a method of `Scorer` run without gradients, dropout and reduced precision."""
-
-    @wraps(method)
-    def wrapper(self: S, *args: P.args, **options: P.kwargs) -> T:
-        network, kind = self.network, self.device.type
-        trained = network.training  # where it is not, another thread may use it too
+@contextmanager
+def evaluating(network: LanguageModule) -> Iterator[None]:
+    """Compute without gradients, dropout and reduced precision."""
+    kind = next(network.parameters()).device.type
+    trained = network.training  # where it is not, another thread may use it too
+    if trained:
+        network.eval()
+    try:
+        with torch.no_grad(), torch.autocast(kind, enabled=False), float32_products(kind):
+            yield
+    finally:
         if trained:
-            network.eval()
-        try:
-            with torch.no_grad(), torch.autocast(kind, enabled=False), float32_products(kind):
-                return method(self, *args, **options)
-        finally:
-            if trained:
-                network.train()
-
-    return cast("Callable[Concatenate[S, P], T]", wrapper)
+            network.train()
 
 
 @contextmanager
@@ -75,24 +60,21 @@ def float32_products(kind: str) -> Iterator[None]:
         yield
         return
     with _lock:
-        if not _before:
-            _before.extend([torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32])
-            torch.set_float32_matmul_precision("highest")
-            torch.backends.cudnn.allow_tf32 = False
-        _users.append(None)
+        _before.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cudnn.allow_tf32 = False
     try:
         yield
     finally:
         with _lock:
-            _users.pop()
-            if not _users:  # the last of all threads
-                torch.set_float32_matmul_precision(_before[0])
-                torch.backends.cudnn.allow_tf32 = _before[1]
-                _before.clear()
+            precision, allowed = _before.pop()
+            if not _before:  # the last thread restores what the first found
+                torch.set_float32_matmul_precision(precision)
+                torch.backends.cudnn.allow_tf32 = allowed
 
 
 class AnswerRanks(NamedTuple):
-    """Ranks of the answers of `n` contexts, and the best words.
+    """Ranks of the answers of n contexts, and the best words.
 
     Attributes
     ----------
@@ -100,9 +82,8 @@ class AnswerRanks(NamedTuple):
         NaN where there is no answer.
     rank, tied : array (n,)
         1 + words strictly more probable, and words exactly as probable; 0 where the answer is not ranked.
-    top : list of list of int
-        Extended ids of the best words, the best first; of equal ones the lower id.
-    top_log_probs : list of list of float
+    top, top_log_probs : list of list
+        Extended ids and ln p of the best words, the best first; of equal ones the lower id.
     """
 
     log_prob: Floats
@@ -121,27 +102,15 @@ class Scorer:
         On the device where it shall compute.
     share : float, default 0
         What is subtracted from ln p(``<unk>``) for one unknown word.
-    batch_tokens : int, optional
-        Words of contexts in a batch, padding counted: 8,192 on a CPU, 65,536 on a GPU.
-    chunk_bytes : int, optional
-        Bytes of log-probabilities in a chunk: 64 MB on a CPU, 1 GB on a GPU.
     """
 
-    def __init__(
-        self,
-        network: LanguageModule,
-        *,
-        share: float = 0.0,
-        batch_tokens: int | None = None,
-        chunk_bytes: int | None = None,
-    ) -> None:
+    def __init__(self, network: LanguageModule, *, share: float = 0.0) -> None:
         self.network, self.share = network, share
         self.device = next(network.parameters()).device
         kind = "cuda" if self.device.type == "cuda" else "cpu"
-        self._batcher = Batcher(batch_tokens or _BATCH[kind])
-        self._chunker = Batcher((chunk_bytes or _CHUNK[kind]) // (4 * network.n_words))
+        self._batcher = Batcher(_BATCH[kind])
+        self._chunker = Batcher(_CHUNK[kind] // (4 * network.n_words))
 
-    @in_evaluation
     def last(self, contexts: Sequence[Context]) -> ContextStates:
         """Read contexts of extended ids, none of them empty; return what predicts the words after them."""
         n, window = len(contexts), self.network.window
@@ -162,7 +131,6 @@ class Scorer:
             copies.keep[rows] = keep.float()
         return ContextStates(hidden, copies)
 
-    @in_evaluation
     def distribution(self, states: ContextStates, start: int, stop: int) -> Floats:
         """Return ln p of the words of the vocabulary, ``<unk>`` left out: float64 (stop - start, V)."""
         n_words = self.network.n_words
@@ -171,16 +139,10 @@ class Scorer:
         )
         return np.concatenate(parts) if parts else np.zeros((0, n_words - 1))
 
-    @in_evaluation
     def ranked(self, states: ContextStates, targets: Ids, top_k: int) -> AnswerRanks:
         """Rank words among all of the vocabulary and, where they are copied, the passage's unknown ones.
 
-        Parameters
-        ----------
-        states : ContextStates (n,)
-        targets : array (n,)
-            Extended id of each answer, -1 for none.
-        top_k : int
+        The targets are the extended ids of the answers (n,), -1 for none.
         """
         ids = torch.from_numpy(targets).to(self.device)
         parts = self._chunks(
@@ -194,20 +156,13 @@ class Scorer:
             log_prob.astype(np.float64), counts[:, 0], counts[:, 1], top.tolist(), values.tolist()
         )
 
-    @in_evaluation
     def continuations(
         self, contexts: Sequence[Context], lines: Sequence[Sequence[Context]], pieces: Sequence[Sequence[int]]
     ) -> list[Floats]:
         """Return ln p of some continuations of each context: a word, and what may stand after it.
 
-        Parameters
-        ----------
-        contexts : sequence (n,) of sequence of int
-        lines : sequence (n,) of sequence of sequence of int
-            Extended ids of the continuations of each context.
-        pieces : sequence (n,) of sequence of int
-            How many ids of each continuation are the word's: of these an unknown one has its share of
-            ``<unk>``; for the words after it, which are the same whatever the word, all of ``<unk>`` counts.
+        `pieces` tells how many ids of each continuation are the word's: of these an unknown one has its share
+        of ``<unk>``; for the words after it, which are the same whatever the word, all of ``<unk>`` counts.
         """
         states = self.last(contexts)
 
@@ -315,16 +270,21 @@ class Scorer:
     ) -> Iterator[tuple[list[int], T]]:
         """Yield indices of rows, each cut to its last `window` words, and what `work` returned for them."""
         cut = rows if window is None else [row[-window:] for row in rows]
-        return self._batcher.run(
-            [len(row) for row in cut], lambda indices: work(indices, [cut[i] for i in indices])
-        )
+
+        def evaluated(indices: Sequence[int]) -> T:
+            with evaluating(self.network):
+                return work(indices, [cut[i] for i in indices])
+
+        return self._batcher.run([len(row) for row in cut], evaluated)
 
     def _chunks(self, start: int, stop: int, work: Callable[[slice], T]) -> list[T]:
         """Return what `work` returned for each chunk of rows, in their order."""
-        parts = self._chunker.run(
-            [1] * (stop - start), lambda rows: work(slice(start + rows[0], start + rows[-1] + 1))
-        )
-        return [result for _, result in parts]
+
+        def evaluated(rows: Sequence[int]) -> T:
+            with evaluating(self.network):
+                return work(slice(start + rows[0], start + rows[-1] + 1))
+
+        return [result for _, result in self._chunker.run([1] * (stop - start), evaluated)]
 
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:
@@ -378,10 +338,7 @@ class NetworkPredictor(Predictor):
     def with_context(self, reads: int | str | None) -> NetworkPredictor:
         """Return this model, its weights shared, as one that reads only so much before a blank.
 
-        Parameters
-        ----------
-        reads : int, "sentence" or None
-            Number of words, those of the target sentence, or all.
+        So many words, those of the target sentence ("sentence"), or all (None).
         """
 
     def scorer(self) -> Scorer:

@@ -1,8 +1,4 @@
-"""From states to words: a full softmax in chunks of rows, and PyTorch's adaptive one; both may be tied.
-
-PyTorch's adaptive module takes 1.04 to 1.14 times as long as our former one with clusters of 60,000 words,
-and 0.6 times as long with few words.
-"""
+"""From states to words: a full softmax in chunks of rows, and PyTorch's adaptive one; both may be tied."""
 
 from __future__ import annotations
 
@@ -20,6 +16,11 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 Counts = Sequence[int] | npt.NDArray[np.int64]
+Hidden = Float[Tensor, "n width"]
+Target = Int[Tensor, " n"]
+LogProb = Float[Tensor, " n"]
+Mixture = tuple[LogProb, LogProb] | None
+"""ln of the share of a softmax, and the probability of copying the target; p is the sum of both."""
 
 LEAST = 1e-30  # probability whose inverse is still a float32
 _ROWS = 512  # rows of a chunk at least: with fewer, reading the weights takes longer than the products
@@ -46,39 +47,25 @@ class Softmax(nn.Module):
         self.n_words = len(counts)
         self._tied = [] if embedding is None else [embedding]  # a list: the embedding alone owns the weights
         self.inner = width if embedding is None else embedding.embedding_dim
-        self.project = None if self.inner == width else nn.Linear(width, self.inner, bias=False)
+        plain = self.inner == width
+        self.project = nn.Identity() if plain else nn.Linear(width, self.inner, bias=False)
 
     @abstractmethod
-    def forward(self, hidden: Float[Tensor, "n width"], target: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    def forward(self, hidden: Hidden, target: Target) -> LogProb:
         """Return ln p of each row's target."""
 
     @abstractmethod
-    def distribution(self, hidden: Float[Tensor, "n width"]) -> Float[Tensor, "n n_words"]:
+    def distribution(self, hidden: Hidden) -> Float[Tensor, "n n_words"]:
         """Return ln p of all words, for all rows at once."""
 
-    def loss(
-        self,
-        hidden: Float[Tensor, "n width"],
-        target: Int[Tensor, " n"],
-        mixture: tuple[Float[Tensor, " n"], Float[Tensor, " n"]] | None = None,
-    ) -> Float[Tensor, ""]:
-        """Return the mean of -ln p of the targets, in nats.
-
-        Parameters
-        ----------
-        hidden : Float[Tensor, "n width"]
-        target : Int[Tensor, " n"]
-        mixture : two of Float[Tensor, " n"], optional
-            ln of the share of this softmax, and the probability that a pointer adds; p is the sum of both.
-        """
+    def log_prob(self, hidden: Hidden, target: Target, mixture: Mixture = None) -> LogProb:
+        """Return ln p of each row's target, mixed with what is copied."""
         log_prob: Tensor = self(hidden, target)
-        if mixture is not None:
-            share, copied = mixture
-            log_prob = torch.logaddexp(log_prob + share, copied.clamp_min(LEAST).log())
-        return -log_prob.mean()
+        return log_prob if mixture is None else mix(log_prob, *mixture)
 
-    def _projected(self, hidden: Tensor) -> Tensor:
-        return hidden if self.project is None else functional.linear(hidden, self.project.weight)
+    def loss(self, hidden: Hidden, target: Target, mixture: Mixture = None) -> Float[Tensor, ""]:
+        """Return the mean of -ln p of the targets, in nats."""
+        return -self.log_prob(hidden, target, mixture).mean()
 
 
 class FullSoftmax(Softmax):
@@ -100,13 +87,10 @@ class FullSoftmax(Softmax):
         """Weights of the words, Float[Tensor, "n_words inner"]."""
         return self._tied[0].weight if self.words is None else self.words
 
-    def forward(self, hidden: Float[Tensor, "n width"], target: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    def forward(self, hidden: Hidden, target: Target) -> LogProb:
         """Return ln p of each row's target."""
-        states, weight, parts = (
-            self._projected(hidden),
-            self.weight,
-            _chunks(len(hidden), self.n_words, hidden),
-        )
+        states, weight = self.project(hidden), self.weight
+        parts = _chunks(len(hidden), self.n_words, hidden)
         if len(parts) == 1:
             return _log_prob(states, weight, self.bias, target)
         return torch.cat([
@@ -117,24 +101,20 @@ class FullSoftmax(Softmax):
             for part in parts
         ])  # fmt: skip
 
-    def distribution(self, hidden: Float[Tensor, "n width"]) -> Float[Tensor, "n n_words"]:
+    def distribution(self, hidden: Hidden) -> Float[Tensor, "n n_words"]:
         """Return ln p of all words, for all rows at once."""
-        return _logits(self._projected(hidden), self.weight, self.bias).log_softmax(-1)
+        return _logits(self.project(hidden), self.weight, self.bias).log_softmax(-1)
 
 
 class AdaptiveSoftmax(Softmax):
     """PyTorch's adaptive softmax: frequent words in the head, the others in clusters (Grave et al. 2017).
 
-    Its probabilities are exact: they sum to 1. ``<unk>`` is in the head. Beside
-    :class:`torch.nn.AdaptiveLogSoftmaxWithLoss`, words may have any order, clusters have biases, which begin
-    from word frequency, and the words of the head may be tied.
+    Its probabilities sum to 1; ``<unk>`` is in the head. Beyond
+    :class:`torch.nn.AdaptiveLogSoftmaxWithLoss`, words may have any order, clusters have biases, and the
+    words of the head may be tied.
 
-    Parameters
-    ----------
-    width, counts, embedding
-        As for :class:`Softmax`. The clusters, which are narrower, have weights of their own.
-    cutoffs : sequence of int
-        Words in the head, then where each cluster but the last ends, by falling count.
+    The clusters are narrower and have weights of their own; `cutoffs` are the number of words in the head,
+    then where each cluster but the last ends, by falling count.
     """
 
     place: Tensor | None
@@ -156,19 +136,17 @@ class AdaptiveSoftmax(Softmax):
             cluster = cast("nn.Sequential", tail)
             cluster[1] = _Logits(cast("nn.Linear", cluster[0]).out_features, log_shares(part))
 
-    def forward(self, hidden: Float[Tensor, "n width"], target: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    def forward(self, hidden: Hidden, target: Target) -> LogProb:
         """Return ln p of each row's target."""
-        states = self._projected(hidden).to(self.layer.head.bias.dtype)
+        states = self.project(hidden).to(self.layer.head.bias.dtype)
         log_prob: Tensor = self.layer(states, target if self.place is None else self.place[target]).output
-        if torch.is_grad_enabled() and len(
-            states
-        ):  # several processes need a gradient of all weights, even 0
+        if torch.is_grad_enabled() and len(states):  # processes need a gradient of all weights, even 0
             log_prob = log_prob + sum(0 * tail(states[:1]).sum() for tail in self.layer.tail)
         return log_prob
 
-    def distribution(self, hidden: Float[Tensor, "n width"]) -> Float[Tensor, "n n_words"]:
+    def distribution(self, hidden: Hidden) -> Float[Tensor, "n n_words"]:
         """Return ln p of all words, for all rows at once."""
-        states = self._projected(hidden).to(self.layer.head.bias.dtype)
+        states = self.project(hidden).to(self.layer.head.bias.dtype)
         log_prob: Tensor = self.layer.log_prob(states)
         return log_prob if self.place is None else log_prob[:, self.place]
 
@@ -199,23 +177,12 @@ def softmax(
     *,
     embedding: nn.Embedding | None = None,
     cutoffs: Sequence[int] | None = None,
-) -> FullSoftmax | AdaptiveSoftmax:
-    """Return the layer that predicts words.
+) -> Softmax:
+    """Return the layer that predicts words, class 0 being ``<unk>``: a "full" or an "adaptive" softmax.
 
-    Parameters
-    ----------
-    kind : {"full", "adaptive"}
-        With few words or narrow states, where clusters save no time, "adaptive" is the full one, too.
-    width, counts, embedding
-        As for :class:`Softmax`; class 0 is ``<unk>``.
-    cutoffs : sequence of int, optional
-        Of the adaptive softmax; by default 1/32 and 1/3 of the words. For words that follow Zipf's law these
-        cost least in training, by the dynamic program of Grave et al. (2017, section 4.3).
-
-    Raises
-    ------
-    ValueError
-        For another kind.
+    With few words or narrow states, where clusters save no time, "adaptive" is the full one, too. Its cutoffs
+    are by default 1/32 and 1/3 of the words: for words that follow Zipf's law these cost least in training,
+    by the dynamic program of Grave et al. (2017, section 4.3).
     """
     n_words = len(counts)
     if kind not in {"full", "adaptive"}:
@@ -224,6 +191,15 @@ def softmax(
         return FullSoftmax(width, counts, embedding=embedding)
     cutoffs = [n_words // 32, n_words // 3] if cutoffs is None else cutoffs
     return AdaptiveSoftmax(width, counts, cutoffs=cutoffs, embedding=embedding)
+
+
+def mix(
+    log_prob: Float[Tensor, "*shape"], share: Float[Tensor, "*shape"], copied: Float[Tensor, "*shape"]
+) -> Float[Tensor, "*shape"]:
+    """Return ln p of words from what the softmax says, ln of its share, and the probability of copying."""
+    positive = copied > 0
+    mass = torch.where(positive, copied.clamp_min(LEAST), 1.0).log()
+    return torch.where(positive, torch.logaddexp(log_prob + share, mass), log_prob + share)
 
 
 def log_shares(counts: Counts) -> Float[Tensor, " n_words"]:

@@ -1,23 +1,19 @@
 """Sup-CBOW: the sum of a passage's CBOW vectors, and a small network that predicts the word it lacks.
 
-The baseline of Paperno et al. (2016, section 4) that was "weakly tailored to the task at hand": "a simple
-neural network that takes as input a bag-of-word representation of the passage and attempts to predict the
-final word. The input representation comes from adding pre-trained CBOW vectors of the words in the passage",
-trained on about nine million passages of LAMBADA's shape from the training novels. Its layers and their sizes
-stand in no published text; those here are ours.
+The baseline of Paperno et al. (2016, section 4) that was "weakly tailored to the task at hand", trained on
+about nine million passages of LAMBADA's shape. Its layers and their sizes are not published; these are ours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -25,7 +21,16 @@ from workbench.items.items import Items
 from workbench.items.schema import DataError, Item
 from workbench.models.neural.encoding import EncodedBlank, ItemEncoder
 from workbench.models.neural.model import Neural
-from workbench.models.neural.network import ContextStates, LanguageModule, TextState, known
+from workbench.models.neural.network import (
+    ContextStates,
+    LanguageModule,
+    Lengths,
+    States,
+    TextState,
+    WordIds,
+    known,
+    sizes_of,
+)
 from workbench.models.neural.softmax import softmax as softmax_layer
 from workbench.models.vectors import CBOW, Matrix
 from workbench.storage import cache
@@ -33,144 +38,7 @@ from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.passages import Passages
 from workbench.texts.stream import Stream
 
-_initial: ContextVar[Matrix | None] = ContextVar(
-    "_initial", default=None
-)  # vectors of networks that are built
-
-
-class SupCBOW(Neural):
-    """Predict the missing word from all other words of the passage, whatever their order.
-
-    It sees the whole passage without its answer: context and target sentence, and the words after the
-    blank where there are any. Make one by `fit`.
-    """
-
-    version = 1
-    title: ClassVar[str] = "Sup-CBOW"
-    systems: ClassVar[dict[str, str]] = {"lambada": "Sup-CBOW"}
-    sizes: ClassVar[dict[str, Any]] = {
-        "dimensions": 200, "hidden": 512, "layers": 1, "dropout": 0.2, "tuned": False, "softmax": "adaptive",
-        "vectors": "",
-    }  # fmt: skip
-    trained: ClassVar[dict[str, Any]] = {
-        "epochs": 1.0, "passages": 1_000_000, "rows": 256, "minimum": 50, "learning_rate": 1e-3
-    }  # fmt: skip
-
-    @classmethod
-    def fit(
-        cls,
-        texts: Texts | Stream,
-        *,
-        cbow: CBOW | None = None,
-        vocabulary: int | Sequence[str] = 60_000,
-        lower: bool | None = None,
-        tokenised: bool | None = None,
-        seed: int = 0,
-        progress: bool = True,
-        **options: Any,
-    ) -> SupCBOW:
-        """Train a network on passages that are drawn from a text.
-
-        Parameters
-        ----------
-        texts : Stream, Corpus, path, str, book, or iterable of (str, path or book)
-            As for :meth:`Neural.fit`; with a stream, `cbow` is to be given. Of lines, one is a sentence.
-        cbow : CBOW, optional
-            The vectors that are added. By default they are trained on the same texts, with `seed`, for as
-            many words, in ``dimensions`` (200).
-        vocabulary, lower, tokenised, seed, progress
-            As for :meth:`Neural.fit`.
-        **options
-            ``passages`` (1,000,000; the paper took about nine million) of an epoch, their ``minimum`` of
-            context (50: more tokens than these), and ``rows`` (256) of a batch: see
-            :class:`workbench.texts.passages.Passages`. Of the network (:class:`BagOfWordsModule`): ``hidden``
-            (512), ``layers`` (1), ``dropout`` (0.2), ``tuned`` (False), ``softmax``. All others as for
-            :meth:`Neural.fit`.
-
-        Returns
-        -------
-        SupCBOW
-
-        Raises
-        ------
-        DataError
-            As for :meth:`Neural.fit`; if no passage of the texts has that shape, or the vectors are of
-            cased words and the texts are lower-cased, or the other way round.
-        """
-        if not isinstance(texts, Stream):
-            texts = Corpus.of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)
-            stream = Stream.of(texts, vocabulary)
-            if cbow is None:
-                cbow = CBOW.fit(
-                    texts, dimensions=options.get("dimensions", cls.sizes["dimensions"]), seed=seed,
-                    vocabulary=len(stream.vocabulary), held_out=options.get("held_out"), progress=progress,
-                )  # fmt: skip
-        elif cbow is None:
-            raise DataError("a stream of ids has no text to train CBOW on", remedy="pass cbow=")
-        else:
-            stream = texts
-        vectors = _vectors(cbow, stream)
-        if options.get("dimensions", vectors.shape[1]) != vectors.shape[1] or "vectors" in options:
-            raise DataError(f"the vectors that are added have {vectors.shape[1]} dimensions, of cbow")
-        options |= {"dimensions": vectors.shape[1], "vectors": cache.digest(vectors.tobytes())}
-        with _initial_vectors(vectors):
-            return super().fit(
-                texts, vocabulary=vocabulary, lower=lower, tokenised=tokenised, seed=seed, progress=progress,
-                **options,
-            )  # fmt: skip
-
-    @classmethod
-    def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> LanguageModule:
-        sizes = {name: value for name, value in info["sizes"].items() if name != "vectors"}
-        network, vectors = BagOfWordsModule(counts, **sizes), _initial.get()
-        if vectors is not None:
-            network.set_vectors(torch.from_numpy(vectors))
-        return network
-
-    @classmethod
-    def _batches(cls, stream: Stream, **how: Any) -> Passages:
-        number = how["passages"]
-        rows = min(how["rows"], number)
-        return Passages(stream, rows=rows, number=number, seed=how["seed"], minimum=how["minimum"])
-
-    def with_context(self, reads: int | str | None) -> SupCBOW:  # noqa: ARG002 - of all models
-        """Refuse: it adds the words of the whole passage, those after the blank too."""
-        raise DataError(f"{self.title} reads the whole passage, in no order", remedy="take another model")
-
-    @cached_property
-    def encoder(self) -> ItemEncoder:
-        """How items become ids: all words but the answer stand before the blank."""
-        return _PassageEncoder(self.words, lower=self.lower)
-
-
-class _PassageEncoder(ItemEncoder):
-    """Turns items into the ids of all their words but the answer."""
-
-    def blanks(self, items: Items) -> Iterator[tuple[Item, EncodedBlank]]:
-        """Yield every item with all that is around its blank."""
-        for item, blank in super().blanks(items):
-            blank.ids, blank.right = blank.ids + blank.right, ()
-            yield item, blank
-
-
-def _vectors(cbow: CBOW, stream: Stream) -> Matrix:
-    """Return the vectors of a stream's words, float32 (V, dimensions); zeros for a word that has none."""
-    if bool(cbow.vectors.info["lower"]) != stream.lower:
-        raise DataError("either the vectors or the texts are lower-cased", remedy="fit both on one corpus")
-    rows = np.array([cbow.vectors.place.get(word, -1) for word in stream.vocabulary])
-    vectors: Matrix = np.zeros((len(rows), cbow.input.shape[1]), np.float32)
-    vectors[rows >= 0] = cbow.input[rows[rows >= 0]]
-    return vectors
-
-
-@contextmanager
-def _initial_vectors(vectors: Matrix) -> Iterator[None]:
-    """Set the vectors with which networks that are built meanwhile begin."""
-    token = _initial.set(vectors)
-    try:
-        yield
-    finally:
-        _initial.reset(token)
+_initial: ContextVar[Matrix | None] = ContextVar("_initial", default=None)  # vectors of new networks
 
 
 class BagOfWordsModule(LanguageModule):
@@ -182,14 +50,8 @@ class BagOfWordsModule(LanguageModule):
     Trained on passages (:class:`workbench.texts.passages.Passages`), it predicts the target of each. As a
     language model it predicts each word from the sum of all words before it.
 
-    Parameters
-    ----------
-    counts : sequence of int (V + 1,)
-        Of ``<unk>`` and of the vocabulary's words in the training text.
-    dimensions : int, default 200
-        Of the words' vectors. They are zeros until `set_vectors` is called.
-    hidden, layers, dropout, tuned, softmax
-        As for :meth:`SupCBOW.fit`.
+    The words' vectors are zeros until `set_vectors` is called. `counts` (V + 1,) are those of ``<unk>`` and
+    of the vocabulary's words in the training text; for the sizes see :meth:`SupCBOW.fit`.
     """
 
     def __init__(
@@ -219,14 +81,12 @@ class BagOfWordsModule(LanguageModule):
         with torch.no_grad():
             self.embedding.weight[1:].copy_(vectors)
 
-    def sums(self, ids: Int[Tensor, "rows time"]) -> Float[Tensor, "rows dimensions"]:
+    def sums(self, ids: WordIds) -> Float[Tensor, "rows dimensions"]:
         """Return the sum of the vectors of some words, by their extended ids; 0 adds nothing."""
         total: Tensor = self.embedding(known(ids, self.n_words))
         return total
 
-    def states(
-        self, ids: Int[Tensor, "rows time"], state: TextState = None
-    ) -> tuple[Float[Tensor, "rows time width"], TextState]:
+    def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
         """Return what predicts the word after each place, from the sum of all up to there; keep the sum."""
         vectors = functional.embedding(ids, self.embedding.weight, padding_idx=0)  # (rows, time, dimensions)
         sums = vectors.cumsum(1)
@@ -237,20 +97,136 @@ class BagOfWordsModule(LanguageModule):
     def forward(self, batch: dict[str, Tensor], state: TextState = None) -> tuple[Tensor, TextState]:
         """Return the mean of -ln p, in nats, and no state.
 
-        Parameters
-        ----------
-        batch : dict
-            ``"ids"``: extended ids of passages, padded with 0, Int[Tensor, "rows time"]; ``"target"``:
-            the word that each lacks, Int[Tensor, " rows"]. Without ``"target"`` as for any network.
-        state : tuple of Tensor, optional
-            The sum of the text before, where there is no ``"target"``.
+        The batch has ``"ids"``, extended ids of passages (rows, time), padded with 0, and ``"target"``, the
+        word that each lacks (rows,); without ``"target"`` it is one for any network.
         """
         if "target" not in batch:
             return super().forward(batch, state)
         hidden = self.layers(self.sums(batch["ids"]))  # (rows, width)
         return self.output.loss(hidden, batch["target"]), None
 
-    def last(self, ids: Int[Tensor, "rows time"], lengths: Int[Tensor, " rows"]) -> ContextStates:
+    def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
         """Return what predicts the word that each passage lacks; the order of its words means nothing."""
         beyond = torch.arange(ids.shape[1], device=ids.device) >= lengths[:, None]  # (rows, time)
         return ContextStates(self.layers(self.sums(ids.masked_fill(beyond, 0))))
+
+
+class _PassageEncoder(ItemEncoder):
+    """Turns items into the ids of all their words but the answer."""
+
+    def blanks(self, items: Items) -> Iterator[tuple[Item, EncodedBlank]]:
+        """Yield every item with all that is around its blank."""
+        for item, blank in super().blanks(items):
+            blank.ids, blank.right = blank.ids + blank.right, ()
+            yield item, blank
+
+
+def _vectors(cbow: CBOW, stream: Stream) -> Matrix:
+    """Return the vectors of a stream's words, float32 (V, dimensions); zeros for a word that has none."""
+    if bool(cbow.vectors.info["lower"]) != stream.lower:
+        raise DataError("either the vectors or the texts are lower-cased", remedy="fit both on one corpus")
+    rows = np.array([cbow.vectors.place.get(word, -1) for word in stream.vocabulary])
+    vectors: Matrix = np.zeros((len(rows), cbow.input.shape[1]), np.float32)
+    vectors[rows >= 0] = cbow.input[rows[rows >= 0]]
+    return vectors
+
+
+class SupCBOW(Neural):
+    """Predict the missing word from all other words of the passage, whatever their order.
+
+    It sees the whole passage without its answer: context and target sentence, and the words after the
+    blank where there are any. Make one by `fit`.
+    """
+
+    version = 1
+    title: ClassVar[str] = "Sup-CBOW"
+    systems: ClassVar[dict[str, str]] = {"lambada": "Sup-CBOW"}
+    sizes: ClassVar[dict[str, Any]] = sizes_of(BagOfWordsModule) | {"vectors": ""}  # their digest
+    trained: ClassVar[dict[str, Any]] = {
+        "passages": 1_000_000, "rows": 256, "minimum": 50, "learning_rate": 1e-3
+    }  # fmt: skip
+
+    @classmethod
+    def fit(
+        cls,
+        texts: Texts | Stream,
+        *,
+        cbow: CBOW | None = None,
+        vocabulary: int | Sequence[str] = 60_000,
+        lower: bool | None = None,
+        tokenised: bool | None = None,
+        seed: int = 0,
+        progress: bool = True,
+        **options: Any,
+    ) -> SupCBOW:
+        """Train a network on passages that are drawn from a text.
+
+        Parameters
+        ----------
+        texts : Stream, Corpus, path, str, book, or iterable of (str, path or book)
+            As for :meth:`Neural.fit`; with a stream, `cbow` is to be given. Of lines, one is a sentence.
+        cbow : CBOW, optional
+            The vectors that are added. By default they are trained on the same texts, with `seed`, for as
+            many words, in ``dimensions`` (200).
+        vocabulary, lower, tokenised, seed, progress
+            As for :meth:`Neural.fit`.
+        **options
+            ``passages`` (1,000,000; the paper took about nine million) of an epoch, their ``minimum`` of
+            context (50: more tokens than these), and ``rows`` (256) of a batch: see
+            :class:`workbench.texts.passages.Passages`. Of the network ``hidden`` (512 units), ``layers`` (1),
+            ``dropout`` (0.2), ``tuned`` (False: the vectors stay as they are). All others as for
+            :meth:`Neural.fit`.
+
+        Raises
+        ------
+        DataError
+            As for :meth:`Neural.fit`; if no passage of the texts has that shape, or the vectors are of
+            cased words and the texts are lower-cased, or the other way round.
+        """
+        if not isinstance(texts, Stream):
+            texts = Corpus.of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)
+            stream = Stream.of(texts, vocabulary)
+            if cbow is None:
+                cbow = CBOW.fit(
+                    texts, dimensions=options.get("dimensions", cls.sizes["dimensions"]), seed=seed,
+                    vocabulary=len(stream.vocabulary), held_out=options.get("held_out"), progress=progress,
+                )  # fmt: skip
+        elif cbow is None:
+            raise DataError("a stream of ids has no text to train CBOW on", remedy="pass cbow=")
+        else:
+            stream = texts
+        vectors = _vectors(cbow, stream)
+        if options.get("dimensions", vectors.shape[1]) != vectors.shape[1] or "vectors" in options:
+            raise DataError(f"the vectors that are added have {vectors.shape[1]} dimensions, of cbow")
+        options |= {"dimensions": vectors.shape[1], "vectors": cache.digest(vectors.tobytes())}
+        token = _initial.set(vectors)
+        try:
+            return super().fit(
+                texts, vocabulary=vocabulary, lower=lower, tokenised=tokenised, seed=seed, progress=progress,
+                **options,
+            )  # fmt: skip
+        finally:
+            _initial.reset(token)
+
+    @classmethod
+    def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> LanguageModule:
+        sizes = {name: value for name, value in info["sizes"].items() if name != "vectors"}
+        network, vectors = BagOfWordsModule(counts, **sizes), _initial.get()
+        if vectors is not None:
+            network.set_vectors(torch.from_numpy(vectors))
+        return network
+
+    @classmethod
+    def _batches(cls, stream: Stream, **how: Any) -> Passages:
+        number = how["passages"]
+        rows = min(how["rows"], number)
+        return Passages(stream, rows=rows, number=number, seed=how["seed"], minimum=how["minimum"])
+
+    def with_context(self, reads: int | str | None) -> SupCBOW:  # noqa: ARG002 - of all models
+        """Refuse: it adds the words of the whole passage, those after the blank too."""
+        raise DataError(f"{self.title} reads the whole passage, in no order", remedy="take another model")
+
+    @cached_property
+    def encoder(self) -> ItemEncoder:
+        """How items become ids: all words but the answer stand before the blank."""
+        return _PassageEncoder(self.vocabulary, lower=self.lower)

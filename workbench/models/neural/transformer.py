@@ -1,13 +1,7 @@
 """A small decoder transformer over words with a pointer over the passage.
 
-Beyond the papers of this project. It is to show what broad context is worth: a language model like the
-others, trained on the same novels with no passage of LAMBADA's shape picked out, but one that can copy a word
-from where it stood before, a word outside the vocabulary too. As in pointer sentinel mixture models (Merity
-et al. 2017), a word has the probability that the softmax gives it, and that of all earlier places where it
-stands.
-
-Blocks as in present-day language models: RMS norm before each part, rotary positions (Su et al. 2021), a
-gated feed-forward part (Shazeer 2020), no biases.
+Beyond the papers of this project: it shows what broad context is worth. A language model like the others,
+trained on the same novels, but one that can copy a word from where it stood before.
 """
 
 from __future__ import annotations
@@ -26,84 +20,32 @@ from workbench.models.neural.network import (
     ContextStates,
     Copies,
     LanguageModule,
+    Lengths,
+    States,
+    Targets,
     TextState,
+    WordIds,
     known,
-    mix,
+    sizes_of,
 )
 from workbench.models.neural.softmax import softmax as softmax_layer
 from workbench.texts.batches import Windows
 from workbench.texts.stream import Stream
 
-COMMON = 1000
-"""The most frequent words, which are never hidden."""
-
+COMMON = 1000  # the most frequent words, which are never hidden
 _ELSEWHERE = 1 << 40  # beyond all extended ids
-
-
-class PointerTransformer(Neural):
-    """A decoder transformer over words, mixed with a pointer over the passage.
-
-    Make one by `fit`. Its options, with their defaults for a GPU:
-
-    - width 512, layers 8, heads 8, `inner` (units of the gated part; by default 8/3 of the width),
-      dropout 0.1;
-    - window 256: words that it reads; `length`, the words of a training row, is at most that;
-    - hide 0.15: share of the words, the most frequent left out, that a row of a training batch does not know;
-    - pointer_heads 4, pointer_size 64; ``pointer_heads=0`` is the same transformer without a pointer;
-    - softmax "full"; "adaptive" is faster on a CPU;
-    - tied True: words are embedded by the weights of the softmax (full softmax only);
-    - rows 128, length 256, learning_rate 1e-3, warm_up 0.04, weight_decay 0.05, epochs 4.
-
-    Notes
-    -----
-    The words of a row are all predicted, each from those before it in the row; rows are cut from the text
-    anew in each epoch. Nothing in the training knows of LAMBADA. What is hidden in a row can only be copied
-    there, so the network learns early to copy words that it does not know.
-    """
-
-    version = 1
-    title = "Pointer transformer"
-    sizes: ClassVar[dict[str, Any]] = {
-        "width": 512, "layers": 8, "heads": 8, "inner": None, "dropout": 0.1, "window": 256, "hide": 0.15,
-        "pointer_heads": 4, "pointer_size": 64, "softmax": "full", "tied": True,
-    }  # fmt: skip
-    trained: ClassVar[dict[str, Any]] = {
-        "epochs": 4.0, "rows": 128, "length": 256, "learning_rate": 1e-3, "warm_up": 0.04,
-        "weight_decay": 0.05,
-    }  # fmt: skip
-
-    @classmethod
-    def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> LanguageModule:
-        return TransformerModule(counts, unknown_types=info["unknown_types"], **info["sizes"])
-
-    @classmethod
-    def _batches(cls, stream: Stream, **how: Any) -> Windows:
-        return Windows(stream, rows=how["rows"], length=how["length"], seed=how["seed"])
-
-    @classmethod
-    def _named(cls, info: Mapping[str, Any]) -> str:
-        sizes = info.get("sizes", {})
-        plain = "" if sizes.get("pointer_heads", 1) else " without pointer"
-        shape = f" {sizes['layers']} x {sizes['width']}" if {"layers", "width"} <= set(sizes) else ""
-        return f"{cls.title}{plain}{shape}{super()._named({**info, 'sizes': {}}).removeprefix(cls.title)}"
 
 
 class PointerAttention(NamedTuple):
     """What is copied at some places of a text.
 
-    Attributes
-    ----------
-    keep : Float[Tensor, "rows asked"]
-        ln of the share of the softmax.
-    heads : Float[Tensor, "rows asked heads"]
-        ln of each head's share.
-    attention : Float[Tensor, "rows heads asked time"]
-        Of each head; each row sums to 1 over the places up to its own.
+    ln of the share of the softmax and of each head, and the attention of each head: its rows sum to 1 over
+    the places up to their own.
     """
 
-    keep: Tensor
-    heads: Tensor
-    attention: Tensor
+    keep: Float[Tensor, "rows asked"]
+    heads: Float[Tensor, "rows asked heads"]
+    attention: Float[Tensor, "rows heads asked time"]
 
     def places(self) -> Float[Tensor, "rows asked time"]:
         """Return the probability that each place is copied."""
@@ -121,17 +63,9 @@ class Pointer(nn.Module):
     The query is the state from which the next word is predicted. The key of a place is made of the
     word that stands there and of the state that predicted it: a place is copied if its word fits, or if
     what led to it was like what was read last (as in the continuous cache of Grave et al. 2017).
-
-    Parameters
-    ----------
-    width : int
-        Of the states and of the embedded words.
-    heads : int, default 4
-    size : int, default 64
-        Of the keys of a head.
     """
 
-    def __init__(self, width: int, *, heads: int = 4, size: int = 64) -> None:
+    def __init__(self, width: int, *, heads: int, size: int) -> None:
         super().__init__()
         self.heads, self.size = heads, size
         self.query = nn.Linear(width, heads * size, bias=False)
@@ -143,12 +77,12 @@ class Pointer(nn.Module):
 
     def forward(
         self,
-        states: Float[Tensor, "rows time width"],
-        words: Float[Tensor, "rows time width"],
+        states: States,
+        words: States,
         asked: Int[Tensor, "rows asked"] | None = None,
         absent: Bool[Tensor, "rows time"] | None = None,
     ) -> PointerAttention:
-        """Say what is copied after each place, or after those asked for, of the words up to it.
+        """Return what is copied after each place, or after those asked for, of the words up to it.
 
         Nothing is copied from places that are `absent`; where no other is, all is left to the softmax.
         """
@@ -176,7 +110,11 @@ class Pointer(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention to the words before, then a gated feed-forward part; both are added to what came in."""
+    """Attention to the words before, then a gated feed-forward part; both are added to what came in.
+
+    As in present-day language models: RMS norm before each part, rotary positions (Su et al. 2021), gates
+    (Shazeer 2020), no biases.
+    """
 
     def __init__(self, width: int, heads: int, inner: int, dropout: float) -> None:
         super().__init__()
@@ -187,9 +125,7 @@ class Block(nn.Module):
         self.gated = nn.Linear(width, 2 * inner, bias=False)
         self.out = nn.Linear(inner, width, bias=False)
 
-    def forward(
-        self, x: Float[Tensor, "rows time width"], turn: Float[Tensor, "2 time half"]
-    ) -> Float[Tensor, "rows time width"]:
+    def forward(self, x: States, turn: Float[Tensor, "2 time half"]) -> States:
         """Read the words before each place."""
         rows, time, width = x.shape
         parts = self.attend(self.first(x)).view(rows, time, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
@@ -204,7 +140,10 @@ class Block(nn.Module):
 
 
 class TransformerModule(LanguageModule):
-    """Words of a vocabulary by softmax, words of the passage by copying; see :class:`Pointer`.
+    """Words of a vocabulary by softmax, words of the passage by copying.
+
+    As in pointer sentinel mixture models (Merity et al. 2017), a word has the probability that the softmax
+    gives it, and that of all earlier places where it stands; see :class:`Pointer`.
 
     Parameters
     ----------
@@ -212,11 +151,8 @@ class TransformerModule(LanguageModule):
         Of ``<unk>`` and of the vocabulary's words in the training text.
     unknown_types : int
         Different words that ``<unk>`` stands for: each has that share of its probability.
-    width, layers, heads, inner, dropout, window, pointer_heads, pointer_size, softmax, tied
+    width, layers, heads, inner, dropout, window, hide, pointer_heads, pointer_size, softmax, tied
         As for :class:`PointerTransformer`.
-    hide : float
-        Share of the vocabulary's words, the `COMMON` most frequent left out, that are made unknown in a row
-        of a training batch, drawn anew for each row: a word that is not known can only be copied.
     """
 
     stateful = False
@@ -234,11 +170,11 @@ class TransformerModule(LanguageModule):
         inner: int | None = None,
         dropout: float = 0.1,
         window: int = 256,
+        hide: float = 0.15,
         pointer_heads: int = 4,
         pointer_size: int = 64,
         softmax: str = "full",
         tied: bool = True,
-        hide: float = 0.0,
     ) -> None:
         super().__init__()
         self.n_words, self.width, self.window = len(counts), width, window
@@ -267,15 +203,11 @@ class TransformerModule(LanguageModule):
             for part in (block.joined, block.out):  # what all blocks add together has the size of one
                 nn.init.normal_(part.weight, std=part.in_features**-0.5 / (2 * len(blocks)) ** 0.5)
 
-    def states(
-        self, ids: Int[Tensor, "rows time"], state: TextState = None
-    ) -> tuple[Float[Tensor, "rows time width"], TextState]:
-        """Return what predicts the word after each place, shape (rows, time, width)."""
+    def states(self, ids: WordIds, state: TextState = None) -> tuple[States, TextState]:
+        """Return what predicts the word after each place."""
         return self._read(ids)[0], state
 
-    def _read(
-        self, ids: Int[Tensor, "rows time"]
-    ) -> tuple[Float[Tensor, "rows time width"], Float[Tensor, "rows time width"]]:
+    def _read(self, ids: WordIds) -> tuple[States, States]:
         """Return the states, and the embedded words."""
         time = ids.shape[1]
         same = (ids[:, :, None] == ids[:, None, :]) & (ids[:, :, None] != 0)
@@ -290,71 +222,50 @@ class TransformerModule(LanguageModule):
         return self.norm(x), words
 
     def forward(self, batch: dict[str, Tensor], state: TextState = None) -> tuple[Tensor, TextState]:
-        """Return the mean of -ln p of the next words, in nats, and no state."""
+        """Return the mean of -ln p of the next words, in nats, and no state; training hides some words."""
         ids = batch["ids"]
         if self.training and self.hide:
-            ids = self._hidden(ids)
-        states, classes, mixture = self._targets(ids)
-        return self.output.loss(states, classes, mixture), state
-
-    def _hidden(self, ids: Int[Tensor, "rows time"]) -> Int[Tensor, "rows time"]:
-        """Return ids in which some words of each row are unknown ones, all mentions of a word the same."""
-        drawn = torch.rand(len(ids), self.n_words, device=ids.device) < self.hide
-        chosen = drawn.gather(1, known(ids, self.n_words)) & (ids > COMMON) & (ids < self.n_words)
-        return torch.where(chosen, ids + _ELSEWHERE, ids)
+            drawn = torch.rand(len(ids), self.n_words, device=ids.device) < self.hide  # anew for each row
+            hidden = drawn.gather(1, known(ids, self.n_words)) & (ids > COMMON) & (ids < self.n_words)
+            ids = torch.where(hidden, ids + _ELSEWHERE, ids)
+        return super().forward({"ids": ids}, state)
 
     def following(
-        self,
-        ids: Int[Tensor, "rows time"],
-        state: TextState = None,
-        *,
-        start: int = 0,
-        share: float | None = None,
+        self, ids: WordIds, state: TextState = None, *, start: int = 0, share: float | None = None
     ) -> Float[Tensor, "rows rest"]:
         """Return ln p of each word given those before it, shape (rows, time - 1 - start).
 
         Of a text longer than the window each word has at least the half of it before.
         """
-        del state
         rest, done = ids.shape[1] - 1, min(ids.shape[1] - 1, self.window)
         begin = start if start < done else 0
-        parts = [self._log_prob(ids[:, : done + 1], begin, share)]
+        parts = [super().following(ids[:, : done + 1], state, start=begin, share=share)]
         while done < rest:
             stop = min(done + max(1, self.window // 2), rest)
             first = stop - self.window
-            parts.append(self._log_prob(ids[:, first : stop + 1], done - first, share))
+            text = ids[:, first : stop + 1]
+            parts.append(super().following(text, state, start=done - first, share=share))
             done = stop
         return torch.cat(parts, 1)[:, start - begin :]
 
-    def _log_prob(
-        self, ids: Int[Tensor, "rows time"], start: int, share: float | None
-    ) -> Float[Tensor, "rows rest"]:
-        """Return ln p of each word given those before it, in a text no longer than the window."""
-        states, classes, mixture = self._targets(ids, start, share)
-        log_prob: Tensor = self.output(states, classes)
-        return (log_prob if mixture is None else mix(log_prob, *mixture)).view(len(ids), -1)
-
-    def _targets(
-        self, ids: Int[Tensor, "rows time"], start: int = 0, share: float | None = None
-    ) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor] | None]:
-        """Return states and the classes that follow them, and what the softmax is mixed with, place by place.
-
-        That is ln of its share, and the probability that the word is copied; None without a pointer.
-        """
+    def targets(
+        self, ids: WordIds, state: TextState = None, *, start: int = 0, share: float | None = None
+    ) -> Targets:
+        """Return what predicts the words after the first `start` + 1, in a text no longer than the window."""
         read, target = ids[:, :-1], ids[:, 1 + start :]
         states, words = self._read(read)
         flat, classes = states[:, start:].flatten(0, 1), known(target, self.n_words).flatten()
         if self.pointer is None:
-            return flat, classes, None
+            return Targets(flat, classes, state=state)
         asked = torch.arange(start, read.shape[1], device=ids.device).expand(len(ids), -1) if start else None
         pointed = self.pointer(states, words, asked, None if self.training else read == 0)
         # an unknown word has its share of <unk>; one that stands in the passage differs from the others
         share = math.log(self.unknown_types) if share is None else share
         keep = pointed.keep - (target >= self.n_words) * share
         same = (read[:, None, :] == target[:, :, None]) & (target[:, :, None] != 0)
-        return flat, classes, (keep.flatten(), pointed.of(same).flatten())
+        return Targets(flat, classes, (keep.flatten(), pointed.of(same).flatten()), state)
 
-    def last(self, ids: Int[Tensor, "rows time"], lengths: Int[Tensor, " rows"]) -> ContextStates:
+    def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
         """Return what predicts the word after each context, and what it copies."""
         states, words = self._read(ids)
         hidden = states[torch.arange(len(ids), device=ids.device), lengths - 1]
@@ -371,3 +282,48 @@ def _turned(
     one, other = x.float().chunk(2, -1)
     cos, sin = turn
     return torch.cat([one * cos - other * sin, one * sin + other * cos], -1).type_as(x)
+
+
+class PointerTransformer(Neural):
+    """A decoder transformer over words, mixed with a pointer over the passage.
+
+    Make one by `fit`. Its options, with their defaults for a GPU:
+
+    - width 512, layers 8, heads 8, `inner` (units of the gated part; by default 8/3 of the width),
+      dropout 0.1;
+    - window 256: words that it reads; `length`, the words of a training row, is at most that;
+    - hide 0.15: share of the vocabulary's words, the 1,000 most frequent left out, that a row of a training
+      batch does not know, drawn anew for each row;
+    - pointer_heads 4, pointer_size 64; ``pointer_heads=0`` is the same transformer without a pointer;
+    - softmax "full"; "adaptive" is faster on a CPU;
+    - tied True: words are embedded by the weights of the softmax;
+    - rows 128, length 256, learning_rate 1e-3, warm_up 0.04, weight_decay 0.05, epochs 4.
+
+    Notes
+    -----
+    The words of a row are all predicted, each from those before it in the row; rows are cut from the text
+    anew in each epoch. Nothing in the training knows of LAMBADA. What is hidden in a row can only be copied
+    there, so the network learns early to copy words that it does not know.
+    """
+
+    version = 1
+    title = "Pointer transformer"
+    sizes: ClassVar[dict[str, Any]] = sizes_of(TransformerModule)
+    trained: ClassVar[dict[str, Any]] = {
+        "epochs": 4.0, "rows": 128, "length": 256, "learning_rate": 1e-3, "warm_up": 0.04,
+        "weight_decay": 0.05,
+    }  # fmt: skip
+
+    @classmethod
+    def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> LanguageModule:
+        return TransformerModule(counts, unknown_types=info["unknown_types"], **info["sizes"])
+
+    @classmethod
+    def _batches(cls, stream: Stream, **how: Any) -> Windows:
+        return Windows(stream, rows=how["rows"], length=how["length"], seed=how["seed"])
+
+    @classmethod
+    def _label(cls, sizes: Mapping[str, Any]) -> str:
+        plain = "" if sizes.get("pointer_heads", 1) else " without pointer"
+        shape = f" {sizes['layers']} x {sizes['width']}" if {"layers", "width"} <= set(sizes) else ""
+        return cls.title + plain + shape
