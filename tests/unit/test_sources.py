@@ -84,6 +84,16 @@ def test_archives(tmp_path, suffix):
     assert [path.name for path in tmp_path.iterdir()] == [f"lambada-dataset{suffix}"]
 
 
+@pytest.mark.parametrize("pack", [b.tar, b.zipped])
+def test_an_archive_without_a_common_folder(tmp_path, pack):
+    names = ("Holmes.machine_format.questions.txt", "Holmes.machine_format.answers.txt")
+    files = {"README": "x", **dict(zip(names, (b.holmes_questions(), b.holmes_answers()), strict=True))}
+    name = f"MSR_Sentence_Completion_Challenge_V1.{'zip' if pack is b.zipped else 'tar.gz'}"
+    items = load("msrcc", path=b.write(tmp_path, {name: pack(files)}))
+    assert len(items) == 3
+    assert items.attrs["source"] == f"{name}/{names[0]}, {name}/{names[1]}"
+
+
 def test_an_archive_is_read_no_further_than_needed(tmp_path):
     packed = b.tar({DEV: b.text(b.PLAIN), "train-novels.tar": os.urandom(300_000)})
     path = b.write(tmp_path, {"x.tar.gz": packed[:100_000]}) / "x.tar.gz"

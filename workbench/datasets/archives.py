@@ -6,6 +6,7 @@ import bz2
 import gzip
 import lzma
 import re
+import shutil
 import stat
 import struct
 import tarfile
@@ -13,8 +14,9 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,6 +33,7 @@ _BROKEN = (
 )  # fmt: skip
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7": lzma.open, b"BZ": bz2.open}
 _LONGEST_HEADER = 1 << 24
+_BLOCK = 1 << 16
 _SPACE = ".unpacking-"
 
 MAX_BYTES = 8 << 30
@@ -54,7 +57,7 @@ class Member:
     def read(self) -> bytes:
         """Return the content."""
         with _undamaged(self.archive):
-            return self.stream.read()
+            return b"".join(iter(partial(self.stream.read, _BLOCK), b""))
 
 
 def members(archive: Path | IO[bytes], name: str | None = None) -> Iterator[Member]:
@@ -74,42 +77,69 @@ def members(archive: Path | IO[bytes], name: str | None = None) -> Iterator[Memb
     """
     name = name or str(archive)
     with _undamaged(name):
-        if not isinstance(archive, Path):
-            yield from _tar(archive, name)
-        elif archive.name.lower().endswith(".zip"):
-            with zipfile.ZipFile(archive) as packed:
-                for entry in packed.infolist():
-                    if not entry.is_dir():
-                        with packed.open(entry) as stream:
-                            yield Member(name, entry.filename, stream)
+        for entry in _entries(archive):
+            if entry.kind == "file":
+                with entry.open() as stream:
+                    yield Member(name, entry.name, stream)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One entry of an archive; its kind is "file", "folder", or "other" for links and devices."""
+
+    name: str
+    size: int
+    kind: str
+    open: Callable[[], IO[bytes]]
+
+
+def _entries(archive: Path | IO[bytes]) -> Iterator[_Entry]:
+    if not isinstance(archive, Path):
+        yield from _tar(archive)
+        return
+    with archive.open("rb") as raw:
+        start = raw.read(2)
+        raw.seek(0)
+        if start == b"PK":
+            yield from _zip(raw)
+        elif start in _OPENERS:
+            with _OPENERS[start](raw) as stream:
+                yield from _tar(stream)
         else:
-            with archive.open("rb") as raw:
-                opener = _OPENERS.get(raw.read(2))
-                raw.seek(0)
-                if opener is None:
-                    yield from _tar(raw, name)
-                else:
-                    with opener(raw) as stream:
-                        yield from _tar(stream, name)
+            yield from _tar(raw)
 
 
-def _tar(raw: IO[bytes], name: str) -> Iterator[Member]:
-    with tarfile.open(fileobj=_Endless(raw), mode="r|", errors="replace", encoding="utf-8") as tar:  # type: ignore[call-overload]
+def _zip(raw: IO[bytes]) -> Iterator[_Entry]:
+    kinds = {0: "file", stat.S_IFREG: "file", stat.S_IFDIR: "folder"}
+    with zipfile.ZipFile(raw) as packed:
+        for entry in packed.infolist():
+            mode = stat.S_IFMT(entry.external_attr >> 16)
+            kind = "folder" if entry.is_dir() else kinds.get(mode, "other")
+            yield _Entry(entry.filename, entry.file_size, kind, partial(packed.open, entry))
+
+
+def _tar(raw: IO[bytes]) -> Iterator[_Entry]:
+    stream: Any = _Stream(raw)
+    with tarfile.open(fileobj=stream, mode="r:", errors="replace", encoding="utf-8") as tar:
         for entry in tar:
-            tar.members = []  # the list would grow with the archive
-            if entry.isreg() and (stream := tar.extractfile(entry)) is not None:
-                yield Member(name, entry.name, stream)
+            tar.members = []  # type: ignore[attr-defined]  # the list would grow with the archive
+            kind = "file" if entry.isreg() else "folder" if entry.isdir() else "other"
+            opener: Any = partial(tar.extractfile, entry)  # None for what is no file
+            yield _Entry(entry.name, entry.size, kind, opener)
 
 
-class _Endless:
-    """A stream that must not end: a complete tar has an end mark, and nothing reads past it."""
+class _Stream:
+    """The stream that tarfile reads: it must not end before the end mark, nor hold a huge header."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw = raw
+        self.seek, self.tell, self.seekable = raw.seek, raw.tell, raw.seekable
 
     def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= _LONGEST_HEADER:
+            raise ValueError(f"a header in it has {size:,} bytes")
         data = self._raw.read(size)
-        if not data and size:
+        if len(data) < size:  # tarfile takes a header that is cut short for the end
             raise EOFError("it ends too early")
         return data
 
@@ -143,7 +173,8 @@ def unpack(archive: Path, sums: Mapping[str, str]) -> Path:
     Returns
     -------
     Path
-        The folder of the files; an existing one is replaced.
+        The folder of the files, named as the archive's only folder or else as the archive; an existing one
+        is replaced.
 
     Raises
     ------
@@ -155,15 +186,7 @@ def unpack(archive: Path, sums: Mapping[str, str]) -> Path:
         out = Path(space) / archive.name.partition(".")[0]
         out.mkdir()
         try:
-            with archive.open("rb") as raw:
-                start = raw.read(2)
-                raw.seek(0)
-                if start == b"PK":
-                    _unzip(raw, out, archive)
-                else:
-                    opener = _OPENERS.get(start)
-                    with nullcontext(raw) if opener is None else opener(raw) as stream:
-                        _untar(stream, out, archive)
+            _extract(archive, out)
         except DataError:
             raise
         except _BROKEN as error:
@@ -182,75 +205,32 @@ def unpack(archive: Path, sums: Mapping[str, str]) -> Path:
     return target
 
 
+def _extract(archive: Path, out: Path) -> None:
+    """Write the files of an archive; one with links, outside names or too much raises an error."""
+    size = 0
+    for number, entry in enumerate(_entries(archive), start=1):
+        size += entry.size
+        name = entry.name.replace("\\", "/")
+        if name.startswith("/") or ".." in name.split("/") or re.match(r"[A-Za-z]:", name):
+            raise _unusable(archive, f"{entry.name!r} in it leads out of the folder")
+        if entry.size < 0:
+            raise _unusable(archive, f"{entry.name!r} in it has {entry.size} bytes")
+        if number > MAX_MEMBERS:
+            raise _unusable(archive, f"it holds more than {MAX_MEMBERS:,} files")
+        if size > MAX_BYTES:
+            raise _unusable(archive, f"it holds more than {MAX_BYTES:,} bytes")
+        if entry.kind == "other":
+            raise _unusable(archive, f"{entry.name!r} in it is a link or a device")
+        path = out / entry.name
+        if entry.kind == "folder":
+            path.mkdir(parents=True, exist_ok=True)
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with entry.open() as content, path.open("wb") as file:
+            shutil.copyfileobj(content, file, _BLOCK)
+
+
 def _unusable(archive: Path, problem: str) -> DataError:
     return DataError(
         f"this archive cannot be unpacked: {problem}", file=archive, remedy="remove it and fetch it again"
     )
-
-
-@dataclass
-class _Room:
-    """Count of the files and bytes that came out of an archive."""
-
-    archive: Path
-    members: int = 0
-    size: int = 0
-
-    def admit(self, name: str, size: int) -> None:
-        """Count one member; raise an error if it is one too many, or its name leads out of the folder."""
-        self.members += 1
-        self.size += size
-        parts = name.replace("\\", "/").split("/")
-        if name.startswith(("/", "\\")) or ".." in parts or re.match(r"[A-Za-z]:", name):
-            raise _unusable(self.archive, f"{name!r} in it leads out of the folder")
-        if size < 0:
-            raise _unusable(self.archive, f"{name!r} in it has {size} bytes")
-        if self.members > MAX_MEMBERS:
-            raise _unusable(self.archive, f"it holds more than {MAX_MEMBERS:,} files")
-        if self.size > MAX_BYTES:
-            raise _unusable(self.archive, f"it holds more than {MAX_BYTES:,} bytes")
-
-
-@dataclass
-class _Bounded:
-    """The stream that tarfile reads: raises an error for a header of absurd length, and at its end."""
-
-    raw: Any
-    archive: Path
-
-    def read(self, size: int = -1) -> bytes:
-        if not 0 <= size <= _LONGEST_HEADER:
-            raise _unusable(self.archive, f"a header in it has {size:,} bytes")
-        data: bytes = self.raw.read(size)
-        if size and not data:
-            raise EOFError("it ends too early")
-        return data
-
-    def seek(self, position: int) -> int:
-        return int(self.raw.seek(position))
-
-    def tell(self) -> int:
-        return int(self.raw.tell())
-
-
-def _untar(stream: Any, out: Path, archive: Path) -> None:
-    room = _Room(archive)
-    bounded: Any = _Bounded(stream, archive)
-    with tarfile.open(fileobj=bounded, mode="r:") as tar:
-        for member in tar:
-            tar.members = []  # type: ignore[attr-defined]  # the list would grow with the archive
-            room.admit(member.name, member.size)
-            if not (member.isreg() or member.isdir()):
-                raise _unusable(archive, f"{member.name!r} in it is a link or a device")
-            tar.extract(member, out, filter="data")
-
-
-def _unzip(raw: IO[bytes], out: Path, archive: Path) -> None:
-    room = _Room(archive)
-    with zipfile.ZipFile(raw) as packed:
-        for entry in packed.infolist():
-            room.admit(entry.filename, entry.file_size)
-            kind = stat.S_IFMT(entry.external_attr >> 16)
-            if kind not in {0, stat.S_IFREG, stat.S_IFDIR}:
-                raise _unusable(archive, f"{entry.filename!r} in it is a link or a device")
-            packed.extract(entry, out)

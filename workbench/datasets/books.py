@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -46,8 +47,7 @@ class Book:
     source: str
 
 
-@dataclass(frozen=True)
-class _Set:
+class _Set(NamedTuple):
     """Where the books of a split lie: files by pattern, the best first, and members of archives."""
 
     patterns: tuple[str, ...]
@@ -100,6 +100,8 @@ _HEAD, _TAIL, _LAST = 60_000, 30_000, 400  # characters in which a header ends, 
 
 Document = tuple[str, str, bytes]
 """Name with folders, source, content."""
+Heading = tuple[str | None, str | None, int | None, str]
+"""Title, author, year, and the text without them."""
 
 
 def books(
@@ -118,10 +120,6 @@ def books(
     path : path, optional
         Where the files of a data set are, as in :func:`workbench.datasets.load`.
 
-    Returns
-    -------
-    iterator of Book
-
     Raises
     ------
     DataError
@@ -133,10 +131,8 @@ def books(
         return _all(_documents([resource("sample", "novels")], "*"), "sample")
     if name not in names:
         if path is not None or not Path(name).expanduser().exists():
-            raise DataError(
-                f"there is no file or folder {name!r}, and no data set of that name with books",
-                remedy=f"pass a path, or one of {', '.join(names)}",
-            )
+            problem = f"there is no file or folder {name!r}, and no data set of that name with books"
+            raise DataError(problem, remedy=f"pass a path, or one of {', '.join(names)}")
         return _all(_documents([Path(name).expanduser()], "*"), "")
     split = sources.choose("split", split, [s for n, s in _SETS if n == name], f"{name} (books)", "train")
     return _all(_documents(_find(name, split, path), _SETS[name, split].inside), f"{name}/{split}")
@@ -170,7 +166,7 @@ def _documents(paths: Sequence[Path], inside: str) -> Iterator[Document]:
             for name in sorted(filter(_may_be_book, sources.walk(path))):
                 yield name[len(str(path)) + 1 :].replace("\\", "/"), name, sources.File(Path(name)).data
         elif archives.is_archive(path):
-            yield from _packed(archives.members(path), sources.matcher(inside), path.name)
+            yield from _packed(archives.members(path), sources.matcher(f"*/{inside}"), path.name)
         elif path.suffix == ".parquet":
             yield from _parquet(path)
         else:
@@ -182,7 +178,7 @@ def _packed(
     members: Iterator[archives.Member], wanted: Callable[[str], object], source: str
 ) -> Iterator[Document]:
     for member in members:
-        if not wanted(member.name):
+        if not wanted(f"/{member.name}"):
             continue
         if member.name.endswith(".tar"):  # LAMBADA's archive holds its novels in another one
             nested = archives.members(member.stream, f"{source}/{member.name}")
@@ -201,11 +197,8 @@ def _parquet(path: Path) -> Iterator[Document]:
                     yield name, str(path), str(row["text"]).encode("utf-8", "replace")
                     number += 1
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise DataError(
-            f"not a valid Parquet file with columns text and domain ({error})",
-            file=path,
-            remedy="download it again",
-        ) from error
+        problem = f"not a valid Parquet file with columns text and domain ({error})"
+        raise DataError(problem, file=path, remedy="download it again") from error
 
 
 def _may_be_book(name: str) -> bool:
@@ -216,9 +209,8 @@ def _may_be_book(name: str) -> bool:
 def _all(documents: Iterator[Document], prefix: str) -> Iterator[Book]:
     first = next(documents, None)  # so that an error is raised now and not at the first book
     if first is None:
-        raise DataError(
-            "there is no .txt or .md file in it", remedy="pass a folder, file or archive of books"
-        )
+        problem = "there is no .txt or .md file in it"
+        raise DataError(problem, remedy="pass a folder, file or archive of books")
     return chain.from_iterable(_books(*document, prefix) for document in chain([first], documents))
 
 
@@ -230,21 +222,13 @@ def _books(name: str, source: str, content: bytes, prefix: str) -> Iterator[Book
     parts = PurePosixPath(name).with_suffix("").parts
     depth = {"msrcc/train": 1, "lambada/train": 2}.get(prefix, len(parts))  # a novel's folder is its genre
     book_id = "/".join(part for part in (prefix, *parts[-depth:]) if part not in {"", ".", "..", "/"})
+    title, author, year = None, None, None
     if _MARKDOWN.match(text):
         title, author, year, text = _markdown(text)
     elif re.search(_PG, text[:_HEAD], re.IGNORECASE):
         title, author, year, text = _gutenberg(text)
-    else:
-        title, author, year = None, None, None
-    yield Book(
-        book_id=book_id,
-        title=title or parts[-1].replace("_", " "),
-        author=author,
-        year=year,
-        text=text,
-        tokenised=wt.looks_tokenised(text[:_HEAD]),
-        source=source,
-    )
+    title = title or parts[-1].replace("_", " ")
+    yield Book(book_id, title, author, year, text, wt.looks_tokenised(text[:_HEAD]), source)
 
 
 def _childrens(text: str, source: str, prefix: str) -> Iterator[Book]:
@@ -253,12 +237,11 @@ def _childrens(text: str, source: str, prefix: str) -> Iterator[Book]:
         heading, _, body = part.partition("\n")
         name = heading.removesuffix(".txt.out")
         author, _, title = name.replace("_", " ").rpartition("   ")
-        yield Book(
-            f"{prefix}/{name}".lstrip("/"), title, author or None, None, body, tokenised=True, source=source
-        )
+        book_id = f"{prefix}/{name}".lstrip("/")
+        yield Book(book_id, title, author or None, None, body, tokenised=True, source=source)
 
 
-def _markdown(text: str) -> tuple[str | None, str | None, int | None, str]:
+def _markdown(text: str) -> Heading:
     """Parse and remove the headings ``# Title: ...``, ``## Author: ...``, ``## Year: ...`` and the rule."""
     fields: dict[str, str] = {}
     place = 0
@@ -268,15 +251,11 @@ def _markdown(text: str) -> tuple[str | None, str | None, int | None, str]:
         place += len(text[place : place + 100]) - len(text[place : place + 100].lstrip())
     rule = _RULE.match(text, place)
     year = re.search(r"[0-9]{4}", fields.get("Year", ""))
-    return (
-        fields.get("Title"),
-        fields.get("Author"),
-        int(year[0]) if year else None,
-        text[rule.end() if rule else place :],
-    )
+    body = text[rule.end() if rule else place :]
+    return fields.get("Title"), fields.get("Author"), int(year[0]) if year else None, body
 
 
-def _gutenberg(text: str) -> tuple[str | None, str | None, int | None, str]:
+def _gutenberg(text: str) -> Heading:
     """Parse and remove the header, the "small print" and the footer of a Project Gutenberg text.
 
     The texts are of the 1990s: their headers differ, so that title and author may be missing; none has
@@ -293,9 +272,5 @@ def _gutenberg(text: str) -> tuple[str | None, str | None, int | None, str]:
     body = text[begin : end.start() if end else len(text)].strip("\x1a \n")
     if last := _PG_LAST.search(body, max(0, len(body) - _LAST)):
         body = body[: last.start()].rstrip()
-    return (
-        title[1] if title else named and named[1].strip(" *"),
-        author[1] if author else named and named[2] and named[2].strip(" *"),
-        None,
-        f"{body}\n",
-    )
+    by = author[1] if author else named and named[2] and named[2].strip(" *")
+    return title[1] if title else named and named[1].strip(" *"), by, None, f"{body}\n"

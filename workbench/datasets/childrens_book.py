@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain, groupby, pairwise
+from itertools import chain, groupby
 from pathlib import Path
 
 from workbench.datasets import sources
+from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import WORD_CLASSES, DataError, Item
 
@@ -127,10 +128,7 @@ def _question(
     if not answer or answer not in candidates:
         raise wrong(f"the answer {answer!r} is not among the candidates {listed!r}", last)
     sentences.append(query.replace(BLANK, answer))
-    ends = [0]
-    for sentence in sentences:
-        ends.append(ends[-1] + len(sentence) + 1)
-    spans = tuple((start, end - 1) for start, end in pairwise(ends))
+    spans = tuple(wt.joined_spans(sentences))
     start = spans[-1][0] + query.index(BLANK)
     return Item(
         item_id=item_id,

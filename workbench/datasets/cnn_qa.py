@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +103,8 @@ def _folder(
             (False, [f for f in ours if parts[f][-1] not in _FOLDERS.values()]),
         ):
             if len(fits) > 1:
-                raise DataError(
-                    f"several folders fit: {', '.join(fits)}", remedy="pass path= the one you mean"
-                )
+                several = f"several folders fit: {', '.join(fits)}"
+                raise DataError(several, remedy="pass path= the one you mean")
             if fits:
                 return fits[0], folders[fits[0]], official
     return "", [], False
@@ -117,9 +117,8 @@ def _packs(variant: str) -> tuple[str, ...]:
 def _archive(roots: Sequence[sources.Root], variant: str, split: str) -> Path:
     if archive := sources.spot(roots, archives=_packs(variant)):
         return archive
-    raise sources.missing(
-        "cnnqa", [f"{variant}/questions/{_FOLDERS[split]}/*{SUFFIX}", f"{variant}.tgz"], roots
-    )
+    names = [f"{variant}/questions/{_FOLDERS[split]}/*{SUFFIX}", f"{variant}.tgz"]
+    raise sources.missing("cnnqa", names, roots)
 
 
 def _packed(archive: Path, split: str, variant: str) -> Iterator[sources.File]:
@@ -134,11 +133,9 @@ def _packed(archive: Path, split: str, variant: str) -> Iterator[sources.File]:
             empty = False
             yield sources.File(archive, member.name, member.read())
     if empty:
-        raise DataError(
-            f"no questions/{_FOLDERS[split]}/*{SUFFIX} of {variant} in this archive",
-            file=archive,
-            remedy=f"pass the archive of the questions, {variant}.tgz",
-        )
+        problem = f"no questions/{_FOLDERS[split]}/*{SUFFIX} of {variant} in this archive"
+        remedy = f"pass the archive of the questions, {variant}.tgz"
+        raise DataError(problem, file=archive, remedy=remedy)
 
 
 def _records(
@@ -159,16 +156,10 @@ def _question(file: sources.File, split: str, variant: str) -> Item:
         remedy = 'correct the file, or leave it out with on_error="skip"'
         return DataError(problem, file=file.label, line=line, remedy=remedy)
 
-    starts: list[int] = []
-    blocks: list[list[str]] = []
-    blank = True
-    for number, line in enumerate(file.lines(), 1):
-        if line.strip() and blank:
-            starts.append(number)
-            blocks.append([])
-        blank = not line.strip()
-        if not blank:
-            blocks[-1].append(line)
+    numbered = enumerate(file.lines(), 1)
+    groups = [list(g) for blank, g in groupby(numbered, lambda line: not line[1].strip()) if not blank]
+    starts = [group[0][0] for group in groups]
+    blocks = [[line for _, line in group] for group in groups]
     if len(blocks) != len(_PARTS):
         raise wrong(
             f"there are {len(blocks)} blocks, expected {len(_PARTS)}: {', '.join(_PARTS)}", len(_PARTS)

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import os
 import shutil
-import textwrap
 import time
-import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import chain
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import AcquireReturnProxy, FileLock, Timeout
 from pooch import HTTPDownloader, file_hash
 
-from workbench.datasets import archives
+from workbench.datasets import archives, sources
 from workbench.items.schema import DataError
 from workbench.storage.files import atomic_path, data_home, resource
 from workbench.storage.progress import progress_bar
@@ -37,7 +34,6 @@ MAX_BYTES = 8 << 30
 _RECORD = ".fetched.json"
 _LOCK = ".fetch.lock"
 _CHUNK = 1 << 16  # what a broken connection loses at most
-_OK, _PARTIAL, _NOT_SATISFIABLE = 200, 206, 416
 _TEMPORARY = {408, 416, 425, 429}
 
 
@@ -45,46 +41,25 @@ _TEMPORARY = {408, 416, 425, 429}
 class Remote:
     """One published file.
 
-    Attributes
-    ----------
-    name : str
-        Its name on disk.
-    addresses : tuple of str
-        URLs, tried in this order; empty where there is no stable address.
-    bytes, sha256 : int and str, or None
-        Expected size and checksum; None where they are not known.
-    unpack : bool
-        Whether to unpack it, an archive.
-    members : mapping of str to str
-        The sha256 of files in the archive.
+    Its `addresses` are tried in order; there are none where no address is stable. Size and checksum are None
+    where they are not known. `members` has the sha256 of files in an archive, checked where it is unpacked.
     """
 
     name: str
-    addresses: tuple[str, ...] = ()
+    addresses: Sequence[str] = ()
     bytes: int | None = None
     sha256: str | None = None
     about: str = ""
     unpack: bool = False
     members: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def size(self) -> str:
-        """The size with its unit."""
-        return "size not known" if self.bytes is None else f"{self.bytes:,} bytes"
-
 
 @dataclass(frozen=True)
 class Entry:
     """One data set of the registry.
 
-    Attributes
-    ----------
-    manual : str
-        What to do by hand where there is no stable address.
-    patterns : tuple of str
-        Patterns of which one fits a file in the folder once that is done.
-    shipped : str
-        The folder of the project's own data that holds the set, if it is ours.
+    `manual` says what to do by hand where there is no stable address; a file in the folder then fits one of
+    `patterns`. `shipped` is the folder of the project's own data that holds the set, if it is ours.
     """
 
     dataset: str
@@ -94,7 +69,7 @@ class Entry:
     about: str = ""
     files: tuple[Remote, ...] = ()
     manual: str = ""
-    patterns: tuple[str, ...] = ()
+    patterns: Sequence[str] = ()
     shipped: str = ""
 
     @property
@@ -108,67 +83,13 @@ class Entry:
         return all(remote.addresses for remote in self.files)
 
 
-def registry_entry(dataset: str) -> Entry:
-    """Return what the registry knows about a data set.
-
-    Raises
-    ------
-    DataError
-        If there is none of that name; the message lists those there are.
-    """
-    known = registry()
-    if dataset in known:
-        return known[dataset]
-    close = difflib.get_close_matches(str(dataset), known, 1)
-    raise DataError(
-        f"there is no data set {dataset!r}; there is {', '.join(known)}",
-        remedy=f"did you mean {close[0]!r}?" if close else None,
-    )
-
-
-def describe_dataset(dataset: str | None = None) -> str:
-    """Return what a data set holds, where it comes from, its licence and citation, as text.
-
-    Parameters
-    ----------
-    dataset : str, optional
-        Its name; without one, the text has a line for each data set.
-    """
-    if dataset is None:
-        known = registry().values()
-        width = max((len(e.dataset) for e in known), default=0)
-        return "\n".join(f"{e.dataset:{width}}  {e.title} ({e.licence})" for e in known)
-    it = registry_entry(dataset)
-    lines = [
-        f"{it.dataset}: {it.title}",
-        *textwrap.wrap(it.about, 100, initial_indent="  ", subsequent_indent="  "),
-    ]
-    for remote in it.files:
-        lines.append(f"  {remote.name} ({remote.size}): {remote.about}")
-        lines += [f"    {address}" for address in remote.addresses]
-        lines += [f"    sha256 {remote.sha256}"] if remote.sha256 else []
-    if it.shipped:
-        lines.append("  part of the workbench: nothing to fetch")
-    elif not it.published:
-        by_hand = f"by hand: {' '.join(it.manual.split())} into its folder"
-        lines += textwrap.wrap(by_hand, 100, initial_indent="  ", subsequent_indent="  ")
-    lines += [f"  licence: {it.licence}", textwrap.indent(it.citation.strip(), "  ")]
-    return "\n".join(lines)
-
-
 def registry() -> dict[str, Entry]:
     """Return what the registry knows, by the name of the data set."""
-    content = tomllib.loads(resource("registry.toml").read_text(encoding="utf-8"))
-    return {name: _entry(name, table) for name, table in content.items()}
-
-
-def _entry(name: str, table: dict[str, Any]) -> Entry:
-    remotes = (
-        Remote(**{**remote, "addresses": tuple(remote.get("addresses", ()))})
-        for remote in table.get("files", ())
-    )
-    lists = {"files": tuple(remotes), "patterns": tuple(table.get("patterns", ()))}
-    return Entry(dataset=name, **{**table, **lists})
+    result = {}
+    for name, table in sources.registry().items():
+        files = tuple(Remote(**remote) for remote in table.get("files", ()))
+        result[name] = Entry(dataset=name, **{**table, "files": files})
+    return result
 
 
 def fetch(
@@ -176,15 +97,14 @@ def fetch(
 ) -> Path:
     """Download a data set, check it, and return the folder that holds it.
 
-    What is there already and right is kept: then nothing is downloaded. A download that was
-    broken off, by whatever, goes on where it stopped when it is called again. A file is put in
-    place only when its size and sha256 are right, and an archive is unpacked whole or not at
-    all. Several processes may ask for the same data at once.
+    What is there already and right is not downloaded again, and an interrupted download resumes. A file is
+    put in place only when its size and sha256 are right, and an archive is unpacked whole or not at all.
+    Several processes may ask for the same data at once.
 
     Parameters
     ----------
     dataset : str
-        Its name, such as ``"lambada"``; :func:`describe_dataset` lists them.
+        Its name, such as ``"lambada"``; an unknown one raises an error that lists them.
     dry_run : bool
         Print what would be done, and change nothing.
     folder : path, optional
@@ -205,16 +125,12 @@ def fetch(
 
     Notes
     -----
-    Environment variables:
-
-    ``WORKBENCH_TIMEOUT``
-        Seconds that a server may stay silent, 30 by default. The download may take any time.
-    ``HTTP_PROXY``, ``HTTPS_PROXY``, ``NO_PROXY``
-        Proxies, as elsewhere; in small letters, too.
-    ``WORKBENCH_HOME``
-        The folder that holds ``raw/``, in place of ``data/``.
+    Environment variables: ``WORKBENCH_TIMEOUT``, the seconds that a server may stay silent (30 by default);
+    ``WORKBENCH_HOME``, the folder that holds ``raw/``, in place of ``data/``; and ``HTTP_PROXY``,
+    ``HTTPS_PROXY`` and ``NO_PROXY``.
     """
-    it = registry_entry(dataset)
+    known = registry()
+    it = known[sources.choose("data set", dataset, list(known), "the registry")]
     if it.shipped:
         _say(f"{dataset} is part of the workbench: nothing to fetch")
         return resource(it.shipped)
@@ -247,7 +163,7 @@ def _fetch(it: Entry, there: _Folder, *, progress: bool) -> None:
             remedy=f"{' '.join(it.manual.split())} into {where}",
         )
     where.mkdir(parents=True, exist_ok=True)
-    with _lock(where):
+    with _locked(where):
         for remote in it.files:
             _get(remote, _Folder(where), progress=progress)
         _note_terms(it, where)
@@ -268,13 +184,20 @@ class _Folder:
 
     def ready(self, it: Entry) -> bool:
         """Tell whether all is there and right."""
-        if it.manual and next(chain.from_iterable(self.path.glob(p) for p in it.patterns), None):
+        if it.manual and any(any(self.path.glob(pattern)) for pattern in it.patterns):
             return True
-        return bool(it.files) and all(self.has(remote) for remote in it.files)
+        return bool(it.files) and all(map(self.has, it.files))
 
     def has(self, remote: Remote) -> bool:
         """Tell whether a file is there and right, unpacked where it should be."""
-        return self._is_unpacked(remote) if remote.unpack else self.is_right(remote)
+        if not remote.unpack:
+            return self.is_right(remote)
+        known = self.unpacked.get(remote.name, {})
+        stamps = {self.path / name: stamp for name, stamp in dict(known.get("files", {})).items()}
+        same = remote.sha256 in {None, known.get("sha256")}
+        return (
+            same and bool(stamps) and all(p.is_file() and _stamp(p) == stamp for p, stamp in stamps.items())
+        )
 
     def is_right(self, remote: Remote) -> bool:
         """Tell whether a file is what it should be; its content is read only if it has changed."""
@@ -307,14 +230,6 @@ class _Folder:
         self.unpacked[remote.name] = {"sha256": self.files[remote.name]["sha256"], "files": stamps}
         self.changed = True
 
-    def _is_unpacked(self, remote: Remote) -> bool:
-        known = self.unpacked.get(remote.name, {})
-        if remote.sha256 not in {None, known.get("sha256")}:
-            return False
-        stamps = dict(known.get("files", {}))
-        paths = ((self.path / name, stamp) for name, stamp in stamps.items())
-        return bool(stamps) and all(path.is_file() and _stamp(path) == stamp for path, stamp in paths)
-
     def save(self) -> None:
         """Write the record, if there is something new in it."""
         if self.changed:
@@ -324,31 +239,29 @@ class _Folder:
 
 
 def _get(remote: Remote, there: _Folder, *, progress: bool) -> None:
-    if there.has(remote):  # another process may have been quicker
+    if not there.has(remote):  # else another process was quicker
+        target = there.path / remote.name
+        if not there.is_right(remote):
+            if target.exists():
+                _say(f"{target} is not the expected file: it will be replaced")
+            address = _download(_Part(remote, target, progress=progress))
+            sha256 = remote.sha256 or file_hash(str(target))
+            there.record(remote, sha256, address)
+            _say(f"{target}: {target.stat().st_size:,} bytes, sha256 {sha256}")
         there.save()
-        return
-    target = there.path / remote.name
-    if not there.is_right(remote):
-        if target.exists():
-            _say(f"{target} is not the expected file: it will be replaced")
-        address = _download(remote, target, progress=progress)
-        sha256 = remote.sha256 or file_hash(str(target))
-        there.record(remote, sha256, address)
-        _say(f"{target}: {target.stat().st_size:,} bytes, sha256 {sha256}")
+        if remote.unpack:
+            folder = archives.unpack(target, remote.members)
+            there.record_unpacked(remote, folder)
+            _say(f"{folder}: unpacked")
     there.save()
-    if remote.unpack:
-        folder = archives.unpack(target, remote.members)
-        there.record_unpacked(remote, folder)
-        there.save()
-        _say(f"{folder}: unpacked")
 
 
-def _download(remote: Remote, target: Path, *, progress: bool) -> str:
+def _download(part: _Part) -> str:
     """Download a file from the first of its addresses that gives the right one; return that address."""
     problems = []
-    for address in remote.addresses:
+    for address in part.remote.addresses:
         try:
-            _try_often(_Part(remote, target, progress), address)
+            _download_from(address, part)
         except DataError as error:
             problems.append(error)
         else:
@@ -358,7 +271,7 @@ def _download(remote: Remote, target: Path, *, progress: bool) -> str:
     raise DataError("; ".join(error.problem for error in problems), remedy=problems[-1].remedy)
 
 
-def _try_often(part: _Part, address: str) -> None:
+def _download_from(address: str, part: _Part) -> None:
     """Try again where connection or server failed in a way that may pass, then put the file in place."""
     for tried in range(1, TRIES + 1):
         try:
@@ -368,23 +281,24 @@ def _try_often(part: _Part, address: str) -> None:
                 raise
             response = getattr(error, "response", None)
             code = 0 if response is None else response.status_code
-            if code == _NOT_SATISFIABLE:
+            if code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                 part.path.unlink()
-            hopeless = isinstance(error, ValueError) or (400 <= code < 500 and code not in _TEMPORARY)  # noqa: PLR2004
-            if hopeless or tried == TRIES:
+            refused = HTTPStatus.BAD_REQUEST <= code < HTTPStatus.INTERNAL_SERVER_ERROR
+            if isinstance(error, ValueError) or (refused and code not in _TEMPORARY) or tried == TRIES:
                 raise part.error(f"{address} cannot be downloaded: {_reason(error)}") from error
         else:
+            expected = part.remote.bytes or 0
             size, sha256 = part.path.stat().st_size, file_hash(str(part.path))
-            if size >= (part.remote.bytes or 0) and sha256 == (part.remote.sha256 or sha256):
+            if size >= expected and sha256 == (part.remote.sha256 or sha256):
                 part.path.replace(part.target)
                 return
-            problem = f"it has {size:,} bytes and the sha256 {sha256}, expected {part.remote.bytes or size:,}"
-            problem += f" and {part.remote.sha256}"
-            short = size < (part.remote.bytes or 0)
-            if not short:
+            if size >= expected:
                 part.path.unlink()
-            if tried == TRIES or not (short or start):  # a file in two pieces may have changed in between
-                raise part.error(f"{address} is not the expected file: {problem}")
+            if tried == TRIES or not (size < expected or start):  # two pieces may be of two files
+                raise part.error(
+                    f"{address} is not the expected file: it has {size:,} bytes and the sha256 {sha256},"
+                    f" expected {expected or size:,} and {part.remote.sha256}"
+                )
         time.sleep(PAUSE * 2 ** (tried - 1))
 
 
@@ -394,9 +308,9 @@ class _Part:
     Without a checksum nothing tells that they belong to the same file, so that it is begun anew.
     """
 
-    def __init__(self, remote: Remote, target: Path, progress: bool) -> None:  # noqa: FBT001 - of this file
+    def __init__(self, remote: Remote, target: Path, *, progress: bool) -> None:
         self.remote, self.target, self.progress = remote, target, progress
-        self.path = _part(target)
+        self.path = target.with_name(f"{target.name}.part")
 
     def transfer(self, address: str) -> int:
         """Append what is missing; return how many bytes were there before."""
@@ -405,34 +319,25 @@ class _Part:
             return start
         if self.remote.sha256 is None or start > (self.remote.bytes or start):
             start = 0
-        responses: list[Any] = []
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
+        options = {"headers": headers, "hooks": {"response": self._check}, "timeout": _timeout()}
+        bar = progress_bar(
+            self.remote.bytes, label=self.target.name, unit="B", shown=self.progress, initial=start
+        )
         with (
             self.path.open("r+b" if start else "wb") as self._file,
-            progress_bar(
-                self.remote.bytes, label=self.target.name, unit="B", shown=self.progress, initial=start
-            ) as self._bar,
+            bar as self._bar,
+            ExitStack() as self._responses,
         ):
             self._file.seek(0, os.SEEK_END)
-
-            def look(response: Any, **_: Any) -> None:
-                responses.append(response)
-                self._check(response, address)
-
-            get = HTTPDownloader(
-                chunk_size=_CHUNK, headers=headers, hooks={"response": look}, timeout=_timeout()
-            )
-            try:
-                get(address, self, None)
-                os.fsync(self._file.fileno())
-            finally:
-                for response in responses:
-                    response.close()
+            HTTPDownloader(chunk_size=_CHUNK, **options)(address, self, None)
+            os.fsync(self._file.fileno())
         return start
 
-    def _check(self, response: Any, address: str) -> None:
+    def _check(self, response: Any, **_: Any) -> None:
         """Hold an answer's size against what is expected and the disk has room for; find where it begins."""
-        if response.status_code not in {_OK, _PARTIAL}:
+        self._responses.callback(response.close)
+        if response.status_code not in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT}:
             return  # a redirection, or an error that pooch raises
         # as it is: some servers call a .tgz "encoded", and it must stay packed
         response.raw.headers.pop("Content-Encoding", None)
@@ -444,7 +349,7 @@ class _Part:
         length = response.headers.get("Content-Length", "")
         size = begin + int(length) if length.isdecimal() else self.remote.bytes
         if size != (self.remote.bytes or size):
-            raise self.error(f"{address} has {size:,} bytes, expected {self.remote.bytes:,}")
+            raise self.error(f"{response.url} has {size:,} bytes, expected {self.remote.bytes:,}")
         if (size or 0) - begin > (free := shutil.disk_usage(self.target.parent).free):
             raise DataError(
                 f"{(size or 0) - begin:,} bytes are to come, and the disk has room for {free:,}",
@@ -473,10 +378,6 @@ class _Part:
         return DataError(problem, remedy=f"{retry}, or download it by hand to {self.target}")
 
 
-def _part(target: Path) -> Path:
-    return target.with_name(f"{target.name}.part")
-
-
 def _timeout() -> float:
     setting = os.environ.get("WORKBENCH_TIMEOUT", "30")
     try:
@@ -497,19 +398,14 @@ def _reason(error: BaseException) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-@contextmanager
-def _lock(where: Path) -> Iterator[None]:
-    """Hold the folder's lock for the block."""
+def _locked(where: Path) -> AcquireReturnProxy:
+    """Take the folder's lock, which the block of a with statement holds."""
     lock = FileLock(where / _LOCK)
     try:
-        lock.acquire(timeout=0.1)
+        return lock.acquire(timeout=0.1)
     except Timeout:
         _say(f"another process is fetching into {where}: waiting for it")
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+        return lock.acquire()
 
 
 def _plan(it: Entry, there: _Folder) -> str:
@@ -518,7 +414,7 @@ def _plan(it: Entry, there: _Folder) -> str:
     if not it.published and not ready:
         lines.append(f"  by hand: {' '.join(it.manual.split())} into this folder")
     for remote in it.files if ready or it.published else ():
-        part = _part(there.path / remote.name)
+        part = there.path / f"{remote.name}.part"
         if ready or there.has(remote):
             state = "there already"
         elif there.is_right(remote):
@@ -527,7 +423,8 @@ def _plan(it: Entry, there: _Folder) -> str:
             state = f"{part.stat().st_size:,} of them are there"
         else:
             state = "to be fetched" + (" and unpacked" if remote.unpack else "")
-        lines.append(f"  {remote.name}: {remote.size}, {state}")
+        size = "size not known" if remote.bytes is None else f"{remote.bytes:,} bytes"
+        lines.append(f"  {remote.name}: {size}, {state}")
         lines += [f"    {address}" for address in remote.addresses]
     return "\n".join(lines)
 

@@ -29,34 +29,22 @@ VARIANTS = ("plain", "capitalised", "openai")
 _ARCHIVES = ("lambada-dataset.tar.gz", "lambada-dataset*")
 _FILES = {
     ("dev", "plain"): (
-        "lambada_development_plain_text.txt",
-        "lambada_development_plain_text*.txt",
+        "lambada_development_plain_text.txt", "lambada_development_plain_text*.txt",
         "*lambada*/validation-*.parquet",
     ),
     ("test", "plain"): (
-        "lambada_test_plain_text.txt",
-        "lambada_test_plain_text*.txt",
-        "*lambada*/test-*.parquet",
+        "lambada_test_plain_text.txt", "lambada_test_plain_text*.txt", "*lambada*/test-*.parquet",
     ),
-    ("control", "plain"): (
-        "lambada_control_test_data_plain_text.txt",
-        "lambada_control*plain_text*.txt",
-    ),
-    ("rejected", "plain"): (
-        "lambada_rejected_plain_text.txt",
-        "*rejected*plain_text*.txt",
-        "*rejected*.txt",
-    ),
+    ("control", "plain"): ("lambada_control_test_data_plain_text.txt", "lambada_control*plain_text*.txt"),
+    ("rejected", "plain"): ("lambada_rejected_plain_text.txt", "*rejected*plain_text*.txt", "*rejected*.txt"),
     ("dev", "capitalised"): (
-        "lambada_development_capitalized_plain_text.txt",
-        "lambada_development_capitali[sz]ed*.txt",
+        "lambada_development_capitalized_plain_text.txt", "lambada_development_capitali[sz]ed*.txt",
     ),
     ("test", "capitalised"): (
-        "lambada_test_capitalized_plain_text.txt",
-        "lambada_test_capitali[sz]ed*.txt",
+        "lambada_test_capitalized_plain_text.txt", "lambada_test_capitali[sz]ed*.txt",
     ),
     ("test", "openai"): ("lambada_test.jsonl", "lambada_test*.jsonl", "lambada_openai*.jsonl"),
-}
+}  # fmt: skip
 _VOCABULARY = ("lambada-vocab-2.txt", "lambada-vocab*.txt")
 
 
@@ -78,10 +66,8 @@ def load(
         split = split or sources.split_in_name(file.name)
     variant = sources.choose("variant", variant, VARIANTS, "lambada", "plain")
     if split == "train":
-        raise DataError(
-            "LAMBADA's training split is running novels, not passages",
-            remedy='read them with wb.books("lambada", "train")',
-        )
+        problem = "LAMBADA's training split is running novels, not passages"
+        raise DataError(problem, remedy='read them with wb.books("lambada", "train")')
     split = sources.choose("split", split, SPLITS, "lambada", "test" if variant == "openai" else "dev")
     entry = "lambada-openai" if variant == "openai" else "lambada"  # another release, another licence
     if file is None:
@@ -139,12 +125,8 @@ def _counts(file: sources.File, _written: int, _size: int) -> Mapping[str, int]:
     for number, line in enumerate(file.lines(), 1):
         word, tab, count = line.partition("\t")
         if not (word and tab and count.isdecimal()):
-            raise DataError(
-                f"{line[:60]!r} is no line of a vocabulary, expected a word, a tab and a count",
-                file=file.label,
-                line=number,
-                remedy="fetch the file again",
-            )
+            problem = f"{line[:60]!r} is no line of a vocabulary, expected a word, a tab and a count"
+            raise DataError(problem, file=file.label, line=number, remedy="fetch the file again")
         counts[word] = counts.get(word, 0) + int(count)
     return MappingProxyType(counts)
 
@@ -158,22 +140,18 @@ def _variant_in_name(name: str) -> str:
 
 def _records(file: sources.File, split: str, variant: str) -> Iterator[Item | DataError]:
     rows = _parquet(file) if file.name.lower().endswith(".parquet") else _rows(file, variant)
-    if variant != "openai":
+    tokenised = variant != "openai"
+    if tokenised:
         _check_case([text for text, _ in rows if isinstance(text, str)], variant, file)
     for number, (text, meta) in enumerate(rows):
         if isinstance(text, DataError):
             yield text
             continue
-        answer = wt.last_word(text, tokenised=variant != "openai")
+        answer = wt.last_word(text, tokenised=tokenised)
         if answer is None or not text[: answer[0]].strip():
-            yield DataError(
-                f"{text[:60]!r} is no passage, expected at least two words",
-                file=file.label,
-                line=number + 1,
-                remedy='correct the line, or leave it out with on_error="skip"',
-            )
+            yield _bad(f"{text[:60]!r} is no passage, expected at least two words", file, number + 1)
             continue
-        spans = wt.sentences(text, tokenised=variant != "openai", paragraphs=False)
+        spans = wt.sentences(text, tokenised=tokenised, paragraphs=False)
         yield Item(
             item_id=f"lambada/{split}/{number:06d}",
             dataset="lambada",
@@ -183,36 +161,34 @@ def _records(file: sources.File, split: str, variant: str) -> Iterator[Item | Da
             answer=text[slice(*answer)],
             answer_span=answer,
             sentences=wt.up_to_target(spans, answer, answer[1]),
-            tokenised=variant != "openai",
+            tokenised=tokenised,
             meta=meta,
         )
 
 
+def _bad(problem: str, file: sources.File, line: int) -> DataError:
+    remedy = 'correct the line, or leave it out with on_error="skip"'
+    return DataError(problem, file=file.label, line=line, remedy=remedy)
+
+
 def _rows(file: sources.File, variant: str) -> list[tuple[str | DataError, dict[str, Any]]]:
-    lines = file.lines()
     if variant != "openai":
-        return [(line, {}) for line in lines]
-    return [(_json_text(line, file, number), {}) for number, line in enumerate(lines, 1)]
+        return [(line, {}) for line in file.lines()]
+    return [(_json_text(line, file, number), {}) for number, line in enumerate(file.lines(), 1)]
 
 
 def _json_text(line: str, file: sources.File, number: int) -> str | DataError:
+    fault = "there is no text in it"
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         record, fault = None, f"this is no JSON ({error})"
-    else:
-        fault = "there is no text in it"
     text = record.get("text") if isinstance(record, dict) else None
-    if isinstance(text, str) and wt.is_encodable(text):
-        return text
     if isinstance(text, str):
+        if wt.is_encodable(text):
+            return text
         fault = "the text holds half a surrogate pair"
-    return DataError(
-        f'{fault}, expected {{"text": "..."}}',
-        file=file.label,
-        line=number,
-        remedy='correct the line, or leave it out with on_error="skip"',
-    )
+    return _bad(f'{fault}, expected {{"text": "..."}}', file, number)
 
 
 def _parquet(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
@@ -222,11 +198,8 @@ def _parquet(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]
         texts = table["text"].cast(pa.string()).to_pylist()
         domains = table["domain"].to_pylist() if "domain" in table.column_names else [None] * len(texts)
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise DataError(
-            f"not a valid Parquet file with a column text ({error})",
-            file=file.label,
-            remedy="download it again",
-        ) from error
+        problem = f"not a valid Parquet file with a column text ({error})"
+        raise DataError(problem, file=file.label, remedy="download it again") from error
     lacking = DataError("a row has no text", file=file.label)
     return [
         (lacking if text is None else text, {} if domain is None else {"domain": str(domain)})

@@ -104,22 +104,18 @@ def parse(text: str, *, unit: str = "", note: str = "") -> Value:
 
 
 @cache
-def _values(name: str) -> dict[tuple[str, str, str], Value]:
-    rows = published_table(name)
-    keys = zip(rows["figure"], rows["set"], rows["quantity"], strict=True)
-    cells = zip(rows["value"], rows["unit"], rows["note"], strict=True)
-    return {
-        key: parse(text, unit=unit, note=note) for key, (text, unit, note) in zip(keys, cells, strict=True)
-    }
+def _values() -> dict[tuple[str, str, str], Value]:
+    rows = published_table(ANALYSIS).itertuples(index=False)
+    return {(r.figure, r.set, r.quantity): parse(r.value, unit=r.unit, note=r.note) for r in rows}
 
 
-def find_value(figure: str, of: str, quantity: str, *, name: str = ANALYSIS) -> Value | None:
+def find_value(figure: str, of: str, quantity: str) -> Value | None:
     """Return one published number as :func:`value` does, or None where the paper gives none."""
-    return _values(name).get((figure, of, quantity))
+    return _values().get((figure, of, quantity))
 
 
-def value(figure: str, of: str, quantity: str, *, name: str = ANALYSIS) -> Value:
-    """Return one published number.
+def value(figure: str, of: str, quantity: str) -> Value:
+    """Return one number of the table `ANALYSIS`.
 
     Parameters
     ----------
@@ -129,8 +125,6 @@ def value(figure: str, of: str, quantity: str, *, name: str = ANALYSIS) -> Value
         The set it is about: ``lambada``, ``input``, ``dev``, ``test``, ``all`` ...
     quantity : str
         What it says, in the words of the table: ``proper nouns``.
-    name : str, default "lambada_analysis"
-        A table with the columns figure, set, quantity, value, unit and note.
 
     Raises
     ------
@@ -142,12 +136,11 @@ def value(figure: str, of: str, quantity: str, *, name: str = ANALYSIS) -> Value
     >>> value("2b", "lambada", "proper nouns").about
     48.0
     """
-    number = find_value(figure, of, quantity, name=name)
+    number = find_value(figure, of, quantity)
     if number is None:
-        near = [" / ".join(key) for key in _values(name) if quantity in key or (figure, of) == key[:2]]
-        near = near or [" / ".join(key) for key in _values(name)]
+        rows = [key for key in _values() if quantity in key or (figure, of) == key[:2]] or list(_values())
         raise DataError(
-            f"the table {name} has no row {figure} / {of} / {quantity}",
-            remedy=f"there are {'; '.join(near)}",
+            f"the table {ANALYSIS} has no row {figure} / {of} / {quantity}",
+            remedy=f"there are {'; '.join(' / '.join(key) for key in rows)}",
         )
     return number

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from workbench.datasets import sources
-from workbench.datasets.sources import Root
 from workbench.items import text as wt
 from workbench.items.items import WORD_CLASSES, Item, Items
 from workbench.items.schema import DataError
@@ -59,7 +58,7 @@ def load(
     return sources.gather("sample", records, on_error)
 
 
-def at_hand(_searched: Sequence[Root]) -> Iterator[tuple[str, str, Path | None]]:
+def at_hand(_searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
     """Yield split, variant and place: always with the project."""
     for split in SPLITS:
         for variant in VARIANTS if split == "dev" else PASSAGES:
@@ -90,46 +89,46 @@ def _passages(folder: Path, split: str, variant: str) -> Iterator[Item]:
 def _questions(folder: Path, variant: str) -> Iterator[Item]:
     numbers = dict.fromkeys(WORD_CLASSES, 0)
     for row in _rows(folder / "questions.jsonl"):
-        kind = row["word_class"]
+        kind, sentences = row["word_class"], row["sentences"]
         if variant in ("cbt", kind):
-            ends = [0]
-            for sentence in row["sentences"]:
-                ends.append(ends[-1] + len(sentence) + 1)
-            start = ends[-2] + len(
-                "".join(f"{word} " for word in row["sentences"][-1].split()[: row["blank"]])
-            )
-            yield Item(
+            spans = wt.joined_spans(sentences)
+            start = spans[-1][0] + sum(len(word) + 1 for word in sentences[-1].split()[: row["blank"]])
+            yield _item(
+                row,
+                start,
                 item_id=f"sample/dev/{kind}/{numbers[kind]:06d}",
-                dataset="sample",
-                split="dev",
                 variant=kind,
-                text="\n".join(row["sentences"]),
-                answer=row["answer"],
-                answer_span=(start, start + len(row["answer"])),
-                sentences=tuple(zip(ends, [end - 1 for end in ends[1:]], strict=False)),
-                candidates=tuple(row["candidates"]),
+                text="\n".join(sentences),
+                sentences=tuple(spans),
                 word_class=kind,
-                book_id=row["book"],
             )
         numbers[kind] += 1
 
 
 def _completions(folder: Path) -> Iterator[Item]:
     for number, row in enumerate(_rows(folder / "completions.jsonl"), start=1):
-        text, start = row["sentence"], row["blank"]
-        yield Item(
+        yield _item(
+            row,
+            row["blank"],
             item_id=f"sample/dev/msrcc/{number:04d}",
-            dataset="sample",
-            split="dev",
             variant="msrcc",
-            text=text,
-            answer=row["answer"],
-            answer_span=(start, start + len(row["answer"])),
-            sentences=((0, len(text)),),
-            candidates=tuple(row["candidates"]),
+            text=row["sentence"],
+            sentences=((0, len(row["sentence"])),),
             tokenised=False,
-            book_id=row["book"],
         )
+
+
+def _item(row: dict[str, Any], start: int, **columns: Any) -> Item:
+    """Return a question with candidates, whose answer starts at an offset of the text."""
+    return Item(
+        dataset="sample",
+        split="dev",
+        answer=row["answer"],
+        answer_span=(start, start + len(row["answer"])),
+        candidates=tuple(row["candidates"]),
+        book_id=row["book"],
+        **columns,
+    )
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
@@ -137,6 +136,5 @@ def _rows(file: Path) -> list[dict[str, Any]]:
         lines = file.read_text(encoding="utf-8").split("\n")
         return [json.loads(line) for line in lines if line]
     except (OSError, ValueError) as error:
-        raise DataError(
-            f"the sample cannot be read ({error})", file=file, remedy="restore the file"
-        ) from error
+        problem = f"the sample cannot be read ({error})"
+        raise DataError(problem, file=file, remedy="restore the file") from error

@@ -12,9 +12,8 @@ import glob
 import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from workbench.datasets import sources
 from workbench.items.items import Items
@@ -26,11 +25,9 @@ LETTERS = "abcde"
 
 _ARCHIVES = ("MSR_Sentence_Completion_Challenge_V1.tar.gz", "MSR_Sentence_Completion*")
 _QUESTIONS = (
-    "Holmes.machine_format.questions.txt",
-    "Holmes.machine_format.questions*.txt",
-    "testing_data.csv",
+    "Holmes.machine_format.questions.txt", "Holmes.machine_format.questions*.txt", "testing_data.csv",
     "testing_data*.csv",
-)
+)  # fmt: skip
 _LINE = re.compile(r"([0-9]{1,6})([a-e])\) (.*)", re.DOTALL)
 _WORD = re.compile(r"\[([^\[\]]+)\]")
 _BLANK = re.compile(r"_{3,}")
@@ -40,8 +37,7 @@ _REMEDY = 'correct it, or leave it out with on_error="skip"'
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Completion:
+class Completion(NamedTuple):
     """A sentence around its blank, and the words to choose from."""
 
     left: str
@@ -79,13 +75,8 @@ def load(
     names = _answer_names(file)
     beside = file.beside(*names)
     if beside is None:
-        problems.append(
-            DataError(
-                f"the answers file {names[0]} is missing beside it", file=file.label, remedy="put it there"
-            )
-        )
-        if on_error == "raise":
-            raise problems[-1]
+        problem = f"the answers file {names[0]} is missing beside it"
+        problems.append(DataError(problem, file=file.label, remedy="put it there"))
         answers: dict[int, str] | None = None
     else:
         read = _answers_table(beside) if _is_csv(beside) else _answers(beside, questions)
@@ -158,9 +149,8 @@ def _official(file: sources.File) -> Iterator[tuple[int, int, Completion] | Data
         if letters != LETTERS:
             yield _wrong(f"question {number} has lines {' '.join(letters)}, expected a b c d e", file, line)
         elif len({(one.left, one.right) for _, _, one in rows}) > 1:
-            yield _wrong(
-                f"the lines of question {number} differ in more than the word in brackets", file, line
-            )
+            problem = f"the lines of question {number} differ in more than the word in brackets"
+            yield _wrong(problem, file, line)
         else:
             yield line, number, Completion(first.left, first.right, tuple(one.words[0] for _, _, one in rows))
 
@@ -173,12 +163,9 @@ def _answers(
             yield record
             continue
         line, number, (letter, answer) = record
-        asked = questions.get(number)
-        if asked and asked.words[LETTERS.index(letter)] != answer.words[0]:
-            there = asked.words[LETTERS.index(letter)]
-            yield _wrong(
-                f"the answer {number}{letter}) is {answer.words[0]!r}, the question has {there!r}", file, line
-            )
+        word, asked = answer.words[0], questions.get(number)
+        if asked and word != (there := asked.words[LETTERS.index(letter)]):
+            yield _wrong(f"the answer {number}{letter}) is {word!r}, the question has {there!r}", file, line)
         else:
             yield line, number, letter
 
@@ -195,9 +182,8 @@ def _rows(file: sources.File, columns: list[str]) -> Iterator[tuple[int, int, li
             if not any(row):
                 continue
             if len(row) != len(columns) or not re.fullmatch(r"[0-9]{1,6}", row[0]):
-                yield _wrong(
-                    f"found {','.join(row)[:60]!r}, expected {', '.join(columns)}", file, reader.line_num
-                )
+                problem = f"found {','.join(row)[:60]!r}, expected {', '.join(columns)}"
+                yield _wrong(problem, file, reader.line_num)
             else:
                 yield reader.line_num, int(row[0]), row[1:]
     except csv.Error as error:
@@ -212,9 +198,8 @@ def _table(file: sources.File) -> Iterator[tuple[int, int, Completion] | DataErr
         line, number, (sentence, *words) = record
         parts = _BLANK.split(sentence)
         if len(parts) != 2:  # noqa: PLR2004 - left and right of one blank
-            yield _wrong(
-                f"the question {sentence[:60]!r} has {len(parts) - 1} blanks, expected one", file, line
-            )
+            problem = f"the question {sentence[:60]!r} has {len(parts) - 1} blanks, expected one"
+            yield _wrong(problem, file, line)
         elif not all(words):
             yield _wrong(f"question {number} lacks a choice", file, line)
         else:

@@ -13,8 +13,9 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +25,9 @@ from workbench.items.schema import DataError, Item
 from workbench.storage.files import data_home, resource
 
 _BINARY = (
-    b"\x1f\x8b",
-    b"PK\x03\x04",
-    b"\xfd7zXZ\x00",
-    b"BZh9",
-    b"PAR1",
-    b"%PDF",
-    b"\x7fELF",
-    b"\x89PNG",
+    b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ\x00", b"BZh9", b"PAR1", b"%PDF", b"\x7fELF", b"\x89PNG",
     b"7z\xbc\xaf",
-)
+)  # fmt: skip
 Matcher = Callable[[str], Any]
 
 SPLITS = ("train", "dev", "test", "control", "rejected")
@@ -49,12 +43,7 @@ _SPLIT_IN_NAME = {
 class File:
     """One file that was found: its content, and what to call it.
 
-    Attributes
-    ----------
-    path : Path
-        The file on disk, or the archive that holds it.
-    member : str or None
-        Its name inside that archive.
+    `path` is the file on disk, or the archive that holds it under the name `member`.
     """
 
     path: Path
@@ -108,13 +97,7 @@ class File:
 
 
 def decode(data: bytes, name: str | Path) -> str:
-    """Read bytes as text: UTF-8 without its mark; lines that are not UTF-8 as Windows-1252 or Latin-1.
-
-    Raises
-    ------
-    DataError
-        If this is no text at all.
-    """
+    """Read bytes as text: UTF-8 without its mark; lines that are not UTF-8 as Windows-1252 or Latin-1."""
     if b"\0" in data or data.startswith(_BINARY):
         raise DataError(
             "this is a binary file, expected UTF-8 text", file=name, remedy="unpack it, or pass the text file"
@@ -122,18 +105,14 @@ def decode(data: bytes, name: str | Path) -> str:
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
         return data.decode()
-    except (
-        UnicodeDecodeError
-    ):  # no multi-byte character holds a line end, so the lines can be read one by one
+    except UnicodeDecodeError:  # no multi-byte character holds a line end: lines can be read one by one
         return "\n".join(map(_decode_line, data.split(b"\n")))
 
 
 def _decode_line(line: bytes) -> str:
     for encoding in ("utf-8", "cp1252"):
-        try:
+        with suppress(UnicodeDecodeError):
             return line.decode(encoding)
-        except UnicodeDecodeError:
-            continue
     return line.decode("latin-1")
 
 
@@ -146,9 +125,10 @@ def lines(text: str) -> list[str]:
 
 
 def matcher(pattern: str) -> Matcher:
-    """Return a test of names against a glob; case does not matter."""
+    """Return a test of names against a glob, of paths where the glob has a ``/``; case does not matter."""
     fits = re.compile(fnmatch.translate(pattern.lower())).match
-    return lambda name: fits(name.lower())
+    deep = "/" in pattern
+    return lambda name: fits((name if deep else name.rpartition("/")[2]).lower())
 
 
 def walk(root: Path) -> list[str]:
@@ -182,19 +162,11 @@ class Root:
     def matching(self, pattern: str) -> list[Path]:
         """Return the files whose name fits; a pattern with ``/`` is held against the folders too."""
         fits = matcher(pattern)
-        if "/" in pattern:
-            return [Path(path) for label, path in self.files if fits(label)]
-        return [Path(path) for label, path in self.files if fits(label.rpartition("/")[2])]
+        return [Path(path) for label, path in self.files if fits(label)]
 
 
 def search_roots(dataset: str, path: Path | str | None = None) -> list[Root]:
-    """Return the folders to search, each scanned once: `path`, or the usual places.
-
-    Raises
-    ------
-    DataError
-        If `path` is not there.
-    """
+    """Return the folders to search, each scanned once: `path`, which must be there, or the usual places."""
     if path is not None:
         folder = Path(path).expanduser()
         if not folder.exists():
@@ -226,7 +198,7 @@ def find_files(
     archives: Sequence[str] = (),
     path: Path | str | None = None,
 ) -> dict[str, File]:
-    """Find files of a data set.
+    """Find files of a data set, at least one of those that are wanted.
 
     Parameters
     ----------
@@ -238,11 +210,6 @@ def find_files(
         Names of archives that hold the files.
     path : path, optional
         A folder or an archive to look into, in place of ``$WORKBENCH_DATA`` and ``data/raw``.
-
-    Returns
-    -------
-    dict of str to File
-        Those that were found, at least one.
 
     Raises
     ------
@@ -302,31 +269,23 @@ def _only(files: Sequence[File], pattern: str) -> File:
 
 
 def _from_archive(archive: Path, wanted: Mapping[str, Sequence[str]]) -> dict[str, File]:
-    rules = {key: [(matcher(p), "/" in p) for p in patterns] for key, patterns in wanted.items()}
-    files: dict[tuple[str, int], list[File]] = {}
+    rules = {key: [matcher(p) for p in patterns] for key, patterns in wanted.items()}
+    files: dict[str, dict[int, list[File]]] = {key: {} for key in wanted}
     for member in members(archive):
-        name = member.name.rpartition("/")[2]
+        if member.name.rpartition("/")[2].startswith("."):
+            continue
         for key, tests in rules.items():
-            rank = next(
-                (i for i, (fits, deep) in enumerate(tests) if fits(member.name if deep else name)), None
-            )
-            if rank is not None and not name.startswith("."):
-                files.setdefault((key, rank), []).append(File(archive, member.name, member.read()))
-        if all((key, 0) in files for key in wanted):  # the official ones: the rest need not be unpacked
+            rank = next((rank for rank, fits in enumerate(tests) if fits(member.name)), None)
+            if rank is not None:
+                files[key].setdefault(rank, []).append(File(archive, member.name, member.read()))
+        if all(0 in ranked for ranked in files.values()):  # the official ones: the rest need not be unpacked
             break
-    ranked = sorted(files)
-    best = {key: min(rank for k, rank in ranked if k == key) for key, _ in ranked}
-    return {key: _only(files[key, rank], wanted[key][rank]) for key, rank in best.items()}
+    best = {key: min(ranked) for key, ranked in files.items() if ranked}
+    return {key: _only(files[key][rank], wanted[key][rank]) for key, rank in best.items()}
 
 
 def choose(kind: str, value: str | None, names: Sequence[str], owner: str, default: str | None = None) -> str:
-    """Return `value`, or the default where it is null.
-
-    Raises
-    ------
-    DataError
-        If `value` is none of `names`; the message lists them.
-    """
+    """Return `value`, or the default where it is null; the error for any other name lists `names`."""
     value = default if value is None else value
     if value in names:
         return str(value)
@@ -385,10 +344,10 @@ def gather(
 
 def provenance(dataset: str) -> dict[str, Any]:
     """Return licence, citation and title of a data set, as far as the registry knows them."""
-    entry = _registry(resource("registry.toml")).get(dataset, {})
+    entry = registry().get(dataset, {})
     return {key: entry[key] for key in ("title", "licence", "citation") if key in entry}
 
 
-@cache
-def _registry(path: Path) -> dict[str, Any]:
-    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+def registry() -> dict[str, Any]:
+    """Return the tables of ``data/registry.toml``, one a data set."""
+    return tomllib.loads(resource("registry.toml").read_text(encoding="utf-8"))

@@ -72,6 +72,12 @@ def sentence_tokens(text: str, *, tokenised: bool = True) -> list[list[str]]:
     return [[piece for piece, _, _ in tokens[begin:end]] for begin, end in pairwise(edges)]
 
 
+def joined_spans(lines: Iterable[str]) -> list[Span]:
+    """Return the span of each line in the text that they make when joined by line feeds."""
+    starts = accumulate((len(line) + 1 for line in lines), initial=0)
+    return [(start, end - 1) for start, end in pairwise(starts)]
+
+
 def _edges(text: str, tokens: Sequence[tuple[str, int, int]], *, paragraphs: bool) -> list[int]:
     """Return the index of the first token of every sentence of running text, and the end."""
     pieces = [piece for piece, _, _ in tokens]
