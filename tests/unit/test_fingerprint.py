@@ -1,5 +1,6 @@
 """What results depend on: digests that change with every part, and with nothing else."""
 
+import importlib
 import json
 import shutil
 import subprocess
@@ -10,7 +11,8 @@ import pytest
 import workbench as wb
 from workbench.items.schema import COLUMNS, DataError
 from workbench.models.baselines.passage_baseline import SlidingWindow
-from workbench.runs import fingerprint
+
+store = importlib.import_module("workbench.runs.store")  # by its name
 
 ITEMS = wb.items_from_text(
     ["the heron ate the ___ .", "tom let go of it . ``  ___"],
@@ -44,13 +46,13 @@ def test_the_digest_of_items_sees_every_column_that_predictions_depend_on():
     others["answer_span"] = [(span[0][0], span[0][0]), span[1]]
     assert set(others) == set(COLUMNS) - {"meta"}
     assert len(others["text"][0]) == len(text[0])
-    found = {fingerprint.items_digest(ITEMS)}
+    found = {store.items_digest(ITEMS)}
     pair = {name: others.pop(name) for name in ("answer", "answer_span")}
     for columns in (pair, *({name: values} for name, values in others.items())):
-        found.add(fingerprint.items_digest(changed(**columns)))
+        found.add(store.items_digest(changed(**columns)))
     assert len(found) == len(COLUMNS) - 1  # the answer and its span change together
-    assert fingerprint.items_digest(ITEMS[:1]) not in found
-    assert fingerprint.items_digest(ITEMS[::-1]) not in found
+    assert store.items_digest(ITEMS[:1]) not in found
+    assert store.items_digest(ITEMS[::-1]) not in found
 
 
 def test_the_digest_of_items_does_not_see_how_they_came(tmp_path):
@@ -63,16 +65,14 @@ def test_the_digest_of_items_does_not_see_how_they_came(tmp_path):
         changed(candidates=[list(c) for c in ITEMS.frame["candidates"]]),
         changed(answer_span=[tuple(np.array(span)) for span in ITEMS.frame["answer_span"]]),
     ]
-    assert {fingerprint.items_digest(items) for items in same} == {fingerprint.items_digest(ITEMS)}
+    assert {store.items_digest(items) for items in same} == {store.items_digest(ITEMS)}
 
 
 @pytest.mark.parametrize("null", [None, np.nan, float("nan")])
 def test_every_way_to_write_null_is_the_same(null):
     bare = changed(answer=[None, None], answer_span=[(0, 0), (25, 25)], candidates=[None, None])
     nulls = {name: [null, null] for name in ("answer", "candidates", "book_id")}
-    assert fingerprint.items_digest(
-        changed(answer_span=[(0, 0), (25, 25)], **nulls)
-    ) == fingerprint.items_digest(bare)
+    assert store.items_digest(changed(answer_span=[(0, 0), (25, 25)], **nulls)) == store.items_digest(bare)
 
 
 # the version of a model
@@ -90,7 +90,7 @@ class Versioned(Unversioned):
     ("model", "version"), [(SlidingWindow(), SlidingWindow.version), (Unversioned(), None), (Versioned(), 3)]
 )
 def test_the_version_is_that_of_the_class_itself(model, version):
-    assert fingerprint.version(model) == version
+    assert store._version(model) == version
 
 
 # the commit
@@ -104,27 +104,27 @@ def git(folder, *arguments):
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_the_commit_and_whether_files_differ(tmp_path, monkeypatch):
     (tmp_path / "workbench" / "runs").mkdir(parents=True)
-    file = tmp_path / "workbench" / "runs" / "fingerprint.py"
-    monkeypatch.setattr(fingerprint, "__file__", str(file))
-    assert fingerprint.commit() is None
+    file = tmp_path / "workbench" / "runs" / "store.py"
+    monkeypatch.setattr(store, "__file__", str(file))
+    assert store._commit() is None
     git(tmp_path, "init", "-q")
-    assert fingerprint.commit() is None
+    assert store._commit() is None
     file.write_text("a", encoding="utf-8")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-q", "-m", "one")
     head = git(tmp_path, "rev-parse", "HEAD")
-    assert fingerprint.commit() == head
+    assert store._commit() == head
     (tmp_path / "untracked").touch()
-    assert fingerprint.commit() == head
+    assert store._commit() == head
     file.write_text("b", encoding="utf-8")
-    assert fingerprint.commit() == f"{head}+"
+    assert store._commit() == f"{head}+"
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    assert fingerprint.commit() is None
+    assert store._commit() is None
 
 
 @pytest.mark.parametrize("value", [{"a": (1, 2.5, None, True, "ü")}, [], {"a": {"b": [1]}}])
 def test_plain_values_are_as_json_reads_them(value):
-    assert fingerprint.json_value(value, "it") == json.loads(json.dumps(value))
+    assert store.json_value(value, "it") == json.loads(json.dumps(value))
 
 
 @pytest.mark.parametrize(
@@ -132,4 +132,4 @@ def test_plain_values_are_as_json_reads_them(value):
 )
 def test_values_that_json_cannot_hold(value):
     with pytest.raises(DataError, match="the config cannot be written as JSON"):
-        fingerprint.json_value({"a": value}, "the config")
+        store.json_value({"a": value}, "the config")

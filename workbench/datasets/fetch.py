@@ -8,14 +8,14 @@ import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from filelock import AcquireReturnProxy, FileLock, Timeout
+from filelock import FileLock, Timeout
 from pooch import HTTPDownloader, file_hash
 
 from workbench.datasets import archives, sources
@@ -398,7 +398,7 @@ def _reason(error: BaseException) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def _locked(where: Path) -> AcquireReturnProxy:
+def _locked(where: Path) -> AbstractContextManager[object]:
     """Take the folder's lock, which the block of a with statement holds."""
     lock = FileLock(where / _LOCK)
     try:

@@ -104,9 +104,10 @@ def parse(text: str, *, unit: str = "", note: str = "") -> Value:
 
 
 @cache
-def _values() -> dict[tuple[str, str, str], Value]:
-    rows = published_table(ANALYSIS).itertuples(index=False)
-    return {(r.figure, r.set, r.quantity): parse(r.value, unit=r.unit, note=r.note) for r in rows}
+def _values() -> dict[tuple[str, ...], Value]:
+    rows = published_table(ANALYSIS).to_dict("records")
+    keys = ("figure", "set", "quantity")
+    return {tuple(r[k] for k in keys): parse(r["value"], unit=r["unit"], note=r["note"]) for r in rows}
 
 
 def find_value(figure: str, of: str, quantity: str) -> Value | None:

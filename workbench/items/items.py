@@ -63,21 +63,8 @@ class Items:
         attrs: Mapping[str, Any] | None = None,
         problems: Sequence[DataError] = (),
     ) -> None:
-        missing = [name for name in COLUMNS if name not in frame.columns]
-        if missing:
-            raise DataError(
-                f"the columns {', '.join(missing)} are missing",
-                remedy="build items with Items.from_frame or wb.items_from_text",
-            )
-        frame = frame.loc[:, list(COLUMNS)].reset_index(drop=True)
-        for name in schema.TEXT_COLUMNS:
-            frame[name] = schema.as_text(frame[name])
-        frame["tokenised"] = frame["tokenised"].astype(bool)
-        frame = schema.frozen(frame)
-        schema.check_items(frame)
-        self._frame = frame
-        self.attrs = dict(attrs or {})
-        self.problems = tuple(problems)
+        self._frame = schema.checked(frame)
+        self.attrs, self.problems = dict(attrs or {}), tuple(problems)
 
     @classmethod
     def _trusted(
@@ -157,13 +144,10 @@ class Items:
         return {name: value for name, value in vars(self).items() if name != "_arrays"}
 
     def where(self, mask: Any) -> Items:
-        """Return the items for which `mask` holds.
+        """Return the items for which a mask holds.
 
-        Parameters
-        ----------
-        mask : array of bool (n,), Series, or callable
-            One value an item in order; a Series indexed by ``item_id`` is matched by id;
-            a callable gets the frame and returns such an array.
+        It is an array of bool (n,) in their order, a Series indexed by ``item_id``, or a callable that gets
+        the frame and returns one of these.
         """
         if callable(mask):
             mask = mask(self.frame)
@@ -185,10 +169,11 @@ class Items:
     def to_parquet(self, path: Path | str) -> None:
         """Write the items to a Parquet file, exactly and atomically."""
         columns: dict[str, Any] = {name: self._frame[name].tolist() for name in COLUMNS}
-        for name in schema.TEXT_COLUMNS:
-            columns[name] = [_null(value) for value in columns[name]]
         columns["meta"] = [json.dumps(meta, ensure_ascii=False) for meta in columns["meta"]]
-        table = pa.table({f.name: pa.array(columns[f.name], f.type) for f in _SCHEMA})
+        arrays = [
+            pa.array(columns[f.name], f.type, from_pandas=f.name in schema.TEXT_COLUMNS) for f in _SCHEMA
+        ]
+        table = pa.table(arrays, _SCHEMA)
         extra = json.dumps({"attrs": self.attrs}, ensure_ascii=False)
         with atomic_path(path) as temporary:
             pq.write_table(table.replace_schema_metadata({"workbench": extra}), temporary)
@@ -209,16 +194,9 @@ class Items:
                 file=path,
                 remedy="read tables of your own with pandas and pass them to Items.from_frame",
             )
-        frame = pd.DataFrame(
-            {
-                n: schema.objects(table[n].to_pylist())
-                if n in schema.NESTED_COLUMNS
-                else table[n].to_pylist()
-                for n in COLUMNS
-            }
-        )
-        frame["meta"] = schema.objects([json.loads(meta) for meta in frame["meta"]])
-        return cls(frame, attrs=json.loads(extra)["attrs"])
+        columns = {name: schema.objects(table[name].to_pylist()) for name in COLUMNS}
+        columns["meta"] = schema.objects([json.loads(meta) for meta in columns["meta"]])
+        return cls(pd.DataFrame(columns), attrs=json.loads(extra)["attrs"])
 
     def __repr__(self) -> str:
         kinds = Counter(zip(*(self._frame[c].tolist() for c in ("dataset", "split", "variant")), strict=True))
@@ -229,14 +207,10 @@ class Items:
         return f"Items({len(self):,}: {', '.join(parts) or 'empty'}{''.join(f'; {n}' for n in notes)})"
 
 
-def _null(value: Any) -> Any:
-    return value if isinstance(value, str) else None
-
-
 def _item(*values: Any) -> Item:
     row = dict(zip(COLUMNS, values, strict=True))
     for name in ("answer", "word_class", "book_id"):
-        row[name] = _null(row[name])
+        row[name] = row[name] if isinstance(row[name], str) else None
     row["tokenised"] = bool(row["tokenised"])
     return Item(**row)
 
@@ -284,11 +258,7 @@ def items_from_frame(
     if not isinstance(frame, pd.DataFrame):
         raise DataError(f"this is a {type(frame).__name__}, expected a pandas DataFrame")
     named = {"candidates": candidates, "item_id": item_id, "word_class": word_class, "book_id": book_id}
-    if (
-        set(COLUMNS) <= set(frame.columns)
-        and not any(named.values())
-        and (text, answer) == ("text", "answer")
-    ):
+    if set(COLUMNS) <= set(frame) and not any(named.values()) and (text, answer) == ("text", "answer"):
         return Items(frame)
     columns = {name: column for name, column in named.items() if column is not None}
     columns["text"] = text
@@ -302,16 +272,14 @@ def items_from_frame(
             )
     cells = {name: frame[column].tolist() for name, column in columns.items()}
     about: dict[str, Any] = {"dataset": dataset, "split": split, "variant": variant}
-
-    def records() -> Iterator[Item]:
-        for number, label in enumerate(frame.index):
-            row = {name: values[number] for name, values in cells.items()}
-            try:
-                yield _built(row, number, about, tokenised=tokenised)
-            except DataError as error:
-                raise DataError(f"row {label}: {error.problem}", remedy=error.remedy) from None
-
-    return Items.from_records(records())
+    records = []
+    for number, label in enumerate(frame.index):
+        row = {name: values[number] for name, values in cells.items()}
+        try:
+            records.append(_built(row, number, about, tokenised=tokenised))
+        except DataError as error:
+            raise DataError(f"row {label}: {error.problem}", remedy=error.remedy) from None
+    return Items.from_records(records)
 
 
 def items_from_text(
@@ -321,14 +289,9 @@ def items_from_text(
     candidates: Sequence[Sequence[str] | None] | None = None,
     **options: Any,
 ) -> Items:
-    """Make items from texts; see :func:`items_from_frame` for the blank and the other options.
+    """Make items from one text or several, with one entry of `answers` and `candidates` for each.
 
-    Parameters
-    ----------
-    texts : str or iterable of str
-        One text, or several.
-    answers, candidates : sequence, optional
-        One entry per text.
+    See :func:`items_from_frame` for the blank and the other options.
     """
     columns: dict[str, Any] = {"text": [texts] if isinstance(texts, str) else list(texts)}
     for name, values in (("answer", answers), ("candidates", candidates)):

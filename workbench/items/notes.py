@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,8 +42,7 @@ def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd
     DataFrame
         ``item_id``, ``tags`` (list of str), ``note``, ``updated`` (UTC), ``dataset``.
     """
-    home = _folder(folder)
-    files = sorted(home.glob("*.jsonl")) if dataset is None else [_file(home, dataset)]
+    files = sorted(_home(folder).glob("*.jsonl")) if dataset is None else [_file(folder, dataset)]
     rows = [
         {**asdict(row), "tags": list(row.tags), "dataset": file.stem}
         for file in files
@@ -59,7 +57,7 @@ def read_notes(datasets: Iterable[str], *, folder: Path | str | None = None) -> 
     """Return the notes of some data sets by item id."""
     result: dict[str, Note] = {}
     for dataset in dict.fromkeys(datasets):
-        result |= _read(_file(_folder(folder), dataset))
+        result |= _read(_file(folder, dataset))
     return result
 
 
@@ -76,8 +74,9 @@ def write_note(
     The file is read again under a lock and replaced atomically, so notebooks that write at the
     same time lose nothing, and a killed kernel leaves the old file or the new one.
     """
-    file = _file(_folder(folder), dataset)
-    with _locked(file):
+    file = _file(folder, dataset)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(file.with_name(f".{file.name}.lock")):  # against other threads and processes
         rows = _read(file)
         old = rows.get(item_id, Note(item_id))
         new = Note(
@@ -94,14 +93,14 @@ def write_note(
     return new
 
 
-def _folder(folder: Path | str | None) -> Path:
+def _home(folder: Path | str | None) -> Path:
     return data_home() / "notes" if folder is None else Path(folder)
 
 
-def _file(folder: Path, dataset: str) -> Path:
+def _file(folder: Path | str | None, dataset: str) -> Path:
     # a user names data sets freely; the name must not lead out of the folder
     name = re.sub(r"[^\w.-]+", "_", dataset).lstrip(".") or "_"
-    return folder / f"{name}.jsonl"
+    return _home(folder) / f"{name}.jsonl"
 
 
 def _read(file: Path) -> dict[str, Note]:
@@ -117,12 +116,11 @@ def _read(file: Path) -> dict[str, Note]:
             read = Note(str(row["item_id"]), _tags(row["tags"]), str(row["note"]), row["updated"])
             datetime.fromisoformat(read.updated)
         except (ValueError, KeyError, TypeError) as error:
-            raise DataError(
+            problem, remedy = (
                 f"this line holds no note ({error})",
-                file=file,
-                line=number,
-                remedy="mend or delete the line; nothing was changed",
-            ) from error
+                "mend or delete the line; nothing was changed",
+            )
+            raise DataError(problem, file=file, line=number, remedy=remedy) from error
         rows[read.item_id] = read
     return rows
 
@@ -131,11 +129,3 @@ def _tags(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise TypeError(f"tags are {value!r}, expected a list")
     return tuple(map(str, value))
-
-
-@contextmanager
-def _locked(file: Path) -> Iterator[None]:
-    """Hold the lock of a file against other threads and processes."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(file.with_name(f".{file.name}.lock")):
-        yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ WORD_CLASSES = ("NE", "CN", "V", "P")
 Span = tuple[int, int]
 
 TEXT_COLUMNS = ("item_id", "dataset", "split", "variant", "text", "answer", "word_class", "book_id")
-NESTED_COLUMNS = ("answer_span", "sentences", "candidates", "meta")
+_NULLS = (type(None), float, type(pd.NA))  # types of cells that hold nothing
 COLUMNS = (
     "item_id", "dataset", "split", "variant", "text", "answer", "answer_span", "sentences",
     "candidates", "word_class", "tokenised", "book_id", "meta",
@@ -29,19 +30,7 @@ COLUMNS = (
 
 
 class DataError(ValueError):
-    """Invalid data: the message says what was expected, what was there, where, and what to do.
-
-    Parameters
-    ----------
-    problem : str
-        What is wrong, and what was expected.
-    file : path, optional
-        The file concerned.
-    line : int, optional
-        Its line, counted from 1.
-    remedy : str, optional
-        What to do about it.
-    """
+    """Invalid data: what was expected and what was there, where (lines count from 1), and what to do."""
 
     def __init__(
         self,
@@ -58,11 +47,7 @@ class DataError(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the error with all its parts."""
-        return _revive, (self.problem, self.file, self.line, self.remedy)
-
-
-def _revive(problem: str, file: str | None, line: int | None, remedy: str | None) -> DataError:
-    return DataError(problem, file=file, line=line, remedy=remedy)
+        return partial(DataError, file=self.file, line=self.line, remedy=self.remedy), (self.problem,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +107,33 @@ def objects(values: Sequence[Any]) -> pd.Series[Any]:
     return pd.Series(column, dtype=object)  # pandas would infer text, without our checks
 
 
-def as_text(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column of text, or raise DataError if it holds anything but text and nulls."""
-    kinds = {type(value) for value in column.tolist()}
-    if strange := [kind.__name__ for kind in kinds - {str} if not _is_missing_type(kind)]:
+def checked(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame of items with the columns of `COLUMNS` alone and their types, or raise DataError.
+
+    Lists become tuples, so that no cell can be changed from outside.
+    """
+    if missing := [name for name in COLUMNS if name not in frame.columns]:
+        raise DataError(
+            f"the columns {', '.join(missing)} are missing",
+            remedy="build items with Items.from_frame or wb.items_from_text",
+        )
+    frame = frame.loc[:, list(COLUMNS)].reset_index(drop=True)
+    for name in TEXT_COLUMNS:
+        frame[name] = _as_text(frame[name])
+    nested: dict[str, list[Any]] = {
+        "answer_span": [tuple(map(int, span)) for span in frame["answer_span"]],
+        "sentences": [tuple((int(a), int(b)) for a, b in row) for row in frame["sentences"]],
+        "candidates": [None if isinstance(c, _NULLS) else tuple(c) for c in frame["candidates"]],
+        "meta": [dict(m) if isinstance(m, Mapping) else {} for m in frame["meta"]],
+    }
+    frame = frame.assign(**{name: objects(values) for name, values in nested.items()})
+    frame["tokenised"] = frame["tokenised"].astype(bool)
+    _check(frame)
+    return frame
+
+
+def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
+    if strange := [kind.__name__ for kind in set(map(type, column.tolist())) - {str, *_NULLS}]:
         raise DataError(f"the column {column.name!r} holds {strange[0]}, expected text")
     try:
         return column.astype("str")
@@ -133,52 +141,27 @@ def as_text(column: pd.Series[Any]) -> pd.Series[Any]:
         raise DataError(f"the column {column.name!r} holds a character that is none: {error}") from None
 
 
-def _is_missing_type(kind: type) -> bool:
-    return kind in {type(None), float, type(pd.NA)}
-
-
-def frozen(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame with tuples for lists, so that no cell can be changed from outside."""
-    spans = [tuple(map(int, span)) for span in frame["answer_span"]]
-    sentences = [tuple((int(a), int(b)) for a, b in row) for row in frame["sentences"]]
-    candidates = [
-        None if c is None or c is pd.NA or isinstance(c, float) else tuple(c) for c in frame["candidates"]
-    ]
-    metas = [dict(m) if isinstance(m, Mapping) else {} for m in frame["meta"]]
-    nested: dict[str, list[Any]] = {
-        "answer_span": spans,
-        "sentences": sentences,
-        "candidates": candidates,
-        "meta": metas,
-    }
-    return frame.assign(**{name: objects(values) for name, values in nested.items()})
-
-
-def check_items(frame: pd.DataFrame) -> None:
+def _check(frame: pd.DataFrame) -> None:
     """Raise DataError for the first fault in a frame of items."""
-    ids = frame["item_id"]
     for name in ("item_id", "dataset", "split", "variant", "text"):
         if frame[name].isna().any():
             raise DataError(f"row {int(frame[name].isna().argmax())}: the column {name!r} is empty")
+    ids = frame["item_id"]
     if ids.duplicated().any():
         raise DataError(f"the id {ids[ids.duplicated()].iloc[0]!r} occurs twice")
-    strange = set(frame["word_class"].dropna()) - set(WORD_CLASSES)
-    if strange:
+    if strange := set(frame["word_class"].dropna()) - set(WORD_CLASSES):
         raise DataError(f"the word class {min(strange)!r} is none of {' '.join(WORD_CLASSES)}")
-    columns = (
-        frame[c].tolist() for c in ("item_id", "text", "answer", "answer_span", "sentences", "candidates")
-    )
-    for row in zip(*columns, strict=True):
-        if problem := _fault(*row[1:]):
-            raise DataError(f"item {row[0]}: {problem}")
+    names = ("text", "answer", "answer_span", "sentences", "candidates")
+    for item_id, *row in zip(ids, *(frame[name].tolist() for name in names), strict=True):
+        if problem := _fault(*row):
+            raise DataError(f"item {item_id}: {problem}")
 
 
 def _fault(
     text: str, answer: Any, span: Span, sentences: tuple[Span, ...], candidates: tuple[str, ...] | None
 ) -> str | None:
     """Return what is wrong with one item, if anything is."""
-    wanted = answer if isinstance(answer, str) else ""
-    return _misplaced(text, span, sentences) or _unanswered(text[slice(*span)], answer, wanted, candidates)
+    return _misplaced(text, span, sentences) or _unanswered(text[slice(*span)], answer, candidates)
 
 
 def _misplaced(text: str, span: Span, sentences: tuple[Span, ...]) -> str | None:
@@ -196,7 +179,8 @@ def _misplaced(text: str, span: Span, sentences: tuple[Span, ...]) -> str | None
     return None
 
 
-def _unanswered(held: str, answer: Any, wanted: str, candidates: tuple[str, ...] | None) -> str | None:
+def _unanswered(held: str, answer: Any, candidates: tuple[str, ...] | None) -> str | None:
+    wanted = answer if isinstance(answer, str) else ""
     if held != wanted:
         return f"the answer span holds {held!r}, expected {wanted or 'an empty span'!r}"
     if answer == "":

@@ -162,47 +162,28 @@ def _layout(pieces: Sequence[str]) -> Iterator[tuple[bool, str]]:
 
 
 def readable(text: str) -> str:
-    """Return Treebank tokens as a book would print them.
+    """Return Treebank tokens, with white space between them, as a book would print them, in one line.
 
-    Parameters
-    ----------
-    text : str
-        Tokens with white space between them. Running text is not for this function.
-
-    Returns
-    -------
-    str
-        One line. The substitutions are: backquotes and apostrophes used as quotes, and ``"``, become
-        “ ” ‘ ’; an apostrophe in a word ’; ``-lrb-`` and its like the bracket; ``--`` an em dash without
-        spaces (one before it after the end of a sentence or a closing quote); the period after an
-        abbreviation that has one already is left out (``etc. .``). All else is kept, three dots included,
-        with the spaces of print: contractions joined (``did n't``, ``can not``, ``gon na``, ``'t was``), no
-        space before ``, . ; : ! ? ) % ...``, after an opening quote or bracket, or after a currency sign. A
-        hyphen between spaces keeps them.
+    Notes
+    -----
+    The substitutions are: backquotes and apostrophes used as quotes, and ``"``, become “ ” ‘ ’; an
+    apostrophe in a word ’; ``-lrb-`` and its like the bracket; ``--`` an em dash without spaces (one before
+    it after the end of a sentence or a closing quote); the period after an abbreviation that has one
+    already is left out (``etc. .``). All else is kept, three dots included, with the spaces of print:
+    contractions joined (``did n't``, ``can not``, ``gon na``, ``'t was``), no space before ``, . ; : ! ? )
+    % ...``, after an opening quote or bracket, or after a currency sign. A hyphen between spaces keeps
+    them.
     """
     return "".join(f" {shown}" if space else shown for space, shown in _layout(text.split()))
 
 
 def readable_spans(text: str, spans: Iterable[Span]) -> tuple[str, list[Span]]:
-    """Return Treebank tokens as readable text, and the given spans in that text.
+    """Return Treebank tokens as `readable` does, and the place of each span in that text.
 
-    Parameters
-    ----------
-    text : str
-        Tokens with white space between them.
-    spans : iterable of (int, int)
-        Offsets into `text`, in any order.
-
-    Returns
-    -------
-    text : str
-        As `readable`, but for the room that is left for a blank: an empty span with white space (or an
-        end of the text) on both sides stands for a word, and has its spaces around it.
-    spans : list of (int, int)
-        Offsets into that text, in the order given. A span that is not empty loses the white space at its
-        ends; one that ends within a token that is shown with another length is widened to the whole
-        token. An empty span stays empty, and at the end of a token stays there; one of white space alone,
-        or of a period left out, becomes empty.
+    An empty span with white space (or an end of the text) on both sides is a blank: it keeps the spaces of a
+    word around it. A span that is not empty loses the white space at its ends; one that ends within a token
+    that is shown with another length is widened to the whole token. An empty span stays empty, and at the
+    end of a token stays there; one of white space alone, or of a period left out, becomes empty.
 
     Raises ValueError if a span is not within `text` or ends before it starts.
     """

@@ -72,14 +72,6 @@ def tokens(item: Item) -> Tokens:
 
     A token that an edge of the answer's span falls into is split there, so that the answer is
     always one or more whole tokens.
-
-    Parameters
-    ----------
-    item : Item
-
-    Returns
-    -------
-    Tokens
     """
     start, end = item.answer_span
     if item.tokenised:
@@ -113,9 +105,5 @@ def _split(pieces: list[tuple[str, int, int]], edge: int, text: str) -> None:
 
 
 def readable_tokens(words: Sequence[str]) -> list[str]:
-    """Return the words as a tagger shall see them.
-
-    Treebank and typographic quotes become plain ones, the names of brackets (``-LRB-`` in any
-    case) the brackets; all else is kept.
-    """
+    """Return words as a tagger shall see them: with plain quotes, and brackets for ``-LRB-`` and its like."""
     return [_SHOWN.get(word.lower(), word) for word in words]

@@ -1,7 +1,7 @@
-"""Predictions and runs: the predictions table, the store of runs on disk, and what a run depends on.
+"""Predictions and runs: the predictions table, and the store of runs on disk.
 
-`predictions` has the columns of the table and their checks, `store` keeps runs and finds them again,
-`fingerprint` says what a run depends on. Stored runs stay readable: a new column is optional.
+`predictions` has the columns of the table and their checks, `store` keeps runs, finds them again and says
+what they depend on. Stored runs stay readable: a new column is optional.
 The package can be called, as ``wb.runs()`` and ``workbench.runs`` have one name: calling it lists the runs.
 """
 

@@ -56,24 +56,13 @@ probable one, ``rank_is_bound`` whether the rank is at least what ``rank`` says,
 weight a token of the item (see :func:`workbench.items.tokens.tokens`).
 """
 _NEVER_NULL = (
-    "item_id",
-    "dataset",
-    "split",
-    "variant",
-    "model",
-    "run",
-    "score_type",
-    "unit",
-    "filter",
-    "unknown",
-)
+    "item_id", "dataset", "split", "variant", "model", "run", "score_type", "unit", "filter", "unknown",
+)  # fmt: skip
 _KINDS = {pa.string(): "str", pa.bool_(): "boolean", pa.int64(): "Int64", pa.float64(): "float64"}
 _WORDS = {
-    "score_type": ("log_prob", "score"),
-    "unit": ("word", "last-token"),
-    "filter": ("none", "stop-words"),
+    "score_type": ("log_prob", "score"), "unit": ("word", "last-token"), "filter": ("none", "stop-words"),
     "unknown": UNKNOWN,
-}
+}  # fmt: skip
 _SLACK = 1e-9
 _LOOSE = 1e-3  # two sums of single-precision logarithms
 _VARIANT = {"run": "", "system": None, "unit": "word", "filter": "none", "vocabulary_size": pd.NA,
@@ -121,7 +110,6 @@ def from_answers(
         dtype=bool,
     )
     choices = [None if c is None else len(c) for c in frame["candidates"]]
-    empty = objects([None] * len(frame))
     columns = {
         "model": model,
         "score_type": "log_prob" if "log_prob" in rows else "score",
@@ -133,9 +121,7 @@ def from_answers(
         "n_tied": pd.NA,
         "n_choices": pd.array(choices, dtype="Int64"),
         "known": nullable(has, has),
-        "top_words": empty,
-        "top_log_probs": empty,
-        "candidate_scores": empty,
+        **dict.fromkeys(("top_words", "top_log_probs", "candidate_scores"), objects([None] * len(frame))),
     }
     return check_predictions(frame_of(frame, columns, variant))
 
@@ -164,19 +150,16 @@ def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.Dat
     if items is not None:
         _those(frame["item_id"], items)
     score = frame["score_type"] == "score"
-    _all(frame, frame["log_prob"].isna() | (frame["log_prob"] <= _SLACK), "a log-probability is above 0")
-    _all(frame, frame["log_prob"].isna() | ~score, "a score has no log-probability")
-    open_ended = frame["log_prob_uncorrected"]
-    _all(frame, open_ended.isna() | (open_ended <= _SLACK), "a log-probability is above 0")
-    unended = open_ended.isna() | frame["log_prob"].isna() | (frame["log_prob"] <= open_ended + _LOOSE)
+    log_prob, open_ended = frame["log_prob"], frame["log_prob_uncorrected"]
+    _all(frame, log_prob.isna() | ~score, "a score has no log-probability")
+    for values in (log_prob, open_ended):
+        _all(frame, values.isna() | (values <= _SLACK), "a log-probability is above 0")
+    unended = open_ended.isna() | log_prob.isna() | (log_prob <= open_ended + _LOOSE)
     _all(frame, unended, "'log_prob' is above 'log_prob_uncorrected'")
     for name in ("rank", "n_tied"):
         _all(frame, (frame[name] >= 1).fillna(value=True), f"{name!r} is below 1")
-    _all(
-        frame,
-        frame["p_correct"].isna() | frame["p_correct"].between(0, 1),
-        "'p_correct' is not within 0 and 1",
-    )
+    within = frame["p_correct"].isna() | frame["p_correct"].between(0, 1)
+    _all(frame, within, "'p_correct' is not within 0 and 1")
     _consistent(frame)
     return frame
 

@@ -1,12 +1,18 @@
-"""The store of runs: predictions on disk with what they depend on; found again, never overwritten."""
+"""The store of runs: predictions on disk with what they depend on; found again, never overwritten.
+
+A run depends on the items and on the model's class, version and config; commit and packages are recorded.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import glob
+import importlib.metadata
 import json
 import platform
 import re
+import shutil
+import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,11 +26,15 @@ import pyarrow.parquet as pq
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.runs import fingerprint, predictions
+from workbench.runs import predictions
 from workbench.storage import cache
 from workbench.storage.files import atomic_folder, data_home, sweep
 
 INFO, TABLE = "run.json", "predictions.parquet"
+_PACKAGES = (
+    "kenlm", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "gensim", "torch", "tokenizers",
+    "transformers",
+)  # fmt: skip
 _AGAIN = "remove the folder and predict again"
 _LISTED = {
     **dict.fromkeys(("run", "model", "dataset", "split", "variant"), "str"),
@@ -137,22 +147,22 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Ru
         raise TypeError(
             f"the first argument is {type(items).__name__}, expected Items: predict(items, model)"
         )
-    version = fingerprint.version(model)
+    version = _version(model)
     info = {
         "model": model.name,
         "class": f"{type(model).__module__}:{type(model).__qualname__}",
-        "version": fingerprint.json_value(version, f"the version of {model.name!r}"),
-        "config": fingerprint.json_value(model.config, f"the config of {model.name!r}"),
+        "version": json_value(version, f"the version of {model.name!r}"),
+        "config": json_value(model.config, f"the config of {model.name!r}"),
         "seed": int(seed),
         "top_k": int(top_k),
-        "items": fingerprint.items_digest(items),
+        "items": items_digest(items),
     }
     once = "" if version is not None else str(time.time_ns())
     name = _name(items, model.name, cache.digest(json.dumps(info, sort_keys=True), once))
     if (data_home() / "runs" / name).exists():
         return find_run(name)
     training = {"checked_for": None} | model.training if model.training else {}
-    training = fingerprint.json_value(training, f"the training of {model.name!r}")
+    training = json_value(training, f"the training of {model.name!r}")
     start = time.perf_counter()
     frame = model.predict(items, top_k, seed=seed)
     seconds = time.perf_counter() - start
@@ -194,9 +204,7 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
     models = frame["model"].unique().tolist()
     if len(models) != 1:
         raise DataError(f"the predictions are of {len(models)} models, expected one")
-    info = {"model": models[0], "items": fingerprint.items_digest(items)} | fingerprint.json_value(
-        info, "the information"
-    )
+    info = {"model": models[0], "items": items_digest(items)} | json_value(info, "the information")
     content = cache.content(predictions.to_table(frame))
     info["key"] = cache.digest(content, json.dumps(info, sort_keys=True))
     name = name or _name(items, models[0], info["key"])
@@ -328,9 +336,9 @@ def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -
         **info,
         "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "sha256": cache.content(table),
-        "git": fingerprint.commit(),
+        "git": _commit(),
         "python": platform.python_version(),
-        "packages": fingerprint.versions(),
+        "packages": _versions(),
     }
     sweep(data_home() / "runs", ".*partial-*")  # of runs that a killed process was writing
     with atomic_folder(data_home() / "runs" / name) as folder:
@@ -343,3 +351,52 @@ def _name(items: Items, model: str, key: str) -> str:
     first = items.frame.iloc[0] if len(items) else {"dataset": "none", "split": "none"}
     words = re.sub(r"[^a-z0-9]+", "-", f"{first['dataset']} {first['split']} {model}".lower()).strip("-")
     return f"{words[:80]}-{key[:10]}"
+
+
+def items_digest(items: Items) -> str:
+    """Return the SHA-256 of all columns of items but `meta`."""
+    frame = items.frame.drop(columns="meta")
+    return cache.digest(*(repr(frame[name].tolist()) for name in frame))
+
+
+def json_value(value: Any, what: str) -> Any:
+    """Return a value as JSON represents it: tuples as lists, keys as text; `what` names it in the error."""
+    try:
+        return json.loads(json.dumps(value, ensure_ascii=False).encode())
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{what} cannot be written as JSON: {error}",
+            remedy="use text, numbers, None, and lists and dicts of these",
+        ) from None
+
+
+def _version(model: object) -> Any:
+    """Return the version of a model's results, None for a user's class without a `version` of its own.
+
+    A `version` that it inherits speaks of another class.
+    """
+    kind = type(model)
+    declared = kind.__module__.partition(".")[0] == "workbench" or "version" in vars(kind)
+    return getattr(model, "version", None) if declared else None
+
+
+def _commit() -> str | None:
+    """Return the commit of the package's checkout, with ``+`` where files differ; None without a checkout."""
+    git = shutil.which("git")
+    root = Path(__file__).parents[2]
+    if git is None or not (root / ".git").exists():
+        return None
+
+    def run(*arguments: str) -> str | None:
+        command = [git, "-C", str(root), *arguments]
+        process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - git itself
+        return process.stdout.strip() if process.returncode == 0 else None
+
+    head = run("rev-parse", "HEAD")
+    return head and head + ("+" if run("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of the packages that models compute with, as far as they are installed."""
+    installed = {name: list(importlib.metadata.distributions(name=name)) for name in _PACKAGES}
+    return {name: copies[0].version for name, copies in installed.items() if copies}

@@ -36,19 +36,9 @@ def digest(*parts: str | bytes) -> str:
 
 
 def fingerprint(paths: Iterable[Path], base: Path) -> str:
-    """Return the SHA-256 of the names and contents of files, in hexadecimal.
+    """Return the SHA-256 of the names below `base` and the contents of files in any order, in hexadecimal.
 
-    Parameters
-    ----------
-    paths : iterable of Path
-        The files, in any order.
-    base : Path
-        The folder that they lie in: their names count from there on.
-
-    Notes
-    -----
-    Of a file of more than 32 MB (the weights of a transformer) the size, the first and the last
-    megabyte count.
+    Of a file of more than 32 MB (the weights of a transformer) the size, first and last megabyte count.
     """
     parts: list[str | bytes] = []
     for path in sorted(paths):
@@ -105,13 +95,7 @@ class Cache:
         return table
 
     def put(self, key: str, table: pa.Table) -> None:
-        """Store a table.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written.
-        """
+        """Store a table; OSError if it cannot be written."""
         metadata = {"key": key, "sha256": content(table)}
         with atomic_path(self.path(key)) as temporary:
             pq.write_table(table.replace_schema_metadata(metadata), temporary, compression="zstd")
@@ -132,10 +116,7 @@ class Cache:
 def content(table: pa.Table) -> str:
     """Return the SHA-256 of the content of a table, whatever its layout in memory, in hexadecimal.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        Columns of numbers, Booleans, text, and lists of such, of which any may be null.
+    Its columns hold numbers, Booleans, text, and lists of such, of which any may be null.
     """
     sha256 = hashlib.sha256()
     for name, column in zip(table.column_names, table.columns, strict=True):

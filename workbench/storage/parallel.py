@@ -9,9 +9,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
+_Done = Generator[tuple[int, R], None, None]  # number and result of every chunk, as they end
 
 _TRIES = 3  # times that processes may die one after the other before a chunk is finished
 _PATIENCE = 180.0  # seconds for which a cluster may be without any worker
@@ -126,6 +127,14 @@ def run_chunks(
         stored = ((index, store.get(key)) for index, key in enumerate(keys))
         results.update((index, result) for index, result in stored if result is not None)
     left = [index for index in range(len(chunks)) if index not in results]
+    workers = min(cores() if workers is None else workers, len(left))
+    done: _Done[R]
+    if client is not None:
+        done = _on_cluster(function, chunks, left, client)
+    elif workers < 2 or multiprocessing.parent_process() is not None:  # noqa: PLR2004 - one worker is none
+        done = ((index, function(chunks[index])) for index in left)
+    else:
+        done = _in_processes(function, chunks, left, workers)
     sizes = [1 if size is None else size(chunk) for chunk in chunks]
     with (
         progress_bar(
@@ -134,7 +143,7 @@ def run_chunks(
             shown=progress is not None,
             initial=sum(sizes[index] for index in results),
         ) as bar,
-        closing(_work(function, chunks, left, workers, client)) as work,
+        closing(done) as work,
     ):
         for index, result in work:
             results[index] = result
@@ -142,27 +151,6 @@ def run_chunks(
                 store.put(keys[index], result)
             bar.update(sizes[index])
     return [results[index] for index in range(len(chunks))]
-
-
-_Done = Generator[tuple[int, R], None, None]
-
-
-def _work(
-    function: Callable[[T], R],
-    chunks: Sequence[T],
-    left: list[int],
-    workers: int | None,
-    client: Client | None,
-) -> _Done[R]:
-    """Yield the number and the result of every chunk that is left, as they end."""
-    workers = min(cores() if workers is None else workers, len(left))
-    if client is not None:
-        yield from _on_cluster(function, chunks, left, client)
-    elif workers < 2 or multiprocessing.parent_process() is not None:  # noqa: PLR2004 - one worker is none
-        for index in left:
-            yield index, function(chunks[index])
-    else:
-        yield from _in_processes(function, chunks, left, workers)
 
 
 def _in_processes(function: Callable[[T], R], chunks: Sequence[T], left: list[int], workers: int) -> _Done[R]:
@@ -189,31 +177,19 @@ def _in_processes(function: Callable[[T], R], chunks: Sequence[T], left: list[in
 
 
 def _in_pool(function: Callable[[T], R], chunks: Sequence[T], left: list[int], workers: int) -> _Done[R]:
-    source, running = iter(left), dict[Future[R], int]()
-    broken: BaseException | None = None
+    fault: BaseException | None = None
     with _pool(workers) as pool:
-        while True:
-            try:
-                for index in islice(source, 0 if broken else 2 * workers - len(running)):
-                    with _without_main(function):
-                        running[pool.submit(function, chunks[index])] = index
-            except BrokenProcessPool as error:
-                broken = error
-            if not running:
-                break
-            failed = None
+        with _without_main(function):  # processes start while work is submitted
+            running = {pool.submit(function, chunks[index]): index for index in left}
+        while running and (fault is None or isinstance(fault, BrokenProcessPool)):
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                index, fault = running.pop(future), future.exception()
-                if fault is None:
+                index, error = running.pop(future), future.exception()
+                if error is None:
                     yield index, future.result()
-                elif isinstance(fault, BrokenProcessPool):
-                    broken = fault
-                else:
-                    failed = fault
-            if failed is not None:
-                raise failed
-        if broken is not None:
-            raise broken
+                elif fault is None or isinstance(fault, BrokenProcessPool):
+                    fault = error
+        if fault is not None:
+            raise fault
 
 
 @contextmanager
@@ -234,12 +210,9 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 def _on_cluster(
     function: Callable[[T], R], chunks: Sequence[T], left: Sequence[int], client: Client
-) -> Iterator[tuple[int, R]]:
-    """Apply a function to the chunks numbered `left` on a Dask cluster; yield number and result as they end.
-
-    A few chunks are sent ahead of the work, so that a scheduler never holds all of them. When a worker dies,
-    the scheduler gives its chunk to another one, ``distributed.scheduler.allowed-failures`` times.
-    """
+) -> _Done[R]:
+    # When a worker dies, the scheduler gives its chunk to another one, as often as the setting
+    # distributed.scheduler.allowed-failures says.
     import distributed  # noqa: PLC0415 - slow to import
 
     if client.asynchronous:
@@ -266,12 +239,14 @@ def _submitted(
     left: Iterator[int],
     client: Client,
     running: dict[Any, int],
-) -> Iterator[tuple[int, R]]:
+) -> _Done[R]:
+    from distributed import wait as wait_on_cluster  # noqa: PLC0415 - slow to import
+
     seen = time.monotonic()  # when a worker was there
     while True:
         threads = sum(client.nthreads().values())  # type: ignore[no-untyped-call]
         seen = time.monotonic() if threads else seen
-        for index in islice(left, max(0, 2 * max(threads, 2) - len(running))):
+        for index in islice(left, max(0, 2 * max(threads, 2) - len(running))):  # a scheduler never holds all
             running[client.submit(function, chunks[index], pure=False, retries=1)] = index
         if not running:
             return
@@ -280,7 +255,10 @@ def _submitted(
                 f"the Dask cluster has had no worker for {_PATIENCE:.0f} s"
                 f" -- start workers and call again{_RESUME}"
             )
-        for future in _ended(running):
+        ended: Any = ()
+        with suppress(TimeoutError):
+            ended = wait_on_cluster(list(running), timeout=_LOOK, return_when="FIRST_COMPLETED").done  # type: ignore[no-untyped-call]
+        for future in ended:
             try:
                 result = future.result(timeout=_LOOK)
             except TimeoutError:
@@ -288,15 +266,6 @@ def _submitted(
                     raise
                 continue  # the worker that held the result is gone: it is made again
             yield running.pop(future), result
-
-
-def _ended(running: dict[Any, int]) -> list[Any]:
-    from distributed import wait  # noqa: PLC0415 - slow to import
-
-    try:
-        return list(wait(list(running), timeout=_LOOK, return_when="FIRST_COMPLETED").done)  # type: ignore[no-untyped-call]
-    except TimeoutError:
-        return []
 
 
 _started: list[int] = []  # the id of this process, if it was started here

@@ -19,7 +19,7 @@ import pandas as pd
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError, objects
-from workbench.runs import fingerprint
+from workbench.runs.store import items_digest
 from workbench.texts import ngram_hash
 from workbench.texts.corpus import Corpus
 from workbench.texts.ngram_hash import Ints, TokenisedTexts, Words
@@ -145,7 +145,7 @@ def check_held_out(corpus: Corpus, held_out: Items | None, *, progress: bool = T
     if held_out is None:
         return None
     refuse(held_out, corpus, progress=progress)
-    return {"items": len(held_out), "sha256": fingerprint.items_digest(held_out)}
+    return {"items": len(held_out), "sha256": items_digest(held_out)}
 
 
 def refuse(items: Items, texts: TokenisedTexts, *, progress: bool = True) -> Overlap:

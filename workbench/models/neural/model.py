@@ -27,7 +27,7 @@ from workbench.models.neural.encoding import ItemEncoder, check_reads, reads_suf
 from workbench.models.neural.network import LanguageModule
 from workbench.models.neural.scoring import NetworkPredictor
 from workbench.models.passage import one_of
-from workbench.runs import fingerprint
+from workbench.runs import store
 from workbench.runs.predictions import UNKNOWN
 from workbench.storage import cache
 from workbench.storage.files import atomic_path, data_home
@@ -505,11 +505,11 @@ class _Plan:
             "vocabulary": cache.digest(*self.stream.vocabulary),
             "development": None if items is None else {
                 "items": len(items),
-                "sha256": fingerprint.items_digest(items),
+                "sha256": store.items_digest(items),
                 "evaluate_on": self.evaluate_on,
             },
         }  # fmt: skip
-        return dict(fingerprint.json_value(config, f"the options of {self.kind.__name__}"))
+        return dict(store.json_value(config, f"the options of {self.kind.__name__}"))
 
     def info(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a model tells of its training."""
