@@ -1,3 +1,5 @@
+from itertools import islice
+
 import builders as b
 import pandas as pd
 import pytest
@@ -147,6 +149,6 @@ def test_real_books(real_data):
     assert len(holmes) == 522
     assert min(length for length, _ in holmes) > 2000
     assert sum(header for _, header in holmes) <= 1
-    novels = list(books(real_data / "novels.tar.xz"))
-    assert len({book.book_id for book in novels}) == 232
+    novels = list(islice(books(real_data / "novels.tar.xz"), 40))
+    assert len({book.book_id for book in novels}) == 40
     assert all(book.year and book.author for book in novels)

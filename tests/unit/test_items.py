@@ -173,8 +173,8 @@ def any_item(draw, number):
     )
 
 
-@settings(deadline=None, max_examples=60)
-@given(data=st.data(), n=st.integers(0, 4))
+@settings(deadline=None, max_examples=40)
+@given(data=st.data(), n=st.integers(0, 3))
 def test_parquet_gives_back_what_it_was_given(data, n, tmp_path_factory):
     items = Items.from_records([data.draw(any_item(i)) for i in range(n)], attrs={"note": data.draw(words)})
     path = tmp_path_factory.mktemp("parquet") / "items.parquet"

@@ -154,11 +154,10 @@ threads = [Thread(target=write, args=(t,)) for t in range(2)]
 
 
 def test_writers_at_the_same_time_lose_nothing(tmp_path):
-    running = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), who]) for who in ("ada", "bob", "eve")
-    ]
-    assert [process.wait(timeout=120) for process in running] == [0, 0, 0]
+    people = ("ada", "bob")
+    running = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), who]) for who in people]
+    assert [process.wait(timeout=120) for process in running] == [0, 0]
     found = read_notes(["x"], folder=tmp_path)
-    expected = {f"{who}/{t}/{i}" for who in ("ada", "bob", "eve") for t in range(2) for i in range(15)}
+    expected = {f"{who}/{t}/{i}" for who in people for t in range(2) for i in range(15)}
     assert set(found) == expected | {"shared"}
     assert all(found[key].tags == (key.split("/")[0],) for key in expected)

@@ -346,9 +346,9 @@ def test_damaged_predictions_are_one_clear_error_or_not_damaged(home):
     run = store.predict(ITEMS, Length())
     file = home / run.run / "predictions.parquet"
     whole, want = file.read_bytes(), run.predictions
-    broken = [whole[:cut] for cut in range(0, len(whole), 97)]
+    broken = [whole[:cut] for cut in range(0, len(whole), 211)]
     broken += [
-        whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :] for at in [*range(0, len(whole), 41), 0]
+        whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :] for at in [*range(0, len(whole), 97), 0]
     ]
     told = []
     for data in broken:
