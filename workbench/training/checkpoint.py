@@ -1,7 +1,7 @@
 """Checkpoints: all that a training needs to continue as if it had never stopped, whole or absent.
 
-Own files rather than accelerate's ``save_state``: that one writes in place, so a kill leaves half of it, it
-knows no state carried from batch to batch, and it restores the generators of Python and numpy as well.
+Accelerate's ``save_state`` writes in place, so a kill leaves half of it; it has no state carried from batch
+to batch, and restores the generators of Python and numpy as well.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +58,8 @@ class TrainingState:
     step: int
     identity: dict[str, Any]
     info: dict[str, Any]
-    weights: dict[str, Tensor] = field(default_factory=dict)
-    state: dict[str, Any] = field(default_factory=dict)
+    weights: dict[str, Tensor]
+    state: dict[str, Any]
 
 
 def folder_name(step: int) -> str:
@@ -67,23 +67,10 @@ def folder_name(step: int) -> str:
     return f"step-{step:08d}"
 
 
-def save_checkpoint(folder: Path, checkpoint: TrainingState, *, keep: Iterable[int] = ()) -> Path:
-    """Write a checkpoint, then remove the others.
+def save_checkpoint(folder: Path, checkpoint: TrainingState, *, keep: Iterable[int] = ()) -> None:
+    """Write a checkpoint into the folder of a training, then remove all but those of the steps `keep`.
 
     A checkpoint of the same step has the same tensors: only its `info` is written again.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the training; made where it is missing.
-    checkpoint : TrainingState
-    keep : iterable of int
-        Steps of older checkpoints that stay.
-
-    Returns
-    -------
-    Path
-        Folder of the checkpoint.
 
     Raises
     ------
@@ -110,7 +97,6 @@ def save_checkpoint(folder: Path, checkpoint: TrainingState, *, keep: Iterable[i
             remedy="make room, or pass another folder; earlier checkpoints are untouched",
         ) from error
     prune(folder, {checkpoint.step, *keep})
-    return target
 
 
 def prune(folder: Path, keep: Iterable[int]) -> None:
@@ -124,13 +110,7 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
 
 
 def newest(folder: Path) -> TrainingState | None:
-    """Return the newest whole checkpoint, None without one; damaged ones are removed.
-
-    Raises
-    ------
-    DataError
-        If it has another version, or cannot be read now.
-    """
+    """Return the newest whole checkpoint, None without one; damaged ones are removed."""
     for path in sorted(_all(folder), key=lambda path: int(path.name[5:]), reverse=True):
         if (checkpoint := read_checkpoint(path)) is not None:
             return checkpoint
@@ -149,11 +129,10 @@ def read_checkpoint(path: Path) -> TrainingState | None:
     try:
         content = json.loads((path / INFO).read_bytes())
         checksum, version = content.pop("sha256"), content["version"]
-        if version == VERSION and (
-            checksum != digest(json.dumps(content, sort_keys=True)) or content["files"] != _checksums(path)
-        ):
-            return None
         if version == VERSION:
+            expected = digest(json.dumps(content, sort_keys=True))
+            if checksum != expected or content["files"] != _checksums(path):
+                return None
             return TrainingState(
                 step=content["step"], identity=content["identity"], info=content["info"],
                 weights=load_file(path / WEIGHTS), state=torch.load(path / STATE, weights_only=True),
@@ -275,9 +254,7 @@ def _checksums(path: Path) -> dict[str, str]:
 
 
 def _all(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        return []
-    return [path for path in folder.iterdir() if path.is_dir() and _NAME.fullmatch(path.name)]
+    return [path for path in folder.glob("step-*") if path.is_dir() and _NAME.fullmatch(path.name)]
 
 
 def _remove(path: Path) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from html import escape
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -172,7 +173,6 @@ class Training:
         return ", ".join(f"{score.label} {score.show(value)}" for score, value in scores)
 
     def __repr__(self) -> str:
-        """Return the present state in one line."""
         return f"<Training {self.line()}>"
 
     def line(self) -> str:
@@ -206,27 +206,16 @@ class Training:
 
 
 class Score(NamedTuple):
-    """What the name of a score tells.
-
-    Attributes
-    ----------
-    label : str
-    percent : bool
-        Whether it is a share, shown in percent.
-    log : bool
-        Whether it is drawn on a logarithmic axis.
-    higher : bool, optional
-        Whether higher is better; None where not known.
-    """
+    """What the name of a score says about it."""
 
     label: str
-    percent: bool
-    log: bool
-    higher: bool | None
+    percent: bool  # whether it is a share, shown in percent
+    log: bool  # whether it is drawn on a logarithmic axis
+    higher: bool | None  # whether higher is better; None where not known
 
     @classmethod
     def of(cls, column: str) -> Score:
-        """Return what the name of a score tells."""
+        """Return the properties of a score by its name."""
         low = column.lower()
         percent = "accuracy" in low or "share" in low
         falls = any(word in low for word in ("perplexity", "rank", "loss", "nats", "error"))
@@ -241,7 +230,7 @@ class Score(NamedTuple):
 
 
 def number(value: Any) -> float:
-    """Return a number, NaN for anything else."""
+    """Return a number as a float, NaN for anything else."""
     return float(value) if _is_number(value) else math.nan
 
 
@@ -279,11 +268,7 @@ def _frame(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> pd.DataFrame
 
 
 def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return not isinstance(value, bool | str | bytes)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _to_json(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 from typing import Any
 from uuid import uuid4
@@ -13,12 +14,8 @@ from uuid import uuid4
 from workbench.storage.progress import progress_bar
 from workbench.training.history import Training
 
-DRAW = 1.0
-"""Seconds from one view in a notebook to the next, at least."""
-
-LOG = 10.0
-"""Seconds from one line of a log to the next, at least; scores come at once."""
-
+_DRAW = 1.0  # seconds from one view in a notebook to the next, at least
+_LOG = 10.0  # seconds from one line of a log to the next, at least; scores come at once
 _SHARE = 0.05  # of the time that drawing may take
 _FAILURES = 3  # after which nothing is shown any more
 _LABEL = 24  # letters of a name before a bar
@@ -62,12 +59,6 @@ def _notebook() -> Any:
     return None
 
 
-def _is_terminal() -> bool:
-    with suppress(Exception):  # no standard error, or a closed one
-        return sys.stderr.isatty()
-    return False
-
-
 class _Lines(Progress):
     """Prints lines; on a terminal scores and notes alone, above a bar."""
 
@@ -80,9 +71,10 @@ class _Lines(Progress):
         name = training.name or "model"
         size = f"{training.parameters:,} parameters"
         self._line(f"{name} on {training.device}: {size}, step {step:,} of {training.steps:,}")
-        if _is_terminal():
-            label = _printable(name)[:_LABEL]
-            self._bar = progress_bar(training.steps, label=label, unit="steps", initial=step)
+        with suppress(Exception):  # no standard error, or a closed one
+            if sys.stderr.isatty():
+                label = _printable(name)[:_LABEL]
+                self._bar = progress_bar(training.steps, label=label, unit="steps", initial=step)
 
     def step(self) -> None:
         if self._bar is not None:
@@ -98,14 +90,14 @@ class _Lines(Progress):
         if self._bar is not None:
             self._bar.set_postfix_str(f"{facts['loss']}, {facts['speed']}", refresh=False)
         elif training.history and monotonic() >= self._next:
-            self._next = monotonic() + LOG
+            self._next = monotonic() + _LOG
             self._line(", ".join(facts[part] for part in ("step", "words", "loss", "speed", "time")))
 
     def end(self, training: Training) -> None:
         bar, self._bar = self._bar, None
         if bar is not None:
             bar.close()
-        self._next = monotonic() + LOG
+        self._next = monotonic() + _LOG
         self.update(training)
         self._line(_ended(training).line())
 
@@ -151,7 +143,7 @@ class _Notebook(Progress):
             data=data, metadata=metadata, transient={"display_id": self._id}, update=update
         )
         now = monotonic()
-        self._next = now + max(DRAW, (now - start) / _SHARE)
+        self._next = now + max(_DRAW, (now - start) / _SHARE)
 
 
 class _Guarded(Progress):
@@ -159,18 +151,8 @@ class _Guarded(Progress):
 
     def __init__(self, view: Progress) -> None:
         self._view, self._failures = view, 0
-
-    def begin(self, training: Training, step: int) -> None:
-        self._do("begin", training, step)
-
-    def step(self) -> None:
-        self._do("step")
-
-    def update(self, training: Training) -> None:
-        self._do("update", training)
-
-    def end(self, training: Training) -> None:
-        self._do("end", training)
+        for method in ("begin", "step", "update", "end"):
+            setattr(self, method, partial(self._do, method))
 
     def _do(self, method: str, *arguments: Any) -> None:
         try:
