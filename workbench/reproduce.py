@@ -12,8 +12,7 @@ from typing import Any
 from workbench.items.schema import DataError
 from workbench.storage.files import atomic_path, data_home
 
-PARAMETERS = "parameters"
-"""The tag of the cell whose names can be set from outside."""
+_PARAMETERS = "parameters"  # tag of the cell whose names can be set from outside
 
 
 def notebooks(folder: Path) -> list[Path]:
@@ -24,28 +23,21 @@ def notebooks(folder: Path) -> list[Path]:
 def run(path: Path, settings: Mapping[str, Any], *, timeout: int | None = None) -> Any:
     """Execute a notebook from top to bottom and return it with its outputs.
 
-    Parameters
-    ----------
-    path : Path
-        The notebook; its first code cell is tagged ``parameters``.
-    settings : mapping
-        Values for names in that cell; a cell that sets them is put behind it.
-    timeout : int, optional
-        Seconds that one cell may take.
+    A cell that sets the names in `settings` is put behind the first cell that is tagged ``parameters``.
 
     Raises
     ------
     DataError
-        If the notebook has no such cell, or if a cell of it fails.
+        If the notebook has no such cell, or if a cell of it fails or takes more than `timeout` seconds.
     """
     import nbformat
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
-    tagged = [i for i, c in enumerate(notebook.cells) if PARAMETERS in c.metadata.get("tags", [])]
+    tagged = [i for i, c in enumerate(notebook.cells) if _PARAMETERS in c.metadata.get("tags", [])]
     if not tagged:
-        raise DataError(f"no cell is tagged {PARAMETERS!r}", file=path, remedy="tag the first code cell")
+        raise DataError(f"no cell is tagged {_PARAMETERS!r}", file=path, remedy="tag the first code cell")
     lines = "\n".join(f"{name} = {value!r}" for name, value in settings.items())
     notebook.cells.insert(tagged[0] + 1, nbformat.v4.new_code_cell(lines))  # type: ignore[no-untyped-call]
     client = NotebookClient(
@@ -53,8 +45,8 @@ def run(path: Path, settings: Mapping[str, Any], *, timeout: int | None = None) 
         timeout=timeout,
         kernel_name="python3",
         resources={"metadata": {"path": str(path.parent)}},
-        extra_arguments=["--log-level=ERROR"],  # no talk of sockets between our lines
-        store_widget_state=False,  # a view is rebuilt in one line; its state is not kept
+        extra_arguments=["--log-level=ERROR"],  # otherwise messages about sockets appear
+        store_widget_state=False,
     )
     try:
         client.execute()
@@ -70,7 +62,9 @@ def reproduce(
     only: Iterable[str] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    """Run every notebook of a folder on the data at hand and write an HTML page of each.
+    """Run every notebook of a folder on the data at hand; return the HTML pages that are written of each.
+
+    Notebooks write their figures and tables to the folder that their parameter ``OUT`` names.
 
     Parameters
     ----------
@@ -83,11 +77,6 @@ def reproduce(
     settings : mapping, optional
         Further values for the parameters of the notebooks.
 
-    Returns
-    -------
-    list of Path
-        The pages written. Notebooks hand their figures and tables to the folder named in
-        their parameter ``OUT``.
     """
     from nbconvert import HTMLExporter
 

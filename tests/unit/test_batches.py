@@ -139,7 +139,7 @@ def test_a_text_that_is_too_short(kind):
             kind(counting(words), rows=rows, length=5)
 
 
-def passages_by_a_loop(stream, minimum, longest, *, unknown):
+def passages_by_a_loop(stream, minimum, longest):
     """Yield the first place and the target's place of each passage."""
     ids = stream.read(0, stream.n_tokens).tolist()
     starts = stream.starts.tolist()
@@ -155,17 +155,16 @@ def passages_by_a_loop(stream, minimum, longest, *, unknown):
                 taken.append(context.pop())
             if target < starts[number] or sum(starts[s + 1] - starts[s] for s in taken) <= minimum:
                 continue
-            if target - starts[taken[-1]] > longest or (ids[target] >= stream.n_words and not unknown):
+            if target - starts[taken[-1]] > longest or ids[target] >= stream.n_words:
                 continue
             yield starts[taken[-1]], target
 
 
-@pytest.mark.parametrize(
-    ("minimum", "longest", "unknown"), [(50, 256, False), (50, 256, True), (0, 20, False), (7, 60, True)]
-)
-def test_passages_against_a_loop_over_sentences(novels, minimum, longest, unknown):
-    expected = sorted(passages_by_a_loop(novels, minimum, longest, unknown=unknown))
-    batches = Passages(novels, rows=1, number=1, minimum=minimum, longest=longest, unknown=unknown)
+@pytest.mark.parametrize(("minimum", "longest"), [(50, 256), (0, 20), (7, 60)])
+def test_passages_against_a_loop_over_sentences(novels, minimum, longest, monkeypatch):
+    monkeypatch.setattr("workbench.texts.passages._LONGEST", longest)
+    expected = sorted(passages_by_a_loop(novels, minimum, longest))
+    batches = Passages(novels, rows=1, number=1, minimum=minimum)
     assert batches.distinct == len(expected) > 100
     drawn = batches.places(np.arange(batches.distinct))
     assert sorted(zip(*(d.tolist() for d in drawn), strict=True)) == expected
@@ -176,7 +175,7 @@ def test_passages_against_a_loop_over_sentences(novels, minimum, longest, unknow
 
 
 def test_a_batch_holds_its_passages(novels):
-    batches = Passages(novels, rows=6, number=40, seed=2, unknown=True)
+    batches = Passages(novels, rows=6, number=40, seed=2)
     assert (batches.carried, batches.steps, batches.tokens) == (False, 6, 6)
     seen = []
     for step in range(6):
@@ -188,8 +187,7 @@ def test_a_batch_holds_its_passages(novels):
             assert batch["lengths"][row] == stop - start
             assert batch["ids"][row, : stop - start].tolist() == novels.read(start, stop).tolist()
             assert not batch["ids"][row, stop - start :].any()
-            answer = int(novels.read(stop, stop + 1)[0])
-            assert batch["target"][row] == (answer if answer < novels.n_words else 0)
+            assert batch["target"][row] == novels.read(stop, stop + 1)[0] < novels.n_words
             seen.append((start, stop))
     assert len(set(seen)) == 36
     later = [batches.batch(step) for step in range(6, 12)]
@@ -217,7 +215,7 @@ def test_the_shape_of_a_passage():
 
 def test_texts_without_a_passage(novels):
     with pytest.raises(DataError, match="holds no sentence that ends in a known word after more than 5,000"):
-        Passages(novels, rows=1, number=10, minimum=5000, longest=4000)
+        Passages(novels, rows=1, number=10, minimum=5000)
     one = Stream.of(Corpus.of(["a b c d"], progress=False), 3)
     with pytest.raises(DataError, match="holds no sentence"):
         Passages(one, rows=1, number=1, minimum=1)

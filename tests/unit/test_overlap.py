@@ -14,7 +14,7 @@ from workbench.items.schema import DataError
 from workbench.texts import ngram_hash
 from workbench.texts.corpus import Corpus
 from workbench.texts.ngram_hash import normalise
-from workbench.texts.overlap import overlap, refuse, source_books
+from workbench.texts.overlap import check_held_out, overlap, source_books
 
 PASSAGE = (
     "The ferry did not sail that morning , for the river had frozen from bank to bank . `` We shall walk , "
@@ -292,37 +292,44 @@ def novel(seed, length=4000):
     return random.Random(seed).choices(KINDS, k=length)  # noqa: S311 - a test
 
 
+def pieces(book, size, places):
+    return items_from_text([" ".join(book[at : at + size]) for at in places], tokenised=True)
+
+
+def checked(items, *books):
+    return check_held_out(stored([(name, [words]) for name, words in books]), items, progress=False)
+
+
 def test_a_book_that_items_come_from_is_refused_by_its_words():
     book, other = novel(1), novel(2)
-    items = items_from_text([" ".join(book[at : at + 80]) for at in range(100, 3000, 300)], tokenised=True)
-    corpus = stored([("wrong", [other]), ("right", [book]), ("third", [novel(3)])])
+    items = pieces(book, 80, range(100, 3000, 300))
     with pytest.raises(DataError, match=r"right \(Right\): 10 .*corpus.without\(\['right'\]\)"):
-        refuse(items, corpus, progress=False)
-    with pytest.raises(DataError, match=r"right: 10 .*leave them out: \['right'\]"):
-        refuse(items, [("right", book), ("wrong", other)], progress=False)
-    assert refuse(items, [("wrong", other)], progress=False).n == 13
-    two = [("few", [*other[:500], *book[90:190], *other[500:700], *book[400:490]])]
-    assert refuse(items, two, progress=False).frame["passage"].sum() == 2
-    with pytest.raises(DataError, match="few: 2"):
-        refuse(items[:2], two, progress=False)
+        checked(items, ("wrong", other), ("right", book), ("third", novel(3)))
+    assert checked(items, ("wrong", other))["items"] == 10
+    assert checked(None, ("right", book)) is None
+    two = ("few", [*other[:500], *book[90:190], *other[500:700], *book[400:490]])
+    assert overlap(items, [two], progress=False).frame["passage"].sum() == 2
+    assert checked(items, two)
+    with pytest.raises(DataError, match=r"few \(Few\): 2"):
+        checked(items[:2], two)
 
 
 def test_single_sentences_need_more_items():
     book = novel(5)
-    items = items_from_text([" ".join(book[at : at + 20]) for at in range(0, 4000, 100)], tokenised=True)
-    with pytest.raises(DataError, match="it: 40"):
-        refuse(items, [("it", book)], progress=False)
-    result = refuse(items, [("it", [*book[:330], *novel(6)])], progress=False)
-    assert (result.n, result.frame["passage"].sum(), len(source_books(result))) == (8, 4, 1)
+    items = pieces(book, 20, range(0, 4000, 100))
+    with pytest.raises(DataError, match=r"it \(It\): 40"):
+        checked(items, ("it", book))
+    partly = ("it", [*book[:330], *novel(6)])
+    assert checked(items, partly)
+    result = overlap(items, [partly], progress=False)
+    assert (result.frame["passage"].sum(), len(source_books(result))) == (4, 1)
     assert source_books(result, least=5).empty
 
 
 def test_many_books_are_not_listed_one_by_one():
-    texts = [(f"b{seed}", novel(seed, 200)) for seed in range(12)]
-    items = items_from_text(
-        [" ".join(words[k : k + 60]) for _, words in texts for k in (0, 50, 100)], tokenised=True
-    )
-    with pytest.raises(
-        DataError, match=r"12 of the books.* and 2 more.*source_books\(overlap\(items, texts, n=13\)"
-    ):
-        refuse(items, texts, progress=False)
+    books = [(f"b{seed}", novel(seed, 200)) for seed in range(12)]
+    texts = [" ".join(words[k : k + 60]) for _, words in books for k in (0, 50, 100)]
+    items = items_from_text(texts, tokenised=True)
+    message = r"12 of the books.* and 2 more.*without\(source_books\(overlap\(items, corpus, n=13\)"
+    with pytest.raises(DataError, match=message):
+        checked(items, *books)

@@ -77,7 +77,7 @@ def test_a_cell_that_fails_is_told_with_the_name_of_its_notebook(tmp_path, monke
     ("cell", "timeout"), [("import os\nos.kill(os.getpid(), 9)", None), ("import time\ntime.sleep(60)", 1)]
 )
 @pytest.mark.filterwarnings("ignore")
-def test_a_kernel_that_dies_or_hangs_is_told(tmp_path, cell, timeout):
+def test_a_kernel_that_dies_or_hangs_is_an_error(tmp_path, cell, timeout):
     path = notebook(tmp_path / "01_bad.ipynb", cell)
     with pytest.raises(DataError, match="a cell failed") as caught:
         run(path, {}, timeout=timeout)

@@ -26,8 +26,8 @@ from workbench.texts.ngram_hash import Ints, TokenisedTexts, Words
 
 _BOOKS = 3  # books listed for an item
 _MERGE = 1 << 20  # matches collected before they are merged
-_PASSAGE, _LONG, _SHORT = 50, 13, 8  # words of a passage; n for passages, and for sentences
-_LEAST = {_LONG: 3, _SHORT: 5}  # items that must be in a book
+_PASSAGE = 50  # words of a passage, at least
+_PASSAGES, _SENTENCES = (13, 3), (8, 5)  # n, and number of items that must come from a book
 _NAMED = 10  # books in a message
 _SHARE = 0.5  # of its n-grams that an item must share with its book ...
 _FEW = 3  # ... and at least this number: fewer may be chance
@@ -110,13 +110,8 @@ def overlap(items: Items, texts: TokenisedTexts, *, n: int = 8, progress: bool =
 def source_books(result: Overlap, *, least: int = 3) -> pd.DataFrame:
     """Return the books of a text that items come from.
 
-    An item comes from a book that holds half of its n-grams, and at least three of them.
-
-    Parameters
-    ----------
-    result : Overlap
-    least : int
-        Number of items that must come from a book (all, if there are fewer).
+    An item comes from a book that holds half of its n-grams, and at least three of them. At least `least`
+    items must come from a book (all, if there are fewer).
 
     Returns
     -------
@@ -130,48 +125,13 @@ def source_books(result: Overlap, *, least: int = 3) -> pd.DataFrame:
 
 
 def check_held_out(corpus: Corpus, held_out: Items | None, *, progress: bool = True) -> dict[str, Any] | None:
-    """Return a record of the items that a corpus was checked for, None without items.
-
-    Returns
-    -------
-    dict or None
-        How many items, and their digest.
+    """Return the number and a digest of the items that a corpus was checked for, None without items.
 
     Raises
     ------
     DataError
-        If the corpus holds books that items come from (see `refuse`), with the books to leave out.
-    """
-    if held_out is None:
-        return None
-    refuse(held_out, corpus, progress=progress)
-    return {"items": len(held_out), "sha256": items_digest(held_out)}
-
-
-def refuse(items: Items, texts: TokenisedTexts, *, progress: bool = True) -> Overlap:
-    """Raise DataError if the texts hold a book that items come from.
-
-    N-grams have 13 words where half of the items have 50 words or more, else 8. A book is refused if it holds
-    half of the n-grams of 3 items (5 for n = 8; of all, if there are fewer), at least three n-grams of each.
-
-    Parameters
-    ----------
-    items : Items
-        What a model will be tested on.
-    texts : Corpus or iterable of (str, iterable of str)
-        What it is to be trained on, as for `overlap`.
-    progress : bool
-        Show a bar.
-
-    Returns
-    -------
-    Overlap
-        The result, where the texts are accepted: short pieces may still be shared.
-
-    Raises
-    ------
-    DataError
-        Naming the books.
+        If the corpus holds a book that items come from (see `source_books`). N-grams have 13 words, and 3
+        items must come from a book, where half of the items have 50 words or more; else 8 words and 5 items.
 
     Notes
     -----
@@ -181,32 +141,26 @@ def refuse(items: Items, texts: TokenisedTexts, *, progress: bool = True) -> Ove
     and none of the 2,000 shares a single 13-gram with any other. Sentences share more by chance: 16 of 520
     questions of sentence completion have an 8-gram in those books, and none shares more than a quarter.
     """
-    lengths = sorted(len(item.tokens) for item in items)
-    n = _LONG if lengths and lengths[len(lengths) // 2] >= _PASSAGE else _SHORT
-    result = overlap(items, texts, n=n, progress=progress)
-    books = source_books(result, least=_LEAST[n])
-    if len(books):
-        call = f"source_books(overlap(items, texts, n={n}), least={_LEAST[n]})"
-        raise _refused(books, items, texts, call)
-    return result
-
-
-def _refused(books: pd.DataFrame, items: Items, texts: TokenisedTexts, call: str) -> DataError:
-    """Return the error that names the books."""
-    titles, remedy = {}, "leave them out: {}"
-    if isinstance(texts, Corpus):
-        titles = dict(zip(texts.books["book_id"], texts.books["title"], strict=True))
-        remedy = "train without them: corpus.without({})"
-    named = []
-    for name, count in books.head(_NAMED).itertuples(index=False):
-        title = titles.get(name)
-        named.append(f"{name}{f' ({title})' if isinstance(title, str) and title else ''}: {count:,}")
-    ids = str(books["book_id"].tolist()) if len(books) <= _NAMED else f"{call}['book_id']"
+    if held_out is None:
+        return None
+    lengths = sorted(len(item.tokens) for item in held_out)
+    n, least = _PASSAGES if lengths and lengths[len(lengths) // 2] >= _PASSAGE else _SENTENCES
+    books = source_books(overlap(held_out, corpus, n=n, progress=progress), least=least)
+    if not len(books):
+        return {"items": len(held_out), "sha256": items_digest(held_out)}
+    titles = dict(zip(corpus.books["book_id"], corpus.books["title"], strict=True))
+    named = "; ".join(
+        f"{name}{f' ({titles[name]})' if titles[name] else ''}: {count:,}"
+        for name, count in books.head(_NAMED).itertuples(index=False)
+    )
     others = f" and {len(books) - _NAMED:,} more" if len(books) > _NAMED else ""
-    return DataError(
-        f"the texts hold {len(books):,} of the books that the {len(items):,} items to be tested on come "
-        f"from, with so many items in each: {'; '.join(named)}{others}",
-        remedy=remedy.format(ids),
+    ids = str(books["book_id"].tolist())
+    if others:
+        ids = f"source_books(overlap(items, corpus, n={n}), least={least})['book_id']"
+    raise DataError(
+        f"the texts hold {len(books):,} of the books that the {len(held_out):,} items to be tested on come "
+        f"from, with so many items in each: {named}{others}",
+        remedy=f"train without them: corpus.without({ids})",
     )
 
 

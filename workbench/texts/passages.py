@@ -13,6 +13,7 @@ from workbench.texts.stream import Ints, Stream
 
 _BLOCK = 1 << 20  # sentences that are searched at a time
 _ROUNDS = 4  # of the permutation
+_LONGEST = 256  # tokens before the target
 
 Words64 = npt.NDArray[np.uint64]
 
@@ -23,7 +24,8 @@ class Passages:
     As in Paperno et al. (2016), a passage is a target sentence after the fewest whole sentences of the same
     book that have more than `minimum` tokens together. Its target is the last word of the target sentence;
     punctuation and quotes after it (tokens without a letter or a digit) are left out. The paper trained
-    Sup-CBOW on about nine million passages.
+    Sup-CBOW on about nine million passages. Passages with more than 256 tokens before the target, which occur
+    in text without sentence ends, and those whose target is outside the vocabulary are left out.
 
     Passages are drawn without replacement until all were drawn, then again in another order. Passage k
     depends only on `seed` and k. An epoch is the passages 0 to `number` - 1, except for a rest of less than
@@ -39,15 +41,6 @@ class Passages:
     seed : int, default 0
     minimum : int, default 50
         The context has more tokens than this.
-    longest : int, default 256
-        Passages with more tokens before the target are left out; they occur in text without sentence ends.
-    unknown : bool, default False
-        Also draw passages whose target is outside the vocabulary; its id is 0.
-
-    Attributes
-    ----------
-    distinct : int
-        Number of passages of the text.
 
     Raises
     ------
@@ -57,25 +50,15 @@ class Passages:
 
     carried: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        stream: Stream,
-        *,
-        rows: int,
-        number: int,
-        seed: int = 0,
-        minimum: int = 50,
-        longest: int = 256,
-        unknown: bool = False,
-    ) -> None:
+    def __init__(self, stream: Stream, *, rows: int, number: int, seed: int = 0, minimum: int = 50) -> None:
         if not 1 <= rows <= number:
             raise DataError(
                 f"expected at least {rows:,} passages for a batch, got {number:,}",
                 remedy="ask for more passages, or fewer rows",
             )
-        self.stream, self.rows, self.number, self.seed = stream, rows, number, seed
-        self.minimum, self.longest, self.unknown = minimum, longest, unknown
+        self.stream, self.rows, self.number, self.seed, self.minimum = stream, rows, number, seed, minimum
         self.steps = number // rows
+        self.tokens = rows  # one word a row is predicted
         blocks = range(1, len(stream.starts) - 1, _BLOCK)  # the first sentence has no context
         targets = [
             self._target_sentences(first, min(first + _BLOCK, len(stream.starts) - 1)) for first in blocks
@@ -92,11 +75,6 @@ class Passages:
         """Number of passages of the text."""
         return len(self._targets)
 
-    @property
-    def tokens(self) -> int:
-        """Number of words that are predicted in a step: one a row."""
-        return self.rows
-
     def batch(self, step: int, rows: slice | None = None) -> Batch:
         """Return the passages of a step.
 
@@ -104,7 +82,7 @@ class Passages:
         -------
         dict
             Extended ``ids``, int64 (rows, longest passage of the batch): all before the target, then 0;
-            ``lengths`` (rows,) of the passages; ``target`` (rows,), 0 for a word outside the vocabulary.
+            ``lengths`` (rows,) of the passages; ``target`` (rows,).
         """
         epoch, step = divmod(step, self.steps)
         numbers = np.arange(step * self.rows, (step + 1) * self.rows)
@@ -118,22 +96,10 @@ class Passages:
         places = (first[:, None] + np.arange(width))[inside]
         ids = np.zeros(inside.shape, np.int64)
         ids[inside] = self.stream.at(places)
-        answers = self.stream.at(target)
-        answers[answers >= self.stream.n_words] = 0
-        return {"ids": ids, "lengths": lengths, "target": answers}
+        return {"ids": ids, "lengths": lengths, "target": self.stream.at(target)}
 
     def places(self, numbers: Ints) -> tuple[Ints, Ints]:
-        """Return where passages begin in the text, and the places of their targets.
-
-        Parameters
-        ----------
-        numbers : int64 array (n,)
-            The k of each passage, at least 0.
-
-        Returns
-        -------
-        two int64 arrays (n,)
-        """
+        """Return where passages begin in the text, and the places of their targets, by their k (n,)."""
         drawn = np.zeros(len(numbers), np.int64)
         rounds, inside = np.divmod(numbers, self.distinct)
         for each in np.unique(rounds).tolist():
@@ -168,9 +134,8 @@ class Passages:
         of_book = books[np.searchsorted(books, sentences, side="right") - 1]
         sentences, begins = (array[begins >= of_book] for array in (sentences, begins))
         target = self._last(sentences)
-        good = (target >= 0) & (target - stream.starts[begins] <= self.longest)
-        if not self.unknown:
-            good[good] = stream.at(target[good]) < stream.n_words
+        good = (target >= 0) & (target - stream.starts[begins] <= _LONGEST)
+        good[good] = stream.at(target[good]) < stream.n_words
         return sentences[good].astype(np.uint32)
 
 
@@ -189,11 +154,6 @@ def permuted(numbers: Ints, n: int, *, key: tuple[int, ...]) -> Ints:
     n : int
     key : tuple of int
         Each key gives another permutation.
-
-    Returns
-    -------
-    int64 array
-        Of the same shape; different numbers get different places.
     """
     bits = np.uint64(max(1, -(-(n - 1).bit_length() // 2)))
     mask = (np.uint64(1) << bits) - np.uint64(1)
