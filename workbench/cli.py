@@ -212,10 +212,10 @@ def _train(arguments: argparse.Namespace) -> None:
     for name in _FLAGS:
         if (value := getattr(arguments, name)) is not None:
             settings[name] = value
-    strange = sorted(set(settings) - _accepted(kind))
-    if strange and not hasattr(kind, "trained"):  # a network checks its settings itself, and knows more
+    unknown = sorted(set(settings) - _accepted(kind))
+    if unknown and not hasattr(kind, "trained"):  # a network checks its settings itself, and knows more
         raise DataError(
-            f"{arguments.model} has no setting {strange[0]!r}",
+            f"{arguments.model} has no setting {unknown[0]!r}",
             remedy=f"`workbench models {arguments.model}` lists its settings",
         )
     model = _fitted(arguments, kind, settings)
@@ -232,10 +232,11 @@ def _fitted(arguments: argparse.Namespace, kind: Any, settings: dict[str, Any]) 
     if kind.fitted_on not in {"items", "texts"}:
         return _made(kind, settings)
     items, texts = _items(arguments), _texts(arguments)
-    if (items if kind.fitted_on == "items" else texts) is None:
-        options = "--dataset or --items" if kind.fitted_on == "items" else "--texts or a --stream"
+    on_items = kind.fitted_on == "items"
+    if (items if on_items else texts) is None:
+        options = "--dataset or --items" if on_items else "--texts or a --stream"
         raise DataError(f"{arguments.model} is trained on {kind.fitted_on}", remedy=f"name {options}")
-    if kind.fitted_on == "items":
+    if on_items:
         return kind.fit(items, **settings)
     if arguments.stream is not None and not hasattr(kind, "trained"):
         raise DataError(f"{arguments.model} is not trained on ids", remedy="name --texts")
@@ -255,7 +256,7 @@ def _texts(arguments: argparse.Namespace) -> Any:
 
 
 def _settings(arguments: argparse.Namespace, kind: Any) -> dict[str, Any]:
-    """Return the settings NAME=VALUE of a command; a model that stands on another gets that one loaded."""
+    """Return the settings NAME=VALUE of a command; a model that needs another gets that one loaded."""
     from workbench.models.base import Predictor
 
     settings: dict[str, Any] = {}
@@ -264,12 +265,14 @@ def _settings(arguments: argparse.Namespace, kind: Any) -> dict[str, Any]:
         if name in _FLAGS and hasattr(arguments, name):
             raise DataError(f"{name} is an option of the command", remedy=f"write --{name} {value}")
         if name in {"texts", "folder", "development"} and arguments.act is _train:
-            raise DataError(f"{name} is not given so", remedy="pass --texts, --out, or --dataset")
+            raise DataError(
+                f"{name} is no setting of the command", remedy="pass --texts, --out, or --dataset"
+            )
         settings[name] = _value(value)
     if kind.fitted_on == "a model":
         below = next(iter(inspect.signature(kind).parameters))
         if below not in settings:
-            raise DataError("it stands on another model", remedy=f"pass {below}=FOLDER of a trained one")
+            raise DataError("it needs another model", remedy=f"pass {below}=FOLDER of a trained one")
         settings[below] = Predictor.load(str(settings[below]))
     return settings
 
@@ -291,8 +294,8 @@ def _made(kind: Any, settings: dict[str, Any]) -> Any:
     try:
         inspect.signature(kind).bind(**settings)
     except TypeError as error:
-        name = kind.__name__
-        raise DataError(f"{name}: {error}", remedy=f"its settings are {', '.join(_accepted(kind))}") from None
+        remedy = f"its settings are {', '.join(sorted(_accepted(kind)))}"
+        raise DataError(f"{kind.__name__}: {error}", remedy=remedy) from None
     return kind(**settings)
 
 
@@ -317,10 +320,9 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     if arguments.settings and not named:
         raise DataError("settings are for models that are given by name", remedy="train it with them")
     known = set().union(*(_accepted(registry.model_class(name)) for name in named))
-    if strange := [text for text in arguments.settings if text.partition("=")[0] not in known]:
-        raise DataError(
-            f"no model has the setting {strange[0]}", remedy=f"there are {', '.join(sorted(known))}"
-        )
+    if unknown := [text for text in arguments.settings if text.partition("=")[0] not in known]:
+        remedy = f"there are {', '.join(sorted(known))}"
+        raise DataError(f"no model has the setting {unknown[0]}", remedy=remedy)
     runs = []
     for name in arguments.model:
         if name in named:

@@ -263,7 +263,7 @@ def test_an_interrupted_training_is_no_success(novel, tmp_path, capsys, monkeypa
         (["train", "next-word", "--out", "here"], "pass ngram=FOLDER"),
         (["train", "lstm", "--out", "here", "--texts", "a", "--stream", "b"], "trained on --texts or on a"),
         (["train", "lstm", "--out", "here", "--stream", "b", "--vocabulary", "9"], "its own vocabulary"),
-        (["train", "lstm", "folder=x", "--out", "here", "--texts", "a"], "folder is not given so"),
+        (["train", "lstm", "folder=x", "--out", "here", "--texts", "a"], "folder is no setting"),
         (["train", "lstm", "epochs=3", "--out", "here", "--texts", "a"], "write --epochs 3"),
         (["stream", "--out", "here"], "nothing to read"),
         (["evaluate", "here"], "nothing to predict"),

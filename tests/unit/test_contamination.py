@@ -9,7 +9,7 @@ from workbench.datasets.books import Book
 from workbench.evaluation.contamination import Contamination, contamination
 from workbench.items.schema import DataError
 from workbench.texts.corpus import Corpus
-from workbench.texts.overlap import refuse
+from workbench.texts.overlap import check_held_out
 
 SENTENCE = "The ferry did not sail that morning, for the river had frozen from bank to bank."
 PASSAGE = f"{SENTENCE} So the whole family crossed the ice on foot behind the old gray mule"
@@ -66,8 +66,8 @@ def test_a_real_corpus_gives_the_same(items, folder):
     read = contamination(items, folder, progress=False)
     pd.testing.assert_frame_equal(report.frame, read.frame)
     with pytest.raises(DataError, match=r"corpus.without\(\['ice'\]\)"):
-        refuse(items[:1], corpus, progress=False)
-    refuse(items[:1], corpus.without(["ice"]), progress=False)
+        check_held_out(corpus, items[:1], progress=False)
+    assert check_held_out(corpus.without(["ice"]), items[:1], progress=False)
 
 
 def test_the_summary_counts(items, folder):
@@ -118,7 +118,7 @@ def test_what_holds_no_text_is_refused(items, texts, message):
 
 
 @pytest.mark.data
-def test_the_childrens_questions_stand_in_their_books(real_data):
+def test_the_childrens_questions_stand_in_their_books(real_data, tmp_path, monkeypatch):
     """13 passages of the release run from the end of one book into the next: their queries stand in one."""
     items = wb.load("cbt", "dev")
     path = real_data / "cbt" / "cbt_valid.txt"
@@ -129,8 +129,9 @@ def test_the_childrens_questions_stand_in_their_books(real_data):
     assert (frame["n_grams"] - frame["found"])[~frame["passage"]].tolist() == [7] * 13
     assert (frame["share"][frame["passage"]] == 1).all()
     assert (frame["longest"][frame["passage"]] == frame["n_grams"][frame["passage"]] + 7).all()
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
     with pytest.raises(DataError, match="Golden_Road"):
-        refuse(items, ((one.book_id, one.text.split()) for one in wb.books(path)), progress=False)
+        check_held_out(Corpus.of(wb.books(path), progress=False), items, progress=False)
 
 
 @pytest.mark.data

@@ -281,7 +281,7 @@ def test_what_cannot_be_compared_is_refused():
             overlap(items, texts, progress=False)
     with pytest.raises(DataError, match="no item"):
         overlap(items[:0], streamed(PASSAGE), progress=False)
-    with pytest.raises(DataError, match="0 words"):
+    with pytest.raises(DataError, match="got n=0"):
         overlap(items, streamed(PASSAGE), n=0, progress=False)
 
 

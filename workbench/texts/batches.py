@@ -7,7 +7,7 @@ processes take different rows of the same batch.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,21 +21,10 @@ Batch = dict[str, Ints]
 class Batches(Protocol):
     """Batches, as a training loop uses them."""
 
-    @property
-    def rows(self) -> int:
-        """Number of rows of a batch, over all processes."""
-
-    @property
-    def carried(self) -> bool:
-        """Whether each row continues where it stopped, so that a recurrent state is carried along."""
-
-    @property
-    def steps(self) -> int:
-        """Number of steps of an epoch; later steps belong to the next epochs."""
-
-    @property
-    def tokens(self) -> int:
-        """Number of words that are predicted in a step."""
+    rows: int  # of a batch, over all processes
+    carried: bool  # whether each row continues where it stopped, so that a recurrent state is carried along
+    steps: int  # of an epoch; later steps belong to the next epochs
+    tokens: int  # words that are predicted in a step
 
     def batch(self, step: int, rows: slice | None = None) -> Batch:
         """Return the arrays of a step, rows first: of all rows, or of a slice of them."""
@@ -78,7 +67,7 @@ class ContiguousBatches(_FixedLength):
         If the text is too short for one step.
     """
 
-    carried: ClassVar[bool] = True
+    carried = True
 
     def __init__(self, stream: Stream, *, rows: int, length: int) -> None:
         super().__init__(stream, rows=rows, length=length)
@@ -99,7 +88,7 @@ class Windows(_FixedLength):
     of `ContiguousBatches`, and `seed`.
     """
 
-    carried: ClassVar[bool] = False
+    carried = False
 
     def __init__(self, stream: Stream, *, rows: int, length: int, seed: int = 0) -> None:
         super().__init__(stream, rows=rows, length=length)

@@ -208,8 +208,8 @@ class Corpus:
         return Corpus(folder, self.name)
 
     def _of_books(self, books: pd.DataFrame) -> Iterator[Part]:
-        for number, (first, sentences) in enumerate(zip(books["first"], books["sentences"], strict=True)):
-            starts = self.starts[first : first + sentences + 1]
+        for number, (first, n) in enumerate(books[["first", "sentences"]].itertuples(index=False)):
+            starts = self.starts[first : first + n + 1]
             yield Part(number, self.words, self.ids[starts[0] : starts[-1]], np.diff(starts))
 
 
@@ -237,19 +237,15 @@ def _readable(texts: Any) -> Iterator[str | Book]:
 def scratch_folder(folder: Path, remedy: str = _ROOM) -> Iterator[Path]:
     """Yield a temporary folder within a folder; remove it afterwards, and those of killed processes before.
 
-    Raises
-    ------
-    DataError
-        If the block fails because the disk is full, or the folder cannot be made.
+    DataError if the folder cannot be made, or the block fails because the disk is full.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files.sweep(folder, ".tmp-*", seconds=_LEFTOVER)
         temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".tmp-"))
     except OSError as error:
-        raise DataError(
-            f"no folder can be made here ({error.strerror})", file=folder, remedy=remedy
-        ) from error
+        problem = f"no folder can be made here ({error.strerror})"
+        raise DataError(problem, file=folder, remedy=remedy) from error
     try:
         with disk_errors(folder, remedy):
             yield temporary
@@ -269,14 +265,7 @@ def disk_errors(folder: Path, remedy: str = _ROOM) -> Iterator[None]:
 
 
 def read_manifest(folder: Path, names: Sequence[str] = FILES) -> dict[str, Any] | None:
-    """Return the manifest of a folder, None if it or one of its files is absent, damaged or changed.
-
-    Parameters
-    ----------
-    folder : Path
-    names : sequence of str
-        The files that have to be there.
-    """
+    """Return the manifest of a folder, None if it or one of its files is absent, damaged or changed."""
     try:
         content: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
         if content["version"] != VERSION:

@@ -44,7 +44,6 @@ _TAIL = re.compile(r"(?<=[^\W_])(?:n't|'(?:s|m|d|ll|re|ve))$")
 _TWO = {"cannot": 3, "gonna": 3, "wanna": 3, "gotta": 3, "gimme": 3, "lemme": 3, "tis": 1, "twas": 1}
 _TWO |= {"d'ye": 1, "d'you": 1}
 
-
 TokenisedTexts = Corpus | Iterable[tuple[str, Iterable[str]]]
 """A corpus, or books as pairs of their id and their tokens, one after the other.
 
@@ -94,27 +93,11 @@ class TokenNumbers(dict[str, tuple[int, ...]]):
 
 
 class ItemWords:
-    """The words of all items as one array of numbers.
-
-    Attributes
-    ----------
-    numbers : TokenNumbers
-        Numbers of the words of a token, from 1.
-    ids : int32 (words,)
-        -1 for a missing answer.
-    first : int64 (items + 1,)
-        Where each item begins.
-    query : int64 (items,)
-        Where its target sentence begins.
-    item : int64 (words,)
-        The item of each word.
-    answered : bool (items,)
-        Whether the item has its answer.
-    """
+    """The words of all items as one array of numbers."""
 
     def __init__(self, items: Items) -> None:
         self.items = items
-        numbers: dict[str, int] = {}
+        numbers: dict[str, int] = {}  # of words, from 1
         of_token: dict[str, tuple[int, ...]] = {}
         ids: list[int] = []
         first, query = [0], []
@@ -136,18 +119,13 @@ class ItemWords:
             first.append(len(ids))
         self.numbers = TokenNumbers(numbers)
         self.n_words = len(numbers)
-        self.ids = np.array(ids, dtype=np.int32)
-        self.first = np.array(first, dtype=np.int64)
-        self.query = np.array(query, dtype=np.int64)
-        self.item = np.repeat(np.arange(len(items)), np.diff(self.first))
-        blanks = np.zeros(len(items), dtype=bool)
-        blanks[self.item[self.ids == _BLANK]] = True
-        self.answered = ~blanks
-
-    @property
-    def longest(self) -> int:
-        """Number of words of the longest item."""
-        return int(np.diff(self.first).max())
+        self.ids = np.array(ids, dtype=np.int32)  # (words,), -1 for a missing answer
+        self.first = np.array(first, dtype=np.int64)  # (items + 1,): where each item begins
+        self.query = np.array(query, dtype=np.int64)  # (items,): where its target sentence begins
+        self.item = np.repeat(np.arange(len(items)), np.diff(self.first))  # (words,): the item of each word
+        self.answered = np.ones(len(items), dtype=bool)  # (items,): whether the item has its answer
+        self.answered[self.item[self.ids == _BLANK]] = False
+        self.longest = int(np.diff(self.first).max())  # words of the longest item
 
     def n_grams(self, n: int) -> Ints:
         """Return the places of all n-grams: those within one item and without a missing answer."""
@@ -159,22 +137,14 @@ class ItemWords:
 
 
 class TextReader:
-    """Read texts as numbers of words; remember where their books begin.
-
-    Attributes
-    ----------
-    books : dict of str to int
-        Number of each book, by its id.
-    words : list of int
-        Words of each book.
-    """
+    """Read texts as numbers of words; remember where their books begin."""
 
     def __init__(self, numbers: TokenNumbers) -> None:
         self.numbers = numbers
-        self.books: dict[str, int] = {}
-        self.words: list[int] = []
-        self._firsts: list[int] = []
-        self._book: list[int] = []
+        self.books: dict[str, int] = {}  # number of each book, by its id
+        self.words: list[int] = []  # number of words of each book
+        self._firsts: list[int] = []  # where each part of a book begins
+        self._book: list[int] = []  # the book of each part
         self._length = 0
 
     def read(self, texts: TokenisedTexts, *, progress: bool) -> Iterator[Words]:
@@ -196,9 +166,8 @@ class TextReader:
     def books_at(self, places: Ints) -> Ints:
         """Return the number of the book at each of some places in ascending order."""
         begin = max(0, bisect_right(self._firsts, int(places[0])) - 1)
-        starts = np.array(self._firsts[begin:])
-        books = np.array(self._book[begin:])
-        return np.asarray(books[np.searchsorted(starts, places, "right") - 1])
+        parts = np.searchsorted(self._firsts[begin:], places, "right") - 1
+        return np.asarray(self._book[begin:])[parts]
 
     def _begin(self, book_id: str) -> None:
         number = self.books.setdefault(str(book_id), len(self.books))
@@ -210,9 +179,9 @@ class TextReader:
 
     def _streamed(self, parts: Iterable[tuple[str, Iterable[str]]]) -> Iterator[tuple[str, Words, int]]:
         for book_id, words in parts:
-            listed = words if isinstance(words, list) else list(words)
-            numbers = chain.from_iterable(map(self.numbers.__getitem__, listed))
-            yield book_id, np.fromiter(numbers, dtype=np.int32), len(listed)
+            tokens = list(words)
+            numbers = chain.from_iterable(map(self.numbers.__getitem__, tokens))
+            yield book_id, np.fromiter(numbers, dtype=np.int32), len(tokens)
 
     def _stored(self, corpus: Corpus) -> Iterator[tuple[str, Words, int]]:
         words_of_types = [self.numbers[word] for word in corpus.words]
@@ -226,10 +195,7 @@ class TextReader:
             for at in range(begin, begin + n_tokens, _READ):
                 ids = np.asarray(corpus.ids[at : min(at + _READ, begin + n_tokens)])
                 n = counts[ids]
-                if len(n) and n.min() == n.max() == 1:
-                    places = first[ids]
-                else:  # types without a word, or with several
-                    places = np.repeat(first[ids] - np.cumsum(n) + n, n) + np.arange(n.sum())
+                places = np.repeat(first[ids] - np.cumsum(n) + n, n) + np.arange(n.sum())
                 yield book_id, flat[places], len(ids)
 
 
@@ -246,7 +212,7 @@ def blocks(pieces: Iterator[Words], step: int, tail: int) -> Iterator[tuple[int,
         begin = 0
         for begin in range(0, length - tail - step + 1, step):
             yield offset + begin, joined[begin : begin + step + tail]
-        pending = [joined[begin + step :].copy()]
+        pending = [joined[begin + step :]]
         length, offset = len(pending[0]), offset + begin + step
     if length:
         yield offset, np.concatenate(pending)

@@ -1,17 +1,13 @@
 """Which items occur in a text that a model is trained on: whole passages, queries, and n-grams.
 
-Items and text become words that do not depend on tokenisation, and the text is read once, block by block
-(:mod:`workbench.texts.ngram_hash`). Matches are compared word by word, so there are no false ones.
-
-Brown et al. 2020, "Language Models are Few-Shot Learners", appendix C, look for test items in the
-training text by long n-grams (8 to 13 words) too.
+Matches are compared word by word (:mod:`workbench.texts.ngram_hash`), so there are no false ones. Brown et
+al. 2020, "Language Models are Few-Shot Learners", appendix C, also look for items by their 8- to 13-grams.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -42,14 +38,13 @@ class Overlap:
     n : int
         Words in an n-gram.
     frame : DataFrame
-        One row an item, in their order: ``item_id``; ``passage`` and ``query`` (nullable
-        booleans: whether the whole text, and the whole target sentence with its answer, stands in
-        one book; missing where the item has no answer, or no word); ``query_words`` (words of the
-        target sentence: a short one may be found by chance); ``n_grams`` and ``found`` (how many
-        the item has, and how many of them occur); ``share`` (found / n_grams, missing where there
-        is none); ``longest`` (words of the longest run that both have in common, 0 where that is
-        less than an n-gram); ``books`` (ids of up to three books that hold most of its n-grams,
-        most first). The n-grams of an item with fewer than n words are one: its whole text.
+        One row an item, in their order: ``item_id``; ``passage`` and ``query`` (nullable booleans: whether
+        the whole text, and the whole target sentence with its answer, stands in one book; missing where the
+        item has no answer, or no word); ``query_words`` (words of the target sentence: a short one may be
+        found by chance); ``n_grams`` and ``found`` (how many the item has, and how many of them occur);
+        ``share`` (found / n_grams, missing where there is none); ``longest`` (words of the longest run that
+        both have in common, 0 where that is less than an n-gram); ``books`` (ids of up to three books that
+        hold most of its n-grams, most first). An item with fewer than n words is one n-gram.
     pairs : DataFrame
         One row an item and a book that have n-grams in common: ``item_id``, ``book_id``, ``found``
         (n-grams of the item in that book), ``share``.
@@ -69,33 +64,24 @@ def overlap(items: Items, texts: TokenisedTexts, *, n: int = 8, progress: bool =
     Parameters
     ----------
     items : Items
-        What a model will be tested on.
     texts : Corpus or iterable of (str, iterable of str)
-        What it is trained on: a corpus, or book ids with tokens (see `TokenisedTexts`). Read once, in a
-        memory that does not grow with it.
+        A corpus, or book ids with tokens (see `TokenisedTexts`). Read once, in a memory that does not grow
+        with it. N-grams cross the borders of sentences, and neither those of books nor a blank without an
+        answer.
     n : int, default 8
         Words in an n-gram, 1 or more.
     progress : bool
         Show a bar.
 
-    Returns
-    -------
-    Overlap
-
     Raises
     ------
     DataError
         If there is no item, or no word in the texts.
-
-    Notes
-    -----
-    N-grams may cross the borders of sentences in the text, and never those of its books. They do
-    not cross a blank without an answer.
     """
     if n < 1:
-        raise DataError(f"n-grams of {n} words were asked for", remedy="pass n=1 or more")
+        raise DataError(f"expected n-grams of a word or more, got n={n}", remedy="pass n=1 or more")
     if not len(items):
-        raise DataError("there is no item to look for")
+        raise DataError("there is no item to look for", remedy="pass some items")
     words = ngram_hash.ItemWords(items)
     matches = _Matches(words, n)
     reader = ngram_hash.TextReader(words.numbers)
@@ -212,7 +198,7 @@ class _Matches:
             if len(item_places):
                 self._new.append(_unique(book(text_places + offset) * len(words.ids) + item_places))
         if sum(map(len, self._new)) > max(_MERGE, len(self._keys)):
-            self._merge()
+            self._keys, self._new = _unique(np.concatenate([self._keys, *self._new])), []
 
     def _runs(self, item_places: Ints, text_places: Ints) -> None:
         """Join n-grams that are consecutive in an item and in the text."""
@@ -229,16 +215,11 @@ class _Matches:
         self._query[item[to_end & (item_places <= words.query[item])]] = True
         self._passage[item[to_end & (item_places <= words.first[item])]] = True
 
-    def _merge(self) -> None:
-        self._keys = _unique(np.concatenate([self._keys, *self._new]))
-        self._new = []
-
     def result(self, reader: ngram_hash.TextReader) -> Overlap:
         """Count the matches by item and by book."""
-        self._merge()
-        words = self._words
+        keys, words = _unique(np.concatenate([self._keys, *self._new])), self._words
         n_items, ids = len(words.items), words.items.frame["item_id"]
-        book, place = np.divmod(self._keys, max(1, len(words.ids)))
+        book, place = np.divmod(keys, max(1, len(words.ids)))
         item = words.item[place]
         matched = np.bincount(words.item[_unique(place)], minlength=n_items)
         item_and_book, counts = np.unique(item * len(reader.books) + book, return_counts=True)
@@ -246,11 +227,8 @@ class _Matches:
         order = np.lexsort((book, -counts, item))
         item, book, counts = item[order], book[order], counts[order]
         names = list(reader.books)
-        first = np.searchsorted(item, np.arange(n_items + 1))
-        named = [
-            tuple(names[number] for number in book[begin : min(begin + _BOOKS, end)])
-            for begin, end in pairwise(first.tolist())
-        ]
+        ends = np.searchsorted(item, np.arange(1, n_items))
+        named = [tuple(names[number] for number in part[:_BOOKS]) for part in np.split(book, ends)]
         n_grams = np.where(self._n_grams == 0, np.nan, self._n_grams)
         frame = pd.DataFrame(
             {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import numpy.typing as npt
 
@@ -48,7 +46,7 @@ class Passages:
         If there is no such passage in the text, or no batch in an epoch.
     """
 
-    carried: ClassVar[bool] = False
+    carried = False
 
     def __init__(self, stream: Stream, *, rows: int, number: int, seed: int = 0, minimum: int = 50) -> None:
         if not 1 <= rows <= number:

@@ -39,11 +39,10 @@ class Training:
     Attributes
     ----------
     name : str
-        What is trained.
     folder : Path, optional
-        Where its checkpoints are.
+        Of its checkpoints.
     device : str
-        Where it is computed, such as ``cuda:0``.
+        Such as ``cuda:0``.
     parameters : int
         Number of trained parameters.
     steps : int
@@ -150,8 +149,8 @@ class Training:
     def facts(self) -> dict[str, str]:
         """Return the present state in words, part by part; `UNKNOWN` where there is nothing yet."""
         last, best, left = self.last, self.best, self.minutes_left
-        speed = next((number(row.get("tokens_per_second")) for row in reversed(self.history)), math.nan)
-        loss = next((number(row.get("loss")) for row in reversed(self.history)), math.nan)
+        newest = self.history[-1] if self.history else {}
+        speed, loss = number(newest.get("tokens_per_second")), number(newest.get("loss"))
         time_left = "" if self.stopped or math.isnan(left) else f", {minutes(left)} left"
         return {
             "device": self.device or UNKNOWN,

@@ -46,17 +46,11 @@ def progress_view(shown: bool = True) -> Progress:  # noqa: FBT001, FBT002 - nam
     """
     if not shown or os.environ.get("RANK", "0") != "0":
         return Progress()
-    shell = _notebook()
-    return _Guarded(_Lines() if shell is None else _Notebook(shell))
-
-
-def _notebook() -> Any:
-    """Return the shell of the notebook that this runs in; None elsewhere."""
-    with suppress(Exception):
+    with suppress(Exception):  # IPython is not there, or not running
         shell = sys.modules["IPython"].get_ipython()
-        if getattr(shell, "kernel", None) is not None:
-            return shell
-    return None
+        if shell.kernel is not None:
+            return _Guarded(_Notebook(shell))
+    return _Guarded(_Lines())
 
 
 class _Lines(Progress):

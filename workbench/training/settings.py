@@ -22,21 +22,13 @@ LENGTHS = ("steps", "epochs", "tokens", "minutes")
 
 _OPTIONAL = frozenset({*LENGTHS, "clip", "patience", "log_every", "micro_rows"})
 _WITHOUT_EFFECT = ("device", "save_every", "log_every", "compile", "micro_rows")  # but for rounding
-_CHOICES = {
-    "schedule": get_args(Schedule),
-    "precision": (None, *get_args(Precision)),
-    "keep": get_args(Keep),
-}
-_RANGES: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
-    (("steps", "patience", "log_every", "micro_rows"), "a whole number above 0", lambda n: n == int(n) > 0),
-    (("evaluations",), "a whole number, 0 or more", lambda n: n == int(n) >= 0),
-    (
-        ("epochs", "tokens", "minutes", "learning_rate", "clip"),
-        "a number above 0",
-        lambda x: 0 < x < math.inf,
-    ),
-    (("warm_up", "final"), "a share between 0 and 1", lambda x: 0 <= x <= 1),
-    (("weight_decay", "save_every"), "0 or more", lambda x: x >= 0),
+_CHOICES = {"schedule": get_args(Schedule), "precision": (None, *get_args(Precision)), "keep": get_args(Keep)}
+_RANGES: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
+    ("steps patience log_every micro_rows", "a whole number above 0", lambda n: n == int(n) > 0),
+    ("evaluations", "a whole number, 0 or more", lambda n: n == int(n) >= 0),
+    ("epochs tokens minutes learning_rate clip", "a number above 0", lambda x: 0 < x < math.inf),
+    ("warm_up final", "a share between 0 and 1", lambda x: 0 <= x <= 1),
+    ("weight_decay save_every", "0 or more", lambda x: x >= 0),
 )
 
 
@@ -83,7 +75,7 @@ class TrainingSettings:
         Of the products (autocast; weights, softmax and optimiser stay in float32). By default bfloat16 on a
         GPU that has it, float32 on a CPU.
     compile : bool, optional
-        Use ``torch.compile``. By default on a GPU.
+        Whether to use ``torch.compile``; by default on a GPU.
     micro_rows : int, optional
         Rows of a batch that are computed at a time. By default as many as the memory holds.
 
@@ -119,7 +111,7 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         """Check the values."""
         for names, expected, accepts in _RANGES:
-            for name in names:
+            for name in names.split():
                 value = getattr(self, name)
                 try:
                     valid = accepts(value) if value is not None else name in _OPTIONAL
@@ -182,13 +174,7 @@ class TrainingSettings:
 
 
 def torch_device(name: str | None = None) -> torch.device:
-    """Return a device by its name; without one a GPU where there is one, else the CPU.
-
-    Raises
-    ------
-    DataError
-        If there is no such device.
-    """
+    """Return a device by its name, by default a GPU where there is one; DataError if there is none."""
     import torch  # noqa: PLC0415 - slow
 
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
