@@ -14,7 +14,6 @@ from workbench.models.neural.feedforward import FeedForward
 from workbench.models.neural.memory import MemoryNetwork
 from workbench.models.neural.network import Copies, known, word_scores
 from workbench.models.neural.recurrent import LSTM, ElmanRNN
-from workbench.models.neural.softmax import mix
 
 torch.set_num_threads(1)
 ROW = st.lists(st.sampled_from([-3.0, -2.0, -1.5, -1.0]), min_size=6, max_size=6)
@@ -63,7 +62,6 @@ def copies(draw):
     return log_probs.log_softmax(1), Copies(ids, copy, torch.log1p(-copy.sum(1)))
 
 
-@settings(max_examples=40)
 @given(copies(), st.sampled_from([0.0, math.log(3)]))
 def test_copies_are_mixed_in_as_the_sum_says(drawn, share):
     log_probs, copies_ = drawn
@@ -88,7 +86,6 @@ def test_copies_are_mixed_in_as_the_sum_says(drawn, share):
         assert not extra[len(ranked) :].any()
 
 
-@settings(max_examples=40)
 @given(st.lists(ROW, min_size=1, max_size=5), st.integers(0, 7), st.integers(-1, 5))
 def test_ranks_and_best_words_are_counted(rows, k, target):
     scores = word_scores(torch.tensor(rows), 0.0)
@@ -106,14 +103,6 @@ def test_ranks_and_best_words_are_counted(rows, k, target):
             assert log_prob[row] == values[target]
 
 
-def test_a_mixture_of_nothing_is_the_softmax_and_has_gradients():
-    plain, keep = torch.randn(5, dtype=torch.double), torch.full((5,), -0.5, dtype=torch.double)
-    copied = torch.tensor([0.0, 0.1, 0.3, 0.0, 0.2], dtype=torch.double)
-    expected = (plain.exp() * math.exp(-0.5) + copied).log()
-    checked.near(mix(plain, keep, copied), expected, 1e-12)
-    assert torch.autograd.gradcheck(lambda plain: mix(plain, keep, copied), (plain.requires_grad_(),))
-
-
 @pytest.mark.parametrize("sizes", [{}, {"order": 2, "memory": 1}, {"order": 5, "memory": 40, "chunk": 64}])
 def test_a_family_reads_a_text_in_pieces_and_padded_contexts(family, sizes):
     network = checked.lively(family(**sizes))
@@ -126,6 +115,7 @@ def test_a_family_trains_in_half_precision(family):
     checked.trains_in_half_precision(family())
 
 
+@settings(max_examples=16)
 @given(st.sampled_from([*checked.FAMILIES]), st.integers(0, 9), st.integers(0, 99), st.integers(2, 12))
 def test_the_future_changes_nothing(name, at, seed, size):
     ids, other = checked.drawn((2, 10), seed), checked.drawn((10,), seed + 100)
@@ -133,7 +123,7 @@ def test_the_future_changes_nothing(name, at, seed, size):
     checked.ignores_the_future(checked.lively(network), ids, at, other)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.sampled_from(["forward", "memory"]), st.integers(1, 8), st.integers(0, 11), st.integers(0, 99))
 def test_a_family_with_a_window_sees_just_so_many_words(name, size, at, seed):
     network = checked.lively(checked.FAMILIES[name](order=size + 1, memory=size)).eval()
@@ -170,7 +160,7 @@ def test_sizes_that_cannot_be(family, sizes, message):
     ("predictor", "name", "system", "sizes"),
     [
         (LSTM, "LSTM 48", "LSTM", {}),
-        (ElmanRNN, "RNN 48", "RNN", {}),
+        (ElmanRNN, "RNN 2 x 48", "RNN", {"layers": 2}),
         (FeedForward, "Feed-forward 4-gram 48", None, {"order": 4}),
         (MemoryNetwork, "Memory Network 48", "Memory Network", {"memory": 6, "hops": 2}),
     ],

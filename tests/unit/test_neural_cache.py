@@ -13,8 +13,7 @@ from planted import CHOICES, CHOSEN, ITEMS, N_WORDS, Planted
 from small_lstm import DEV, Small, fit
 
 from workbench.items.schema import DataError
-from workbench.models.neural.cache import CachedNeural, CacheModule, cache_shares
-from workbench.models.neural.softmax import mix
+from workbench.models.neural.cache import CachedNeural, CacheModule
 from workbench.runs import predictions
 
 torch.set_num_threads(1)
@@ -102,27 +101,6 @@ def test_the_network_reads_each_passage_once_for_all_trials():
     planted.model(network).cached().trials(ITEMS[:7])
     read = sum(rows * time for rows, time in network.asked if time > 1)
     assert read <= 7 * max(len(text.split()) for text in planted.TEXTS)
-
-
-@pytest.mark.parametrize("flatness", [0.0, 0.9])
-def test_gradients_of_the_mixture(flatness):
-    torch.manual_seed(0)
-    alike = torch.randn(3, 4, dtype=torch.float64)
-    alike[0, 2:] = -torch.inf
-    alike[1] = -torch.inf
-    plain = torch.randn(3, dtype=torch.float64)
-    same = torch.tensor([[1, 0, 1, 0], [1, 1, 1, 1], [0, 1, 1, 0]], dtype=torch.bool)
-    there = alike > -torch.inf
-    given = torch.where(there, alike, 0).requires_grad_()
-
-    def work(given, plain):
-        copy, keep = cache_shares(torch.where(there, given, -torch.inf), 0.3, flatness)
-        return mix(plain, keep, (copy * same).sum(-1))
-
-    assert torch.autograd.gradcheck(work, (given, plain.requires_grad_()))
-    copy, keep = cache_shares(alike, 0.3, flatness)
-    np.testing.assert_allclose(copy.sum(1), [0.3, 0, 0.3])
-    np.testing.assert_allclose(keep, [math.log(0.7), 0, math.log(0.7)])
 
 
 @pytest.mark.usefixtures("no_data")

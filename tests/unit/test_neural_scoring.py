@@ -97,8 +97,7 @@ def test_words_after_the_blank_are_read_once_per_context():
     assert max(lengths) == context
 
 
-@pytest.mark.parametrize("tokens", [1, 7, 1000])
-@pytest.mark.parametrize("size", [1, 3, 10**6])
+@pytest.mark.parametrize(("tokens", "size"), [(1, 1), (7, 3), (1000, 1)])
 def test_batches_and_chunks_change_nothing(kind, tokens, size):
     network = NETWORKS[kind]
     contexts = [blank.ids for _, blank in planted.model(network).encoder.blanks(ITEMS)]

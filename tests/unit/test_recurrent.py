@@ -2,7 +2,7 @@ import checked_networks as checked
 import pytest
 import torch
 
-from workbench.models.neural.recurrent import LSTM, RecurrentModule
+from workbench.models.neural.recurrent import RecurrentModule
 
 torch.set_num_threads(1)
 
@@ -76,7 +76,3 @@ def test_dropout_is_for_training_and_never_between_words():
     assert not torch.equal(hidden[0, 0] == 0, hidden[0, 1] == 0)  # drawn anew for each word
     assert (state[0] != 0).all()
     assert (network.eval().states(ids)[0] != 0).all()
-
-
-def test_layers_are_named():
-    assert LSTM._named({"sizes": {"width": 8, "layers": 3}}) == "LSTM 3 x 8"

@@ -147,9 +147,9 @@ def test_fitted_saved_and_read(tmp_path):
     words = text.vocabulary()
     cbow = vectors(words[:-1])
     options = {
-        "passages": 23, "minimum": 5, "rows": 8, "epochs": 100, "hidden": 32, "dropout": 0.0,
-        "softmax": "full", "vocabulary": len(words) - 3, "learning_rate": 0.02, "progress": False,
-        "device": "cpu",
+        "passages": 23, "minimum": 5, "rows": 8, "epochs": 40, "hidden": 32, "dropout": 0.0,
+        "softmax": "full", "vocabulary": len(words) - 3, "learning_rate": 0.04, "evaluations": 0,
+        "progress": False, "device": "cpu",
     }  # fmt: skip
     model = SupCBOW.fit(text, cbow=cbow, **options)
     table = model.network.embedding.weight.detach().numpy()

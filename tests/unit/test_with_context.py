@@ -29,7 +29,7 @@ def before(item):
     return list(cut.words[: cut.target]), cut.target - cut.sentences[-1]
 
 
-@pytest.mark.parametrize("reads", [1, 2, 5, 100, "sentence"])
+@pytest.mark.parametrize("reads", [1, 5, "sentence"])
 @pytest.mark.parametrize("network", [Summing, planted.Copying])
 def test_a_model_reads_so_much_and_no_more(reads, network):
     short = []

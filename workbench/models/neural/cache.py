@@ -33,7 +33,7 @@ from workbench.models.neural.network import (
     known,
     word_scores,
 )
-from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer
+from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer, rows_of
 from workbench.runs.predictions import Floats
 
 WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -213,25 +213,16 @@ class CacheModule(LanguageModule):
         """Return what the network and the cache remember after some words."""
         return self.states(ids, state)[1]
 
-    def similarities(
-        self, ids: WordIds, lengths: Lengths
-    ) -> tuple[Float[Tensor, "rows width"], Int[Tensor, "rows rest"], Float[Tensor, "rows rest"]]:
-        """Return the last state of each context, the words cached, and how similar their states are to it.
-
-        The similarity ``h[t] . h[i]`` is -inf where nothing is cached.
-        """
+    def similarities(self, ids: WordIds, lengths: Lengths) -> ContextStates:
+        """Return the last state of each context, and in place of copies how similar it is to those cached."""
         hidden, _ = self.base.states(known(ids, self.n_words))
-        row, place = torch.arange(len(ids), device=ids.device), torch.arange(ids.shape[1], device=ids.device)
-        query = hidden[row, lengths - 1]  # (rows, width)
-        similarity = torch.einsum("rtw,rw->rt", hidden[:, :-1].float(), query.float())  # (rows, time - 1)
-        words = ids[:, 1:]
-        cached = (place[1:] < lengths[:, None]) & (words != 0)
-        return query, words, similarity.masked_fill(~cached, -torch.inf)
+        query = hidden[torch.arange(len(ids), device=ids.device), lengths - 1].float()  # (rows, width)
+        similarity = torch.einsum("rtw,rw->rt", hidden[:, :-1].float(), query)  # (rows, time - 1)
+        return ContextStates(query, Copies(ids[:, 1:], similarity, torch.zeros_like(query[:, 0])))
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
         """Return what predicts the word after each context, and what is copied from the cache."""
-        query, words, similarity = self.similarities(ids, lengths)
-        return ContextStates(query, Copies(words, *cache_shares(similarity, self.weight, self.flatness)))
+        return copied(self.similarities(ids, lengths), self.weight, self.flatness)
 
     def targets(
         self, ids: WordIds, state: TextState = None, *, start: int = 0, share: float | None = None
@@ -252,6 +243,13 @@ class CacheModule(LanguageModule):
         copied = (copy * (words[:, None] == target[:, :, None])).sum(-1)
         classes = known(target, self.n_words).flatten()
         return Targets(query.flatten(0, 1), classes, (keep.flatten(), copied.flatten()))
+
+
+def copied(states: ContextStates, weight: float, flatness: float) -> ContextStates:
+    """Return what predicts the words after contexts, from `CacheModule.similarities`."""
+    hidden, (words, similarity, _) = states
+    similarity = similarity.masked_fill(words == 0, -torch.inf)
+    return ContextStates(hidden, Copies(words, *cache_shares(similarity, weight, flatness)))
 
 
 def cache_shares(
@@ -278,22 +276,14 @@ class CachedScorer(Scorer):
         self, contexts: Sequence[Context], targets: Ids, pairs: Sequence[tuple[float, float]]
     ) -> list[tuple[float, float]]:
         """Return expected accuracy and perplexity of the answers for pairs of weight and flatness."""
-        n, longest = len(contexts), max(len(context) for context in contexts)
-        hidden = torch.empty(n, self.network.width, device=self.device)
-        words = torch.zeros(n, longest, dtype=torch.int64, device=self.device)
-        similarity = torch.full((n, longest), -torch.inf, device=self.device)
-        for rows, (query, ids, values) in self._batches(
-            contexts, lambda _, batch: self.network.similarities(*self.padded(batch)), self.network.window
-        ):
-            hidden[rows] = query.float()
-            words[rows, : ids.shape[1]], similarity[rows, : ids.shape[1]] = ids, values
+        states = self.last(contexts, self.network.similarities)
         wanted = torch.from_numpy(targets).to(self.device)
 
         def work(rows: slice) -> list[tuple[Floats, Floats]]:
-            log_probs = self.network.output.distribution(hidden[rows]).float()
-            scores = []
+            part, scores = rows_of(states, rows), []
+            log_probs = self.network.output.distribution(part.hidden).float()
             for weight, flatness in pairs:
-                copies = Copies(words[rows], *cache_shares(similarity[rows], weight, flatness))
+                copies = copied(part, weight, flatness).copies
                 log_prob, counts, _, _ = word_scores(log_probs, self.share, copies).ranked(wanted[rows], 0)
                 rank, tied = counts.double().T
                 correct = torch.where(rank == 1, 1 / tied.clamp_min(1), 0.0)
@@ -302,7 +292,7 @@ class CachedScorer(Scorer):
 
         answered = targets >= 0
         results = []
-        for parts in zip(*self._chunks(0, n, work), strict=True):  # the chunks of each pair
+        for parts in zip(*self._chunks(0, len(targets), work), strict=True):  # the chunks of each pair
             log_prob, correct = (np.concatenate(columns)[answered] for columns in zip(*parts, strict=True))
             results.append((float(correct.mean()), _perplexity(log_prob)))
         return results

@@ -25,13 +25,6 @@ class FeedForwardModule(WindowModule):
 
     The next word is predicted from ``tanh(d + H x)``, where x are the vectors of the last order - 1 words
     (section 2 of the paper). A word that is not there, before the beginning of a text, has the vector 0.
-
-    Parameters
-    ----------
-    counts : sequence of int (V + 1,)
-        Of ``<unk>`` and of the vocabulary's words in the training text.
-    order, width, embedded, direct, dropout, tied, softmax
-        As for :class:`FeedForward`; the order is at least 2.
     """
 
     def __init__(
@@ -76,7 +69,7 @@ class FeedForward(Neural):
     published; the order is that of Bengio et al. (2003), the width that of our other networks.
 
     order : int, default 5
-        The n of its n-grams: it sees the last n - 1 words.
+        The n of its n-grams, 2 or more: it sees the last n - 1 words.
     width : int, default 512
         Units of the hidden layer (Bengio et al.: 50 to 100).
     embedded : int, optional

@@ -37,14 +37,6 @@ class MemoryModule(WindowModule):
     hops have the same A, C and H ("layer-wise, RNN-like" sharing). Each of the words has its own place in
     memory, with its age; the first query is the same for all texts.
 
-    Parameters
-    ----------
-    counts : sequence of int (V + 1,)
-        Of ``<unk>`` and of the vocabulary's words in the training text.
-    memory, width, hops, rectified, dropout, tied, softmax, chunk
-        As for :class:`MemoryNetwork`. The scores of a chunk are rows * chunk * (chunk + memory) numbers a
-        hop.
-
     Notes
     -----
     Attention begins as 1 / age in place of even, and H close to the identity. With weights that are all drawn
@@ -160,7 +152,8 @@ class MemoryNetwork(Neural):
     rectified : float, default 0.5
         Share of the units that is cut off at 0 after each hop.
     chunk : int, default 64
-        Words of each row that are computed at once; changes nothing but memory and speed.
+        Words of each row that are computed at once; changes nothing but memory and speed. Their scores are
+        rows * chunk * (chunk + memory) numbers a hop.
 
     Defaults of the others: dropout 0 (of the last query), tied False (if True, the softmax has the weights
     by which memories are found, A; the papers have a third set), softmax "adaptive", epochs 1, rows 64,

@@ -56,17 +56,17 @@ class Targets(NamedTuple):
 class LanguageModule(nn.Module):
     """A language model over the words of a vocabulary; sub-classes say how a text becomes states.
 
+    Their constructors take the counts (V + 1,) of ``<unk>`` and of the vocabulary's words in the training
+    text, and, as keywords, the sizes that the predictor of the family describes.
+
     Attributes
     ----------
-    n_words : int
-        Classes of the softmax.
-    width : int
-        Units of the states from which words are predicted.
+    n_words, width : int
+        Classes of the softmax, and units of the states from which words are predicted.
     window : int or None
         Longest context that can be used, in words; None: any.
     stateful : bool
         Whether `states` returns what it remembers, so that it can go on with a text.
-    output : Softmax
     """
 
     n_words: int

@@ -23,14 +23,7 @@ Kind = Literal["rnn", "lstm"]
 class RecurrentModule(LanguageModule):
     """Embedded words, one or more recurrent layers, a softmax.
 
-    Parameters
-    ----------
-    counts : sequence of int (V + 1,)
-        Of ``<unk>`` and of the vocabulary's words in the training text.
-    kind : {"lstm", "rnn"}
-        "rnn": ``h[t] = tanh(W x[t] + U h[t-1] + b)``. "lstm": with input, forget and output gates.
-    width, layers, dropout, tied, softmax
-        As for :class:`LSTM`.
+    The kind "rnn" is ``h[t] = tanh(W x[t] + U h[t-1] + b)``, "lstm" has input, forget and output gates.
 
     Notes
     -----

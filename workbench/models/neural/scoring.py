@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
@@ -111,12 +112,14 @@ class Scorer:
         self._batcher = Batcher(_BATCH[kind])
         self._chunker = Batcher(_CHUNK[kind] // (4 * network.n_words))
 
-    def last(self, contexts: Sequence[Context]) -> ContextStates:
+    def last(
+        self, contexts: Sequence[Context], read: Callable[[Tensor, Tensor], ContextStates] | None = None
+    ) -> ContextStates:
         """Read contexts of extended ids, none of them empty; return what predicts the words after them."""
-        n, window = len(contexts), self.network.window
+        n, read = len(contexts), read or self.network.last
         hidden, copies = torch.empty(n, self.network.width, device=self.device), None
         for rows, states in self._batches(
-            contexts, lambda _, batch: self.network.last(*self.padded(batch)), window
+            contexts, lambda _, batch: read(*self.padded(batch)), self.network.window
         ):
             hidden[rows] = states.hidden.float()
             if states.copies is None:
@@ -183,9 +186,9 @@ class Scorer:
 
     def words(self, states: ContextStates, rows: slice) -> WordScores:
         """Return ln p of all words after some contexts, with the words of the passage mixed in."""
-        log_probs = self.network.output.distribution(states.hidden[rows]).float()
-        copies = None if states.copies is None else Copies(*(part[rows] for part in states.copies))
-        return word_scores(log_probs, self.share, copies)
+        part = rows_of(states, rows)
+        log_probs = self.network.output.distribution(part.hidden).float()
+        return word_scores(log_probs, self.share, part.copies)
 
     def _rest(
         self, contexts: Sequence[Context], lines: Sequence[Sequence[Context]]
@@ -287,18 +290,18 @@ class Scorer:
         return [result for _, result in self._chunker.run([1] * (stop - start), evaluated)]
 
 
+def rows_of(states: ContextStates, rows: slice) -> ContextStates:
+    """Return what predicts the words after some of the contexts."""
+    copies = None if states.copies is None else Copies(*(part[rows] for part in states.copies))
+    return ContextStates(states.hidden[rows], copies)
+
+
 def _joined(parts: Sequence[Tensor]) -> Tensor:
     """Join tensors along the rows; shorter ones are padded along the second axis, ids by -1."""
-    longest = max((part.shape[1] for part in parts if part.ndim > 1), default=0)
-    padded = []
-    for part in parts:
-        if part.ndim > 1 and part.shape[1] < longest:
-            shape = (part.shape[0], longest - part.shape[1], *part.shape[2:])
-            filler = part.new_full(shape, 0 if part.is_floating_point() else -1)
-            padded.append(torch.cat([part, filler], 1))
-        else:
-            padded.append(part)
-    return torch.cat(padded)
+    if parts[0].ndim == 1:
+        return torch.cat(list(parts))
+    rows = [row for part in parts for row in part]
+    return pad_sequence(rows, batch_first=True, padding_value=0 if parts[0].is_floating_point() else -1)
 
 
 class NetworkPredictor(Predictor):
@@ -315,6 +318,7 @@ class NetworkPredictor(Predictor):
     """
 
     score_type = "log_prob"
+    vocabulary: Sequence[str]
     after: bool
     lower: bool
     copies: bool = False
@@ -411,9 +415,9 @@ class NetworkPredictor(Predictor):
         several = np.array([len(ids) > 1 for ids in answers], dtype=bool)
         if several.any():
             ranks.log_prob[several] = self.log_prob(items.where(several))
-        n_words, vocabulary = self.encoder.n_words, self.vocabulary or ()
+        n_words = self.encoder.n_words
         words = [
-            [vocabulary[n - 1] if n < n_words else blank.unknown[n - n_words] for n in row]
+            [self.vocabulary[n - 1] if n < n_words else blank.unknown[n - n_words] for n in row]
             for row, blank in zip(ranks.top, blanks, strict=True)
         ]
         return Ranked(ranks.log_prob, ranks.rank, ranks.tied, ranks.rank > 0, words, ranks.top_log_probs)

@@ -50,8 +50,7 @@ class BagOfWordsModule(LanguageModule):
     Trained on passages (:class:`workbench.texts.passages.Passages`), it predicts the target of each. As a
     language model it predicts each word from the sum of all words before it.
 
-    The words' vectors are zeros until `set_vectors` is called. `counts` (V + 1,) are those of ``<unk>`` and
-    of the vocabulary's words in the training text; for the sizes see :meth:`SupCBOW.fit`.
+    The words' vectors are zeros until `set_vectors` is called.
     """
 
     def __init__(
@@ -180,8 +179,8 @@ class SupCBOW(Neural):
         Raises
         ------
         DataError
-            As for :meth:`Neural.fit`; if no passage of the texts has that shape, or the vectors are of
-            cased words and the texts are lower-cased, or the other way round.
+            As for :meth:`Neural.fit`; if no passage has that shape, or either the vectors or the texts are
+            lower-cased.
         """
         if not isinstance(texts, Stream):
             texts = Corpus.of(texts, lower=lower is not False, tokenised=tokenised, progress=progress)

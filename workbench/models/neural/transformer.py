@@ -143,16 +143,8 @@ class TransformerModule(LanguageModule):
     """Words of a vocabulary by softmax, words of the passage by copying.
 
     As in pointer sentinel mixture models (Merity et al. 2017), a word has the probability that the softmax
-    gives it, and that of all earlier places where it stands; see :class:`Pointer`.
-
-    Parameters
-    ----------
-    counts : sequence of int (V + 1,)
-        Of ``<unk>`` and of the vocabulary's words in the training text.
-    unknown_types : int
-        Different words that ``<unk>`` stands for: each has that share of its probability.
-    width, layers, heads, inner, dropout, window, hide, pointer_heads, pointer_size, softmax, tied
-        As for :class:`PointerTransformer`.
+    gives it, and that of all earlier places where it stands; see :class:`Pointer`. ``<unk>`` stands for
+    `unknown_types` different words: each has that share of its probability.
     """
 
     stateful = False
