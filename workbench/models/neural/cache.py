@@ -133,7 +133,6 @@ class CachedNeural(NetworkPredictor):
         weights, flatnesses : sequence of float
             What is tried; of equally good ones the smallest are taken.
         by : {"accuracy", "perplexity"}
-            Expected accuracy, or perplexity of the answers.
         """
         if by not in {"accuracy", "perplexity"}:
             raise DataError(f"by is {by!r}, expected accuracy or perplexity")
@@ -142,11 +141,7 @@ class CachedNeural(NetworkPredictor):
         return CachedNeural(self.base, float(best["weight"]), flatness=float(best["flatness"]))
 
     def trials(
-        self,
-        items: Items,
-        *,
-        weights: Sequence[float] = WEIGHTS,
-        flatnesses: Sequence[float] = FLATNESSES,
+        self, items: Items, *, weights: Sequence[float] = WEIGHTS, flatnesses: Sequence[float] = FLATNESSES
     ) -> pd.DataFrame:
         """Return expected accuracy (fraction) and perplexity of the answers for all weights and flatnesses.
 
@@ -158,9 +153,7 @@ class CachedNeural(NetworkPredictor):
         if items.frame["candidates"].notna().any() or any(len(ids) > 1 for ids in answers):
             models = (CachedNeural(self.base, weight, flatness=flatness) for weight, flatness in pairs)
             frames = (model.predict(items, 1) for model in models)
-            scores = [
-                (frame["p_correct"].mean(), _perplexity(frame["log_prob"].to_numpy())) for frame in frames
-            ]
+            scores = [(frame["p_correct"].mean(), _perplexity(frame["log_prob"])) for frame in frames]
         else:
             targets = np.array([ids[0] if ids else -1 for ids in answers], dtype=np.int64)
             scores = self.scorer().trials([blank.ids for blank in blanks], targets, pairs)
@@ -181,9 +174,8 @@ class CachedNeural(NetworkPredictor):
 class CacheModule(LanguageModule):
     """A network mixed with a cache of the states that it had since the text began; see :class:`CachedNeural`.
 
-    Unlike other networks it takes extended ids everywhere: words outside the vocabulary are cached, too. It
-    remembers, after what the network does, the cached states (rows, cached, width), the words that followed
-    them (rows, cached), and the last state (rows, width).
+    It takes extended ids everywhere: words outside the vocabulary are cached, too. It remembers what the
+    network does, the cached states, the words that followed them, and the last state.
     """
 
     def __init__(self, base: LanguageModule, weight: float, flatness: float) -> None:
@@ -247,9 +239,11 @@ class CacheModule(LanguageModule):
 
 def copied(states: ContextStates, weight: float, flatness: float) -> ContextStates:
     """Return what predicts the words after contexts, from `CacheModule.similarities`."""
-    hidden, (words, similarity, _) = states
+    if states.copies is None:
+        return states
+    words, similarity, _ = states.copies
     similarity = similarity.masked_fill(words == 0, -torch.inf)
-    return ContextStates(hidden, Copies(words, *cache_shares(similarity, weight, flatness)))
+    return ContextStates(states.hidden, Copies(words, *cache_shares(similarity, weight, flatness)))
 
 
 def cache_shares(
@@ -298,5 +292,5 @@ class CachedScorer(Scorer):
         return results
 
 
-def _perplexity(log_prob: Floats) -> float:
+def _perplexity(log_prob: Floats | pd.Series[float]) -> float:
     return float(np.exp(min(700.0, -float(np.nanmean(log_prob)))))

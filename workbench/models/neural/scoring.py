@@ -30,6 +30,7 @@ from workbench.runs.predictions import Floats
 
 Context = Sequence[int]
 Ids = npt.NDArray[np.int64]
+Place = tuple[int, int]  # row and column of a continuation
 T = TypeVar("T")
 
 _CHUNK = {"cpu": 64 * 2**20, "cuda": 2**30}  # bytes of log-probabilities in a chunk
@@ -75,21 +76,14 @@ def float32_products(kind: str) -> Iterator[None]:
 
 
 class AnswerRanks(NamedTuple):
-    """Ranks of the answers of n contexts, and the best words.
+    """Ranks of the answers of n contexts, and extended ids and ln p of the best words.
 
-    Attributes
-    ----------
-    log_prob : array (n,)
-        NaN where there is no answer.
-    rank, tied : array (n,)
-        1 + words strictly more probable, and words exactly as probable; 0 where the answer is not ranked.
-    top, top_log_probs : list of list
-        Extended ids and ln p of the best words, the best first; of equal ones the lower id.
+    The best word is first, of equal ones the lower id. An answer that is not ranked has rank and ties 0.
     """
 
-    log_prob: Floats
-    rank: Ids
-    tied: Ids
+    log_prob: Floats  # NaN where there is no answer
+    rank: Ids  # 1 + words strictly more probable
+    tied: Ids  # words exactly as probable
     top: list[list[int]]
     top_log_probs: list[list[float]]
 
@@ -143,10 +137,7 @@ class Scorer:
         return np.concatenate(parts) if parts else np.zeros((0, n_words - 1))
 
     def ranked(self, states: ContextStates, targets: Ids, top_k: int) -> AnswerRanks:
-        """Rank words among all of the vocabulary and, where they are copied, the passage's unknown ones.
-
-        The targets are the extended ids of the answers (n,), -1 for none.
-        """
+        """Rank answers (extended ids, -1: none) among the vocabulary and unknown words that are copied."""
         ids = torch.from_numpy(targets).to(self.device)
         parts = self._chunks(
             0, len(targets), lambda rows: [x.cpu() for x in self.words(states, rows).ranked(ids[rows], top_k)]
@@ -192,7 +183,7 @@ class Scorer:
 
     def _rest(
         self, contexts: Sequence[Context], lines: Sequence[Sequence[Context]]
-    ) -> Iterator[tuple[tuple[int, int], Floats]]:
+    ) -> Iterator[tuple[Place, Floats]]:
         """Yield row and column of each continuation of several words, and ln p of all but its first word."""
         long = [[column for column, line in enumerate(columns) if len(line) > 1] for columns in lines]
         rows, window = [row for row, columns in enumerate(long) if columns], self.network.window
@@ -218,9 +209,9 @@ class Scorer:
     def _after(
         self,
         states: dict[int, tuple[Tensor, ...]],
-        places: Sequence[tuple[int, int]],
+        places: Sequence[Place],
         lines: Sequence[Sequence[Context]],
-    ) -> Iterator[tuple[tuple[int, int], Floats]]:
+    ) -> Iterator[tuple[Place, Floats]]:
         """Yield places of continuations, and ln p of all but their first word, given the states before."""
         for indices, values in self._batches(
             [lines[row][column] for row, column in places],
@@ -246,11 +237,7 @@ class Scorer:
         return states
 
     def _following(
-        self,
-        lines: Sequence[Context],
-        states: Sequence[tuple[Tensor, ...]] | None = None,
-        *,
-        start: int = 0,
+        self, lines: Sequence[Context], states: Sequence[tuple[Tensor, ...]] | None = None, start: int = 0
     ) -> list[Floats]:
         """Return ln p of all but the first `start` + 1 words of each line, given what stands before."""
         ids, lengths = self.padded(lines)
@@ -260,10 +247,8 @@ class Scorer:
 
     def padded(self, rows: Sequence[Context]) -> tuple[Tensor, Tensor]:
         """Return rows of ids as one tensor, padded by 0 at the right, and their lengths, on the device."""
-        lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        ids = np.zeros((len(rows), int(lengths.max(initial=0))), dtype=np.int64)
-        ids[np.arange(ids.shape[1]) < lengths[:, None]] = np.concatenate([*map(np.asarray, rows), []])
-        return torch.from_numpy(ids).to(self.device), torch.from_numpy(lengths).to(self.device)
+        ids = pad_sequence([torch.tensor(row, dtype=torch.int64) for row in rows], batch_first=True)
+        return ids.to(self.device), torch.tensor([len(row) for row in rows], device=self.device)
 
     def _batches(
         self,
@@ -305,23 +290,13 @@ def _joined(parts: Sequence[Tensor]) -> Tensor:
 
 
 class NetworkPredictor(Predictor):
-    """A model that reads all words before the blank, as ids, and ranks a vocabulary.
-
-    Attributes
-    ----------
-    after : bool
-        Whether candidates are scored by the words after the blank too.
-    lower : bool
-        Whether words are lower-cased.
-    copies : bool
-        Whether the network copies words of the passage by itself.
-    """
+    """A model that reads all words before the blank, as ids, and ranks a vocabulary."""
 
     score_type = "log_prob"
     vocabulary: Sequence[str]
-    after: bool
-    lower: bool
-    copies: bool = False
+    after: bool  # whether candidates are scored by the words after the blank too
+    lower: bool  # whether words are lower-cased
+    copies: bool = False  # whether the network copies words of the passage by itself
 
     @property
     @abstractmethod
@@ -361,11 +336,8 @@ class NetworkPredictor(Predictor):
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return log-probabilities of words in the blank, with those of the words after it where `after`.
 
-        Returns
-        -------
-        array (n, most words)
-            The part of the target sentence's natural log-probability that depends on the word. A word of
-            several tokens has the product of theirs. NaN beyond the words of an item.
+        That is the part of the target sentence's natural log-probability that depends on the word, shape
+        (n, most words), NaN beyond the words of an item. A word of several tokens has the sum of theirs.
         """
         return self._score(items, words, after=self.after)
 
@@ -425,10 +397,7 @@ class NetworkPredictor(Predictor):
     def expected(self, items: Items, *, top_k: int = 10) -> pd.DataFrame:
         """Return what the model expects in each blank, of all its vocabulary, candidates or not.
 
-        Returns
-        -------
-        DataFrame (n * top_k,)
-            Columns item_id, place (1 is the most probable), word, log_prob (natural).
+        The columns are item_id, place (1 is the most probable), word, and log_prob (natural).
         """
         ranked = self.ranking(items, top_k=top_k)
         rows = [

@@ -111,10 +111,8 @@ class AdaptiveSoftmax(Softmax):
 
     Its probabilities sum to 1; ``<unk>`` is in the head. Beyond
     :class:`torch.nn.AdaptiveLogSoftmaxWithLoss`, words may have any order, clusters have biases, and the
-    words of the head may be tied.
-
-    The clusters are narrower and have weights of their own; `cutoffs` are the number of words in the head,
-    then where each cluster but the last ends, by falling count.
+    words of the head may be tied. The clusters are narrower and have weights of their own; `cutoffs` are the
+    number of words in the head, then where each cluster but the last ends, by falling count.
     """
 
     place: Tensor | None

@@ -131,11 +131,7 @@ def _vectors(cbow: CBOW, stream: Stream) -> Matrix:
 
 
 class SupCBOW(Neural):
-    """Predict the missing word from all other words of the passage, whatever their order.
-
-    It sees the whole passage without its answer: context and target sentence, and the words after the
-    blank where there are any. Make one by `fit`.
-    """
+    """Predict the missing word from all other words of the passage, whatever their order; made by `fit`."""
 
     version = 1
     title: ClassVar[str] = "Sup-CBOW"
@@ -179,7 +175,7 @@ class SupCBOW(Neural):
         Raises
         ------
         DataError
-            As for :meth:`Neural.fit`; if no passage has that shape, or either the vectors or the texts are
+            As for :meth:`Neural.fit`; if no passage has that shape, or only the vectors or the texts are
             lower-cased.
         """
         if not isinstance(texts, Stream):

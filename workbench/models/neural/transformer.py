@@ -118,7 +118,7 @@ class Block(nn.Module):
 
     def __init__(self, width: int, heads: int, inner: int, dropout: float) -> None:
         super().__init__()
-        self.heads, self.dropout = heads, dropout
+        self.heads, self.drop = heads, nn.Dropout(dropout)
         self.first, self.second = nn.RMSNorm(width), nn.RMSNorm(width)
         self.attend = nn.Linear(width, 3 * width, bias=False)
         self.joined = nn.Linear(width, width, bias=False)
@@ -131,12 +131,9 @@ class Block(nn.Module):
         parts = self.attend(self.first(x)).view(rows, time, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         query, key = _turned(parts[0], turn), _turned(parts[1], turn)  # (rows, heads, time, size)
         seen = functional.scaled_dot_product_attention(query, key, parts[2], is_causal=True)
-        x = x + self._dropped(self.joined(seen.transpose(1, 2).reshape(rows, time, width)))
+        x = x + self.drop(self.joined(seen.transpose(1, 2).reshape(rows, time, width)))
         gate, value = self.gated(self.second(x)).chunk(2, -1)
-        return x + self._dropped(self.out(functional.silu(gate) * value))
-
-    def _dropped(self, x: Tensor) -> Tensor:
-        return functional.dropout(x, self.dropout, self.training)
+        return x + self.drop(self.out(functional.silu(gate) * value))
 
 
 class TransformerModule(LanguageModule):
@@ -225,10 +222,7 @@ class TransformerModule(LanguageModule):
     def following(
         self, ids: WordIds, state: TextState = None, *, start: int = 0, share: float | None = None
     ) -> Float[Tensor, "rows rest"]:
-        """Return ln p of each word given those before it, shape (rows, time - 1 - start).
-
-        Of a text longer than the window each word has at least the half of it before.
-        """
+        """Return ln p of each word; in a text longer than the window, given at least half a window before."""
         rest, done = ids.shape[1] - 1, min(ids.shape[1] - 1, self.window)
         begin = start if start < done else 0
         parts = [super().following(ids[:, : done + 1], state, start=begin, share=share)]
@@ -287,8 +281,7 @@ class PointerTransformer(Neural):
     - hide 0.15: share of the vocabulary's words, the 1,000 most frequent left out, that a row of a training
       batch does not know, drawn anew for each row;
     - pointer_heads 4, pointer_size 64; ``pointer_heads=0`` is the same transformer without a pointer;
-    - softmax "full"; "adaptive" is faster on a CPU;
-    - tied True: words are embedded by the weights of the softmax;
+    - softmax "full" ("adaptive" is faster on a CPU), tied True;
     - rows 128, length 256, learning_rate 1e-3, warm_up 0.04, weight_decay 0.05, epochs 4.
 
     Notes
