@@ -122,7 +122,7 @@ def test_probabilities_of_words_sum_to_at_most_one(folders):
     paths = {tuple(path) for path in mine._scorer.subwords.words(words, " ", "a")}
     assert len(paths) == len(words)
     total = np.exp(mine.score(item, [words])).sum()
-    open_ended = mine._scorer.score([[(before(item[0]), word) for word in words]]).log_prob
+    open_ended = mine._scorer.score([[(before(item[0]), word) for word in words]])["log_prob"]
     assert 0.05 < total <= 1
     assert np.exp(open_ended).sum() > total  # without their ends, words count for what begins with them
 
@@ -206,7 +206,8 @@ def test_a_model_without_states_to_share_says_the_same(folders):
 def test_only_the_positions_asked_go_through_the_head(folders):
     mine = model(folders("bytes"), vocabulary=[*WORDS[:20], "Colonel"])
     seen = []
-    mine._scorer._head.register_forward_hook(lambda _m, given, _o: seen.append(given[0].shape))
+    head = mine._checkpoint.model.get_output_embeddings()
+    head.register_forward_hook(lambda _m, given, _o: seen.append(given[0].shape))
     mine.log_prob(ITEMS)
     paths = [path for _, path in mine._scorer.subwords.pairs([(before(i), i.answer) for i in ITEMS])]
     assert sum(shape[0] * shape[1] for shape in seen) == sum(len(path) + 1 for path in paths)

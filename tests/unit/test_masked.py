@@ -131,10 +131,11 @@ def test_the_variants_differ_where_a_word_has_several_sub_tokens(folder):
 
 
 def test_only_what_is_masked_goes_through_the_head(folder):
-    model, widths = MaskedLM(folder, device="cpu"), set()
-    model._checkpoint.model.cls.register_forward_hook(lambda _m, states, _o: widths.add(states[0].shape[1]))
-    model.score(ITEMS, [list(one.candidates) for one in ITEMS])
-    assert widths == {1}
+    model, positions = MaskedLM(folder, device="cpu"), []
+    head = model._checkpoint.model.get_output_embeddings()
+    head.register_forward_hook(lambda _m, states, _o: positions.append(states[0].shape[:-1].numel()))
+    model.score(ITEMS[2:], [["colonel"]])
+    assert sum(positions) == len(model._checkpoint.tokenizer.tokenize(ITEMS[2].text))
 
 
 def test_the_table_and_the_saved_model(folder, tmp_path):

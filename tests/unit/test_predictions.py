@@ -245,7 +245,8 @@ def test_save_and_load(tmp_path):
     "told",
     [
         "{", "[]", "{}", '{"class": 3, "config": {}}', '{"class": "json:JSONDecoder", "config": {}}',
-        '{"model": 3, "config": {}}', '{"model": "no.such:Model", "config": {}}',
+        '{"model": 3, "config": {}}', '{"model": [], "config": {}}', '{"model": "no:Model", "config": {}}',
+        '{"model": "no-such-model", "config": {}}', '{"model": "json:JSONDecoder", "config": {}}',
     ],
 )  # fmt: skip
 def test_what_is_no_saved_model(told, tmp_path):

@@ -10,7 +10,7 @@ from tiny_models import byte_pairs, gpt2_files, tiny_bert, tiny_gpt2, tiny_llama
 
 from workbench.items.items import DataError, items_from_text
 from workbench.models.pretrained.prompts import SplitText, split_text
-from workbench.models.pretrained.subwords import Subwords, anchor_of, ends_word
+from workbench.models.pretrained.scoring import Subwords, anchor_of, ends_word
 
 transformers = pytest.importorskip("transformers")
 MAKERS = {
@@ -131,14 +131,6 @@ def test_sub_tokens_are_written_as_after_their_context(subwords, kind):
     if kind == "bytes":  # what is one sub-token with its context is cut by itself
         two = next(t for t in mine.tokenizer.get_vocab() if len(t) == 2 and t.isascii() and t.isalpha())
         assert mine.pairs([(two[0], two[1])]) == [(mine.encode([two[0]])[0], mine.encode([two[1]])[0])]
-
-
-def test_spans_are_those_of_the_characters(subwords):
-    text = "She took the tea"
-    mine = subwords("bytes")
-    [spans], [ids] = mine.spans([text]), mine.contexts([text])
-    assert len(spans) == len(ids)
-    assert "".join(text[start:end] for start, end in spans).replace(" ", "") == text.replace(" ", "")
 
 
 def test_a_text_without_any_mark_before_it_is_refused():

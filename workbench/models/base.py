@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -34,9 +35,6 @@ class Predictor(ABC):
     version : int
         Version of the results: raised when the same items, config and seed give other predictions, so that
         stored runs of the older version are not found again.
-    config : dict
-        All that the predictions depend on beside the items, as JSON can hold it: the arguments
-        that would build it again, and digests of what it was trained on.
     systems : dict of str to str
         By data set, the row of the papers' table that it stands for.
     fitted_on : str
@@ -46,10 +44,10 @@ class Predictor(ABC):
         Whether scores are natural log-probabilities.
     vocabulary : sequence of str or None
         The words that it ranks where an item has no candidates.
-    training : dict
-        What it was trained on, and whether that was checked for the items (see ``wb.contamination``).
     device : str
         Where it computes.
+    unknown : {"none", "unk", "shared"}
+        How an answer outside the vocabulary is scored (:data:`workbench.runs.predictions.UNKNOWN`).
     """
 
     name: str
@@ -64,16 +62,19 @@ class Predictor(ABC):
     @property
     @abstractmethod
     def config(self) -> dict[str, Any]:
-        """All that the predictions depend on."""
+        """All that the predictions depend on beside the items, as JSON can hold it.
+
+        These are the arguments that would build it again, and digests of what it was trained on.
+        """
 
     @property
     def training(self) -> dict[str, Any]:
-        """What it was trained on; empty where it learns nothing."""
+        """What it was trained on, and whether that was checked for the items; empty if it learns nothing."""
         return {}
 
     @abstractmethod
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Say how well words fit the blank of each item.
+        """Return how well words fit the blank of each item.
 
         Parameters
         ----------
@@ -110,31 +111,25 @@ class Predictor(ABC):
         )
 
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
-        """Rank the answers among all words of the vocabulary.
-
-        An answer outside the vocabulary is counted as `unknown` says. This goes through
-        `distribution`; a model that knows a faster way has its own.
-        """
+        """Rank the answers among all words of the vocabulary, by `distribution`."""
         words = list(self.vocabulary or ())
-        index = {word: number for number, word in enumerate(words)}
-        answers = items.frame["answer"].tolist()
-        ids = np.array(
-            [index.get(self.form(a), -1) if isinstance(a, str) else -1 for a in answers], dtype=int
-        )
-        log_prob, known = np.full(len(items), np.nan), ids >= 0
-        rank, tied = np.zeros(len(items), dtype=np.int64), np.zeros(len(items), dtype=np.int64)
+        index: dict[str | None, int] = {word: number for number, word in enumerate(words)}
+        forms = [self.form(a) if isinstance(a, str) else None for a in items.frame["answer"]]
+        known = np.array([form in index for form in forms], dtype=bool)
+        log_prob = np.full(len(items), np.nan)
+        rank, tied = np.zeros((2, len(items)), dtype=np.int64)
         top_words: list[list[str]] = []
         top_log_probs: list[list[float]] = []
-        start = 0
-        for values in self.distribution(items):
-            here = slice(start, start := start + len(values))
-            answer = np.take_along_axis(values, np.maximum(ids[here], 0)[:, None], axis=1)
-            log_prob[here] = answer[:, 0]
-            rank[here], tied[here] = 1 + (values > answer).sum(axis=1), (values == answer).sum(axis=1)
-            for row in values:
-                best = _best(row, top_k)
-                top_words.append([words[number] for number in best])
-                top_log_probs.append(row[best].tolist())
+        for row, values in enumerate(chain.from_iterable(self.distribution(items))):
+            answer = values[index.get(forms[row], 0)]
+            log_prob[row], rank[row], tied[row] = (
+                answer,
+                1 + (values > answer).sum(),
+                (values == answer).sum(),
+            )
+            best = _best(values, top_k)
+            top_words.append([words[number] for number in best])
+            top_log_probs.append(values[best].tolist())
         if not known.all():
             log_prob[~known] = self.log_prob(items.where(~known))
         return Ranked(log_prob, rank, tied, known, top_words, top_log_probs)
@@ -194,9 +189,8 @@ class Predictor(ABC):
 
     def _columns(self, items: Items) -> dict[str, Any]:
         """Return the columns that do not depend on what is predicted."""
-        tasks = _tasks(items.frame)
         return {
-            "system": pd.Series([self.systems.get(task) for task in tasks], dtype="str"),
+            "system": _tasks(items.frame).map(self.systems.get).astype("str"),
             "vocabulary_size": pd.NA if self.vocabulary is None else len(self.vocabulary),
             "unknown": self.unknown,
         }
@@ -226,7 +220,7 @@ class Predictor(ABC):
         file = Path(folder) / FILE
         try:
             about = json.loads(file.read_text(encoding="utf-8"))
-            name = about["model"] if "model" in about else registry.renamed(about["class"])
+            name = str(about["model"]) if "model" in about else registry.renamed(about["class"])
             config = about["config"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(
@@ -235,7 +229,7 @@ class Predictor(ABC):
         if name in registry.model_names():
             kind: Any = registry.model_class(name)
         else:
-            kind = next((kind for kind in _subclasses(Predictor) if registry.name_of(kind) == name), None)
+            kind = {registry.place_of(kind): kind for kind in _subclasses(Predictor)}.get(name)
         if kind is None or not issubclass(kind, cls):
             raise DataError(
                 f"expected a saved {cls.__name__}, got {name!r}", file=file,
@@ -259,10 +253,9 @@ def _subclasses(kind: Any) -> set[Any]:
     return {kind}.union(*map(_subclasses, kind.__subclasses__()))
 
 
-def pad(rows: Sequence[Sequence[float] | Floats], width: int | None = None) -> Floats:
+def pad(rows: Sequence[Sequence[float] | Floats]) -> Floats:
     """Return rows of different lengths as one array, NaN beyond the end of each, shape (n, longest)."""
-    most = max((len(row) for row in rows), default=0) if width is None else width
-    padded = np.full((len(rows), most), np.nan)
+    padded = np.full((len(rows), max(map(len, rows), default=0)), np.nan)
     for index, row in enumerate(rows):
         padded[index, : len(row)] = row
     return padded
@@ -275,16 +268,8 @@ def _best(values: Floats, k: int) -> Any:
     return ids[np.argsort(-values[ids], kind="stable")][:k]
 
 
-def _tasks(frame: pd.DataFrame) -> list[str]:
+def _tasks(frame: pd.DataFrame) -> pd.Series[str]:
     """Return the task of each item: its data set, or what the variant tells, as the sample holds several."""
-    tasks = []
-    for dataset, variant, word_class in zip(
-        frame["dataset"], frame["variant"], frame["word_class"], strict=True
-    ):
-        if dataset != "sample":
-            tasks.append(dataset)
-        elif isinstance(word_class, str):
-            tasks.append("cbt")
-        else:
-            tasks.append("msrcc" if variant == "msrcc" else "lambada")
-    return tasks
+    in_sample = frame["variant"].where(frame["variant"] == "msrcc", "lambada")
+    in_sample = in_sample.where(frame["word_class"].isna(), "cbt")
+    return frame["dataset"].where(frame["dataset"] != "sample", in_sample)

@@ -87,10 +87,14 @@ def model_class(name: str) -> type[Predictor]:
 
 def name_of(kind: type) -> str:
     """Return the registered name of a class; ``module:class`` of one that is not registered."""
-    place = f"{kind.__module__}:{kind.__qualname__}"
     registered = {value: name for name, value in BUILT_IN.items()}
     registered |= {entry.value: name for name, entry in _entry_points().items()}
-    return registered.get(place, place)
+    return registered.get(place_of(kind), place_of(kind))
+
+
+def place_of(kind: type) -> str:
+    """Return the module and name of a class, as an entry point has them."""
+    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def renamed(place: str) -> str:

@@ -16,28 +16,13 @@ from workbench.runs.predictions import Floats, frame_of, nullable
 
 
 class Ranked(NamedTuple):
-    """What a model says of the answers of `n` items among all words of its vocabulary.
+    """Ranks of the answers of `n` items among all words of a model's vocabulary, and the best words."""
 
-    Attributes
-    ----------
-    log_prob : array (n,)
-        Natural log-probability of the answer; NaN where the item has none.
-    rank : array (n,)
-        1 + number of words that are strictly more probable; 0 where the item has no answer.
-    n_tied : array (n,)
-        Words exactly as probable as the answer, itself counted.
-    known : array (n,)
-        Whether the answer is in the vocabulary.
-    top_words : list of list of str
-        The most probable words, the best first.
-    top_log_probs : list of list of float
-    """
-
-    log_prob: Floats
-    rank: npt.NDArray[np.int64]
-    n_tied: npt.NDArray[np.int64]
-    known: npt.NDArray[np.bool_]
-    top_words: list[list[str]]
+    log_prob: Floats  # natural log-probability of the answer; NaN where the item has none
+    rank: npt.NDArray[np.int64]  # 1 + number of words strictly more probable; 0 without an answer
+    n_tied: npt.NDArray[np.int64]  # words exactly as probable as the answer, itself counted
+    known: npt.NDArray[np.bool_]  # whether the answer is in the vocabulary
+    top_words: list[list[str]]  # the most probable words, the best first
     top_log_probs: list[list[float]]
 
 
@@ -88,10 +73,10 @@ def from_scores(
     if bad.any():
         which = frame["item_id"].iloc[int(bad.argmax())]
         raise DataError(f"the model {model!r} gave no score to some word of {which}, or it has no words")
-    answers = frame["answer"].tolist()
+    pairs = zip(words, frame["answer"].tolist(), strict=True)
     place = np.array(
-        [_index(row, answer) for row, answer in zip(words, answers, strict=True)], dtype=np.int64
-    ).reshape(-1)
+        [list(row).index(answer) if answer in row else -1 for row, answer in pairs], dtype=np.int64
+    )
     best = values.max(axis=1, initial=-np.inf)
     chosen = _draw((values == best[:, None]) & inside, frame["item_id"].tolist(), seed)
     has, offered = frame["answer"].notna().to_numpy(), place >= 0
@@ -101,7 +86,7 @@ def from_scores(
     order = np.argsort(-values, axis=1, kind="stable")[:, :top_k]
     tops = [row[: min(top_k, n)].tolist() for row, n in zip(order, length, strict=True)]
     candidates = frame["candidates"].tolist()
-    own_words = [c is not None and list(c) == list(w) for c, w in zip(candidates, words, strict=True)]
+    are_candidates = [c is not None and list(c) == list(w) for c, w in zip(candidates, words, strict=True)]
     columns = {
         "model": model,
         "score_type": score_type,
@@ -116,7 +101,7 @@ def from_scores(
         "top_words": objects([[row[i] for i in top] for row, top in zip(words, tops, strict=True)]),
         "top_log_probs": objects([values[i, top].tolist() for i, top in enumerate(tops)]),
         "candidate_scores": objects(
-            [values[i, : length[i]].tolist() if own_words[i] else None for i in range(len(frame))]
+            [values[i, : length[i]].tolist() if are_candidates[i] else None for i in range(len(frame))]
         ),
     }
     return frame_of(frame, columns, variant)
@@ -164,7 +149,7 @@ def from_ranking(
         "model": model,
         "score_type": "log_prob",
         "prediction": [
-            _said(top, answer, right=right, tied=0 < p < 1)
+            _prediction(top, answer, right=right, tied=0 < p < 1)
             for top, answer, right, p in zip(ranked.top_words, frame["answer"], correct, share, strict=True)
         ],
         "correct": nullable(correct, has),
@@ -181,20 +166,12 @@ def from_ranking(
     return frame_of(frame, columns, {"vocabulary_size": vocabulary_size} | variant)
 
 
-def _index(words: Sequence[str], answer: Any) -> int:
-    try:
-        return list(words).index(answer)
-    except ValueError:
-        return -1
-
-
-def _said(top: Sequence[str], answer: Any, *, right: bool, tied: bool) -> str | None:
-    """Return what the model predicts: the first of its words that agrees with what was drawn."""
+def _prediction(top: Sequence[str], answer: Any, *, right: bool, tied: bool) -> str | None:
+    """Return the best of a model's words that agrees with what was drawn: the answer, or another one."""
     if right:
         return next((word for word in top if word.casefold() == str(answer).casefold()), str(answer))
-    if tied:  # the answer is one of the best, and another was drawn
-        top = [word for word in top if word.casefold() != str(answer).casefold()]
-    return top[0] if top else None
+    others = (word for word in top if not tied or word.casefold() != str(answer).casefold())
+    return next(others, None)
 
 
 def _uniform(item_id: str, seed: int) -> float:
@@ -205,8 +182,6 @@ def _uniform(item_id: str, seed: int) -> float:
 
 def _draw(tied: npt.NDArray[np.bool_], ids: Sequence[str], seed: int) -> npt.NDArray[np.int64]:
     """Return for every row the place of one true value, each as likely as the others."""
-    if not tied.shape[1]:
-        return np.zeros(len(ids), dtype=np.int64)
     count = tied.sum(axis=1)
     wanted = np.array([int(_uniform(name, seed) * n) for name, n in zip(ids, count, strict=True)])
     return np.asarray((np.cumsum(tied, axis=1) == wanted[:, None] + 1).argmax(axis=1), dtype=np.int64)

@@ -22,7 +22,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
-from workbench.models.batching import Batcher
+from workbench.models.device_memory import Batcher
 from workbench.models.neural.encoding import EncodedBlank, ItemEncoder
 from workbench.models.neural.network import ContextStates, Copies, LanguageModule, WordScores, word_scores
 from workbench.models.rows import Ranked

@@ -1,6 +1,6 @@
 """Pretrained language models of ``transformers``: `CausalLM` (GPT-2, Llama, ...) and `MaskedLM` (BERT, ...).
 
-`loading` reads checkpoints, `subwords` relates words to sub-tokens, `prompts` builds the input text,
-`scoring` computes log-probabilities in batches, `search` ranks a vocabulary by branch and bound. Public: the
-two classes, `Prompt` and `STOP_WORDS`. Texts must be split as lm-evaluation-harness does: tests compare.
+`loading` reads checkpoints, `prompts` builds the input text, `scoring` splits words into sub-tokens and
+computes log-probabilities in batches, `search` ranks a vocabulary by branch and bound. Public: the two
+classes, `Prompt` and `STOP_WORDS`. Texts must be split as lm-evaluation-harness does: tests compare.
 """

@@ -28,9 +28,15 @@ from workbench.models.base import pad
 from workbench.models.passage import is_word, one_of
 from workbench.models.pretrained.loading import PretrainedModel, Text, describe_parameters
 from workbench.models.pretrained.prompts import Prompt, SplitText, split_text
-from workbench.models.pretrained.scoring import CausalScorer, ContinuationScores
+from workbench.models.pretrained.scoring import (
+    CausalScorer,
+    Continuation,
+    Scores,
+    anchor_of,
+    no_scores,
+    word_log_probs,
+)
 from workbench.models.pretrained.search import Query, SearchResult, Trie, rank_words, write_words
-from workbench.models.pretrained.subwords import Continuation, anchor_of
 from workbench.models.rows import Ranked, from_ranking, from_scores
 from workbench.runs.predictions import Floats, frame_of, nullable
 from workbench.storage import cache
@@ -109,7 +115,7 @@ class CausalLM(PretrainedModel):
     -----
     ``log_prob`` is ln p(sub-tokens | context) + ln p(the word is over | context, sub-tokens), where the word
     is over if the next sub-token begins with white space or punctuation, or is the end of the text (see
-    :class:`workbench.models.pretrained.subwords.Subwords`). So the probabilities of words of letters, digits,
+    :class:`workbench.models.pretrained.scoring.Subwords`). So the probabilities of words of letters, digits,
     apostrophes and hyphens sum to at most 1. ``log_prob_uncorrected`` has the first term alone, as
     lm-evaluation-harness has it; context and word are split as there: white space before the word belongs to
     it.
@@ -119,7 +125,6 @@ class CausalLM(PretrainedModel):
     """
 
     version = 1
-    fitted_on = "a folder or name of pretrained weights"
     score_type = "log_prob"
     options = ("text", "correct", "filter", "budget", "dtype", "name", "attention")
 
@@ -186,9 +191,9 @@ class CausalLM(PretrainedModel):
 
     def log_prob(self, items: Items) -> Floats:
         """Return the log-probability of each answer and its end, whatever follows; NaN without an answer."""
-        log_probs = np.full(len(items), np.nan)
-        log_probs[_has_answer(items)] = self._score(self._answers(items)).log_prob_of_word
-        return log_probs
+        scores = no_scores(len(items))
+        scores[_has_answer(items)] = self._score(self._answers(items))
+        return word_log_probs(scores)
 
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
         """Rank the answers among the words of the vocabulary; `predict` says which ranks are bounds.
@@ -215,10 +220,11 @@ class CausalLM(PretrainedModel):
         return from_ranking(items, ranked, model=self.name, seed=seed, top_k=top_k, **columns)
 
     def _columns(self, items: Items) -> dict[str, Any]:
-        prompts = [None if self.prompt is None else self.prompt.to_json()] * len(items)
-        if self.prompt is not None and self.prompt.per_item:
-            prompts = [self.prompt.to_json(item) for item in items]
-        columns = {**super()._columns(items), "filter": self.filter, "prompt": prompts}
+        columns = {**super()._columns(items), "filter": self.filter}
+        if self.prompt is not None:
+            columns["prompt"] = self.prompt.to_json()
+            if self.prompt.per_item:
+                columns["prompt"] = [self.prompt.to_json(item) for item in items]
         if self.attention:
             with progress_bar(len(items), label=self.name, unit="attention", shown=self.progress) as bar:
                 columns["attention"] = objects([self._attention(item) for item in items if not bar.update()])
@@ -228,20 +234,16 @@ class CausalLM(PretrainedModel):
         self, items: Items, words: Sequence[Sequence[str]], columns: dict[str, Any], **options: Any
     ) -> pd.DataFrame:
         """Return the rows of items with candidates; the answer alone is scored with them."""
-        answers, sizes = self._answers(items), [len(row) for row in words]
-        both = [row + answer for row, answer in zip(self._continuations(items, words), answers, strict=True)]
-        scores = self._score(both)
-        is_answer = np.concatenate(
-            [np.arange(len(row)) >= n for row, n in zip(both, sizes, strict=True)], dtype=bool
-        )
-        values = self._word_scores(items, scores.at(np.flatnonzero(~is_answer)), sizes)
-        has = _has_answer(items)
-        answer_scores = ContinuationScores.missing(len(items))
-        answer_scores.put(np.flatnonzero(has), scores.at(np.flatnonzero(is_answer)))
+        pairs = zip(self._continuations(items, words), self._answers(items), strict=True)
+        rows, has = [row + answer for row, answer in pairs], _has_answer(items)
+        scores, answer_scores = self._score(rows), no_scores(len(items))
+        answers = np.cumsum([len(row) for row in rows])[has] - 1  # the last of their rows
+        answer_scores[has] = scores[answers]
+        values = self._word_scores(items, np.delete(scores, answers), [len(row) for row in words])
         columns |= {"filter": "none", "vocabulary_size": pd.NA} | _answer_columns(answer_scores, has)
         return from_scores(
             items, values, words, model=self.name, score_type=self.score_type,
-            log_prob=answer_scores.log_prob_of_word, **options, **columns,
+            log_prob=word_log_probs(answer_scores), **options, **columns,
         )  # fmt: skip
 
     def _write(self, items: Items, columns: dict[str, Any]) -> pd.DataFrame:
@@ -254,7 +256,7 @@ class CausalLM(PretrainedModel):
         queries, has = self._queries(items), _has_answer(items)
         with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
             ids, scores = write_words(self._scorer, queries, step=bar.update)
-        correct = scores.greedy & has
+        correct = scores["greedy"] & has
         predictions = []
         for query, path, answer, right in zip(queries, ids, items.frame["answer"], correct, strict=True):
             word = self._scorer.subwords.text(path, query.context).strip()
@@ -266,36 +268,31 @@ class CausalLM(PretrainedModel):
             "prediction": predictions,
             "correct": nullable(correct, has),
             "p_correct": np.where(has, correct.astype(float), np.nan),
-            "log_prob": scores.log_prob_of_word,
-            "rank": pd.NA,
-            "n_tied": pd.NA,
-            "n_choices": pd.NA,
+            "log_prob": word_log_probs(scores),
             "known": nullable(has, has),
-            "top_words": nothing,
-            "top_log_probs": nothing,
-            "candidate_scores": nothing,
+            **dict.fromkeys(("rank", "n_tied", "n_choices"), pd.NA),
+            **dict.fromkeys(("top_words", "top_log_probs", "candidate_scores"), nothing),
         }
         return frame_of(items.frame, required, columns | _answer_columns(scores, has))
 
-    def _rank(self, items: Items, top_k: int) -> tuple[Ranked, ContinuationScores, list[bool]]:
+    def _rank(self, items: Items, top_k: int) -> tuple[Ranked, Scores, list[bool]]:
         """Rank the answers; those after the same white space are searched together."""
         words, queries = self.vocabulary or (), self._queries(items)
         groups: dict[tuple[str, str], list[int]] = {}
         for index, text in enumerate(map(self._split, items)):
             groups.setdefault((text.lead, anchor_of(text.context, text.lead)), []).append(index)
         by_item: dict[int, SearchResult] = {}
-        scores = ContinuationScores.missing(len(items))
+        scores = no_scores(len(items))
         with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
             for (lead, anchor), members in groups.items():
-                results, group_scores = rank_words(
+                results, scores[members] = rank_words(
                     self._scorer, self._trie(lead, anchor), [queries[index] for index in members],
                     top_k=top_k, budget=self.budget, step=bar.update,
                 )  # fmt: skip
-                scores.put(members, group_scores)
                 by_item |= dict(zip(members, results, strict=True))
         results = [by_item[index] for index in range(len(items))]
         ranked = Ranked(
-            scores.log_prob_of_word,
+            word_log_probs(scores),
             np.array([result.rank for result in results], dtype=np.int64),
             np.array([result.n_tied for result in results], dtype=np.int64),
             np.array([query.word is not None for query in queries], dtype=bool),
@@ -316,9 +313,8 @@ class CausalLM(PretrainedModel):
 
     def _split(self, item: Item, word: str | None = None) -> SplitText:
         """Return the text of an item around a word, as the model is given it."""
-        if self.prompt is None:
-            return split_text(item, word, detokenise=self._detokenise)
-        return self.prompt.split(item, word, detokenise=self._detokenise)
+        split = split_text if self.prompt is None else self.prompt.split
+        return split(item, word, detokenise=self._detokenise)
 
     def _answers(self, items: Items) -> list[list[Continuation]]:
         """Return the answer of each item, without what follows it; nothing where there is none."""
@@ -330,15 +326,15 @@ class CausalLM(PretrainedModel):
         texts = [[self._split(item, word) for word in row] for item, row in zip(items, words, strict=True)]
         return [[(text.before, text.word + text.after) for text in row] for row in texts]
 
-    def _score(self, rows: Sequence[Sequence[Continuation]]) -> ContinuationScores:
+    def _score(self, rows: Sequence[Sequence[Continuation]]) -> Scores:
         n = sum(map(len, rows))
         with progress_bar(n, label=self.name, unit="texts", shown=self.progress) as bar:
             return self._scorer.score(rows, step=bar.update)
 
-    def _word_scores(self, items: Items, scores: ContinuationScores, sizes: Sequence[int]) -> Floats:
+    def _word_scores(self, items: Items, scores: Scores, sizes: Sequence[int]) -> Floats:
         """Return the scores of the words of each item: with their end, where nothing follows them."""
         is_last = np.repeat([not self._split(item).after for item in items], sizes)
-        values = np.where(is_last, scores.log_prob_of_word, scores.log_prob)
+        values = np.where(is_last, word_log_probs(scores), scores["log_prob"])
         return pad(np.split(values, np.cumsum(sizes)[:-1]))
 
     def _build_trie(self, lead: str, anchor: str) -> Trie:
@@ -356,7 +352,7 @@ class CausalLM(PretrainedModel):
         """
         import torch  # noqa: PLC0415 - heavy
 
-        scorer, context = self._scorer, self._split(item).context
+        checkpoint, context = self._checkpoint, self._split(item).context
         split = tokens(item)
         offset = 0 if self.prompt is None else len(self.prompt.prefix(item, detokenise=self._detokenise))
         spans = list(split.spans[: split.target])
@@ -364,18 +360,21 @@ class CausalLM(PretrainedModel):
             _, spans = wt.readable_spans(item.text, [*spans, item.answer_span])
             spans.pop()
         spans = [(start + offset, end + offset) for start, end in spans]
-        ids = scorer.subwords.contexts([context])[0][-scorer.length :]
-        [places] = scorer.subwords.spans([context])
+        ids = self._scorer.subwords.contexts([context])[0][-self._scorer.length :]
+        encoding = checkpoint.tokenizer([context], return_offsets_mapping=True, verbose=False)
         with torch.inference_mode():
-            output = scorer.model(input_ids=scorer.tensor([ids]), output_attentions=True, logits_to_keep=1)
+            output = checkpoint.model(
+                input_ids=checkpoint.tensor([ids]), output_attentions=True, logits_to_keep=1
+            )
         weights = output.attentions[-1][0, :, -1].float().mean(dim=0).cpu().numpy()
         sums = np.zeros(len(split.words))
         starts = [start for start, _ in spans]
-        for weight, (start, end) in zip(weights[::-1], places[::-1], strict=False):  # the first may be cut
+        places = encoding["offset_mapping"][0][::-1]  # special sub-tokens have none; the first may be cut
+        for weight, (start, end) in zip(weights[::-1], places, strict=False):
             token = bisect_right(starts, end - 1) - 1
             if start < end and token >= 0 and end - 1 < spans[token][1]:
                 sums[token] += weight
-        return [float(value) for value in sums]
+        return list(map(float, sums))
 
     def _save(self, folder: Path) -> None:
         if self.prompt is not None:
@@ -387,28 +386,18 @@ def _has_answer(items: Items) -> Has:
     return items.frame["answer"].notna().to_numpy()
 
 
-def _answer_columns(scores: ContinuationScores, has: Has) -> dict[str, Any]:
+def _answer_columns(scores: Scores, has: Has) -> dict[str, Any]:
     """Return the columns about the answers' sub-tokens; null where there is no answer."""
     return {
-        "log_prob_uncorrected": np.where(has, scores.log_prob, np.nan),
-        "greedy_correct": nullable(scores.greedy, has),
+        "log_prob_uncorrected": np.where(has, scores["log_prob"], np.nan),
+        "greedy_correct": nullable(scores["greedy"], has),
     }
 
 
-def _vocabulary(words: Any, *, stop_words: bool = False) -> tuple[str, ...] | None:
+def _vocabulary(words: Any, *, stop_words: bool) -> tuple[str, ...] | None:
     """Return the different words of a vocabulary in their order, without the marks of a corpus.
 
-    Parameters
-    ----------
-    words : iterable of str, mapping, Corpus, path, or None
-        A mapping of words to counts, or a file with a word on each line and perhaps a tab and its count.
-    stop_words : bool, default False
-        Whether stop words and what has neither letter nor digit are left out.
-
-    Raises
-    ------
-    DataError
-        If there are no words, or no such file.
+    `stop_words` leaves out stop words and what has neither letter nor digit.
     """
     if words is None:
         return None
@@ -421,18 +410,13 @@ def _vocabulary(words: Any, *, stop_words: bool = False) -> tuple[str, ...] | No
         words = _read_words(words)
     elif hasattr(words, "words") and not isinstance(words, Mapping):
         words = words.words
-    unique: dict[str, None] = {}
-    for word in words:
-        if not isinstance(word, str):
-            raise DataError(f"the vocabulary holds {word!r}, expected words")
-        if word and word not in MARKS:
-            unique[word] = None
+    words = list(words)
+    if strange := [word for word in words if not isinstance(word, str)]:
+        raise DataError(f"the vocabulary holds {strange[0]!r}, expected words")
     if stop_words:
-        unique = {
-            word: None
-            for word in unique
-            if is_word(word) and word.lower().replace("’", "'") not in STOP_WORDS  # noqa: RUF001
-        }
+        apostrophes = str.maketrans("’", "'")  # noqa: RUF001 - a typographic one is meant
+        words = [w for w in words if is_word(w) and w.lower().translate(apostrophes) not in STOP_WORDS]
+    unique = dict.fromkeys(word for word in words if word and word not in MARKS)
     if not unique:
         raise DataError("the vocabulary has no words")
     return tuple(unique)

@@ -1,12 +1,15 @@
-"""Load models of ``transformers``; what causal and masked models share."""
+"""Models of ``transformers``: loading them, and what causal and masked ones share."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar, get_args
+
+import numpy as np
+import numpy.typing as npt
 
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor
@@ -14,8 +17,13 @@ from workbench.models.passage import one_of
 from workbench.storage import cache
 from workbench.storage.files import atomic_path
 
+if TYPE_CHECKING:
+    import torch
+
 Kind = Literal["causal", "masked"]
 Text = Literal["as-is", "detokenised"]
+
+Ids = list[int]
 
 _CLASSES: dict[Kind, str] = {"causal": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM"}
 _FILES = ("*.json", "*.txt", "*.model", "*.safetensors", "*.py")
@@ -49,33 +57,72 @@ def describe_parameters(kind: Class) -> Class:
 
 
 class Checkpoint(NamedTuple):
-    """A model of ``transformers`` with its tokenizer.
-
-    Attributes
-    ----------
-    model, tokenizer : Any
-    device : str
-        Where inputs are expected, as it was loaded.
-    label : str
-        The folder's name, or the name on the hub.
-    digest : str
-        Of the files in the folder; the commit of a model on the hub.
-    """
+    """A model of ``transformers`` with its tokenizer."""
 
     model: Any
     tokenizer: Any
-    device: str
-    label: str
-    digest: str
+    device: str  # where inputs are expected
+    label: str  # the folder's name, or the name on the hub
+    digest: str  # of the files in the folder; the commit of a model on the hub
 
     @property
-    def dtype(self) -> str:
-        """The type of its weights."""
-        return str(self.model.dtype).removeprefix("torch.")
+    def batch_tokens(self) -> int:
+        """Sub-tokens in a batch of a causal model; a masked one has no keys and values to keep."""
+        return 32_768 if "cuda" in self.device else 2048
+
+    def tensor(self, values: Any) -> torch.Tensor:
+        """Return integers as a tensor on the model's device."""
+        import torch  # noqa: PLC0415 - heavy
+
+        return torch.from_numpy(np.asarray(values, dtype=np.int64)).to(self.device)
+
+    def logits(
+        self, ids: npt.NDArray[np.int64], asked: Sequence[Sequence[int]], **options: Any
+    ) -> tuple[torch.Tensor, Any]:
+        """Run the model, its head on the asked positions of each row only.
+
+        Returns
+        -------
+        Tensor (positions, vocabulary)
+            Logits in single precision, those of the first row first.
+        Any
+            The keys and values, None where the model returns none.
+        """
+        import torch  # noqa: PLC0415 - heavy
+
+        row = self.tensor([index for index, places in enumerate(asked) for _ in places])
+        place = self.tensor([place for places in asked for place in places])
+
+        def only_asked(_module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+            states = inputs[0]
+            return (states[row, place][None], *inputs[1:]) if states.shape[:2] == ids.shape else inputs
+
+        hook = self.model.get_output_embeddings().register_forward_pre_hook(only_asked)
+        try:
+            with torch.inference_mode():
+                output = self.model(input_ids=self.tensor(ids), **options)
+                logits = output.logits
+                logits = logits[0] if logits.shape[:2] == (1, len(row)) else logits[row, place]
+                return logits.float(), getattr(output, "past_key_values", None)
+        finally:
+            hook.remove()
+
+
+def padded(
+    rows: Sequence[Sequence[int]], *, fill: int = 0, left: bool = False
+) -> tuple[npt.NDArray[np.int64], ...]:
+    """Return rows of sub-tokens as one array, padded at the right or `left`, and a mask of the rows."""
+    width = max(map(len, rows))
+    ids = np.full((len(rows), width), fill, dtype=np.int64)
+    mask = np.zeros_like(ids)
+    for index, row in enumerate(rows):
+        place = slice(width - len(row), width) if left else slice(len(row))
+        ids[index, place], mask[index, place] = row, 1
+    return ids, mask
 
 
 class PretrainedModel(Predictor):
-    """A predictor that is a checkpoint of ``transformers``; its arguments are those of `load_checkpoint`.
+    """A predictor that is a checkpoint of ``transformers``.
 
     Attributes
     ----------
@@ -83,17 +130,11 @@ class PretrainedModel(Predictor):
         Attributes that are arguments, too: `config` holds them, and `load` passes them.
     """
 
+    fitted_on = "a folder or name of pretrained weights"
     options: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
-        self,
-        path_or_name: Path | str,
-        *,
-        kind: Kind,
-        text: Text,
-        revision: str | None,
-        eager: bool = False,
-        **loading: Any,
+        self, path_or_name: Path | str, *, kind: Kind, text: Text, revision: str | None, **loading: Any
     ) -> None:
         one_of("text", text, get_args(Text))
         self.text = text
@@ -102,8 +143,9 @@ class PretrainedModel(Predictor):
             "path_or_name": str(folder.resolve() if folder.is_dir() else path_or_name),
             "revision": revision,
         }
-        self._checkpoint = load_checkpoint(path_or_name, kind=kind, eager=eager, revision=revision, **loading)
-        self.device, self.dtype = self._checkpoint.device, self._checkpoint.dtype
+        self._checkpoint = _load_checkpoint(path_or_name, kind=kind, revision=revision, **loading)
+        self.device = self._checkpoint.device
+        self.dtype = str(self._checkpoint.model.dtype).removeprefix("torch.")
 
     @property
     def config(self) -> dict[str, Any]:
@@ -113,7 +155,7 @@ class PretrainedModel(Predictor):
 
     @property
     def training(self) -> dict[str, Any]:
-        """The model, as what it was trained on is not known."""
+        """The name of the model: what it was trained on is not known."""
         return {"pretrained": self._checkpoint.label}
 
     def _save(self, folder: Path) -> None:
@@ -133,31 +175,17 @@ class PretrainedModel(Predictor):
         return model
 
 
-def load_checkpoint(
+def _load_checkpoint(
     path_or_name: Path | str,
     *,
     kind: Kind,
-    device: str | None = None,
-    dtype: str | None = None,
-    revision: str | None = None,
-    trust_remote_code: bool = False,
+    device: str | None,
+    dtype: str | None,
+    revision: str | None,
+    trust_remote_code: bool,
     eager: bool = False,
 ) -> Checkpoint:
-    """Load a model and its tokenizer.
-
-    Parameters
-    ----------
-    path_or_name, device, dtype, revision, trust_remote_code
-        See :class:`workbench.models.pretrained.causal.CausalLM`.
-    kind : {"causal", "masked"}
-    eager : bool, default False
-        Whether the model computes attention in the way that returns its weights.
-
-    Raises
-    ------
-    DataError
-        If ``transformers`` is not installed, or there is no such model with a fast tokenizer.
-    """
+    """Load a model and its tokenizer; an `eager` one can return the weights of its attention."""
     try:
         import torch  # noqa: PLC0415 - heavy
         import transformers  # noqa: PLC0415 - heavy, an extra
@@ -174,7 +202,7 @@ def load_checkpoint(
         raise DataError("there is no such folder", file=source)
     hub = {"revision": revision, "trust_remote_code": trust_remote_code}
     try:
-        with _no_progress_bar():
+        with _no_progress_bar(transformers.utils.logging):
             tokenizer: Any = transformers.AutoTokenizer.from_pretrained(source, **hub)
             model, info = getattr(transformers, _CLASSES[kind]).from_pretrained(
                 source, dtype=dtype, device_map=device, use_safetensors=True, output_loading_info=True,
@@ -202,11 +230,8 @@ def load_checkpoint(
 
 
 @contextmanager
-def _no_progress_bar() -> Iterator[None]:
+def _no_progress_bar(logging: Any) -> Iterator[None]:
     """Keep transformers from showing a bar while it reads weights."""
-    from transformers.utils import logging as _logging  # noqa: PLC0415 - heavy, an extra
-
-    logging: Any = _logging
     enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:

@@ -17,24 +17,28 @@ from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import DataError, Item
 from workbench.models.base import pad
-from workbench.models.batching import Batcher
+from workbench.models.device_memory import Batcher
 from workbench.models.passage import one_of
-from workbench.models.pretrained.loading import Checkpoint, PretrainedModel, Text, describe_parameters
+from workbench.models.pretrained.loading import (
+    Checkpoint,
+    PretrainedModel,
+    Text,
+    describe_parameters,
+    padded,
+)
 from workbench.runs.predictions import Floats
 from workbench.storage.progress import progress_bar
 
 Over = Literal["sentence", "candidate"]
 Within = Literal["original", "l2r"]
-TokenIds = npt.NDArray[np.int32]
 
 _ROWS = 512  # in a batch at most: each has a row of logits over the whole vocabulary
-_TOKENS = {"cpu": 4096, "cuda": 65_536}
 
 
 class _Sequence(NamedTuple):
     """A text as the model gets it, and what is asked of it."""
 
-    ids: bytes  # all sub-tokens
+    ids: tuple[int, ...]
     places: tuple[tuple[int, int], ...]  # those that are scored, and the end of what is masked from there on
 
 
@@ -75,7 +79,6 @@ class MaskedLM(PretrainedModel):
     """
 
     version = 1
-    fitted_on = "a folder or name of pretrained weights"
     options = ("text", "over", "within_word", "length", "dtype", "name")
 
     def __init__(
@@ -106,13 +109,12 @@ class MaskedLM(PretrainedModel):
         self._lead, self._tail = _marks(self._checkpoint.tokenizer)
         longest = _longest(self._checkpoint)
         self.length = min(length or longest, longest)
-        if self.length <= len(self._lead) + len(self._tail):
+        self._room = self.length - len(self._lead) - len(self._tail)
+        if self._room <= 0:
             raise DataError(
-                f"length is {length}, expected more than the {len(self._lead) + len(self._tail)} marks "
-                "of the model"
+                f"length is {length}, expected more than the {self.length - self._room} marks of the model"
             )
-        most = batch_tokens or _TOKENS.get(self.device.partition(":")[0], _TOKENS["cpu"])
-        self._batcher = Batcher(most, rows=_ROWS)
+        self._batcher = Batcher(batch_tokens or 2 * self._checkpoint.batch_tokens, rows=_ROWS)
         variant = "PLL" if within_word == "original" else "PLL-word-l2r"
         of = " of the candidate" if over == "candidate" else ""
         self.name = name or f"{self._checkpoint.label} ({variant}{of})"
@@ -143,8 +145,7 @@ class MaskedLM(PretrainedModel):
             verbose=False,
         )
         offsets = [np.array(row, dtype=np.int64).reshape(-1, 2) for row in encoding["offset_mapping"]]
-        room = self.length - len(self._lead) - len(self._tail)
-        cut = max(_cut(row[:, 0], room) for row in offsets)  # the same for all: they differ at the blank only
+        cut = max(_cut(row[:, 0], self._room) for row in offsets)  # for all: they differ at the blank only
         if any(cut > start for _, (start, _), _ in texts):
             raise DataError(
                 f"what follows the blank of {item.item_id} leaves no room in {self.length} sub-tokens",
@@ -159,12 +160,11 @@ class MaskedLM(PretrainedModel):
                 raise DataError(f"the tokenizer of {label!r} leaves nothing of {word!r} in {item.item_id}")
             scored = in_word if self.over == "candidate" else right > sentence
             visible = left >= cut
-            tokens = np.array(encoding["input_ids"][place])[visible]
-            ids = np.array([*self._lead, *tokens, *self._tail], dtype=np.int32)
+            tokens = np.array(encoding["input_ids"][place])[visible].tolist()
             ends = self._ends(encoding.word_ids(place))
             shift = len(self._lead) - int((~visible).sum())
             places = tuple((int(i) + shift, ends[i] + shift) for i in np.flatnonzero(scored & visible))
-            sequences.append(_Sequence(ids.tobytes(), places))
+            sequences.append(_Sequence((*self._lead, *tokens, *self._tail), places))
         return sequences
 
     def _text(self, item: Item, word: str) -> tuple[str, tuple[int, int], int]:
@@ -188,60 +188,30 @@ class MaskedLM(PretrainedModel):
     def _totals(self, sequences: Sequence[_Sequence]) -> Floats:
         """Return the sum of the log-probabilities of each sequence's scored sub-tokens."""
         totals = np.zeros(len(sequences))
-        masks = [
-            (owner, *place) for owner, sequence in enumerate(sequences) for place in sequence.places
-        ]  # of each masked copy its sequence, the sub-token asked, and the end of what is masked
-        lengths = [len(sequences[owner].ids) // 4 for owner, _, _ in masks]
-        asked = np.array(masks, dtype=np.int64).reshape(-1, 3)
+        masks = [(owner, *place) for owner, sequence in enumerate(sequences) for place in sequence.places]
+        lengths = [len(sequences[owner].ids) for owner, _, _ in masks]
 
         def work(batch: list[int]) -> Floats:
-            copies = [np.frombuffer(sequences[owner].ids, dtype=np.int32).copy() for owner in asked[batch, 0]]
-            targets = [int(ids[place]) for ids, place in zip(copies, asked[batch, 1], strict=True)]
-            for ids, (_, place, end) in zip(copies, asked[batch], strict=True):
-                ids[place:end] = self._checkpoint.tokenizer.mask_token_id
-            return self._log_probs(copies, asked[batch, 1].tolist(), targets)
+            copies = [masks[row] for row in batch]
+            return self._log_probs([(sequences[owner].ids, place, end) for owner, place, end in copies])
 
         with progress_bar(len(masks), label=self.name, unit="masks", shown=self.progress) as bar:
             for batch, log_probs in self._batcher.run(lengths, work):
-                np.add.at(totals, asked[batch, 0], log_probs)
+                np.add.at(totals, [masks[row][0] for row in batch], log_probs)
                 bar.update(len(batch))
         return totals
 
-    def _log_probs(self, rows: Sequence[TokenIds], places: Sequence[int], targets: Sequence[int]) -> Floats:
-        """Return the natural log-probability of one sub-token of each row, computed in single precision."""
-        import torch  # noqa: PLC0415 - heavy
-
-        model, device = self._checkpoint.model, self.device
-        ids = np.full(
-            (len(rows), max(map(len, rows))), self._checkpoint.tokenizer.pad_token_id or 0, dtype=np.int64
-        )
-        mask = np.zeros_like(ids)
-        for index, row in enumerate(rows):
-            ids[index, : len(row)], mask[index, : len(row)] = row, 1
-        number, place = torch.arange(len(rows), device=device), torch.tensor(places, device=device)
-
-        def only_asked(_module: Any, _inputs: Any, output: Any) -> Any:
-            """Leave one state of each row, so that the head computes no logits for the others."""
-            states = output[0]
-            if states.shape[:2] != ids.shape:
-                return output
-            states = states[number, place][:, None]
-            if isinstance(output, tuple):
-                return (states, *output[1:])
-            return type(output)(last_hidden_state=states)
-
-        hook = model.base_model.register_forward_hook(only_asked)
-        try:
-            with torch.inference_mode():
-                logits = model(
-                    input_ids=torch.from_numpy(ids).to(device),
-                    attention_mask=torch.from_numpy(mask).to(device),
-                ).logits
-                logits = (logits[:, 0] if logits.shape[1] == 1 else logits[number, place]).float()
-                log_probs = logits[number, torch.tensor(targets, device=device)] - logits.logsumexp(dim=-1)
-        finally:
-            hook.remove()
-        return np.asarray(log_probs.cpu().numpy(), dtype=float)
+    def _log_probs(self, copies: Sequence[tuple[tuple[int, ...], int, int]]) -> Floats:
+        """Return the natural log-probability of the first masked sub-token of each copy of a sequence."""
+        checkpoint = self._checkpoint
+        ids, mask = padded([row for row, _, _ in copies], fill=checkpoint.tokenizer.pad_token_id or 0)
+        targets = [row[place] for row, place, _ in copies]
+        for row, (_, place, end) in zip(ids, copies, strict=True):
+            row[place:end] = checkpoint.tokenizer.mask_token_id
+        asked = [[place] for _, place, _ in copies]
+        logits, _ = checkpoint.logits(ids, asked, attention_mask=checkpoint.tensor(mask))
+        answers = logits.gather(1, checkpoint.tensor(targets)[:, None])[:, 0]
+        return np.asarray((answers - logits.logsumexp(dim=-1)).cpu().numpy(), dtype=float)
 
 
 def _cut(starts: npt.NDArray[np.int64], room: int) -> int:
@@ -262,12 +232,10 @@ def _marks(tokenizer: Any) -> tuple[list[int], list[int]]:
 
 def _longest(checkpoint: Checkpoint) -> int:
     """Return how many sub-tokens a model has positions for; some count them from after the padding's."""
-    model, limit = checkpoint.model, int(checkpoint.tokenizer.model_max_length)
-    most = int(getattr(model.config, "max_position_embeddings", None) or limit)
-    paddings = (
-        getattr(module, "padding_idx", None)
-        for name, module in model.named_modules()
-        if name.endswith("position_embeddings")
-    )
-    padding = next(paddings, None)
-    return min(most if padding is None else most - int(padding) - 1, limit)
+    limit = int(checkpoint.tokenizer.model_max_length)
+    most = int(getattr(checkpoint.model.config, "max_position_embeddings", None) or limit)
+    for name, module in checkpoint.model.named_modules():
+        if name.endswith("position_embeddings"):
+            padding = getattr(module, "padding_idx", None)
+            return min(most if padding is None else most - int(padding) - 1, limit)
+    return min(most, limit)

@@ -20,19 +20,9 @@ MEASURED = ("test", "control")
 
 
 class SplitText(NamedTuple):
-    """The text of an item, split around the word at its blank.
+    """The text of an item, split around the word at its blank; a bare blank has an empty word."""
 
-    Attributes
-    ----------
-    before : str
-        All that stands before the word, white space at its end included.
-    word : str
-        Empty for a bare blank.
-    after : str
-        All that stands after it.
-    """
-
-    before: str
+    before: str  # with the white space before the word
     word: str
     after: str
 
@@ -50,12 +40,7 @@ class SplitText(NamedTuple):
 def split_text(item: Item, word: str | None = None, *, detokenise: bool = False) -> SplitText:
     """Return the text of an item with a word at its blank, the answer by default.
 
-    Parameters
-    ----------
-    item : Item
-    word : str, optional
-    detokenise : bool, default False
-        Whether Treebank tokens are written as a book would (:func:`workbench.items.text.readable`).
+    `detokenise` writes Treebank tokens as a book would (:func:`workbench.items.text.readable`).
     """
     start, end = item.answer_span
     text = item.text
@@ -130,9 +115,10 @@ class Prompt:
             _wrong("separator", f"is {separator!r}", "pass text")
         self.template, self.answer_template, self.separator = template, answer_template, separator
         self.shots, self.seed, self.per_item = int(shots), int(seed), bool(per_item)
-        self.pool = _pool(examples, self.shots)
-        self._names = [_letters(item.text) for item in self.pool]
-        self._fixed = self._order(None)
+        self._pool = _pool(examples, self.shots)
+        self._fixed = self._order("")
+        rows = [(one.item_id, one.text, one.answer, one.answer_span) for one in self._pool.values()]
+        self._digest = digest(*(str(part) for row in rows for part in row)) if rows else None
 
     def examples_for(self, item: Item | None = None) -> list[Item]:
         """Return the examples that stand before an item, in their order.
@@ -143,14 +129,10 @@ class Prompt:
             Without it, those of all items that are not examples themselves; none with ``per_item``.
         """
         if item is None:
-            return [] if self.per_item else [self.pool[place] for place in self._fixed[: self.shots]]
-        letters = _letters(item.text)
-        others = (
-            self.pool[place]
-            for place in (self._order(item) if self.per_item else self._fixed)
-            if self._names[place] != letters and self.pool[place].item_id != item.item_id
-        )
-        return list(islice(others, self.shots))
+            return [] if self.per_item else [self._pool[key] for key in self._fixed[: self.shots]]
+        order, letters = self._order(item.item_id) if self.per_item else self._fixed, _letters(item.text)
+        examples = (self._pool[key] for key in order if key != letters)
+        return list(islice((one for one in examples if one.item_id != item.item_id), self.shots))
 
     def prefix(self, item: Item, *, detokenise: bool = False) -> str:
         """Return all that stands before an item's own text: the examples, and the template up to ``{text}``.
@@ -186,34 +168,19 @@ class Prompt:
     @property
     def config(self) -> dict[str, Any]:
         """The arguments, with a digest of the examples to draw from."""
-        texts = [
-            part
-            for item in self.pool
-            for part in (item.item_id, item.text, str(item.answer), str(item.answer_span))
-        ]
-        return {
-            "template": self.template,
-            "answer_template": self.answer_template,
-            "separator": self.separator,
-            "shots": self.shots,
-            "seed": self.seed,
-            "per_item": self.per_item,
-            "digest": digest(*texts) if self.pool else None,
-        }
+        names = ("template", "answer_template", "separator", "shots", "seed", "per_item")
+        return {name: getattr(self, name) for name in names} | {"digest": self._digest}
 
     def __repr__(self) -> str:
         shots = f", {self.shots} examples{' an item' if self.per_item else ''}, seed {self.seed}"
         return f"Prompt({self.template!r}{shots if self.shots else ''})"
 
-    def _order(self, item: Item | None) -> list[int]:
-        """Return the places of all examples in the order in which they are taken."""
-        if not self.shots:
-            return []
-        source = hashlib.blake2b(
-            f"{self.seed}\0{'' if item is None else item.item_id}".encode(), digest_size=16
-        )
+    def _order(self, item_id: str) -> list[str]:
+        """Return the keys of all examples in the order in which they are taken."""
+        source = hashlib.blake2b(f"{self.seed}\0{item_id}".encode(), digest_size=16)
         rng = np.random.default_rng(int.from_bytes(source.digest(), "little"))
-        return [int(place) for place in rng.permutation(len(self.pool))]
+        keys = list(self._pool)
+        return [keys[place] for place in rng.permutation(len(keys))]
 
     def _joined(self, text: str) -> str:
         return f"{text.rstrip()}{self.between}" if self.between else text
@@ -236,33 +203,28 @@ def _wrong(field: str, problem: str, remedy: str) -> NoReturn:
 
 def _cut(field: str, template: Any, name: str) -> tuple[str, str]:
     """Return what stands before and after the one field of a template."""
-    remedy = f"write {{{name}}} once, and other braces twice"
+    expected, remedy = f"{{{name}}}", f"write {{{name}}} once, and other braces twice"
     if not isinstance(template, str):
         _wrong(field, f"is {template!r}", "pass text")
     try:
         pieces = list(Formatter().parse(template))
     except ValueError as error:
         _wrong(field, f"{template!r} is no template: {error}", remedy)
-    sides, seen = ["", ""], 0
+    before, after = "", ""
+    fields: list[str] = []
     for literal, key, form, conversion in pieces:
-        sides[seen] += literal
-        if key is None:
-            continue
-        if key != name or form or conversion:
-            label = key + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
-            _wrong(field, f"has a field {{{label}}}, expected {{{name}}}", remedy)
-        if seen:
-            _wrong(field, f"has {{{name}}} twice", remedy)
-        seen = 1
-    if not seen:
-        _wrong(field, f"{template!r} has no field {{{name}}}", remedy)
-    return sides[0], sides[1]
+        before, after = (before, after + literal) if fields else (before + literal, "")
+        if key is not None:
+            fields.append(f"{{{key}{f'!{conversion}' if conversion else ''}{f':{form}' if form else ''}}}")
+    if fields != [expected]:
+        _wrong(field, f"has {', '.join(fields) or 'no field'}, expected {expected}", remedy)
+    return before, after
 
 
-def _pool(examples: Items | None, shots: int) -> list[Item]:
+def _pool(examples: Items | None, shots: int) -> dict[str, Item]:
     """Return the examples to draw from, by id, each text once; check that they may be shown."""
     if not shots:
-        return []
+        return {}
     if examples is None:
         _wrong("examples", f"are missing, but shots is {shots}", "pass items of a development set")
     measured = sorted(set(examples.frame["split"]) & set(MEASURED))
@@ -281,7 +243,7 @@ def _pool(examples: Items | None, shots: int) -> list[Item]:
         _wrong(
             "shots", f"is {shots}, but there are {len(pool)} different examples", "pass more, or fewer shots"
         )
-    return list(pool.values())
+    return pool
 
 
 def _letters(text: str) -> str:

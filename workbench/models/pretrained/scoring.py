@@ -1,85 +1,164 @@
-"""Log-probabilities of sub-tokens that follow contexts, by a causal model of ``transformers``, in batches.
+"""Log-probabilities of words after contexts, by a causal model of ``transformers``, in batches.
 
-Only the positions that are asked for go through the model's head. A context is computed once for all that
-follows it: its keys and values are used again.
+`Subwords` splits texts where words begin and knows which sub-tokens end a word. A context is computed once
+for all that follows it: its keys and values are used again.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
+import json
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from workbench.models.batching import Batcher
-from workbench.models.pretrained.loading import Checkpoint
-from workbench.models.pretrained.subwords import Continuation, Ids, Subwords
+from workbench.items.schema import DataError
+from workbench.models.device_memory import Batcher
+from workbench.models.pretrained.loading import Checkpoint, Ids, padded
 from workbench.runs.predictions import Floats
 
 if TYPE_CHECKING:
     import torch
 
-Indices = Sequence[int] | npt.NDArray[np.int64]
+SCORES = np.dtype([("log_prob", float), ("end", float), ("greedy", bool)])
+"""Scores of sub-tokens that follow others: the natural log-probability of all of them in turn, that of the
+end of the word after them, and whether each of them was the most probable one."""
+Scores = npt.NDArray[np.void]
+Continuation = tuple[str, str]
+"""A text, and what follows it: the pair of which a causal model gives the conditional probability."""
+
+WORD_CHARACTERS = frozenset("'’ʼ-‐‑_\u00ad\u200c\u200d")  # noqa: RUF001 - apostrophes and hyphens are meant
+"""Characters that continue a word beside letters, digits and combining marks: apostrophes, hyphens, the
+underscore, and invisible characters."""
 
 _LOGITS = 1 << 26  # in a batch at most
 _ROWS = 512
-_TOKENS = {"cpu": 2048, "cuda": 32_768}
 _LENGTH = 2048  # where neither the model nor its tokenizer says how much it sees
 _UNSET = 10**9  # tokenizers without a length have a greater one
 _SHAREABLE = {"DynamicLayer", "DynamicSlidingWindowLayer"}  # caches whose rows can be selected
+_END = -1  # asks for the end of the word in place of a sub-token
 
 
-class ContinuationScores(NamedTuple):
-    """Scores of sub-tokens that follow others.
+def no_scores(n: int) -> Scores:
+    """Return scores of `n` texts without sub-tokens: NaN, and not greedy."""
+    return np.array([(np.nan, np.nan, False)] * n, dtype=SCORES)
+
+
+def word_log_probs(scores: Scores) -> Floats:
+    """Return the natural log-probability of the sub-tokens and the end of the word."""
+    return np.asarray(scores["log_prob"] + scores["end"], dtype=float)
+
+
+class Subwords:
+    """A tokenizer of ``transformers`` that splits texts where their words begin.
+
+    The split is that of lm-evaluation-harness (Gao et al., ``TemplateLM._encode_pair`` and
+    ``loglikelihood``), so that the sub-tokens are the same. For the ends of words see
+    :mod:`workbench.models.pretrained.causal`.
+
+    Parameters
+    ----------
+    tokenizer : PreTrainedTokenizerFast
+    size : int
+        Number of logits of the model, which may be more than the tokenizer has sub-tokens.
 
     Attributes
     ----------
-    log_prob : array (n,)
-        Natural log-probability of all of them in turn.
-    end : array (n,)
-        That the word is over after them.
-    greedy : array of bool (n,)
-        Whether each was the most probable one.
+    ends : array of bool (size,)
+        Which sub-tokens, coming next, mean that the word is over: those that begin with a character that
+        no word continues with (white space, punctuation), and special ones except the unknown one. One that
+        begins with a letter, a digit, a combining mark or one of `WORD_CHARACTERS` continues the word; so
+        does one that holds only a part of a character, as the character may be a letter.
+    prefix : int or None
+        Sub-token before a text that is empty: the beginning of a text, or else its end.
     """
 
-    log_prob: Floats
-    end: Floats
-    greedy: npt.NDArray[np.bool_]
+    def __init__(self, tokenizer: Any, size: int) -> None:
+        self.tokenizer = tokenizer
+        self.ends = np.zeros(size, dtype=bool)
+        for index, surface in zip(range(size), _surfaces(tokenizer), strict=False):
+            self.ends[index] = surface is None or ends_word(surface)
+        if tokenizer.unk_token_id is not None and tokenizer.unk_token_id != tokenizer.eos_token_id:
+            self.ends[tokenizer.unk_token_id] = False
+        first = tokenizer.bos_token_id
+        self.prefix = tokenizer.eos_token_id if first is None else first
 
-    @property
-    def log_prob_of_word(self) -> Floats:
-        """Natural log-probability of the sub-tokens and the end of the word."""
-        return self.log_prob + self.end
+    def encode(self, texts: Sequence[str], *, special: bool = True) -> list[Ids]:
+        """Return the sub-tokens of texts; `special` adds what the tokenizer puts around a text."""
+        if not texts:
+            return []
+        options = {} if special else {"add_special_tokens": False}
+        encoding = self.tokenizer(list(texts), return_attention_mask=False, verbose=False, **options)
+        return [list(ids) for ids in encoding["input_ids"]]
 
-    @classmethod
-    def missing(cls, n: int) -> Self:
-        """Return scores of `n` texts without sub-tokens: NaN, and not greedy."""
-        return cls(np.full(n, np.nan), np.full(n, np.nan), np.zeros(n, dtype=bool))
+    def contexts(self, texts: Sequence[str]) -> list[Ids]:
+        """Return the sub-tokens of what stands before words; an empty text has the prefix.
 
-    @classmethod
-    def started(cls, n: int) -> Self:
-        """Return scores of `n` texts to which those of their sub-tokens are to be added."""
-        return cls(np.zeros(n), np.full(n, np.nan), np.ones(n, dtype=bool))
+        Raises
+        ------
+        DataError
+            If a text is empty, and the tokenizer has neither a beginning nor an end of a text.
+        """
+        texts = [text.rstrip() for text in texts]
+        if self.prefix is None and not all(texts):
+            raise DataError("there is no text before the word, and the tokenizer has no mark for that")
+        return [ids if text else [self.prefix] for text, ids in zip(texts, self.encode(texts), strict=True)]
 
-    def at(self, rows: Indices) -> ContinuationScores:
-        """Return the scores of some texts."""
-        index = list(rows)
-        return ContinuationScores(self.log_prob[index], self.end[index], self.greedy[index])
+    def pairs(self, continuations: Sequence[Continuation]) -> list[tuple[Ids, Ids]]:
+        """Return the sub-tokens of texts and of what follows them.
 
-    def put(self, rows: Indices, scores: ContinuationScores) -> None:
-        """Replace the scores of some texts."""
-        for column, values in zip(self, scores, strict=True):
-            column[list(rows)] = values
+        White space at the end of a text belongs to what follows. Both are encoded as one text, which is
+        split after as many sub-tokens as the first alone has. Where nothing is left then, as the end of the
+        first and the beginning of the second are one sub-token, what follows is encoded by itself.
 
-    def add(self, owners: Sequence[int], tokens: ContinuationScores) -> None:
-        """Add the scores of sub-tokens, or of ends of words, to those of the texts that they belong to."""
-        rows, inner = np.array(owners, dtype=np.int64), np.isnan(tokens.end)
-        np.add.at(self.log_prob, rows[inner], tokens.log_prob[inner])
-        np.logical_and.at(self.greedy, rows[inner], tokens.greedy[inner])
-        self.end[rows[~inner]] = tokens.end[~inner]
+        Raises
+        ------
+        DataError
+            If what follows has no sub-token.
+        """
+        wholes = self.encode([before + after for before, after in continuations])
+        heads = self.contexts([before for before, _ in continuations])
+        pairs = []
+        for (before, after), whole, head in zip(continuations, wholes, heads, strict=True):
+            left = before.rstrip()
+            right = before[len(left) :] + after
+            tail = whole[len(head) :] if left else self._alone(right)
+            if not left and tail[:1] == head:
+                tail = tail[1:]
+            pairs.append((head, tail or self._alone(right)))
+            if not pairs[-1][1]:
+                raise DataError(f"the tokenizer leaves no sub-token of {right[:40]!r}")
+        return pairs
+
+    def words(self, words: Sequence[str], lead: str, anchor: str) -> list[Ids]:
+        """Return the sub-tokens of words after white space and a text, without those of the text.
+
+        Parameters
+        ----------
+        words : sequence of str
+        lead : str
+            What stands directly before each word.
+        anchor : str
+            What stands before that; may be empty.
+        """
+        if not anchor:
+            return self.encode([lead + word for word in words], special=False)
+        skip = len(self.encode([anchor])[0])
+        return [ids[skip:] for ids in self.encode([f"{anchor}{lead}{word}" for word in words])]
+
+    def text(self, ids: Sequence[int], context: Sequence[int] = ()) -> str:
+        """Return the text of sub-tokens as it is written after those of a context."""
+        text = self.tokenizer.decode([*context, *ids], clean_up_tokenization_spaces=False)
+        skip = len(self.tokenizer.decode(list(context), clean_up_tokenization_spaces=False)) if context else 0
+        return str(text)[skip:]
+
+    def _alone(self, text: str) -> Ids:
+        return self.encode([text], special=False)[0]
 
 
 class EncodedContexts(NamedTuple):
@@ -111,21 +190,20 @@ class CausalScorer:
     """
 
     def __init__(self, checkpoint: Checkpoint, batch_tokens: int | None = None) -> None:
-        self.model, self.device = checkpoint.model, checkpoint.device
-        self.length = _context_length(self.model.config, checkpoint.tokenizer)
-        self._head = self.model.get_output_embeddings()
-        size = int(self._head.weight.shape[0])
+        self.checkpoint, self.tensor = checkpoint, checkpoint.tensor
+        self.length = _context_length(checkpoint.model.config, checkpoint.tokenizer)
+        size = int(checkpoint.model.get_output_embeddings().weight.shape[0])
         self.subwords = Subwords(checkpoint.tokenizer, size)
-        most = batch_tokens or _TOKENS.get(self.device.partition(":")[0], _TOKENS["cpu"])
+        most = batch_tokens or checkpoint.batch_tokens
         self.batcher = Batcher(most, rows=_ROWS, positions=_LOGITS // size)
         self._shares_states = True
-        self._takes_positions = "position_ids" in inspect.signature(self.model.forward).parameters
+        self._takes_positions = "position_ids" in inspect.signature(checkpoint.model.forward).parameters
         self._ends = self.tensor(np.flatnonzero(self.subwords.ends))
 
     def score(
         self, rows: Sequence[Sequence[Continuation]], *, step: Callable[[int], object] = lambda _n: None
-    ) -> ContinuationScores:
-        """Return the scores of continuations.
+    ) -> Scores:
+        """Return the scores of all continuations in turn.
 
         Parameters
         ----------
@@ -134,36 +212,23 @@ class CausalScorer:
             the model or has other sub-tokens before one of them.
         step : callable, optional
             Progress callback: called with the number of continuations done.
-
-        Returns
-        -------
-        ContinuationScores
-            Of all continuations in turn.
         """
         pairs = self.subwords.pairs([continuation for row in rows for continuation in row])
-        shared: list[list[int]] = []
-        single: list[int] = []
-        first = 0
-        for row in rows:
-            places = list(range(first, first + len(row)))
-            first += len(row)
-            if len(row) > 1 and self._share_context([pairs[place] for place in places]):
-                shared.append(places)
-            else:
-                single += places
-        scores = ContinuationScores.missing(len(pairs))
-        scores.put(single, self.score_pairs([pairs[place] for place in single], step=step))
-        for batch, contexts in self.contexts([pairs[places[0]][0] for places in shared]):
-            owners = [(index, place) for index, row in enumerate(batch) for place in shared[row]]
-            places = [place for _, place in owners]
-            paths = [pairs[place][1] for place in places]
-            scores.put(places, self.score_after(contexts, [index for index, _ in owners], paths))
+        groups = [range(*ends) for ends in pairwise(np.cumsum([0, *map(len, rows)]).tolist())]
+        shared = [group for group in groups if self._share_context([pairs[place] for place in group])]
+        single = sorted(set(range(len(pairs))).difference(*shared))
+        scores = no_scores(len(pairs))
+        scores[single] = self.score_pairs([pairs[place] for place in single], step=step)
+        for batch, contexts in self.contexts([pairs[group[0]][0] for group in shared]):
+            owners = [index for index, row in enumerate(batch) for _ in shared[row]]
+            places = [place for row in batch for place in shared[row]]
+            scores[places] = self.score_after(contexts, owners, [pairs[place][1] for place in places])
             step(len(places))
         return scores
 
     def score_pairs(
         self, pairs: Sequence[tuple[Ids, Ids]], *, step: Callable[[int], object] = lambda _n: None
-    ) -> ContinuationScores:
+    ) -> Scores:
         """Return the scores of sub-tokens after contexts, each pair computed in one go.
 
         Parameters
@@ -175,29 +240,29 @@ class CausalScorer:
         step : callable, optional
             Progress callback: called with the number of pairs done.
         """
-        scores = ContinuationScores.started(len(pairs))
+        scores = _started(len(pairs))
         rows: list[Ids] = []
         asked: list[tuple[int, list[int], Ids]] = []  # of each row its pair, the positions, the targets
         for owner, (left, right) in enumerate(pairs):
             ids = left + right
             if len(ids) <= self.length:
                 rows.append(ids)
-                asked.append((owner, list(range(len(left) - 1, len(ids))), [*right, -1]))
+                asked.append((owner, list(range(len(left) - 1, len(ids))), [*right, _END]))
                 continue
             seen = ids[:-1][-self.length :]
             targets = right[-len(seen) :]
             rows += [seen, ids[-self.length :]]
             asked.append((owner, list(range(len(seen) - len(targets), len(seen))), targets))
-            asked.append((owner, [self.length - 1], [-1]))
+            asked.append((owner, [self.length - 1], [_END]))
 
-        def work(batch: Sequence[int]) -> ContinuationScores:
+        def work(batch: Sequence[int]) -> Scores:
             logits = self._logits([rows[row] for row in batch], [asked[row][1] for row in batch])
             return self._token_scores(logits, [target for row in batch for target in asked[row][2]])
 
         positions = [len(places) for _, places, _ in asked]
         for batch, tokens in self.batcher.run([len(ids) for ids in rows], work, positions=positions):
-            scores.add([asked[row][0] for row in batch for _ in asked[row][1]], tokens)
-            step(sum(asked[row][2][-1] == -1 for row in batch))
+            _add(scores, [asked[row][0] for row in batch for _ in asked[row][1]], tokens)
+            step(sum(asked[row][2][-1] == _END for row in batch))
         return scores
 
     def contexts(self, ids: Sequence[Ids]) -> Iterator[tuple[list[int], EncodedContexts]]:
@@ -233,7 +298,7 @@ class CausalScorer:
             asked = [list(range(0 if every else len(paths[row]) - 1, len(paths[row]))) for row in batch]
             parents = [owners[row] for row in batch]
             if contexts.cache is not None:
-                return self._logits([paths[row] for row in batch], asked, past=(contexts, parents))
+                return self._logits_after(contexts, parents, [paths[row] for row in batch], asked)
             heads = [contexts.ids[owner] for owner in parents]
             ids = [head + paths[row] for head, row in zip(heads, batch, strict=True)]
             shifted = [[len(head) + place for place in row] for head, row in zip(heads, asked, strict=True)]
@@ -243,17 +308,15 @@ class CausalScorer:
         positions = [len(path) if every else 1 for path in paths]
         yield from self.batcher.run(lengths, work, positions=positions, factor=2)
 
-    def score_after(
-        self, contexts: EncodedContexts, owners: Sequence[int], paths: Sequence[Ids]
-    ) -> ContinuationScores:
+    def score_after(self, contexts: EncodedContexts, owners: Sequence[int], paths: Sequence[Ids]) -> Scores:
         """Return the scores of sub-tokens after contexts that the model has seen (see `next_logits`)."""
-        scores = ContinuationScores.started(len(paths))
+        scores = _started(len(paths))
         rows, ids = self.tensor(list(owners)), self.tensor([path[0] for path in paths])
-        scores.log_prob[:] = contexts.first[rows, ids].double().cpu().numpy()
-        scores.greedy[:] = (contexts.first.argmax(dim=-1)[rows] == ids).cpu().numpy()
+        scores["log_prob"] = contexts.first[rows, ids].double().cpu().numpy()
+        scores["greedy"] = (contexts.first.argmax(dim=-1)[rows] == ids).cpu().numpy()
         for batch, logits in self.next_logits(contexts, owners, paths, every=True):
-            targets = [target for row in batch for target in [*paths[row][1:], -1]]
-            scores.add([row for row in batch for _ in paths[row]], self._token_scores(logits, targets))
+            targets = [target for row in batch for target in [*paths[row][1:], _END]]
+            _add(scores, [row for row in batch for _ in paths[row]], self._token_scores(logits, targets))
         return scores
 
     def end_log_probs(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -261,27 +324,23 @@ class CausalScorer:
         norm = logits.logsumexp(dim=-1)
         return norm, logits.index_select(1, self._ends).logsumexp(dim=-1) - norm
 
-    def tensor(self, values: Any) -> torch.Tensor:
-        """Return integers as a tensor on the model's device."""
-        import torch  # noqa: PLC0415 - heavy
-
-        return torch.from_numpy(np.asarray(values, dtype=np.int64)).to(self.device)
-
     def _share_context(self, pairs: Sequence[tuple[Ids, Ids]]) -> bool:
-        """Return whether all have the same context, and none is too long."""
-        context = pairs[0][0]
-        return all(left == context and len(left) + len(right) <= self.length for left, right in pairs)
+        """Return whether several continuations have the same context, and none is too long."""
+        return len(pairs) > 1 and all(
+            left == pairs[0][0] and len(left) + len(right) <= self.length for left, right in pairs
+        )
 
-    def _token_scores(self, logits: torch.Tensor, targets: Sequence[int]) -> ContinuationScores:
-        """Return the scores of single sub-tokens; of a word's end, target -1, as `end`."""
-        ids, is_end = self.tensor(targets), np.array(targets) == -1
+    def _token_scores(self, logits: torch.Tensor, targets: Sequence[int]) -> Scores:
+        """Return the scores of single sub-tokens, or of the end of a word."""
+        scores = no_scores(len(targets))
+        ids, is_end = self.tensor(targets), np.array(targets) == _END
         norm = logits.logsumexp(dim=-1)
-        values = (logits.gather(1, ids.clamp(min=0)[:, None])[:, 0].double() - norm.double()).cpu().numpy()
-        ends = np.full(len(targets), np.nan)
+        values = logits.gather(1, ids.clamp(min=0)[:, None])[:, 0].double() - norm.double()
+        scores["log_prob"], scores["greedy"] = values.cpu(), (logits.argmax(dim=-1) == ids).cpu()
         if is_end.any():
             _, end = self.end_log_probs(logits[self.tensor(np.flatnonzero(is_end))])
-            ends[is_end] = end.double().cpu().numpy()
-        return ContinuationScores(values, ends, (logits.argmax(dim=-1) == ids).cpu().numpy())
+            scores["end"][is_end] = end.double().cpu()
+        return scores
 
     def _encode(self, ids: list[Ids]) -> EncodedContexts:
         import torch  # noqa: PLC0415 - heavy
@@ -295,15 +354,11 @@ class CausalScorer:
         return EncodedContexts(ids, cache, torch.log_softmax(logits, dim=-1))
 
     def _encode_cached(self, rows: list[Ids]) -> tuple[torch.Tensor, Any]:
-        """Return the logits after contexts that are aligned at the right, and their keys and values."""
-        width = max(map(len, rows))
-        ids, mask = np.zeros((2, len(rows), width), dtype=np.int64)
-        for index, row in enumerate(rows):
-            ids[index, width - len(row) :], mask[index, width - len(row) :] = row, 1
-        options = {"attention_mask": self.tensor(mask), "use_cache": True}
-        if self._takes_positions:
-            options["position_ids"] = self.tensor(np.maximum(mask.cumsum(axis=1) - 1, 0))
-        logits, cache = self._forward(ids, [[width - 1]] * len(rows), **options)
+        """Return the logits after contexts, and their keys and values; None where rows cannot be selected."""
+        ids, mask = padded(rows, left=True)
+        positions = np.maximum(mask.cumsum(axis=1) - 1, 0)
+        asked = [[ids.shape[1] - 1]] * len(rows)
+        logits, cache = self.checkpoint.logits(ids, asked, **self._options(mask, positions))
         layers = getattr(cache, "layers", None) or [None]
         fits = all(
             type(layer).__name__ in _SHAREABLE and layer.keys is not None and len(layer.keys) == len(rows)
@@ -311,61 +366,46 @@ class CausalScorer:
         )
         return logits, cache if fits else None
 
-    def _logits(
+    def _logits(self, rows: Sequence[Ids], asked: Sequence[Sequence[int]]) -> torch.Tensor:
+        """Return the logits at some positions of each row, all in turn, (positions, logits)."""
+        ids, _ = padded(rows)  # no position sees the padding, which is at the right
+        return self.checkpoint.logits(ids, asked, use_cache=False)[0]
+
+    def _logits_after(
         self,
+        contexts: EncodedContexts,
+        owners: list[int],
         rows: Sequence[Ids],
         asked: Sequence[Sequence[int]],
-        *,
-        past: tuple[EncodedContexts, list[int]] | None = None,
     ) -> torch.Tensor:
-        """Return the logits at some positions of each row, all in turn, (positions, logits)."""
-        width = max(map(len, rows))
-        ids = np.zeros((len(rows), width), dtype=np.int64)  # padded at the right, which no position sees
-        for index, row in enumerate(rows):
-            ids[index, : len(row)] = row
-        if past is None:
-            return self._forward(ids, asked, use_cache=False)[0]
-        contexts, owners = past
-        lengths = np.array([len(contexts.ids[owner]) for owner in owners])
+        """Return the logits at some positions of rows that follow contexts, as `_logits`."""
+        ids, _ = padded(rows)
+        lengths = np.array([len(contexts.ids[owner]) for owner in owners])[:, None]
         longest = max(map(len, contexts.ids))
-        mask = np.arange(longest + width)[None, :] >= (longest - lengths)[:, None]
-        options: dict[str, Any] = {"attention_mask": self.tensor(mask.astype(np.int64)), "use_cache": True}
-        if self._takes_positions:
-            positions = lengths[:, None] + np.arange(width)[None, :]
-            options["position_ids"] = self.tensor(np.minimum(positions, self.length - 1))  # beyond is padding
-        cache = _select_rows(contexts.cache, self.tensor(owners))
-        return self._forward(ids, asked, past_key_values=cache, **options)[0]
+        mask = np.arange(longest + ids.shape[1]) >= longest - lengths
+        positions = np.minimum(lengths + np.arange(ids.shape[1]), self.length - 1)  # beyond is padding
+        cache = copy.copy(contexts.cache)
+        cache.layers = [copy.copy(layer) for layer in contexts.cache.layers]
+        cache.batch_select_indices(self.tensor(owners))  # as often as each is named
+        options = self._options(mask, positions)
+        return self.checkpoint.logits(ids, asked, past_key_values=cache, **options)[0]
 
-    def _forward(
-        self, ids: npt.NDArray[np.int64], asked: Sequence[Sequence[int]], **options: Any
-    ) -> tuple[torch.Tensor, Any]:
-        """Run the model, its head on the asked positions only."""
-        import torch  # noqa: PLC0415 - heavy
-
-        row = self.tensor([index for index, places in enumerate(asked) for _ in places])
-        place = self.tensor([place for places in asked for place in places])
-
-        def only_asked(_module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-            states = inputs[0]
-            return (states[row, place][None], *inputs[1:]) if states.shape[:2] == ids.shape else inputs
-
-        hook = self._head.register_forward_pre_hook(only_asked)
-        try:
-            with torch.inference_mode():
-                output = self.model(input_ids=self.tensor(ids), **options)
-                logits = output.logits
-                logits = logits[0] if logits.shape[:2] == (1, len(row)) else logits[row, place]
-                return logits.float(), getattr(output, "past_key_values", None)
-        finally:
-            hook.remove()
+    def _options(self, mask: npt.NDArray[Any], positions: npt.NDArray[np.int64]) -> dict[str, Any]:
+        options = {"attention_mask": self.tensor(mask), "use_cache": True}
+        return options | ({"position_ids": self.tensor(positions)} if self._takes_positions else {})
 
 
-def _select_rows(cache: Any, rows: torch.Tensor) -> Any:
-    """Return a cache that holds some rows of another, each as often as it is named."""
-    selection = copy.copy(cache)
-    selection.layers = [copy.copy(layer) for layer in cache.layers]
-    selection.batch_select_indices(rows)
-    return selection
+def _started(n: int) -> Scores:
+    """Return scores of `n` texts to which those of their sub-tokens are to be added."""
+    return np.array([(0.0, np.nan, True)] * n, dtype=SCORES)
+
+
+def _add(scores: Scores, owners: Sequence[int], tokens: Scores) -> None:
+    """Add the scores of sub-tokens, or of ends of words, to those of the texts that they belong to."""
+    rows, is_inner = np.array(owners, dtype=np.int64), np.isnan(tokens["end"])
+    np.add.at(scores["log_prob"], rows[is_inner], tokens["log_prob"][is_inner])
+    np.logical_and.at(scores["greedy"], rows[is_inner], tokens["greedy"][is_inner])
+    scores["end"][rows[~is_inner]] = tokens["end"][~is_inner]
 
 
 def _context_length(config: Any, tokenizer: Any) -> int:
@@ -376,3 +416,56 @@ def _context_length(config: Any, tokenizer: Any) -> int:
             return int(value)
     length = getattr(tokenizer, "model_max_length", None)
     return int(length) if length and length < _UNSET else _LENGTH
+
+
+def anchor_of(context: str, lead: str) -> str:
+    """Return a short text after which words have the sub-tokens that they have after a context.
+
+    After white space that is any letter; directly after another character, that character.
+    """
+    if not context:
+        return ""
+    return "a" if lead or context[-1].isalnum() else context[-1]
+
+
+def ends_word(surface: bytes) -> bool:
+    """Return whether bytes that come after a word show that it is over."""
+    size = 1 + sum(surface[0] >= bound for bound in (0xC0, 0xE0, 0xF0)) if surface else 1
+    try:
+        first = surface[:size].decode()
+    except UnicodeDecodeError:  # a part of a character
+        return False
+    return bool(first) and not (
+        first.isalnum() or first in WORD_CHARACTERS or unicodedata.category(first).startswith("M")
+    )
+
+
+def _surfaces(tokenizer: Any) -> Iterator[bytes | None]:
+    """Yield the bytes that each sub-token stands for, a space before it included; None for special ones."""
+    from transformers.convert_slow_tokenizer import bytes_to_unicode  # noqa: PLC0415 - heavy, an extra
+
+    table: Any = bytes_to_unicode  # has no types
+    letters = {letter: bytes([value]) for value, letter in table().items()}
+    decoders = set(_decoders(json.loads(tokenizer.backend_tokenizer.decoder.__getstate__())))
+    special, added = set(tokenizer.all_special_ids), tokenizer.added_tokens_decoder
+    for index, token in enumerate(tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))):
+        if index in special or token is None:
+            yield None
+        elif index in added:
+            yield str(added[index].content).replace("▁", " ").encode()
+        elif "ByteLevel" in decoders:
+            yield b"".join(letters.get(char, char.encode()) for char in token)
+        elif "WordPiece" in decoders:
+            yield (token[2:] if token.startswith("##") else f" {token}").encode()
+        elif len(token) == len("<0x00>") and token.startswith("<0x") and "ByteFallback" in decoders:
+            yield bytes.fromhex(token[3:5])
+        else:
+            yield token.replace("▁", " ").encode()
+
+
+def _decoders(state: Any) -> Iterator[str]:
+    """Yield the types of the decoders that a tokenizer's decoder consists of."""
+    if isinstance(state, dict):
+        yield str(state.get("type"))
+        for part in state.get("decoders", ()):
+            yield from _decoders(part)

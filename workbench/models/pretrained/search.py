@@ -7,15 +7,21 @@ looked at first (best-first branch and bound: Lawler and Wood 1966).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush, heappushpop
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from workbench.models.pretrained.scoring import CausalScorer, ContinuationScores, EncodedContexts
-from workbench.models.pretrained.subwords import Ids
+from workbench.models.pretrained.loading import Ids
+from workbench.models.pretrained.scoring import (
+    CausalScorer,
+    EncodedContexts,
+    Scores,
+    no_scores,
+    word_log_probs,
+)
 from workbench.runs.predictions import Floats
 
 Integers = npt.NDArray[np.int64]
@@ -34,7 +40,7 @@ class Trie:
 
     Parameters
     ----------
-    paths : iterable of sequence of int
+    paths : sequence of sequence of int
         The sub-tokens of each word. A word with an empty path is never found; several may have the same.
 
     Attributes
@@ -45,29 +51,19 @@ class Trie:
         Sub-tokens of the longest word.
     """
 
-    def __init__(self, paths: Iterable[Sequence[int]]) -> None:
+    def __init__(self, paths: Sequence[Sequence[int]]) -> None:
         nodes: dict[tuple[int, int], int] = {}
-        parent, token = [-1], [-1]
-        last: list[int] = []
-        self.depth = 0
-        for path in paths:
+        self._words: dict[int, list[int]] = {}
+        for word, path in enumerate(paths):
             node = ROOT
             for step in path:
-                if (node, step) not in nodes:
-                    nodes[node, step] = len(parent)
-                    parent.append(node)
-                    token.append(step)
-                node = nodes[node, step]
-            last.append(node)
-            self.depth = max(self.depth, len(path))
-        self.parent, self.token = np.array(parent, dtype=np.int64), np.array(token, dtype=np.int64)
-        self._last = np.array(last, dtype=np.int64)
-        self._children, self._first = _grouped(self.parent[1:], len(parent))
-        self._children = self._children + 1
-        self._words, self._start = _grouped(self._last, len(parent))
-
-    def __len__(self) -> int:
-        return len(self.parent)
+                node = nodes.setdefault((node, step), len(nodes) + 1)
+            if path:
+                self._words.setdefault(node, []).append(word)
+        self.parent, self.token = np.array([(-1, -1), *nodes], dtype=np.int64).T
+        self.depth = max(map(len, paths), default=0)
+        self._children = np.argsort(self.parent, kind="stable")[1:]
+        self._first = np.searchsorted(self.parent[self._children], np.arange(len(self.parent) + 1))
 
     def children(self, node: int) -> Integers:
         """Return the nodes below a node."""
@@ -75,14 +71,7 @@ class Trie:
 
     def words(self, node: int) -> list[int]:
         """Return the indices of the words that end at a node."""
-        if node == ROOT:
-            return []
-        words: list[int] = self._words[self._start[node] : self._start[node + 1]].tolist()
-        return words
-
-    def node(self, word: int) -> int:
-        """Return the node at which a word ends; the root for a word without sub-tokens."""
-        return int(self._last[word])
+        return self._words.get(node, [])
 
     def path(self, node: int) -> Ids:
         """Return the sub-tokens from the root to a node."""
@@ -94,25 +83,12 @@ class Trie:
 
 
 class SearchResult(NamedTuple):
-    """Rank of an answer, and the best words.
+    """Rank of an answer, and the best words."""
 
-    Attributes
-    ----------
-    rank : int
-        1 + number of words that are known to be more probable than the answer.
-    n_tied : int
-        Words known to be as probable, the answer counted.
-    is_bound : bool
-        Whether there may be more of both, as the budget was spent.
-    words : list of int
-        The best words; no word that was not looked at is above any of them.
-    log_probs : list of float
-    """
-
-    rank: int
-    n_tied: int
-    is_bound: bool
-    words: list[int]
+    rank: int  # 1 + number of words that are known to be more probable than the answer
+    n_tied: int  # words known to be as probable, the answer counted
+    is_bound: bool  # whether there may be more of both, as the budget was spent
+    words: list[int]  # the best; no word that was not looked at is above any of them
     log_probs: list[float]
 
 
@@ -192,10 +168,11 @@ class Search:
         children : array
             That each of ``trie.children(node)`` comes next.
         """
-        same = self.answer is not None and self.trie.node(self.answer) == node
-        for word in self.trie.words(node):
+        words = self.trie.words(node)
+        value = self.value if self.answer in words else path + end
+        for word in words:
             if word != self.answer:
-                self._add(word, self.value if same else path + end)
+                self._add(word, value)
         self._open(self.trie.children(node), path + np.asarray(children, dtype=np.float64))
 
     @property
@@ -242,21 +219,11 @@ class Search:
 
 
 class Query(NamedTuple):
-    """What is asked about an item.
+    """What is asked about an item."""
 
-    Attributes
-    ----------
-    context : list of int
-        The sub-tokens before the word. Where they leave no room for a word, the first are not seen.
-    path : list of int
-        Those of the answer; empty where there is none.
-    word : int or None
-        Index of the answer in the vocabulary.
-    """
-
-    context: Ids
-    path: Ids
-    word: int | None
+    context: Ids  # before the word; where it leaves no room for a word, the first sub-tokens are not seen
+    path: Ids  # sub-tokens of the answer; empty where there is none
+    word: int | None  # index of the answer in the vocabulary
 
 
 def rank_words(
@@ -266,8 +233,8 @@ def rank_words(
     *,
     top_k: int,
     budget: int | None,
-    step: Callable[[int], object] = lambda _n: None,
-) -> tuple[list[SearchResult], ContinuationScores]:
+    step: Callable[[int], object],
+) -> tuple[list[SearchResult], Scores]:
     """Rank the answer of each item among the words of a trie.
 
     Parameters
@@ -277,36 +244,30 @@ def rank_words(
     queries : sequence of Query (n,)
     top_k, budget
         See `Search`.
-    step : callable, optional
+    step : callable
         Progress callback: called with the number of items done.
 
     Returns
     -------
     list of SearchResult (n,)
-    ContinuationScores (n,)
+    Scores (n,)
         Of the answers.
     """
     results: dict[int, SearchResult] = {}
-    scores = ContinuationScores.missing(len(queries))
+    scores = no_scores(len(queries))
     top = scorer.tensor(trie.token[trie.children(ROOT)])
-    for batch, contexts in scorer.contexts(_visible(scorer, queries, trie.depth)):
-        _score_answers(scorer, contexts, queries, batch, scores)
+    for batch, contexts in _contexts(scorer, queries, trie.depth, scores):
         first = contexts.first.index_select(1, top).double().cpu().numpy()
+        answers = [queries[owner].word for owner in batch]
         searches = [
-            Search(
-                trie,
-                values,
-                answer=queries[owner].word,
-                value=float(scores.log_prob[owner] + scores.end[owner]),
-                top_k=top_k,
-                budget=budget,
+            Search(trie, values, answer=answer, value=value, top_k=top_k, budget=budget)
+            for values, answer, value in zip(
+                first, answers, word_log_probs(scores[batch]).tolist(), strict=True
             )
-            for values, owner in zip(first, batch, strict=True)
         ]
         _run(scorer, trie, contexts, searches)
         results |= {owner: search.result for owner, search in zip(batch, searches, strict=True)}
         step(len(batch))
-    _rescore_cut(scorer, queries, scores, trie.depth)
     return [results[index] for index in range(len(queries))], scores
 
 
@@ -328,80 +289,52 @@ def _run(scorer: CausalScorer, trie: Trie, contexts: EncodedContexts, searches: 
 
 
 def write_words(
-    scorer: CausalScorer, queries: Sequence[Query], *, step: Callable[[int], object] = lambda _n: None
-) -> tuple[list[Ids], ContinuationScores]:
+    scorer: CausalScorer, queries: Sequence[Query], *, step: Callable[[int], object]
+) -> tuple[list[Ids], Scores]:
     """Let the model write a word: the most probable sub-token, one after the other, until the word is over.
 
     Returns
     -------
     list of list of int (n,)
         The sub-tokens of the words, 12 at most.
-    ContinuationScores (n,)
+    Scores (n,)
         Of the answers.
     """
-    words: list[Ids] = [[] for _ in queries]
-    scores = ContinuationScores.missing(len(queries))
-    for batch, contexts in scorer.contexts(_visible(scorer, queries, 1)):
-        _score_answers(scorer, contexts, queries, batch, scores)
+    words: list[Ids] = [query.path for query in queries]
+    scores = no_scores(len(queries))
+    for batch, contexts in _contexts(scorer, queries, 1, scores):
         paths = [[token] for token in contexts.first.argmax(dim=-1).tolist()]
         room = [min(_LONGEST_WORD, scorer.length - len(ids)) for ids in contexts.ids]
-        open_ = [
-            place
-            for place, owner in enumerate(batch)
-            if not (queries[owner].path and scores.greedy[owner]) and room[place] > 1
-        ]
-        while open_:
-            unfinished = []
-            for part, logits in scorer.next_logits(contexts, open_, [paths[place] for place in open_]):
-                for index, token in zip(part, logits.argmax(dim=-1).tolist(), strict=True):
-                    place = open_[index]
+        others = [place for place, owner in enumerate(batch) if not scores["greedy"][owner]]
+        unfinished = [place for place in others if room[place] > 1]
+        while unfinished:
+            asked, unfinished = unfinished, []
+            for part, logits in scorer.next_logits(contexts, asked, [paths[place] for place in asked]):
+                tokens = logits.argmax(dim=-1).tolist()
+                for place, token in zip([asked[index] for index in part], tokens, strict=True):
                     if not scorer.subwords.ends[token]:
                         paths[place].append(token)
                         if len(paths[place]) < room[place]:
                             unfinished.append(place)
-            open_ = unfinished
-        for place, owner in enumerate(batch):
-            words[owner] = queries[owner].path if scores.greedy[owner] else paths[place]
+        for place in others:
+            words[batch[place]] = paths[place]
         step(len(batch))
-    _rescore_cut(scorer, queries, scores, 1)
     return words, scores
 
 
-def _visible(scorer: CausalScorer, queries: Sequence[Query], room: int) -> list[Ids]:
-    """Return the contexts, cut so that a word of `room` sub-tokens and the answer fit behind them."""
-    return [query.context[-_limit(scorer, query, room) :] for query in queries]
+def _contexts(
+    scorer: CausalScorer, queries: Sequence[Query], room: int, scores: Scores
+) -> Iterator[tuple[list[int], EncodedContexts]]:
+    """Yield contexts, cut so that a word of `room` sub-tokens fits behind them, and score their answers.
 
-
-def _limit(scorer: CausalScorer, query: Query, room: int) -> int:
-    return max(scorer.length - max(room, len(query.path)), 1)
-
-
-def _score_answers(
-    scorer: CausalScorer,
-    contexts: EncodedContexts,
-    queries: Sequence[Query],
-    batch: Sequence[int],
-    scores: ContinuationScores,
-) -> None:
-    """Store the scores of the answers of the items in a batch."""
-    places = [place for place, owner in enumerate(batch) if queries[owner].path]
-    owners = [batch[place] for place in places]
-    scores.put(owners, scorer.score_after(contexts, places, [queries[owner].path for owner in owners]))
-
-
-def _rescore_cut(
-    scorer: CausalScorer, queries: Sequence[Query], scores: ContinuationScores, room: int
-) -> None:
-    """Score answers whose contexts were cut again, with as much of them as the model can see."""
-    cut = [
-        place
-        for place, query in enumerate(queries)
-        if query.path and len(query.context) > _limit(scorer, query, room)
-    ]
-    scores.put(cut, scorer.score_pairs([(queries[place].context, queries[place].path) for place in cut]))
-
-
-def _grouped(groups: Integers, n: int) -> tuple[Integers, Integers]:
-    """Return indices ordered by their group, and where each of `n` groups begins, shape (n + 1,)."""
-    order = np.argsort(groups, kind="stable")
-    return order, np.searchsorted(groups[order], np.arange(n + 1))
+    After the last one, answers whose contexts were cut are scored again, with as much as the model can see.
+    """
+    limits = [max(scorer.length - max(room, len(query.path)), 1) for query in queries]
+    visible = [query.context[-limit:] for query, limit in zip(queries, limits, strict=True)]
+    for batch, contexts in scorer.contexts(visible):
+        places = [place for place, owner in enumerate(batch) if queries[owner].path]
+        owners = [batch[place] for place in places]
+        scores[owners] = scorer.score_after(contexts, places, [queries[owner].path for owner in owners])
+        yield batch, contexts
+    cut = [index for index, query in enumerate(queries) if query.path and len(query.context) > limits[index]]
+    scores[cut] = scorer.score_pairs([(queries[index].context, queries[index].path) for index in cut])

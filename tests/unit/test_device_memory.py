@@ -1,16 +1,78 @@
-"""Giving the memory of a GPU back."""
+"""Batches that fit into memory, and giving the memory of a GPU back."""
 
 from types import SimpleNamespace
 
 import accelerate.hooks
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
-from workbench.models import offload
+from workbench.items.schema import DataError
+from workbench.models import device_memory
 from workbench.models.baselines.chance import RandomWord
+from workbench.models.device_memory import Batcher, free
 from workbench.models.neural.model import Neural
-from workbench.models.offload import free
+
+CUDA = "CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9))),
+    st.integers(1, 60),
+    st.integers(1, 20),
+    st.integers(1, 5),
+)
+def test_each_row_once_longest_first_within_the_limits(rows, tokens, positions, most):
+    lengths, asked = [row[0] for row in rows], [row[1] for row in rows]
+    batcher = Batcher(tokens, rows=most, positions=positions)
+    batches = [part for part, _ in batcher.run(lengths, list, positions=asked)]
+    order = [row for part in batches for row in part]
+    assert order == sorted(range(len(rows)), key=lambda row: -lengths[row])  # stable
+    for part in batches:
+        assert len(part) == 1 or (
+            len(part) * lengths[part[0]] <= tokens
+            and sum(asked[row] for row in part) <= positions
+            and len(part) <= most
+        )
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError(), RuntimeError(CUDA), MemoryError()])
+@pytest.mark.parametrize("factor", [1, 2])
+def test_running_out_of_memory_halves_this_batch_and_those_after_it(error, factor):
+    sizes = []
+
+    def work(rows):
+        sizes.append(len(rows))
+        if len(rows) > 3:
+            raise error
+        return [5 * row for row in rows]
+
+    batcher = Batcher(60, rows=16)
+    batches = list(batcher.run([5] * 20, work, factor=factor))
+    assert {row: value for part in batches for row, value in zip(*part, strict=True)} == {
+        row: 5 * row for row in range(20)
+    }
+    assert sizes[:2] in ([12, 6], [16, 8])
+    assert max(sizes[3:]) <= 3
+    later = [len(rows) for rows, _ in batcher.run([5] * 6, work, factor=factor)]
+    assert max(later) <= 3
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "message"),
+    [
+        (RuntimeError(CUDA), DataError, "7 tokens"),
+        (RuntimeError("another cause"), RuntimeError, "another cause"),
+    ],
+)
+def test_what_does_not_fit_alone_or_has_another_cause_is_an_error(error, expected, message):
+    def work(_rows):
+        raise error
+
+    with pytest.raises(expected, match=message):
+        list(Batcher(100).run([7, 3], work))
 
 
 class Far(nn.Linear):
@@ -28,11 +90,12 @@ class Far(nn.Linear):
         yield SimpleNamespace(device=self.where, nbytes=40_040)
 
 
-@pytest.fixture(autouse=True)
-def _no_gpu(monkeypatch):
+@pytest.fixture
+def far(monkeypatch):
     """Collect no garbage (half a second beside torch), and send no inputs to a GPU that is not there."""
-    monkeypatch.setattr(offload.gc, "collect", lambda: None)
+    monkeypatch.setattr(device_memory.gc, "collect", lambda: None)
     monkeypatch.setattr(accelerate.hooks, "send_to_device", lambda inputs, _device, **_: inputs)
+    return Far()
 
 
 def workbench_object(**attributes):
@@ -41,14 +104,12 @@ def workbench_object(**attributes):
     return result
 
 
-@pytest.mark.parametrize("repeat", range(2))
-def test_weights_leave_the_gpu_and_return_when_the_model_is_used(repeat):
-    far = Far()
+def test_weights_leave_the_gpu_and_return_when_the_model_is_used(far):
     inner = workbench_object(model=far, head=far)
     model = workbench_object(name="GPT", _network=inner, more=[inner])
     inputs = torch.ones(2, 1000)
     expected = far(inputs)
-    for _ in range(1 + repeat):
+    for _ in range(2):
         assert free(model).startswith("GPT: 40 kB given back; ")
         assert far.where.type == "cpu"
         assert free(model).startswith("GPT: 40 kB on the cpu, nothing to free; ")
@@ -56,18 +117,16 @@ def test_weights_leave_the_gpu_and_return_when_the_model_is_used(repeat):
         assert far.where.type == "cuda"
 
 
-def test_bare_modules_and_models_that_share_weights():
-    far = Far()
+def test_bare_modules_and_models_that_share_weights(far):
     assert free(far).startswith("Far: 40 kB given back; ")
-    assert far.where.type == "cpu"
     far(torch.ones(1, 1000))
     report = free(workbench_object(name="A", network=far), workbench_object(name="B", network=far))
     assert report.startswith("A: 40 kB given back; B: 40 kB on the cpu, nothing to free; ")
     assert free(RandomWord(), 3, "text", None).count("no weights, nothing to free") == 4
 
 
-def test_a_neural_model_moves_its_network_itself():
-    far, model = Far(), object.__new__(Neural)
+def test_a_neural_model_moves_its_network_itself(far):
+    model = object.__new__(Neural)
     vars(model).update(_network=far, _digest=None, _wanted_device="cpu", name="LSTM")
     assert free(model).startswith("LSTM: 40 kB given back")
     far(torch.ones(1, 1000))
@@ -77,6 +136,7 @@ def test_a_neural_model_moves_its_network_itself():
     assert far.where.type == "cpu"  # its property moves it to the model's device
 
 
+@pytest.mark.usefixtures("far")
 def test_free_memory_is_reported(monkeypatch):
     emptied = []
     gpu = SimpleNamespace(
@@ -86,7 +146,6 @@ def test_free_memory_is_reported(monkeypatch):
     )  # fmt: skip
     monkeypatch.setattr(torch, "cuda", gpu)
     assert free() == "78.1 of 85.1 GB free on cuda:1"
-    assert emptied == [1]
     gpu.is_initialized = lambda: False
     assert free() == "no GPU was used"
     gpu.is_available = lambda: False

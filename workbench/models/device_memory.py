@@ -1,0 +1,215 @@
+"""Memory of a CPU or GPU: batches that fit into it, and weights that give it back.
+
+``accelerate.utils.find_executable_batch_size`` is not used: it runs ``gc.collect()`` before each call (0.5 s
+with torch and transformers loaded) and starts the whole work again after a failure.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from workbench.items.schema import DataError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Result = TypeVar("Result")
+
+_DEPTH = 4  # objects within objects
+_PARTS = 100  # of a list that are looked at
+_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+class Batcher:
+    """Split rows into batches, the longest rows first; where memory runs out, into smaller ones.
+
+    Parameters
+    ----------
+    tokens : int
+        Tokens in a batch at most, padding counted. A longer row is a batch by itself. Halved whenever memory
+        runs out, and stays so for later calls of `run`.
+    rows : int, optional
+        Rows in a batch at most.
+    positions : int, optional
+        Positions for which logits are computed in a batch at most (see `run`).
+
+    Examples
+    --------
+    >>> batcher = Batcher(tokens=8)
+    >>> for rows, total in batcher.run([2, 4, 3], lambda rows: sum(rows)):
+    ...     print(rows, total)
+    [1, 2] 3
+    [0] 0
+
+    Rows of a tensor that take the same memory each, in their order:
+
+    >>> [total for _, total in Batcher(tokens=2).run([1] * 5, sum)]
+    [1, 5, 4]
+    """
+
+    def __init__(self, tokens: int, *, rows: int | None = None, positions: int | None = None) -> None:
+        self.tokens, self.rows, self.positions = max(tokens, 1), rows, positions
+
+    def run(
+        self,
+        lengths: Sequence[int],
+        work: Callable[[list[int]], Result],
+        *,
+        positions: Sequence[int] | None = None,
+        factor: int = 1,
+    ) -> Iterator[tuple[list[int], Result]]:
+        """Yield the indices of the rows of each batch, and what `work` returned for them.
+
+        Parameters
+        ----------
+        lengths : sequence of int (n,)
+            Tokens of each row. Rows of one length keep their order.
+        work : callable
+            Gets the indices of the rows of a batch, the longest first. Called again with fewer rows where
+            memory runs out.
+        positions : sequence of int (n,), optional
+            Positions of each row for which logits are computed; one each by default.
+        factor : int, default 1
+            How many times as many tokens as usual may be in a batch.
+
+        Raises
+        ------
+        DataError
+            If memory runs out for a single row.
+        """
+        order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable").tolist()
+        start = 0
+        while start < len(order):
+            longest = max(int(lengths[order[start]]), 1)
+            most = min(self.tokens * factor // longest, self.rows or len(order))
+            batch = order[start : start + max(most, 1)]
+            if self.positions is not None:
+                sums = np.cumsum([1 if positions is None else positions[row] for row in batch])
+                batch = batch[: max(int((sums <= self.positions).sum()), 1)]
+            try:
+                result = work(batch)
+            except (RuntimeError, MemoryError) as error:
+                if not _is_out_of_memory(error):
+                    raise
+                if len(batch) == 1:
+                    raise DataError(
+                        f"memory does not suffice for a single text of {longest} tokens",
+                        remedy='free memory (wb.free(...)), or compute on another device (device="cpu")',
+                    ) from error
+            else:
+                yield batch, result
+                del result  # or its memory is taken while the next batch is computed
+                start += len(batch)
+                continue
+            _clear_device_cache()  # after the handler: the traceback holds the tensors of the failed batch
+            self.tokens = max(len(batch) // 2 * longest // factor, 1)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Return whether an error says that the memory of a CPU or a GPU does not suffice."""
+    import torch  # noqa: PLC0415 - slow
+    from accelerate.utils.memory import should_reduce_batch_size  # noqa: PLC0415 - slow
+
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or should_reduce_batch_size(error)
+
+
+def _clear_device_cache() -> None:
+    from accelerate.utils.memory import clear_device_cache  # noqa: PLC0415 - slow
+
+    clear_device_cache()
+
+
+def free(*models: object) -> str:
+    """Move the weights of models off the GPU, and give their memory and torch's reserve back.
+
+    Parameters
+    ----------
+    *models : object
+        Models of the workbench, or torch modules. Without any, only torch's reserve is given back.
+
+    Returns
+    -------
+    str
+        One line: what each model gave back, and what is free now.
+
+    Notes
+    -----
+    The weights wait in the memory of the CPU, and return to the GPU when the model is next used
+    (``accelerate.cpu_offload_with_hook``). Memory that a notebook still refers to, such as the outputs of
+    networks, is not freed.
+    """
+    reports = [f"{getattr(model, 'name', type(model).__name__)}: {_offload(model)}" for model in models]
+    gc.collect()
+    return "; ".join([*reports, _free_memory()])
+
+
+def _offload(model: object) -> str:
+    """Move the networks of a model to the CPU, and report it."""
+    networks = list(_networks(model)) if "torch" in sys.modules else []  # without torch it holds none
+    if not networks:
+        return "no weights, nothing to free"
+    tensors = {id(tensor): tensor for _, network in networks for tensor in _tensors(network)}.values()
+    size = sum(tensor.nbytes for tensor in tensors if tensor.device.type != "cpu")
+    if not size:
+        return f"{_bytes(sum(tensor.nbytes for tensor in tensors))} on the cpu, nothing to free"
+    from accelerate import cpu_offload_with_hook  # noqa: PLC0415 - slow
+    from accelerate.hooks import remove_hook_from_module  # noqa: PLC0415 - slow
+
+    for holder, network in networks:
+        home = next((tensor.device for tensor in _tensors(network) if tensor.device.type != "cpu"), None)
+        if hasattr(type(holder), "network"):  # a property that moves it to the holder's device
+            network.to("cpu")
+        elif home is not None:
+            remove_hook_from_module(network)  # of the last time
+            cpu_offload_with_hook(network, execution_device=home)
+    return f"{_bytes(size)} given back"
+
+
+def _networks(model: object) -> Iterator[tuple[object, nn.Module]]:
+    """Yield the torch modules in an object, its lists and objects of the workbench, and their holders."""
+    from torch import nn  # noqa: PLC0415 - slow
+
+    seen: set[int] = set()
+    waiting: list[tuple[object, Any, int]] = [(None, model, 0)]
+    while waiting:
+        holder, value, depth = waiting.pop(0)
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, nn.Module):
+            yield holder, value
+        elif isinstance(value, list | tuple):
+            waiting += [(value, part, depth) for part in value[:_PARTS]]
+        elif depth == 0 or (depth < _DEPTH and type(value).__module__.startswith("workbench.")):
+            waiting += [(value, part, depth + 1) for part in getattr(value, "__dict__", {}).values()]
+
+
+def _tensors(network: nn.Module) -> Iterator[Any]:
+    yield from network.parameters()
+    yield from network.buffers()
+
+
+def _free_memory() -> str:
+    """Return torch's reserve to the GPUs, and what is free on each that was used."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return "no GPU here"
+    if not torch.cuda.is_initialized():
+        return "no GPU was used"
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    parts = []
+    for k in [k for k in range(torch.cuda.device_count()) if torch.cuda.memory_stats(k)] or [0]:
+        available, total = torch.cuda.mem_get_info(k)
+        parts.append(f"{available / 1e9:.1f} of {total / 1e9:.1f} GB free on cuda:{k}")
+    return ", ".join(parts)
+
+
+def _bytes(size: float) -> str:
+    unit, letters = next(((unit, letters) for unit, letters in _UNITS if size >= unit), (1.0, "bytes"))
+    return f"{size / unit:.3g} {letters}"
