@@ -121,13 +121,13 @@ class Subwords:
         DataError
             If what follows has no sub-token.
         """
-        wholes = self.encode([before + after for before, after in continuations])
+        joined = self.encode([before + after for before, after in continuations])
         heads = self.contexts([before for before, _ in continuations])
         pairs = []
-        for (before, after), whole, head in zip(continuations, wholes, heads, strict=True):
+        for (before, after), ids, head in zip(continuations, joined, heads, strict=True):
             left = before.rstrip()
             right = before[len(left) :] + after
-            tail = whole[len(head) :] if left else self._alone(right)
+            tail = ids[len(head) :] if left else self._alone(right)
             if not left and tail[:1] == head:
                 tail = tail[1:]
             pairs.append((head, tail or self._alone(right)))
