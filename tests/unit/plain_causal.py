@@ -5,6 +5,7 @@ One word at a time, nothing shared, all logits.
 
 # ruff: noqa: RUF001 - typographic apostrophes are meant
 
+from functools import cache
 from unicodedata import category
 
 import numpy as np
@@ -83,27 +84,24 @@ class Plain:
         return self.tokenizer.decode(ids, clean_up_tokenization_spaces=False)[start:].strip()
 
 
-PASSAGES = [row for row in texts() if len(row) < 420]
-TOKENS = [row for row in PASSAGES if " ." in row][:6]
-RUNNING = [row for row in PASSAGES if " ." not in row][-4:]
-WORDS = sorted({word for row in PASSAGES[::3] for word in row.split()})[::8]
+PASSAGES = sorted((row for row in texts() if len(row) < 420), key=len)
+TOKENS = [row for row in PASSAGES if " ." in row][:4]
+RUNNING = [row for row in PASSAGES if " ." not in row][:2]
+WORDS = sorted({word for row in PASSAGES[::3] for word in row.split()})[::24]
 ITEMS = items_from_text([*TOKENS, *RUNNING, "Colonel", 'He said " well'])
 
 
 def makers(make):
     """Return a function that gives the folder of a tiny model, made once in a folder from `make`."""
-    made = {}
 
+    @cache
     def get(kind):
         if kind == "gpt2" and gpt2_files() is None:
             pytest.skip("needs GPT-2's tokenizer: set WORKBENCH_DATA")
-        if kind not in made:
-            folder = make(kind) / "tiny"
-            if kind == "llama":
-                made[kind] = tiny_llama(folder, seed=1)
-            else:
-                made[kind] = tiny_gpt2(folder, tokenizer=kind, positions=256 if kind == "bytes" else 1024)
-        return made[kind]
+        folder = make(kind) / "tiny"
+        if kind == "llama":
+            return tiny_llama(folder, seed=1)
+        return tiny_gpt2(folder, tokenizer=kind, positions=256 if kind == "bytes" else 1024)
 
     return get
 

@@ -2,6 +2,7 @@
 """Causal language models, beside a plain calculation of one word at a time."""
 
 import json
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,11 @@ def folders(tmp_path_factory):
     return makers(tmp_path_factory.mktemp)
 
 
+@pytest.fixture(scope="module")
+def plains(folders):
+    return cache(lambda kind: Plain(folders(kind), 256 if kind == "bytes" else 10**6))
+
+
 def questions(*rows):
     """Make items of texts with candidates, the first of which is the answer."""
     frame = pd.DataFrame([(f"q{n}", text, words[0], words) for n, (text, words) in enumerate(rows)])
@@ -43,10 +49,9 @@ def check_log_probs(frame, plain, items):
     return expected
 
 
-@pytest.mark.parametrize("kind", ["bytes", "llama"])
-@pytest.mark.parametrize("batch_tokens", [1, 400, None])
-def test_log_probs_are_those_of_a_plain_calculation(folders, kind, batch_tokens):
-    mine, plain = model(folders(kind), batch_tokens=batch_tokens), Plain(folders(kind))
+@pytest.mark.parametrize(("kind", "batch_tokens"), [("bytes", 1), ("bytes", None), ("llama", 400)])
+def test_log_probs_are_those_of_a_plain_calculation(folders, plains, kind, batch_tokens):
+    mine, plain = model(folders(kind), batch_tokens=batch_tokens), plains(kind)
     frame = mine.predict(ITEMS)
     expected = check_log_probs(frame, plain, ITEMS)
     np.testing.assert_allclose(mine.log_prob(ITEMS), frame["log_prob"], atol=1e-4)
@@ -56,7 +61,7 @@ def test_log_probs_are_those_of_a_plain_calculation(folders, kind, batch_tokens)
         written = plain.writes(before(item))
         if not row.correct:
             assert pd.isna(row.prediction) if written in {"", item.answer} else row.prediction == written
-    contexts = [before(item) for item in ITEMS[:10]]
+    contexts = [before(item) for item in ITEMS[:6]]
     answers = [plain.writes(context) for context in contexts]  # what the model writes itself is right
     own = [c + a for c, a in zip(contexts, answers, strict=True) if a.isalpha() and a.isascii()]
     items = items_from_text(own)
@@ -68,10 +73,10 @@ def test_log_probs_are_those_of_a_plain_calculation(folders, kind, batch_tokens)
 
 
 @pytest.mark.parametrize("kind", ["bytes", "gpt2", "llama"])
-def test_ranks_and_best_words_are_those_of_all_words_one_by_one(folders, kind):
-    plain = Plain(folders(kind))
-    items = items_from_text([*sorted(TOKENS, key=len)[:2], *RUNNING[:1], 'He said " well'])
-    words = [*WORDS[: 12 if kind == "gpt2" else 50], *(item.answer for item in items)][::-1]
+def test_ranks_and_best_words_are_those_of_all_words_one_by_one(folders, plains, kind):
+    plain = plains(kind)
+    items = items_from_text([*TOKENS[:2], *RUNNING[:1], 'He said " well'])
+    words = [*WORDS[: 8 if kind == "gpt2" else 25], *(item.answer for item in items)][::-1]
     words = [word for word in dict.fromkeys(words) if word != items[0].answer]  # one is not known
     mine = model(folders(kind), vocabulary=words, budget=None)
     frame = mine.predict(items, top_k=5)
@@ -110,13 +115,12 @@ def test_equally_probable_words_are_tied(folders, tmp_path):
     assert frame["rank"][0] == frame["rank"][1]
 
 
-def test_probabilities_of_words_sum_to_at_most_one(folders):
-    """All words of up to two sub-tokens, but for those with others than letters in them."""
-    plain = Plain(folders("bytes"))
-    names = plain.tokenizer.get_vocab()
+def test_probabilities_of_words_sum_to_at_most_one(folders, plains):
+    """Many words of one and two sub-tokens, all of letters."""
+    names = plains("bytes").tokenizer.get_vocab()
     first = [name[1:] for name in names if name[0] == "Ġ" and name[1:].isalpha()]
-    more = [name for name in names if name.isalpha() and name.isascii()][:30]
-    words = list(dict.fromkeys([*first, *(f + m for f in first[:30] for m in more)]))
+    more = [name for name in names if name.isalpha() and name.isascii()][:15]
+    words = list(dict.fromkeys([*first, *(f + m for f in first[:15] for m in more)]))
     mine = model(folders("bytes"), vocabulary=words, budget=None)
     item = ITEMS[:1]
     paths = {tuple(path) for path in mine._scorer.subwords.words(words, " ", "a")}
@@ -129,8 +133,8 @@ def test_probabilities_of_words_sum_to_at_most_one(folders):
 
 def test_a_small_budget_gives_a_bound(folders):
     words = [*WORDS, *(item.answer for item in ITEMS)]
-    exact = model(folders("bytes"), vocabulary=words, budget=None).predict(ITEMS[:5])
-    short = model(folders("bytes"), vocabulary=words, budget=5).predict(ITEMS[:5])
+    exact = model(folders("bytes"), vocabulary=words, budget=None).predict(ITEMS[:4])
+    short = model(folders("bytes"), vocabulary=words, budget=5).predict(ITEMS[:4])
     assert short["rank_is_bound"].any()
     assert (short["rank"] <= exact["rank"]).all()
     sure = ~short["rank_is_bound"].fillna(value=False).astype(bool)
@@ -156,13 +160,13 @@ def test_stop_words_are_neither_predicted_nor_counted(folders):
 
 
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
-def test_candidates_are_scored_with_the_rest_of_the_sentence(folders, kind):
+def test_candidates_are_scored_with_the_rest_of_the_sentence(folders, plains, kind):
     items = questions(
         ("The dog ran . The cat saw a ___ and fled .", ["dog", "garden gate", "o'clock"]),
         ("It is ___ !", ["late", "early"]),
         ("___ came home .", ["Anna", "Bruno"]),
     )
-    plain, mine = Plain(folders(kind)), model(folders(kind), vocabulary=WORDS)
+    plain, mine = plains(kind), model(folders(kind), vocabulary=WORDS)
     frame = mine.predict(items)
     for row, item in zip(frame.itertuples(), items, strict=True):
         rest = item.text[item.answer_span[1] :]
@@ -182,12 +186,12 @@ def test_candidates_are_scored_with_the_rest_of_the_sentence(folders, kind):
     np.testing.assert_allclose(mine.predict(last)["candidate_scores"][0], told, atol=1e-4)
 
 
-def test_long_contexts_lose_their_beginning_as_in_the_harness(folders):
-    plain, folder = Plain(folders("bytes"), length=256), folders("bytes")
-    long = " ".join(row for row in TOKENS)
+def test_long_contexts_lose_their_beginning_as_in_the_harness(folders, plains):
+    plain, folder = plains("bytes"), folders("bytes")
+    long = " ".join([*TOKENS, *RUNNING])
     chosen = questions((f"{long} ___ .", ["tea", "soldier"]))
     items = Items.concat([items_from_text([long, f"{long} indeed", TOKENS[0]]), chosen])
-    words = [*WORDS[:20], "indeed"]
+    words = [*WORDS[:10], "indeed"]
     for options in ({}, {"vocabulary": words}):
         frame = model(folder, **options).predict(items)
         check_log_probs(frame, plain, items)
@@ -196,11 +200,27 @@ def test_long_contexts_lose_their_beginning_as_in_the_harness(folders):
 
 
 def test_a_model_without_states_to_share_says_the_same(folders):
-    words = [*WORDS[:30], ITEMS[1].answer]
-    mine = model(folders("bytes"), vocabulary=words)
-    slow = model(folders("bytes"), vocabulary=words)
+    words = [*WORDS[:15], ITEMS[1].answer]
+    mine, slow = (model(folders("bytes"), vocabulary=words) for _ in range(2))
     slow._scorer._shares_states = False
-    pd.testing.assert_frame_equal(mine.predict(ITEMS), slow.predict(ITEMS), atol=1e-4, rtol=0)
+    pd.testing.assert_frame_equal(mine.predict(ITEMS[2:]), slow.predict(ITEMS[2:]), atol=1e-4, rtol=0)
+
+
+def test_running_out_of_memory_halves_the_batch(folders, monkeypatch):
+    expected, mine = model(folders("bytes")).log_prob(ITEMS), model(folders("bytes"))
+    network, sizes = mine._checkpoint.model, []
+    forward = network.forward
+
+    def limited(input_ids, **options):
+        sizes.append(len(input_ids))
+        if len(input_ids) > 2:
+            raise torch.OutOfMemoryError("no memory")
+        return forward(input_ids=input_ids, **options)
+
+    monkeypatch.setattr(network, "forward", limited)
+    np.testing.assert_allclose(mine.log_prob(ITEMS), expected, atol=1e-4)
+    assert sizes[0] > 2 >= max(sizes[-2:])
+    assert sizes[1] == sizes[0] // 2
 
 
 def test_only_the_positions_asked_go_through_the_head(folders):
@@ -213,11 +233,9 @@ def test_only_the_positions_asked_go_through_the_head(folders):
     assert sum(shape[0] * shape[1] for shape in seen) == sum(len(path) + 1 for path in paths)
 
 
-def test_a_prompt_with_examples_and_words_between(folders):
-    prompt = Prompt(
-        "Q: {text} ____ ->", examples=items_from_text(sorted(TOKENS, key=len)[:3]), shots=1, seed=1
-    )
-    mine, plain = model(folders("bytes"), prompt=prompt, attention=True), Plain(folders("bytes"), 256)
+def test_a_prompt_with_examples_and_words_between(folders, plains):
+    prompt = Prompt("Q: {text} ____ ->", examples=items_from_text(TOKENS[:3]), shots=1, seed=1)
+    mine, plain = model(folders("bytes"), prompt=prompt, attention=True), plains("bytes")
     item = ITEMS[-1:]
     row = mine.predict(item).iloc[0]
     context = prompt.split(item[0]).before
@@ -254,10 +272,10 @@ def test_attention_is_that_of_the_last_layer_by_token(folders, kind, text):
     assert model(folders(kind)).predict(items)["attention"].isna().all()
 
 
-def test_passages_without_an_answer_and_as_printed(folders):
+def test_passages_without_an_answer_and_as_printed(folders, plains):
     text = "`` I ca n't , '' she said . `` He 's gone to the fair"
     rows = {"text": [f"{text[:-4]}___", text[:-4] + "___"], "answer": [None, "fair"]}
-    items, plain = items_from_frame(pd.DataFrame(rows)), Plain(folders("bytes"))
+    items, plain = items_from_frame(pd.DataFrame(rows)), plains("bytes")
     for words in (None, ["fair", "o'clock"]):
         frame = model(folders("bytes"), text="detokenised", vocabulary=words).predict(items)
         for column in ("log_prob", "correct", "greedy_correct"):
