@@ -52,9 +52,8 @@ def test_the_models_and_pairs_are_told():
         told = next(t for t in titles if t.startswith(f"{row.label_a} minus {row.label_b}: {points} points"))
         assert f"{row.n_only_a:,} items only the first got right; {row.n_only_b:,} only the second" in told
     assert "<article" not in html
-    assert "Items that model 1 got right and model 2 wrong" in comparison_page(
-        found, found.cell(1, 2), pair=(1, 2)
-    )
+    rows = np.flatnonzero(found.cell(1, 2))
+    assert "Items that model 1 got right and model 2 wrong" in comparison_page(found, rows, pair=(1, 2))
 
 
 def test_the_matrix_numbers_many_models_and_needs_two():
@@ -68,8 +67,7 @@ def test_the_matrix_numbers_many_models_and_needs_two():
         (None, 100, range(6)),
         (None, 2, [0, 1]),
         (np.array([4, 0, 2]), 100, [4, 0, 2]),
-        (np.array([True, False, True, False, False, True]), 100, [0, 2, 5]),
-        (np.zeros(6, dtype=bool), 100, []),
+        (np.array([], dtype=int), 100, []),
     ],
 )
 def test_items_are_listed_as_asked_for(rows, limit, places):
@@ -119,17 +117,13 @@ def test_attention_is_shown_where_it_fits_the_tokens():
 
 def test_slices_are_told():
     found, frames = compared(n=40)
-    notes = pd.DataFrame(
-        {"item_id": frames[0]["item_id"], "target_class": ["PN", "V"] * 20, HOSTILE: ["a<", "b"] * 20}
+    kinds = pd.DataFrame(
+        {"item_id": frames[0]["item_id"], "target_class": ["PN", "V"] * 20, "word_class": ["a<", "b"] * 20}
     )
-    found = Comparison.of(found.items, frames, annotations=notes, resamples=20)
-    text = Page(comparison_page(found, limit=0)).text
-    assert "Class of the target" in text
-    assert "proper noun 20 items" in text
-    whole = comparison_page(found, limit=0, columns=[HOSTILE])
-    assert "<script" not in whole
-    assert "a&lt;" in whole
-    assert "Class of the target" not in whole
+    html = comparison_page(Comparison.of(found.items, frames, annotations=kinds, resamples=20), limit=0)
+    assert "Class of the target" in Page(html).text
+    assert "proper noun 20 items" in Page(html).text
+    assert "a&lt;" in html
 
 
 @pytest.mark.parametrize("bad", [HOSTILE, RTL, ZERO, LONG])
@@ -142,7 +136,7 @@ def test_whatever_the_data_hold_is_text(bad):
     text = f"The {bad} ran . I saw the {{{word}}} {bad} ."
     items = Items.from_records(cloze(text, item_id=i, book_id=bad) for i in frame["item_id"])
     found = Comparison.of(items, [frame, frame.assign(model=f"{bad}2", variant=bad)], resamples=20)
-    html = comparison_page(found, title=bad, pair=(0, 1))
+    html = comparison_page(found, pair=(0, 1))
     read = Page(html)
     assert read.open == []
     assert not {"script", "img"} & set(read.tags)

@@ -17,7 +17,7 @@ from workbench.analysis import annotations as annotating
 from workbench.charts import theme
 from workbench.evaluation.comparison import Comparison
 from workbench.items.tokens import tokens
-from workbench.widgets.compare import messages
+from workbench.widgets.compare import view as messages
 from workbench.widgets.compare.compare import compare
 from workbench.widgets.compare.view import NOTHING, SORTS, Selector
 

@@ -233,7 +233,7 @@ def test_categories_stand_commonest_first_and_the_rare_ones_of_many_are_left_out
 
 def test_a_chosen_label_keeps_its_place_among_the_choices_when_nothing_carries_it():
     made = Filters(ITEMS, {})
-    made.set_labels("tags", [["p"], [], [], ["p", "q"]])
+    made.facets["tags"] = Labels([["p"], [], [], ["p", "q"]])
     mask, described = made.apply(made.checked({"facets": {"tags": ["gone"]}}))
     assert not mask.any()
     assert dict(map(tuple, described["tags"]["choices"])) == {"p": 2, "q": 1, "gone": 0, NONE: 2}

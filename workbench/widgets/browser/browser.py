@@ -14,10 +14,11 @@ from workbench.analysis.speech import speech
 from workbench.items import notes as remarks
 from workbench.items.items import DataError, Item, Items, Span
 from workbench.items.schema import objects
-from workbench.widgets.shared.facets import NO_FILTERS, TAGS, Filters, hits, patterns
+from workbench.widgets.shared.facets import TAGS, Facet, Filters, Labels, Mask, item_hits
 from workbench.widgets.shared.passages import (
     align_to_items,
     cell_text,
+    check_items,
     marks,
     outcomes,
     pieces,
@@ -105,17 +106,27 @@ class Browser(Widget):
         frame = self._frame.iloc[self._view].reset_index(drop=True)
         extra = self._annotations.iloc[self._view].reset_index(drop=True)
         frame = pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
-        notes = [self._notes.get(item_id, remarks.Note(item_id)) for item_id in frame["item_id"]]
+        notes = list(map(self._note, frame["item_id"]))
         return frame.assign(tags=objects([list(n.tags) for n in notes]), note=[n.note for n in notes])
 
     def to_html(self, *, limit: int = 200) -> str:
         """Return a page of its own with the first `limit` shown items; targets open on a click."""
-        shown = [self._passage(int(row)) for row in self._view[:limit]]
-        return static_page(shown, len(self._view), len(self._items), self.filters)
+        return self._page(self._view[:limit].tolist())
 
     def _static(self) -> str:
-        passage = [self._passage(self._place[self.current_id])] if self.current_id else []
-        return static_page(passage, len(self._view), len(self._items), self.filters)
+        return self._page([self._place[self.current_id]] if self.current_id else [])
+
+    def _page(self, rows: Sequence[int]) -> str:
+        passages = [self._passage(row) for row in rows]
+        return static_page(passages, len(self._view), len(self._items), self.filters)
+
+    def passing(self, but: str | None = None) -> Mask:
+        """Return the rows that pass all filters except that on the column `but`, shape (n,)."""
+        return self._filters.mask(self._applied, but=but)
+
+    def column(self, name: str) -> tuple[Facet | None, pd.Series[Any] | None]:
+        """Return a column of the annotations as it is filtered by and as it is; None where it is not."""
+        return self._filters.facets.get(name), self._annotations.get(name)
 
     # -- what the page asks
 
@@ -190,31 +201,25 @@ class Browser(Widget):
         return [self._row(self._items[int(row)]) for row in self._view[start : max(start, end)]]
 
     def _row(self, item: Item) -> dict[str, Any]:
-        spans = self._hits(item)
-        note = self._notes.get(item.item_id, remarks.Note(item.item_id))
+        spans = item_hits(item, self._applied)
+        note = self._note(item.item_id)
         return {
             "id": item.item_id, "text": snippet(item, spans[0] if spans else None),
             "tags": note.tags, "note": bool(note.note),
         }  # fmt: skip
 
-    def _hits(self, item: Item) -> list[tuple[int, int]]:
-        filters = self._applied
-        query = filters["query"].strip()
-        if not query or filters["field"] == "answer":
-            return []
-        first = item.sentences[-1][0] if filters["field"] == "sentence" else 0
-        spans = hits(item.text[first:], patterns(query, regex=filters["regex"], tokenised=item.tokenised))
-        return [(start + first, end + first) for start, end in spans]
+    def _note(self, item_id: str) -> remarks.Note:
+        return self._notes.get(item_id, remarks.Note(item_id))
 
     def _passage(self, row: int) -> dict[str, Any]:
         item = self._items[row]
         spans = {
             "m": self._spans("mentions", row, mentions),
             "s": self._spans("speech", row, speech),
-            "h": self._hits(item),
+            "h": item_hits(item, self._applied),
         }
         context, query = pieces(item, spans)
-        note = self._notes.get(item.item_id, remarks.Note(item.item_id))
+        note = self._note(item.item_id)
         kind = [item.variant, item.word_class if item.word_class != item.variant else None]
         return {
             "id": item.item_id, "source": item.book_id, "kind": [k for k in kind if k],
@@ -242,23 +247,17 @@ class Browser(Widget):
         )  # fmt: skip
 
     def _label(self) -> None:
-        notes = [self._notes.get(item_id) for item_id in self._frame["item_id"]]
-        self._labels = self._filters.set_labels(TAGS, [note.tags if note else () for note in notes])
+        tags = Labels(self._note(item_id).tags for item_id in self._frame["item_id"])
+        self._filters.facets[TAGS] = tags
+        self._labels = list(tags.masks)
 
 
 def static_page(
     passages: Sequence[Mapping[str, Any]], shown: int, total: int, filters: Mapping[str, Any]
 ) -> str:
-    """Return passages as an HTML fragment that stands by itself, everything from data escaped.
+    """Return passages, as the page gets them, as HTML that stands by itself, everything from data escaped.
 
-    Parameters
-    ----------
-    passages : sequence of mapping
-        Passages as the browser sends them to the page.
-    shown, total : int
-        How many items pass the filters, and how many there are.
-    filters : mapping
-        What was searched and chosen.
+    So many items are `shown` of `total` under these filters.
     """
     chosen = [f"{filters['field']} matches “{filters['query']}”"] if filters.get("query") else []
     chosen += [f"{name}: {', '.join(map(str, values))}" for name, values in filters.get("facets", {}).items()]
@@ -311,12 +310,8 @@ def browse(
     DataError
         If the filters name what is not there, or a table has no ``item_id``.
     """
-    if not isinstance(items, Items):
-        raise DataError(
-            f"browse takes Items, not {type(items).__name__}",
-            remedy="load them with wb.load, or make them with Items.from_frame or wb.items_from_text",
-        )
-    filters = NO_FILTERS | {"query": query, "field": field, "regex": regex, "facets": dict(facets or {})}
+    check_items(items, "browse")
+    filters = {"query": query, "field": field, "regex": regex, "facets": facets or {}}
     return Browser(
         items, annotations=annotations, predictions=predictions, filters=filters, reveal=reveal, height=height
     )

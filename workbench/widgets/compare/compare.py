@@ -14,6 +14,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.items.items import DataError, Item, Items
 from workbench.widgets.compare.page import comparison_page, models_table
 from workbench.widgets.compare.view import View
+from workbench.widgets.shared.passages import check_items
 from workbench.widgets.shared.widget import Widget, read_assets
 
 _SCRIPTS = (
@@ -94,11 +95,8 @@ class Compare(Widget):
     def to_frame(self) -> pd.DataFrame:
         """Return the items of the list, in its order, one row each.
 
-        Returns
-        -------
-        DataFrame
-            ``item_id``, ``answer``; for each model ``"<label>: right"``, ``"<label>: rank"`` and ``"<label>:
-            log_prob"``; ``n_right`` and ``disagreement`` (from 0 to 1) over all models; annotations.
+        Columns are ``item_id``, ``answer``; for each model ``"<label>: right"``, ``"<label>: rank"`` and
+        ``"<label>: log_prob"``; ``n_right`` and ``disagreement`` (from 0 to 1) over all models; annotations.
         """
         return self._view.frame()
 
@@ -248,12 +246,8 @@ def compare(
         What is chosen at the start, as in ``Compare.chosen``: ``wb.compare(items, runs,
         **widget.state_kwargs)`` is the same view again. Where these name a column of annotations that are
         not given, the items are annotated first.
-    level : float, default 0.95
-        Confidence level of the intervals.
-    resamples : int, default 2000
-        Bootstrap replicates.
-    seed : int, default 0
-        Of the bootstrap.
+    level, resamples, seed
+        Confidence level of the intervals, number of bootstrap replicates, and the bootstrap's seed.
     height : int, default 860
         Height of the widget in px; below 700 px width it takes 340 more.
 
@@ -268,11 +262,7 @@ def compare(
         If there are no predictions, the models have no item in common, or the state names what is not
         there.
     """
-    if not isinstance(items, Items):
-        raise DataError(
-            f"compare takes Items, not {type(items).__name__}",
-            remedy="load them with wb.load, or make them with Items.from_frame or wb.items_from_text",
-        )
+    check_items(items, "compare")
     if annotations is True or not (annotations is None or isinstance(annotations, bool | pd.DataFrame)):
         raise DataError(
             f"the annotations are {annotations!r:.80}, expected a frame, None or False",
@@ -293,11 +283,5 @@ def compare(
     chosen = {
         "pair": pair, "bins": bins, "sort": sort, "against": against, "hidden": hidden, "query": query,
     }  # fmt: skip
-    return Compare(
-        made,
-        annotations=table,
-        remake=make if later else None,
-        chosen=chosen,
-        column=column,
-        height=height,
-    )
+    remake = make if later else None
+    return Compare(made, annotations=table, remake=remake, chosen=chosen, column=column, height=height)

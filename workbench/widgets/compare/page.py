@@ -13,16 +13,10 @@ from workbench.evaluation.comparison import Comparison
 from workbench.items.items import Item
 from workbench.items.tokens import readable_tokens, tokens
 from workbench.render.numbers import p_value, percent, points, probability, span
-from workbench.widgets.shared.passages import pieces
+from workbench.widgets.shared.passages import pieces, words_around
 from workbench.widgets.shared.widget import render
 
-SLICES = (
-    "target_class", "lemma_in_context", "in_context", "answer_in_passage", "word_class", "direct_speech",
-    "target_in_speech", "mention_distance", "dataset", "split", "n_context_sentences", "n_words",
-)  # fmt: skip
-"""Columns that are shown as slices where there are such, in this order."""
-
-NAMES = {
+_SLICES = {
     "target_class": "Class of the target",
     "lemma_in_context": "Target elsewhere in the passage, in any form",
     "in_context": "Target elsewhere in the passage, in this very form",
@@ -35,8 +29,7 @@ NAMES = {
     "split": "Split",
     "n_context_sentences": "Sentences before the target sentence",
     "n_words": "Words in the passage",
-}
-"""Headings of columns."""
+}  # the columns that are shown as slices where there are such, in this order, and their headings
 
 _MOST_SLICES = 8
 _WIDE = 8  # models up to which the matrix has room for intervals
@@ -47,41 +40,33 @@ _MANY = 1000
 
 def comparison_page(
     comparison: Comparison,
-    mask: npt.ArrayLike | None = None,
+    rows: npt.NDArray[np.int64] | None = None,
     *,
     limit: int = 200,
     pair: tuple[int, int] | None = None,
-    title: str = "Models side by side",
-    columns: Sequence[str] | None = None,
 ) -> str:
     """Return a comparison as a document that needs nothing else.
 
     Parameters
     ----------
     comparison : Comparison
-    mask : array of bool (n,) or of int (k,), optional
-        Items to list, or their places in the order wanted; all by default.
+    rows : array of int (k,), optional
+        Places of the items to list, in the order wanted; all by default.
     limit : int, default 200
         Items that are shown in full, at most.
     pair : (int, int), optional
-        A cell of the matrix that `mask` stands for: the first model right, the second wrong.
-    title : str
-    columns : sequence of str, optional
-        Columns to slice by; those of `SLICES` that there are by default.
+        A cell of the matrix that `rows` stands for: the first model right, the second wrong.
 
     Returns
     -------
     str
         HTML, everything from data escaped; light and dark as the reader's system is.
     """
-    chosen = np.arange(comparison.n) if mask is None else np.asarray(mask)
-    rows = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
-    if columns is None:
-        columns = [name for name in SLICES if name in comparison.columns][:_MOST_SLICES]
+    rows = np.arange(comparison.n) if rows is None else rows
+    columns = [name for name in _SLICES if name in comparison.columns][:_MOST_SLICES]
     table, pairs = comparison.table(), _records(comparison.pairs())
     return render(
         "compare/page.html",
-        title=title,
         summary=_summary(comparison),
         warnings=comparison.warnings,
         models=_models(table, comparison.n),
@@ -97,17 +82,7 @@ def comparison_page(
 
 
 def models_table(models: Sequence[Mapping[str, Any]], summary: str, warnings: Sequence[str]) -> str:
-    """Return the table of models as an HTML fragment, everything from data escaped.
-
-    Parameters
-    ----------
-    models : sequence of mapping
-        As :func:`workbench.widgets.compare.messages.model_rows` gives them.
-    summary : str
-        What is chosen.
-    warnings : sequence of str
-        What must not be compared.
-    """
+    """Return a table of rows of :func:`~workbench.widgets.compare.view.model_rows` as an HTML fragment."""
     scales = {"accuracy": 100, "perplexity": 1, "median_rank": 1}
     rows = [(one["label"], [_measured(one[name], k) for name, k in scales.items()]) for one in models]
     return render("compare/static.html", summary=summary, models=rows, warnings=warnings)
@@ -196,7 +171,7 @@ def _slices(of: Comparison, name: str) -> tuple[str, list[Any]]:
             for row in rows
         ]  # fmt: skip
         bins.append((rows[0]["bin"], f"{rows[0]['n']:,}", models))
-    return NAMES.get(name, name.replace("_", " ").capitalize()), bins
+    return _SLICES[name], bins
 
 
 def _items(
@@ -214,8 +189,7 @@ def _items(
 
 def _item(of: Comparison, item: Item, row: int) -> dict[str, Any]:
     context, query = pieces(item, {})
-    cut = tokens(item)
-    others = {word.casefold() for k, word in enumerate(cut.words) if not cut.target <= k < cut.end}
+    others = words_around(item)
     models = of.top(row)
     logs = [
         value
@@ -228,7 +202,7 @@ def _item(of: Comparison, item: Item, row: int) -> dict[str, Any]:
     return {
         "kind": [item.item_id, *filter(None, [item.book_id, item.word_class])], "answer": of.answers[row],
         "right": f"{int(of.n_right[row])} of {of.m} right", "context": context, "query": query,
-        "models": [_model(one, of.answers[row], others, most, cut.words) for one in models],
+        "models": [_model(one, of.answers[row], others, most, tokens(item).words) for one in models],
     }  # fmt: skip
 
 

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import exp, isfinite
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from workbench.analysis.mentions import mentions
 from workbench.evaluation.comparison import Comparison
-from workbench.items.items import DataError, Items
-from workbench.widgets.compare import messages
-from workbench.widgets.shared.facets import NO_FILTERS, Filters, Mask
-from workbench.widgets.shared.passages import align_to_items
+from workbench.items import text as wt
+from workbench.items.items import DataError, Item, Items, Span
+from workbench.items.tokens import tokens
+from workbench.widgets.explore.explore import PANELS
+from workbench.widgets.shared.facets import NO_FILTERS, Filters, Mask, item_hits
+from workbench.widgets.shared.passages import (
+    BLANK_MARK,
+    align_to_items,
+    cell_text,
+    pieces,
+    snippet,
+    words_around,
+)
 
 _FIRST_ROWS = 28
 _TOP = ("pair", "bins", "sort", "against", "query")  # what brings the list back to its first item
@@ -28,19 +39,20 @@ NOTHING: dict[str, Any] = {
 SORTS = ("order", "disagreement", "difference", "all wrong", "only one right", "all right")
 """Orders of the list; ``difference`` is that of the log-probabilities of two models."""
 
+_FIRST_COLUMN = "target_class"
 
-FIRST = "target_class"
-"""The column that is charted first, where there is one of this name."""
+_TITLES = {panel.name: panel.title for panel in PANELS}
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")
+"""Colours of the models: those of the charts (Okabe and Ito's), without what draws charts."""
+
+_WORDS = 10  # of a model, as bars
+_WEIGHTS = 0xE000  # first of the letters that stand for tokens
+_MOST_WEIGHTS = 2000
 
 
 class Selector:
-    """The rows of a comparison under what is chosen.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        m models, n items.
-    """
+    """The rows of a comparison (m models, n items) under what is chosen."""
 
     def __init__(self, comparison: Comparison) -> None:
         self.comparison = comparison
@@ -72,11 +84,12 @@ class Selector:
 
     def fitting(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return a state without the choices in columns and bins that are no longer there."""
-        bins = {column: keys for column, keys in chosen["bins"].items() if column in self.comparison.columns}
-        fitting_bins = {
-            column: [key for key in keys if key in self.bins(column)] for column, keys in bins.items()
+        bins = {
+            column: [key for key in keys if key in self.bins(column)]
+            for column, keys in chosen["bins"].items()
+            if column in self.comparison.columns
         }
-        return dict(chosen) | {"bins": fitting_bins}
+        return dict(chosen) | {"bins": bins}
 
     def column(self, name: Any) -> str:
         """Return the name of a column to slice by, or raise DataError.
@@ -85,7 +98,7 @@ class Selector:
         """
         columns = self.comparison.columns
         if name == "":
-            return FIRST if FIRST in columns else next(iter(columns), "")
+            return _FIRST_COLUMN if _FIRST_COLUMN in columns else next(iter(columns), "")
         if name in columns:
             return str(name)
         raise DataError(f"there is no column {name!r} to slice by; known are {', '.join(columns) or 'none'}")
@@ -102,17 +115,7 @@ class Selector:
         return (labels.index(two[0]), labels.index(two[1])) if len(two) > 1 else None
 
     def mask(self, chosen: Mapping[str, Any], *, but: str | None = None, pair: bool = True) -> Mask:
-        """Return the items that pass, shape (n,).
-
-        Parameters
-        ----------
-        chosen : mapping
-            A checked state.
-        but : str, optional
-            A column whose choice is left out.
-        pair : bool, default True
-            Whether the choice in the matrix counts.
-        """
+        """Return the items that pass, shape (n,), but for the choices in the column `but` and of the pair."""
         left = self._found(chosen["query"])
         if pair and chosen["pair"]:
             first, second = map(self.comparison.labels.index, chosen["pair"])
@@ -132,10 +135,7 @@ class Selector:
     def rows(self, chosen: Mapping[str, Any], mask: Mask) -> Rows:
         """Return the places of the items of `mask` in the order of the list."""
         rows = np.flatnonzero(mask)
-        if chosen["sort"] == "order":
-            return rows
-        order = np.argsort(self._weight(chosen)[rows], kind="stable")
-        return rows[order]
+        return rows[np.argsort(self._weight(chosen)[rows], kind="stable")]
 
     def counts(self, chosen: Mapping[str, Any], mask: Mask) -> dict[str, int]:
         """Return how many items of `mask` all shown models, just one or none has right."""
@@ -160,14 +160,13 @@ class Selector:
     def _weight(self, chosen: Mapping[str, Any]) -> npt.NDArray[np.float64]:
         """Return what the list is sorted by, least first, NaN last."""
         sort, right = chosen["sort"], self.n_right(chosen).astype(float)
-        if sort == "difference":
-            two = self.against(chosen)
-            if two is None:
-                return np.zeros(self.comparison.n)
+        two = self.against(chosen)
+        if sort == "order" or (sort == "difference" and two is None):
+            return np.zeros(self.comparison.n)
+        if sort == "difference" and two is not None:
             values = self.comparison.log_prob
             with np.errstate(invalid="ignore"):  # both may be -inf: no difference is known
-                difference: npt.NDArray[np.float64] = values[two[1]] - values[two[0]]
-            return difference
+                return np.asarray(values[two[1]] - values[two[0]])
         if sort == "disagreement":
             return np.asarray(-right * (len(self.shown(chosen)) - right))
         if sort == "only one right":
@@ -218,22 +217,14 @@ class Selector:
 
 
 class View:
-    """A comparison under a state.
-
-    Parameters
-    ----------
-    comparison : Comparison
-    annotations : DataFrame, optional
-        One row an item.
+    """A comparison, with annotations (one row an item), under a state.
 
     Attributes
     ----------
     chosen : dict
         The state, checked.
-    column : str
-        The column of the chart.
-    current : str
-        Id of the item that is shown; "" where none is left.
+    column, current : str
+        The column of the chart, and the id of the item that is shown ("" where none is left).
     version : int
         Grows with every change of the list.
     rows : array of int
@@ -285,16 +276,11 @@ class View:
         return int(places[0]) if len(places) else -1
 
     @property
-    def mask(self) -> Mask:
-        """The listed items, shape (n,)."""
-        mask = np.zeros(self.comparison.n, dtype=bool)
-        mask[self.rows] = True
-        return mask
-
-    @property
     def items(self) -> Items:
         """The listed items, in the order of the set."""
-        return self.comparison.items.where(self.mask)
+        mask = np.zeros(self.comparison.n, dtype=bool)
+        mask[self.rows] = True
+        return self.comparison.items.where(mask)
 
     def frame(self) -> pd.DataFrame:
         """Return the listed items in the list's order; see `Compare.to_frame`."""
@@ -317,26 +303,21 @@ class View:
             parts.append("{} right, {} wrong".format(*chosen["pair"]))
         for column, keys in chosen["bins"].items():
             labels = [one.label for one in self.comparison.bins(column) if one.key in keys]
-            parts.append(f"{messages.column_title(column)}: {' or '.join(labels)}")
+            parts.append(f"{column_title(column)}: {' or '.join(labels)}")
         if chosen["query"].strip():
             parts.append(f"passage holds “{chosen['query'].strip()}”")
         return f": {'; '.join(parts)}" if parts else ""
 
     # -- as messages
 
-    @property
-    def measured(self) -> bool:
-        """Whether the measures and tests are computed: resampling takes a moment."""
-        return self._whole is not None
-
     def overview(self, *, quick: bool = False) -> dict[str, Any]:
         """Return what stays as it is: the models and their pairs; quick: without what is resampled."""
         made = self.comparison
         rest = {"type": "whole", "warnings": list(made.warnings), "total": made.n}
-        if quick and not self.measured:
-            return rest | {"models": messages.model_rows(made, quick=True), "pairs": None}
+        if quick and self._whole is None:  # resampling takes a moment
+            return rest | {"models": model_rows(made, quick=True), "pairs": None}
         if self._whole is None:
-            self._whole = {"models": messages.model_rows(made), "pairs": messages.pair_rows(made)}
+            self._whole = {"models": model_rows(made), "pairs": pair_rows(made)}
         return rest | self._whole
 
     def shown(self) -> dict[str, Any]:
@@ -348,7 +329,7 @@ class View:
         return {
             "type": "view", "version": self.version, "n": len(self.rows), "chosen": chosen, "shown": shown,
             "against": self.selector.against(chosen), "counts": self.counts, "column": column,
-            "columns": [[c, messages.column_title(c)] for c in made.columns],
+            "columns": [[c, column_title(c)] for c in made.columns],
             "labels": {c: {one.key: one.label for one in made.bins(c)} for c in chosen["bins"]},
             "slices": slices, "sliced": sliced,
             "index": index, "start": start, "rows": self.listed(start, start + _FIRST_ROWS),
@@ -361,7 +342,7 @@ class View:
         key = (self.column, others, self.chosen["query"], shown)
         if self._cut is None or self._cut[0] != key:
             of = self.selector.mask(self.chosen, but=self.column, pair=False)
-            slices = messages.slice_rows(self.comparison, self.column, of, shown)
+            slices = slice_rows(self.comparison, self.column, of, shown)
             self._cut = (key, slices, int(of.sum()))
         return self._cut[1], self._cut[2]
 
@@ -369,14 +350,177 @@ class View:
         """Return rows of the list."""
         made, shown = self.comparison, self.selector.shown(self.chosen)
         rows = [int(row) for row in self.rows[start : max(start, end)]]
-        return [messages.item_row(made, row, shown, made.items[row], self.chosen["query"]) for row in rows]
+        return [item_row(made, row, shown, made.items[row], self.chosen["query"]) for row in rows]
 
     def passage(self, index: int) -> dict[str, Any]:
         """Return the passage at a place of the list, and what the models expected in it."""
         row, made = int(self.rows[index]), self.comparison
         facts = [
-            (messages.column_title(str(name)), value)
+            (column_title(str(name)), value)
             for name, value in self._annotations.iloc[row].items()
             if name in made.columns
         ]
-        return messages.passage_view(made, row, made.items[row], self.chosen["query"], facts)
+        return passage_view(made, row, made.items[row], self.chosen["query"], facts)
+
+
+# -- the parts of the messages
+
+
+def _finite(value: Any) -> float | None:
+    """Return a number as JSON can hold it; None for one that is missing or infinite."""
+    if value is None or pd.isna(value):
+        return None
+    return float(value) if isfinite(value) else None
+
+
+def letters(place: int) -> str:
+    """Return the short name of a model: A to Z, then AA, AB and so on."""
+    first, last = divmod(place, 26)
+    return (letters(first - 1) if first else "") + chr(ord("A") + last)
+
+
+def column_title(column: str) -> str:
+    """Return what a column is called where readers choose it."""
+    return _TITLES.get(column, column.replace("_", " "))
+
+
+def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str, Any]]:
+    """Return one row a model: its names, its colour and its measures; quick: without their intervals."""
+    table = comparison.points() if quick else comparison.table()
+    rows = []
+    for place, row in enumerate(table.to_dict("records")):
+        perplexity = row["perplexity"]
+        rows.append({
+            "label": row["label"], "key": letters(place), "colour": PALETTE[place % len(PALETTE)],
+            "lap": place // len(PALETTE), "n": comparison.n, "interval": cell_text(row.get("interval", "")),
+            "infinite": not pd.isna(perplexity) and not isfinite(perplexity),
+            "n_perplexity": int(_finite(row["n_perplexity"]) or 0),
+            **{of: _measured(row, of) for of in ("accuracy", "perplexity", "median_rank")},
+        })  # fmt: skip
+    return rows
+
+
+def pair_rows(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return one row a pair of models, as ``Comparison.pairs`` gives them."""
+    names = ("difference", "difference_low", "difference_high", "p", "p_holm", "p_novel")
+    return [
+        {name: int(row[name]) for name in ("a", "b", "n_only_a", "n_only_b")}
+        | {name: _finite(row.get(name)) for name in names}
+        for row in comparison.pairs().to_dict("records")
+    ]
+
+
+def slice_rows(comparison: Comparison, column: str, rows: Any, shown: Sequence[int]) -> list[dict[str, Any]]:
+    """Return one row a bin of a column: how many of `rows` it holds, and each shown model's accuracy."""
+    drawn = []
+    table = comparison.slices(column, rows) if column else pd.DataFrame({"key": []})
+    for key, part in table.groupby("key", sort=False):
+        values = part[["accuracy", "low", "high"]].to_numpy(dtype=float, na_value=np.nan)[list(shown)]
+        group = [list(map(_finite, row)) for row in values]
+        drawn.append({"key": key, "label": part["bin"].iloc[0], "n": int(part["n"].iloc[0]), "values": group})
+    return drawn
+
+
+def item_row(
+    comparison: Comparison, place: int, shown: Sequence[int], item: Item, query: str
+) -> dict[str, Any]:
+    """Return what a row of the list shows: text before, inside and after what stands out, and the marks."""
+    spans = item_hits(item, NO_FILTERS | {"query": query})
+    if spans:
+        before, inside, after = snippet(item, spans[0])
+    else:
+        text, inside = snippet(item, None)[0], item.answer or "?"
+        before, _, after = text.partition(BLANK_MARK)
+    ranks = comparison.rank[:, place]
+    return {
+        "id": item.item_id, "text": [before, inside, after], "hit": bool(spans),
+        "marks": [
+            [bool(comparison.correct[k, place]), None if np.isnan(ranks[k]) else float(ranks[k])]
+            for k in shown
+        ],
+    }  # fmt: skip
+
+
+def passage_view(
+    comparison: Comparison, place: int, item: Item, query: str, facts: Sequence[tuple[str, Any]]
+) -> dict[str, Any]:
+    """Return the item at a place, with its annotations (`facts`), and what each model expected in its blank.
+
+    ``context`` and ``query`` are pieces of text with the letters of their marks and the index of their token
+    (None where no model tells its attention).
+    """
+    cut, inside = tokens(item), words_around(item)
+    answers = [_model(top, item, inside) for top in comparison.top(place)]
+    weighted = any(model["attention"] for model in answers) and len(cut.words) <= _MOST_WEIGHTS
+    marks: dict[str, Sequence[Span]] = {
+        "m": mentions(item),
+        "h": item_hits(item, NO_FILTERS | {"query": query}),
+    }
+    if weighted:
+        marks |= {chr(_WEIGHTS + at): [span] for at, span in enumerate(cut.spans) if span[1] > span[0]}
+    parts = pieces(item, marks)
+    for model in answers:
+        if model["attention"] and (not weighted or len(model["attention"]) != len(cut.words)):
+            model["attention"] = None
+    context, target = ([[text, *_kinds(kinds)] for text, kinds in part] for part in parts)
+    kind = [item.variant, item.word_class if item.word_class != item.variant else None, item.book_id]
+    return {
+        "id": item.item_id, "kind": [k for k in kind if k], "answer": item.answer, "context": context,
+        "query": target, "candidates": item.candidates, "models": answers,
+        "facts": [[name, cell_text(value)] for name, value in facts],
+    }  # fmt: skip
+
+
+def _kinds(kinds: str) -> tuple[str, int | None]:
+    weights = [ord(letter) - _WEIGHTS for letter in kinds if ord(letter) >= _WEIGHTS]
+    return "".join(letter for letter in kinds if ord(letter) < _WEIGHTS), weights[0] if weights else None
+
+
+def _model(top: Mapping[str, Any], item: Item, inside: set[str]) -> dict[str, Any]:
+    words, values = list(top["words"] or [])[:_WORDS], list(top["log_probs"] or [])[:_WORDS]
+    probable = top["score_type"] == "log_prob"
+    parts = [exp(min(value, 0.0)) for value in values] if probable else shares(values)
+    answer = (item.answer or "").casefold()
+    attention = top.get("attention")
+    weights = [] if attention is None else [_finite(weight) or 0 for weight in attention]
+    return {
+        "probable": probable,
+        "words": [
+            [_shown(word), part, _inside(word, inside), bool(answer) and word.casefold() == answer]
+            for word, part in zip(words, parts, strict=True)
+        ],
+        "correct": bool(top["correct"]), "prediction": top["prediction"], "rank": _finite(top["rank"]),
+        "bound": bool(top.get("rank_is_bound")), "log_prob": _finite(top["answer_log_prob"]),
+        "impossible": top["answer_log_prob"] is not None and top["answer_log_prob"] == -np.inf,
+        "attention": weights or None,
+    }  # fmt: skip
+
+
+def shares(scores: Sequence[float]) -> list[float]:
+    """Return scores as shares of their sum, the least of them taken as 0 where one is negative.
+
+    Scores are no probabilities: the shares say how they compare with each other, and nothing more. Scores
+    that are all equal have equal shares.
+    """
+    values = np.nan_to_num(np.asarray(scores, dtype=float), nan=0.0, posinf=0.0, neginf=0.0)
+    if not len(values):
+        return []
+    values = values / (float(np.abs(values).max()) or 1.0)
+    values = values - min(float(values.min()), 0.0)
+    total = float(values.sum())
+    parts: list[float] = (values / total if total > 0 else np.full(len(values), 1 / len(values))).tolist()
+    return parts
+
+
+def _shown(word: str) -> str:
+    return wt.readable(word) if len(word.split()) == 1 else word
+
+
+def _inside(word: str, inside: set[str]) -> bool:
+    parts = word.casefold().split()
+    return bool(parts) and all(part in inside for part in parts)
+
+
+def _measured(row: Mapping[Any, Any], name: str) -> list[float | None] | None:
+    values = [_finite(row.get(part)) for part in (name, f"{name}_low", f"{name}_high")]
+    return None if values[0] is None else values

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import inf
 from typing import Any
 
@@ -15,8 +14,8 @@ import traitlets
 from numpy.typing import NDArray
 
 from workbench.analysis import histograms
-from workbench.items.items import DataError, Items
-from workbench.widgets.browser.browser import Browser
+from workbench.items.items import Items
+from workbench.widgets.browser.browser import Browser, browse
 from workbench.widgets.shared.facets import (
     NO,
     NO_FILTERS,
@@ -28,7 +27,7 @@ from workbench.widgets.shared.facets import (
     Mask,
     Number,
 )
-from workbench.widgets.shared.passages import cell_text
+from workbench.widgets.shared.passages import cell_text, check_items
 from workbench.widgets.shared.widget import Widget, read_assets, render, with_static
 
 _MOST_BARS = 8
@@ -37,22 +36,18 @@ _WIDE, _HIGH = 250, 100  # of a static histogram, in px
 
 @dataclass(frozen=True)
 class Panel:
-    """One chart.
+    """What a chart shows: a column, its heading, and how values are called.
 
     Attributes
     ----------
-    name : str
-        The column that it shows.
-    title : str
-        Its heading.
+    name, title : str
+        The column and the heading.
     labels : mapping
-        How values are called at their bars, in reading order.
-    phrases : mapping
-        How they are called where it is said what is chosen; as at the bars by default.
-    span : str
-        How a range is called there.
+        What values are called at their bars, in reading order.
+    phrases, span : mapping, str
+        What values (by default as at the bars) and a range are called where it is said what is chosen.
     missing : str
-        How rows without a value are called.
+        What rows without a value are called.
     """
 
     name: str
@@ -87,15 +82,6 @@ PANELS = (
 )  # fmt: skip
 
 
-def fitting(columns: Collection[str]) -> list[Panel]:
-    """Return the panels for annotations with these columns: one of those for the context is enough.
-
-    By lemma, where that is known, as in Figure 2a of Paperno et al. (2016); else by form.
-    """
-    unused = "in_context" if "lemma_in_context" in columns else "lemma_in_context"
-    return [panel for panel in PANELS if panel.name != unused]
-
-
 @dataclass(frozen=True)
 class BarChart:
     """A chart of categories, one bar a value, in reading order; the rarest of many are left out."""
@@ -112,48 +98,34 @@ class BarChart:
             range(min(len(names), _MOST_BARS)),
             key=lambda k: (names[k] in (NONE, UNKNOWN), ranks.get(names[k], len(ranks)), k),
         )
-        rows = [[names[k], self.label(names[k]), both[0][k], both[1][k]] for k in order]
+        rows = [[names[k], self._label(names[k]), both[0][k], both[1][k]] for k in order]
         return {"kind": "bars", "rows": rows, "more": len(names) - len(rows)}
 
-    def label(self, value: str) -> str:
-        """Return how a value is called."""
+    def _label(self, value: str) -> str:
         return self.panel.missing if value in (NONE, UNKNOWN) else self.panel.labels.get(value, value)
 
     def phrase(self, chosen: Sequence[Any]) -> str:
         """Say what is chosen."""
-        return " or ".join(self.panel.phrases.get(value, self.label(value)) for value in map(str, chosen))
+        return " or ".join(self.panel.phrases.get(value, self._label(value)) for value in map(str, chosen))
 
 
-@dataclass(frozen=True)
 class BinChart:
-    """A chart of whole numbers in bins of even width, the last one open where few lie beyond.
+    """A chart of whole numbers (n,) in bins of even width, the last one open where few lie beyond.
 
-    Attributes
-    ----------
-    values : array of float (n,)
-        NaN where there is none.
+    NaN stands for a missing value.
     """
 
-    panel: Panel
-    values: NDArray[np.float64]
-
-    @cached_property
-    def bins(self) -> histograms.Bins:
-        """The bins of all finite values."""
-        return histograms.open_bins(self.values[np.isfinite(self.values)])
-
-    @cached_property
-    def places(self) -> NDArray[np.intp]:
-        """Number of each value's bin, shape (n,); as many as there are bins for a value that is missing."""
-        n = len(self.bins.starts)
-        places = self.bins.place(self.values)
-        return np.where(np.isfinite(self.values), np.where(places < 0, n - 1, places), n)
+    def __init__(self, panel: Panel, values: NDArray[np.float64]) -> None:
+        self.panel, finite = panel, np.isfinite(values)
+        self.bins = histograms.open_bins(values[finite])
+        n, places = len(self.bins.starts), self.bins.place(values)
+        self._places = np.where(finite, np.where(places < 0, n - 1, places), n)  # n is for missing values
 
     def counts(self, everything: Mask, left: Mask) -> dict[str, Any]:
         """Return the bins' numbers of all items and of those `left`, and those without a value."""
         starts, width = self.bins.starts.astype(int).tolist(), int(self.bins.width)
         total, part = (
-            np.bincount(self.places[rows], minlength=len(starts) + 1).tolist() for rows in (everything, left)
+            np.bincount(self._places[rows], minlength=len(starts) + 1).tolist() for rows in (everything, left)
         )
         return {
             "kind": "bins", "starts": starts, "width": width, "open": self.bins.open,
@@ -185,17 +157,7 @@ Chart = BarChart | BinChart | NoChart
 
 
 def chart(panel: Panel, facet: Facet | None, column: pd.Series[Any] | None) -> Chart:
-    """Make the chart of a column.
-
-    Parameters
-    ----------
-    panel : Panel
-        What to show.
-    facet : Category, Number, Labels or None
-        The column as the browser filters by it; None where it does not.
-    column : Series (n,) or None
-        The column as it is; None where there is none of this name.
-    """
+    """Make the chart of a column (n,), given as the browser filters by it and as it is."""
     if column is None:
         return NoChart(panel, f"The annotations have no column “{panel.name}”.")
     known = column.dropna()
@@ -234,21 +196,6 @@ def _ends(chosen: Sequence[float | None]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-class _Listed(Browser):
-    """A browser that tells the charts which rows pass."""
-
-    def charts(self) -> dict[str, Chart]:
-        """Return the charts of the annotations, by column."""
-        return {
-            panel.name: chart(panel, self._filters.facets.get(panel.name), self._annotations.get(panel.name))
-            for panel in fitting(self._annotations.columns)
-        }
-
-    def passing(self, but: str | None = None) -> Mask:
-        """Return the rows that pass all filters except that on the column `but`."""
-        return self._filters.mask(self._applied, but=but)
-
-
 class Charts(Widget):
     """The charts of a linked view; made by :func:`explore`.
 
@@ -262,10 +209,13 @@ class Charts(Widget):
     _css = read_assets("explore/explore.css")
     state = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, browser: _Listed, **options: Any) -> None:
+    def __init__(self, browser: Browser, **options: Any) -> None:
         super().__init__(**options)
         self._browser = browser
-        self._charts = browser.charts()
+        # context by lemma, where that is known, as in Figure 2a of Paperno et al. (2016); else by form
+        unused = "lemma_in_context" if browser.column("lemma_in_context")[1] is None else "in_context"
+        panels = [panel for panel in PANELS if panel.name != unused]
+        self._charts = {panel.name: chart(panel, *browser.column(panel.name)) for panel in panels}
         self._all = np.ones_like(browser.passing())
         self._draw()
         browser.observe(lambda _change: self._draw(), "filters")
@@ -318,8 +268,8 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
         The browser below; its ``filters`` are the state of both.
     """
 
-    def __init__(self, browser: _Listed, **options: Any) -> None:
-        self.browser: Browser = browser
+    def __init__(self, browser: Browser, **options: Any) -> None:
+        self.browser = browser
         self._charts = Charts(browser)
         super().__init__([self._charts, browser], **options)
 
@@ -414,16 +364,11 @@ def explore(
     items : Items
         What to explore.
     annotations : DataFrame, optional
-        One row an item, as ``wb.annotate(items)`` gives it, which is called where there are
-        none. Charted are ``lemma_in_context`` (else ``in_context``), ``direct_speech``, ``target_class``,
-        ``mention_distance`` (tokens) and ``n_tokens``; further columns become filters.
-    predictions : DataFrame, optional
-        Rows of the predictions table, as for ``wb.browse``.
-    query, field, regex, facets
-        Filters to start with, as for ``wb.browse``: ``wb.explore(items, annotations,
-        **explorer.filters)`` is the same view again.
-    reveal : bool
-        Show the targets from the start.
+        As for ``wb.browse``; ``wb.annotate(items)`` by default. Charted are ``lemma_in_context``
+        (else ``in_context``), ``direct_speech``, ``target_class``, ``mention_distance`` (tokens) and
+        ``n_tokens``.
+    predictions, query, field, regex, facets, reveal
+        As for ``wb.browse``: ``wb.explore(items, annotations, **explorer.filters)`` is the same view again.
     height : int
         Height of the browser in px; the charts above it take 238 more (422 below 760 px width).
 
@@ -435,25 +380,15 @@ def explore(
     Raises
     ------
     DataError
-        If the filters name what is not there, or a table has no ``item_id``.
+        As ``wb.browse``.
     """
-    if not isinstance(items, Items):
-        raise DataError(
-            f"explore takes Items, not {type(items).__name__}",
-            remedy="load them with wb.load, or make them with Items.from_frame or wb.items_from_text",
-        )
+    check_items(items, "explore")
     if annotations is None:
         from workbench.analysis.annotations import annotate  # noqa: PLC0415 - heavy
 
         annotations = annotate(items)
-    filters = NO_FILTERS | {"query": query, "field": field, "regex": regex, "facets": dict(facets or {})}
-    return Explorer(
-        _Listed(
-            items,
-            annotations=annotations,
-            predictions=predictions,
-            filters=filters,
-            reveal=reveal,
-            height=height,
-        )
-    )
+    browser = browse(
+        items, annotations, predictions, query=query, field=field, regex=regex, facets=facets, reveal=reveal,
+        height=height,
+    )  # fmt: skip
+    return Explorer(browser)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from workbench.analysis.histograms import even_bins
 from workbench.items import text as wt
-from workbench.items.items import DataError, Items, Span
+from workbench.items.items import DataError, Item, Items, Span
 
 Mask = NDArray[np.bool_]
 
@@ -118,7 +118,9 @@ def facet(column: pd.Series[Any]) -> Facet | None:
     if kinds and kinds <= set(_MANY):
         return _labels([list(value) if isinstance(value, _MANY) else [] for value in column])
     if pd.api.types.infer_dtype(column, skipna=True) == "boolean":
-        return _truth(column)
+        truth = column.astype(object).map({True: YES, False: NO}).fillna(UNKNOWN)
+        order = [name for name in (YES, NO, UNKNOWN) if (truth == name).any()]
+        return _category(truth, order) if len(order) > 1 else None
     if pd.api.types.is_numeric_dtype(column):
         values = column.to_numpy(dtype=float, na_value=np.nan)
         return Number(values) if len(np.unique(values[~np.isnan(values)])) > 1 else None
@@ -128,25 +130,18 @@ def facet(column: pd.Series[Any]) -> Facet | None:
     counts = names.value_counts()
     if len(counts) < 2 or (len(counts) > _MOST and len(counts) > len(names) / 2):  # noqa: PLR2004 - a choice needs two
         return None
-    order = counts.index.tolist()
+    return _category(names, counts.index.tolist())
+
+
+def _category(names: pd.Series[Any], order: list[str]) -> Category:
     return Category(order, pd.Categorical(names, categories=order).codes.astype(np.int32))
-
-
-def _truth(column: pd.Series[Any]) -> Category | None:
-    known = column.notna().to_numpy()
-    names = np.full(len(column), UNKNOWN, dtype=object)
-    names[known] = np.where(column[known].to_numpy(dtype=bool), YES, NO)
-    order = [name for name in (YES, NO, UNKNOWN) if (names == name).any()]
-    return (
-        Category(order, pd.Categorical(names, categories=order).codes.astype(np.int32)) if order[1:] else None
-    )
 
 
 def _labels(rows: list[list[Any]]) -> Labels | None:
     if any(isinstance(part, (dict, *_MANY)) for row in rows for part in row):
         return None
-    made = [frozenset(map(str, row)) for row in rows]
-    return Labels(made) if 0 < len(frozenset().union(*made)) <= _MOST else None
+    labels = Labels([set(map(str, row)) for row in rows])
+    return labels if 0 < len(labels.masks) <= _MOST else None
 
 
 class Filters:
@@ -169,20 +164,15 @@ class Filters:
             made = facet(column)
             if made and not (name == "variant" and column.equals(frame["word_class"])):
                 self.facets[name] = made
-        starts = [spans[-1][0] for spans in frame["sentences"]]
-        texts = frame["text"].tolist()
-        self._tokenised = bool(frame["tokenised"].any())
-        self._fields = {
-            "passage": pa.array(texts, pa.large_string()),
-            "sentence": pa.array([t[s:] for t, s in zip(texts, starts, strict=True)], pa.large_string()),
-            "answer": pa.array([a if isinstance(a, str) else "" for a in frame["answer"]], pa.large_string()),
+        texts, starts = frame["text"].tolist(), [spans[-1][0] for spans in frame["sentences"]]
+        values = {
+            "passage": texts,
+            "sentence": [text[start:] for text, start in zip(texts, starts, strict=True)],
+            "answer": [answer if isinstance(answer, str) else "" for answer in frame["answer"]],
+            "id": frame["item_id"].tolist(),
         }
-        self._ids = pa.array(frame["item_id"].tolist(), pa.large_string())
-
-    def set_labels(self, name: str, rows: Iterable[Iterable[str]]) -> list[str]:
-        """Put a column of label sets in place of what stood under `name`; return the labels, sorted."""
-        made = self.facets[name] = Labels(rows)
-        return list(made.masks)
+        self._fields = {name: pa.array(column, pa.large_string()) for name, column in values.items()}
+        self._tokenised = bool(frame["tokenised"].any())
 
     def checked(self, filters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the filters with all their parts, or raise DataError with what is wrong in them."""
@@ -221,12 +211,12 @@ class Filters:
         for name, made in self.facets.items():
             others = [mask for other, mask in masks.items() if other != name]
             described[name] = made.describe(_all(mask, others), chosen.get(name, ()))
-        return _all(mask, list(masks.values())), described
+        return _all(mask, masks.values()), described
 
     def mask(self, filters: Mapping[str, Any], *, but: str | None = None) -> Mask:
         """Return the rows that pass all of the checked `filters` except that on the column `but`."""
         chosen = {name: values for name, values in filters["facets"].items() if name != but}
-        return _all(self._search(filters), [self.facets[name].mask(chosen[name]) for name in chosen])
+        return _all(self._search(filters), (self.facets[name].mask(chosen[name]) for name in chosen))
 
     def _search(self, filters: Mapping[str, Any]) -> Mask:
         query = filters["query"].strip()
@@ -240,7 +230,7 @@ class Filters:
         for pattern in patterns(query, regex=filters["regex"], tokenised=self._tokenised):
             mask |= _matches(column, pattern)
         if "/" in query and not filters["regex"]:
-            mask |= pc.match_substring(self._ids, query).to_numpy(zero_copy_only=False)
+            mask |= pc.match_substring(self._fields["id"], query).to_numpy(zero_copy_only=False)
         mask.flags.writeable = False
         self._last = (key, mask)
         return mask
@@ -267,12 +257,10 @@ def hits(text: str, expressions: Iterable[str]) -> list[Span]:
     opening, closing = islice((mark for mark in map(chr, _MARKS) if mark not in text), 2)
     for pattern in expressions:
         try:
-            marked = pc.replace_substring_regex(column, f"(?i)({pattern})", f"{opening}\\1{closing}")[
-                0
-            ].as_py()
+            replaced = pc.replace_substring_regex(column, f"(?i)({pattern})", f"{opening}\\1{closing}")
         except pa.ArrowInvalid:  # such as an open \Q, which takes our bracket for its own
             continue
-        first, *others = marked.split(opening)
+        first, *others = replaced[0].as_py().split(opening)
         place = len(first)
         for piece in others:
             inside, _, after = piece.partition(closing)
@@ -286,6 +274,16 @@ def hits(text: str, expressions: Iterable[str]) -> list[Span]:
     return merged
 
 
+def item_hits(item: Item, filters: Mapping[str, Any]) -> list[Span]:
+    """Return where in the released text of an item the search of checked filters matches."""
+    query = filters["query"].strip()
+    if not query or filters["field"] == "answer":
+        return []
+    first = item.sentences[-1][0] if filters["field"] == "sentence" else 0
+    spans = hits(item.text[first:], patterns(query, regex=filters["regex"], tokenised=item.tokenised))
+    return [(start + first, end + first) for start, end in spans]
+
+
 def _matches(column: pa.Array, pattern: str) -> Mask:
     try:
         matches = pc.match_substring_regex(column, pattern, ignore_case=True)
@@ -297,7 +295,7 @@ def _matches(column: pa.Array, pattern: str) -> Mask:
     return mask
 
 
-def _all(first: Mask, others: Sequence[Mask]) -> Mask:
+def _all(first: Mask, others: Iterable[Mask]) -> Mask:
     for mask in others:
         first = first & mask
     return first

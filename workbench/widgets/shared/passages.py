@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from workbench.items import text as wt
-from workbench.items.items import DataError, Item, Span
+from workbench.items.items import DataError, Item, Items, Span
+from workbench.items.tokens import tokens
 
 BLANK_MARK = "▁▁▁"
 _SNIPPET = 160
@@ -73,10 +74,11 @@ def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
     """
     start, end = item.sentences[-1]
     if hit is None:
-        _, (query, blank) = (readable := text_and_spans(item, [(start, end), item.answer_span]))
-        text = readable[0]
+        text, (query, blank) = text_and_spans(item, [(start, end), item.answer_span])
         left, right = text[query[0] : blank[0]], text[blank[1] : query[1]]
-        return _one_line(f"{_tail(left, _SNIPPET // 2)}{BLANK_MARK}{right[:_SNIPPET]}"), "", ""
+        if len(left) > _SNIPPET // 2:
+            left = f"…{left[-_SNIPPET // 2 :].partition(' ')[2]}"
+        return _one_line(f"{left}{BLANK_MARK}{right[:_SNIPPET]}"), "", ""
     text, (hit, blank) = text_and_spans(item, [hit, item.answer_span])
     text = f"{text[: blank[0]]}{BLANK_MARK}{text[blank[1] :]}"
     longer = len(BLANK_MARK) - (blank[1] - blank[0])
@@ -94,6 +96,12 @@ def text_and_spans(item: Item, spans: Sequence[Span]) -> tuple[str, list[Span]]:
     return wt.readable_spans(item.text, spans)
 
 
+def words_around(item: Item) -> set[str]:
+    """Return the words of an item without its target, case-folded."""
+    cut = tokens(item)
+    return {word.casefold() for word in cut.words[: cut.target] + cut.words[cut.end :]}
+
+
 def cell_text(value: Any) -> str:
     """Write a cell of a table for a reader: short numbers, yes or no, nothing for what is missing."""
     if isinstance(value, (set, frozenset)):
@@ -107,12 +115,17 @@ def cell_text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
-def _tail(text: str, most: int) -> str:
-    return text if len(text) <= most else f"…{text[-most:].partition(' ')[2]}"
-
-
 def _one_line(text: str) -> str:
     return text.replace("\n", " ")
+
+
+def check_items(items: Any, verb: str) -> None:
+    """Raise DataError unless these are Items."""
+    if not isinstance(items, Items):
+        raise DataError(
+            f"{verb} takes Items, not {type(items).__name__}",
+            remedy="load them with wb.load, or make them with Items.from_frame or wb.items_from_text",
+        )
 
 
 # -- tables, one row an item
@@ -139,7 +152,7 @@ def align_to_items(table: pd.DataFrame | None, ids: pd.Series[Any], what: str) -
 
 
 def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Span] | None]]:
-    """Return the columns of `columns` that hold spans to mark in the passages.
+    """Return the annotations that are spans to mark in the passages: by column a list an item, or None.
 
     Parameters
     ----------
@@ -148,12 +161,6 @@ def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Spa
         column of these names that holds anything but lists (a number of mentions) is left alone.
     frame : DataFrame, n rows
         The items' frame.
-
-    Returns
-    -------
-    dict of str to list (n,)
-        For each such column the spans of each item, as characters in its text; None where
-        they are not known.
 
     Raises
     ------
@@ -167,7 +174,10 @@ def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Spa
         values = columns[name].tolist()
         if not all(isinstance(value, _MANY) or pd.isna(value) for value in values):
             continue
-        rows = [_spans(value) if isinstance(value, _MANY) else None for value in values]
+        rows = [
+            [(int(start), int(end)) for start, end in value] if isinstance(value, _MANY) else None
+            for value in values
+        ]
         for item_id, text, spans in zip(frame["item_id"], frame["text"], rows, strict=True):
             if spans and not all(0 <= start < end <= len(text) for start, end in spans):
                 raise DataError(
@@ -203,7 +213,3 @@ def outcomes(table: pd.DataFrame | None, ids: pd.Series[Any]) -> dict[str, pd.Se
         right = rows.drop_duplicates("item_id").set_index("item_id")["correct"].reindex(ids)
         columns[f"{model} is"] = right.map({True: "right", False: "wrong"}).reset_index(drop=True)
     return columns
-
-
-def _spans(pairs: Iterable[Iterable[int]]) -> list[Span]:
-    return [(int(start), int(end)) for start, end in pairs]
