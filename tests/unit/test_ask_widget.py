@@ -32,11 +32,7 @@ def made():
 
         widget.send = send
         widgets.append(widget)
-        with widget._together():
-            for name, value in {"text": text, **options}.items():
-                setattr(widget, name, value)
-        if text:
-            widget._ask()
+        widget.state = widget.state._replace(text=text, **options)
         return widget, sent
 
     yield make

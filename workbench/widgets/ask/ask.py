@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,16 +12,13 @@ import traitlets
 
 from workbench.items import text as wt
 from workbench.items.schema import DataError, Item
-from workbench.items.tokens import tokens
 from workbench.render.numbers import probability
 from workbench.widgets.ask.questions import VERSIONS, Answer, Question, TypedQuestion
 from workbench.widgets.ask.threads import SETTLED, AskedQuestion, Asking
-from workbench.widgets.shared.passages import pieces, snippet
+from workbench.widgets.shared.passages import pieces, snippet, words_around
 from workbench.widgets.shared.widget import Widget, read_assets, render
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from workbench.items.items import Items
 
 EXAMPLE = TypedQuestion(
@@ -71,7 +67,7 @@ class Ask(Widget):
         self._asker = ""  # the page whose message is being answered
         self._quiet = False
         self._asking = Asking(models, top_k=self.top_k, seed=seed, settle=settle, tell=self._tell)
-        self.observe(self._changed, TypedQuestion._fields)
+        self.observe(self._ask, TypedQuestion._fields)
         if self.text.strip():
             self._ask()
 
@@ -84,11 +80,7 @@ class Ask(Widget):
 
     @state.setter
     def state(self, state: TypedQuestion) -> None:
-        with self._together():
-            for name, value in state._asdict().items():
-                setattr(self, name, value)
-        if self.state != self._asking.current.question.state:
-            self._ask()
+        self._set(state._asdict())
 
     @property
     def problem(self) -> str:
@@ -166,12 +158,7 @@ class Ask(Widget):
             self._tell("kept", self._asking.current, -1)
 
     def _on_ask(self, message: Mapping[str, Any]) -> None:
-        with self._together():
-            for name in TypedQuestion._fields:
-                setattr(self, name, message["state"][name])
-        if self.state != self._asking.current.question.state:
-            self._ask()
-        else:
+        if not self._set({name: message["state"][name] for name in TypedQuestion._fields}):
             self._tell("asked", self._asking.current, -1)
         if message.get("settled"):
             self._asking.keep()
@@ -188,22 +175,23 @@ class Ask(Widget):
 
     # -- how it is answered
 
-    @contextmanager
-    def _together(self) -> Iterator[None]:
-        """Let traits change without a question for each."""
+    def _set(self, values: Mapping[str, Any]) -> bool:
+        """Set traits, and ask one question if they have changed; return whether they have."""
         self._quiet = True
         try:
             with self.hold_sync():
-                yield
+                for name, value in values.items():
+                    setattr(self, name, value)
         finally:
             self._quiet = False
+        return self._ask()
 
-    def _changed(self, _change: Any) -> None:
-        if not self._quiet and self.state != self._asking.current.question.state:
-            self._ask()
-
-    def _ask(self) -> None:
-        self._asking.ask(self.state)
+    def _ask(self, _change: Any = None) -> bool:
+        """Ask if this is another question than the current one; return whether it is."""
+        changed = not self._quiet and self.state != self._asking.current.question.state
+        if changed:
+            self._asking.ask(self.state)
+        return changed
 
     def _tell(self, kind: str, record: AskedQuestion, place: int) -> None:
         """Pass on to the page what happens, from whatever thread; one call at a time."""
@@ -315,22 +303,19 @@ def models_by_name(models: Any) -> dict[str, Any]:
 def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any]:
     """Return what is drawn of one model's answer.
 
-    Returns
-    -------
-    dict
-        ``seconds``; ``error`` where all went wrong alike, else ``sides``: of each its letter and one cell a
-        version (an ``error``, or ``bars`` [word, value, label, in passage, is the word], ``kind`` of the
-        values, ``p``, ``rank``, ``ln``, ``note``) with the ``gain`` between them; and the ``differences``
-        of two sides by version. Values of kind ``p`` are probabilities, the others shares of the longest bar.
+    It has ``seconds``; ``error`` where all went wrong alike, else ``sides``: of each its letter and one cell
+    a version (an ``error``, or ``bars`` [word, value, label, in passage, is the word], ``kind`` of the values,
+    ``p``, ``rank``, ``ln``, ``note``) with the ``gain`` between them; and the ``differences`` of two sides by
+    version. Values of kind ``p`` are probabilities, the others shares of the longest bar.
     """
     errors = {reply.get("error") for reply in answer.replies.values()}
     if len(errors) == 1 and None not in errors:
         return {"seconds": answer.seconds, "error": errors.pop()}
     sides = []
     for side, item in question.passages.items():
-        inside = {word.lower() for word in _others(item)}
-        cells = {version: _cell(answer.replies[side, version], item, inside, top_k) for version in VERSIONS}
-        gain = _ratio(*(answer.replies[side, version].get("log_prob") for version in VERSIONS))
+        inside, replies = words_around(item), [answer.replies[side, version] for version in VERSIONS]
+        cells = {v: _cell(reply, item, inside, top_k) for v, reply in zip(VERSIONS, replies, strict=True)}
+        gain = _ratio(*(reply.get("log_prob") for reply in replies))
         sides.append({"side": side, "word": item.answer, "single": len(item.sentences) == 1,
                       **cells, "gain": gain})  # fmt: skip
     view: dict[str, Any] = {"seconds": answer.seconds, "sides": sides, "differences": None}
@@ -342,11 +327,6 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
     return view
 
 
-def _others(item: Item) -> Sequence[str]:
-    cut = tokens(item)
-    return cut.words[: cut.target] + cut.words[cut.end :]
-
-
 def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) -> dict[str, Any]:
     if "error" in reply:
         return {"error": reply["error"]}
@@ -356,14 +336,8 @@ def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) ->
     labels = [_label(kind, value) for value in values]
     lengths = values if kind == "p" else _lengths(values)
     bars = [
-        [
-            readable_word(word),
-            length,
-            label,
-            word.lower() in inside,
-            bool(target) and word.casefold() == target,
-        ]
-        for word, length, label in zip(words, lengths, labels, strict=False)
+        [_readable(w), length, label, w.casefold() in inside, bool(target) and w.casefold() == target]
+        for w, length, label in zip(words, lengths, labels, strict=False)
     ]
     return {"bars": bars, "kind": kind} | _rank_and_probability(reply, item, kind)
 
@@ -410,13 +384,8 @@ def _rank_and_probability(reply: Mapping[str, Any], item: Item, kind: str) -> di
         texts["p"] = probability(math.exp(log_prob))
         texts["ln"] = f"ln p {_signed(log_prob)}"
     if reply["known"] is False:
-        size = reply["vocabulary_size"]
-        among_what = (
-            f"in the vocabulary of {size:,}"
-            if size and not item.candidates
-            else f"among its {n or 0:,} words"
-        )
-        texts["rank"] = f"not {among_what}"
+        size = None if item.candidates else reply["vocabulary_size"]
+        texts["rank"] = f"not in the vocabulary of {size:,}" if size else f"not among its {n or 0:,} words"
     elif reply["rank"] is not None:
         bound = "at least " if reply["rank_is_bound"] else ""
         ties = f", {reply['n_tied']:,} tied" if (reply["n_tied"] or 1) > 1 else ""
@@ -448,7 +417,7 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value < 1e6 else f"{value:.1e}".replace("e+0", "e").replace("e+", "e")  # noqa: PLR2004
 
 
-def readable_word(word: str) -> str:
+def _readable(word: str) -> str:
     """Write a word of a vocabulary for a reader: quotes and brackets as print has them."""
     return word if len(word.split()) != 1 or word.startswith("<") else wt.readable(word) or word
 
@@ -489,10 +458,9 @@ def _question(asking: Asking, record: AskedQuestion) -> dict[str, Any]:
     for cell in cells:
         scale = top if cell.get("kind") == "p" else 1.0
         cell["rows"] = [(word, f"{value / scale:.2%}", *rest) for word, value, *rest in cell.get("bars", ())]
-    models = (
-        [(label, views.get(place)) for place, label in enumerate(asking.labels)] if question.passages else []
-    )
+    labels = asking.labels if question.passages else []
     return {
-        "time": f"{question.asked:%Y-%m-%d %H:%M:%S}", "read": preview(question), "models": models,
+        "time": f"{question.asked:%Y-%m-%d %H:%M:%S}", "read": preview(question),
+        "models": [(label, views.get(place)) for place, label in enumerate(labels)],
         "problems": list(question.problems.values()),
     }  # fmt: skip

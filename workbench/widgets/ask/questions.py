@@ -71,13 +71,9 @@ class Question:
     Attributes
     ----------
     number : int
-        Questions are counted; of two, the one with the higher number is newer.
-    state : TypedQuestion
-    asked : datetime
-    passages : mapping of side to Item
-        The passages that could be read.
-    problems : mapping of side to str
-        Why the others could not.
+        Of two questions, the one with the higher number is newer.
+    passages, problems : mapping of side to Item, to str
+        The passages that could be read, and why the others could not.
     versions : mapping of Key to Item
         What is asked.
     items : Items
@@ -122,16 +118,9 @@ def read_question(state: TypedQuestion, number: int = 0) -> Question:
 
 
 def item_of(text: str, *, word: str = "", candidates: str = "") -> Item:
-    """Return a passage as an item.
+    """Return a passage as an item; see `TypedQuestion`.
 
-    Parameters
-    ----------
-    text : str
-        Its blank is marked (``___``), else its last word is the target.
-    word : str, optional
-        Takes the target's place.
-    candidates : str, optional
-        Words joined by ``|``; the target counts as one more where it is none of them.
+    The target counts as one more candidate where it is none of them.
 
     Raises
     ------
@@ -189,11 +178,9 @@ def differences(one: str, other: str) -> tuple[list[Span], list[Span]]:
     tail = next((i for i in range(shorter - head) if a[-1 - i] != b[-1 - i]), shorter - head)
     inner = [words[head : len(words) - tail] for words in (a, b)]
     if max(map(len, inner)) > _MANY:
-        operations: Sequence[tuple[str, int, int, int, int]] = [
-            ("replace", 0, len(inner[0]), 0, len(inner[1]))
-        ]
+        operations = [("replace", 0, len(inner[0]), 0, len(inner[1]))]
     else:
-        operations = SequenceMatcher(None, inner[0], inner[1], autojunk=False).get_opcodes()
+        operations = list(SequenceMatcher(None, *inner, autojunk=False).get_opcodes())
     spans: tuple[list[Span], list[Span]] = ([], [])
     for kind, a0, a1, b0, b1 in operations:
         for which, first, last in ((0, a0, a1), (1, b0, b1)):
@@ -204,15 +191,7 @@ def differences(one: str, other: str) -> tuple[list[Span], list[Span]]:
 
 
 class Answer(NamedTuple):
-    """What one model says to a question.
-
-    Attributes
-    ----------
-    seconds : float
-        How long it took.
-    replies : mapping of Key to dict
-        By side and version what stands in `COLUMNS`, or ``{"error": str}``.
-    """
+    """What one model says to a question, after so many seconds: `COLUMNS` or ``{"error": str}`` by `Key`."""
 
     seconds: float
     replies: Mapping[Key, Mapping[str, Any]]

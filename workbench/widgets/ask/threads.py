@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 import pandas as pd
@@ -27,12 +28,11 @@ from workbench.widgets.ask.questions import (
 SETTLED = 1.5
 """Seconds without change after which a question is kept."""
 
-_ITEM = ("item_id", "text", "word")
+_LAST = ("error", "seconds")
 _TYPES = {
     "correct": "boolean", "rank": "Int64", "n_tied": "Int64", "rank_is_bound": "boolean",
     "n_choices": "Int64", "known": "boolean", "log_prob": "float64", "vocabulary_size": "Int64",
 }  # fmt: skip
-_KEPT = ("question", "time", "text", "other", "word", "candidates", "pairs", "predictions")
 
 
 @dataclass(eq=False)
@@ -50,32 +50,8 @@ class AskedQuestion:
         return time.perf_counter() - self.start
 
 
-class Inbox:
-    """A queue that holds the newest entry alone."""
-
-    def __init__(self) -> None:
-        self._ready = threading.Condition()
-        self._next: AskedQuestion | None = None
-        self._open = True
-
-    def put(self, record: AskedQuestion | None) -> None:
-        """Put a record in, in the place of one that still waits; None takes that away."""
-        with self._ready:
-            self._next = record
-            self._ready.notify()
-
-    def get(self) -> AskedQuestion | None:
-        """Wait for a record; None once the box is closed."""
-        with self._ready:
-            self._ready.wait_for(lambda: self._next is not None or not self._open)
-            record, self._next = self._next, None
-            return record if self._open else None
-
-    def close(self) -> None:
-        """Take nothing more, and let the reader go."""
-        with self._ready:
-            self._open, self._next = False, None
-            self._ready.notify()
+Inbox = SimpleQueue[AskedQuestion | None]
+"""What a model is asked; only the newest entry counts, and None is the end."""
 
 
 class Asking:
@@ -117,7 +93,7 @@ class Asking:
         self.closed = False
         self._number = 0
         self._timer: threading.Timer | None = None
-        self._inboxes = [Inbox() for _ in self.models]
+        self._inboxes: list[Inbox] = [SimpleQueue() for _ in self.models]
         self._threads: list[threading.Thread] = []
         weakref.finalize(self, _close, self._inboxes)
 
@@ -135,11 +111,10 @@ class Asking:
             record = AskedQuestion(replace(question, number=self._number, state=state), known)
             self.current = record
             self._tell("asked", record)
-            open_ = bool(question.passages) and not self.closed
-            if open_ and not self._threads:
+            if self._asked and not self._threads and not self.closed:
                 self._start()
-            for place, inbox in enumerate(self._inboxes):
-                inbox.put(record if open_ and place not in known else None)
+            for inbox in () if self.closed else self._inboxes:
+                inbox.put(record)
             self._news.notify_all()
             self._wait_for_quiet()
         return record
@@ -163,15 +138,7 @@ class Asking:
         return bool(self.current.question.passages) and len(self.current.answers) == len(self.models)
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until every model has answered the current question, and keep it.
-
-        Raises
-        ------
-        DataError
-            If there is nothing to answer, or this is closed.
-        TimeoutError
-            If some model still computes after so many seconds; it names them.
-        """
+        """Wait until every model has answered the current question, and keep it; see `Ask.wait`."""
         with self._news:
             done = self._news.wait_for(lambda: self.closed or self.complete or not self._asked, timeout)
             if self.closed:
@@ -193,10 +160,7 @@ class Asking:
     def keep(self, number: int | None = None, *, now: bool = False) -> None:
         """Keep the current question once all have answered, or (`now`) with the answers that are there.
 
-        Parameters
-        ----------
-        number : int, optional
-            Do so only if this is still the number of the current question.
+        With a number, only if this is still the number of the current question.
         """
         with self.lock:
             record = self.current
@@ -232,8 +196,8 @@ class Asking:
                 (n, record.question.asked, *record.question.state, self._best(record))
                 for n, record in enumerate(self.history, 1)
             ]
-        columns = dict(zip(_KEPT, map(list, zip(*rows, strict=True)), strict=True)) if rows else {}
-        cells = {name: objects(columns.get(name, [])) for name in _KEPT}
+        names = ("question", "time", *TypedQuestion._fields, "predictions")
+        cells = {name: objects([row[place] for row in rows]) for place, name in enumerate(names)}
         texts = dict.fromkeys(("text", "other", "word", "candidates"), "str")
         return pd.DataFrame(cells).astype({"question": "int64", "pairs": "bool", **texts})
 
@@ -245,12 +209,7 @@ class Asking:
         }
 
     def frame(self, records: Sequence[AskedQuestion]) -> pd.DataFrame:
-        """Return one row a question, model, side and version, of those answered.
-
-        Columns: ``question`` (from 1, in the order given), ``model``, ``side`` (A, or B of a minimal pair),
-        ``version`` (passage, sentence), ``item_id``, ``text``, ``word``, ``error``, ``seconds``, and what a
-        row of predictions says (:mod:`workbench.runs.predictions`).
-        """
+        """Return one row a question (from 1, in the order given), model, side and version; see `Ask.to_frame`."""
         rows: list[dict[str, Any]] = []
         with self.lock:
             for number, record in enumerate(records, 1):
@@ -258,15 +217,14 @@ class Asking:
                 for place, answer in sorted(record.answers.items()):
                     for (side, version), reply in answer.replies.items():
                         item = versions[side, version]
-                        about = (item.item_id, item.text, item.answer)
-                        rows.append(
-                            {"question": number, "model": self.labels[place], "side": side,
-                             "version": version, "error": None, "seconds": answer.seconds,
-                             **dict(zip(_ITEM, about, strict=True)), **reply}
-                        )  # fmt: skip
-        names = ("question", "model", "side", "version", *_ITEM, *COLUMNS, "error", "seconds")
-        cells = {name: objects([row.get(name) for row in rows]) for name in names}
-        texts = ("model", "side", "version", *_ITEM, "prediction", "score_type", "error")
+                        rows.append({
+                            "question": number, "model": self.labels[place], "side": side,
+                            "version": version, "item_id": item.item_id, "text": item.text,
+                            "word": item.answer, "seconds": answer.seconds, **reply,
+                        })  # fmt: skip
+        first = ("question", "model", "side", "version", "item_id", "text", "word")
+        cells = {name: objects([row.get(name) for row in rows]) for name in (*first, *COLUMNS, *_LAST)}
+        texts = (*first[1:], "prediction", "score_type", "error")
         types = {"question": "int64", "seconds": "float64"} | _TYPES | dict.fromkeys(texts, "str")
         return pd.DataFrame(cells).astype(types)
 
@@ -309,14 +267,23 @@ class Asking:
 def _work(
     asking: weakref.ref[Asking], place: int, inbox: Inbox, ask: Callable[[Question], Mapping[Key, Any]]
 ) -> None:
-    """Answer what comes into the box until it is closed; nothing here keeps the `Asking` alive."""
-    while (record := inbox.get()) is not None:
+    """Answer what comes into the box until its end; nothing here keeps the `Asking` alive."""
+    while (record := _newest(inbox)) is not None:
+        if place in record.answers or not record.question.passages:
+            continue
         start = time.perf_counter()
         replies = ask(record.question)
         answer = Answer(time.perf_counter() - start, replies)
         if (owner := asking()) is not None:
             owner.take(place, record.question.number, answer)
         del owner, record
+
+
+def _newest(inbox: Inbox) -> AskedQuestion | None:
+    entry = inbox.get()
+    while not inbox.empty():
+        entry = inbox.get()
+    return entry
 
 
 def _settled(asking: weakref.ref[Asking], number: int) -> None:
@@ -326,4 +293,4 @@ def _settled(asking: weakref.ref[Asking], number: int) -> None:
 
 def _close(inboxes: Sequence[Inbox]) -> None:
     for inbox in inboxes:
-        inbox.close()
+        inbox.put(None)
