@@ -15,11 +15,8 @@ from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import DataError, Item
 
-LIMIT = 24
-"""Panels that one chart may have."""
-
-SIGN = "← answer"
-
+_LIMIT = 24  # panels of a chart
+_SIGN = "← answer"
 _NEEDED = ("item_id", "place", "word", "log_prob")
 _PREDICTED = ("item_id", "top_words", "top_log_probs")
 _TOLD = ("item_id", "model", "answer", "rank", "log_prob", "known")
@@ -90,35 +87,33 @@ def expected(
     data = _table(expected, top_k)
     models, ids = list(dict.fromkeys(data["model"])), list(dict.fromkeys(data["item_id"]))
     panels = data[["item_id", "model"]].drop_duplicates()
-    if len(panels) > LIMIT:
+    if len(panels) > _LIMIT:
         raise DataError(
-            f"{len(panels)} panels are more than one can read, expected {LIMIT} at most",
-            remedy=f"choose passages: expected[expected['item_id'].isin(ids[:{LIMIT // len(models)}])]",
+            f"{len(panels)} panels are more than one can read, expected {_LIMIT} at most",
+            remedy=f"choose passages: expected[expected['item_id'].isin(ids[:{_LIMIT // len(models)}])]",
         )
     known = _answers(expected, answers, items, alone=len(models) == 1)
-    texts = (
-        {item.item_id: item for item in items.where(items.frame["item_id"].isin(ids).to_numpy())}
-        if items
-        else {}
-    )
+    shown = items.where(items.frame["item_id"].isin(ids).to_numpy()) if items else ()
+    texts = {item.item_id: item for item in shown}
     extent = min(max(map(len, data["shown"])), _LONGEST + 3) * _LETTER + 10
     colours = [colour for colour in theme.PALETTE if colour != theme.PALETTE[1]]
-    drawn: dict[str, list[alt.LayerChart]] = {}
+    headings = {item_id: _heading(texts.get(item_id), item_id) for item_id in ids}
+    drawn: dict[str, list[alt.LayerChart]] = {item_id: [] for item_id in ids}
     for keys, part in data.groupby(["item_id", "model"], sort=False):
         item_id, model = map(str, keys)
         top = float((data if same_scale else part)["p"].max()) or 1.0
         fill = colours[models.index(model) % len(colours)]
         answer = known.get((item_id, model)) or known.get((item_id, None)) or {}
         panel = _panel(part, answer, fill=fill, top=top, extent=extent)
-        heading = _heading(texts.get(item_id), item_id) if len(models) == 1 else [model]
-        drawn.setdefault(item_id, []).append(panel.properties(title=_title(heading)))
+        heading = headings[item_id] if len(models) == 1 else [model]
+        drawn[item_id].append(panel.properties(title=_title(heading)))
     if len(models) == 1:
         flat = [panel for row in drawn.values() for panel in row]
         rows = [alt.hconcat(*flat[at : at + columns], spacing=24) for at in range(0, len(flat), columns)]
         what = f"What {models[0]} expects" if models[0] else "What the model expects"
     else:
         rows = [
-            alt.hconcat(*row, spacing=24).properties(title=_title(_heading(texts.get(item_id), item_id)))
+            alt.hconcat(*row, spacing=24).properties(title=_title(headings[item_id]))
             for item_id, row in drawn.items()
         ]
         what = "What the models expect"
@@ -154,10 +149,8 @@ def _table(expected: Any, top_k: int) -> pd.DataFrame:
     if twice.any():
         raise DataError(f"{data['item_id'][twice].iloc[0]} has two words at one place",
                         remedy="give each model a name of its own: {'name': expected, ...}")  # fmt: skip
-    data = data[data["place"] <= top_k].sort_values("place", kind="stable")
-    order = {item_id: at for at, item_id in enumerate(dict.fromkeys(pd.concat(tables)["item_id"]))}
-    data = data.sort_values("item_id", key=lambda column: column.map(order), kind="stable")
-    data["shown"] = [_shown(word) for word in data["word"]]
+    data = data.assign(order=pd.factorize(data["item_id"])[0], shown=data["word"].map(_shown))
+    data = data[data["place"] <= top_k].sort_values(["order", "place"], kind="stable")
     return data[["item_id", "model", "place", "word", "shown", "p", "among"]]
 
 
@@ -202,7 +195,7 @@ def _answers(
     if items is not None:
         pairs = zip(items.frame["item_id"], items.frame["answer"], strict=True)
         known = {(item_id, None): {"answer": word} for item_id, word in pairs if isinstance(word, str)}
-    table = pd.DataFrame({"item_id": [], "answer": []}) if answers is None else answers
+    table = {} if answers is None else answers
     if isinstance(table, Mapping):
         table = pd.DataFrame({"item_id": list(table), "answer": list(table.values())})
     if "answer" not in table.columns:
@@ -231,10 +224,7 @@ def _panel(
     """Draw the bars of one item and model."""
     word = str(answer.get("answer", "")).casefold()
     is_answer = (part["word"].str.casefold() == word) & bool(word)
-    ends = [
-        f"{_percent(p)} {SIGN}" if is_own else _percent(p)
-        for p, is_own in zip(part["p"], is_answer, strict=True)
-    ]
+    ends = part["p"].map(_percent) + is_answer.map({True: f" {_SIGN}", False: ""})
     part = part.assign(answer=is_answer, end=ends)
     below: list[str] = []
     if word and not is_answer.any():
@@ -250,14 +240,11 @@ def _panel(
         "p:Q", title=None, scale=alt.Scale(domain=[0, top], range=[0, _BARS], nice=False), axis=_axis(top)
     )
     base = alt.Chart(part).encode(y=y)
+    tooltip = [alt.Tooltip("word:N", title="word"), alt.Tooltip("place:O", title="place")]
     bars = base.mark_bar().encode(
         x=x,
         color=alt.condition("datum.answer", alt.value(theme.PALETTE[1]), alt.value(fill)),
-        tooltip=[
-            alt.Tooltip("word:N", title="word"),
-            alt.Tooltip("place:O", title="place"),
-            alt.Tooltip("p:Q", format=".3%", title="probability"),
-        ],
+        tooltip=[*tooltip, alt.Tooltip("p:Q", format=".3%", title="probability")],
     )
     text: dict[str, Any] = {"align": "left", "baseline": "middle", "color": theme.INK, "fontSize": 11}
     numbers = base.mark_text(dx=4, **text).encode(x=x, text="end:N")
