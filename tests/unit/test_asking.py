@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from ask_models import Counting, Failing, Gated, Scoring
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from ngrams import fitted
 
@@ -81,7 +81,6 @@ def test_an_error_is_that_models_alone_and_may_be_of_one_version():
         max_size=14,
     )
 )
-@settings(max_examples=30, deadline=None)
 def test_no_answer_is_told_after_a_newer_question(steps):
     """Ask and answer in any order: what is told of answers is always of the question told last."""
     now, shown = [0], {}

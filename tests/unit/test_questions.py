@@ -3,7 +3,7 @@
 from difflib import ndiff
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.items.items import items_from_text
@@ -34,7 +34,6 @@ WORD = st.sampled_from(["he", "ran", "said", "Mr.", "why", "dog", "``", "''", '"
 
 
 @given(st.lists(WORD, max_size=12), st.lists(WORD, max_size=6), st.booleans())
-@settings(max_examples=60, deadline=None)
 def test_a_bare_blank_cuts_as_a_word_in_it_does(before, after, tokenised):
     text = " ".join([*before, "___", *after])
     if not before and not after:
@@ -83,7 +82,6 @@ TYPED = st.text(alphabet=st.sampled_from("ab .?!\"'_,\n\té😀\u2028\ud800<&"),
 
 
 @given(TYPED, TYPED, st.text(max_size=6), st.text(alphabet="ab| ", max_size=8), st.booleans())
-@settings(max_examples=50, deadline=None)
 def test_whatever_is_typed_is_read_or_told(text, other, word, candidates, pairs):
     question = read_question(TypedQuestion(text, other, word, candidates, pairs))
     sides = {"A": text} | ({"B": other} if pairs else {})
