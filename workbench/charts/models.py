@@ -22,7 +22,6 @@ Reads = int | str | None
 _NAMES = {"lambada/dev": "LAMBADA development", "lambada/test": "LAMBADA test", "lambada/control": "Control"}
 _A_DECADE = 12  # points of a curve
 _WIDTH = 330
-_CURVE = {"width": 190, "height": 130}  # of a training's curve
 _POINTS = 150  # of a training's curve; more are averaged
 _TICKS = (1, 10, 100, 1000, 10_000, 100_000)
 
@@ -236,7 +235,7 @@ def _curve(
     head = alt.TitleParams(titles[0], fontSize=12, offset=6)
     point = {"filled": True, "size": 24, "color": theme.PALETTE[0]} if marked else False
     return (
-        alt.Chart(finite, title=head, **_CURVE)
+        alt.Chart(finite, width=190, height=130, title=head)
         .mark_line(color=theme.PALETTE[0], strokeWidth=1.8, point=point)
         .encode(
             x=alt.X("tokens:Q", title="words trained on")

@@ -304,9 +304,9 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
     """Return what is drawn of one model's answer.
 
     It has ``seconds``; ``error`` where all went wrong alike, else ``sides``: of each its letter and one cell
-    a version (an ``error``, or ``bars`` [word, value, label, in passage, is the word], ``kind`` of the values,
-    ``p``, ``rank``, ``ln``, ``note``) with the ``gain`` between them; and the ``differences`` of two sides by
-    version. Values of kind ``p`` are probabilities, the others shares of the longest bar.
+    a version (an ``error``, or ``bars`` [word, value, label, in passage, is the word], ``kind`` of the
+    values, ``p``, ``rank``, ``ln``, ``note``) with the ``gain`` between them; and the ``differences`` of two
+    sides by version. Values of kind ``p`` are probabilities, the others shares of the longest bar.
     """
     errors = {reply.get("error") for reply in answer.replies.values()}
     if len(errors) == 1 and None not in errors:

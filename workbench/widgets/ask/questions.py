@@ -180,7 +180,7 @@ def differences(one: str, other: str) -> tuple[list[Span], list[Span]]:
     if max(map(len, inner)) > _MANY:
         operations = [("replace", 0, len(inner[0]), 0, len(inner[1]))]
     else:
-        operations = list(SequenceMatcher(None, *inner, autojunk=False).get_opcodes())
+        operations = list(SequenceMatcher(None, inner[0], inner[1], autojunk=False).get_opcodes())
     spans: tuple[list[Span], list[Span]] = ([], [])
     for kind, a0, a1, b0, b1 in operations:
         for which, first, last in ((0, a0, a1), (1, b0, b1)):

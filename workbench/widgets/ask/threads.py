@@ -209,7 +209,7 @@ class Asking:
         }
 
     def frame(self, records: Sequence[AskedQuestion]) -> pd.DataFrame:
-        """Return one row a question (from 1, in the order given), model, side and version; see `Ask.to_frame`."""
+        """Return one row a question (from 1), model, side and version; see `Ask.to_frame`."""
         rows: list[dict[str, Any]] = []
         with self.lock:
             for number, record in enumerate(records, 1):

@@ -14,7 +14,7 @@ from workbench.analysis.speech import speech
 from workbench.items import notes as remarks
 from workbench.items.items import DataError, Item, Items, Span
 from workbench.items.schema import objects
-from workbench.widgets.shared.facets import TAGS, Facet, Filters, Labels, Mask, item_hits
+from workbench.widgets.shared.facets import TAGS, Filters, Labels, item_hits
 from workbench.widgets.shared.passages import (
     align_to_items,
     cell_text,
@@ -119,14 +119,6 @@ class Browser(Widget):
     def _page(self, rows: Sequence[int]) -> str:
         passages = [self._passage(row) for row in rows]
         return static_page(passages, len(self._view), len(self._items), self.filters)
-
-    def passing(self, but: str | None = None) -> Mask:
-        """Return the rows that pass all filters except that on the column `but`, shape (n,)."""
-        return self._filters.mask(self._applied, but=but)
-
-    def column(self, name: str) -> tuple[Facet | None, pd.Series[Any] | None]:
-        """Return a column of the annotations as it is filtered by and as it is; None where it is not."""
-        return self._filters.facets.get(name), self._annotations.get(name)
 
     # -- what the page asks
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from workbench.analysis import histograms
 from workbench.items.items import Items
-from workbench.widgets.browser.browser import Browser, browse
+from workbench.widgets.browser.browser import Browser
 from workbench.widgets.shared.facets import (
     NO,
     NO_FILTERS,
@@ -196,6 +196,18 @@ def _ends(chosen: Sequence[float | None]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+class _Listed(Browser):
+    """A browser that tells the charts what its columns are, and which rows pass."""
+
+    def column(self, name: str) -> tuple[Facet | None, pd.Series[Any] | None]:
+        """Return a column of the annotations as it is filtered by and as it is; None where it is not."""
+        return self._filters.facets.get(name), self._annotations.get(name)
+
+    def passing(self, but: str | None = None) -> Mask:
+        """Return the rows that pass all filters except that on the column `but`."""
+        return self._filters.mask(self._applied, but=but)
+
+
 class Charts(Widget):
     """The charts of a linked view; made by :func:`explore`.
 
@@ -209,7 +221,7 @@ class Charts(Widget):
     _css = read_assets("explore/explore.css")
     state = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, browser: Browser, **options: Any) -> None:
+    def __init__(self, browser: _Listed, **options: Any) -> None:
         super().__init__(**options)
         self._browser = browser
         # context by lemma, where that is known, as in Figure 2a of Paperno et al. (2016); else by form
@@ -268,8 +280,8 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
         The browser below; its ``filters`` are the state of both.
     """
 
-    def __init__(self, browser: Browser, **options: Any) -> None:
-        self.browser = browser
+    def __init__(self, browser: _Listed, **options: Any) -> None:
+        self.browser: Browser = browser
         self._charts = Charts(browser)
         super().__init__([self._charts, browser], **options)
 
@@ -387,8 +399,8 @@ def explore(
         from workbench.analysis.annotations import annotate  # noqa: PLC0415 - heavy
 
         annotations = annotate(items)
-    browser = browse(
-        items, annotations, predictions, query=query, field=field, regex=regex, facets=facets, reveal=reveal,
-        height=height,
-    )  # fmt: skip
+    filters = {"query": query, "field": field, "regex": regex, "facets": facets or {}}
+    browser = _Listed(
+        items, annotations=annotations, predictions=predictions, filters=filters, reveal=reveal, height=height
+    )
     return Explorer(browser)
