@@ -38,33 +38,18 @@ SMALL = 400  # items that are annotated in this process: others take two seconds
 _MEAN, _LEAST, _MOST = 192, 64, 512  # items of a chunk
 
 _SPANS = pa.list_(pa.int32())  # start, end, start, end ...
-FEATURES = pa.schema(
-    [
-        ("target_pos", pa.string()),
-        ("target_class", pa.string()),
-        ("target_lemma", pa.string()),
-        ("in_context", pa.bool_()),
-        ("lemma_in_context", pa.bool_()),
-        ("n_mentions", pa.int64()),
-        ("n_context_mentions", pa.int64()),
-        ("mention_distance", pa.int64()),
-        ("mention_sentence", pa.int64()),
-        ("same_root", pa.bool_()),
-        ("vocative", pa.bool_()),
-        ("direct_speech", pa.bool_()),
-        ("target_in_speech", pa.bool_()),
-        ("n_names", pa.int64()),
-        ("n_context_sentences", pa.int64()),
-        ("n_tokens", pa.int64()),
-        ("target_count", pa.int64()),
-        ("mentions", _SPANS),
-        ("speech", _SPANS),
-        ("names", _SPANS),
-    ]
-)
+_TEXT, _TRUTH, _COUNT = pa.string(), pa.bool_(), pa.int64()
+FEATURES = pa.schema([
+    ("target_pos", _TEXT), ("target_class", _TEXT), ("target_lemma", _TEXT),
+    ("in_context", _TRUTH), ("lemma_in_context", _TRUTH), ("n_mentions", _COUNT),
+    ("n_context_mentions", _COUNT), ("mention_distance", _COUNT), ("mention_sentence", _COUNT),
+    ("same_root", _TRUTH), ("vocative", _TRUTH), ("direct_speech", _TRUTH), ("target_in_speech", _TRUTH),
+    ("n_names", _COUNT), ("n_context_sentences", _COUNT), ("n_tokens", _COUNT), ("target_count", _COUNT),
+    ("mentions", _SPANS), ("speech", _SPANS), ("names", _SPANS),
+])  # fmt: skip
 """The columns of the table in order, except ``item_id`` before and ``pipeline`` after them."""
 
-_DTYPES = {pa.string(): "str", pa.bool_(): "boolean", pa.int64(): "Int64"}
+_DTYPES = {_TEXT: "str", _TRUTH: "boolean", _COUNT: "Int64"}
 
 
 class Content(NamedTuple):
@@ -80,12 +65,9 @@ class Content(NamedTuple):
 class Chunk(NamedTuple):
     """A chunk of work as it is sent to workers."""
 
-    pipeline: str
-    """Name of a package, or a path; a loaded pipeline is never sent."""
-    identity: str
-    """What the results depend on besides the items, in the process that sends the chunk."""
+    pipeline: str  # name of a package, or a path; a loaded pipeline is never sent
+    identity: str  # what the results depend on besides the items
     ids: Sequence[str]
-    """Names of the items, for messages."""
     rows: Sequence[Content]
 
 
@@ -104,7 +86,6 @@ def annotate(
     Parameters
     ----------
     items : Items
-        Items of any data set.
     pipeline : str, Path or spacy.Language
         The spaCy pipeline: ``en_narrative``, an installed package such as ``en_core_web_sm``, a
         folder, or a loaded pipeline. A loaded one runs in this process only, because it may
@@ -126,7 +107,7 @@ def annotate(
     Returns
     -------
     DataFrame
-        One row an item in order; its columns are ``item_id``, those of `FEATURES`, ``pipeline``.
+        One row an item; its columns are ``item_id``, those of `FEATURES`, ``pipeline``.
 
     Raises
     ------

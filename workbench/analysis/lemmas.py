@@ -26,7 +26,9 @@ KINDS = {
 """Letters of the parts of speech in the table: the UPOS tag, and the kind of a `Reading`."""
 
 _APOSTROPHES = str.maketrans("’ʼ`", "'''")  # noqa: RUF001 - typographic apostrophes are meant
-_POSSESSIVE = re.compile(r"(?<=\w)'s?$")
+POSSESSIVE = re.compile(r"(?<=\w)'s?$")
+"""Possessive ending of a form with plain apostrophes."""
+
 _AMBIGUOUS = frozenset({"'s", "'d", "'"})  # is, has, us, would, had, or the possessive
 _OPEN = frozenset("NPVAR")
 _VOWELS = "aeiouy"
@@ -219,7 +221,7 @@ def _stripped(low: str) -> str:
         return f"{low[:-1]}g"
     if low in _AMBIGUOUS:
         return low
-    low = _POSSESSIVE.sub("", low)
+    low = POSSESSIVE.sub("", low)
     # an abbreviation, or a period that the tokenizer left with a name
     return low[:-1] if low[:-1].isalpha() and low[-1] == "." and len(low) > _LEAST_NAME else low
 

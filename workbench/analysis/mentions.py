@@ -12,13 +12,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 
-from workbench.analysis.lemmas import Reading, default, fold_case
+from workbench.analysis.lemmas import POSSESSIVE, Reading, default, fold_case
 from workbench.items.items import Item, Span
 from workbench.items.tokens import Tokens, tokens
 
 _JOINED = re.compile(r"([^\W\d_]{4,})(?:and|but)")
 _HYPHEN = re.compile(r"[-‐‑–—]+")  # noqa: RUF001 - dashes are meant
-_POSSESSIVE = re.compile(r"(?<=\w)'s?$")
 
 
 def mention_indices(cut: Tokens) -> list[int]:
@@ -68,4 +67,4 @@ def _held(word: str) -> frozenset[Reading]:
 
 @lru_cache(maxsize=1 << 16)
 def _bare(word: str) -> str:
-    return _POSSESSIVE.sub("", fold_case(word))
+    return POSSESSIVE.sub("", fold_case(word))

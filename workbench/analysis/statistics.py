@@ -100,7 +100,7 @@ def count_in_context(
     by: Literal["lemma", "form"] = "lemma",
     within: Literal["passage", "context"] = "passage",
 ) -> pd.DataFrame:
-    """Count the targets that occur elsewhere in their passage (Paperno et al. 2016, Figure 2a).
+    """Count the targets that occur elsewhere in their passage (Figure 2a), two rows a set.
 
     Parameters
     ----------
@@ -111,11 +111,6 @@ def count_in_context(
     within : {"passage", "context"}
         Where to look: in the passage, or only in the sentences before the target sentence
         (by lemma only; the column is `n_context_mentions`, its value whether it is more than 0).
-
-    Returns
-    -------
-    DataFrame
-        Two rows a set: in context, not in context.
     """
     columns = {
         ("lemma", "passage"): "lemma_in_context",
@@ -138,35 +133,15 @@ def count_in_context(
 
 
 def count_classes(sets: Sets) -> pd.DataFrame:
-    """Count the classes of the targets (Paperno et al. 2016, Figure 2b).
-
-    Returns
-    -------
-    DataFrame
-        Six rows a set, one a class in the order of `CLASS_NAMES`.
-
-    Raises
-    ------
-    DataError
-        If a frame holds a class that `CLASS_NAMES` does not.
-    """
+    """Count the classes of the targets (Figure 2b), six rows a set in the order of `CLASS_NAMES`."""
     return _classes(sets, None)
 
 
 def count_classes_out_of_context(sets: Sets, *, by: Literal["lemma", "form"] = "lemma") -> pd.DataFrame:
     """Count the classes of the targets that occur nowhere else in the passage (Figure 2c).
 
-    Parameters
-    ----------
-    sets : DataFrame, or mapping of str to DataFrame
-        Annotations, or several by name.
-    by : {"lemma", "form"}
-        Whether neither form nor lemma occurs (as in the paper), or only not the same form.
-
-    Returns
-    -------
-    DataFrame
-        As :func:`count_classes`, out of the `n` such targets; `missing` counts the rows without an answer.
+    With ``by="lemma"``, as in the paper, neither form nor lemma occurs; with ``by="form"`` not the same form.
+    Rows are those of :func:`count_classes`, out of the `n` such targets.
     """
     column = {"lemma": "lemma_in_context", "form": "in_context"}.get(by)
     if column is None:

@@ -39,6 +39,8 @@ _PENN = {
 }  # fmt: skip
 _COARSE = {tag: upos for upos, tags in _PENN.items() for tag in tags.split()} | {tag: tag for tag in UPOS}
 
+_OLDER = {"CONJ": "CCONJ", "": "X", "EOL": "X", "SPACE": "X"}  # of spaCy, not of Universal Dependencies
+
 _GOAL = frozenset({"token.pos", "token.tag", "token.morph", "token.lemma"})
 _BATCH = 4096  # words that go through a network at a time: its arrays stay in the processor's cache
 _OFFICIAL = re.compile(r"[a-z]{2,3}_(?:core|dep|ent)_\w+_(?:sm|md|lg|trf)")
@@ -220,15 +222,15 @@ def tag(
     nlp : spacy.Language
         The pipeline; it is not changed.
     words : sequence of sequences of str
-        The words of each document, as :func:`workbench.items.tokens.readable_tokens` gives them.
+        Of each document, as :func:`workbench.items.tokens.readable_tokens` returns them.
     targets : sequence of int or None
-        For each document the index of the word whose lemma is wanted.
+        For each document the index of the word whose lemma to return.
 
     Returns
     -------
     tags : list of list of str
-        UPOS of each word, in the order given; Penn Treebank tags are converted where a pipeline
-        sets nothing else, and ``X`` stands for a word that it leaves without.
+        UPOS of each word; converted from Penn Treebank tags where a pipeline sets nothing else,
+        ``X`` for a word without a tag.
     lemmas : list of (str or None)
         None without a target, and where the pipeline has no lemmatizer.
 
@@ -295,20 +297,11 @@ def _lemma(token: Token, upos: str, lemmatizer: Any) -> str | None:
 
 def _tags(doc: Doc) -> tuple[list[str], bool]:
     """Return the tags of a document, and whether the pipeline set any."""
-    names = _names()
-    numbers = doc.to_array("POS").tolist()
-    if any(numbers):
-        return [names[number] for number in numbers], True
-    tags = doc.to_array("TAG").tolist()
-    return [_COARSE.get(doc.vocab.strings[tag], "X") for tag in tags], any(tags)
-
-
-@lru_cache(maxsize=1)
-def _names() -> dict[int, str]:
-    from spacy.parts_of_speech import IDS  # type: ignore[import-not-found] # noqa: PLC0415 - slow to import
-
-    older = {"CONJ": "CCONJ", "": "X", "EOL": "X", "SPACE": "X"}  # of spaCy, not of UD
-    return {number: older.get(name, name) for name, number in IDS.items()}
+    tags = [token.pos_ for token in doc]
+    if any(tags):
+        return [_OLDER.get(tag, tag) for tag in tags], True
+    tags = [token.tag_ for token in doc]
+    return [_COARSE.get(tag, "X") for tag in tags], any(tags)
 
 
 def _batches(words: Sequence[Sequence[str]]) -> Iterator[list[int]]:

@@ -262,12 +262,9 @@ def pool(
     n, width = vectors.shape
     if not n:
         return np.zeros((0, 3 * width), np.float32), lambda gradient: gradient[:, :width]
+    _, number, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     order = np.argsort(groups, kind="stable")
-    sorted_groups = groups[order]
-    starts = np.flatnonzero(np.concatenate([[True], sorted_groups[1:] != sorted_groups[:-1]]))
-    sizes = np.diff([*starts.tolist(), n])
-    number = np.empty(n, dtype=np.int64)
-    number[order] = np.repeat(np.arange(len(starts)), sizes)
+    starts = np.cumsum(sizes) - sizes
     counts = sizes[:, None].astype(np.float32)
     mean = (np.add.reduceat(vectors[order], starts) / counts)[number]
     highest = np.maximum.reduceat(vectors[order], starts)[number]
