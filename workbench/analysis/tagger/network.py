@@ -88,8 +88,8 @@ class Lexicon:
         """Write the table as a compressed NumPy archive."""
         file = io.BytesIO()
         words = np.frombuffer("\n".join(self.words).encode(), dtype=np.uint8)
-        arrays = (self.vectors, self.names, self.counts, self.embedded)
-        np.savez_compressed(file, words=words, **dict(zip(_ARRAYS, arrays, strict=True)))
+        parts: Any = zip(_ARRAYS, (self.vectors, self.names, self.counts, self.embedded), strict=True)
+        np.savez_compressed(file, words=words, **dict(parts))
         return file.getvalue()
 
     @classmethod
