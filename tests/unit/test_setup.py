@@ -52,19 +52,6 @@ def archive(path, *members):
     return path
 
 
-def find_program(name):
-    return shutil.which(
-        name, path=os.pathsep.join([str(ROOT / ".tools/kenlm/bin"), os.environ.get("PATH", "")])
-    )
-
-
-def test_kenlm_is_pinned_in_the_lock(tools):
-    version, digests = tools.kenlm_build.pinned((ROOT / "requirements.lock").read_text(encoding="utf-8"))
-    assert version[0].isdigit()
-    assert len(digests) >= 1
-    assert all(len(digest) == 64 for digest in digests)
-
-
 def test_pin_takes_kenlms_hashes_and_no_others(tools):
     a, b, c = "a" * 64, "b" * 64, "c" * 64
     lock = (
@@ -72,15 +59,15 @@ def test_pin_takes_kenlms_hashes_and_no_others(tools):
         f"    --hash=sha256:{c}\n    # via y\nlark==1 \\\n    --hash=sha256:{a}\n"
     )
     assert tools.kenlm_build.pinned(lock) == ("0.9", [b, c])
+    assert tools.kenlm_build.pinned((ROOT / "requirements.lock").read_text(encoding="utf-8"))
     with pytest.raises(tools.kenlm_build.BuildError, match="does not pin kenlm"):
         tools.kenlm_build.pinned("jedi==1\n")
 
 
 def test_archive_is_unpacked_under_its_top_folder(tools, tmp_path):
     file = archive(tmp_path / "k.tar.gz", ("k-1/a.txt", b"one"), ("k-1/lm/b.txt", b"two"))
-    top = tools.kenlm_build.unpack(file, tmp_path / "out")
-    assert top == tmp_path / "out" / "k-1"
-    assert (top / "lm" / "b.txt").read_bytes() == b"two"
+    assert tools.kenlm_build.unpack(file, tmp_path / "out") == tmp_path / "out" / "k-1"
+    assert (tmp_path / "out" / "k-1" / "lm" / "b.txt").read_bytes() == b"two"
 
 
 @pytest.mark.parametrize(
@@ -114,19 +101,7 @@ def test_boost_without_a_system_library_is_asked_for_less(tools, tmp_path):
     assert "unit_test_framework" not in file.read_text()
 
 
-def test_missing_boost_is_one_line_and_no_error(tools, monkeypatch, capsys, tmp_path):
-    shutil.copy(ROOT / "requirements.lock", tmp_path)
-    build = tools.kenlm_build
-    monkeypatch.setattr(build, "present", lambda _version: False)
-    monkeypatch.setattr(build, "has_boost", lambda _compiler: False)
-    monkeypatch.setattr(build, "apt_install", lambda *_packages: False)
-    build.ensure(lambda: Path("uv"), lambda: "c++")
-    said = capsys.readouterr().out
-    assert said.count("\n") == 1
-    assert "libboost-thread-dev" in said
-
-
-def test_failed_build_is_not_tried_again_and_breaks_nothing(tools, monkeypatch, capsys, tmp_path):
+def test_failed_build_is_one_line_is_not_tried_again_and_breaks_nothing(tools, monkeypatch, capsys, tmp_path):
     shutil.copy(ROOT / "requirements.lock", tmp_path)
     build = tools.kenlm_build
     tried = []
@@ -137,12 +112,16 @@ def test_failed_build_is_not_tried_again_and_breaks_nothing(tools, monkeypatch, 
         raise build.BuildError("the compiler stopped")
 
     monkeypatch.setattr(build, "present", lambda _version: False)
-    monkeypatch.setattr(build, "has_boost", lambda _compiler: True)
+    monkeypatch.setattr(build, "apt_install", lambda *_packages: False)
     monkeypatch.setattr(build, "build", fail)
-    build.ensure(lambda: Path("uv"), lambda: "c++")
-    assert "the compiler stopped" in capsys.readouterr().out
-    build.ensure(lambda: Path("uv"), lambda: "c++")
-    assert "failed before" in capsys.readouterr().out
+    for boost, message in (
+        (False, "libboost-thread-dev"),
+        (True, "the compiler stopped"),
+        (True, "failed before"),
+    ):
+        monkeypatch.setattr(build, "has_boost", lambda _compiler, there=boost: there)
+        build.ensure(lambda: Path("uv"), lambda: "c++")
+        assert message in capsys.readouterr().out.splitlines()[-1]
     assert tried == [1]
 
 
@@ -155,13 +134,11 @@ def test_apt_is_for_root_and_a_failure_is_remembered(tools, monkeypatch):
 
     monkeypatch.setattr(tools.steps, "run", run)
     monkeypatch.setattr(tools.steps.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(tools.steps.os, "geteuid", lambda: 1000)
-    assert not tools.steps.apt_install("x")
-    assert not commands
-    monkeypatch.setattr(tools.steps.os, "geteuid", lambda: 0)
-    monkeypatch.setenv("WORKBENCH_NO_APT", "1")
-    assert not tools.steps.apt_install("x")
-    assert not commands
+    for user, forbidden in ((1000, ""), (0, "1")):
+        monkeypatch.setattr(tools.steps.os, "geteuid", lambda user=user: user)
+        monkeypatch.setenv("WORKBENCH_NO_APT", forbidden)
+        assert not tools.steps.apt_install("x")
+        assert not commands
     monkeypatch.delenv("WORKBENCH_NO_APT")
     for _ in range(2):
         assert not tools.steps.apt_install("x")
@@ -190,10 +167,14 @@ def test_current_environment_is_left_alone_and_another_is_not(tools, monkeypatch
     (tmp_path / "bin" / "python").touch()
     monkeypatch.setattr(setup, "VENV", tmp_path)
     monkeypatch.setattr(setup, "STAMP", tmp_path / "stamp")
-    monkeypatch.setattr(setup, "fingerprint", lambda: "now")
-    monkeypatch.setattr(setup, "find_compiler", lambda: "c++")
-    monkeypatch.setattr(setup, "find_uv", lambda: Path("uv"))
-    monkeypatch.setattr(setup, "find_python", lambda _uv: "python3.11")
+    results = {
+        "fingerprint": "now",
+        "find_compiler": "c++",
+        "find_uv": Path("uv"),
+        "find_python": "python3.11",
+    }
+    for name, result in results.items():
+        monkeypatch.setattr(setup, name, lambda *_, result=result: result)
     commands = []
 
     def run(command, **_options):
@@ -223,30 +204,28 @@ def test_missing_compiler_and_python_are_named(tools, monkeypatch):
 
 
 def test_lab_is_told_of_root_only_as_root_and_of_no_browser_without_one(tools):
-    given = {"port": "9000", "ip": "localhost"}
-    plain = tools.lab.command(root=False, browser=True, **given)
+    plain = tools.lab.command(root=False, browser=True, port="9000", ip="localhost")
     assert "--ServerApp.port=9000" in plain
-    assert not {"--allow-root", "--no-browser"} & set(plain)
-    assert {"--allow-root", "--no-browser"} <= set(tools.lab.command(root=True, browser=False, **given))
+    bare = tools.lab.command(root=True, browser=False, port="9000", ip="localhost")
+    assert set(bare) - set(plain) == {"--allow-root", "--no-browser"}
 
 
 def test_notebooks_with_outputs_are_refused(tools, tmp_path, capsys):
     cells = [{"cell_type": "code", "outputs": [], "execution_count": None}, {"cell_type": "markdown"}]
     clean, dirty = tmp_path / "clean.ipynb", tmp_path / "dirty.ipynb"
     clean.write_text(json.dumps({"cells": cells}), encoding="utf-8")
-    dirty.write_text(
-        json.dumps({"cells": [*cells, {"outputs": [{}]}, {"execution_count": 3}]}), encoding="utf-8"
-    )
+    cells += [{"outputs": [{}]}, {"execution_count": 3}]
+    dirty.write_text(json.dumps({"cells": cells}), encoding="utf-8")
     assert tools.check_notebooks.main([str(clean)]) == 0
     assert tools.check_notebooks.main([str(clean), str(dirty)]) == 1
     assert "cells 2, 3" in capsys.readouterr().out
 
 
 def test_lmplz_estimates_a_model_that_kenlm_reads(tmp_path):
-    programs = {name: find_program(name) for name in ("lmplz", "build_binary")}
-    for name, place in programs.items():
-        if place is None:
-            pytest.skip(f"{name} is neither in .tools/kenlm/bin nor on the PATH (make setup builds it)")
+    places = os.pathsep.join([str(ROOT / ".tools/kenlm/bin"), os.environ.get("PATH", "")])
+    programs = {name: shutil.which(name, path=places) for name in ("lmplz", "build_binary")}
+    if None in programs.values():
+        pytest.skip("lmplz or build_binary is neither in .tools/kenlm/bin nor on the PATH (make setup)")
     kenlm = pytest.importorskip("kenlm")
     text, arpa, binary = tmp_path / "text", tmp_path / "model.arpa", tmp_path / "model.bin"
     text.write_text("she read the letter\nhe read the book\nshe wrote the letter\n" * 5, encoding="utf-8")

@@ -55,7 +55,7 @@ def test_entities_are_read_with_their_layers(data):
 
 
 @pytest.mark.parametrize(
-    ("ann", "line", "says"),
+    ("content", "line", "says"),
     [
         ("QUOTE\tQ1\t1\t0\t1\t“ Yes , ”\n", 1, "6 fields, expected 7"),
         (ANN + "QUOTE\tQ1\t1\tx\t1\t3\t“ Yes , ”\n", 5, "not four whole numbers"),
@@ -63,30 +63,22 @@ def test_entities_are_read_with_their_layers(data):
         ("QUOTE\tQ1\t-1\t0\t1\t3\t“ Yes , ”\n", 1, "no token 0 in sentence -1"),
         ("QUOTE\tQ1\t1\t0\t1\t3\t“ No , ”\n", 1, "the text has '“ Yes , ”'"),
         (ANN + "QUOTE\tQ3\t1\t1\t1\t1\tYes\n", 5, "overlaps that of line 3"),
-    ],
-)
-def test_a_wrong_quotation_is_told_with_its_line(data, ann, line, says):
-    write(data, "1_a", TEXT, ann)
-    with pytest.raises(DataError, match=says) as error:
-        list(litbank.quotations(data))
-    assert error.value.line == line
-    assert error.value.file.endswith("1_a_brat.ann")
-    assert "litbank" in error.value.remedy
-
-
-@pytest.mark.parametrize(
-    ("tsv", "line", "says"),
-    [
         ("The\n", 1, "expected a word and its labels"),
         (TSV + "X\tO\tO\t\n", 9, "2 labels, but 4"),
         (TSV.replace("B-GPE", "GPE"), 4, "the label 'GPE'"),
     ],
 )
-def test_a_wrong_entity_is_told_with_its_line(data, tsv, line, says):
-    (data / litbank.ENTITIES / "1_a_brat.tsv").write_text(tsv, encoding="utf-8")
+def test_a_wrong_annotation_is_an_error_with_its_line(data, content, line, says):
+    quoted = "QUOTE" in content
+    read, folder = (
+        (litbank.quotations, litbank.QUOTATIONS) if quoted else (litbank.entities, litbank.ENTITIES)
+    )
+    file = data / folder / ("1_a_brat.ann" if quoted else "1_a_brat.tsv")
+    file.write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=says) as error:
-        list(litbank.entities(data))
-    assert error.value.line == line
+        list(read(data))
+    assert (error.value.line, error.value.file) == (line, str(file))
+    assert "litbank" in error.value.remedy
 
 
 def test_missing_files_and_folders_are_told(data, tmp_path, monkeypatch):
