@@ -1,8 +1,7 @@
 """Resampling over units that may hold several items: items, or whole novels.
 
-One engine serves `evaluate`, `significance`, `leaderboard` and `compare`: units are drawn once, and every
-column is measured on the same draws, so the replicates of a difference are the differences of the models'
-replicates. scipy.stats.bootstrap draws items only, one statistic at a time.
+Units are drawn once and every column is measured on the same draws, so the replicates of a difference are the
+differences of the models' replicates. scipy.stats.bootstrap draws items only, one statistic at a time.
 """
 
 from __future__ import annotations
@@ -50,15 +49,7 @@ class Drawing(NamedTuple):
 
 
 class Units(NamedTuple):
-    """What is drawn as a whole.
-
-    Attributes
-    ----------
-    codes : array (n,)
-        The unit of each item, from 0.
-    number : int
-    by : {"novel", "item"}
-    """
+    """What is drawn as a whole: `codes` (n,) has the unit of each item, from 0 to `number` - 1."""
 
     codes: Ints
     number: int
@@ -114,7 +105,8 @@ def replicates(means: Floats, medians: Floats, of: Units, resamples: int, seed: 
         NaN where a replicate holds no value.
     """
     none, infinite = np.isnan(means), np.isneginf(means)
-    masks, which = _distinct(np.vstack([~none, ~np.isnan(medians)]))  # rows often lack the same values
+    # rows often lack the same values
+    masks, which = np.unique(np.vstack([~none, ~np.isnan(medians)]), axis=0, return_inverse=True)
     middles = [_Median(row, of) for row in medians]
     holed = np.flatnonzero(infinite.any(axis=1))
     rows = [*np.where(none | infinite, 0.0, means), *masks, *infinite[holed]]
@@ -147,13 +139,6 @@ def _weights(number: int, resamples: int, seed: int) -> Iterator[Singles]:
         yield weights
 
 
-def _distinct(masks: Mask) -> tuple[list[Mask], list[int]]:
-    """Return the different rows, and which of them each row is."""
-    rows = {row.tobytes(): row for row in masks}
-    places = {key: place for place, key in enumerate(rows)}
-    return list(rows.values()), [places[row.tobytes()] for row in masks]
-
-
 class _Median:
     """Weighted medians of one row: only items near its middle are looked at.
 
@@ -168,13 +153,9 @@ class _Median:
         self.lower = np.bincount(self.codes[: self.half], minlength=of.number)
 
     def of(self, drawn: Singles, below: Ints, n: Ints) -> Floats:
-        """Return the medians of resamples, shape (r,).
+        """Return the medians (r,) of the resamples `drawn` (units, r).
 
-        Parameters
-        ----------
-        drawn : array (units, r)
-        below, n : arrays (r,)
-            How many of the drawn items are in the lower half of all (see `lower`), and have a value.
+        `below` and `n` (r,) count the drawn items that are in the lower half of all, and that have a value.
         """
         medians = np.full(drawn.shape[1], np.nan)
         left = np.flatnonzero(n > 0)
@@ -193,30 +174,30 @@ class _Median:
 
 
 def intervals(columns: Floats, level: float, number: int) -> tuple[Floats, Floats]:
-    """Return the percentile intervals (Efron 1979) of bootstrap replicates, NaN for a single unit.
+    """Return the percentile intervals (Efron 1979) of bootstrap replicates of `number` units.
 
     Parameters
     ----------
     columns : array (resamples, k)
         NaN: that replicate holds no value, and does not count.
-    level : float
-    number : int
-        Units that were drawn from.
+
+    Returns
+    -------
+    low, high : array (k,)
+        NaN for a single unit, and where no replicate holds a value.
     """
     low, high = np.full((2, columns.shape[1]), np.nan)
-    known = ~np.isnan(columns)
-    full: Mask = np.asarray(known.all(axis=0))
-    groups = [full, *(np.arange(len(full)) == place for place in np.flatnonzero(~full & known.any(axis=0)))]
-    for group in groups if number >= _SPREAD and len(columns) else ():
-        values = columns[:, group] if group is full else columns[known[:, group][:, 0]][:, group]
-        # order statistics, outwards: between infinite replicates there is nothing to interpolate
-        low[group] = np.quantile(values, (1 - level) / 2, axis=0, method="lower")
-        high[group] = np.quantile(values, (1 + level) / 2, axis=0, method="higher")
+    for place, column in enumerate(columns.T):
+        values = column[~np.isnan(column)]
+        if number >= _SPREAD and len(values):
+            # order statistics, outwards: between infinite replicates there is nothing to interpolate
+            low[place] = np.quantile(values, (1 - level) / 2, method="lower")
+            high[place] = np.quantile(values, (1 + level) / 2, method="higher")
     return low, high
 
 
 def sign_flip(differences: Floats, of: Units, resamples: int, seed: int) -> tuple[float, bool]:
-    """Test whether paired differences of items, shape (n,), are symmetric about 0; see `sign_flips`.
+    """Test whether paired differences of items (n,) are symmetric about 0, as `sign_flips` does.
 
     Returns
     -------

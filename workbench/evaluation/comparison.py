@@ -18,7 +18,8 @@ from workbench.analysis.proportions import holm, mcnemar, wilson
 from workbench.evaluation import bootstrap, comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask, Units
 from workbench.evaluation.metrics import clustered
-from workbench.evaluation.reading import ModelPredictions, predictions_of
+from workbench.evaluation.reading import ModelPredictions, coalesced, predictions_of
+from workbench.evaluation.significance import log_prob_difference, mean_of_known
 from workbench.evaluation.slices import Bin, Slices
 from workbench.items.items import Items
 from workbench.items.schema import DataError
@@ -39,7 +40,7 @@ class Comparison:
     warnings : list of str
         What must not be compared, and why: whole sentences.
     answers : list of str (n,)
-        As the items, or the first models that know them, tell them.
+        Those of the items; where they have none, of the first model that knows it.
     correct : array of bool (m, n)
     log_prob : array of float (m, n)
         ln p of the answers; NaN where there is none, minus infinity for probability 0.
@@ -84,19 +85,16 @@ class Comparison:
         ----------
         items : Items
         runs : Run, DataFrame or str, or several of these
-            Runs, frames of predictions, or names of stored runs.
         annotations : DataFrame, optional
             From ``wb.annotate``, or any frame with a column ``item_id``: items can be sliced by its columns.
-        level : float, default 0.95
-            Confidence level of the intervals.
-        resamples : int, default 2000
-            Bootstrap replicates, and random choices of signs.
-        seed : int, default 0
+        level, resamples, seed : float, int, int
+            Confidence level of the intervals, and number and seed of the bootstrap replicates and of the
+            random choices of signs.
 
         Raises
         ------
         DataError
-            If there are no predictions, the models have no item in common, or two tell of different
+            If there are no predictions, the models have no item in common, or two have different
             answers to one item.
         """
         drawing = Drawing(level, int(resamples), int(seed)).checked()
@@ -124,7 +122,7 @@ class Comparison:
         return zip(self._models, self._rows, strict=True)
 
     def _check_answers(self) -> None:
-        """Raise DataError if two tell of different answers to one item."""
+        """Set `answers`; raise DataError if two have different answers to one item."""
         known = pa.array(self.items.frame["answer"], pa.string(), from_pandas=True)
         for label, (model, rows) in zip(self.labels, self._each(), strict=True):
             answers = model.strings("answer", rows)
@@ -141,34 +139,15 @@ class Comparison:
             known = pc.coalesce(known, answers)
         self.answers = known.to_pylist()
 
-    def prediction(self, k: int, place: int) -> str | None:
-        """Return what model `k` predicted for an item."""
-        word = self._models[k].cell("prediction", int(self._rows[k, place]))
-        return None if word is None else str(word)
-
-    @cached_property
+    @property
     def disagreement(self) -> Floats:
         """How far the models disagree on each item, 0 (all right, or all wrong) to 1 (half of them)."""
         most = (self.m // 2) * (self.m - self.m // 2)
         return self.n_right * (self.m - self.n_right) / max(most, 1)
 
     @cached_property
-    def variance(self) -> Floats:
-        """Variance over the models of ln p of each answer (n,); NaN where fewer than 2 are finite."""
-        finite = np.isfinite(self.log_prob)
-        count = finite.sum(axis=0)
-        mean = np.where(finite, self.log_prob, 0).sum(axis=0) / np.maximum(count, 1)
-        squares = np.where(finite, self.log_prob - mean, 0) ** 2
-        return np.where(count > 1, squares.sum(axis=0) / np.maximum(count, 1), np.nan)
-
-    @cached_property
     def _units(self) -> Units:
-        """Novels where every item names one, told by the items or by a model; else items."""
-        known = pa.array(self.items.frame["book_id"], pa.string(), from_pandas=True)
-        for model, rows in self._each():
-            if known.null_count:
-                known = pc.coalesce(known, model.strings("book_id", rows))
-        return bootstrap.units(pd.Series(known.to_pylist(), dtype="str"))
+        return bootstrap.units(coalesced("book_id", self.items, self._models, self._rows))
 
     @cached_property
     def _mid_rank(self) -> Floats:
@@ -179,28 +158,24 @@ class Comparison:
     @cached_property
     def _bounded(self) -> Mask:
         """Whether the mean ln p of each pair differs by a finite number: both are known, none is infinite."""
-        none, infinite = np.isnan(self.log_prob), [np.isneginf(row).any() for row in self.log_prob]
-        pairs = [not (infinite[a] or infinite[b] or (none[a] | none[b]).all()) for a, b in self._pairs.T]
-        return np.array(pairs, dtype=bool)
+        known, infinite = ~np.isnan(self.log_prob), np.isneginf(self.log_prob).any(axis=1)
+        a, b = self._pairs
+        return (known[a] & known[b]).any(axis=1) & ~infinite[a] & ~infinite[b]
 
     @cached_property
-    def _holed(self) -> list[int]:
+    def _holed(self) -> Ints:
         """Places of the pairs whose log-probabilities are known for different items."""
-        none = np.isnan(self.log_prob)
-        differ = np.array([(none[a] != none[b]).any() for a, b in self._pairs.T], dtype=bool)
-        return [int(k) for k in np.flatnonzero(differ & self._bounded)]
+        none, (a, b) = np.isnan(self.log_prob), self._pairs
+        return np.flatnonzero((none[a] != none[b]).any(axis=1) & self._bounded)
 
     def _log_prob_difference(self, k: int) -> Floats:
-        """Return ln p of one model of a pair minus that of the other (n,); two answers of p 0 are equal."""
-        a, b = self.log_prob[self._pairs[:, k]]
-        with np.errstate(invalid="ignore"):
-            return np.where(np.isneginf(a) & np.isneginf(b), 0.0, a - b)
+        return log_prob_difference(*self.log_prob[self._pairs[:, k]])
 
     @cached_property
     def _replicates(self) -> tuple[Floats, Floats]:
         """Means of `correct`, `log_prob` and the differences of `_holed`, and medians of ranks."""
         # in the order of `evaluate`, so that a seed draws the same items
-        order = np.argsort(np.asarray(self.items.frame["item_id"].tolist()), kind="stable")
+        order = np.argsort(self.items.frame["item_id"].to_numpy(dtype=object), kind="stable")
         of = self._units
         of = of if of.by == "item" else of._replace(codes=of.codes[order])
         rows = [*self.correct.astype(float), *self.log_prob, *map(self._log_prob_difference, self._holed)]
@@ -246,10 +221,6 @@ class Comparison:
             NaN: not known. Intervals are those of `evaluate`, but for a model that lacks some values: here
             all items are resampled for all models.
         """
-        return self._table.copy()
-
-    @cached_property
-    def _table(self) -> pd.DataFrame:
         table, of, (means, medians) = self.points(), self._units, self._replicates
         by_novel = np.array([clustered(share, of) for share in table["accuracy"]])
         resampled = self._intervals(means[:, : self.m])
@@ -299,10 +270,6 @@ class Comparison:
                 Mean ln p of `a` minus that of `b` on the items where both are known; NaN where there is
                 none, the interval also where an answer has probability 0.
         """
-        return self._pair_table.copy()
-
-    @cached_property
-    def _pair_table(self) -> pd.DataFrame:
         (a, b), of, means = self._pairs, self._units, self._replicates[0]
         correct = self.correct.astype(np.float32)
         both = np.rint(correct @ correct.T).astype(np.int64)
@@ -318,12 +285,6 @@ class Comparison:
         log_probs[:, self._holed] = means[:, 2 * self.m :]
         log_probs[:, ~self._bounded] = np.nan
         low_log_prob, high_log_prob = self._intervals(log_probs)
-        mean = np.full(len(a), np.nan)
-        for k in range(len(a)):
-            known = self._log_prob_difference(k)
-            known = known[~np.isnan(known)]
-            if len(known) and not (np.isposinf(known).any() and np.isneginf(known).any()):
-                mean[k] = known.mean()
         return pd.DataFrame(
             {
                 "a": a,
@@ -338,7 +299,7 @@ class Comparison:
                 "p": p,
                 "p_holm": holm(p),
                 "p_novel": p_novel,
-                "log_prob_difference": mean,
+                "log_prob_difference": [mean_of_known(self._log_prob_difference(k)) for k in range(len(a))],
                 "log_prob_difference_low": low_log_prob,
                 "log_prob_difference_high": high_log_prob,
             }
@@ -425,7 +386,7 @@ class Comparison:
             "n_tied": model.cell("n_tied", row),
             "rank_is_bound": bool(model.cell("rank_is_bound", row)),
             "correct": bool(self.correct[k, place]),
-            "prediction": self.prediction(k, place),
+            "prediction": model.cell("prediction", row),
             "attention": model.list_cell("attention", row),
         }
 

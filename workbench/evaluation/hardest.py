@@ -125,7 +125,10 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
 def _frame(comparison: Comparison) -> pd.DataFrame:
     log_prob = comparison.log_prob
     known = ~np.isnan(log_prob)
-    total, count = np.where(known, log_prob, 0).sum(axis=0), known.sum(axis=0)
+    count = np.where(known.any(axis=0), known.sum(axis=0), np.nan)
+    mean = np.where(known, log_prob, 0).sum(axis=0) / count
+    with np.errstate(invalid="ignore"):  # of a probability 0
+        squares = np.where(known, (log_prob - mean) ** 2, 0).sum(axis=0)
     alone = (comparison.n_right == 1) & (comparison.m > 1)
     labels = np.array([*comparison.labels], dtype=object)[comparison.correct.argmax(axis=0)]
     return pd.DataFrame(
@@ -136,8 +139,8 @@ def _frame(comparison: Comparison) -> pd.DataFrame:
             "n_models": comparison.m,
             "disagreement": comparison.disagreement,
             "alone": pd.Series(np.where(alone, labels, None), dtype="str"),
-            "mean_log_prob": np.divide(total, count, out=np.full(comparison.n, np.nan), where=count > 0),
-            "variance": np.where(np.isneginf(log_prob).any(axis=0), np.nan, comparison.variance),
+            "mean_log_prob": mean,
+            "variance": np.where(count > 1, squares / count, np.nan),
         }
     )
 

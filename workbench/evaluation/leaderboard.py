@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -34,8 +33,6 @@ _SCORE_COLUMNS = (
     "dataset", "split", "variant", "word_class", "model", "system", "accuracy", "perplexity", "median_rank",
     "source",
 )  # fmt: skip
-
-
 _TABLES = (  # table, split, variant; a system that an earlier table has is not listed again
     ("lambada", "test", "plain"),
     ("cbt", "test", None),
@@ -45,13 +42,6 @@ _TABLES = (  # table, split, variant; a system that an earlier table has is not 
     ("cnnqa", None, "cnn"),
     ("cnnqa-ablation", None, "cnn"),
 )
-_SEPARATOR = " / "
-_COMMON = re.compile(r"(?P<last>.*?)(?P<common>, .*| on .*)?", re.DOTALL)
-_PERPLEXITY = re.compile(r"perplexity (\d+(?:\.\d+)?)")
-_LATER = re.compile(
-    r"(?P<name>\w+)(?: (?P<split>test|dev))?(?: (?P<classes>[A-Z]+(?: / [A-Z]+)*))?(?: \((?P<of>.*)\))?"
-)
-_SETS = {"lambada_openai": ("lambada", "openai"), "msrcc": ("msrcc", "plain")}
 
 
 def leaderboard(
@@ -75,11 +65,9 @@ def leaderboard(
         Only items of these.
     by : str or sequence of str, default ("dataset", "split", "variant")
         Columns of the predictions; each combination of their values has a ranking of its own.
-    level : float, default 0.95
-        Confidence level of the intervals.
-    resamples : int, default 2000
-        Bootstrap replicates, and random choices of signs.
-    seed : int, default 0
+    level, resamples, seed : float, int, int
+        Confidence level of the intervals, and number and seed of the bootstrap replicates and of the
+        random choices of signs.
     published : bool, default True
         Whether to rank what others report (``data/published``) among the runs of the same data sets.
         Such rows have no items: no `n`, no interval, no test. Where a source does not say which variant
@@ -279,46 +267,13 @@ def _tables() -> Iterable[dict[str, Any]]:
 
 def _later() -> Iterator[dict[str, Any]]:
     for row in papers.published_table("later_results").to_dict("records"):
-        match = _LATER.fullmatch(row["dataset"])
-        if match is None or row["metric"] != "accuracy":
-            raise DataError(f"later_results has a row of {row['dataset']!r} and {row['metric']!r}")
-        dataset, variant = _SETS.get(match["name"], (match["name"], None))
-        source = row["source"] + (f"; {match['of']}" if match["of"] else "")
-        values = [_number(value, 100) for value in row["value"].split(_SEPARATOR)]
-        classes = match["classes"].split(_SEPARATOR) if match["classes"] else [None] * len(values)
-        names = [row["system"]] * len(values) if match["classes"] else _names(row["system"], len(values))
-        perplexity = _PERPLEXITY.search(source)
-        for name, of, accuracy in zip(names, classes, values, strict=True):
-            yield _row(
-                dataset,
-                match["split"] or "test",
-                name,
-                source,
-                variant=of or variant,
-                word_class=of,
-                accuracy=accuracy,
-                perplexity=float(perplexity[1]) if perplexity else None,
-            )
-
-
-def _names(text: str, n: int) -> Sequence[str]:
-    """Give several systems that are printed as one apart: ``Pythia 70M / 160M`` are two.
-
-    What stands before the last word of the first, and behind a comma or "on" in the last, holds for all.
-    """
-    parts = text.split(_SEPARATOR)
-    if n == 1 and len(parts) == 1:
-        return [text]
-    if len(parts) != n:
-        raise DataError(f"later_results has {n} values for {len(parts)} systems: {text!r}")
-    match = _COMMON.fullmatch(parts[-1])
-    last, common = (match["last"], match["common"] or "") if match else (parts[-1], "")
-    parts[-1] = last
-    if all(" " not in part for part in parts[1:]):  # sizes, or numbers of shots
-        before, _, parts[0] = parts[0].rpartition(" ")
-        tail = last[last.index("-") :] if "-" in last else ""
-        parts = [f"{before} {part if part.endswith(tail) else part + tail}".strip() for part in parts]
-    return [part + common for part in parts]
+        yield _row(
+            *(row[name] for name in ("dataset", "split", "system", "source")),
+            variant=row["variant"] or None,
+            word_class=row["word_class"] or None,
+            accuracy=_number(row["accuracy_percent"], 100),
+            perplexity=_number(row["perplexity"]),
+        )
 
 
 def _number(text: str, scale: float = 1) -> float | None:

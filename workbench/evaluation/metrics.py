@@ -52,12 +52,8 @@ def evaluate(
         What the predictions are about.
     annotations : DataFrame, optional
         From ``wb.annotate``, or any frame with a column ``item_id``.
-    level : float, default 0.95
-        Confidence level of the intervals.
-    resamples : int, default 2000
-        Bootstrap replicates.
-    seed : int, default 0
-        Of the bootstrap.
+    level, resamples, seed : float, int, int
+        Confidence level, number of replicates and seed of the bootstrap intervals.
 
     Returns
     -------
@@ -70,17 +66,16 @@ def evaluate(
         `accuracy`, `accuracy_low`, `accuracy_high`
             Fraction of right answers, from 0 to 1; ties were broken by the seed of the predictions.
         `interval`
-            How the accuracies' intervals were made: ``bootstrap by novel`` where novels are
-            resampled, else ``Wilson`` (over items; Wilson 1927). Also Wilson where all outcomes are
-            equal or there is one novel: there resampling says nothing.
+            How the accuracies' intervals were made: ``bootstrap by novel``, or ``Wilson`` (over items;
+            Wilson 1927) where an item names no novel, there is one novel, or all outcomes are equal.
         `expected_accuracy`
             Mean of ``p_correct``: the accuracy that breaking ties gives on average.
         `accuracy_known`, `accuracy_known_low`, `accuracy_known_high`
             Of the `n_known` items only.
         `n_perplexity`, `perplexity`, `perplexity_low`, `perplexity_high`
-            exp(-mean ln p), per target word, natural logarithm, over the `n_perplexity` items whose
-            answer has a log-probability (Paperno et al. 2016, section 4). Infinite where one answer
-            has probability 0; null for models that give scores.
+            exp(-mean ln p) per target word over the `n_perplexity` items whose answer has a
+            log-probability (Paperno et al. 2016, section 4). Infinite where one answer has
+            probability 0; null for models that give scores.
         `median_rank`, `median_rank_low`, `median_rank_high`
             Median over items of the mid-rank of the answer: its rank + (number tied with it - 1) / 2.
         `n_tied_items`
@@ -88,7 +83,7 @@ def evaluate(
         `resampled_by`, `n_novels`
             ``novel`` where every item of the group has a ``book_id``, else ``item``.
 
-        Intervals but Wilson's are percentile bootstrap intervals. ``.attrs["note"]`` says what was
+        All other intervals are percentile bootstrap intervals. ``.attrs["note"]`` says what was
         resampled, and why.
 
     Raises
@@ -133,19 +128,11 @@ def _groups(frame: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, A
 
 
 def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
-    """Measure the predictions of one model; see :func:`evaluate` for what comes back.
-
-    Parameters
-    ----------
-    frame : DataFrame (n,)
-        As :attr:`workbench.evaluation.reading.ModelPredictions.frame`. May be empty.
-    drawing : Drawing
-    """
+    """Return the measures that :func:`evaluate` describes, of the predictions (n,) of one model."""
     frame = frame[frame["correct"].notna()]
     of = bootstrap.units(frame["book_id"])
-    correct, p_correct = floats(frame["correct"]), floats(frame["p_correct"])
+    correct = floats(frame["correct"])
     known = frame["known"].fillna(value=False).to_numpy(dtype=bool)
-    expected = p_correct[~np.isnan(p_correct)]
     by_novel = clustered(correct.sum() / max(len(frame), 1), of)
     measures: dict[str, Any] = {
         "n": len(frame),
@@ -153,7 +140,7 @@ def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
         "resampled_by": of.by,
         "n_novels": of.number if of.by == "novel" else None,
         "interval": "bootstrap by novel" if by_novel else "Wilson",
-        "expected_accuracy": float(expected.mean()) if len(expected) else np.nan,
+        "expected_accuracy": float(frame["p_correct"].mean()),
         "n_perplexity": 0,
         "n_tied_items": 0,
     }

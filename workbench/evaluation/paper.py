@@ -70,19 +70,12 @@ _PERCENT = 100
 _KEYS = ("system", "variant", *VARIANT)
 _KINDS = {
     **dict.fromkeys(("section", "system", "model", "run", "column", "split", "word_class", "measure"), "str"),
-    "measured_in": "str",
-    "published": "Float64",
-    "printed": "str",
+    "measured_in": "str", "published": "Float64", "printed": "str",
     **dict.fromkeys(("ours", "low", "high", "difference"), "Float64"),
-    "n": "Int64",
-    "n_known": "Int64",
-    "ours_known": "Float64",
-    "expected": "Float64",
+    "n": "Int64", "n_known": "Int64", "ours_known": "Float64", "expected": "Float64",
     **dict.fromkeys(("resampled_by", "variant", "unit", "filter"), "str"),
-    "vocabulary_size": "Int64",
-    "unknown": "str",
-    "prompt": "object",
-}
+    "vocabulary_size": "Int64", "unknown": "str", "prompt": "object",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -262,12 +255,8 @@ def table(
         development set (``cnnqa`` shows both). LAMBADA's control set is always shown.
     dataset : str, optional
         Take the items of another data set that has the task, as ``"sample"`` has.
-    level : float, default 0.95
-        Confidence level of the intervals.
-    resamples : int, default 2000
-        Bootstrap replicates.
-    seed : int, default 0
-        Of the bootstrap.
+    level, resamples, seed : float, int, int
+        Confidence level, number of replicates and seed of the bootstrap intervals.
 
     Returns
     -------
@@ -288,83 +277,75 @@ def table(
     ]
     present = {str(split) for model in models for split in model.frame["split"].unique()}
     layout = layout_of(name, split, present)
-    parts = [part for model in models for part in _parts(model, task)]
     cells: list[dict[str, Any]] = []
     for section in dict.fromkeys(column.section for column in layout.columns):
         columns = [column for column in layout.columns if column.section == section]
-        cells += [cell for row in _ordered(_rows(parts, columns, drawing), columns) for cell in row]
+        for system, row in _ordered(_rows(models, task, columns, drawing), columns):
+            cells += [_cell(column, system, row) for column in columns]
     frame = pd.DataFrame(cells, columns=list(_KINDS)).astype(_KINDS)
     notes = _notes(layout, frame, models, dataset, drawing)
     return ResultsTable(name, layout.title, frame, tuple(notes))
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Predictions that may stand in one row: of one model, run, system and variant."""
-
-    key: tuple[Any, ...]
-    model: str
-    run: str
-    frame: pd.DataFrame
-
-
-def _parts(model: ModelPredictions, task: str) -> Iterator[_Part]:
-    # the variant of a Children's Book Test question is its word class: a column, not a row
-    names = [name for name in _KEYS if not (name == "variant" and task == "cbt")]
-    for values, frame in model.frame.groupby(names, dropna=False, observed=True, sort=False):
-        pairs: Any = zip(names, values, strict=True)
-        variant = {name: None if pd.isna(value) else value for name, value in pairs}
-        key = tuple(variant.get(name) for name in _KEYS)
-        yield _Part(key, model.model, model.run, frame.reset_index(drop=True))
-
-
 @dataclass(eq=False)
 class _Row:
-    """One row of ours: runs of one model that fill different columns, and the measures of each."""
+    """One row of ours: runs of one model, system and variant, and the measures of each column."""
 
     key: tuple[Any, ...]
     model: str
-    runs: list[str]
-    measures: dict[str, dict[str, Any]]
+    runs: list[str] = field(default_factory=list)
+    measures: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def _rows(parts: Sequence[_Part], columns: Sequence[Column], drawing: Drawing) -> list[_Row]:
+def _rows(
+    models: Sequence[ModelPredictions], task: str, columns: Sequence[Column], drawing: Drawing
+) -> list[_Row]:
     """Measure what belongs into each column, and put runs of one model into one row where they fit."""
     rows: list[_Row] = []
-    for part in parts:
-        places = dict.fromkeys((column.split, column.word_class) for column in columns)
-        done = {place: measure(_of_column(part.frame, *place), drawing) for place in places}
-        by_column = {column.label: done[column.split, column.word_class] for column in columns}
-        measures = {label: measured for label, measured in by_column.items() if measured["n"]}
-        if not measures:
-            continue
-        alike = (row for row in rows if (row.key, row.model) == (part.key, part.model))
-        row = next((row for row in alike if not row.measures.keys() & measures.keys()), None)
-        if row is None:
-            row = _Row(part.key, part.model, [], {})
-            rows.append(row)
-        row.measures.update(measures)
-        row.runs.append(part.run)
+    for model in models:
+        for key, frame in _variants_of(model.frame, task):
+            measures: dict[str, dict[str, Any]] = {}
+            for (split, word_class), labels in _places(columns).items():
+                mask = (frame["split"] == split) & (word_class is None or frame["word_class"] == word_class)
+                measured = measure(frame[mask], drawing)
+                measures |= dict.fromkeys(labels if measured["n"] else (), measured)
+            if not measures:
+                continue
+            alike = (row for row in rows if (row.key, row.model) == (key, model.model))
+            row = next((row for row in alike if not row.measures.keys() & measures.keys()), None)
+            if row is None:
+                rows.append(row := _Row(key, model.model))
+            row.measures.update(measures)
+            row.runs.append(model.run)
     return rows
 
 
-def _of_column(frame: pd.DataFrame, split: str, word_class: str | None) -> pd.DataFrame:
-    """Return the predictions that belong into a column."""
-    mask = frame["split"] == split
-    return frame[mask if word_class is None else mask & (frame["word_class"] == word_class)]
+def _variants_of(frame: pd.DataFrame, task: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """Cut predictions of one model by system and variant: each part may stand in a row of its own."""
+    # the variant of a Children's Book Test question is its word class: a column, not a row
+    names = [name for name in _KEYS if not (name == "variant" and task == "cbt")]
+    for values, part in frame.groupby(names, dropna=False, observed=True, sort=False):
+        pairs: Any = zip(names, values, strict=True)
+        variant = {name: None if pd.isna(value) else value for name, value in pairs}
+        yield tuple(variant.get(name) for name in _KEYS), part.reset_index(drop=True)
 
 
-def _ordered(rows: Sequence[_Row], columns: Sequence[Column]) -> Iterator[list[dict[str, Any]]]:
-    """Give the rows of a section in the order of the paper, then the others."""
-    systems = dict.fromkeys(system for column in columns for system in column.printed)
+def _places(columns: Sequence[Column]) -> dict[tuple[str, str | None], list[str]]:
+    """Return the labels of the columns by split and word class."""
+    places: dict[tuple[str, str | None], list[str]] = {}
+    for column in columns:
+        places.setdefault((column.split, column.word_class), []).append(column.label)
+    return places
+
+
+def _ordered(rows: Sequence[_Row], columns: Sequence[Column]) -> Iterator[tuple[str | None, _Row | None]]:
+    """Give systems with our rows (None: missing) in the order of the paper, then the other rows."""
     left = list(rows)
-    for system in systems:
+    for system in dict.fromkeys(system for column in columns for system in column.printed):
         of_system: list[_Row | None] = [row for row in left if normalised(row.key[0]) == normalised(system)]
         left = [row for row in left if row not in of_system]
-        for row in of_system or [None]:
-            yield [_cell(column, system, row) for column in columns]
-    for other in left:
-        yield [_cell(column, other.key[0], other) for column in columns]
+        yield from ((system, row) for row in of_system or [None])
+    yield from ((row.key[0], row) for row in left)
 
 
 def _cell(column: Column, system: str | None, row: _Row | None) -> dict[str, Any]:

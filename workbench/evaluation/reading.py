@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -137,6 +137,17 @@ def several(runs: Any) -> list[Any]:
     """Return what was passed as runs one by one: a single run, frame or name is one."""
     single = isinstance(runs, str | pd.DataFrame) or not isinstance(runs, Iterable)
     return [runs] if single else list(runs)
+
+
+def coalesced(
+    name: str, items: Items, models: Sequence[ModelPredictions], rows: npt.NDArray[np.int64]
+) -> pd.Series[str]:
+    """Return a column of text of the items (n,); nulls are filled from the models' `rows` (m, n) for them."""
+    known = pa.array(items.frame[name], pa.string(), from_pandas=True)
+    for model, places in zip(models, rows, strict=True):
+        if known.null_count:
+            known = pc.coalesce(known, model.strings(name, places))
+    return pd.Series(known.to_pylist(), dtype="str")
 
 
 def _read(source: Any) -> list[ModelPredictions]:

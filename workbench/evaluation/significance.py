@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from workbench.analysis.proportions import mcnemar
 from workbench.evaluation import bootstrap
-from workbench.evaluation.bootstrap import Drawing, Floats, Units
+from workbench.evaluation.bootstrap import Drawing, Floats
 from workbench.evaluation.reading import VARIANT, ModelPredictions, floats, one_value, predictions_of
 from workbench.items.schema import DataError
 from workbench.render.numbers import p_value, percent, points
@@ -21,12 +21,12 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Significance:
-    """How far apart two models are on the same items.
+    """Paired comparison of two models.
 
     Attributes
     ----------
     a, b : str
-        The models (with their runs where the models have one name).
+        Names of the models (with their runs where the names are equal).
     n : int
         Items that both predicted and whose answer is known.
     accuracy_a, accuracy_b : float
@@ -38,8 +38,8 @@ class Significance:
     p_value : float
         Two-sided, of `test`.
     test : str
-        The exact McNemar test where items are resampled; a sign-flip test by novel where every
-        item names its novel, exact for up to 16 novels that tell the models apart.
+        The exact McNemar test where items are resampled; where novels are, a sign-flip test by novel, exact
+        for up to 16 novels on which the models differ.
     n_only_a, n_only_b : int
         Items that only one of the two got right.
     resampled_by : {"item", "novel"}
@@ -54,7 +54,7 @@ class Significance:
     level : float
     resamples, seed : int
     notes : tuple of str
-        What else is to be known.
+        What was left out or resampled, and in what the predictions differ.
     """
 
     a: str
@@ -153,44 +153,37 @@ def _single(runs: Any, name: str) -> ModelPredictions:
     return models[0]
 
 
-class _Paired(NamedTuple):
-    """Predictions of the items that both sides answered, in one order."""
-
-    a: pd.DataFrame
-    b: pd.DataFrame
-    units: Units
-    notes: list[str]
-
-
 def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> Significance:
     """Compare the predictions of two models; see :func:`significance`."""
     level, resamples, seed = drawing
-    pair = _paired(a, b)
-    correct_a, correct_b = (floats(frame["correct"]) for frame in (pair.a, pair.b))
-    difference = correct_a - correct_b
+    left, right, notes = _paired(a, b)
+    of = bootstrap.units(left["book_id"].where(left["book_id"].notna(), right["book_id"]))
+    text = bootstrap.describe_resampling(of.by, of.number)
+    notes.append(f"{text[0].upper()}{text[1:]}.")
+    if of.by == "item" and "lambada" in set(left["dataset"]):
+        notes.append(f"{bootstrap.LAMBADA}.")
+    correct = [floats(frame["correct"]) for frame in (left, right)]
+    difference = correct[0] - correct[1]
     only_a, only_b = int((difference > 0).sum()), int((difference < 0).sum())
-    if pair.units.by == "novel":
-        p, exact = bootstrap.sign_flip(difference, pair.units, resamples, seed)
+    if of.by == "novel":
+        p, exact = bootstrap.sign_flip(difference, of, resamples, seed)
         signs = "exact" if exact else f"{resamples:,} random choices of signs"
         test = f"paired sign-flip test by novel, {signs}"
     else:
         p, test = float(mcnemar(only_a, only_b)[0]), "exact McNemar test"
-    log_probs = _log_probs(pair)
+    columns = (frame["log_prob"].where(frame["score_type"] == "log_prob") for frame in (left, right))
+    log_probs = log_prob_difference(*map(floats, columns))
     rows = np.stack([difference, np.where(np.isfinite(log_probs), log_probs, np.nan)])
-    drawn, _ = bootstrap.replicates(rows, rows[:0], pair.units, resamples, seed)
-    low, high = (bound.tolist() for bound in bootstrap.intervals(drawn, level, pair.units.number))
-    mean, p_log_prob = None, None
+    drawn, _ = bootstrap.replicates(rows, rows[:0], of, resamples, seed)
+    low, high = (bound.tolist() for bound in bootstrap.intervals(drawn, level, of.number))
+    p_log_prob = None
     if (known := ~np.isnan(log_probs)).any():
-        both_signs = np.isposinf(log_probs).any() and np.isneginf(log_probs).any()
-        mean = np.nan if both_signs else float(log_probs[known].mean())
         if np.isfinite(log_probs[known]).all():
-            p_log_prob, _ = bootstrap.sign_flip(log_probs[known], pair.units.of(known), resamples, seed)
+            p_log_prob, _ = bootstrap.sign_flip(log_probs[known], of.of(known), resamples, seed)
         else:
-            pair.notes.append(
-                "An answer has probability 0: the difference of the log-probabilities is infinite."
-            )
+            notes.append("An answer has probability 0: the difference of the log-probabilities is infinite.")
         if not known.all():
-            pair.notes.append(f"Log-probabilities are compared on {int(known.sum()):,} items.")
+            notes.append(f"Log-probabilities are compared on {int(known.sum()):,} items.")
     names = [a.model, b.model]
     if a.model == b.model and a.run != b.run:
         names = [f"{side.model} ({side.run or 'not stored'})" for side in (a, b)]
@@ -198,27 +191,28 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
         a=names[0],
         b=names[1],
         n=len(difference),
-        accuracy_a=float(correct_a.mean()),
-        accuracy_b=float(correct_b.mean()),
+        accuracy_a=float(correct[0].mean()),
+        accuracy_b=float(correct[1].mean()),
         difference=(only_a - only_b) / len(difference),
         interval=(low[0], high[0]),
         p_value=p,
         test=test,
         n_only_a=only_a,
         n_only_b=only_b,
-        resampled_by=pair.units.by,
-        n_units=pair.units.number,
-        log_prob_difference=mean,
+        resampled_by=of.by,
+        n_units=of.number,
+        log_prob_difference=mean_of_known(log_probs) if known.any() else None,
         log_prob_interval=None if p_log_prob is None else (low[1], high[1]),
         log_prob_p_value=p_log_prob,
         level=level,
         resamples=resamples,
         seed=seed,
-        notes=tuple(pair.notes),
+        notes=tuple(notes),
     )
 
 
-def _paired(a: ModelPredictions, b: ModelPredictions) -> _Paired:
+def _paired(a: ModelPredictions, b: ModelPredictions) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+    """Return the predictions of the items that both sides answered, in one order, and notes on them."""
     left, right = (side.frame[side.frame["correct"].notna()].set_index("item_id") for side in (a, b))
     common = left.index.intersection(right.index).sort_values()
     if not len(common):
@@ -242,16 +236,17 @@ def _paired(a: ModelPredictions, b: ModelPredictions) -> _Paired:
         values = [one_value(frame[column]) for frame in (left, right)]
         if values[0] != values[1]:
             notes.append(f"They differ in {column}: {values[0]} and {values[1]}.")
-    of = bootstrap.units(left["book_id"].where(left["book_id"].notna(), right["book_id"]))
-    text = bootstrap.describe_resampling(of.by, of.number)
-    notes.append(f"{text[0].upper()}{text[1:]}.")
-    if of.by == "item" and "lambada" in set(left["dataset"]):
-        notes.append(f"{bootstrap.LAMBADA}.")
-    return _Paired(left, right, of, notes)
+    return left, right, notes
 
 
-def _log_probs(pair: _Paired) -> Floats:
-    """Return ln p of one side minus that of the other (n,); two answers of probability 0 do not differ."""
-    a, b = (floats(frame["log_prob"].where(frame["score_type"] == "log_prob")) for frame in (pair.a, pair.b))
+def log_prob_difference(a: Floats, b: Floats) -> Floats:
+    """Return ln p of one model minus that of another (n,); two answers of probability 0 do not differ."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isneginf(a) & np.isneginf(b), 0.0, a - b)
+
+
+def mean_of_known(values: Floats) -> float:
+    """Return the mean of the values that are not NaN; NaN of none, and of both infinities."""
+    known = values[~np.isnan(values)]
+    with np.errstate(invalid="ignore"):
+        return float(known.mean()) if len(known) else np.nan

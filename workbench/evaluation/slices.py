@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from workbench.analysis.histograms import quantile_bins
 from workbench.analysis.statistics import CLASS_NAMES
-from workbench.evaluation.reading import ModelPredictions, floats, in_item_order
+from workbench.evaluation.reading import ModelPredictions, coalesced, floats, in_item_order
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 
@@ -81,7 +79,7 @@ class Slices:
         models: Sequence[ModelPredictions],
         rows: npt.NDArray[np.int64],
     ) -> None:
-        frame = self._frame = items.frame
+        frame = items.frame
         self._makers: dict[str, Callable[[], pd.Series[Any]]] = {}
         self._bins: dict[str, list[Bin]] = {}
         if annotations is not None:
@@ -89,7 +87,7 @@ class Slices:
             names = [str(name) for name in table.columns if name not in _NO_SLICE]
             self._makers |= {name: partial(_column, table, name) for name in names}
         for name in _OF_ITEMS:
-            self._makers.setdefault(name, partial(self._of_items, name, models, rows))
+            self._makers.setdefault(name, partial(coalesced, name, items, models, rows))
         for name, other, make in (
             ("answer_in_passage", "in_context", lambda: pd.Series(_repeated(frame))),
             ("n_context_sentences", "n_context_sentences", lambda: frame["sentences"].map(len) - 1),
@@ -97,15 +95,6 @@ class Slices:
         ):
             if other not in self._makers:
                 self._makers[name] = make
-
-    def _of_items(
-        self, name: str, models: Sequence[ModelPredictions], rows: npt.NDArray[np.int64]
-    ) -> pd.Series[Any]:
-        known = pa.array(self._frame[name], pa.string(), from_pandas=True)
-        for model, places in zip(models, rows, strict=True):
-            if known.null_count:
-                known = pc.coalesce(known, model.strings(name, places))
-        return pd.Series(known.to_pylist(), dtype="str")
 
     @cached_property
     def names(self) -> list[str]:
