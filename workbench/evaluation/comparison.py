@@ -158,9 +158,9 @@ class Comparison:
     @cached_property
     def _bounded(self) -> Mask:
         """Whether the mean ln p of each pair differs by a finite number: both are known, none is infinite."""
-        known, infinite = ~np.isnan(self.log_prob), np.isneginf(self.log_prob).any(axis=1)
-        a, b = self._pairs
-        return (known[a] & known[b]).any(axis=1) & ~infinite[a] & ~infinite[b]
+        (a, b), known = self._pairs, ~np.isnan(self.log_prob)
+        infinite: Mask = np.asarray(np.isneginf(self.log_prob).any(axis=1))
+        return np.asarray((known[a] & known[b]).any(axis=1) & ~infinite[a] & ~infinite[b])
 
     @cached_property
     def _holed(self) -> Ints:

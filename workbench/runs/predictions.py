@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,28 +102,13 @@ def from_answers(
     _those(answers["item_id"], items)
     asked = items.where(items.frame["item_id"].isin(answers["item_id"]).to_numpy())
     rows = answers.set_index("item_id").loc[asked.frame["item_id"]].reset_index()
-    frame = asked.frame
-    has = frame["answer"].notna().to_numpy()
-    pairs = zip(rows["prediction"].tolist(), frame["answer"].tolist(), has, strict=True)
-    correct = np.array(
-        [bool(ok and pd.notna(p) and str(p).casefold() == str(a).casefold()) for p, a, ok in pairs],
-        dtype=bool,
-    )
-    choices = [None if c is None else len(c) for c in frame["candidates"]]
     columns = {
         "model": model,
         "score_type": "log_prob" if "log_prob" in rows else "score",
-        "prediction": rows["prediction"].tolist(),
-        "correct": nullable(correct, has),
-        "p_correct": np.where(has, correct.astype(float), np.nan),
         "log_prob": rows["log_prob"].to_numpy(dtype=float) if "log_prob" in rows else np.nan,
         "rank": rows["rank"].astype("Int64").array if "rank" in rows else pd.NA,
-        "n_tied": pd.NA,
-        "n_choices": pd.array(choices, dtype="Int64"),
-        "known": nullable(has, has),
-        **dict.fromkeys(("top_words", "top_log_probs", "candidate_scores"), objects([None] * len(frame))),
     }
-    return check_predictions(frame_of(frame, columns, variant))
+    return check_predictions(frame_of_answers(asked.frame, rows["prediction"].tolist(), columns, variant))
 
 
 def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.DataFrame:
@@ -232,6 +217,30 @@ def frame_of(items: pd.DataFrame, columns: Mapping[str, Any], variant: Mapping[s
     if strange := set(variant) - set(_VARIANT):
         raise TypeError(f"predictions have no column {min(strange)!r}")
     return _typed(items.loc[:, list(_ITEM)].assign(**{**_VARIANT, **columns, **variant}))
+
+
+def frame_of_answers(
+    asked: pd.DataFrame, words: Sequence[Any], columns: Mapping[str, Any], variant: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Return unchecked predictions: one word (null: none) an item, right if it is the answer but for case."""
+    has = asked["answer"].notna().to_numpy()
+    pairs = zip(words, asked["answer"].tolist(), has, strict=True)
+    correct = np.array(
+        [bool(ok and pd.notna(p) and str(p).casefold() == str(a).casefold()) for p, a, ok in pairs],
+        dtype=bool,
+    )
+    choices = [None if candidates is None else len(candidates) for candidates in asked["candidates"]]
+    answered = {
+        "prediction": list(words),
+        "correct": nullable(correct, has),
+        "p_correct": np.where(has, correct.astype(float), np.nan),
+        "rank": pd.NA,
+        "n_tied": pd.NA,
+        "n_choices": pd.array(choices, dtype="Int64"),
+        "known": nullable(has, has),
+        **dict.fromkeys(("top_words", "top_log_probs", "candidate_scores"), objects([None] * len(asked))),
+    }
+    return frame_of(asked, answered | dict(columns), variant)
 
 
 def _those(ids: pd.Series[Any], items: Items) -> None:

@@ -16,22 +16,20 @@ _KEEP = 2  # an item counts for agreement from so many answers on
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often several people give the same word for one item.
+    """How often several people give the same word for one item; rows without an answer do not count.
 
     Attributes
     ----------
     n_people, n_items, n_answers : int
-        People; items with an answer; answers in all. Rows without an answer do not count.
     pairwise : float
         Share of equal words among all pairs of answers to one item; NaN where no item has two answers.
     fleiss_kappa : float
-        Chance-corrected agreement of k answers an item (Fleiss 1971, "Measuring nominal scale agreement
-        among many raters", equations 1 to 7). It needs the same number of answers for every item: k is that
-        which most items have. NaN where all answers are one word, or no item has two.
+        Chance-corrected agreement (Fleiss 1971, "Measuring nominal scale agreement among many raters",
+        equations 1 to 7) on the `kappa_items` items that have `kappa_k` answers, the commonest number of
+        answers from 2 on. NaN where all answers are one word, or no item has two.
     kappa_k, kappa_items : int
-        That number, and how many items have it; 0 where there is none.
     krippendorff_alpha : float
-        The same idea for any numbers of answers (Krippendorff 2011, "Computing Krippendorff's
+        Chance-corrected agreement for any numbers of answers (Krippendorff 2011, "Computing Krippendorff's
         alpha-reliability", section C, nominal data). NaN as above.
     """
 
@@ -60,12 +58,9 @@ def _shown(value: float, *, percent: bool = False) -> str:
 
 
 def agreement(answers: pd.DataFrame) -> Agreement:
-    """Measure the agreement of people.
+    """Measure the agreement of people: columns ``item_id``, ``person``, ``prediction`` (null: no answer).
 
-    Parameters
-    ----------
-    answers : DataFrame
-        Columns ``item_id``, ``person`` and ``prediction`` (null: no answer). Case does not count.
+    Case does not count.
     """
     tally = tallied(answers)
     per_item = tally.groupby("item_id")["count"].sum()
@@ -89,7 +84,7 @@ def agreement(answers: pd.DataFrame) -> Agreement:
 
 
 def tallied(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return how often each word (lower case) was given: item_id, word, count; null is no answer."""
+    """Return how often each word (lower case) was given: item_id, word, count."""
     answered = answers.dropna(subset=["prediction"])
     answered = answered.assign(word=answered["prediction"].str.casefold())
     return answered.groupby(["item_id", "word"], sort=False).size().rename("count").reset_index()
@@ -121,17 +116,9 @@ def krippendorff_alpha(tally: pd.DataFrame) -> float:
 
 
 def accuracy_by_person(answers: pd.DataFrame) -> pd.DataFrame:
-    """Return accuracy by person, the best first.
+    """Return accuracy by person, the best first: person, n, n_right, accuracy, low, high (Wilson's 95 %).
 
-    Parameters
-    ----------
-    answers : DataFrame
-        Columns ``person`` and ``correct``; a row without an answer is wrong, one whose item has none is null.
-
-    Returns
-    -------
-    DataFrame
-        person, n, n_right, accuracy, low, high (Wilson's 95 % interval, Wilson 1927).
+    Of `answers`, ``person`` and ``correct`` are read; rows with a null in ``correct`` do not count.
     """
     return _shares(answers, "person").sort_values(
         ["accuracy", "person"], ascending=[False, True], ignore_index=True
@@ -164,23 +151,19 @@ def _shares(answers: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def majority(answers: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
-    """Return what most people say of each item; among equals the seed draws one.
+    """Return the commonest answer to each item; among equals the seed draws one.
 
-    Parameters
-    ----------
-    answers : DataFrame
-        Columns ``item_id`` and ``prediction`` (null: no answer).
-    seed : int, default 0
+    Of `answers`, the columns ``item_id`` and ``prediction`` (null: no answer) are read.
 
     Returns
     -------
     DataFrame
-        item_id, prediction (null where nobody gave a word; written as most of them write it), and ``tied``,
-        the words (lower case) that were said as often.
+        item_id, prediction (null where nobody gave a word; in its commonest spelling), and ``tied``, the
+        words (lower case) that were given as often.
     """
     rng = np.random.default_rng(seed)
     rows: list[dict[str, Any]] = []
-    for item_id, part in answers.groupby("item_id", sort=True):  # sorted: the draw does not hang on the order
+    for item_id, part in answers.groupby("item_id", sort=True):  # sorted: the draw is that of any order
         words = part["prediction"].dropna().tolist()
         counts = Counter(word.casefold() for word in words)
         tied = sorted(word for word, count in counts.items() if count == max(counts.values()))

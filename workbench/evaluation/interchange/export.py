@@ -38,20 +38,19 @@ def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -
     runs : Run, DataFrame or str, or several of these
         Runs, frames of predictions, or names of stored runs.
     path : path
-        Its ending says how: ``.csv`` (comma, UTF-8, a header; lists as JSON), ``.jsonl`` (one record a line)
-        or ``.parquet``. A file that is there is replaced, whole or not at all.
+        Its ending chooses the format: ``.csv`` (comma, UTF-8, a header; lists as JSON), ``.jsonl`` or
+        ``.parquet``. An existing file is replaced, whole or not at all.
     items : Items, optional
-        Adds a column ``text`` with the whole passage, so that the file stands for itself.
+        Adds a column ``text`` with the whole passages.
 
     Returns
     -------
     Path
-        Where it was written.
 
     Raises
     ------
     DataError
-        If the ending is another, or something given holds no predictions or some of other items.
+        If the ending is another, there are no predictions, or they are not about `items`.
 
     Notes
     -----

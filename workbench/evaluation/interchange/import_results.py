@@ -17,10 +17,9 @@ from workbench.evaluation.interchange.agreement import Agreement
 from workbench.evaluation.interchange.matching import Placed, ResultRow
 from workbench.evaluation.interchange.read import FileRecord, Notes, number_of, read_records, text_of
 from workbench.items.items import Items
-from workbench.items.schema import DataError, objects
+from workbench.items.schema import DataError
 from workbench.render.tables import html_table
 from workbench.runs import predictions, store
-from workbench.runs.predictions import nullable
 
 _FIRST = 10  # records that tell what a file is, and rows that a notebook shows
 _SLACK = 1e-9
@@ -51,10 +50,9 @@ class Imported:
         How many rows were matched ``by id``, ``exactly``, ``by wording`` (white space and quotes
         differ) or ``by key`` (punctuation, case or tokens differ).
     info : dict
-        What the file tells of itself: task, version of the harness, arguments of the model.
+        Name and kind of the file; of a sample log also task, version of the harness, arguments of the model.
     people, by_item : DataFrame or None
-        Accuracy by person and by item (see :mod:`workbench.evaluation.interchange.agreement`), where people
-        answered.
+        Accuracy by person and by item, where people answered.
     agreement : Agreement or None
         How often they agree.
     name : str
@@ -62,9 +60,9 @@ class Imported:
     n_records : int
         Records of the file, bad ones included.
     report : DataFrame
-        What is to be known of single records: line, problem, text (its start), kept (false: left out).
+        Problems of single records: line, problem, text (its start), kept (false: left out).
     runs : tuple of Run
-        What was kept, one run a model.
+        The stored runs, one a model.
     """
 
     kind: str
@@ -239,7 +237,7 @@ def _sample_log(file: _File, text: str | None) -> Imported:
                 f"the task {log.task!r} does not tell which form of LAMBADA's text was read",
                 'pass variant="openai" (running text) or variant="plain" (tokens, lower case)',
             )
-        items = matching.load_items("lambada", "test", variant, notes)
+        items = matching.load_items([("lambada", "test", variant)], notes)
     if (model := file.model or log.model) is None:
         raise file.error(
             "the model's name is not known: no results_*.json beside the file names it", 'pass model="..."'
@@ -389,8 +387,7 @@ def _predictions(file: _File) -> Imported:
         notes.note(f"not read: the columns {', '.join(map(repr, unread))}", used=True)
     if items is None:
         sets = frame[["dataset", "split", "variant"]].dropna().drop_duplicates().to_numpy().tolist()
-        parts = [matching.load_items(dataset, split, variant, notes) for dataset, split, variant in sets]
-        items = matching.concat_items(parts, notes)
+        items = matching.load_items(map(tuple, sets), notes)
     if file.model is not None:
         if len(models := frame["model"].unique()) > 1:
             named = ", ".join(map(repr, models[:3]))
@@ -438,27 +435,10 @@ def _folded(word: Any) -> str | None:
 def _frame(
     placed: Sequence[Placed], items: Items, variants: Sequence[str], words: Sequence[Any], **columns: Any
 ) -> pd.DataFrame:
-    """Return checked predictions of what was answered to the items in their places."""
+    """Return unchecked predictions of what was answered to the items in their places."""
     asked = items.frame.iloc[[one.place for one in placed]].reset_index(drop=True)
-    has = asked["answer"].notna().to_numpy()
-    pairs = zip(words, asked["answer"], has, strict=True)
-    correct = np.array(
-        [bool(ok and _folded(word) == _folded(answer)) for word, answer, ok in pairs], dtype=bool
-    )
-    choices = [None if candidates is None else len(candidates) for candidates in asked["candidates"]]
-    optional = {name: columns.pop(name) for name in predictions.OPTIONAL if name in columns}
-    columns |= {
-        "model": [one.row.who for one in placed],
-        "prediction": list(words),
-        "correct": nullable(correct, has),
-        "p_correct": np.where(has, correct.astype(float), np.nan),
-        "rank": pd.NA,
-        "n_tied": pd.NA,
-        "n_choices": pd.array(choices, dtype="Int64"),
-        "known": nullable(has, has),
-        **dict.fromkeys(("top_words", "top_log_probs", "candidate_scores"), objects([None] * len(placed))),
-    }
-    return predictions.frame_of(asked.assign(variant=list(variants)), columns, optional)
+    columns["model"] = [one.row.who for one in placed]
+    return predictions.frame_of_answers(asked.assign(variant=list(variants)), words, columns, {})
 
 
 def _asked(items: Items, placed: Sequence[Placed]) -> Items:

@@ -11,7 +11,6 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -35,7 +34,7 @@ _SLACK = 1e-3  # above 0 by the rounding of half precision
 
 
 class Sample(NamedTuple):
-    """What one record says.
+    """One record.
 
     Attributes
     ----------
@@ -43,14 +42,13 @@ class Sample(NamedTuple):
     text : str
         The whole passage.
     target : str
-        What the harness took for the answer: all behind the last space; empty where it is not told.
+        The harness's answer: all behind the last space; empty where the record has none.
     log_prob : float
         Natural logarithm of the probability of the target's sub-tokens, whatever comes after; may be NaN.
     greedy : bool
         Whether each of these was the most probable one.
     template : str or None
-        ``{shots}{passage} ____. ->``: what the model was shown, if not the passage alone; None where that
-        is not told.
+        Form of the prompt, such as ``{shots}{passage} ____. ->``; None where the record has no prompt.
     """
 
     line: int
@@ -61,7 +59,7 @@ class Sample(NamedTuple):
     template: str | None
 
     def problems(self, answer: Any) -> Iterator[str]:
-        """Say what is odd: no likelihood, or another word than the answer, as it takes all behind a space."""
+        """Yield what is odd: no likelihood, or a target that is not the item's answer."""
         if math.isnan(self.log_prob):
             yield "the log-likelihood is no number"
         target = self.target.strip()
@@ -69,34 +67,30 @@ class Sample(NamedTuple):
             yield f"the harness asked for {target[:40]!r}, the item's answer is {answer!r}"
 
 
-@dataclass(frozen=True)
-class Log:
-    """What is known of a whole file.
+class Log(NamedTuple):
+    """The run of a whole file.
 
     Attributes
     ----------
-    task : str or None
-        Name of the task, from that of the file.
-    variant : str or None
-        Form of the passages that the task has; None where its name does not tell.
+    task, variant : str or None
+        From the name of the file.
     model : str or None
-        From the ``results_*.json`` beside the file.
+        From the ``results_*.json`` beside the file, as are the following.
     shots : int or None
     info : dict
-        What else the results tell of the run.
     n : int or None
-        How many passages the results tell of.
+        Number of passages.
     """
 
-    task: str | None = None
-    variant: str | None = None
-    model: str | None = None
-    shots: int | None = None
-    info: dict[str, Any] = field(default_factory=dict)
-    n: int | None = None
+    task: str | None
+    variant: str | None
+    model: str | None
+    shots: int | None
+    info: dict[str, Any]
+    n: int | None
 
     def prompt(self, templates: set[str | None]) -> str | None:
-        """Return what the column ``prompt`` says; null where every passage was shown alone."""
+        """Return the value of the column ``prompt``: null where every passage was shown alone."""
         shown = templates - {None}
         if shown <= {PASSAGE} and not self.shots and not self.info.get("system_instruction"):
             return None
@@ -119,23 +113,12 @@ def is_sample(fields: Mapping[str, Any]) -> bool:
 
 
 def sample(line: int, fields: Mapping[str, Any], text: str | None = None) -> Sample:
-    """Read one record.
+    """Read one record; `text` is the field of ``doc`` that holds the passage, by default ``text``.
 
-    Parameters
-    ----------
-    line : int
-    fields : mapping
-    text : str, optional
-        Field of ``doc`` that holds the passage, by default ``text``.
-
-    Raises
-    ------
-    ValueError
-        If it holds no passage, or no log-likelihood of a last word.
+    Raise ValueError if it holds no passage, or no log-likelihood of a last word.
     """
     if "logit_0" in fields and "doc" not in fields:
-        passage, target = fields.get("prompt_0"), fields.get("truth")
-        context = None
+        passage, target, context = fields.get("prompt_0"), fields.get("truth"), None
     else:
         doc = fields["doc"]
         passage = doc.get(text or "text") if isinstance(doc, Mapping) else None
@@ -208,13 +191,7 @@ def _response(fields: Mapping[str, Any]) -> tuple[float, bool]:
 
 
 def log_of(path: Path) -> Log:
-    """Return what the name of a file, and the results that lie beside it, tell of the run.
-
-    Raises
-    ------
-    DataError
-        If the task is a translation of LAMBADA.
-    """
+    """Return what a file's name and the results beside it say; DataError if the task is a translation."""
     stem = path.name.removesuffix(path.suffix)
     match = next(filter(None, (pattern.fullmatch(stem) for pattern in _NAMES)), None)
     task = None if match is None else str(match["task"])

@@ -20,11 +20,10 @@ _PLAIN_QUOTES = (("``", '"'), ("''", '"'))
 
 
 def key(text: str) -> str:
-    """Return what a text and every other way of writing it have in common: its letters and digits.
+    """Return the letters and digits of a text, which are the same in all of its variants.
 
-    Case, accents, white space, punctuation, and the names of brackets (``-lrb-``) do not count. So the
-    release's tokens, their readable form, the cased text and OpenAI's running text have one key, and a
-    blank of underscores none.
+    Case, accents, white space, punctuation, and the names of brackets (``-lrb-``) do not count; a blank of
+    underscores has no key.
     """
     bare = unicodedata.normalize("NFKD", _BRACKET.sub(" ", text))
     return _OTHER.sub("", bare.casefold())
@@ -42,15 +41,10 @@ def wording(text: str) -> str:
 
 
 class Match(NamedTuple):
-    """What a text was found to be.
+    """Places of the items that have a text, several where they cannot be told apart, and how it was found.
 
-    Attributes
-    ----------
-    rows : tuple of int
-        Places of the items; empty where there is none, several where they cannot be told apart.
-    how : str
-        ``exact``, ``same wording`` (white space and quotes differ), ``same key`` (case, tokens or
-        punctuation differ), or empty.
+    `how` is ``exact``, ``same wording`` (white space and quotes differ) or ``same key`` (case, tokens or
+    punctuation differ).
     """
 
     rows: tuple[int, ...]
@@ -61,13 +55,7 @@ NONE = Match((), "")
 
 
 class Index:
-    """The texts of items, found by whatever form of them someone has.
-
-    Parameters
-    ----------
-    items : Items
-        A text may be given whole, or with a blank (underscores) or nothing for the answer.
-    """
+    """Find items by their texts: whole, or with a blank (underscores) or nothing for the answer."""
 
     def __init__(self, items: Items) -> None:
         frame = items.frame
@@ -91,19 +79,7 @@ class Index:
 
 
 class ResultRow(NamedTuple):
-    """One answer to one item.
-
-    Attributes
-    ----------
-    line : int
-        Where it stands in the file.
-    who : str
-        The model or person that answered.
-    item : str or None
-        What names the item: its id, or its text.
-    fields : mapping
-        What was answered.
-    """
+    """One answer of a model or person to one item, which its id or text names."""
 
     line: int
     who: str
@@ -120,10 +96,9 @@ class Placed(NamedTuple):
 
 
 def place(answers: Sequence[ResultRow], index: Index, notes: Notes) -> list[Placed]:
-    """Return the answers that have an item, each item answered once by each model or person.
+    """Return the answers that have an item, one for each model or person and item; note the others.
 
-    What has none is noted: no item has the text, or several have. Several items of exactly one text are told
-    apart by their order, where someone answered them all.
+    Items of exactly the same text are told apart by their order, where someone answered them all.
     """
     placed: list[Placed] = []
     unclear: dict[tuple[str, tuple[int, ...]], list[ResultRow]] = {}
@@ -166,7 +141,7 @@ def _single(placed: list[Placed], notes: Notes) -> list[Placed]:
 
 
 def form(text: str) -> tuple[bool, bool]:
-    """Return what tells LAMBADA's variants apart: whether a text is cut into tokens, whether it is cased."""
+    """Return whether a text is cut into tokens, and whether it is cased, as LAMBADA's variants differ."""
     return looks_tokenised(text), text != text.lower()
 
 
@@ -175,18 +150,9 @@ def assign(
 ) -> tuple[list[Placed], list[str]]:
     """Return the answers that have an item, by model and item, and the variant that each is of.
 
-    Parameters
-    ----------
-    answers : sequence of ResultRow
-    items : Items
-    notes : Notes
-    variant, task_variant : str or None
-        The form of the text that was read, as the caller or the name of the task says.
-
-    Raises
-    ------
-    DataError
-        If none has, or most are of a text that is written otherwise than the items, and nobody said how.
+    `variant` and `task_variant` are the form of the text that was read, as the caller and the name of the
+    task say. Raise DataError if no answer has an item, or most texts are written differently from those of
+    the items and neither says how.
     """
     placed = place(answers, Index(items), notes)
     first = next((answer.item for answer in answers if answer.item), "")
@@ -233,30 +199,27 @@ def load_by_id(ids: Sequence[str | None], variant: str | None, notes: Notes) -> 
             file=notes.path,
             remedy='pass them: items=wb.load("lambada", "dev")',
         )
-    return concat_items([load_items(*names, variant, notes) for names in sorted(sets)], notes)
+    return load_items([(*names, variant) for names in sorted(sets)], notes)
 
 
-def concat_items(parts: list[Items], notes: Notes) -> Items:
-    """Join sets of items into one."""
+def load_items(sets: Iterable[tuple[str, str, str | None]], notes: Notes) -> Items:
+    """Load the items of data sets, each named by data set, split and variant, as one."""
+    parts = []
+    for dataset, split, variant in sets:
+        try:
+            parts.append(datasets.load(dataset, split, variant=variant))
+        except DataError as error:
+            named = " ".join(filter(None, (dataset, split, variant)))
+            raise DataError(
+                f"its items ({named}) cannot be loaded: {error.problem}",
+                file=notes.path,
+                remedy=f"{error.remedy or 'get the data'}; or pass items=",
+            ) from None
     try:
         return parts[0] if len(parts) == 1 else Items.concat(parts)
     except DataError as error:
-        raise DataError(
-            error.problem, file=notes.path, remedy="import each variant apart, with its items"
-        ) from None
-
-
-def load_items(dataset: str, split: str, variant: str | None, notes: Notes) -> Items:
-    """Load items, or say that results need them."""
-    try:
-        return datasets.load(dataset, split, variant=variant)
-    except DataError as error:
-        named = " ".join(filter(None, (dataset, split, variant)))
-        raise DataError(
-            f"its items ({named}) cannot be loaded: {error.problem}",
-            file=notes.path,
-            remedy=f"{error.remedy or 'get the data'}; or pass items=",
-        ) from None
+        remedy = "import each variant apart, with its items"
+        raise DataError(error.problem, file=notes.path, remedy=remedy) from None
 
 
 def _places(values: Iterable[str]) -> dict[str, tuple[int, ...]]:

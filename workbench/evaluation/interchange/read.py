@@ -35,13 +35,9 @@ class FileRecord(NamedTuple):
 
 
 class Notes:
-    """What is to be said about the records of a file.
+    """Notes on the records of a file.
 
-    Parameters
-    ----------
-    path : path
-    on_error : {"raise", "report"}
-        Whether a bad record stops the reading, or is left out and noted.
+    With `on_error` ``raise`` a bad record stops the reading, with ``report`` it is left out and noted.
     """
 
     def __init__(self, path: Path, on_error: str) -> None:
@@ -59,7 +55,7 @@ class Notes:
         self.note(problem.problem, problem.line, text, used=False)
 
     def note(self, problem: str, line: int | None = None, text: str | None = None, *, used: bool) -> None:
-        """Say something of a record that is no error."""
+        """Note something about a record that is no error."""
         self._rows.append((line, problem, (text or "")[:_START], used))
 
     def frame(self) -> pd.DataFrame:
@@ -70,18 +66,10 @@ class Notes:
 
 
 def read_records(path: Path) -> Iterator[FileRecord | DataError]:
-    """Read the records of a file, whatever of the four forms it has; the content tells which.
+    """Read the records of a file in order; its content tells which of the four formats it has.
 
-    Yields
-    ------
-    FileRecord or DataError
-        In the order of the file. Empty lines are skipped; a bad record gives an error and reading goes on
-        behind it where that can be told, else ends.
-
-    Raises
-    ------
-    DataError
-        If there is no such file, or it is empty, no text, or broken as a whole.
+    A bad record gives an error in its place, and reading goes on behind it where its end is known. Raise
+    DataError if there is no such file, or it is empty, no text, or broken as a whole.
     """
     try:
         data = path.read_bytes()
@@ -245,7 +233,7 @@ def _parquet(data: bytes, path: Path) -> Iterator[FileRecord]:
 
 
 def text_of(value: Any) -> str | None:
-    """Return a cell as text, None where it is empty; raise ValueError if it is no text that can be kept."""
+    """Return a cell as text, None where it is empty; raise ValueError if it is no valid text."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, (Mapping, list, tuple)):
