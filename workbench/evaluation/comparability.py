@@ -1,7 +1,7 @@
-"""What must not be compared, and why: one whole sentence each.
+"""Warnings of what must not be compared, one whole sentence each.
 
-`of_items` and `of_values` take the labels (m,) of the models, items, the models' predictions (m,), and the
-row of each model for each item (m, n), -1 where it has none.
+`of_items` and `of_values` take labels (m,), items (n), the models' predictions (m,), and the row of each model
+for each item (m, n), -1 where there is none.
 """
 
 from __future__ import annotations
@@ -37,22 +37,19 @@ T = TypeVar("T", bound=Hashable)
 def of_items(
     labels: Sequence[str], items: Items, models: Sequence[ModelPredictions], rows: Ints, common: Mask
 ) -> list[str]:
-    """Say what is left out because not all models predicted it.
-
-    `items` are all that were passed; `common` (n,) tells which of them are compared.
-    """
+    """Warn of items that are left out because not all models predicted them; `common` (n,) are compared."""
     n = int(common.sum())
     predicted = dict(zip(labels, (rows >= 0).sum(axis=1).tolist(), strict=True))
     warnings = []
-    if any(count > n for count in predicted.values()):
-        extra = "; ".join(
-            f"{_and(who)} {'has' if len(who) == 1 else 'each have'} {count - n:,} more"
-            for count, who in _grouped(predicted)
-            if count > n
-        )
+    extra = [
+        f"{_and(who)} {'has' if len(who) == 1 else 'each have'} {count - n:,} more"
+        for count, who in _grouped(predicted)
+        if count > n
+    ]
+    if extra:
         warnings.append(
             f"The models did not predict the same items, so they are compared on the {_items(n)} that all"
-            f" predicted: {extra}."
+            f" predicted: {'; '.join(extra)}."
         )
     elif n < len(items):
         warnings.append(
@@ -75,7 +72,7 @@ def of_items(
 def of_values(
     labels: Sequence[str], items: Items, models: Sequence[ModelPredictions], rows: Ints, log_prob: Floats
 ) -> list[str]:
-    """Say what the predictions of the compared items differ in; `log_prob` (m, n) is that of the answers."""
+    """Warn of differences between the predictions; `log_prob` (m, n) is that of the answers."""
     each = list(zip(labels, models, rows, strict=True))
     warnings = list(_variants(items, each))
     proper = {label: bool((~np.isnan(row)).any()) for label, row in zip(labels, log_prob, strict=True)}
@@ -176,11 +173,8 @@ def _short(text: str, most: int) -> str:
 
 
 def _grouped(values: Mapping[str, T]) -> list[tuple[T, list[str]]]:
-    """Return the models that share a value, together."""
-    groups: dict[T, list[str]] = {}
-    for label, value in values.items():
-        groups.setdefault(value, []).append(label)
-    return list(groups.items())
+    """Return the different values, each with the labels that have it."""
+    return [(value, [k for k in values if values[k] == value]) for value in dict.fromkeys(values.values())]
 
 
 def _listed(values: Mapping[str, str]) -> str:

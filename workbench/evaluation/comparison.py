@@ -374,7 +374,7 @@ class Comparison:
 
     def _answer_of(self, k: int, place: int) -> dict[str, Any]:
         model, row = self._models[k], int(self._rows[k, place])
-        words, values = (model.list_cell(name, row) or [] for name in ("top_words", "top_log_probs"))
+        words, values = (model.cell(name, row) or [] for name in ("top_words", "top_log_probs"))
         rank, log_prob = self.rank[k, place], self.log_prob[k, place]
         return {
             "label": self.labels[k],
@@ -387,7 +387,7 @@ class Comparison:
             "rank_is_bound": bool(model.cell("rank_is_bound", row)),
             "correct": bool(self.correct[k, place]),
             "prediction": model.cell("prediction", row),
-            "attention": model.list_cell("attention", row),
+            "attention": model.cell("attention", row),
         }
 
     def __str__(self) -> str:

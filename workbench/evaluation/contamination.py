@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path
+from itertools import chain, groupby, islice
 from typing import Any
 
 import pandas as pd
 
-from workbench.datasets.books import Book, books
+from workbench.datasets.books import Book
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.render.numbers import percent
 from workbench.render.tables import html_table
-from workbench.texts.corpus import Corpus
+from workbench.texts.corpus import Corpus, readable
 from workbench.texts.overlap import Overlap, overlap
 
 _LINES = 10_000  # lines handed on together
@@ -27,10 +26,9 @@ Part = tuple[str, list[str]]
 
 @dataclass(frozen=True)
 class Contamination(Overlap):
-    """A report on what items share with texts; its parts are those of an :class:`Overlap`.
+    """A report on what items share with texts; attributes are those of :class:`Overlap`.
 
-    ``frame`` has one row an item and goes as it is to ``wb.browse(items, annotations=report.frame)``,
-    where its columns become filters, or is merged with other annotations by ``item_id``.
+    ``wb.browse(items, annotations=report.frame)`` makes the columns of ``frame`` filters.
     """
 
     @property
@@ -52,26 +50,11 @@ class Contamination(Overlap):
         table = pd.DataFrame(counts, columns=["what", "n", "found", "of"])
         return table.assign(share=table["found"] / table["of"].where(table["of"] > 0))
 
-    @property
-    def info(self) -> dict[str, Any]:
-        """The report in a few plain numbers, as a record of a run keeps it."""
-        frame = self.frame
-        return {
-            "n": self.n,
-            "items": len(frame),
-            "books": len(self.texts),
-            "words": int(self.texts["words"].sum()),
-            "passages_found": int(frame["passage"].sum()),
-            "queries_found": int(frame["query"].sum()),
-            "n_grams": int(frame["n_grams"].sum()),
-            "n_grams_found": int(frame["found"].sum()),
-        }
-
     def by_book(self) -> pd.DataFrame:
-        """Count by book: ``book_id``, ``words``, ``items`` (with an n-gram in it), ``half``.
+        """Count items by the books that share something with them, those with most first.
 
-        ``half`` counts the items with half of their n-grams or more in that book. Only books that
-        have something in common with the items, those with most first.
+        Columns ``book_id``, ``words``, ``items`` (with an n-gram in it), ``half`` (items with half of their
+        n-grams or more in it).
         """
         rows = self.pairs.assign(half=self.pairs["share"] >= _HALF).groupby("book_id", sort=False)
         counts = rows.agg(items=("item_id", "size"), half=("half", "sum")).reset_index()
@@ -118,10 +101,9 @@ def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True
     ----------
     items : Items
         What the model will be tested on.
-    texts : Corpus, path, str, or iterable of Book, str and path
-        What it is trained on. A string alone is what :func:`workbench.datasets.books.books` takes:
-        the name of a data set with books (``"msrcc"``), or a path. Strings in an iterable are
-        lines; together they are one book called ``lines``. Paths are read as books.
+    texts : Corpus, path, str, book, or iterable of (str, path or book)
+        What it is trained on. A path, or a string alone, is a file, folder or archive of books, or the name
+        of a data set (``"msrcc"``). In an iterable a string is a line; lines are one book called ``lines``.
     n : int, default 8
         Words in an n-gram, 1 or more.
     progress : bool
@@ -130,8 +112,6 @@ def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True
     Returns
     -------
     Contamination
-        ``.frame`` (one row an item), ``.summary``, ``.by_book()``; see
-        :class:`workbench.texts.overlap.Overlap` for the columns.
 
     Raises
     ------
@@ -149,26 +129,12 @@ def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True
 
 
 def _parts(texts: Any) -> Iterator[Part]:
-    """Yield ids of books with their words, cut at white space."""
-    if isinstance(texts, (str, Path)):
-        texts = books(texts)
-    elif hasattr(texts, "text") or not isinstance(texts, Iterable):
-        texts = [texts]
-    lines: list[str] = []
-    for text in texts:
-        if isinstance(text, str):
-            lines.append(text)
-        if lines and (len(lines) >= _LINES or not isinstance(text, str)):
-            yield _joined(lines)
-            lines = []
-        if not isinstance(text, str):
-            yield from map(_words, books(text) if isinstance(text, Path) else [text])
-    if lines:
-        yield _joined(lines)
-
-
-def _joined(lines: list[str]) -> Part:
-    return "lines", list(chain.from_iterable(map(str.split, lines)))
+    """Yield ids of books with their words, cut at white space; lines that follow each other are one book."""
+    for kind, group in groupby(readable(texts), type):
+        if kind is not str:
+            yield from map(_words, group)
+        while lines := list(islice(group, _LINES)):
+            yield "lines", list(chain.from_iterable(map(str.split, lines)))
 
 
 def _words(book: Book) -> Part:

@@ -22,12 +22,11 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class Hardest:
-    """Items in the order of what was asked for.
+    """Items in an order that several models give them.
 
     Attributes
     ----------
     items : Items
-        A set like any other: ``.to_parquet(path)`` keeps it.
     frame : DataFrame
         One row an item in the same order:
 
@@ -42,7 +41,6 @@ class Hardest:
             Mean and variance over the models of ln p of the answer; minus infinity and NaN where a model
             gives it probability 0, NaN where none gives log-probabilities (variance: fewer than two).
     by : str
-        What they are ordered by.
     warnings : tuple of str
         What must not be compared, and why.
     """
@@ -72,16 +70,16 @@ class Hardest:
 
 
 def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: int | None = None) -> Hardest:
-    """Order items by what models make of them.
+    """Order items by how hard models find them, or how far the models disagree.
 
     Parameters
     ----------
     runs : Run, DataFrame or str, or several of these
         Runs, frames of predictions, or names of stored runs.
     items : Items, optional
-        What they are about; loaded by the data set, split and variant that the predictions name by default.
+        By default those of the data set, split and variant that the predictions name.
     by : str, default "difficulty"
-        What comes first, ties in the order of the items:
+        What comes first; ties are in the order of the items:
 
         ``difficulty``
             Fewest models right, then the lowest mean ln p.
@@ -95,12 +93,11 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
         ``all wrong``
             Only those that no model is right about, the lowest mean ln p first.
     n : int, optional
-        At most so many; all by default.
+        Number of items; all by default.
 
     Returns
     -------
     Hardest
-        ``.items`` and ``.frame``.
 
     Raises
     ------

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from workbench.runs.store import Run
 
 Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
 
 VARIANT = ("unit", "filter", "vocabulary_size", "unknown", "prompt")
 """Columns of predictions that tell results apart which must not be mixed up."""
@@ -43,15 +44,8 @@ NEEDED = tuple(_KINDS)
 class ModelPredictions:
     """The predictions of one model in one run, as a frame and as an Arrow table.
 
-    A stored run is only made a frame where one is asked for: its Arrow table is read some ten times faster.
-
-    Attributes
-    ----------
-    model, run : str
-    data : pyarrow.Table or DataFrame
-        All columns that there are; a frame has the types of evaluation and is sorted by item.
-    info : mapping
-        What is known of the run.
+    A stored run is made a frame only on demand: its Arrow table is read some ten times faster. A frame in
+    `data` has the types of evaluation and is sorted by item. `info` is the record of the run.
     """
 
     model: str
@@ -89,59 +83,41 @@ class ModelPredictions:
         """Return a column of Booleans of `table`, null as false."""
         return np.asarray(pc.fill_null(self.table[name], fill_value=False).to_numpy(), dtype=bool)
 
-    def strings(self, name: str, rows: npt.NDArray[np.int64]) -> pa.Array:
+    def strings(self, name: str, rows: Rows) -> pa.Array:
         """Return the text in some rows of a column of `table`."""
         return self.table[name].take(pa.array(rows)).combine_chunks()
 
-    def values(self, name: str, rows: npt.NDArray[np.int64]) -> set[Any]:
+    def values(self, name: str, rows: Rows) -> set[Any]:
         """Return the different values in some rows of a column of `table`, null left out."""
         return set(pc.unique(self.table[name].take(pa.array(rows))).to_pylist()) - {None}
 
     def cell(self, name: str, row: int) -> Any:
-        """Return a single value of `table`, None where it is null."""
-        return self.table[name][row].as_py()
-
-    def list_cell(self, name: str, row: int) -> list[Any] | None:
-        """Return a list of words or numbers in a row, None where there is none."""
+        """Return a single value: None where it is null, a list where there is one."""
         if isinstance(self.data, pa.Table):
-            value = self.data[name][row].as_py()
-        else:
-            value = self.data[name].iloc[row] if name in self.data else None
+            return self.data[name][row].as_py()
+        if name in self.table.column_names:
+            return self.table[name][row].as_py()
+        value = self.data[name].iloc[row] if name in self.data else None
         return list(value) if isinstance(value, list | tuple | np.ndarray) else None
 
 
 def predictions_of(runs: Any) -> list[ModelPredictions]:
-    """Return the predictions that something stands for, one model and run each.
+    """Return the predictions of runs, frames of predictions or names of stored runs, one model and run each.
 
-    Parameters
-    ----------
-    runs : Run, DataFrame or str, or several of these
-        Runs, frames of predictions, or names of stored runs.
-
-    Returns
-    -------
-    list of ModelPredictions
-        In the order given; within one frame by order of appearance. A frame without rows gives none.
-
-    Raises
-    ------
-    DataError
-        If something is none of these, a column is missing or of another kind, or a model has two
-        predictions for one item.
+    They are in the order given, within one frame by order of appearance. Raise DataError if something is none
+    of these, a column is missing or of another type, or a model has two predictions for one item.
     """
     with ThreadPoolExecutor() as pool:
         return [part for parts in pool.map(_read, several(runs)) for part in parts]
 
 
 def several(runs: Any) -> list[Any]:
-    """Return what was passed as runs one by one: a single run, frame or name is one."""
+    """Return what was passed as runs as a list; a single run, frame or name is one element."""
     single = isinstance(runs, str | pd.DataFrame) or not isinstance(runs, Iterable)
     return [runs] if single else list(runs)
 
 
-def coalesced(
-    name: str, items: Items, models: Sequence[ModelPredictions], rows: npt.NDArray[np.int64]
-) -> pd.Series[str]:
+def coalesced(name: str, items: Items, models: Sequence[ModelPredictions], rows: Rows) -> pd.Series[str]:
     """Return a column of text of the items (n,); nulls are filled from the models' `rows` (m, n) for them."""
     known = pa.array(items.frame[name], pa.string(), from_pandas=True)
     for model, places in zip(models, rows, strict=True):
@@ -216,12 +192,7 @@ def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
 def joined(frame: pd.DataFrame, items: Items | None, annotations: pd.DataFrame | None) -> pd.DataFrame:
     """Add columns of items and of annotations to predictions, by ``item_id``.
 
-    A column that the predictions have keeps its values; items fill what is null in it.
-
-    Raises
-    ------
-    DataError
-        See `in_item_order`.
+    A column that the predictions have keeps its values; items fill its nulls.
     """
     frame = frame.copy()
     for what, other in (("items", None if items is None else items.frame), ("annotations", annotations)):
@@ -239,10 +210,7 @@ def joined(frame: pd.DataFrame, items: Items | None, annotations: pd.DataFrame |
 def in_item_order(table: pd.DataFrame, item_ids: pd.Series[Any], what: str = "annotations") -> pd.DataFrame:
     """Return the rows of a table, with ``item_id`` as a column or index, in the order of items.
 
-    Raises
-    ------
-    DataError
-        If the table has no ``item_id``, holds one twice, or knows none of the items.
+    Raise DataError if the table has no ``item_id``, holds one twice, or knows none of the items.
     """
     if "item_id" in table.columns:
         table = table.set_index("item_id")
@@ -261,7 +229,7 @@ def in_item_order(table: pd.DataFrame, item_ids: pd.Series[Any], what: str = "an
 
 
 def one_value(column: pd.Series[Any]) -> Any:
-    """Return what a column holds: its value, several joined by commas, or None."""
+    """Return the value of a column: several are joined by commas, None where all are null."""
     values = [value for value in column.unique().tolist() if not pd.isna(value)]
     if len(values) <= 1:
         return values[0] if values else None
@@ -283,17 +251,9 @@ def items_of(
 ) -> Items:
     """Load the items that predictions are about.
 
-    Parameters
-    ----------
-    runs : Run, DataFrame or str, or several of these
-        They name what is not passed; the variant is that of most runs.
-    dataset, split, variant, path : optional
-        As for :func:`workbench.datasets.load`.
-
-    Raises
-    ------
-    DataError
-        If the runs name several sets, or the items are not found.
+    `dataset`, `split`, `variant` and `path` are those of :func:`workbench.datasets.load`; the runs name what
+    is not passed, the variant being that of most runs. Raise DataError if they name several sets, or the
+    items are not found.
     """
     from workbench.datasets import load  # noqa: PLC0415 - only where no items are given
 
@@ -326,13 +286,7 @@ def items_of(
 
 
 def run_of(name: str) -> Run:
-    """Return a stored run by its name, or by the folder that it lies in.
-
-    Raises
-    ------
-    DataError
-        If there is none, or its folder is damaged.
-    """
+    """Return a stored run by its name, or by the folder that it lies in."""
     from workbench.runs import store  # noqa: PLC0415 - imported by the runs' users only
 
     folder = Path(name)

@@ -37,15 +37,9 @@ _LABELS: dict[str, dict[Any, str]] = {
 
 
 class Bin(NamedTuple):
-    """Some of the items.
+    """The items of `mask` (n,); `key` names the bin in a saved state, `label` is shown.
 
-    Attributes
-    ----------
-    key : str
-        Names the bin in a state that is kept: ``is:NE``, ``from:5:to:9``, ``other``, ``null``.
-    label : str
-        For readers.
-    mask : array of bool (n,)
+    Keys are such as ``is:NE``, ``from:5:to:9``, ``other``, ``null``.
     """
 
     key: str
@@ -54,22 +48,11 @@ class Bin(NamedTuple):
 
 
 class Slices:
-    """The columns by which items can be cut, each made when it is first asked for.
+    """The columns by which items (n) can be cut, each made when it is first asked for.
 
-    Parameters
-    ----------
-    items : Items (n,)
-    annotations : DataFrame, optional
-        With ``item_id`` as a column or index; its columns of lists are left out.
-    models : sequence of ModelPredictions (m,)
-        They may name the items' novels and word classes.
-    rows : array of int (m, n)
-        Their rows for the items.
-
-    Raises
-    ------
-    DataError
-        If the annotations have no ``item_id``, hold an item twice, or know none of the items.
+    They are those of `annotations` (``item_id`` is a column or the index; columns of lists are left out), and
+    what `items`, or the predictions of `models` (m) in their `rows` (m, n), tell. DataError if the
+    annotations have no ``item_id``, hold an item twice, or know none of the items.
     """
 
     def __init__(
@@ -85,7 +68,7 @@ class Slices:
         if annotations is not None:
             table = in_item_order(annotations, frame["item_id"])
             names = [str(name) for name in table.columns if name not in _NO_SLICE]
-            self._makers |= {name: partial(_column, table, name) for name in names}
+            self._makers |= {name: partial(table.__getitem__, name) for name in names}
         for name in _OF_ITEMS:
             self._makers.setdefault(name, partial(coalesced, name, items, models, rows))
         for name, other, make in (
@@ -115,12 +98,8 @@ class Slices:
         return self._bins[name]
 
 
-def _column(table: pd.DataFrame, name: str) -> pd.Series[Any]:
-    return table[name]
-
-
 def _repeated(frame: pd.DataFrame) -> list[bool | None]:
-    """Tell whether each answer occurs elsewhere in its passage as a whole word, whatever the case."""
+    """Return whether each answer occurs elsewhere in its passage as a whole word, whatever the case."""
     columns = (frame[name].tolist() for name in ("text", "answer", "answer_span"))
     return [
         None if not isinstance(answer, str) else occurs(answer, f"{text[: span[0]]}\n{text[span[1] :]}")
@@ -129,7 +108,7 @@ def _repeated(frame: pd.DataFrame) -> list[bool | None]:
 
 
 def occurs(word: str, text: str) -> bool:
-    """Tell whether a word occurs in a text as a whole word, whatever the case."""
+    """Return whether a word occurs in a text as a whole word, whatever the case."""
     word, text = word.casefold(), text.casefold()
     start = text.find(word)
     while start >= 0 and word:

@@ -149,10 +149,10 @@ class Corpus:
         if isinstance(texts, Corpus):
             return texts
         home = files.data_home() / "cache" / "corpus"
-        readable = _readable(texts)
+        texts = readable(texts)
         with scratch_folder(home) as scratch:
             tokeniser = Tokeniser(scratch / "texts", lower=lower, tokenised=tokenised)
-            tokeniser.read(readable, progress=progress)
+            tokeniser.read(texts, progress=progress)
             folder = home / tokeniser.key
             if read_manifest(folder) is None:
                 parts = tokeniser.parts(workers=workers, progress=progress)
@@ -217,8 +217,8 @@ Texts = Corpus | str | Path | Book | Iterable[str | Path | Book]
 """What a model can be fitted on; a string alone is a path or a data set, a string in a list is a line."""
 
 
-def _readable(texts: Any) -> Iterator[str | Book]:
-    """Return lines and books; DataError at once if a string names no books."""
+def readable(texts: Any) -> Iterator[str | Book]:
+    """Return the lines and books of what `Corpus.of` takes; DataError at once if a string names no books."""
     if isinstance(texts, str):
         try:
             return books(texts)
@@ -227,7 +227,7 @@ def _readable(texts: Any) -> Iterator[str | Book]:
                 f"expected a file, folder, archive or data set of novels, got the string {texts[:60]!r}",
                 remedy="pass lines of text in a list; " + (error.remedy or "name a path that exists"),
             ) from error
-    is_one = isinstance(texts, Path | bytes) or hasattr(texts, "book_id")
+    is_one = isinstance(texts, Path | bytes) or hasattr(texts, "book_id") or not isinstance(texts, Iterable)
     return chain.from_iterable(
         books(text) if isinstance(text, Path) else [text] for text in ([texts] if is_one else texts)
     )
