@@ -4,8 +4,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench import datasets
-from workbench.evaluation.interchange.matching import NONE, Index, Match, ResultRow, assign, form, key, place
-from workbench.evaluation.interchange.read import Notes
+from workbench.evaluation.interchange.records import (
+    NONE,
+    Index,
+    Match,
+    Notes,
+    ResultRow,
+    assign,
+    form,
+    key,
+    place,
+)
 from workbench.items import text as wt
 from workbench.items.items import DataError, Items
 

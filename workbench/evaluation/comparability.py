@@ -1,6 +1,6 @@
 """Warnings of what must not be compared, one whole sentence each.
 
-`of_items` and `of_values` take labels (m,), items (n), the models' predictions (m,), and the row of each model
+`of_items` and `of_values` take labels and predictions of the models (m), items (n), and the row of each model
 for each item (m, n), -1 where there is none.
 """
 

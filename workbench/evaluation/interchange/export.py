@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from workbench.evaluation.interchange.read import FileRecord, Notes, number_of, truth_of
+from workbench.evaluation.interchange.records import FileRecord, Notes, number_of, truth_of
 from workbench.evaluation.reading import predictions_of
 from workbench.items.items import Items
 from workbench.items.schema import DataError

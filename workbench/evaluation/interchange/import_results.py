@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from workbench.evaluation.interchange import agreement, export, lm_eval, matching
+from workbench.evaluation.interchange import agreement, export, lm_eval, records
 from workbench.evaluation.interchange.agreement import Agreement
-from workbench.evaluation.interchange.matching import Placed, ResultRow
-from workbench.evaluation.interchange.read import FileRecord, Notes, number_of, read_records, text_of
+from workbench.evaluation.interchange.records import FileRecord, Notes, Placed, ResultRow, number_of, text_of
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.render.tables import html_table
@@ -177,7 +176,7 @@ def import_results(
     Notes
     -----
     A text is matched exactly, else by its letters and digits
-    (:func:`workbench.evaluation.interchange.matching.key`). Rows without an item, or with several, are left
+    (:func:`workbench.evaluation.interchange.records.key`). Rows without an item, or with several, are left
     out and reported; nothing is guessed. An answer is right if it is the item's but for case.
 
     The harness logs no prediction: it is the answer where the answer was the greedy continuation, else null;
@@ -196,11 +195,11 @@ def import_results(
     notes = Notes(path, on_error)
     if items is not None and not isinstance(items, Items):
         raise TypeError(f"the second argument is {type(items).__name__}, expected Items")
-    records = list(read_records(path))
-    for record in records:
-        if isinstance(record, DataError):
-            notes.bad(record)
-    file = _File([r for r in records if isinstance(r, FileRecord)], notes, items, model, variant)
+    results = list(records.read_records(path))
+    for result in results:
+        if isinstance(result, DataError):
+            notes.bad(result)
+    file = _File([r for r in results if isinstance(r, FileRecord)], notes, items, model, variant)
     if not file.records:
         raise file.error("the file holds no record that can be read")
     if any(lm_eval.is_sample(record.fields) for record in file.records[:_FIRST]):
@@ -211,7 +210,7 @@ def import_results(
         named = {"item": item, "prediction": prediction, "person": person, "log_prob": log_prob}
         imported = _answers(file, _columns(file, named), seed)
     info = {"from": path.name, "kind": imported.kind, **imported.info}
-    imported = replace(imported, name=path.name, n_records=len(records), report=notes.frame(), info=info)
+    imported = replace(imported, name=path.name, n_records=len(results), report=notes.frame(), info=info)
     return _kept(imported) if keep else imported
 
 
@@ -237,7 +236,7 @@ def _sample_log(file: _File, text: str | None) -> Imported:
                 f"the task {log.task!r} does not tell which form of LAMBADA's text was read",
                 'pass variant="openai" (running text) or variant="plain" (tokens, lower case)',
             )
-        items = matching.load_items([("lambada", "test", variant)], notes)
+        items = records.load_items([("lambada", "test", variant)], notes)
     if (model := file.model or log.model) is None:
         raise file.error(
             "the model's name is not known: no results_*.json beside the file names it", 'pass model="..."'
@@ -253,7 +252,7 @@ def _sample_log(file: _File, text: str | None) -> Imported:
             answers.append(ResultRow(record.line, model, sample.text, {"sample": sample}))
     if log.n is not None and log.n != len(file.records):
         notes.note(f"the results tell of {log.n:,} passages, the file holds {len(file.records):,}", used=True)
-    placed, variants = matching.assign(answers, items, notes, file.variant, log.variant)
+    placed, variants = records.assign(answers, items, notes, file.variant, log.variant)
     words = items.frame["answer"].tolist()
     logged = [(one.row.fields["sample"], words[one.place]) for one in placed]
     for sample, word in logged:
@@ -311,8 +310,8 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
             notes.bad(str(error), record.line, str(record.fields.get(columns["item"]) or ""))
     items = file.items
     if items is None:
-        items = matching.load_by_id([answer.item for answer in answers], file.variant, notes)
-    placed, variants = matching.assign(answers, items, notes, file.variant, None)
+        items = records.load_by_id([answer.item for answer in answers], file.variant, notes)
+    placed, variants = records.assign(answers, items, notes, file.variant, None)
     log_probs = np.array([one.row.fields["log_prob"] for one in placed], dtype=float)
     scored = {one.row.who for one, value in zip(placed, log_probs, strict=True) if not math.isnan(value)}
     frame = _frame(
@@ -387,7 +386,7 @@ def _predictions(file: _File) -> Imported:
         notes.note(f"not read: the columns {', '.join(map(repr, unread))}", used=True)
     if items is None:
         sets = frame[["dataset", "split", "variant"]].dropna().drop_duplicates().to_numpy().tolist()
-        items = matching.load_items(map(tuple, sets), notes)
+        items = records.load_items(map(tuple, sets), notes)
     if file.model is not None:
         if len(models := frame["model"].unique()) > 1:
             named = ", ".join(map(repr, models[:3]))

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from workbench.evaluation.interchange.matching import wording
-from workbench.evaluation.interchange.read import number_of, truth_of
+from workbench.evaluation.interchange.records import number_of, truth_of, wording
 from workbench.items.schema import DataError
 
 _NAMES = (
