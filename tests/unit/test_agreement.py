@@ -3,7 +3,7 @@ from itertools import combinations, permutations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 from statsmodels.stats.proportion import proportion_confint
@@ -58,6 +58,7 @@ def test_the_printed_example_of_krippendorff():
     assert (found.kappa_k, found.kappa_items) == (4, 8)
 
 
+@settings(max_examples=40)
 @given(TABLES)
 def test_alpha_and_pairs_are_those_of_a_slow_loop(rows):
     found = people.agreement(answers(rows))
@@ -65,6 +66,7 @@ def test_alpha_and_pairs_are_those_of_a_slow_loop(rows):
     assert found.pairwise == pytest.approx(slow_pairs(rows), nan_ok=True)
 
 
+@settings(max_examples=40)
 @given(TABLES.map(lambda rows: [[word or "d" for word in row] for row in rows]))
 def test_kappa_is_that_of_statsmodels(rows):
     found = people.agreement(answers(rows))

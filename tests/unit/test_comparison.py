@@ -93,7 +93,7 @@ TWELVE = made(12)
 ITEMS = items_of(TWELVE)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.lists(st.sets(st.integers(0, 11)), min_size=1, max_size=4), st.sets(st.integers(0, 11)))
 def test_items_are_those_that_all_predicted_and_know(predicted, asked):
     whole, items = TWELVE, ITEMS.where(np.isin(np.arange(12), list(asked)))
@@ -193,13 +193,8 @@ def test_log_probabilities_of_the_whole_word_are_compared_silently():
     assert compared([a, b.assign(log_prob_uncorrected=b["log_prob"] / 2)]).warnings == []
 
 
-def test_disagreement():
-    frames = several(4)
-    result = compared(frames)
-    right = result.correct.sum(axis=0)
-    np.testing.assert_allclose(result.disagreement, right * (4 - right) / 4)
-    assert result.n_right.tolist() == right.tolist()
-    alone = compared(frames[:1])
+def test_one_model_has_no_pairs_and_no_disagreement():
+    alone = compared(several(1))
     assert (alone.disagreement.tolist(), len(alone.pairs())) == ([0] * 40, 0)
 
 

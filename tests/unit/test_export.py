@@ -59,7 +59,7 @@ def frames(draw):
     return predictions.check_predictions(pd.concat(parts, ignore_index=True))
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(frames())
 def test_what_is_written_reads_back(tmp_path_factory, frame):
     folder = tmp_path_factory.mktemp("round")

@@ -13,7 +13,7 @@ from workbench.evaluation.significance import significance
 from workbench.items.items import DataError
 from workbench.runs.store import keep
 
-QUICK = {"resamples": 200}
+QUICK = {"resamples": 50}
 ours = partial(leaderboard, published=False)
 RUNS = [
     made(120, seed=1, right=0.2, model="low", run="r1"),
@@ -111,7 +111,7 @@ TEST = [
 def test_published_scores_are_rows_without_items():
     plain, table = ours(TEST, **QUICK), leaderboard(TEST, **QUICK)
     assert not plain["published"].any()
-    assert "200 replicates" in table.attrs["note"]
+    assert "50 replicates" in table.attrs["note"]
     measured, theirs = table[~table["published"]], table[table["published"]]
     columns = plain.columns.drop(["place", "system", "prompt", "source"])
     pd.testing.assert_frame_equal(measured[columns].reset_index(drop=True), plain[columns], check_dtype=False)

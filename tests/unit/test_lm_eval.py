@@ -121,14 +121,6 @@ def test_translations_are_refused(written, task):
         import_results(path, ITEMS, model="m")
 
 
-@pytest.mark.parametrize(
-    ("task", "variant"),
-    [("lambada_openai_mt_en", "openai"), ("lambada_standard", "plain"), ("lambada", None), (None, None)],
-)
-def test_the_task_tells_the_variant(task, variant):
-    assert samples.variant_of(task) == variant
-
-
 def test_all_lambada_tasks_of_the_installed_harness_are_known():
     tasks = pytest.importorskip("lm_eval").__path__[0]
     files = Path(tasks, "tasks").glob("lambada*/*.yaml")

@@ -8,7 +8,7 @@ from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 from workbench.evaluation.significance import significance
 from workbench.items.items import DataError
 
-QUICK = {"resamples": 500}
+QUICK = {"resamples": 100}
 
 
 def pair(n=400, **options):
@@ -36,7 +36,7 @@ def test_the_intervals_are_those_of_scipys_paired_bootstrap():
         x, y = (frame[column].to_numpy(dtype=float) for frame in (a, b))
         wanted = stats.bootstrap(
             (x, y), lambda x, y, axis: (x - y).mean(axis=axis), paired=True, method="percentile",
-            confidence_level=0.9, n_resamples=9_999, rng=np.random.default_rng(9),
+            confidence_level=0.9, n_resamples=2_999, rng=np.random.default_rng(9),
         ).confidence_interval  # fmt: skip
         error = (x - y).std() / np.sqrt(400)
         assert interval == pytest.approx(tuple(wanted), abs=0.1 * error)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, groupby, islice
+from itertools import groupby, islice
 from typing import Any
 
 import pandas as pd
 
-from workbench.datasets.books import Book
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.render.numbers import percent
@@ -134,10 +133,10 @@ def _parts(texts: Any) -> Iterator[Part]:
         if kind is not str:
             yield from map(_words, group)
         while lines := list(islice(group, _LINES)):
-            yield "lines", list(chain.from_iterable(map(str.split, lines)))
+            yield "lines", " ".join(map(str, lines)).split()
 
 
-def _words(book: Book) -> Part:
+def _words(book: Any) -> Part:
     try:
         return book.book_id, book.text.split()
     except AttributeError:

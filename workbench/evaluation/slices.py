@@ -66,7 +66,7 @@ class Slices:
         self._makers: dict[str, Callable[[], pd.Series[Any]]] = {}
         self._bins: dict[str, list[Bin]] = {}
         if annotations is not None:
-            table = in_item_order(annotations, frame["item_id"])
+            table: Any = in_item_order(annotations, frame["item_id"])
             names = [str(name) for name in table.columns if name not in _NO_SLICE]
             self._makers |= {name: partial(table.__getitem__, name) for name in names}
         for name in _OF_ITEMS:
