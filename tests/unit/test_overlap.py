@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from workbench.items import text as wt
@@ -225,7 +225,6 @@ def made(passages, cuts):
 
 @given(case=cases(), block=st.integers(1, 9), is_stored=st.booleans())
 @example(case=(3, [["a", "a", "a", "a", "a"]], [["a"] * 6, ["a", "a"]], [4, 0]), block=2, is_stored=True)
-@settings(max_examples=60)
 def test_counts_are_those_of_sets_of_tuples(case, block, is_stored):
     n, texts, passages, cuts = case
     items = made(passages, cuts)
@@ -264,14 +263,6 @@ def test_a_stored_and_a_streamed_text_give_the_same():
     assert 0 < result.frame["found"].sum() < result.frame["n_grams"].sum()
     for name in ("frame", "pairs", "texts"):
         pd.testing.assert_frame_equal(getattr(result, name), getattr(expected, name))
-
-
-def test_a_bar_shows_how_much_is_read(capsys):
-    items = items_from_text([PASSAGE])
-    overlap(items, stored([("one", [PASSAGE.split()])]))
-    assert "reading the texts:" in capsys.readouterr().err
-    overlap(items, streamed(PASSAGE), progress=False)
-    assert not capsys.readouterr().err
 
 
 def test_what_cannot_be_compared_is_refused():

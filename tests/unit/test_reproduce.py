@@ -5,7 +5,7 @@ from workbench import cli
 from workbench.items.items import DataError
 from workbench.reproduce import notebooks, reproduce, run
 
-PARAMETERS = 'OUT = "."\nDATA = "auto"\nN = 1'
+PARAMETERS = 'OUT = "."\nDATA = "auto"'
 
 
 def notebook(path, *cells, tagged=True):
@@ -22,14 +22,14 @@ def notebook(path, *cells, tagged=True):
 
 
 def test_notebooks_are_those_with_a_number(tmp_path):
-    for name in (
+    for name in [
         "10_last.ipynb",
         "01_first.ipynb",
         "scratch.ipynb",
         "02_text.md",
         "1_x.ipynb",
-        ".02_hidden.ipynb",
-    ):
+        ".02_x.ipynb",
+    ]:
         (tmp_path / name).touch()
     assert [path.name for path in notebooks(tmp_path)] == ["01_first.ipynb", "10_last.ipynb"]
     assert notebooks(tmp_path / "nowhere") == []
@@ -37,23 +37,20 @@ def test_notebooks_are_those_with_a_number(tmp_path):
 
 def test_a_notebook_is_run_and_kept_as_a_page(tmp_path, capsys):
     folder, out = tmp_path / "notebooks", tmp_path / "out"
-    cell = (
-        'from pathlib import Path\nPath(OUT, "table.txt").write_text(f"{DATA!r} {N + 1}")\nprint("shown" * 2)'
-    )
+    cell = 'from pathlib import Path\nPath(OUT, "table.txt").write_text(DATA + SCALE)\nprint("shown" * 2)'
     path = notebook(folder / "01_first.ipynb", cell, 'Path("beside.txt").touch()')
     notebook(folder / "02_other.ipynb", "raise SystemExit")
-    before = path.read_bytes()
-    settings = {"DATA": 'it\'s "odd"\n', "N": 41}
-    written = reproduce(folder, out=out, only=(name for name in ["01"]), settings=settings)
-    assert written == [out / "01_first.html"]
-    assert (out / "table.txt").read_text() == f"{settings['DATA']!r} 42"
-    page = written[0].read_text(encoding="utf-8")
+    before, data = path.read_bytes(), 'it\'s "odd"\n'
+    command = ["reproduce", "01", "--notebooks", str(folder), "--out", str(out), "--data", data]
+    assert cli.main([*command, "--scale", "cpu"]) == 0
+    assert (out / "table.txt").read_text() == f"{data}cpu"
+    page = (out / "01_first.html").read_text(encoding="utf-8")
     assert "shownshown" in page
     assert "A notebook" in page
     assert (folder / "beside.txt").exists()
     assert path.read_bytes() == before
     assert sorted(file.name for file in out.iterdir()) == ["01_first.html", "table.txt"]
-    assert f"-> {written[0]}" in capsys.readouterr().out
+    assert f"-> {out / '01_first.html'}" in capsys.readouterr().out
 
 
 def test_a_cell_that_fails_is_told_with_the_name_of_its_notebook(tmp_path, monkeypatch, capsys):
