@@ -83,10 +83,8 @@ class Corpus:
         return Corpus, (self.folder, self.name)
 
     def __repr__(self) -> str:
-        return (
-            f"Corpus({self.name!r}, {self.n_tokens:,} tokens, {len(self.words):,} types,"
-            f" {self.n_sentences:,} sentences, {len(self.books):,} books)"
-        )
+        sizes = f"{self.n_tokens:,} tokens, {len(self.words):,} types, {self.n_sentences:,} sentences"
+        return f"Corpus({self.name!r}, {sizes}, {len(self.books):,} books)"
 
     @property
     def n_tokens(self) -> int:
@@ -235,10 +233,7 @@ def readable(texts: Any) -> Iterator[str | Book]:
 
 @contextlib.contextmanager
 def scratch_folder(folder: Path, remedy: str = _ROOM) -> Iterator[Path]:
-    """Yield a temporary folder within a folder; remove it afterwards, and those of killed processes before.
-
-    DataError if the folder cannot be made, or the block fails because the disk is full.
-    """
+    """Yield a temporary folder in a folder; remove it afterwards, and those of killed processes before."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files.sweep(folder, ".tmp-*", seconds=_LEFTOVER)
@@ -279,7 +274,7 @@ def read_manifest(folder: Path, names: Sequence[str] = FILES) -> dict[str, Any] 
 def write_manifest(folder: Path, names: Sequence[str], info: dict[str, Any], first: np.ndarray) -> None:
     """Write the manifest of a folder: `info`, size and SHA-256 of its files, and a digest of the content.
 
-    `first` are the first sentences of the books, as the bytes of a Parquet file depend on its version.
+    `first` are the first sentences of the books; the bytes of their Parquet file depend on its version.
     """
     checksums = {name: _size_and_sha256(folder / name) for name in names}
     digests: list[str | bytes] = [str(checksums[name][1]) for name in (IDS, STARTS, WORDS)]

@@ -79,10 +79,8 @@ class Stream:
         self.sha256, self.lower = str(self.info["sha256"]), bool(self.info["lower"])
 
     def __repr__(self) -> str:
-        return (
-            f"Stream({self.n_tokens:,} tokens, {self.n_words - 1:,} words,"
-            f" {self.unknown_types:,} unknown types, {len(self.books):,} books)"
-        )
+        sizes = f"{self.n_tokens:,} tokens, {self.n_words - 1:,} words, {self.unknown_types:,} unknown types"
+        return f"Stream({sizes}, {len(self.books):,} books)"
 
     def read(self, start: int, stop: int) -> Ints:
         """Return the extended ids of the text from `start` to `stop` - 1, both at least 0."""
@@ -140,9 +138,8 @@ class Stream:
         path = Path(folder)
         content = on_disk.read_manifest(path, _FILES)
         if content is None or "stream" not in content:
-            raise DataError(
-                "there is no stream here, or it was changed", file=folder, remedy="make or copy it again"
-            )
+            problem = "there is no stream here, or it was changed"
+            raise DataError(problem, file=folder, remedy="make or copy it again")
         return cls(
             vocabulary=(path / WORDS).read_bytes().decode().split("\n"),
             ids=np.memmap(path / IDS, "<u4", "r"),
@@ -157,22 +154,16 @@ class Stream:
     def copy(self, folder: Path | str) -> Stream:
         """Copy it into a folder of its own, for another machine: ids, vocabulary, titles of the books.
 
-        The copy has the form of a corpus, without the words outside the vocabulary.
-
-        Raises
-        ------
-        DataError
-            If the folder is not empty and holds no copy of this stream, or the disk is full.
+        The copy has the form of a corpus, without the words outside the vocabulary. DataError if the folder
+        holds something else, or the disk is full.
         """
         target = Path(folder)
         content = on_disk.read_manifest(target, _FILES)
         if content is not None and content.get("stream") == self.info:
             return Stream.open(target)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise DataError(
-                "expected an empty folder, got one that holds something else", file=target,
-                remedy="name a new folder, or remove it",
-            )  # fmt: skip
+            problem = "expected an empty folder, got one that holds something else"
+            raise DataError(problem, file=target, remedy="name a new folder, or remove it")
         with on_disk.disk_errors(target), files.atomic_folder(target, replace=target.exists()) as path:
             with (path / IDS).open("wb") as file:
                 for start in range(0, self.n_tokens, _BLOCK):

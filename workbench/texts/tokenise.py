@@ -56,46 +56,23 @@ class _Piece(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Some sentences of one book.
+    """Some sentences of one book."""
 
-    Attributes
-    ----------
-    book : int
-        Number of the book.
-    words : sequence of str
-        The types that `ids` count in; parts may share one.
-    ids : uint32 array (tokens,)
-    lengths : integer array (sentences,)
-        Tokens of each sentence, none of them 0.
-    """
-
-    book: int
-    words: Sequence[str]
-    ids: np.ndarray
-    lengths: np.ndarray
+    book: int  # its number
+    words: Sequence[str]  # the types that `ids` count in; parts may share one
+    ids: np.ndarray  # (tokens,), uint32
+    lengths: np.ndarray  # (sentences,): tokens of each, none of them 0
 
 
 class Tokeniser:
     """Copies texts to a file, in pieces that processes cut into tokens, with a key for each.
 
-    Parameters
-    ----------
-    path : Path
-        The file; it must exist until all `parts` were read.
-    lower : bool
-        Lower-case the tokens.
-    tokenised : bool or None
-        Overrides what the texts declare.
-
-    Attributes
-    ----------
-    books : list of (str, str)
-        Identifier and title of each book. Consecutive lines are a book ``lines``.
+    The file must exist until all `parts` were read. Options are those of :meth:`Corpus.of`.
     """
 
     def __init__(self, path: Path, *, lower: bool, tokenised: bool | None) -> None:
         self.path, self.lower, self.tokenised = path, lower, tokenised
-        self.books: list[tuple[str, str]] = []
+        self.books: list[tuple[str, str]] = []  # identifier and title; consecutive lines are a book "lines"
         self._pieces: list[_Piece] = []
 
     @property

@@ -39,27 +39,15 @@ _PARTIAL = ".step-*"  # folders that a killed process was writing or removing
 
 @dataclass
 class TrainingState:
-    """A training after some steps.
-
-    Attributes
-    ----------
-    step : int
-        Steps that are done.
-    identity : dict
-        What is trained, part by part, as JSON can hold it: only the same training continues from here.
-    info : dict
-        History and other numbers, as JSON can hold them.
-    weights : dict of Tensor
-        As `weights` returns them.
-    state : dict
-        Tensors, and lists and dicts of them: optimiser, carried state, random generators.
-    """
+    """A training after some steps."""
 
     step: int
-    identity: dict[str, Any]
-    info: dict[str, Any]
-    weights: dict[str, Tensor]
-    state: dict[str, Any]
+    identity: dict[
+        str, Any
+    ]  # what is trained, as JSON can hold it: only the same training continues from here
+    info: dict[str, Any]  # history and other numbers, as JSON can hold them
+    weights: dict[str, Tensor]  # as `weights` returns them
+    state: dict[str, Any]  # optimiser, carried state, random generators: tensors, and lists and dicts of them
 
 
 def folder_name(step: int) -> str:
@@ -70,12 +58,8 @@ def folder_name(step: int) -> str:
 def save_checkpoint(folder: Path, checkpoint: TrainingState, *, keep: Iterable[int] = ()) -> None:
     """Write a checkpoint into the folder of a training, then remove all but those of the steps `keep`.
 
-    A checkpoint of the same step has the same tensors: only its `info` is written again.
-
-    Raises
-    ------
-    DataError
-        If it cannot be written, as on a full disk; older ones are untouched then.
+    A checkpoint of the same step has the same tensors: only its `info` is written again. DataError if it
+    cannot be written, as on a full disk; older ones are untouched then.
     """
     target = folder / folder_name(checkpoint.step)
     try:
@@ -121,10 +105,7 @@ def newest(folder: Path) -> TrainingState | None:
 def read_checkpoint(path: Path) -> TrainingState | None:
     """Return the checkpoint in a folder, its tensors on the CPU, None if it is damaged.
 
-    Raises
-    ------
-    DataError
-        If it has another version, or cannot be read now.
+    DataError if it has another version, or cannot be read now.
     """
     try:
         content = json.loads((path / INFO).read_bytes())

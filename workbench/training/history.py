@@ -93,8 +93,8 @@ class Training:
     @property
     def score_names(self) -> list[str]:
         """The names of all scores that are numbers, in order of appearance."""
-        rows = [(name, value) for row in self.scores for name, value in row.items() if name not in _AT]
-        return list(dict.fromkeys(name for name, value in rows if _is_number(value)))
+        names = dict.fromkeys(name for row in self.scores for name in row if _is_number(row[name]))
+        return [name for name in names if name not in _AT]
 
     @property
     def minutes(self) -> float:

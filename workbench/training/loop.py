@@ -511,10 +511,9 @@ class _AdamW:
 
 
 class _Interrupts:
-    """Turns Ctrl-C and the stop button of a notebook into `asked`.
+    """Turns Ctrl-C and the stop button of a notebook into `asked`: a step or checkpoint is completed.
 
-    So a step or checkpoint under way is completed. What takes long and changes nothing runs under
-    `breakable`. A thread other than the main one gets no signals.
+    What takes long and changes nothing runs under `breakable`. Only the main thread gets signals.
     """
 
     asked = _breakable = False
