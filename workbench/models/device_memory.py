@@ -127,6 +127,10 @@ def _clear_device_cache() -> None:
 def free(*models: object) -> str:
     """Move the weights of models off the GPU, and give their memory and torch's reserve back.
 
+    The weights wait in the memory of the CPU, and return to the GPU when the model is next used
+    (``accelerate.cpu_offload_with_hook``). Memory that a notebook still refers to, such as the outputs of
+    networks, is not freed.
+
     Parameters
     ----------
     *models : object
@@ -136,12 +140,6 @@ def free(*models: object) -> str:
     -------
     str
         One line: what each model gave back, and what is free now.
-
-    Notes
-    -----
-    The weights wait in the memory of the CPU, and return to the GPU when the model is next used
-    (``accelerate.cpu_offload_with_hook``). Memory that a notebook still refers to, such as the outputs of
-    networks, is not freed.
     """
     reports = [f"{getattr(model, 'name', type(model).__name__)}: {_offload(model)}" for model in models]
     gc.collect()

@@ -13,19 +13,11 @@ from workbench.items.tokens import tokens
 
 
 class Passage(NamedTuple):
-    """The tokens of an item without its answer.
+    """The tokens of an item without its answer."""
 
-    Attributes
-    ----------
-    context : tuple of str
-        Those before the target sentence.
-    left, right : tuple of str
-        Those of the target sentence before and after the blank.
-    """
-
-    context: tuple[str, ...]
-    left: tuple[str, ...]
-    right: tuple[str, ...]
+    context: tuple[str, ...]  # before the target sentence
+    left: tuple[str, ...]  # of the target sentence, before the blank
+    right: tuple[str, ...]  # after it
 
     @property
     def words(self) -> tuple[str, ...]:

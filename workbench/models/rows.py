@@ -48,7 +48,6 @@ def from_scores(
     words : sequence of sequence of str
         The words of each item; no word twice.
     model : str
-        Name of the model.
     score_type : {"log_prob", "score"}
     log_prob : array (n,), optional
         Natural log-probability of the answers.
@@ -124,7 +123,6 @@ def from_ranking(
     items : Items (n,)
     ranked : Ranked (n,)
     model : str
-        Name of the model.
     vocabulary_size : int
         Number of words; an answer that is none of them has the rank after the last.
     seed : int, default 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import json
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -92,18 +91,11 @@ class Subwords:
         """Return the sub-tokens of texts; `special` adds what the tokenizer puts around a text."""
         if not texts:
             return []
-        options = {} if special else {"add_special_tokens": False}
-        encoding = self.tokenizer(list(texts), return_attention_mask=False, verbose=False, **options)
-        return [list(ids) for ids in encoding["input_ids"]]
+        ids: list[Ids] = self.tokenizer(list(texts), add_special_tokens=special, verbose=False)["input_ids"]
+        return ids
 
     def contexts(self, texts: Sequence[str]) -> list[Ids]:
-        """Return the sub-tokens of what stands before words; an empty text has the prefix.
-
-        Raises
-        ------
-        DataError
-            If a text is empty, and the tokenizer has neither a beginning nor an end of a text.
-        """
+        """Return the sub-tokens of what stands before words; an empty text has the prefix."""
         texts = [text.rstrip() for text in texts]
         if self.prefix is None and not all(texts):
             raise DataError("there is no text before the word, and the tokenizer has no mark for that")
@@ -115,11 +107,6 @@ class Subwords:
         White space at the end of a text belongs to what follows. Both are encoded as one text, which is
         split after as many sub-tokens as the first alone has. Where nothing is left then, as the end of the
         first and the beginning of the second are one sub-token, what follows is encoded by itself.
-
-        Raises
-        ------
-        DataError
-            If what follows has no sub-token.
         """
         joined = self.encode([before + after for before, after in continuations])
         heads = self.contexts([before for before, _ in continuations])
@@ -127,25 +114,18 @@ class Subwords:
         for (before, after), ids, head in zip(continuations, joined, heads, strict=True):
             left = before.rstrip()
             right = before[len(left) :] + after
-            tail = ids[len(head) :] if left else self._alone(right)
-            if not left and tail[:1] == head:
-                tail = tail[1:]
-            pairs.append((head, tail or self._alone(right)))
-            if not pairs[-1][1]:
+            tail = ids[len(head) :]
+            if not (left and tail):
+                [tail] = self.encode([right], special=False)
+                if not left and tail[:1] == head and len(tail) > 1:
+                    tail = tail[1:]
+            if not tail:
                 raise DataError(f"the tokenizer leaves no sub-token of {right[:40]!r}")
+            pairs.append((head, tail))
         return pairs
 
     def words(self, words: Sequence[str], lead: str, anchor: str) -> list[Ids]:
-        """Return the sub-tokens of words after white space and a text, without those of the text.
-
-        Parameters
-        ----------
-        words : sequence of str
-        lead : str
-            What stands directly before each word.
-        anchor : str
-            What stands before that; may be empty.
-        """
+        """Return the sub-tokens of words after a text (`anchor`) and white space (`lead`) alone."""
         if not anchor:
             return self.encode([lead + word for word in words], special=False)
         skip = len(self.encode([anchor])[0])
@@ -157,26 +137,16 @@ class Subwords:
         skip = len(self.tokenizer.decode(list(context), clean_up_tokenization_spaces=False)) if context else 0
         return str(text)[skip:]
 
-    def _alone(self, text: str) -> Ids:
-        return self.encode([text], special=False)[0]
-
 
 class EncodedContexts(NamedTuple):
-    """Contexts that a model has seen.
+    """Contexts that a model has seen, with their keys and values, aligned at the right.
 
-    Attributes
-    ----------
-    ids : list of list of int (n,)
-    cache : Any
-        Keys and values of their sub-tokens, aligned at the right; None for a model whose states cannot be
-        shared, which then sees the contexts again each time.
-    first : Tensor (n, logits)
-        Natural log-probability of what comes next.
+    A model whose states cannot be shared has no `cache` and sees the contexts again each time.
     """
 
     ids: list[Ids]
     cache: Any
-    first: torch.Tensor
+    first: torch.Tensor  # natural log-probabilities of what comes next, (contexts, vocabulary)
 
 
 class CausalScorer:
@@ -287,10 +257,8 @@ class CausalScorer:
 
         Yields
         ------
-        list of int
-            Which of the paths.
-        Tensor
-            (paths, or sub-tokens of all of them in turn; logits), in single precision.
+        list of int, Tensor (paths, or sub-tokens of all of them in turn; logits)
+            Which of the paths, and their logits in single precision.
         """
         width = max((len(contexts.ids[owner]) for owner in set(owners)), default=0)
 
@@ -430,13 +398,9 @@ def anchor_of(context: str, lead: str) -> str:
 
 def ends_word(surface: bytes) -> bool:
     """Return whether bytes that come after a word show that it is over."""
-    size = 1 + sum(surface[0] >= bound for bound in (0xC0, 0xE0, 0xF0)) if surface else 1
-    try:
-        first = surface[:size].decode()
-    except UnicodeDecodeError:  # a part of a character
-        return False
+    first = surface.decode(errors="surrogateescape")[:1]  # a surrogate (Cs) for a part of a character
     return bool(first) and not (
-        first.isalnum() or first in WORD_CHARACTERS or unicodedata.category(first).startswith("M")
+        first.isalnum() or first in WORD_CHARACTERS or unicodedata.category(first) in {"Mn", "Mc", "Me", "Cs"}
     )
 
 
@@ -446,26 +410,18 @@ def _surfaces(tokenizer: Any) -> Iterator[bytes | None]:
 
     table: Any = bytes_to_unicode  # has no types
     letters = {letter: bytes([value]) for value, letter in table().items()}
-    decoders = set(_decoders(json.loads(tokenizer.backend_tokenizer.decoder.__getstate__())))
+    decoders = str(tokenizer.backend_tokenizer.decoder.__getstate__())  # JSON, perhaps of several
     special, added = set(tokenizer.all_special_ids), tokenizer.added_tokens_decoder
     for index, token in enumerate(tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))):
         if index in special or token is None:
             yield None
         elif index in added:
             yield str(added[index].content).replace("▁", " ").encode()
-        elif "ByteLevel" in decoders:
+        elif '"ByteLevel"' in decoders:
             yield b"".join(letters.get(char, char.encode()) for char in token)
-        elif "WordPiece" in decoders:
+        elif '"WordPiece"' in decoders:
             yield (token[2:] if token.startswith("##") else f" {token}").encode()
-        elif len(token) == len("<0x00>") and token.startswith("<0x") and "ByteFallback" in decoders:
+        elif len(token) == len("<0x00>") and token.startswith("<0x") and '"ByteFallback"' in decoders:
             yield bytes.fromhex(token[3:5])
         else:
             yield token.replace("▁", " ").encode()
-
-
-def _decoders(state: Any) -> Iterator[str]:
-    """Yield the types of the decoders that a tokenizer's decoder consists of."""
-    if isinstance(state, dict):
-        yield str(state.get("type"))
-        for part in state.get("decoders", ()):
-            yield from _decoders(part)

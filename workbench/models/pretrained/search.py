@@ -102,7 +102,7 @@ class Search:
     ----------
     trie : Trie
     first : array (children of the root,)
-        Log-probability of each child of the root, in the order of ``trie.children(ROOT)``.
+        Log-probability of each child of the root, in the order of ``trie.children``, as for all nodes.
     answer : int, optional
         The word that is to be ranked.
     value : float, optional
@@ -137,10 +137,7 @@ class Search:
         self._open(trie.children(ROOT), np.asarray(first, dtype=np.float64))
 
     def take(self, most: int) -> list[tuple[int, float]]:
-        """Return the nodes to ask the model after next, with the log-probabilities of their sub-tokens.
-
-        They are at most `most`; none where the search is over.
-        """
+        """Return at most `most` nodes to ask the model about next, with the log-probabilities."""
         nodes: list[tuple[int, float]] = []
         unsure = 0
         while self._heap and len(nodes) < most:
@@ -156,18 +153,7 @@ class Search:
         return nodes
 
     def give(self, node: int, path: float, end: float, children: Floats) -> None:
-        """Take the model's log-probabilities after a node.
-
-        Parameters
-        ----------
-        node : int
-        path : float
-            Log-probability of the node's sub-tokens.
-        end : float
-            That the word ends there.
-        children : array
-            That each of ``trie.children(node)`` comes next.
-        """
+        """Take the log-probabilities of a node's path, of the word's end after it, and of its children."""
         words = self.trie.words(node)
         value = self.value if self.answer in words else path + end
         for word in words:
@@ -235,23 +221,9 @@ def rank_words(
     budget: int | None,
     step: Callable[[int], object],
 ) -> tuple[list[SearchResult], Scores]:
-    """Rank the answer of each item among the words of a trie.
+    """Rank the answer of each item among the words of a trie (see `Search`); return its scores, too.
 
-    Parameters
-    ----------
-    scorer : CausalScorer
-    trie : Trie
-    queries : sequence of Query (n,)
-    top_k, budget
-        See `Search`.
-    step : callable
-        Progress callback: called with the number of items done.
-
-    Returns
-    -------
-    list of SearchResult (n,)
-    Scores (n,)
-        Of the answers.
+    `step` is a progress callback: it is called with the number of items done.
     """
     results: dict[int, SearchResult] = {}
     scores = no_scores(len(queries))
@@ -293,12 +265,7 @@ def write_words(
 ) -> tuple[list[Ids], Scores]:
     """Let the model write a word: the most probable sub-token, one after the other, until the word is over.
 
-    Returns
-    -------
-    list of list of int (n,)
-        The sub-tokens of the words, 12 at most.
-    Scores (n,)
-        Of the answers.
+    Return the sub-tokens of the words, 12 at most, and the scores of the answers.
     """
     words: list[Ids] = [query.path for query in queries]
     scores = no_scores(len(queries))
