@@ -98,15 +98,15 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
 
 def ranked(fit: NGram, rows: list[tuple[list[str], str]]) -> dict[str, Any]:
     """Compute all that is asked for, with our arrays."""
-    model, n = fit.model, len(rows)
+    model = fit.model
     contexts = model.contexts([model.ids(["<s>", *left]) for left, _ in rows])
     ids = np.array([model.index.get(answer, len(model.words)) for _, answer in rows])
     known = ids < len(model.words)
     ids = np.where(known, ids, 0)
     state = model.state(contexts)
     log10 = model.log10(contexts, ids[:, None], state)[:, 0]
-    above = model.count(state, log10, n)
-    tied = model.count(state, log10, n, equal=True) - above
+    above = model.count(state, log10)
+    tied = model.count(state, log10, equal=True) - above
     _, words = model.top(contexts, TOP, state)
     return {"known": known, "log10": log10, "rank": above + 1, "tied": tied, "top": words}
 

@@ -33,7 +33,7 @@ class Katz:
                     if gram[-1] != "<s>":
                         self.counts[gram] += 1
                         self.following[gram[:-1]][gram[-1]] += 1
-        self.kept = {n: self._kept(n, k) for n, k in enumerate(gtmax, 1)}
+        self.kept = {n: self._kept(n, gtmax if n > 1 else 0) for n in range(1, order + 1)}
         self.p, self.alpha = cache(self._p), cache(self._alpha)
 
     def _kept(self, n, k):
@@ -95,11 +95,13 @@ def folder(tmp_path_factory):
 def build(folder, lines, cutoffs, gtmax=7, vocabulary=None):
     corpus = Sentences(lines)
     words = corpus.words if vocabulary is None else list(vocabulary)
-    counts = count(corpus, len(cutoffs), vocabulary=words, block=64, progress=False)
     path = folder / "model.arpa"
-    report = write_arpa(counts, path, words, cutoffs=cutoffs, gtmax=gtmax, progress=False)
-    highest = (0, *[gtmax] * (len(cutoffs) - 1)) if isinstance(gtmax, int) else gtmax
-    return Loop(path, []), report, Katz(lines, words, cutoffs, highest)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("workbench.models.ngram.counts._BLOCK", 64)
+        patch.setattr("workbench.models.ngram.good_turing.K", gtmax)
+        counts = count(corpus, len(cutoffs), vocabulary=words, cutoffs=cutoffs, progress=False)
+        report = write_arpa(counts, path, words, progress=False)
+    return Loop(path, []), report, Katz(lines, words, cutoffs, gtmax)
 
 
 def zipf(n, types=40, length=9, seed=0):
@@ -115,7 +117,7 @@ def zipf(n, types=40, length=9, seed=0):
 texts = st.lists(st.lists(st.sampled_from("aaabbcdef"), min_size=1, max_size=9), min_size=1, max_size=12)
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(
     texts,
     st.lists(st.sampled_from([1, 1, 2, 3]), min_size=1, max_size=4).map(sorted),
@@ -136,10 +138,10 @@ def test_small_corpora_are_as_defined(folder, lines, higher, gtmax, vocabulary):
 
 @pytest.mark.parametrize(
     ("cutoffs", "gtmax"),
-    [((1, 1, 1), 7), ((1, 1, 1, 2), 7), ((1, 2, 3), (3, 5, 7)), ((1, 1), (7, 7)), ((1, 1, 1, 1, 1), 3)],
+    [((1, 1, 1), 7), ((1, 1, 1, 2), 7), ((1, 2, 3), 5), ((1, 1, 1, 1, 1), 3)],
 )
 def test_larger_corpora_are_as_defined(folder, cutoffs, gtmax):
-    lines = zipf(1000)
+    lines = zipf(500)
     vocabulary = Sentences(lines).words[:30]
     model, report, katz = build(folder, lines, cutoffs, gtmax, vocabulary)
     contexts = [context for context in katz.following if len(context) < len(cutoffs)]
@@ -149,9 +151,9 @@ def test_larger_corpora_are_as_defined(folder, cutoffs, gtmax):
         wanted = [np.log10(katz.p(contexts[place], word)) for word in katz.events]
         assert found == pytest.approx(wanted, abs=2e-5)
         assert (10.0**found).sum() == pytest.approx(1, abs=1e-5)
-    used = [share for shares in report.discounts[1:] for share in shares if 0 < share < 1]
+    used = [share for shares in report["discounts"][1:] for share in shares if 0 < share < 1]
     assert len(used) >= 2  # this was about discounts
-    for n, shares in enumerate(report.discounts, 1):
+    for n, shares in enumerate(report["discounts"], 1):
         for r, share in enumerate(shares, 1):
             assert share == pytest.approx(0 if r < cutoffs[n - 1] else katz.kept[n].get(r, 1))
 
@@ -162,7 +164,7 @@ def test_a_trie_can_be_built_of_it_and_says_the_same(folder):
         program = tools.find_program("build_binary")
     except DataError as missing:
         pytest.skip(str(missing))
-    lines = zipf(800)
+    lines = zipf(300)
     model, _, _ = build(folder, lines, (1, 1, 2, 3), vocabulary=Sentences(lines).words[:30])
     command = [program, "trie", folder / "model.arpa", folder / "model.trie"]
     subprocess.run(command, check=True, capture_output=True, cwd=folder)
@@ -190,9 +192,9 @@ def test_the_file_is_plain_arpa(folder):
 @pytest.mark.parametrize("lines", [[["a"]], [["a"] * 50], [["a"]] * 50, [list("abc")]])
 def test_tiny_corpora_are_estimated_without_discounts_and_that_is_said(folder, lines):
     _, report, _ = build(folder, lines, (1, 1, 1))
-    assert all(share == 1 for shares in report.discounts for share in shares)
-    assert any("order 2" in note for note in report.notes)
-    assert any("<unk>" in note for note in report.notes)
+    assert all(share == 1 for shares in report["discounts"] for share in shares)
+    assert any("order 2" in note for note in report["notes"])
+    assert any("<unk>" in note for note in report["notes"])
 
 
 def test_unknown_words_have_what_the_words_outside_the_vocabulary_were_counted(folder):
@@ -200,15 +202,15 @@ def test_unknown_words_have_what_the_words_outside_the_vocabulary_were_counted(f
     model, report, _ = build(folder, lines, (1, 1), vocabulary="a")
     assert 10 ** model.scores((), ["<unk>"])[0] == pytest.approx(3 / 9)
     assert model.scores(("a",), ["<unk>"]) == model.scores(("a",), ["zebra"])
-    assert not any("<unk>" in note for note in report.notes)
+    assert not any("<unk>" in note for note in report["notes"])
 
 
 def test_contexts_that_every_word_follows_are_scaled(folder):
     # each of the four follows "a", and what was seen once is discounted
     lines = [["a", "b", "a"], ["x"], ["a", "a", "x"], ["x"]]
     model, report, katz = build(folder, lines, (1, 1), 2, vocabulary="ab")
-    assert report.discounts[1] == pytest.approx((1 / 2, 3 / 8))
-    assert any("scaled" in note for note in report.notes)
+    assert report["discounts"][1] == pytest.approx((1 / 2, 3 / 8))
+    assert any("scaled" in note for note in report["notes"])
     assert set(katz.following["a",]) == set(katz.events)
     assert (10.0 ** model.scores(("a",), katz.events)).sum() == pytest.approx(1, abs=1e-5)
 
@@ -256,25 +258,13 @@ def test_discounts_that_cannot_be_had_are_said(n_r, gtmax, kept, said):
     )
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"words": ["a"]}, "1 words"),
-        ({"words": ["a", "<s>"]}, "'<s>'"),
-        ({"words": ["a", "b c"]}, "'b c'"),
-        ({"words": ["", "b"]}, "''"),
-        ({"gtmax": 40}, "gtmax"),
-        ({"gtmax": (7, 7)}, "gtmax"),
-        ({"cutoffs": (1, 3, 2)}, "never fall"),
-        ({"order": 1}, "order 2"),
-    ],
-)
-def test_what_cannot_be_written_leaves_the_old_file(tmp_path, change, said):
+@pytest.mark.parametrize("word", ["<s>", "b c", ""])
+def test_a_word_that_cannot_be_written_leaves_the_old_file(tmp_path, word):
     path = tmp_path / "model.arpa"
     path.write_text("old")
-    counts = count(Sentences([["a", "b"]]), change.pop("order", 3), progress=False)
-    with pytest.raises(DataError, match=said):
-        write_arpa(counts, path, change.pop("words", ["a", "b"]), progress=False, **change)
+    counts = count(Sentences([["a", "b"]]), 3, vocabulary=["a", word], progress=False)
+    with pytest.raises(DataError, match=f"'{word}'"):
+        write_arpa(counts, path, ["a", word], progress=False)
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["model.arpa"]
 
@@ -292,7 +282,7 @@ def test_a_full_disk_is_one_clear_error_and_leaves_the_old_file(tmp_path):
     path = tmp_path / "model.arpa"
     path.write_text("old")
     corpus = Sentences(zipf(200))
-    counts = count(corpus, 3, progress=False)
+    counts = count(corpus, 3, vocabulary=corpus.words, progress=False)
     with small_files(1000), pytest.raises(DataError, match="more room"):
         write_arpa(counts, path, corpus.words, progress=False)
     assert path.read_text() == "old"

@@ -225,12 +225,6 @@ def test_predictions_are_sound(of_sample, variant):
             assert row.prediction == item.candidates[int(np.nanargmax(values))] or row.n_tied > 1
 
 
-def test_ranking_in_several_parts_changes_nothing(of_sample, sample, monkeypatch):
-    whole = of_sample.predict(sample)
-    monkeypatch.setattr("workbench.models.ngram.model._CONTEXTS", 50)
-    pd.testing.assert_frame_equal(of_sample.predict(sample), whole)
-
-
 def test_no_items(of_sample, sample):
     none = sample[:0]
     ranked = of_sample.ranking(none)
@@ -334,7 +328,7 @@ def test_a_model_is_saved_and_loaded(of_sample, sample, tmp_path):
     assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["model", "predictor.json"]
     kenlm.Model(str(loaded.binary))
     shutil.rmtree(tmp_path / "saved" / "model")
-    with pytest.raises(DataError, match="no n-gram model here"):
+    with pytest.raises(DataError, match="no n-gram model"):
         NGram.load(tmp_path / "saved")
 
 
@@ -502,11 +496,11 @@ def test_the_model_of_one_name_is_written_by_two_at_once(no_data, monkeypatch):
 
 
 def test_a_folder_that_is_no_model_is_told(no_data, tmp_path):
-    with pytest.raises(DataError, match="there is no n-gram model here"):
+    with pytest.raises(DataError, match="there is no n-gram model"):
         NGram(tmp_path)
     fit = tiny()
     (fit.folder / estimating.INFO).unlink()
-    with pytest.raises(DataError, match="this is no whole model -- remove the folder"):
+    with pytest.raises(DataError, match="the model is incomplete -- remove the folder"):
         tiny()
     shutil.rmtree(fit.folder)
     assert Path(tiny().folder) == fit.folder

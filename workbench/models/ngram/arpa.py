@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import mmap
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,36 +23,45 @@ from pyarrow import csv
 from workbench.items.schema import DataError
 from workbench.models.ngram.backoff import MANIFEST, SPECIAL, BackOff
 from workbench.storage.files import atomic_path
+from workbench.storage.progress import progress_bar
 
 _BLOCK = 1 << 25  # bytes of text that are read at a time
-_RAGGED = re.compile(rb"^([^\t\n]+\t[^\t\n]+)$", re.MULTILINE)
+_NO_WEIGHT = re.compile(rb"^([^\t\n]+\t[^\t\n]+)$", re.MULTILINE)
 _COUNT = re.compile(rb"^ngram (\d+)\s*=\s*(\d+)\s*$", re.MULTILINE)
-_REMEDY = "estimate the model again"
-
-Block = tuple[npt.NDArray[np.float32], npt.NDArray[np.int64], npt.NDArray[np.float32]]
+_LOW = np.uint64(2**32 - 1)
 
 
-def compile_arpa(
-    arpa: Path | str,
-    folder: Path | str,
-    vocabulary: Sequence[str] | None = None,
-    *,
-    tell: Callable[[int, int], object] | None = None,
-) -> BackOff:
+class _Section(NamedTuple):
+    """The n-grams of one order in an ARPA file: `size` lines, from byte `start` to `stop`."""
+
+    data: mmap.mmap
+    file: Path
+    order: int
+    size: int
+    start: int
+    stop: int
+
+    def error(self, problem: str) -> DataError:
+        return _error(problem, self.file)
+
+
+def _error(problem: str, file: Path) -> DataError:
+    return DataError(problem, file=file, remedy="estimate the model again")
+
+
+def compile_arpa(arpa: Path, folder: Path, vocabulary: Sequence[str], *, progress: bool = True) -> BackOff:
     """Read a back-off model in the ARPA format into arrays.
 
     Parameters
     ----------
-    arpa : path
+    arpa : Path
         The model: log-probabilities to the base 10 and back-off weights; every n-gram's
         context must be in it, as in all that ``lmplz`` writes.
-    folder : path
+    folder : Path
         Where the arrays go; the manifest is written last.
-    vocabulary : sequence of str, optional
-        The order of the words (ids 0, 1, ...); words that the model does not know are left out. By
-        default they go by falling probability.
-    tell : callable, optional
-        Told the order and the number of n-grams after each block, for a progress bar.
+    vocabulary : sequence of str
+        The order of the words (ids 0, 1, ...); words that the model does not know are left out.
+    progress : bool, default True
 
     Returns
     -------
@@ -60,34 +70,34 @@ def compile_arpa(
     Raises
     ------
     DataError
-        If the file is cut off or is no ARPA file, or an n-gram's context is missing.
+        If the file is incomplete or not in the ARPA format, or an n-gram's context is missing.
     """
-    arpa, folder = Path(arpa), Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MANIFEST).unlink(missing_ok=True)
     if not arpa.is_file() or not arpa.stat().st_size:
-        raise DataError("there is no model here", file=arpa, remedy=_REMEDY)
-    with arpa.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        counts, places = _sections(data, arpa)
-        words, unigrams = _unigrams(data, places[0], counts[0], arpa, vocabulary)
+        raise _error("there is no model", arpa)
+    with (
+        arpa.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        progress_bar(label="sorting n-grams", unit="", shown=progress) as bar,
+    ):
+        sections = _sections(data, arpa)
+        words, unigrams = _unigrams(sections[0], vocabulary)
         model = BackOff(words, [unigrams])
-        saved = {"logp.1": unigrams["logp"], "backoff.1": unigrams["backoff"]}
-        values = pa.array([*words, *SPECIAL])
-        for order in range(2, len(counts) + 1):
-            blocks = _told(_blocks(data, places[order - 1], order, values, arpa), order, tell)
-            level = _level(model, blocks, counts[order - 1], arpa)
-            if order == len(counts):
-                del level["backoff"]  # nothing goes on from there
-            saved |= {f"{name}.{order}": array for name, array in level.items()}
+        for section in sections[1:]:
+            level = _level(model, section, bar)
+            if section.order == len(sections):
+                del level["backoff"]  # the highest order is no context
             model = BackOff(words, [*model.levels, level])
+    saved = {f"{name}.{n}": array for n, level in enumerate(model.levels, 1) for name, array in level.items()}
     for name, array in saved.items():
         with atomic_path(folder / f"{name}.npy") as path, path.open("wb") as out:
             np.save(out, array)
     manifest = {
         "format": 1,
         "words": words,
-        "counts": counts,
-        "bytes": {n: int(a.nbytes) for n, a in saved.items()},
+        "counts": [section.size for section in sections],
+        "bytes": {name: int(array.nbytes) for name, array in saved.items()},
     }
     with atomic_path(folder / MANIFEST) as path:
         path.write_text(json.dumps(manifest), encoding="utf-8")
@@ -95,11 +105,10 @@ def compile_arpa(
 
 
 def rename_unknown(arpa: Path, word: str) -> None:
-    """Let a word that stands for all unknown ones be ``<unk>`` in an ARPA file.
+    """Rename the word that stands for all unknown ones to ``<unk>`` in an ARPA file.
 
-    ``lmplz`` refuses ``<unk>`` in a text, and gives its own ``<unk>`` what interpolation with the uniform
-    distribution leaves. That is added to the word's probability; where the text does not hold the
-    word, the file stays as it is.
+    ``lmplz`` refuses ``<unk>`` in a text, and gives its own ``<unk>`` the mass of interpolation with the
+    uniform distribution. That is added to the word's probability. A file without the word is not changed.
     """
     mark = word.encode()
     with arpa.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -128,140 +137,114 @@ def rename_unknown(arpa: Path, word: str) -> None:
                 end = stop
 
 
-def _sections(data: mmap.mmap, arpa: Path) -> tuple[list[int], list[tuple[int, int]]]:
-    """Find how many n-grams there are of each order, and where they stand."""
+def _sections(data: mmap.mmap, file: Path) -> list[_Section]:
+    """Find the n-grams of each order."""
     head = data.find(b"\\data\\")
     first = data.find(b"\\1-grams:")
     if head < 0 or first < 0 or data.find(b"\\end\\", max(0, len(data) - 100)) < 0:
-        raise DataError("this is no whole ARPA file (\\data\\ to \\end\\)", file=arpa, remedy=_REMEDY)
+        raise _error("not a complete ARPA file (from \\data\\ to \\end\\)", file)
     counts = [int(n) for _, n in _COUNT.findall(data[head:first])]
     marks = [data.find(f"\n\\{order}-grams:".encode()) for order in range(1, len(counts) + 1)]
     marks = [mark + 1 for mark in marks] + [data.rfind(b"\\end\\")]
     if not counts or sorted(marks) != marks or 0 in marks:
-        raise DataError("the sections are not all there", file=arpa, remedy=_REMEDY)
-    starts = [data.find(b"\n", mark) + 1 for mark in marks[:-1]]
-    return counts, list(zip(starts, marks[1:], strict=True))
+        raise _error("a section of the ARPA file is missing", file)
+    return [
+        _Section(data, file, order, count, data.find(b"\n", mark) + 1, stop)
+        for order, (count, (mark, stop)) in enumerate(zip(counts, pairwise(marks), strict=True), start=1)
+    ]
 
 
-def _texts(data: mmap.mmap, place: tuple[int, int], arpa: Path, *, ragged: bool) -> Iterator[pa.Table]:
+def _tables(section: _Section) -> Iterator[pa.Table]:
     """Read a section as tables of three columns: log-probability, n-gram, back-off weight."""
-    start, end = place
     kinds = {"logp": pa.float32(), "gram": pa.string(), "backoff": pa.float32()}
+    data, start, end = section.data, section.start, section.stop
     while start < end:
         stop = min(end, start + _BLOCK)
         stop = end if stop == end else data.rfind(b"\n", start, stop) + 1
         if stop <= start:
-            raise _too_long(arpa)
+            raise _too_long(section.file)
         text = data[start:stop]
         start = stop
         if not text.strip():
             continue
-        if ragged:  # the back-off weight may be left out where it is 0
-            text = _RAGGED.sub(rb"\1\t0", text)
         try:
             table = csv.read_csv(
-                pa.BufferReader(text),
+                pa.BufferReader(_NO_WEIGHT.sub(rb"\1\t0", text)),  # a weight of 0 may be left out
                 read_options=csv.ReadOptions(column_names=list(kinds), block_size=_BLOCK * 2),
                 parse_options=csv.ParseOptions(delimiter="\t", quote_char=False, double_quote=False),
                 convert_options=csv.ConvertOptions(column_types=kinds, null_values=[""]),
             )
         except pa.ArrowInvalid as error:
-            raise DataError(
-                f"a line is no n-gram of an ARPA file ({error})", file=arpa, remedy=_REMEDY
-            ) from None
+            raise section.error(f"a line is not an n-gram of an ARPA file ({error})") from None
         for name in ("logp", "backoff"):
             if not pc.all(pc.is_finite(table[name])).as_py() or table[name].null_count:
-                raise DataError("a log-probability is no number", file=arpa, remedy=_REMEDY)
+                raise section.error("a log-probability is not a number")
         yield table
 
 
-def _too_long(arpa: Path) -> DataError:
-    return DataError("a line is longer than 32 MB", file=arpa, remedy=_REMEDY)
+def _too_long(file: Path) -> DataError:
+    return _error("a line is longer than 32 MB", file)
 
 
-def _unigrams(
-    data: mmap.mmap, place: tuple[int, int], count: int, arpa: Path, vocabulary: Sequence[str] | None
-) -> tuple[list[str], dict[str, Any]]:
-    tables = list(_texts(data, place, arpa, ragged=True))
-    if not tables or sum(map(len, tables)) != count:
-        raise DataError(f"there are not {count:,} n-grams of order 1", file=arpa, remedy=_REMEDY)
+def _unigrams(section: _Section, vocabulary: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """Return the words in the order of the vocabulary, and the arrays of order 1."""
+    tables = list(_tables(section))
+    if not tables or sum(map(len, tables)) != section.size:
+        raise section.error(f"expected {section.size:,} n-grams of order 1")
     table = pa.concat_tables(tables)
     known = dict(zip(table["gram"].to_pylist(), range(len(table)), strict=True))
-    if len(known) != count:
-        raise DataError("a word is listed twice", file=arpa, remedy=_REMEDY)
+    if len(known) != section.size:
+        raise section.error("a word is listed twice")
     if lacking := [word for word in SPECIAL if word not in known]:
-        raise DataError(f"the model does not know {lacking[0]}", file=arpa, remedy=_REMEDY)
-    logp, backoff = (table[name].to_numpy() for name in ("logp", "backoff"))
-    if vocabulary is None:
-        by_value = sorted(known, key=lambda word: (-logp[known[word]], word))
-        words = [word for word in by_value if word not in SPECIAL]
-    else:
-        words = [word for word in vocabulary if word in known and word not in SPECIAL]
-        if len(words) != len(known) - len(SPECIAL):
-            raise DataError("the model knows words that are not in the vocabulary", file=arpa, remedy=_REMEDY)
+        raise section.error(f"the model does not know {lacking[0]}")
+    words = [word for word in vocabulary if word in known and word not in SPECIAL]
+    if len(words) != len(known) - len(SPECIAL):
+        raise section.error("the model knows words that are not in the vocabulary")
     rows = [known[word] for word in (*words, *SPECIAL)]
-    return words, {"logp": logp[rows], "backoff": backoff[rows]}
+    return words, {name: table[name].to_numpy()[rows] for name in ("logp", "backoff")}
 
 
-def _blocks(
-    data: mmap.mmap, place: tuple[int, int], order: int, words: pa.Array, arpa: Path
-) -> Iterator[Block]:
-    """Read n-grams of one order: log-probabilities, word ids (rows, order), back-off weights."""
-    for table in _texts(data, place, arpa, ragged=True):
-        grams = pc.split_pattern(table["gram"].combine_chunks(), " ")
-        flat = grams.flatten()
-        if len(flat) != order * len(table):
-            raise DataError(f"an n-gram of order {order} has another length", file=arpa, remedy=_REMEDY)
-        ids = pc.index_in(flat, value_set=words)
-        if ids.null_count:
-            word = flat[pc.index(pc.is_null(ids), value=True).as_py()]
-            raise DataError(f"the word {word} is in an n-gram, but no unigram", file=arpa, remedy=_REMEDY)
-        rows = ids.to_numpy().reshape(-1, order).astype(np.int64)
-        yield table["logp"].to_numpy(), rows, table["backoff"].to_numpy()
-
-
-def _told(blocks: Iterator[Block], order: int, tell: Callable[[int, int], object] | None) -> Iterator[Block]:
-    for block in blocks:
-        yield block
-        if tell:
-            tell(order, len(block[0]))
-
-
-def _level(model: BackOff, blocks: Iterable[Block], count: int, arpa: Path) -> dict[str, Any]:
+def _level(model: BackOff, section: _Section, bar: Any) -> dict[str, Any]:
     """Sort the n-grams of one order, with all that counting needs, by the orders below."""
-    n_words = len(model.words)
+    order, count = section.order, section.size
+    vocabulary = pa.array([*model.words, *SPECIAL])
     key, logp = np.empty(count, dtype=np.uint64), np.empty(count, dtype=np.float32)
     lower, backoff = np.empty(count, dtype=np.float32), np.empty(count, dtype=np.float32)
     done = 0
-    for values, ids, weights in blocks:
-        stop = done + len(values)
+    for table in _tables(section):
+        grams = pc.split_pattern(table["gram"].combine_chunks(), " ").flatten()
+        if len(grams) != order * len(table):
+            raise section.error(f"an n-gram of order {order} has another length")
+        numbers = pc.index_in(grams, value_set=vocabulary)
+        if numbers.null_count:
+            word = grams[pc.index(pc.is_null(numbers), value=True).as_py()]
+            raise section.error(f"the word {word} is in an n-gram, but no unigram")
+        ids = numbers.to_numpy().reshape(-1, order).astype(np.int64)
+        stop = done + len(table)
         if stop > count:
             break
         node = model.node(ids[:, :-1])
         if (node < 0).any():
-            gram = [model.word(i) for i in ids[int((node < 0).argmax())]]
-            raise DataError(
-                f"the context of the n-gram {' '.join(gram)} is missing", file=arpa, remedy=_REMEDY
-            )
+            gram = " ".join(model.word(i) for i in ids[int((node < 0).argmax())])
+            raise section.error(f"the context of the n-gram {gram} is missing")
         key[done:stop] = (node.astype(np.uint64) << np.uint64(32)) | ids[:, -1].astype(np.uint64)
-        logp[done:stop] = values
+        logp[done:stop] = table["logp"].to_numpy()
         lower[done:stop] = model.log10(ids[:, 1:-1], ids[:, -1:])[:, 0]
-        backoff[done:stop] = weights
+        backoff[done:stop] = table["backoff"].to_numpy()
+        bar.update(stop - done)
         done = stop
     if done != count:
-        raise DataError(
-            f"there are not {count:,} n-grams of order {model.order + 1}", file=arpa, remedy=_REMEDY
-        )
+        raise section.error(f"expected {count:,} n-grams of order {order}")
     turn = np.argsort(key, kind="stable")
     key, logp, lower = key[turn], logp[turn], lower[turn]
     if (key[1:] == key[:-1]).any():
-        raise DataError(f"an n-gram of order {model.order + 1} is listed twice", file=arpa, remedy=_REMEDY)
+        raise section.error(f"an n-gram of order {order} is listed twice")
     level = {"key": key, "logp": logp, "backoff": backoff[turn]}
-    special = (key & np.uint64(0xFFFFFFFF)) >= n_words
-    turn = _falling(key, np.where(special, np.float32(-np.inf), logp))
-    level["top"] = np.where(special, np.float32(-np.inf), logp)[turn]
-    level["word"] = (key[turn] & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    lower = np.where(special, np.float32(-np.inf), lower)
+    special = (key & _LOW) >= len(model.words)
+    ranked, lower = (np.where(special, np.float32(-np.inf), values) for values in (logp, lower))
+    turn = _falling(key, ranked)
+    level["top"] = ranked[turn]
+    level["word"] = (key[turn] & _LOW).astype(np.uint32)
     level["below"] = lower[_falling(key, lower)]
     return level
 
@@ -270,5 +253,5 @@ def _falling(key: npt.NDArray[np.uint64], values: npt.NDArray[np.float32]) -> np
     """Return the order by context, then by falling value, then by word."""
     bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
     rising = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31))
-    mixed = (key & ~np.uint64(0xFFFFFFFF)) | (~rising).astype(np.uint64)
+    mixed = (key & ~_LOW) | (~rising).astype(np.uint64)
     return np.argsort(mixed, kind="stable")

@@ -1,10 +1,9 @@
 """A back-off n-gram model as arrays: log-probabilities, exact ranks and the best words of many contexts.
 
-Outside the words that are listed after a context, a back-off model has the probabilities of the shorter
-context, scaled by the context's back-off weight (Katz 1987; interpolated Kneser-Ney has the same form, Chen
-and Goodman 1999). So the number of words above a value is the number above it in the shorter context, less
-those listed, as the shorter context has them, plus those listed: with all lists sorted, a few binary
-searches. Sums are in single precision and in KenLM's order, so that ties and ranks are KenLM's.
+Words that are not listed after a context have their probabilities after the shorter context, scaled by a
+back-off weight (Katz 1987; interpolated Kneser-Ney has the same form, Chen and Goodman 1999). So the words
+above a value are those of the shorter context, without those listed, plus those listed: binary searches.
+Sums are in single precision and in KenLM's order, so that ties and ranks are KenLM's.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ from workbench.items.schema import DataError
 
 MANIFEST = "backoff.json"
 SPECIAL = ("</s>", "<unk>", "<s>")
-"""What has the ids after the last word; none of it is ranked."""
+"""They have the ids after the last word, and are not ranked."""
 
 Ids = npt.NDArray[np.int64]
 Singles = npt.NDArray[np.float32]
-_LOW = np.uint64(32)
+_SHIFT = np.uint64(32)
 _REMEDY = "remove the folder and fit again"
 
 
 class BackOffState(NamedTuple):
-    """What is known of `n` contexts, the shortest first.
+    """Of `n` contexts, for each length 1, 2, ... of their last words.
 
     Attributes
     ----------
     nodes : list of array (n,)
-        For each length 1, 2, ... the place of the last words of the context; -1 where they are not listed.
+        The place of these words among the n-grams of their order; -1 where they are not listed.
     backoff : list of array (n,)
         Their back-off weights (log10); 0 where they are not listed.
     """
@@ -67,13 +66,7 @@ class BackOff:
 
     @classmethod
     def open(cls, folder: Path | str) -> BackOff:
-        """Map the arrays of a folder into memory.
-
-        Raises
-        ------
-        DataError
-            If they are not all there.
-        """
+        """Map the arrays of a folder into memory; `DataError` if they are incomplete."""
         folder = Path(folder)
         try:
             manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -86,9 +79,9 @@ class BackOff:
                 levels[int(order) - 1][kind] = array
             words = manifest["words"]
         except (OSError, EOFError, ValueError, TypeError, LookupError) as error:
-            raise DataError(f"the model is not whole: {error}", file=folder, remedy=_REMEDY) from None
+            raise DataError(f"the model is incomplete: {error}", file=folder, remedy=_REMEDY) from None
         if any(sizes.values()):
-            raise DataError("the model is not whole", file=folder, remedy=_REMEDY)
+            raise DataError("the model is incomplete", file=folder, remedy=_REMEDY)
         return cls(words, levels)
 
     @cached_property
@@ -118,7 +111,7 @@ class BackOff:
     def _find(self, order: int, node: Ids, word: Ids) -> Ids:
         """Return the places of n-grams of an order from those of their contexts; -1 where there is none."""
         key = self.levels[order - 1]["key"]
-        wanted = (np.maximum(node, 0).astype(np.uint64) << _LOW) | np.maximum(word, 0).astype(np.uint64)
+        wanted = (np.maximum(node, 0).astype(np.uint64) << _SHIFT) | np.maximum(word, 0).astype(np.uint64)
         place = np.searchsorted(key, wanted)
         listed = (node >= 0) & (word >= 0) & (place < len(key))
         listed[listed] = key[place[listed]] == wanted[listed]
@@ -132,12 +125,7 @@ class BackOff:
         return place
 
     def state(self, contexts: Ids) -> BackOffState:
-        """Look contexts up.
-
-        Parameters
-        ----------
-        contexts : array (n, length)
-        """
+        """Look up contexts (n, length)."""
         nodes: list[Ids] = []
         weights: list[Singles] = []
         for length in range(1, min(contexts.shape[1], self.order - 1) + 1):
@@ -157,7 +145,7 @@ class BackOff:
         words : array (n, m) of int
             Ids, `SPECIAL` included.
         state : BackOffState, optional
-            That of the contexts, where it is known.
+            Of the contexts, where it is known.
 
         Returns
         -------
@@ -177,26 +165,24 @@ class BackOff:
             value[rows] = np.where(place < 0, value[rows], level[np.maximum(place, 0)] if len(level) else 0)
         return np.asarray(value, dtype=np.float32)
 
-    def count(self, state: BackOffState, value: Any, n: int, *, equal: bool = False) -> Ids:
-        """Count the words of the vocabulary that are more probable than a value in each of `n` contexts.
+    def count(self, state: BackOffState, value: npt.NDArray[Any], *, equal: bool = False) -> Ids:
+        """Count the words of the vocabulary that are more probable than a value, or, if `equal`, as probable.
 
         Parameters
         ----------
         state : BackOffState
-            Of the contexts.
+            Of n contexts.
         value : array (n,)
             log10 probabilities.
         equal : bool, default False
-            Count the words that are as probable too.
 
         Returns
         -------
         array (n,) of int
         """
-        wanted = np.asarray(value)
 
         def above(sorted_values: Any, low: Ids, high: Ids, order: int) -> Ids:
-            """Count in falling values, as an order has them, those that end above the wanted value."""
+            """Count in the falling values of an order those that exceed the value with the weights added."""
             start, weights = low.copy(), state.backoff[order - 1 :]
             low, high = low.copy(), high.copy()
             while (open_ := low < high).any():
@@ -204,12 +190,12 @@ class BackOff:
                 at = sorted_values[np.minimum(middle, len(sorted_values) - 1)]
                 for weight in weights:
                     at = at + weight
-                yes = (at >= wanted) if equal else (at > wanted)
+                yes = (at >= value) if equal else (at > value)
                 low = np.where(open_ & yes, middle + 1, low)
                 high = np.where(open_ & ~yes, middle, high)
             return low - start
 
-        zero = np.zeros(n, dtype=np.int64)
+        zero = np.zeros(len(value), dtype=np.int64)
         total = above(self._unigrams[0], zero, zero + len(self.words), 1)
         for order, node in enumerate(state.nodes, start=2):
             if (node < 0).all():
@@ -220,11 +206,11 @@ class BackOff:
         return total
 
     def _range(self, order: int, node: Ids) -> tuple[Ids, Ids]:
-        """Return where the n-grams that go on from contexts begin and end; nowhere for those not listed."""
+        """Return where the n-grams that extend contexts begin and end; no range for those not listed."""
         key = self.levels[order - 1]["key"]
         context = np.maximum(node, 0).astype(np.uint64)
-        low = np.searchsorted(key, context << _LOW)
-        high = np.where(node < 0, low, np.searchsorted(key, (context + np.uint64(1)) << _LOW))
+        low = np.searchsorted(key, context << _SHIFT)
+        high = np.where(node < 0, low, np.searchsorted(key, (context + np.uint64(1)) << _SHIFT))
         return low.astype(np.int64), high.astype(np.int64)
 
     @cached_property
@@ -258,10 +244,10 @@ class BackOff:
     def _best(
         self, state: BackOffState, n: int, k: int, most: int
     ) -> tuple[Singles, Ids, npt.NDArray[np.bool_]]:
-        """Choose among the first `most` words of each list; tell where that was surely enough."""
+        """Choose among the first `most` words of each list; return where that is known to be enough."""
         best = np.full((n, k), -np.inf, dtype=np.float32)
         chosen = np.zeros((n, k), dtype=np.int64)
-        last: list[tuple[Ids, Singles]] = []  # contexts, and the last value that was looked at in a list
+        last: list[tuple[Ids, Singles]] = []  # contexts, and the last value that was compared in a list
         for order in range(len(state.nodes) + 1, 0, -1):
             if order > 1:
                 rows = np.flatnonzero(state.nodes[order - 2] >= 0)
@@ -283,9 +269,7 @@ class BackOff:
             last.append((rows, np.where(high - low > most, value[:, -1], np.float32(-np.inf))))
             word = names[place].astype(np.int64)
             use = np.isfinite(value) & (value >= best[rows, -1][:, None])
-            for above in range(
-                order + 1, len(state.nodes) + 2
-            ):  # a longer context knows the word: that counts
+            for above in range(order + 1, len(state.nodes) + 2):  # a longer context that lists the word wins
                 node = np.broadcast_to(state.nodes[above - 2][rows][:, None], word.shape)[use]
                 use[use] = self._find(above, node, word[use]) < 0
             value = np.where(use, value, np.float32(-np.inf))

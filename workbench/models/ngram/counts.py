@@ -25,29 +25,29 @@ SHIFT, WORD = np.uint64(32), np.uint64(2**32 - 1)
 """A key is ``context << SHIFT | word``; ``key & WORD`` is the last word."""
 
 _NONE = np.uint32(2**32 - 1)  # there is no n-gram of this order that ends here
-_BLOCK = 1 << 23
+_BLOCK = 1 << 23  # tokens that are sorted in memory at a time, with about 80 bytes each
 
 
 @dataclass(frozen=True, eq=False)
 class NGramCounts:
     """How often each n-gram of the orders 1 to `order` was seen.
 
-    A word is a number: 0 to V - 1 are the words of the vocabulary in its order, V is ``</s>``, V + 1
-    is ``<unk>``, V + 2 is ``<s>``. An n-gram is its index in the arrays of its order. Its key is the
-    index of its first n - 1 words, in the order below, times 2^32, plus its last word. So n-grams are
-    sorted by their words, those of one context lie side by side, and the keys form a trie.
+    Words are numbers: 0 to V - 1 are the words of the vocabulary in its order, V is ``</s>``, V + 1
+    is ``<unk>``, V + 2 is ``<s>``. N-grams are indices into the arrays of their order. The key of an n-gram
+    is the index of its first n - 1 words, in the order below, times 2^32, plus its last word. So n-grams
+    are sorted by their words, those of one context are adjacent, and the keys form a trie.
 
     Attributes
     ----------
     n_words : int
         V, words in the vocabulary.
     keys : tuple of uint64 (n-grams,)
-        For each order the keys, rising. Order 1 has all V + 3 words, also those never seen.
+        For each order the keys, ascending. Order 1 has all V + 3 words, also those never seen.
     counts : tuple of uint32 (n-grams,)
         For each order the counts.
     count_of_counts : int64 (order, MOST + 1)
-        ``[n - 1, r]``: n-grams of order n that were seen r times, before any cutoff; ``<s>`` as the
-        last word is left out, as it is never predicted. Column 0 is 0.
+        ``[n - 1, r]``: n-grams of order n that were seen r times, before any cutoff, without those that
+        end in ``<s>``, as it is never predicted. Column 0 is 0.
     cutoffs : tuple of int (order,)
         Least count of the n-grams that are listed.
     """
@@ -63,39 +63,6 @@ class NGramCounts:
         """Length of the longest n-grams."""
         return len(self.keys)
 
-    def lookup(self, grams: Any) -> NDArray[np.int64]:
-        """Return the counts of n-grams.
-
-        Parameters
-        ----------
-        grams : integers (n, length)
-            Numbers of words, 1 to `order` a row. A number that is no word's, such as -1, makes an
-            n-gram that was not seen.
-
-        Returns
-        -------
-        int64 (n,)
-            Counts; 0 for an n-gram that is not listed.
-
-        Raises
-        ------
-        ValueError
-            If the rows are empty, or longer than the longest n-grams counted.
-        """
-        rows = np.asarray(grams, dtype=np.int64)
-        if rows.ndim != 2 or not 1 <= rows.shape[1] <= self.order:  # noqa: PLR2004 - rows and columns
-            raise ValueError(f"expected an array (n, 1 to {self.order}) of words, got {rows.shape}")
-        known = np.all((rows >= 0) & (rows < self.n_words + 3), axis=1)
-        words = np.where(known[:, None], rows, 0).astype(np.uint64)
-        at = words[:, 0].astype(np.intp)
-        for keys, word in zip(self.keys[1:], words.T[1:], strict=False):
-            if not len(keys):
-                return np.zeros(len(rows), np.int64)
-            wanted = (at.astype(np.uint64) << SHIFT) | word
-            at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-            known &= keys[at] == wanted
-        return np.where(known, self.counts[rows.shape[1] - 1][at], 0).astype(np.int64)
-
     def grams(self, order: int, first: int = 0, stop: int | None = None) -> NDArray[np.uint32]:
         """Return the words of the n-grams `first` to `stop` of an order: uint32 (n, order)."""
         key = self.keys[order - 1][first:stop]
@@ -105,39 +72,6 @@ class NGramCounts:
             key = self.keys[column - 1][key >> SHIFT]
         words[:, 0] = key
         return words
-
-    def cut(self, cutoffs: Sequence[int]) -> NGramCounts:
-        """Return the counts without the rare n-grams.
-
-        Parameters
-        ----------
-        cutoffs : sequence of int
-            For each order the least count that stays. The first is 1, as the vocabulary says which
-            words there are; none is less than the one before. An n-gram is never seen more often
-            than what it begins or ends with, so both stay wherever it does.
-
-        Raises
-        ------
-        DataError
-            If the cutoffs are not of this form, or lower than those already applied.
-        """
-        wanted = check_cutoffs(cutoffs, self.order)
-        if any(new < old for new, old in zip(wanted, self.cutoffs, strict=True)):
-            raise DataError(
-                f"the n-grams below {self.cutoffs} were left out when counting, so {wanted} cannot be had",
-                remedy="count with lower cutoffs",
-            )
-        keys, counts = [self.keys[0]], [self.counts[0]]
-        moved: NDArray[np.uint64] | None = None  # old index to new, in the order below
-        for n in range(1, self.order):
-            stays = None if wanted[n] == self.cutoffs[n] else self.counts[n] >= wanted[n]
-            listed = self.keys[n] if stays is None else self.keys[n][stays]
-            if moved is not None:
-                listed = (moved[listed >> SHIFT] << SHIFT) | (listed & WORD)
-            keys.append(listed)
-            counts.append(self.counts[n] if stays is None else self.counts[n][stays])
-            moved = None if stays is None else np.cumsum(stays, dtype=np.uint64) - np.uint64(1)
-        return NGramCounts(self.n_words, tuple(keys), tuple(counts), self.count_of_counts, wanted)
 
 
 def check_cutoffs(cutoffs: Sequence[int] | None, order: int) -> tuple[int, ...]:
@@ -155,45 +89,43 @@ def count(
     corpus: Corpus,
     order: int,
     *,
-    vocabulary: Sequence[str] | None = None,
+    vocabulary: Sequence[str],
     cutoffs: Sequence[int] | None = None,
-    block: int = _BLOCK,
     folder: Path | str | None = None,
     progress: bool = True,
 ) -> NGramCounts:
     """Count the n-grams of a corpus, of all orders up to one.
 
-    A sentence has one ``<s>`` before it and one ``</s>`` after it, as SRILM and KenLM have it; no
-    n-gram reaches from one sentence into the next.
+    A sentence has one ``<s>`` before it and one ``</s>`` after it, as in SRILM and KenLM; no
+    n-gram reaches from one sentence into the next. Memory holds 4 bytes a token and 12 a listed n-gram,
+    besides the block that is sorted.
 
     Parameters
     ----------
     corpus : Corpus
-        Of it `words`, `ids` and `starts` are used.
+        Its `words`, `ids` and `starts` are used.
     order : int
         Length of the longest n-grams, 1 or more.
-    vocabulary : sequence of str, optional
-        Words that count as themselves; the others count as ``<unk>``. By default all words of the
-        corpus, in its order. A word that the corpus does not have is seen 0 times.
+    vocabulary : sequence of str
+        Words that count as themselves; the others count as ``<unk>``. A word that the corpus does not
+        have is seen 0 times.
     cutoffs : sequence of int, optional
-        For each order the least count of the n-grams that are listed: see `NGramCounts.cut`.
-    block : int, default 2^23
-        Tokens that are sorted in memory at a time, with about 80 bytes each. Besides, memory holds
-        4 bytes a token and 12 an n-gram that is listed.
+        For each order the least count of the n-grams that are listed. The first is 1, as the vocabulary
+        says which words there are; none is less than the one before. What an n-gram begins or ends
+        with is seen as often at least, so it is listed too.
     folder : path, optional
         Where temporary files lie, of up to 12 bytes a token, if there is more than one block. By
         default the system's temporary folder.
     progress : bool, default True
-        Whether to show a bar.
 
     Raises
     ------
     DataError
-        If the corpus is empty or too large for 32-bit counts, a word stands twice in the vocabulary,
+        If the corpus is empty or too large for 32-bit counts, the vocabulary has a word twice,
         the cutoffs are not usable, or the folder has no room.
     """
     least = check_cutoffs(cutoffs, order)
-    stream = _Stream(corpus, vocabulary, block)
+    stream = _Stream(corpus, vocabulary)
     seen = np.zeros(stream.n_words + 3, np.int64)
     for _, words in stream:
         seen += np.bincount(words, minlength=len(seen))
@@ -204,7 +136,7 @@ def count(
         for length in range(2, order + 1):
             last = length == order
             runs = _runs(stream, at, temporary, length=length, place=not last, progress=progress)
-            rows.append(_merged(runs, block, least[-1] if last else 1))
+            rows.append(_merged(runs, least[-1] if last else 1))
             if not last:
                 for (span, *_), (keys, _) in zip(stream.blocks, runs, strict=True):
                     here = at[span]
@@ -213,36 +145,39 @@ def count(
             del runs
             for file in temporary.glob(f"{length}-*") if temporary else ():
                 file.unlink()
-    listed, counts, count_of_counts = zip(*rows, strict=True)
-    first = (1,) * (order - 1) + least[-1:]  # the others are cut now that nothing builds on them
-    return NGramCounts(stream.n_words, listed, counts, np.stack(count_of_counts), first).cut(least)
+    listed, counts, count_of_counts = (list(column) for column in zip(*rows, strict=True))
+    moved: NDArray[np.uint64] | None = None  # old index to new, in the order below
+    for n in range(1, order):  # the lower orders are cut now that nothing builds on them
+        if moved is not None:
+            listed[n] = (moved[listed[n] >> SHIFT] << SHIFT) | (listed[n] & WORD)
+        stays = counts[n] >= least[n]
+        moved = None if stays.all() else np.cumsum(stays, dtype=np.uint64) - np.uint64(1)
+        if moved is not None:
+            listed[n], counts[n] = listed[n][stays], counts[n][stays]
+    return NGramCounts(stream.n_words, tuple(listed), tuple(counts), np.stack(count_of_counts), least)
 
 
-_Run = tuple[NDArray[np.uint64], NDArray[np.uint32]]  # keys, rising, no two alike, and their counts
+_Run = tuple[NDArray[np.uint64], NDArray[np.uint32]]  # keys, strictly ascending, and their counts
 
 
 class _Stream:
     """The words of a corpus as models have them, ``<s>`` and ``</s>`` among them, in blocks of sentences."""
 
-    def __init__(self, corpus: Corpus, vocabulary: Sequence[str] | None, block: int) -> None:
+    def __init__(self, corpus: Corpus, vocabulary: Sequence[str]) -> None:
         self.ids, starts = corpus.ids, np.asarray(corpus.starts, np.int64)
         if len(starts) < 2 or starts[-1] == 0:  # noqa: PLR2004 - a start and an end
             raise DataError("the corpus has no words", remedy="give texts with at least one sentence")
         self.starts = starts
-        words = corpus.words if vocabulary is None else vocabulary
-        self.n_words = len(words)
-        self.number = np.arange(len(corpus.words), dtype=np.uint32)
-        if vocabulary is not None:
-            index = {word: place for place, word in enumerate(vocabulary)}
-            if len(index) < len(vocabulary):
-                raise DataError("a word stands twice in the vocabulary", remedy="name each word once")
-            unknown = self.n_words + 1
-            self.number = np.array([index.get(word, unknown) for word in corpus.words], np.uint32)
+        index = {word: place for place, word in enumerate(vocabulary)}
+        self.n_words = len(index)
+        if len(index) < len(vocabulary):
+            raise DataError("the vocabulary has a word twice", remedy="name each word once")
+        self.number = np.array([index.get(word, self.n_words + 1) for word in corpus.words], np.uint32)
         begins = starts + 2 * np.arange(len(starts))
         self.size = int(begins[-1])
         if self.size >= int(_NONE):
             raise DataError(f"the corpus has {self.size:,} tokens; 2^32 - 2 is the most that can be counted")
-        cuts = np.searchsorted(begins, np.arange(block, self.size, block))
+        cuts = np.searchsorted(begins, np.arange(_BLOCK, self.size, _BLOCK))
         borders = np.unique([0, *cuts, len(starts) - 1])
         self.blocks = [  # where they lie among all tokens, and in which sentences they begin and stop
             (slice(int(begins[first]), int(begins[stop])), first, stop) for first, stop in pairwise(borders)
@@ -300,14 +235,14 @@ def _on_disk(array: NDArray[Any], path: Path) -> NDArray[Any]:
     return np.memmap(path, array.dtype, "r", shape=array.shape) if array.size else array
 
 
-def _merged(runs: list[_Run], block: int, least: int) -> tuple[*_Run, NDArray[np.int64]]:
+def _merged(runs: list[_Run], least: int) -> tuple[*_Run, NDArray[np.int64]]:
     """Add up the counts of sorted runs; return keys and counts from `least` on, and the count of counts.
 
-    Keys are cut into ranges of about `block` entries of all runs, and each range is sorted in memory.
+    Keys are cut into ranges of about `_BLOCK` entries of all runs, and each range is sorted in memory.
     """
-    step = max(1, block // (64 * len(runs)))
+    step = max(1, _BLOCK // (64 * len(runs)))
     sample = np.sort(np.concatenate([run[::step] for run, _ in runs]))
-    edges = sample[:: max(1, block // step)][1:]
+    edges = sample[:: max(1, _BLOCK // step)][1:]
     borders = [np.concatenate(([0], np.searchsorted(run, edges), [len(run)])) for run, _ in runs]
     total = sum(len(run) for run, _ in runs)
     keys, counts = np.empty(total, np.uint64), np.empty(total, np.uint32)
@@ -327,9 +262,8 @@ def _merged(runs: list[_Run], block: int, least: int) -> tuple[*_Run, NDArray[np
             first = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
             key, number = key[first], np.add.reduceat(number, first, dtype=np.uint32)
         count_of_counts += _count_of_counts(number)
-        if least > 1:
-            stays = number >= least
-            key, number = key[stays], number[stays]
+        stays = number >= least
+        key, number = key[stays], number[stays]
         keys[filled : filled + len(key)], counts[filled : filled + len(key)] = key, number
         filled += len(key)
     return keys[:filled], counts[:filled], count_of_counts

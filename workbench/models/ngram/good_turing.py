@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,42 +12,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from workbench.items.schema import DataError
-from workbench.models.ngram.counts import MOST, SHIFT, WORD, NGramCounts
+from workbench.models.ngram.counts import SHIFT, WORD, NGramCounts
 from workbench.storage.files import atomic_path
 from workbench.storage.progress import progress_bar
 
 K = 7
-"""Counts up to this are discounted by default (SRILM's ``-gt2max`` and higher)."""
+"""Counts up to this are discounted from order 2 on (the default of SRILM's ``-gt2max`` and higher)."""
 
 _RESERVED = ("</s>", "<unk>", "<s>")  # in the order of their numbers
-_NOTHING = 1e-12  # a share of a context's count that is rounding only
+_NOTHING = 1e-12  # a share of a context's count that is rounding error
 _NEVER = -99.0  # SRILM's log10 of 0
-_ROWS = 1 << 20  # lines made at a time
+_ROWS = 1 << 20  # lines that are formatted at a time
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Report:
-    """How a model was estimated.
-
-    Attributes
-    ----------
-    discounts : tuple of tuple of float
-        For each order the share of a count of 1, 2, ... that is kept; 1 for higher counts, 0 for
-        counts below the cutoff.
-    count_of_counts : tuple of tuple of int
-        For each order how many n-grams were seen 1, 2, ... times, before any cutoff.
-    n_grams : tuple of int
-        For each order how many n-grams the model lists.
-    notes : tuple of str
-        Where the rule could not be applied as it stands, and what was done instead.
-    """
-
-    discounts: tuple[tuple[float, ...], ...]
-    count_of_counts: tuple[tuple[int, ...], ...]
-    n_grams: tuple[int, ...]
-    notes: tuple[str, ...]
 
 
 def discounts(count_of_counts: Sequence[int], gtmax: int) -> tuple[Floats, list[str]]:
@@ -68,7 +44,7 @@ def discounts(count_of_counts: Sequence[int], gtmax: int) -> tuple[Floats, list[
     Returns
     -------
     float64 (k + 1,), list of str
-        d_r at index r (d_0 is 1 and stands for nothing); what could not be had.
+        d_r at index r (d_0 is 1 and is not used); notes on discounts that could not be computed.
     """
     n, k, notes = np.asarray(count_of_counts, np.float64), gtmax, []
     while k > 0 and n[k + 1] == 0:
@@ -97,21 +73,19 @@ def write_arpa(
     path: Path | str,
     words: Sequence[str],
     *,
-    cutoffs: Sequence[int] | None = None,
-    gtmax: int | Sequence[int] = K,
     progress: bool = True,
-) -> Report:
+) -> dict[str, Any]:
     """Write a back-off model of n-gram counts in the ARPA format, whole or not at all.
 
     A listed n-gram has the probability d_r r / C with its count r and its context's count C. What is
-    left of a context goes to the words not listed there, shared out as the context without its first
-    word has it, so that each context sums to 1 over the vocabulary, ``</s>`` and ``<unk>`` (Katz 1987,
-    equations 13-17). The estimates are those of SRILM's ``ngram-count -unk -gtNmin -gtNmax``:
+    left of a context goes to the words not listed there, in proportion to their probabilities after the
+    context without its first word, so that each context sums to 1 over the vocabulary, ``</s>`` and
+    ``<unk>`` (Katz 1987, equations 13-17). Order 1 is not discounted, as k = 1, SRILM's default for it, gives
+    no usable d_1. The estimates are those of SRILM's ``ngram-count -unk -gtNmin``:
 
     - where nothing is left of a context and not every word is listed there, C grows by 1 (a rule of
       Doug Paul's); where all are listed and something is left, they are scaled to sum to 1;
-    - words of the vocabulary, and ``<unk>``, that were never seen share what is left of order 1;
-      where all were seen, each word gets an equal part of it.
+    - words of the vocabulary, and ``<unk>``, that were never seen share what is left of order 1.
 
     Parameters
     ----------
@@ -121,59 +95,42 @@ def write_arpa(
         The file; its folder is made where it is missing.
     words : sequence of str (V,)
         The vocabulary, in the order of the numbers in `counts`.
-    cutoffs : sequence of int, optional
-        Least count of the n-grams that are listed, an order each (SRILM's ``-gtNmin``): see
-        `NGramCounts.cut`. By default those of `counts`.
-    gtmax : int or sequence of int, default 7
-        Highest count that is discounted, an order each (``-gtNmax``). A single number is for the
-        orders from 2 on, and order 1 is not discounted. (SRILM's default for order 1, 1, comes to
-        the same: d_1 is always 0 for k = 1, so out of range.)
     progress : bool, default True
-        Whether to show a bar.
 
     Returns
     -------
-    Report
+    dict
+        ``discounts``: for each order the share of a count of 1, 2, ... that is kept; 1 for higher counts, 0
+        for counts below the cutoff. ``notes``: where the rule could not be applied as it stands, and what
+        was done instead.
 
     Raises
     ------
     DataError
-        If the words do not fit the counts or cannot stand in an ARPA file, an option is unusable, or the
-        file cannot be written.
+        If a word cannot be in an ARPA file, or the file cannot be written.
     """
-    _check_words(words, counts)
-    order = counts.order
-    highest = (0,) + (gtmax,) * (order - 1) if isinstance(gtmax, int) else tuple(gtmax)
-    if order < 2:  # noqa: PLR2004 - the context is a word at least
-        raise DataError("a back-off model has order 2 or more", remedy="count longer n-grams")
-    if len(highest) != order or not all(0 <= k < MOST for k in highest):
-        raise DataError(f"gtmax {highest} is not {order} numbers from 0 to {MOST - 1}")
-    if cutoffs is not None:
-        counts = counts.cut(cutoffs)
-    factors, notes = [], []
-    for n, k in enumerate(highest):
-        shares, remarks = discounts(counts.count_of_counts[n].tolist(), k)
-        shares[1 : counts.cutoffs[n]] = 0
+    _check_words(words)
+    factors: list[Floats] = []
+    notes: list[str] = []
+    for n, (n_r, cutoff) in enumerate(zip(counts.count_of_counts, counts.cutoffs, strict=True), start=1):
+        shares, remarks = discounts(n_r.tolist(), K if n > 1 else 0)
+        shares[1:cutoff] = 0
         factors.append(shares)
-        notes += [f"order {n + 1}: {note}" for note in remarks]
+        notes += [f"order {n}: {note}" for note in remarks]
     column = pa.array([*words, *_RESERVED], pa.string())
     try:
-        with atomic_path(path) as temporary, temporary.open("wb") as file:
-            _write(counts, file, column, factors, notes, progress=progress)
+        with (
+            atomic_path(path) as temporary,
+            temporary.open("wb") as file,
+            progress_bar(sum(map(len, counts.keys)), label="ARPA", unit="n-grams", shown=progress) as bar,
+        ):
+            notes += _write(counts, file, column, factors, bar)
     except OSError as error:
         raise DataError(str(error), file=path, remedy="name a folder with more room") from error
-    n_r = counts.count_of_counts[:, 1 : max(highest) + 2]
-    return Report(
-        tuple(tuple(share[1:].tolist()) for share in factors),
-        tuple(tuple(row) for row in n_r.tolist()),
-        tuple(len(key) for key in counts.keys),
-        tuple(notes),
-    )
+    return {"discounts": [shares[1:].tolist() for shares in factors], "notes": notes}
 
 
-def _check_words(words: Sequence[str], counts: NGramCounts) -> None:
-    if len(words) != counts.n_words:
-        raise DataError(f"{len(words)} words are given for counts of {counts.n_words}")
+def _check_words(words: Sequence[str]) -> None:
     column = pa.array(words, pa.string())
     odd = pc.or_(
         pc.match_substring_regex(column, r"^$|[\x00\t\n\v\f\r ]"),
@@ -186,24 +143,18 @@ def _check_words(words: Sequence[str], counts: NGramCounts) -> None:
         )
 
 
-def _unigrams(counts: NGramCounts, factors: Floats, notes: list[str]) -> Floats:
-    """Return the probabilities of order 1; that of ``<s>`` is 0."""
+def _unigrams(counts: NGramCounts, notes: list[str]) -> Floats:
+    """Return the probabilities of order 1, which is not discounted; that of ``<s>`` is 0."""
     seen = counts.counts[0].astype(np.float64)
     seen[-1] = 0
-    share = _discounted(counts.counts[0], factors) * (seen > 0)
-    total, unseen = seen.sum(), seen == 0
+    unseen = seen == 0
     unseen[-1] = False
-    if unseen.any() and total - share.sum() <= _NOTHING * total:
-        total += 1
-    probability: Floats = share / total
-    left = 1 - probability.sum()
+    probability: Floats = seen / (seen.sum() + bool(unseen.any()))
     if unseen.any():
+        left = 1 - probability.sum()
         probability[unseen] = left / unseen.sum()
         note = f"{unseen.sum()} words that were never seen share {left:.3g}"
         notes.append(f"order 1: {note}{' (<unk> is one of them)' if unseen[-2] else ''}")
-    elif left > _NOTHING:
-        probability[:-1] += left / (len(seen) - 1)
-        notes.append(f"order 1: every word was seen, so each gets an equal part of the {left:.3g} left")
     return probability
 
 
@@ -214,19 +165,12 @@ def _discounted(counts: NDArray[np.uint32], factors: Floats) -> Floats:
     return adjusted
 
 
-def _write(
-    counts: NGramCounts,
-    file: Any,
-    words: pa.Array,
-    factors: Sequence[Floats],
-    notes: list[str],
-    *,
-    progress: bool,
-) -> None:
+def _write(counts: NGramCounts, file: Any, words: pa.Array, factors: Sequence[Floats], bar: Any) -> list[str]:
+    """Write the model; return notes on it."""
+    notes: list[str] = []
     listed = [len(key) for key in counts.keys]
     file.write(b"\\data\\\n" + b"".join(b"ngram %d=%d\n" % row for row in enumerate(listed, 1)))
-    bar = progress_bar(sum(listed), label="ARPA", unit="n-grams", shown=progress)
-    probability = _unigrams(counts, factors[0], notes)
+    probability = _unigrams(counts, notes)
     shorter = np.zeros(listed[0], np.uint32)  # of each n-gram the index of its last n - 1 words
     scaled = 0
     for n in range(1, counts.order):
@@ -235,10 +179,9 @@ def _write(
         if n == 1:
             shorter = word.astype(np.uint32)
         else:
-            wanted = (shorter[context].astype(np.uint64) << SHIFT) | word
-            shorter = np.searchsorted(counts.keys[n - 1], wanted).astype(np.uint32)
-            del wanted
-        del word
+            key = (shorter[context].astype(np.uint64) << SHIFT) | word
+            shorter = np.searchsorted(counts.keys[n - 1], key).astype(np.uint32)
+        del key, word
         share = _discounted(counts.counts[n], factors[n])
         backoff, longer, full = _back_off(counts, n, context, share, probability[shorter])
         scaled += full
@@ -246,9 +189,9 @@ def _write(
         probability = longer
     _lines(file, counts, counts.order, words=words, probability=probability, backoff=None, bar=bar)
     file.write(b"\n\\end\\\n")
-    bar.close()
     if scaled:
         notes.append(f"{scaled} contexts that every word follows were scaled to sum to 1")
+    return notes
 
 
 def _back_off(

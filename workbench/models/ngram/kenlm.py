@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from workbench.items.schema import DataError
 from workbench.models.ngram.arpa import rename_unknown
@@ -38,25 +38,6 @@ _NO_MEMORY = re.compile(r"MallocException|bad_alloc|Cannot allocate memory|Canno
 _SMALL = re.compile(r"total memory|Not enough memory|minimum block size")
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """What ``lmplz`` reports of a model.
-
-    Attributes
-    ----------
-    fallback : bool
-        Whether some order has the fixed discounts 0.5, 1 and 1.5, as its own could not be computed.
-    counts : tuple of int (order,)
-        N-grams of each order in the model.
-    discounts : tuple of (float, float, float) (order,)
-        Of adjusted counts 1, 2, and 3 or more (Chen & Goodman 1998, equation 26).
-    """
-
-    fallback: bool
-    counts: tuple[int, ...]
-    discounts: tuple[tuple[float, float, float], ...]
-
-
 def estimate(
     lines: Callable[[], Iterable[str]],
     arpa: Path,
@@ -67,7 +48,7 @@ def estimate(
     temporary: Path | None = None,
     n_lines: int | None = None,
     progress: bool = True,
-) -> Estimate:
+) -> dict[str, Any]:
     """Estimate a model with interpolated modified Kneser-Ney smoothing (Heafield et al. 2013).
 
     The text goes through a pipe, so no copy of it is made.
@@ -75,67 +56,58 @@ def estimate(
     Parameters
     ----------
     lines : callable
-        Called without arguments, it returns an iterable of sentences, words apart by blanks: the same each
-        time, as the text is needed twice where it is too small or too regular to compute the discounts.
+        Called without arguments, it returns an iterable of sentences, words separated by spaces; each time
+        the same, as the text is read again where it is too small or too regular to compute the discounts.
         ``<unk>`` (as ``<s>`` and ``</s>``) stands for a word outside the vocabulary.
     arpa : Path
-        Where the model is written, whole or not at all.
+        The file to write, atomically.
     order : int
         Length of the longest n-grams.
     pruning : sequence of int, optional
-        For each order, up to which count n-grams are left out; never falls, the last holds for the rest.
+        For each order, up to which count n-grams are left out; non-decreasing, the last is for the rest.
     memory : str
-        What sorting may take, as in ``2G`` or ``50%``; lmplz takes some more for the words.
+        Memory for sorting, as in ``2G`` or ``50%``; lmplz needs some more for the words.
     temporary : Path, optional
         Folder for temporary files, some 20 bytes a token and order; that of `arpa` by default.
     n_lines : int, optional
-        How many lines there are, for the progress bar.
+        Number of lines, for the progress bar.
     progress : bool
-        Show a bar.
 
     Returns
     -------
-    Estimate
+    dict
+        ``fallback_discounts``: whether some order has the fixed discounts 0.5, 1 and 1.5, as its own could
+        not be computed. ``discounts``: for each order those of adjusted counts 1, 2, and 3 or more
+        (Chen and Goodman 1998, equation 26).
 
     Raises
     ------
     DataError
-        If the text is empty, memory or disk do not suffice, or the program is killed or not there.
+        If the text is empty, memory or disk do not suffice, or the program is killed or missing.
     """
     if order < 1:
         raise DataError(f"an n-gram model has order 1 or more, not {order}")
     label = "lmplz" if progress else None
     blocks = None if n_lines is None else -(-n_lines // _LINES)
     with scratch_folder(temporary or arpa.parent, _ROOM) as folder, atomic_path(arpa) as target:
-        command: list[str | Path] = [
-            find_program("lmplz"),
-            "-o",
-            str(order),
-            "-S",
-            memory,
-            "-T",
-            f"{folder}/",
-            "--arpa",
-            target.absolute(),
-        ]
+        program, options = find_program("lmplz"), ("-o", str(order), "-S", memory, "-T", f"{folder}/")
+        command: list[str | Path] = [program, *options, "--arpa", target.absolute()]
         command += ["--prune", *map(str, pruning)] if pruning else []
         outcome = run_program(command, folder=folder, text=_text(lines()), blocks=blocks, progress=label)
         if _NO_DISCOUNTS in outcome.log:
-            logging.getLogger(__name__).info("lmplz cannot compute discounts: fixed ones, the text again")
+            logging.getLogger(__name__).info("lmplz cannot compute discounts; estimating with fixed ones")
             command += ["--discount_fallback"]
             outcome = run_program(command, folder=folder, text=_text(lines()), blocks=blocks, progress=label)
         tokens = _TOKENS.search(outcome.log)
         if tokens and not int(tokens[1]):
-            raise DataError("the text is empty: there is no word in it", remedy="pass lines of words")
+            raise DataError("the text has no words", remedy="pass lines of words")
         _check(outcome, "lmplz", arpa, memory)
-        _counts(target, order, arpa)
+        _check_complete(target, order, arpa)
         rename_unknown(target, _OUTSIDE)
-        counts = _counts(target, order, arpa)
-    return Estimate(
-        fallback="Substituting fallback discounts" in outcome.log,
-        counts=counts,
-        discounts=tuple((float(a), float(b), float(c)) for a, b, c in _DISCOUNTS.findall(outcome.log)),
-    )
+    return {
+        "fallback_discounts": "Substituting fallback discounts" in outcome.log,
+        "discounts": [tuple(map(float, row)) for row in _DISCOUNTS.findall(outcome.log)],
+    }
 
 
 def build_binary(
@@ -153,21 +125,17 @@ def build_binary(
     arpa : Path
         A model of order 2 or more.
     binary : Path
-        Where it is written, whole or not at all.
-    memory : str
-        What the program may take.
-    temporary : Path, optional
-        Folder for temporary files; that of `binary` by default.
-    progress : bool
-        Show a bar.
+        The file to write, atomically.
+    memory, temporary, progress
+        As in `estimate`; the default of `temporary` is the folder of `binary`.
 
     Raises
     ------
     DataError
-        If this is no whole model, memory or disk do not suffice, or the program is killed or not there.
+        If the model is incomplete, memory or disk do not suffice, or the program is killed or missing.
     """
     if not arpa.is_file():
-        raise DataError("there is no model here", file=arpa, remedy="estimate it first")
+        raise DataError("there is no model", file=arpa, remedy="estimate it first")
     with scratch_folder(temporary or binary.parent, _ROOM) as folder, atomic_path(binary) as target:
         program, files = find_program("build_binary"), (arpa.absolute(), target.absolute())
         command: list[str | Path] = [program, "-S", memory, "-T", f"{folder}/", "probing", *files]
@@ -190,25 +158,21 @@ def _text(lines: Iterable[str]) -> Iterator[bytes]:
 
 
 def _check(outcome: Outcome, program: str, file: Path, memory: str) -> None:
-    """Raise what the end of a program means for its user."""
+    """Raise an error that says why a program failed."""
     log, ended, message = outcome.log, outcome.signal, _message(outcome.log)
     if not outcome.returncode:
         return
     if _NO_ROOM.search(log) or ended in {"SIGXFSZ", "SIGBUS"}:
-        raise DataError(f"{program} has no room on the disk ({message or ended})", file=file, remedy=_ROOM)
+        raise DataError(f"no room on the disk for {program} ({message or ended})", file=file, remedy=_ROOM)
     if ended not in {"", "SIGABRT"}:
-        remedy = f"most often memory ran out: take less than memory={memory!r}, then try again"
+        remedy = f"memory may have run out: try again with less than memory={memory!r}"
         raise DataError(f"{program} was killed by {ended}", file=file, remedy=remedy)
     if _NO_MEMORY.search(log):
-        raise DataError(
-            f"{program} got no memory ({message})", file=file, remedy=f"take less than memory={memory!r}"
-        )
+        remedy = f"use less than memory={memory!r}"
+        raise DataError(f"{program} could not allocate memory ({message})", file=file, remedy=remedy)
     if _SMALL.search(message):
-        raise DataError(
-            f"{program} has too little memory ({message})",
-            file=file,
-            remedy=f"take more than memory={memory!r}",
-        )
+        remedy = f"use more than memory={memory!r}"
+        raise DataError(f"{program} has too little memory ({message})", file=file, remedy=remedy)
     raise DataError(f"{program} failed: {message or ended or outcome.returncode}", file=file)
 
 
@@ -219,34 +183,23 @@ def _message(log: str) -> str:
     return " ".join(lines[thrown[0] + 1 :] or lines[thrown[0] :] if thrown else lines[-2:])[:400]
 
 
-def _counts(target: Path, order: int, arpa: Path) -> tuple[int, ...]:
-    """Read the number of n-grams off a model, and see that it has its end."""
-    counts = []
+def _check_complete(target: Path, order: int, arpa: Path) -> None:
+    """Check that a model has counts for all orders, and its end."""
+    orders = 0
     with target.open("rb") as file:
         head = file.readline()
-        while match := re.fullmatch(rb"ngram (\d+)=(\d+)\s*", line := file.readline()):
-            counts.append(int(match[2]))
+        while re.fullmatch(rb"ngram (\d+)=(\d+)\s*", line := file.readline()):
+            orders += 1
         size = file.seek(0, 2)
         file.seek(max(0, size - 64))
         tail = file.read()
     complete = head.strip() == b"\\data\\" and not line.strip() and tail.rstrip().endswith(b"\\end\\")
-    if not complete or len(counts) != order:
-        raise DataError("lmplz wrote no whole model", file=arpa, remedy="try again")
-    return tuple(counts)
+    if not complete or orders != order:
+        raise DataError("lmplz wrote an incomplete model", file=arpa, remedy="try again")
 
 
 def find_program(name: str) -> Path:
-    """Find a program: that of the checkout first, then beside Python, then on the ``PATH``.
-
-    Parameters
-    ----------
-    name : str
-        Its name without a folder, as in ``lmplz``.
-
-    Returns
-    -------
-    Path
-        An absolute path to something that may be run.
+    """Return the absolute path of a program: of the checkout, else beside Python, else on the ``PATH``.
 
     Raises
     ------
@@ -259,15 +212,15 @@ def find_program(name: str) -> Path:
         if path := shutil.which(name, path=str(folder)):
             return Path(path).absolute()
     raise DataError(
-        f"the program {name!r} is not there: looked in {', '.join(map(str, folders[:-1] or folders))}"
+        f"the program {name!r} was not found in {', '.join(map(str, folders[:-1] or folders))}"
         " and the rest of the PATH",
-        remedy="make setup builds it, conda install -c conda-forge kenlm brings it",
+        remedy="run make setup, which builds it, or conda install -c conda-forge kenlm",
     )
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a program ended: 0, an exit status, or the negative number of a signal; and its log."""
+    """Exit status of a program, or the negative number of the signal that ended it; and its log."""
 
     returncode: int
     log: str
@@ -286,23 +239,11 @@ def run_program(
     blocks: int | None = None,
     progress: str | None = None,
 ) -> Outcome:
-    """Run one of KenLM's programs, feed it, and show how far it is by what it writes.
+    """Run one of KenLM's programs in a folder, write a text to it, and show its progress, read from its log.
 
-    Whatever happens here, Ctrl-C included, the program has ended when this returns. That it ends
-    before it has read all is no error here: its log says why.
-
-    Parameters
-    ----------
-    command : sequence of (str or Path)
-        The program and its arguments.
-    folder : Path
-        Where it runs.
-    text : iterable of bytes
-        What it reads from its standard input.
-    blocks : int, optional
-        How many blocks `text` has, for the bar.
-    progress : str, optional
-        Label of a bar; none without it.
+    Whatever happens here, Ctrl-C included, the program has ended when this returns. A program that ends
+    before it has read all is no error here: its log says why. `blocks` is the number of blocks of the
+    text, `progress` the label of a bar.
     """
     process = subprocess.Popen(  # noqa: S603 - a program found by `find_program`, with arguments of our own
         [str(part) for part in command],
@@ -351,14 +292,10 @@ _LINES_OF_BARS = re.compile(r"^(?:----5---.*|\**)\n", re.MULTILINE)
 
 
 def fraction(log: bytes, fed: float) -> tuple[float, str]:
-    """Read off a log how far its program is, from 0 to 1, and what it does.
+    """Return the progress of a program, from 0 to 1, and the name of its step.
 
-    Parameters
-    ----------
-    log : bytes
-        What was written so far: steps as ``=== 2/5 ... ===``, and within a step bars of 100 stars.
-    fed : float
-        Which part of the text was written, from 0 to 1: how far the first step is.
+    The log has steps as ``=== 2/5 ... ===``, and within a step bars of 100 stars; `fed` is the share of
+    the text that was written, which is the progress of the first step.
     """
     steps = list(_STEP.finditer(log))
     _, banner, bar = log[steps[-1].end() if steps else 0 :].rpartition(_BANNER)
@@ -371,7 +308,7 @@ def fraction(log: bytes, fed: float) -> tuple[float, str]:
 
 @contextmanager
 def _bar(label: str | None) -> Iterator[Callable[[list[bytes], float], None]]:
-    """Yield what shows how far a program is, by its log and by the share of the text that was written."""
+    """Yield a function that shows progress by a log and the share of the text that was written."""
     seen = 0.0
     options = {"bar_format": "{l_bar}{bar}| {elapsed}"}
     with progress_bar(100, label=label or "", shown=label is not None, **options) as bar:

@@ -23,39 +23,30 @@ from workbench.models.passage import Passage, lefts, parts, passages
 from workbench.models.rows import Ranked
 from workbench.runs.predictions import UNKNOWN, Floats
 from workbench.storage.files import atomic_folder
-from workbench.texts.corpus import Texts
+from workbench.texts.corpus import Corpus, Texts
+from workbench.texts.overlap import check_held_out
 
 LN10 = math.log(10)
-_CONTEXTS = 1 << 15  # that are ranked at a time
 WEIGHTS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-"""What :meth:`CachedNGram.tuned` tries."""
+"""Weights that :meth:`CachedNGram.tuned` compares."""
 _OPTIONS = ("after", "unknown", "name", "checked_for")
+_KINDS = {"kneser-ney": "Kneser-Ney", "good-turing": "Good-Turing"}
 
 
 class Blank(NamedTuple):
-    """The words around the blank of an item, as the model sees them.
+    """The ids of the target sentence before the blank, from ``<s>`` on, and after it, to ``</s>``."""
 
-    Attributes
-    ----------
-    passage : Passage
-    left : tuple of int
-        Ids from the start of the target sentence (``<s>``) to the blank.
-    right : tuple of int
-        Ids after the blank, ``</s>`` at the end.
-    """
-
-    passage: Passage
     left: tuple[int, ...]
     right: tuple[int, ...]
 
 
 class PositionScorer(Predictor):
-    """A model whose score of a word is a sum over the word's place and those after it.
+    """A model whose score of a word is a sum over the word's position and those after it.
 
     Attributes
     ----------
     after : bool
-        Whether the words after the blank count.
+        Whether the words after the blank are scored too.
     """
 
     score_type = "log_prob"
@@ -63,10 +54,9 @@ class PositionScorer(Predictor):
 
     @abstractmethod
     def position_scores(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Return natural log-probabilities place by place, shape (n, most words, order).
+        """Return natural log-probabilities by position, shape (n, most words, order).
 
-        The first is that of the word, each further one that of a word after the blank; NaN where there
-        is none.
+        The first is that of the word, the others are those of the words after it; NaN where there is none.
         """
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
@@ -90,22 +80,20 @@ class PositionScorer(Predictor):
 
 
 class NGram(PositionScorer):
-    """Predict a word by an n-gram model with Kneser-Ney or Good-Turing smoothing.
-
-    Make one by `NGram.fit`.
+    """Predict a word by an n-gram model with Kneser-Ney or Good-Turing smoothing; made by `NGram.fit`.
 
     Parameters
     ----------
     folder : path
-        Where the model lies.
+        The folder of the model.
     after : bool, default True
-        Whether candidates are scored by the words after the blank too, that is by all of the target
-        sentence that depends on them; False: by the words before alone.
+        Whether candidates are scored by all of the target sentence that depends on them, the words after
+        the blank included, or by the words before it alone.
     unknown : {"shared", "unk"}, default "shared"
         How a word outside the vocabulary is counted: ``<unk>`` has the probability of all such words
         together; "shared" divides it by the number of different ones in the training text.
     name : str, optional
-        What tables call it.
+        The name in tables.
     checked_for : dict, optional
         The items that the texts were checked for (`fit` with ``held_out``).
     """
@@ -129,9 +117,8 @@ class NGram(PositionScorer):
         self.after, self.unknown, self.checked_for = after, unknown, checked_for
         self.order, self.lower = int(self.info["order"]), bool(self.info["lower"])
         self.smoothing = str(self.info["smoothing"])
-        kind = {"kneser-ney": "Kneser-Ney", "good-turing": "Good-Turing"}[self.smoothing]
         suffix = ", fallback discounts" if self.info["report"].get("fallback_discounts") else ""
-        self.name = name or f"{self.order}-gram, {kind}{suffix}"
+        self.name = name or f"{self.order}-gram, {_KINDS[self.smoothing]}{suffix}"
 
     @classmethod
     def fit(
@@ -150,7 +137,7 @@ class NGram(PositionScorer):
         progress: bool = True,
         **options: Any,
     ) -> Self:
-        """Estimate a model, or find the one that was estimated of the same texts and settings.
+        """Estimate a model, or find the one of the same texts and settings.
 
         Parameters
         ----------
@@ -162,23 +149,22 @@ class NGram(PositionScorer):
             Interpolated modified Kneser-Ney by ``lmplz`` (Heafield et al. 2013), or Katz back-off with
             Good-Turing discounts (Katz 1987).
         vocabulary : int, sequence of str or None
-            The words that it knows: so many of the most frequent (60,000: Paperno et al. 2016, section 5),
-            these, or all. Other words are counted as one, ``<unk>``.
+            The known words: the number of the most frequent ones (60,000: Paperno et al. 2016, section 5),
+            a list, or all. Other words are counted as one, ``<unk>``.
         pruning : sequence of int, optional
-            For each order, up to which count n-grams are left out: (0, 0, 0, 1) leaves 4-grams out that
+            For each order, up to which count n-grams are left out: (0, 0, 0, 1) leaves out 4-grams that
             occur once.
         lower : bool, default True
             Lower-case the texts, and the items.
         tokenised : bool, optional
-            Whether the texts are tokens with blanks between them; told from the texts by default.
+            Whether the texts are tokens separated by spaces; by default this is detected.
         held_out : Items, optional
             Items that must not be in the texts: see :func:`workbench.contamination`.
         memory : str, default "2G"
-            What ``lmplz`` may take for sorting.
+            Memory for ``lmplz`` to sort in.
         temporary : path, optional
             Folder for its temporary files; that of the model by default.
         progress : bool, default True
-            Show bars.
         **options
             `after`, `unknown` and `name` of the class.
 
@@ -186,13 +172,22 @@ class NGram(PositionScorer):
         ------
         DataError
             If the texts are empty or hold the items held out, a program is missing or fails, or the
-            disk is full. No half of a model is left.
+            disk is full. No partial model is left.
         """
-        folder, checked = estimating.estimated(
-            texts, order=order, smoothing=smoothing, vocabulary=vocabulary, pruning=pruning, lower=lower,
-            tokenised=tokenised, held_out=held_out, memory=memory, temporary=temporary, progress=progress,
+        if smoothing not in _KINDS:
+            raise DataError(f"smoothing is {smoothing!r}, expected one of {', '.join(_KINDS)}")
+        if order < 2:  # noqa: PLR2004 - the context is a word at least
+            raise DataError(f"an n-gram model has order 2 or more, not {order}")
+        corpus = Corpus.of(texts, lower=lower, tokenised=tokenised, progress=progress)
+        if corpus.lower != lower:
+            raise DataError("the corpus is lower-cased" if corpus.lower else "the corpus is cased",
+                            remedy=f"pass lower={corpus.lower}")  # fmt: skip
+        checked_for = check_held_out(corpus, held_out, progress=progress)
+        folder = estimating.estimated(
+            corpus, order=order, smoothing=smoothing, vocabulary=vocabulary, pruning=pruning, memory=memory,
+            temporary=temporary, progress=progress,
         )  # fmt: skip
-        return cls(folder, checked_for=checked, **options)
+        return cls(folder, checked_for=checked_for, **options)
 
     @property
     def systems(self) -> dict[str, str]:  # type: ignore[override] # depends on the smoothing
@@ -203,12 +198,12 @@ class NGram(PositionScorer):
 
     @cached_property
     def model(self) -> BackOff:
-        """The arrays that it computes with, mapped into memory."""
+        """The arrays of the model, mapped into memory."""
         return BackOff.open(self.folder)
 
     @property
     def vocabulary(self) -> list[str]:  # type: ignore[override] # read when it is asked for
-        """The words that it ranks, the most frequent first."""
+        """The words that are ranked, the most frequent first."""
         return self.model.words
 
     @property
@@ -218,7 +213,7 @@ class NGram(PositionScorer):
 
     @property
     def config(self) -> dict[str, Any]:
-        """What it was estimated of and how, and the options."""
+        """The digest of the texts, the settings, and the options."""
         return {name: getattr(self, name) for name in _OPTIONS} | self.info
 
     @property
@@ -232,15 +227,14 @@ class NGram(PositionScorer):
 
     @property
     def unknown_share(self) -> float:
-        """What is subtracted from the natural log-probability of ``<unk>`` for one unknown word."""
+        """Natural logarithm of the number of words that share the probability of ``<unk>``; 0 for "unk"."""
         return math.log(max(1, int(self.info["unknown_types"]))) if self.unknown == "shared" else 0.0
 
     def blanks(self, items: Items) -> Iterator[Blank]:
-        """Yield what the model sees of each item."""
+        """Yield the ids of the words around each blank."""
         start, end = self.model.index["<s>"], self.model.index["</s>"]
         for _, passage in passages(items, lower=self.lower):
-            left, right = self.model.ids(passage.left), self.model.ids(passage.right)
-            yield Blank(passage, (start, *left), (*right, end))
+            yield Blank((start, *self.model.ids(passage.left)), (*self.model.ids(passage.right), end))
 
     def answers(self, items: Items) -> Ids:
         """Return the id of each answer, -1 for one outside the vocabulary or of several tokens."""
@@ -256,7 +250,7 @@ class NGram(PositionScorer):
         ----------
         items : Items (n,)
         words : sequence of sequence of str
-            The words of each item; one may be of several tokens.
+            The words of each item, of one or more tokens.
 
         Returns
         -------
@@ -291,11 +285,7 @@ class NGram(PositionScorer):
 
     def _log_probs(self, contexts: Sequence[Sequence[int]], words: Sequence[int]) -> Floats:
         rows, ids = self.model.contexts(contexts), np.array(words, dtype=np.int64)[:, None]
-        blocks = [
-            self.model.log10(rows[start : start + _CONTEXTS], ids[start : start + _CONTEXTS])[:, 0]
-            for start in range(0, len(rows), _CONTEXTS)
-        ]
-        return np.concatenate(blocks).astype(float) * LN10 if blocks else np.zeros(0)
+        return self.model.log10(rows, ids)[:, 0].astype(float) * LN10
 
     def contexts(self, items: Items) -> Ids:
         """Return the last words before each blank as ids, shape (n, order - 1); -1 where there are fewer."""
@@ -311,27 +301,21 @@ class NGram(PositionScorer):
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
         """Rank the answers among the vocabulary, exactly and without computing it all."""
         contexts, ids = self.contexts(items), self.answers(items)
-        blocks = [slice(start, start + _CONTEXTS) for start in range(0, max(1, len(ids)), _CONTEXTS)]
-        ranked = [self._ranked(contexts[block], ids[block], top_k) for block in blocks]
-        answer_values, rank, tied, values, words = (
-            np.concatenate(part) for part in zip(*ranked, strict=True)
-        )
-        known = ids >= 0
+        state, known = self.model.state(contexts), ids >= 0
+        answer_values = self.model.log10(contexts, np.maximum(ids, 0)[:, None], state)[:, 0]
+        above = self.model.count(state, answer_values)
+        tied = self.model.count(state, answer_values, equal=True) - above
+        values, words = self.model.top(contexts, top_k, state)
         log_prob = answer_values.astype(float) * LN10
         if not known.all():
             log_prob[~known] = self.log_prob(items.where(~known))
         names = np.array(self.model.words, dtype=object)[words]
-        return Ranked(log_prob, rank, tied, known, names.tolist(), (values.astype(float) * LN10).tolist())
-
-    def _ranked(self, contexts: Ids, ids: Ids, top_k: int) -> tuple[Any, Ids, Ids, Any, Ids]:
-        state = self.model.state(contexts)
-        answer_values = self.model.log10(contexts, np.maximum(ids, 0)[:, None], state)[:, 0]
-        above = self.model.count(state, answer_values, len(ids))
-        tied = self.model.count(state, answer_values, len(ids), equal=True) - above
-        return answer_values, above + 1, tied, *self.model.top(contexts, top_k, state)
+        return Ranked(
+            log_prob, above + 1, tied, known, names.tolist(), (values.astype(float) * LN10).tolist()
+        )
 
     def expected(self, items: Items, *, top_k: int = 10) -> pd.DataFrame:
-        """Return what the model expects in each blank, of all its vocabulary, candidates or not.
+        """Return the most probable words of the vocabulary for each blank, whether it has candidates or not.
 
         Returns
         -------
@@ -366,13 +350,13 @@ class CachedNGram(PositionScorer):
 
     A word has the probability (1 - weight) P(word | n-gram context) + weight P(word | passage), where
     the second is its share of the passage's tokens before the blank, each token counting `decay` to the
-    power of its distance. A passage without a token has the n-gram model alone.
+    power of its distance. For a passage without tokens, the n-gram model is used alone.
 
     Parameters
     ----------
     base : NGram
     weight : float, default 0.1
-        Of the cache, from 0 to below 1. To be tuned on development data: :meth:`tuned`.
+        Weight of the cache, 0 <= weight < 1; :meth:`tuned` finds it on development data.
     decay : float, default 1
         1 counts all tokens alike (a plain unigram cache); less favours the last ones.
     """
@@ -405,7 +389,7 @@ class CachedNGram(PositionScorer):
 
     @property
     def vocabulary(self) -> list[str]:  # type: ignore[override] # read when it is asked for
-        """The words that it ranks."""
+        """The words that are ranked."""
         return self.base.vocabulary
 
     def form(self, word: str) -> str:
@@ -413,16 +397,16 @@ class CachedNGram(PositionScorer):
         return self.base.form(word)
 
     def tuned(self, items: Items, *, weights: Sequence[float] = WEIGHTS, by: str = "accuracy") -> CachedNGram:
-        """Return the same with the weight that does best on items: development or validation data.
+        """Return the model with the weight that is best on development or validation data.
 
         Parameters
         ----------
         items : Items
             Never those that are reported on.
         weights : sequence of float
-            What is tried; of equally good ones the smallest is taken.
+            Weights to compare; of equally good ones the smallest is taken.
         by : {"accuracy", "perplexity"}
-            Expected accuracy, or mean natural log-probability of the answers.
+            Highest expected accuracy, or lowest perplexity of the answers.
         """
         if by not in {"accuracy", "perplexity"}:
             raise DataError(f"by is {by!r}, expected accuracy or perplexity")
@@ -526,7 +510,7 @@ class CachedNGram(PositionScorer):
         bound = np.where(answer_values == alone, own10, (answer_values - scale[:, 0]) / LN10)
         counts = []
         for equal in (False, True):
-            above = model.count(state, bound, len(ids), equal=equal)
+            above = model.count(state, bound, equal=equal)
             leave = (plain10 >= bound[:, None]) if equal else (plain10 > bound[:, None])
             enter = (mixed >= answer_values[:, None]) if equal else (mixed > answer_values[:, None])
             counts.append(above + (inside * (enter.astype(int) - leave)).sum(axis=1))
