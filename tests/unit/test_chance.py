@@ -127,7 +127,7 @@ def test_proper_nouns_of_the_annotations(names):
     assert rows["p_correct"].item() == pytest.approx(1 / expected)
     assert rows["model"].item() == "Random proper noun from passage (annotations)"
     assert rows["system"].isna().all()  # it is not what was published
-    with pytest.raises(DataError, match="nothing of own/dev/0"):
+    with pytest.raises(DataError, match="lack own/dev/0"):
         model.predict(clozes("a {b}", dataset="own"))
 
 

@@ -220,7 +220,7 @@ def test_saved_models(toy, make, tmp_path):
     ("make", "problem"),
     [
         (lambda: Simple4Gram(TEXT, points={}), "one word or more"),
-        (lambda: Simple4Gram(TEXT, minimum=0), "seen once"),
+        (lambda: Simple4Gram(TEXT, minimum=0), "minimum of 1"),
         (lambda: Positional(ToyNGram(TEXT, order=2)), "order 2 looks back 1"),
         (lambda: Positional(ToyNGram(TEXT), weights={}), r"positions are \[\]"),
         (lambda: Positional.fit(ToyNGram(TEXT), UNANSWERED), "no question has an answer"),

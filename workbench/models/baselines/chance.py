@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -34,36 +34,31 @@ _NAMES = {
     "capitalised": "Random capitalised word from passage",
     "annotations": "Random proper noun from passage (annotations)",
 }
-_ROWS = {
-    "vocabulary": "Random vocabulary word",
-    "passage": "Random word from passage",
-    "capitalised": "Random capitalized word from passage",
-}
 
 
 class RandomWord(Predictor):
-    """Draw a word at random: each choice is as likely as the others.
+    """Draw a word at random; all choices are equally likely.
 
-    Items with candidates are chosen from these. The expected accuracy stands in ``p_correct``.
+    The choices of items with candidates are these. The expected accuracy is in ``p_correct``.
 
     Parameters
     ----------
     choices : {"vocabulary", "passage", "capitalised"}
-        What an item without candidates is chosen from. Words of the passage are the tokens of context and
-        query, punctuation included, without the answer's own; capitalised ones begin with a capital letter,
-        be it at the beginning of a sentence. An item without such a word is chosen from all of its words.
+        The choices for an item without candidates. Words of the passage are the tokens of context and
+        query, punctuation included, without the answer; capitalised ones begin with a capital letter,
+        those that begin a sentence included. If there are none, all words of the passage are choices.
     vocabulary : sequence of str, optional
-        The words to draw from, each once; ``"vocabulary"`` needs it for items without candidates.
+        Different words; ``"vocabulary"`` needs them for items without candidates.
     annotations : DataFrame, optional
         For ``"capitalised"`` and items in lower case: a table with ``item_id`` and ``names``, the proper
-        nouns of each passage as words or as spans of characters. The words that belong to names are then
-        drawn from. That is another and better guess than any capitalised word, so the model has a
-        name of its own and stands for no published row.
+        nouns of each passage as words or as spans of characters. The choices are then the words of names.
+        That is a better guess than any capitalised word, so the model has another name and stands for no
+        published row.
     unit : {"types", "tokens"}
-        Whether each different word of the passage is as likely as the others, or each token.
+        Whether all different words of the passage are equally likely, or all tokens.
     unknown : {"none", "unk"}
-        How an answer outside the vocabulary is counted: not at all, or as ``<unk>``, which is then
-        one more word that is as likely as the others.
+        Whether an answer outside the vocabulary is not counted, or counted as ``<unk>``, which is then
+        one more equally likely word.
 
     Notes
     -----
@@ -83,7 +78,7 @@ class RandomWord(Predictor):
         unit: Literal["types", "tokens"] = "types",
         unknown: Literal["none", "unk"] = "none",
     ) -> None:
-        one_of("choices", choices, tuple(_ROWS))
+        one_of("choices", choices, get_args(Choices))
         one_of("unit", unit, ("types", "tokens"))
         one_of("unknown", unknown, UNKNOWN[:2])
         if isinstance(vocabulary, str):
@@ -92,7 +87,7 @@ class RandomWord(Predictor):
             raise DataError("annotations are of use for capitalised words only")
         words = None if choices != "vocabulary" or vocabulary is None else tuple(vocabulary)
         if words is not None and not len(words) == len(set(words)) > 0:
-            raise DataError("the vocabulary is empty or holds a word twice")
+            raise DataError("the vocabulary is empty or has a word twice")
         self.kind, self.unit, self.unknown = choices, unit, unknown
         self.vocabulary = words
         self._known = frozenset(words or ())
@@ -100,8 +95,9 @@ class RandomWord(Predictor):
         self.name = _NAMES[choices if annotations is None else "annotations"]
         if unit == "tokens":
             self.name += ", by tokens"
-        rows = {"msrcc": "Chance"} | ({"lambada": _ROWS[choices]} if annotations is None else {})
-        self.systems = rows  # type: ignore[misc] # by the choices
+        row = _NAMES[choices].replace("capitalised", "capitalized")
+        systems = {"msrcc": "Chance"} | ({"lambada": row} if annotations is None else {})
+        self.systems = systems  # type: ignore[misc] # by the choices
         self.score_type = "log_prob" if choices == "vocabulary" else "score"
 
     @property
@@ -117,34 +113,29 @@ class RandomWord(Predictor):
         }
 
     def choices(self, items: Items) -> list[list[str]] | None:
-        """Return the different words of each passage, None for the vocabulary."""
+        """Return the different words of each passage; None for the vocabulary."""
         pools = self._pools(items)
         return None if pools is None else [distinct(pool, lower=False) for pool in pools]
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
-        """Return the same score for all words that may be drawn, minus infinity for all others.
+        """Return scores, shape (n, most words).
 
-        With ``choices="vocabulary"`` it is the natural log-probability, else 0. Shape (n, most words).
+        With ``choices="vocabulary"`` they are natural log-probabilities, -inf for words that are no choices;
+        else all are 0.
         """
-        candidates = items.frame["candidates"].tolist()
-        if self.kind == "vocabulary":
-            allowed = [self._known if c is None else frozenset(c) for c in candidates]
-            outside = -math.inf
-        else:
-            allowed = [frozenset(row) for row in words]
-            outside = 0.0
+        if self.kind != "vocabulary":
+            return pad([[0.0] * len(row) for row in words])
         rows = []
-        for row, choices, listed in zip(words, allowed, candidates, strict=True):
-            inside = self._inside(len(choices), listed=listed is not None)
-            other = inside if listed is None and self.unknown == "unk" else outside
+        for row, candidates in zip(words, items.frame["candidates"].tolist(), strict=True):
+            choices = self._known if candidates is None else frozenset(candidates)
+            inside = self._inside(len(choices), listed=candidates is not None)
+            other = inside if candidates is None and self.unknown == "unk" else -math.inf
             rows.append([inside if word in choices else other for word in row])
         return pad(rows)
 
     def _inside(self, n: int, *, listed: bool) -> float:
-        """Return the score of each of `n` choices."""
-        if self.kind != "vocabulary" or not n:
-            return 0.0
-        return -math.log(n + (self.unknown == "unk" and not listed))
+        """Return the natural log-probability of each of `n` words, candidates or the vocabulary."""
+        return -math.log(n + (self.unknown == "unk" and not listed)) if n else 0.0
 
     def log_prob(self, items: Items) -> Floats:
         """Return the natural log-probability of each answer; NaN where it cannot be counted."""
@@ -154,7 +145,7 @@ class RandomWord(Predictor):
     def ranking(self, items: Items, *, top_k: int = 10, seed: int = 0) -> Ranked:
         """Rank the answers: all words share the first place. The best words are a random sample."""
         if self.vocabulary is None:
-            raise DataError(f"{self.name!r} has no vocabulary", remedy="pass vocabulary= a list of words")
+            raise DataError(f"{self.name!r} has no vocabulary", remedy="pass a list of words as vocabulary=")
         size = len(self.vocabulary)
         tops = []
         for item_id in items.frame["item_id"]:
@@ -195,7 +186,7 @@ class RandomWord(Predictor):
         )
 
     def _pools(self, items: Items) -> list[list[str]] | None:
-        """Return the tokens that each item is to be drawn from; None for the vocabulary."""
+        """Return the tokens that are the choices of each item; None for the vocabulary."""
         if self.kind == "vocabulary":
             return None
         pools, cased = [], self._names is not None
@@ -251,7 +242,7 @@ def _names(annotations: pd.DataFrame) -> dict[str, list[Any]]:
 def _named(item: Item, cut: Tokens, places: Sequence[int], names: dict[str, list[Any]]) -> list[int]:
     """Return the places of words that belong to names."""
     if item.item_id not in names:
-        raise DataError(f"the annotations say nothing of {item.item_id}", remedy="annotate these items")
+        raise DataError(f"the annotations lack {item.item_id}", remedy="annotate these items")
     words = {word.lower() for name in names[item.item_id] if isinstance(name, str) for word in name.split()}
     spans = [name for name in names[item.item_id] if not isinstance(name, str)]
     return [

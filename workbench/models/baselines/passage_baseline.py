@@ -42,17 +42,16 @@ _LENGTHS = ("set", "words")
 
 
 class PassageBaseline(Predictor):
-    """A model that gives each word a score by where it stands in the passage of the item.
+    """A model that scores a word by its positions in the passage of the item.
 
-    Items with candidates are chosen from these, the others from the different words of their passage
-    (without case where it does not count).
+    Items without candidates are chosen from the different words of their passage.
 
     Parameters
     ----------
     query : bool
-        Whether the target sentence belongs to the context (its blank is then a token that is none).
+        Whether the target sentence belongs to the context, with an empty token for its blank.
     lower : bool
-        Whether case does not count.
+        Whether words are compared without regard to case.
     """
 
     title: ClassVar[str]
@@ -103,14 +102,8 @@ class MaximumFrequency(PassageBaseline):
     where : {"corpus", "context"}
     corpus : Corpus or mapping of str to int, optional
         The training corpus, or its words' counts; needed for ``"corpus"``.
-    query : bool, default False
-        Whether the target sentence counts as context.
-    lower : bool, default True
-        Whether case does not count.
-
-    Notes
-    -----
-    Scores are counts. Without candidates, both choose from the words of the passage.
+    query, lower : bool
+        See `PassageBaseline`.
     """
 
     version = 1
@@ -195,10 +188,10 @@ class SlidingWindow(PassageBaseline):
     """Choose the word which, with the query, has most in common with some window of the context.
 
     Hill et al. (2016), section 4.1, after Richardson et al. (2013), "MCTest", algorithm 1: the
-    query with the candidate is a bag of words S, the window as long as S has different words, and the score
-    is the most that one window reaches: the sum, over its tokens that are in S, of log(1 + 1 / count
-    in the context). The first names no formula ("word-overlap weighted TFIDF-style based on frequencies
-    in the context"), so what the second defines is the default, and other readings are options.
+    query with the candidate is a bag of words S, the window is as long as S has different words, and the
+    score is the maximum over windows of the sum, over the tokens that are in S, of log(1 + 1 / count
+    in the context). Hill et al. give no formula ("word-overlap weighted TFIDF-style based on frequencies
+    in the context"), so the definition of Richardson et al. is the default, and other readings are options.
 
     Parameters
     ----------
@@ -211,10 +204,8 @@ class SlidingWindow(PassageBaseline):
         Whether the window has as many tokens as the query with the candidate has different words, or tokens.
     punctuation : bool, default True
         Whether tokens without letter or digit count as words.
-    query : bool, default False
-        Whether the target sentence counts as context.
-    lower : bool, default True
-        Whether case does not count.
+    query, lower : bool
+        See `PassageBaseline`.
     """
 
     version = 1
@@ -283,10 +274,9 @@ class SlidingWindow(PassageBaseline):
     def _spots(
         self, words: Iterable[str], bag: Mapping[str, int], where: Mapping[str, list[int]]
     ) -> tuple[list[int], list[int], list[int]]:
-        """Return where some words stand, for each place the one that no window may hold too, and its count.
+        """Return the places of words, for each the place that no window may include too, and word counts.
 
-        A word that may count k times is one too many in a window that reaches back to the k-th token
-        of the same word before it.
+        Where a word may count k times, a window must not reach back to the k-th of its tokens before.
         """
         places: list[int] = []
         earlier: list[int] = []
@@ -300,37 +290,34 @@ class SlidingWindow(PassageBaseline):
         return places, earlier, often
 
     def _weights(self, counts: Any, n: int) -> Any:
-        """Return the weight of words that occur so often among `n`."""
+        """Return the weights of words by their counts among `n` tokens."""
         if self.weight == "none":
             return np.ones(len(counts))
         return np.log1p(1 / counts) if self.weight == "inverse" else np.log(n / counts)
 
 
 class WordDistance(PassageBaseline):
-    """Choose the word one of whose mentions in the context stands among the words of the query.
+    """Choose the word with a mention in the context that is surrounded by the words of the query.
 
     Hill et al. (2016), "The Goldilocks Principle", section 4.1, after Hermann et al. (2015): the query is
-    laid over the context so that its blank lies on a mention of the candidate. Each of its other words
-    costs the distance, in tokens, to the nearest equal word, at most `m`; the mention with the
-    lowest sum counts. The score is that sum, negative; a word that the context does not mention
-    has a score below all others.
+    aligned with the context so that its blank is on a mention of the candidate. Each of its other words
+    costs the distance, in tokens, to the nearest equal word, at most `m`. The score is the lowest sum of
+    all mentions, negated; a word that the context does not mention has a score below all others.
 
     Parameters
     ----------
     m : int, default 5
-        The most that one word costs; 5 is what the paper found best on CBT's validation questions.
+        The highest cost of a word; 5 was the best in the paper on CBT's validation questions.
     within : {"query", "context"}
-        Where the nearest equal word is looked for: in the part of the context that the query lies on, as
+        Where the nearest equal word may be: in the part of the context that is aligned with the query, as
         Hill et al. define it, or anywhere in the context, as Hermann et al. do.
     mention : bool, default True
         Whether the mention itself counts where it equals another word of the query, as by the formula of
         Hill et al.; it makes words of the query cheap candidates.
     punctuation : bool, default True
-        Whether tokens of the query without letter or digit cost anything.
-    query : bool, default False
-        Whether the target sentence counts as context.
-    lower : bool, default True
-        Whether case does not count.
+        Whether tokens of the query without letter or digit have a cost.
+    query, lower : bool
+        See `PassageBaseline`.
     """
 
     version = 1
@@ -362,13 +349,10 @@ class WordDistance(PassageBaseline):
 
     @classmethod
     def tuned(cls, items: Items, values: Iterable[int] = range(1, 11), **options: Any) -> Self:
-        """Return the model with the `m` that gives the best expected accuracy on items with answers.
-
-        Of equally good values it is the first.
-        """
+        """Return the model with the first `m` of the best expected accuracy on items with answers."""
         models = [cls(m, **options) for m in values]
         if not models or not items.frame["answer"].notna().any():
-            raise DataError("there is nothing to tune by: it needs values of m, and items with answers")
+            raise DataError("there is nothing to tune by", remedy="pass values of m, and items with answers")
         return max(models, key=lambda model: float(model.predict(items, top_k=1)["p_correct"].mean()))
 
     def _score(self, context: Sequence[str], passage: Passage, wanted: Sequence[tuple[str, ...]]) -> Floats:
@@ -396,10 +380,7 @@ class WordDistance(PassageBaseline):
         return scores
 
     def _costs(self, text: Any, query: Any, starts: Any, blank: slice) -> Any:
-        """Return what each word of the query costs, laid on the text from each start on.
-
-        Shape (starts, query); up to `m`.
-        """
+        """Return the cost of each word of the query, aligned with the text at each start: (starts, query)."""
         length, reach = len(query), min(self.m, len(text) + len(query)) - 1
         margin = length + reach  # the query may hang over both ends
         padded = np.pad(text, margin, constant_values=-1)
@@ -417,7 +398,7 @@ class WordDistance(PassageBaseline):
 
 
 def _snapped(values: Floats) -> Floats:
-    """Return values of which those that differ by a rounding error are equal."""
+    """Return the values, with those that differ by rounding errors made equal."""
     order = np.argsort(values)
     ordered = values[order]
     first = np.flatnonzero(np.diff(ordered, prepend=-np.inf) > _SAME)
@@ -429,10 +410,10 @@ def _snapped(values: Floats) -> Floats:
 def _counts(corpus: Any, *, lower: bool) -> tuple[dict[str, int], dict[str, Any]]:
     """Return the counts of a corpus' words, and what it is."""
     if isinstance(corpus, Mapping):
-        pairs = [(str(word), int(count)) for word, count in corpus.items()]
+        pairs: Iterable[tuple[str, int]] = corpus.items()
         training: dict[str, Any] = {}
     elif hasattr(corpus, "words") and hasattr(corpus, "counts"):
-        pairs = list(zip(corpus.words, np.asarray(corpus.counts).tolist(), strict=True))
+        pairs = zip(corpus.words, np.asarray(corpus.counts).tolist(), strict=True)
         training = {"corpus": corpus.sha256}
     else:
         raise DataError(
@@ -441,7 +422,7 @@ def _counts(corpus: Any, *, lower: bool) -> tuple[dict[str, int], dict[str, Any]
         )
     counts: Counter[str] = Counter()
     for word, count in pairs:
-        counts[word.lower() if lower else word] += count
+        counts[word.lower() if lower else word] += int(count)
     if not counts:
         raise DataError("the corpus holds no word")
     return dict(counts), {**training, "n_tokens": sum(counts.values())}

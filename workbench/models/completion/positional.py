@@ -1,14 +1,14 @@
-"""The sentence-completion systems of Zweig and Burges (2012) that count n-grams or use single scores of them.
+"""The sentence-completion systems of Zweig and Burges (2012) that use single scores of an n-gram model.
 
-Their data came from a generator that preferred words which predict the next word well, so that the
-scores at single positions around the blank tell more than the whole sentence (section 2.2).
+Their decoys came from a generator that preferred words which predict the next word well, so the scores at
+single positions around the blank say more than that of the whole sentence (section 2.2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self, cast
+from typing import Any, ClassVar, Protocol, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,8 @@ from workbench.storage import cache
 
 _BLANK, _NEXT, _TWO_ON = 0, 1, 2
 _STEPS = 100
-_GAIN = 1e-12  # by which a step lowers the loss, relative to it, if it is the last
-_PERFECT = 1e-6  # loss an item under which nothing is left to be told
+_GAIN = 1e-12  # relative decrease of the loss in the last step
+_PERFECT = 1e-6  # loss an item below which the answers are separated
 
 
 class Positions(Protocol):
@@ -47,9 +47,15 @@ class Positions(Protocol):
 
 
 class _Wrapped(Predictor):
-    """A predictor that stands on another one, and is saved with it."""
+    """A predictor that uses another one, and is saved with it."""
 
+    fitted_on = "a model"
     _inner: Any
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What the model below depends on."""
+        return {"model": self._inner.config}
 
     @property
     def training(self) -> dict[str, Any]:
@@ -79,18 +85,12 @@ class Reversed(_Wrapped):
     """
 
     version = 1
-    fitted_on = "a model"
 
     def __init__(self, model: Predictor) -> None:
         self._inner = model
         self.name = f"{model.name}, lowest"
         row = model.systems.get("msrcc")
         self.systems = {} if row is None else {"msrcc": f"{row}, lowest"}  # type: ignore[misc]
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """What the model below depends on."""
-        return {"model": self._inner.config}
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the scores of the model below with the other sign."""
@@ -100,13 +100,13 @@ class Reversed(_Wrapped):
 class Generating(_Wrapped):
     """Choose by the model that made the decoys of the questions.
 
-    The paper's own model, a class-based maximum-entropy 4-gram, was never released. So this is no
-    row of the table for the released questions; for questions made with `model` it is.
+    The paper's own model, a class-based maximum-entropy 4-gram, was never released. So this reproduces the
+    row of the table for questions made with `model`, not for the released ones.
 
     Parameters
     ----------
     model : Predictor
-        The n-gram model that was given to ``validation_questions`` or to the construction of a set.
+        The n-gram model that was passed to ``validation_questions``.
     lowest : bool, default False
         Whether the lowest score wins.
     datasets : sequence of str, default ("held-in",)
@@ -114,7 +114,6 @@ class Generating(_Wrapped):
     """
 
     version = 1
-    fitted_on = "a model"
 
     def __init__(
         self, model: Predictor, *, lowest: bool = False, datasets: Sequence[str] = ("held-in",)
@@ -141,27 +140,22 @@ class Positional(_Wrapped):
 
     Position 0 is the word at the blank, 1 the next word, 2 the word two on, and so on. In the paper a
     low score of the next word is combined with a high score of the word two on (section 4.4, 43 %). It
-    does not give the weights; -1 and 1 are the signs that it names. `fit` finds weights on held-in
-    questions.
+    gives no weights; -1 and 1 are the signs that it names. `fit` finds weights on held-in questions.
+    Positions after the end of the sentence count as 0 for every word.
 
     Parameters
     ----------
     ngram : NGram
         In the paper "each option [is scored] according to how well it and its immediate predecessor
-        predict the next word" (section 2.2, step 4): so the score is p(next | previous word, option), that
-        of a model of order 3. A model of order 4 sees one word more before the blank.
+        predict the next word" (section 2.2, step 4): p(next | previous word, option), the score of a
+        model of order 3. A model of order 4 sees one word more before the blank.
     weights : mapping of int to float, default {1: -1, 2: 1}
         By position.
     fitted : mapping, optional
-        What the weights were fitted on, for the record.
-
-    Notes
-    -----
-    A position after the end of the sentence counts as 0 for every word.
+        A record of what the weights were fitted on.
     """
 
     version = 1
-    fitted_on = "a model"
     system = "Positional combination"
     title = "Positional combination"
 
@@ -178,7 +172,7 @@ class Positional(_Wrapped):
             raise DataError(
                 f"the positions are {sorted(self.weights)}, expected some of 0 to {ngram.order - 1}, as "
                 f"a model of order {ngram.order} looks back {ngram.order - 1} words",
-                remedy="take other positions, or a model of higher order",
+                remedy="use other positions, or a model of higher order",
             )
         self._inner, self.fitted = ngram, None if fitted is None else dict(fitted)
         self.name = f"{self.title}{', fitted' if self.fitted else ''} ({ngram.name})"
@@ -199,34 +193,22 @@ class Positional(_Wrapped):
         positions: Sequence[int] = (_NEXT, _TWO_ON),
         ridge: float = 1.0,
     ) -> Self:
-        """Fit the weights so that the answers of held-in questions are the most likely choices.
+        """Fit the weights by a conditional logit model: see `conditional_logit`.
 
         Parameters
         ----------
         ngram : NGram
         items : Items
             Questions with answers, such as ``validation_questions`` makes, and never those to be
-            reported on. The weights mirror how these were made: without ``ngram`` their decoys do not
-            prefer any next word.
+            reported on. Questions made without ``ngram`` have decoys that do not prefer any next word.
         positions : sequence of int, default (1, 2)
         ridge : float, default 1
-            Half of it times the sum of squared weights is added to the negative log-likelihood, in nats.
-
-        Returns
-        -------
-        Positional
-
-        Notes
-        -----
-        The model is the conditional logit (McFadden 1974): p(choice) is the softmax of the weighted sum
-        over the candidates. Its likelihood has one maximum, which Newton's method finds.
+            As in `conditional_logit`.
         """
         frame = items.frame
         asked = items.where((frame["answer"].notna() & frame["candidates"].notna()).to_numpy())
         if not len(asked):
-            raise DataError(
-                "no question has an answer and candidates", remedy="fit on questions that have both"
-            )
+            raise DataError("no question has an answer and candidates", remedy="pass some that have both")
         words = [list(row) for row in asked.frame["candidates"]]
         at = [row.index(answer) for row, answer in zip(words, asked.frame["answer"], strict=True)]
         values = _features(ngram, asked, words, positions)
@@ -245,7 +227,21 @@ class Positional(_Wrapped):
         return np.asarray(values @ np.array(list(self.weights.values())))
 
 
-class NextWord(Positional):
+class _OnePosition(Positional):
+    """A model that uses the score at one position."""
+
+    _weights: ClassVar[dict[int, float]]
+
+    def __init__(self, ngram: Positions) -> None:
+        super().__init__(ngram, weights=self._weights)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What the n-gram model depends on."""
+        return {"model": self._inner.config}
+
+
+class NextWord(_OnePosition):
     """Choose the word after which the next word is least probable (section 2.2: 38 %).
 
     Parameters
@@ -255,19 +251,11 @@ class NextWord(Positional):
     """
 
     version = 1
-    fitted_on = "a model"
     system = title = "Next word, lowest"
-
-    def __init__(self, ngram: Positions) -> None:
-        super().__init__(ngram, weights={_NEXT: -1})
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """What the n-gram model depends on."""
-        return {"model": self._inner.config}
+    _weights: ClassVar[dict[int, float]] = {_NEXT: -1}
 
 
-class WordTwoOn(Positional):
+class WordTwoOn(_OnePosition):
     """Choose the word after which the word two on is most probable (section 2.2: 38 %).
 
     Parameters
@@ -277,16 +265,8 @@ class WordTwoOn(Positional):
     """
 
     version = 1
-    fitted_on = "a model"
     system = title = "Word two on"
-
-    def __init__(self, ngram: Positions) -> None:
-        super().__init__(ngram, weights={_TWO_ON: 1})
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """What the n-gram model depends on."""
-        return {"model": self._inner.config}
+    _weights: ClassVar[dict[int, float]] = {_TWO_ON: 1}
 
 
 def _features(
@@ -305,7 +285,10 @@ def _features(
 
 
 def conditional_logit(values: Floats, answers: npt.NDArray[np.int64], *, ridge: float = 0.0) -> Floats:
-    """Return the weights under which the answers are likeliest, shape (features,).
+    """Return the weights under which the answers are most likely, shape (features,).
+
+    p(choice) is the softmax of the weighted sum of features over the choices (conditional logit, McFadden
+    1974). The likelihood has one maximum, which Newton's method finds.
 
     Parameters
     ----------
@@ -314,12 +297,12 @@ def conditional_logit(values: Floats, answers: npt.NDArray[np.int64], *, ridge: 
     answers : array (n,)
         Index of the right choice.
     ridge : float
-        Weight of half the squared weights, which are added to the negative log-likelihood.
+        Half of it times the sum of squared weights is added to the negative log-likelihood, in nats.
 
     Raises
     ------
     DataError
-        If `ridge` is 0 and some weights tell all answers without error, so that there is no maximum.
+        If `ridge` is 0 and some weights separate all answers, so that there is no maximum.
     """
     rows = np.arange(len(values))
     inside = np.asarray(~np.isnan(values).any(axis=2))
@@ -351,7 +334,5 @@ def conditional_logit(values: Floats, answers: npt.NDArray[np.int64], *, ridge: 
             new, new_share = loss(weights + length * step)
         weights, now, share = weights + length * step, new, new_share
     if now < _PERFECT * len(values):
-        raise DataError(
-            "the weights grow without end: the questions can be told without error", remedy="raise ridge"
-        )
+        raise DataError("the weights grow without limit, as they separate all answers", remedy="raise ridge")
     return weights

@@ -40,7 +40,7 @@ class Simple4Gram(Predictor):
     Parameters
     ----------
     corpus : Corpus
-        The background data. It is read once for the n-grams of all items; what was found is kept in
+        The background data, read once for the n-grams of all items; their counts are kept in
         ``cache/simple-4-gram``.
     points : mapping of int to float, default {2: 1, 3: 2, 4: 3}
         By length of the n-gram.
@@ -50,9 +50,8 @@ class Simple4Gram(Predictor):
 
     Notes
     -----
-    Neither the n-grams of the items nor those of the texts reach over the ends of a sentence, and the
-    ends themselves are no words. An answer of several tokens (``king 's``) must be in the n-gram
-    as a whole. Equal scores are frequent; see ``p_correct`` in the predictions.
+    N-grams do not cross the ends of a sentence, and the ends are no words. An answer of several tokens
+    (``king 's``) must be in the n-gram as a whole. Ties are frequent; see ``p_correct`` in the predictions.
     """
 
     version = 1
@@ -71,7 +70,9 @@ class Simple4Gram(Predictor):
         self.corpus, self.minimum, self.progress = corpus, minimum, progress
         self.points = {int(n): float(value) for n, value in (POINTS if points is None else points).items()}
         if not self.points or min(self.points) < 1 or minimum < 1:
-            raise DataError("the simple 4-gram needs n-grams of one word or more, seen once or more")
+            raise DataError(
+                "the simple 4-gram needs n-grams of one word or more, with a minimum of 1 or more"
+            )
         self._place = {word: index for index, word in enumerate(corpus.words)}
 
     @classmethod
@@ -84,15 +85,9 @@ class Simple4Gram(Predictor):
         progress: bool = True,
         **options: Any,
     ) -> Self:
-        """Make the model of some texts.
+        """Return the model of texts, as :meth:`workbench.texts.corpus.Corpus.of` takes them.
 
-        Parameters
-        ----------
-        texts, lower, tokenised
-            As :meth:`workbench.texts.corpus.Corpus.of` takes them.
-        progress : bool, default True
-        **options
-            `points` and `minimum` of the class.
+        `options` are `points` and `minimum` of the class.
         """
         corpus = Corpus.of(texts, lower=lower, tokenised=tokenised, progress=progress)
         return cls(corpus, progress=progress, **options)
@@ -152,19 +147,10 @@ def _around(
 
 
 def ngram_counts(corpus: Corpus, grams: Ints, *, progress: bool = True) -> Ints:
-    """Count how often n-grams occur within the sentences of a corpus, in one reading.
+    """Return how often n-grams (k, n) occur within the sentences of a corpus: int64 (k,).
 
-    Parameters
-    ----------
-    corpus : Corpus
-    grams : array (k, n)
-        Numbers of words in ``corpus.words``; each row once, and sorted, as `numpy.unique` has them.
-    progress : bool, default True
-
-    Returns
-    -------
-    int64 (k,)
-        Kept in ``cache/simple-4-gram``.
+    They are indices into ``corpus.words``, each row once, and sorted, as by `numpy.unique`. The counts are
+    kept in ``cache/simple-4-gram``.
     """
     store = cache.Cache("simple-4-gram")
     rows = np.ascontiguousarray(grams, dtype=np.int64)

@@ -1,8 +1,8 @@
-"""Questions in the manner of the sentence-completion challenge from books that a model was not trained on.
+"""Synthetic questions like those of the sentence-completion challenge, from books held out of the training.
 
-They are synthetic and no part of any released set. They serve to choose between options and to fit
-weights without a look at the 1,040 questions. What people did to those (Zweig and Burges 2012,
-section 2.3) is left out: decoys may be ungrammatical, or as good as the answer.
+They serve to choose between options and to fit weights without the 1,040 released questions. The work of
+people on those (Zweig and Burges 2012, section 2.3) is left out: decoys may be ungrammatical, or as good
+as the answer.
 """
 
 from __future__ import annotations
@@ -23,27 +23,15 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-_BLOCK = 1 << 22  # tokens looked at at a time
-_ITEMS = 256  # sentences scored at a time
-_NONE = "no question can be made from these books"
-_REMEDY = "pass more text, or a lower minimum"
+_BLOCK = 1 << 22  # tokens that are read at a time
+_ITEMS = 256  # sentences that are scored at a time
 _TRIGRAM = 0.7  # share of the trigram in the model that proposes words; the rest is the bigram's
 
 
 def held_out(corpus: Corpus, *, share: float = 0.05, seed: int = 0) -> list[str]:
-    """Return the ids of some of a corpus's books, drawn at random: at least one, and not all.
+    """Return the ids of a share of a corpus's books, drawn at random: at least one, and not all.
 
-    Parameters
-    ----------
-    corpus : Corpus
-    share : float, default 0.05
-        Share of the books.
-    seed : int, default 0
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two books.
+    `DataError` if there are fewer than two books.
     """
     ids = corpus.books["book_id"].drop_duplicates().tolist()
     if len(ids) < 2:  # noqa: PLR2004 - one to train on, one to ask about
@@ -67,7 +55,7 @@ def validation_questions(
     lengths: tuple[int, int] = (5, 60),
     seed: int = 0,
 ) -> Items:
-    """Make synthetic questions from held-in sentences, by the steps of the challenge that need no people.
+    """Make synthetic questions by the steps of the challenge that need no people.
 
     The steps are those of Zweig and Burges (2012), section 2.2:
 
@@ -119,9 +107,7 @@ def validation_questions(
     sentence, place = _foci(corpus, inside, rare, lengths, rng)
     tries = min(len(place), 4 * n + 20)
     sentence, place = sentence[:tries], place[:tries]
-    if not tries:
-        raise DataError(_NONE, remedy=_REMEDY)
-    drawn = _alternates(corpus, place, ~inside, rare, alternates, rng=rng)
+    drawn = _alternates(corpus, place, ~inside, rare, alternates, rng=rng) if tries else []
     chosen = [at for at in range(tries) if len(drawn[at]) >= decoys]
     words = np.array(corpus.words, dtype=object)
 
