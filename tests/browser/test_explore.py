@@ -51,17 +51,10 @@ def bar(page, chart, value):
 def bins(page, chart):
     """Return the plot's box, and the first number and the width of its bins."""
     box = page.locator(f"[data-chart={chart}] .we-plot").bounding_box()
-    first, second = (
-        int(
-            page.locator(f"[data-chart={chart}] .we-bin")
-            .nth(i)
-            .get_attribute("title")
-            .split(" ")[0]
-            .strip(":")
-        )
-        for i in (0, 1)
-    )
-    return box, page.locator(f"[data-chart={chart}] .we-bin").count(), first, second - first
+    drawn = page.locator(f"[data-chart={chart}] .we-bin")
+    titles = [drawn.nth(place).get_attribute("title") for place in (0, 1)]
+    first, second = (int(title.split(" ")[0].strip(":")) for title in titles)
+    return box, drawn.count(), first, second - first
 
 
 def drag(page, chart, start, end):
@@ -211,12 +204,8 @@ def test_by_keyboard_alone(explored, notebook, table):
     page.keyboard.press("Escape")
     wait_count(page, f"{len(table)} of {len(table)}")
     tree = page.locator(".we-charts").aria_snapshot()
-    for role in [
-        'group "Target class"',
-        'button "proper noun:',
-        'slider "Passage length (tokens), least"',
-        "status",
-    ]:
+    slider = 'slider "Passage length (tokens), least"'
+    for role in ['group "Target class"', 'button "proper noun:', slider, "status"]:
         assert role in tree
     assert notebook.evaluate("print(len(explorer.selection))") == str(len(table))
 
@@ -278,11 +267,16 @@ SCROLLS = """[...document.querySelectorAll('.we-body, .widget-vbox')]
     .filter((n) => n.scrollHeight > n.clientHeight + 1).map((n) => n.className)"""
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_readable_in_both_themes_and_at_700_pixels(explored, notebook, theme):
-    dark = theme.endswith("Dark")
-    page = explored("dark" if dark else "light")
-    notebook.theme(theme)
+def test_readable_in_both_themes_and_at_700_pixels(explored, notebook):
+    page = explored("look")
+    contrast = CONTRAST.replace(".wb-browser *", ".we-charts *, .wb-browser *")
+
+    def look(name):
+        for theme in THEMES:
+            notebook.theme(theme)
+            assert [page.evaluate(code) for code in (contrast, FAINT, CUT, SCROLLS)] == [[]] * 4
+            notebook.screenshot(f"explore-{theme.split()[-1].lower()}{name}", ".widget-vbox")
+
     page.set_viewport_size({"width": 1400, "height": 1120})
     before = page.evaluate(INNER)
     bar(page, "target_class", "CN").click()
@@ -293,23 +287,13 @@ def test_readable_in_both_themes_and_at_700_pixels(explored, notebook, theme):
     page.locator(".wb-list").focus()
     page.keyboard.press(" ")
     page.wait_for_selector(".wb-passage .wb-m")
-    notebook.still()
-    name = f"explore-{'dark' if dark else 'light'}"
-    contrast = CONTRAST.replace(".wb-browser *", ".we-charts *, .wb-browser *")
-    assert page.evaluate(contrast) == []
-    assert page.evaluate(FAINT) == []
-    assert page.evaluate(CUT) == []
-    assert page.evaluate(SCROLLS) == []
+    look("")
     assert page.evaluate(INNER) == before, "the layout jumps"
-    notebook.screenshot(name, ".widget-vbox")
     notebook.narrow(".we-charts")
     for root in (".wb-browser", ".we-charts"):
         assert page.evaluate(CLIPPED.replace(".wb-browser", root)) == []
-    assert page.evaluate(CUT) == []
-    assert page.evaluate(SCROLLS) == []
-    assert page.evaluate(contrast) == []
     assert page.locator(".wb-row").count() > 4
-    notebook.screenshot(f"{name}-700")
+    look("-700")
 
 
 def test_fifteen_thousand_items(lab, show, table):

@@ -182,9 +182,10 @@ def test_several_models_stand_side_by_side():
 def test_panels_stand_in_rows():
     ids = [f"x/{i}" for i in range(5)]
     data = table([["a"]] * 5, [[0.5]] * 5, ids)
-    assert [len(row["hconcat"]) for row in charts.expected(data).to_dict()["vconcat"]] == [2, 2, 1]
-    assert [len(row["hconcat"]) for row in charts.expected(data, columns=3).to_dict()["vconcat"]] == [3, 2]
-    assert [panel.title for panel in panels(charts.expected(data))] == [[name] for name in ids]
+    two, three = charts.expected(data), charts.expected(data, columns=3)
+    assert [len(row["hconcat"]) for row in two.to_dict()["vconcat"]] == [2, 2, 1]
+    assert [len(row["hconcat"]) for row in three.to_dict()["vconcat"]] == [3, 2]
+    assert [panel.title for panel in panels(two)] == [[name] for name in ids]
 
 
 @pytest.mark.parametrize(

@@ -155,13 +155,6 @@ def test_other_filters_are_told_in_words():
     assert ids(made) == [IDS[0]]
 
 
-def test_nothing_is_left(explorer):
-    ask(explorer, type="choose", chosen={"target_class": ["V"], "direct_speech": ["yes"]})
-    assert (len(explorer.selection), explorer.children[0].state["shown"]) == (0, 0)
-    assert [left for *_, left in drawn(explorer, "in_context")["rows"]] == [0, 0, 0]
-    assert explorer.to_frame().empty
-
-
 @pytest.mark.parametrize(
     ("message", "part"),
     [

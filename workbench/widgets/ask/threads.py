@@ -62,10 +62,7 @@ class Asking:
 
     Parameters
     ----------
-    models : mapping of str to Predictor
-        By label; anything with ``predict(items, top_k, seed=)``.
-    top_k, seed : int
-        Passed to ``predict``.
+    models : mapping of label to Predictor
     settle : float or None
         Seconds without a new question after which one is kept, once all have answered; None: never.
     tell : callable(kind, record, place), optional

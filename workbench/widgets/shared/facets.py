@@ -110,9 +110,9 @@ Facet = Category | Labels | Number
 def facet(column: pd.Series[Any]) -> Facet | None:
     """Make a facet of a column: numbers a range, anything else categories; None where it tells nothing.
 
-    Truth values, nullable or not, are the categories YES, NO and UNKNOWN, in this order.
-    Lists are label sets; columns of other objects, of one value only, or of text or labels
-    that differ from row to row (ids, notes, tokens) have nothing to choose by.
+    Truth values, nullable or not, are the categories YES, NO and UNKNOWN, in this order. Lists are label
+    sets; columns of other objects, of one value only, or of text or labels that differ from row to row (ids,
+    notes, tokens) have nothing to choose by.
     """
     kinds = {type(value) for value in column.head(1000)} - {type(None), type(pd.NA), float}
     if kinds and kinds <= set(_MANY):
@@ -145,15 +145,7 @@ def _labels(rows: list[list[Any]]) -> Labels | None:
 
 
 class Filters:
-    """The rows of `items` under a search and facets.
-
-    Parameters
-    ----------
-    items : Items
-        n items.
-    columns : mapping of str to Series (n,)
-        Further columns to choose by, in the order of the items.
-    """
+    """The rows of n items under a search and facets; `columns` (n,) are further ones to choose by."""
 
     def __init__(self, items: Items, columns: Mapping[str, pd.Series[Any]]) -> None:
         frame = items.frame
@@ -183,9 +175,8 @@ class Filters:
             raise DataError(f"there is no field {checked['field']!r}; known are {', '.join(FIELDS)}")
         for name, chosen in checked["facets"].items():
             if name not in self.facets:
-                raise DataError(
-                    f"there is no column {name!r} to filter by; known are {', '.join(self.facets)}"
-                )
+                known = ", ".join(self.facets)
+                raise DataError(f"there is no column {name!r} to filter by; known are {known}")
             if isinstance(chosen, str) or not isinstance(chosen, Sequence):
                 raise DataError(f"the filter {name!r} is {chosen!r}, expected a list")
             if isinstance(self.facets[name], Number) and not _is_range(chosen):

@@ -25,20 +25,10 @@ Piece = tuple[str, str]
 
 
 def pieces(item: Item, marks: Mapping[str, Sequence[Span]]) -> tuple[list[Piece], list[Piece]]:
-    """Cut the context and the target sentence into pieces of even marking.
+    """Cut the context and the target sentence into pieces of even marking, as readable text in order.
 
-    Parameters
-    ----------
-    item : Item
-        The item.
-    marks : mapping of one letter to spans
-        What to mark, as spans in the released text.
-
-    Returns
-    -------
-    context, query : list of (text, letters)
-        Readable text in order; the piece marked ``b`` is the target (empty where the
-        answer is not known).
+    Marks are spans in the released text by a letter. The piece marked ``b`` is the target (empty where the
+    answer is not known).
     """
     bounds = [item.sentences[-1], item.answer_span]
     marked = [(letter, span) for letter, spans in marks.items() for span in spans]
@@ -132,13 +122,7 @@ def check_items(items: Any, verb: str) -> None:
 
 
 def align_to_items(table: pd.DataFrame | None, ids: pd.Series[Any], what: str) -> pd.DataFrame:
-    """Return the table's rows in the order of the items, without the id.
-
-    Raises
-    ------
-    DataError
-        If there is no ``item_id``, or an item has two rows.
-    """
+    """Return the table's rows in the order of the items, without the id; an item with two is a DataError."""
     if table is None:
         return pd.DataFrame(index=range(len(ids)))
     if "item_id" in table.columns:
