@@ -118,7 +118,7 @@ def random_contexts(n, seed=1):
 def test_thousands_of_contexts_of_fitted_models(name):
     fit = fitted(**MODELS[name])
     model, loop = fit.model, Loop(fit.binary, fit.vocabulary)
-    drawn = list(random_contexts(2000 if name == "Kneser-Ney, order 5" else 500))
+    drawn = list(random_contexts(800 if name == "Kneser-Ney, order 5" else 400))
     rows = [context for context, _ in drawn]
     scores = np.array([loop.scores(row) for row in rows])
     places = {word: place for place, word in enumerate(fit.vocabulary)}

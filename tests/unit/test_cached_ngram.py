@@ -19,18 +19,10 @@ from workbench.runs import predictions
 OPTIONS = [(0.1, 1.0), (0.4, 1.0), (0.3, 0.95), (0.3, 0.5), (0.0, 1.0), (0.05, 1e-6)]
 SMALL = {"order": 3, "n_lines": 2000}
 MORE = items_from_text(
-    [
-        "___ w1 w2",
-        "never . unheard ___",
-        "never never ___ w3",
-        "w1 w2 w1 w3 ___",
-        "w1 . w1 w1 ___",
-        "never . ___ .",
-    ],
-    answers=["w1", "w2", "never", "w1", "w2", "never"],
-    tokenised=True,
-    split="test",
-)
+    ["___ w1 w2", "never . unheard ___", "never never ___ w3", "w1 w2 w1 w3 ___", "w1 . w1 w1 ___",
+     "never . ___ ."],
+    answers=["w1", "w2", "never", "w1", "w2", "never"], tokenised=True, split="test",
+)  # fmt: skip
 
 
 @pytest.fixture(params=["kneser-ney", "good-turing"])
@@ -180,6 +172,7 @@ def test_an_unknown_answer_of_the_passage_is_likely_and_has_the_last_rank(base):
 
 @pytest.mark.parametrize("by", ["accuracy", "perplexity"])
 def test_the_weight_is_the_one_that_does_best(base, items, by):
+    items = items[:40]
     weights = [0.5, 0.01, 0.2, 0.9]
     model = base.cached(0.1, decay=0.9)
     trials = model.trials(items, weights=weights)
@@ -195,17 +188,10 @@ def test_the_weight_is_the_one_that_does_best(base, items, by):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"weight": 1}, "expected 0 <= weight < 1"),
-        ({"weight": -0.1}, "expected 0 <= weight < 1"),
-        ({"weight": math.nan}, "expected 0 <= weight < 1"),
-        ({"decay": 0}, "expected 0 < decay <= 1"),
-        ({"decay": 1.1}, "expected 0 < decay <= 1"),
-    ],
+    "options", [{"weight": 1}, {"weight": -0.1}, {"weight": math.nan}, {"decay": 0}, {"decay": 1.1}]
 )
-def test_what_is_no_weight_is_told(base, options, message):
-    with pytest.raises(DataError, match=message):
+def test_what_is_no_weight_is_told(base, options):
+    with pytest.raises(DataError, match=r"expected 0 <=? (weight|decay) <=? 1"):
         base.cached(**options)
     with pytest.raises(DataError, match="expected accuracy or perplexity"):
         base.cached().tuned(MORE, by="luck")
@@ -223,9 +209,8 @@ def test_it_is_saved_and_loaded(base, items, tmp_path):
         NGram.load(tmp_path / "saved")
 
 
-def test_a_vocabulary_smaller_than_what_is_asked_for(base, items):
+def test_a_vocabulary_smaller_than_what_is_asked_for(items):
     few = fitted(order=2, vocabulary=5, n_lines=2000).cached(0.3)
-    del base
     ranked = few.ranking(items, top_k=10)
     assert {len(row) for row in ranked.top_words} == {5}
     assert all(sorted(row) == sorted(few.vocabulary) for row in ranked.top_words)

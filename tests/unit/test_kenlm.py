@@ -1,6 +1,5 @@
 """KenLM's programs: real runs on tiny texts, many of them doomed; finding and running them."""
 
-import math
 import os
 import random
 import subprocess
@@ -89,23 +88,6 @@ def test_discounts_are_those_of_chen_and_goodman(tmp_path):
         )
 
 
-def test_probabilities_sum_to_one_over_the_vocabulary(tmp_path):
-    fit(tmp_path)
-    build_binary(tmp_path / "m.arpa", tmp_path / "m.bin", **QUICK)
-    words = set(unigrams(tmp_path / "m.arpa")) - {"<s>"}
-    assert counts(tmp_path)[0] == len(words) + 1
-    model = kenlm.Model(str(tmp_path / "m.bin"))
-    for context in (["w1"], ["w2", "w1"], ["nothing", "w3"], []):
-        state, after = kenlm.State(), kenlm.State()
-        model.BeginSentenceWrite(state)
-        for word in context:
-            model.BaseScore(state, word, after)
-            state, after = after, kenlm.State()
-        total = math.fsum(10 ** model.BaseScore(state, word, after) for word in words)
-        assert total == pytest.approx(1, abs=1e-4)
-    assert left(tmp_path) == ["m.arpa", "m.bin"]
-
-
 def test_fixed_discounts_only_where_they_are_needed(tmp_path, caplog):
     read = []
 
@@ -148,9 +130,9 @@ def test_the_words_of_a_corpus_are_the_words_of_its_model(tmp_path, no_data):
     assert no_data.is_dir()
 
 
-@pytest.mark.parametrize("word", ["x<s>", "<unk>x", "<s>x", "BZh91AY", "x" * 10_000_000], ids=len)
+@pytest.mark.parametrize("word", ["x<s>", "<unk>x", "<s>x", "BZh91AY", "x" * 3_000_000], ids=len)
 def test_strange_words_are_words(tmp_path, word):
-    """Words that only look reserved, or like the beginning of a packed file, and one of 10 MB."""
+    """Words that only look reserved, or like the beginning of a packed file, and one of 3 MB."""
     fit(tmp_path, [f"{word} w1", *TEXT], order=2)
     assert word in unigrams(tmp_path / "m.arpa")
 
@@ -164,9 +146,9 @@ def test_an_empty_text_leaves_the_old_model(tmp_path, lines):
     assert (tmp_path / "m.arpa").read_text() == "old"
 
 
-def test_a_line_of_ten_megabytes(tmp_path):
-    line = " ".join(f"word{n * n % 797 % 311}" for n in range(1_200_000))
-    assert len(line) > 8_000_000
+def test_a_line_of_two_megabytes(tmp_path):
+    line = " ".join(f"word{n * n % 797 % 311}" for n in range(300_000))
+    assert len(line) > 2_000_000
     fit(tmp_path, [line, *TEXT], order=2)
     assert counts(tmp_path)[0] > 400
 
@@ -292,22 +274,16 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.parametrize("which", ["arpa", "temporary"])
-def test_a_full_disk_while_a_model_is_estimated(tmp_path, small_disk, which):
+@pytest.mark.parametrize("full", [False, True], ids=["meanwhile", "from the start"])
+def test_a_full_disk_while_a_model_is_estimated(tmp_path, small_disk, which, full):
+    if full:
+        (small_disk / "much").write_bytes(b"x" * (64 * 1024 - os.statvfs(small_disk).f_bsize))
     other = tmp_path / "other"
     arpa, temporary = (small_disk, other) if which == "arpa" else (other, small_disk)
-    with pytest.raises(DataError, match=r"no room on the disk.* -- make room, or let temporary="):
+    with pytest.raises(DataError, match=r"disk.* -- make room, or let temporary="):
         fit(arpa, TEXT, temporary=temporary)
-    assert left(small_disk) == []
-    assert left(other) == []
-
-
-@pytest.mark.parametrize("which", ["arpa", "temporary"])
-def test_a_disk_that_is_full_from_the_start(tmp_path, small_disk, which):
-    (small_disk / "much").write_bytes(b"x" * (64 * 1024 - os.statvfs(small_disk).f_bsize))
-    folder = small_disk if which == "arpa" else tmp_path / "other"
-    with pytest.raises(DataError, match=r"disk.* -- make room"):
-        fit(folder, temporary=small_disk)
-    assert left(small_disk) == ["much"]
+    assert left(small_disk) == ["much"] * full
+    assert not other.exists() or left(other) == []
 
 
 def test_a_full_disk_while_a_model_is_made_binary(tmp_path, small_disk):

@@ -124,7 +124,7 @@ def test_counts_in_the_context_against_a_loop(item, query):
 
 
 @given(questions(), st.sampled_from(READINGS))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_the_sliding_window_against_a_loop(item, reading):
     expected = [window_loop(item, word, **reading) for word in item.candidates]
     found = scores(SlidingWindow(**reading), item)
@@ -134,7 +134,7 @@ def test_the_sliding_window_against_a_loop(item, reading):
 
 
 @given(questions(), st.integers(1, 8), st.sampled_from(LAID))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_the_word_distance_against_a_loop(item, m, reading):
     expected = [distance_loop(item, word, m, **reading) for word in item.candidates]
     assert scores(WordDistance(m, **reading), item) == expected
@@ -284,7 +284,7 @@ def test_strange_arguments(make, problem):
 @pytest.mark.data
 @pytest.mark.slow
 def test_real_questions_against_loops(real_data):
-    questions = childrens_book.load("dev", variant="NE", path=real_data / "cbt").sample(60)
+    questions = childrens_book.load("dev", variant="NE", path=real_data / "cbt").sample(20)
     words = questions.frame["candidates"].tolist()
     laid = {"within": "query", "mention": True, "punctuation": True, "query": False}
     slid = {"weight": "inverse", "overlap": "tokens", "length": "set", "punctuation": True, "query": False}
