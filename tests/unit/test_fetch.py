@@ -369,12 +369,8 @@ def test_a_killed_download_goes_on(register, server, tmp_path):
     fetch("toy")
     assert server.asked[-1] == ("/toy.bin", f"bytes={have}-")
     assert (folder / "toy.bin").read_bytes() == CONTENT
-    assert sorted(p.name for p in folder.iterdir()) == [
-        ".fetch.lock",
-        ".fetched.json",
-        "LICENCE.txt",
-        "toy.bin",
-    ]
+    names = [".fetch.lock", ".fetched.json", "LICENCE.txt", "toy.bin"]
+    assert sorted(path.name for path in folder.iterdir()) == names
 
 
 def test_processes_do_not_disturb_each_other(register, server, tmp_path):
@@ -426,13 +422,7 @@ SUMS = {"Toy/data/a.txt": hashlib.sha256(b"one").hexdigest()}
 
 @pytest.mark.parametrize(
     "content",
-    [
-        packed(*FILES),
-        packed(*FILES, mode="w"),
-        packed(*FILES, mode="w:xz"),
-        packed(*FILES, mode="w:bz2"),
-        zipped(*FILES),
-    ],
+    [*(packed(*FILES, mode=mode) for mode in ("w:gz", "w", "w:xz", "w:bz2")), zipped(*FILES)],
     ids=["gz", "tar", "xz", "bz2", "zip"],
 )
 def test_an_archive_is_unpacked(register, server, content):
@@ -577,7 +567,6 @@ def test_what_has_no_address_is_got_by_hand(register, capsys):
     assert not folder.exists()
     fetch("toy", dry_run=True)
     assert "ask Toy" in capsys.readouterr().out
-
     folder.mkdir(parents=True)
     (folder / "toy (1).bin").write_bytes(b"whatever Toy gave")
     assert fetch("toy") == folder
@@ -593,10 +582,7 @@ def test_the_registry_is_complete():
     registry = fetching.registry()
     assert {"lambada", "lambada-openai", "cbt", "cnnqa", "msrcc", "sample"} <= set(registry)
     for name, entry in registry.items():
-        assert name
-        assert entry.licence
-        assert entry.citation.strip()
-        assert entry.about
+        assert all([name, entry.licence, entry.citation.strip(), entry.about])
         assert entry.files or entry.shipped
         assert bool(entry.manual) != (entry.published or bool(entry.shipped))
         sums = [s for r in entry.files for s in (r.sha256, *r.members.values()) if s]

@@ -1,7 +1,6 @@
 """What results depend on: digests that change with every part, and with nothing else."""
 
 import importlib
-import json
 import shutil
 import subprocess
 
@@ -9,8 +8,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.items.schema import COLUMNS, DataError
-from workbench.models.baselines.passage_baseline import SlidingWindow
+from workbench.items.schema import COLUMNS
 
 store = importlib.import_module("workbench.runs.store")  # by its name
 
@@ -75,24 +73,6 @@ def test_every_way_to_write_null_is_the_same(null):
     assert store.items_digest(changed(answer_span=[(0, 0), (25, 25)], **nulls)) == store.items_digest(bare)
 
 
-# the version of a model
-
-
-class Unversioned(SlidingWindow):
-    """A user's class: what it inherits is the version of another class."""
-
-
-class Versioned(Unversioned):
-    version = 3
-
-
-@pytest.mark.parametrize(
-    ("model", "version"), [(SlidingWindow(), SlidingWindow.version), (Unversioned(), None), (Versioned(), 3)]
-)
-def test_the_version_is_that_of_the_class_itself(model, version):
-    assert store._version(model) == version
-
-
 # the commit
 
 
@@ -120,16 +100,3 @@ def test_the_commit_and_whether_files_differ(tmp_path, monkeypatch):
     assert store._commit() == f"{head}+"
     monkeypatch.setattr(shutil, "which", lambda _: None)
     assert store._commit() is None
-
-
-@pytest.mark.parametrize("value", [{"a": (1, 2.5, None, True, "ü")}, [], {"a": {"b": [1]}}])
-def test_plain_values_are_as_json_reads_them(value):
-    assert store.json_value(value, "it") == json.loads(json.dumps(value))
-
-
-@pytest.mark.parametrize(
-    "value", [{1, 2}, b"a", np.float32(1), np.arange(2), object(), "\udc80", {(1, 2): 3}]
-)
-def test_values_that_json_cannot_hold(value):
-    with pytest.raises(DataError, match="the config cannot be written as JSON"):
-        store.json_value({"a": value}, "the config")

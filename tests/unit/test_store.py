@@ -135,7 +135,10 @@ def test_wrong_predictions_are_refused_and_nothing_is_kept(home, change, problem
 @pytest.mark.parametrize(
     ("attribute", "value"),
     [
-        *(("config", {"a": value}) for value in ({1, 2}, np.int64(3), "\ud800", object())),
+        *(
+            ("config", {"a": value})
+            for value in ({1, 2}, b"a", np.int64(3), np.arange(2), "\ud800", object(), {(1, 2): 3})
+        ),
         ("training", {"books": {1}}),
     ],
 )

@@ -120,8 +120,8 @@ def fetch(
     Raises
     ------
     DataError
-        If there is no such data set, it cannot be had, or it is not what it should be. The
-        message tells what to do by hand instead.
+        If there is no such data set, it cannot be had, or it is not what it should be; the message says
+        what to do by hand instead.
 
     Notes
     -----

@@ -41,12 +41,7 @@ class Materials:
         """Texts to train on: those given; of the sample all but the last stories; else the task's own.
 
         LAMBADA's are its training novels, or else ``novels*.tar.xz``, of which the Children's Book Test
-        takes the folder ``children``.
-
-        Raises
-        ------
-        DataError
-            If there are none on this machine.
+        takes the folder ``children``. DataError if there are none on this machine.
         """
         if self.path is not None:
             return self.path
@@ -58,11 +53,9 @@ class Materials:
         if self.task == "lambada" and _found("lambada", {"train"}, books=True):
             return books("lambada", "train")
         if (novels := sources.spot(searched, _NOVELS)) is None:
-            raise DataError(
-                f"found no novels to train on ({_NOVELS[0]}); "
-                f"searched {', '.join(str(root.folder) for root in searched)}",
-                remedy="pass texts= a file, folder or archive of books",
-            )
+            places = ", ".join(str(root.folder) for root in searched)
+            problem = f"found no novels to train on ({_NOVELS[0]}); searched {places}"
+            raise DataError(problem, remedy="pass texts= a file, folder or archive of books")
         if self.task == "cbt":
             return (book for book in books(novels) if "/children/" in f"/{book.book_id}")
         return novels

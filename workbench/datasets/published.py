@@ -34,18 +34,12 @@ class Value(NamedTuple):
         The best single number: the exact one, or what "about" says in brackets.
     text : str
         How it is printed: ``>80 (about 84)``.
-    unit : str
-        ``percent``, ``count``, ``mean`` or ``probability``.
-    note : str
-        Further information; may be empty.
     """
 
     low: float | None
     high: float | None
     about: float | None
     text: str
-    unit: str = ""
-    note: str = ""
 
 
 def tables() -> list[str]:
@@ -54,36 +48,14 @@ def tables() -> list[str]:
 
 
 def published_table(name: str) -> pd.DataFrame:
-    """Read one table of published numbers.
-
-    Parameters
-    ----------
-    name : str
-        One of :func:`tables`: a file of ``data/published`` without its ending.
-
-    Returns
-    -------
-    DataFrame
-        Every cell as it is printed (text; an empty cell is an empty text).
-
-    Raises
-    ------
-    DataError
-        If there is no such table.
-    """
+    """Read one of the tables that :func:`tables` lists, every cell as it is printed."""
     if name not in tables():
         raise DataError(f"no published table is called {name!r}", remedy=f"there are {', '.join(tables())}")
     return pd.read_csv(files.resource("published", f"{name}.csv"), dtype=str, keep_default_na=False)
 
 
-def parse(text: str, *, unit: str = "", note: str = "") -> Value:
-    """Read a number as papers print it: ``48``, ``<15``, ``84-86`` or ``>80 (about 84)``.
-
-    Raises
-    ------
-    DataError
-        If the text has another form.
-    """
+def parse(text: str) -> Value:
+    """Read a number as papers print it: ``48``, ``<15``, ``84-86`` or ``>80 (about 84)``."""
     for form, pattern in _FORMS.items():
         if match := pattern.fullmatch(text.strip()):
             first, *others = (None if group is None else float(group) for group in match.groups())
@@ -96,18 +68,16 @@ def parse(text: str, *, unit: str = "", note: str = "") -> Value:
             }[form]
             if low is not None and high is not None and low > high:
                 break
-            return Value(low, high, about, text.strip(), unit, note)
-    raise DataError(
-        f"{text!r} is no number as papers print them",
-        remedy="write 48, <15, 84-86 or >80 (about 84)",
-    )
+            return Value(low, high, about, text.strip())
+    problem = f"{text!r} is no number as papers print them"
+    raise DataError(problem, remedy="write 48, <15, 84-86 or >80 (about 84)")
 
 
 @cache
 def _values() -> dict[tuple[str, ...], Value]:
     rows = published_table(ANALYSIS).to_dict("records")
     keys = ("figure", "set", "quantity")
-    return {tuple(r[k] for k in keys): parse(r["value"], unit=r["unit"], note=r["note"]) for r in rows}
+    return {tuple(r[k] for k in keys): parse(r["value"]) for r in rows}
 
 
 def find_value(figure: str, of: str, quantity: str) -> Value | None:

@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
@@ -27,13 +26,8 @@ MARKER = re.compile(r"_{3,}|XXXXX|@placeholder")
 
 _SCHEMA = pa.schema(
     [(name, pa.string()) for name in schema.TEXT_COLUMNS]
-    + [
-        ("answer_span", pa.list_(pa.int32(), 2)),
-        ("sentences", pa.list_(pa.list_(pa.int32(), 2))),
-        ("candidates", pa.list_(pa.string())),
-        ("tokenised", pa.bool_()),
-        ("meta", pa.string()),
-    ]
+    + [("answer_span", pa.list_(pa.int32(), 2)), ("sentences", pa.list_(pa.list_(pa.int32(), 2)))]
+    + [("candidates", pa.list_(pa.string())), ("tokenised", pa.bool_()), ("meta", pa.string())]
 )
 
 
@@ -133,15 +127,7 @@ class Items:
             if not len(places):
                 raise KeyError(key)
             key = int(places[0])
-        return _item(*(column[key] for column in self._arrays))
-
-    @cached_property
-    def _arrays(self) -> list[Any]:
-        return [self._frame[c].array for c in COLUMNS]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave cached values out of the pickled items."""
-        return {name: value for name, value in vars(self).items() if name != "_arrays"}
+        return _item(*(self._frame[c].array[key] for c in COLUMNS))
 
     def where(self, mask: Any) -> Items:
         """Return the items for which a mask holds.
@@ -266,10 +252,8 @@ def items_from_frame(
         columns["answer"] = answer
     for column in columns.values():
         if column not in frame.columns:
-            raise DataError(
-                f"there is no column {column!r}; there is {', '.join(map(str, frame.columns))}",
-                remedy="name the column, such as text=",
-            )
+            problem = f"there is no column {column!r}; there is {', '.join(map(str, frame.columns))}"
+            raise DataError(problem, remedy="name the column, such as text=")
     cells = {name: frame[column].tolist() for name, column in columns.items()}
     about: dict[str, Any] = {"dataset": dataset, "split": split, "variant": variant}
     records = []
@@ -312,10 +296,8 @@ def _built(row: Mapping[str, Any], number: int, about: Mapping[str, Any], *, tok
         raise DataError(f"the text is {text!r}, expected a passage")
     marks = list(MARKER.finditer(text))
     if len(marks) > 1:
-        raise DataError(
-            f"the text has {len(marks)} blanks ({', '.join(mark[0] for mark in marks)}), expected one",
-            remedy="make one item for each",
-        )
+        problem = f"the text has {len(marks)} blanks ({', '.join(mark[0] for mark in marks)}), expected one"
+        raise DataError(problem, remedy="make one item for each")
     known = wt.looks_tokenised(text) if tokenised is None else tokenised
     if marks:
         start, end = marks[0].span()

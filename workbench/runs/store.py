@@ -85,13 +85,7 @@ class Run:
 
     @property
     def predictions(self) -> pd.DataFrame:
-        """The predictions table (see :mod:`workbench.runs.predictions`), read anew each time.
-
-        Raises
-        ------
-        DataError
-            If the file is damaged.
-        """
+        """The predictions (see :mod:`workbench.runs.predictions`), read anew; DataError if damaged."""
         frame = predictions.from_table(self.table)
         frame["run"] = pd.Series(self.run, index=frame.index, dtype="str")  # the folder may have been renamed
         return frame
@@ -171,9 +165,8 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Ru
         raise DataError(f"{model.name!r} predicts nothing for {len(lacking):,} items, as {min(lacking)}")
     if others := set(frame["model"]) - {model.name}:
         raise DataError(f"the predictions of {model.name!r} name another model, {min(others)!r}")
-    return _store(
-        name, frame, items, info | {"device": str(model.device), "seconds": seconds, "training": training}
-    )
+    info |= {"device": str(model.device), "seconds": seconds, "training": training}
+    return _store(name, frame, items, info)
 
 
 def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: Any) -> Run:
@@ -210,19 +203,15 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
     name = name or _name(items, models[0], info["key"])
     run = find_run(name) if (data_home() / "runs" / name).exists() else _store(name, frame, items, info)
     if run.info.get("key") != info["key"]:
-        raise DataError(
-            f"there is a run {name!r} already, and none is overwritten", remedy="use another name"
-        )
+        problem = f"there is a run {name!r} already, and none is overwritten"
+        raise DataError(problem, remedy="use another name")
     return run
 
 
 def runs() -> pd.DataFrame:
-    """List the stored runs, newest first: one row per run, with its model, data and accuracy.
+    """List the stored runs, newest first, one row a run.
 
-    Returns
-    -------
-    DataFrame
-        Columns: run, model, dataset, split, variant, n, accuracy (fraction), finished, seconds, device, seed.
+    Columns: run, model, dataset, split, variant, n, accuracy (fraction), finished, seconds, device, seed.
     """
     infos, data = _infos(), {}
     for name, kind in _LISTED.items():
@@ -232,13 +221,7 @@ def runs() -> pd.DataFrame:
 
 
 def find_run(name: str) -> Run:
-    """Return a run by its name.
-
-    Raises
-    ------
-    DataError
-        If there is none, or its folder is damaged.
-    """
+    """Return a run by its name; DataError if there is none, or its folder is damaged."""
     folder = data_home() / "runs" / name
     if not name or name.startswith(".") or name != Path(name).name or not folder.is_dir():
         near = [info["run"] for info in _infos() if name.lower() in info["run"].lower()]
@@ -252,9 +235,8 @@ def at(folder: Path) -> Run:
     try:
         return Run(folder.name, folder, _info(folder))
     except (OSError, ValueError) as error:
-        raise DataError(
-            f"not the description of a run ({error})", file=folder / INFO, remedy=_AGAIN
-        ) from None
+        problem = f"not the description of a run ({error})"
+        raise DataError(problem, file=folder / INFO, remedy=_AGAIN) from None
 
 
 def query(sql: str) -> pd.DataFrame:
@@ -364,10 +346,8 @@ def json_value(value: Any, what: str) -> Any:
     try:
         return json.loads(json.dumps(value, ensure_ascii=False).encode())
     except (TypeError, ValueError) as error:
-        raise DataError(
-            f"{what} cannot be written as JSON: {error}",
-            remedy="use text, numbers, None, and lists and dicts of these",
-        ) from None
+        remedy = "use text, numbers, None, and lists and dicts of these"
+        raise DataError(f"{what} cannot be written as JSON: {error}", remedy=remedy) from None
 
 
 def _version(model: object) -> Any:

@@ -116,16 +116,14 @@ def run_chunks(
     ------
     WorkerError
         If workers die repeatedly without finishing anything, or a cluster has had no worker for three
-        minutes or has gone.
-    Exception
-        Whatever `function` raises; finished chunks are in the store.
+        minutes or has gone. What `function` raises is raised, too.
     """
     if (store is None) != (keys is None) or (keys is not None and len(keys) != len(chunks)):
         raise ValueError("a store needs one key for each chunk")
     results: dict[int, R] = {}
     if store is not None and keys is not None:
         stored = ((index, store.get(key)) for index, key in enumerate(keys))
-        results.update((index, result) for index, result in stored if result is not None)
+        results = {index: result for index, result in stored if result is not None}
     left = [index for index in range(len(chunks)) if index not in results]
     workers = min(cores() if workers is None else workers, len(left))
     done: _Done[R]
@@ -136,16 +134,10 @@ def run_chunks(
     else:
         done = _in_processes(function, chunks, left, workers)
     sizes = [1 if size is None else size(chunk) for chunk in chunks]
-    with (
-        progress_bar(
-            sum(sizes),
-            label=progress or "",
-            shown=progress is not None,
-            initial=sum(sizes[index] for index in results),
-        ) as bar,
-        closing(done) as work,
-    ):
-        for index, result in work:
+    start = sum(sizes[index] for index in results)
+    bar = progress_bar(sum(sizes), label=progress or "", shown=progress is not None, initial=start)
+    with bar, closing(done):
+        for index, result in done:
             results[index] = result
             if store is not None and keys is not None:
                 store.put(keys[index], result)
