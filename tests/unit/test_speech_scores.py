@@ -69,11 +69,10 @@ def test_entities_are_read_with_their_layers(data):
     ],
 )
 def test_a_wrong_annotation_is_an_error_with_its_line(data, content, line, says):
-    quoted = "QUOTE" in content
-    read, folder = (
-        (litbank.quotations, litbank.QUOTATIONS) if quoted else (litbank.entities, litbank.ENTITIES)
-    )
-    file = data / folder / ("1_a_brat.ann" if quoted else "1_a_brat.tsv")
+    if "QUOTE" in content:
+        read, file = litbank.quotations, data / litbank.QUOTATIONS / "1_a_brat.ann"
+    else:
+        read, file = litbank.entities, data / litbank.ENTITIES / "1_a_brat.tsv"
     file.write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=says) as error:
         list(read(data))
