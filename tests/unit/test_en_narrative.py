@@ -12,24 +12,15 @@ from workbench.storage.files import resource
 FOLDER = resource("en_narrative")
 MEGABYTES = 10
 
-SENTENCES = [
-    (
-        "`` Where is Helen ? '' asked Gage , and he looked at Helen again .",
+SENTENCES = {
+    "`` Where is Helen ? '' asked Gage , and he looked at Helen again .":
         "PUNCT ADV AUX PROPN PUNCT PUNCT VERB PROPN PUNCT CCONJ PRON VERB ADP PROPN ADV PUNCT",
-    ),
-    (
-        "The old man opened the door and walked slowly into the dark house .",
+    "The old man opened the door and walked slowly into the dark house .":
         "DET ADJ NOUN VERB DET NOUN CCONJ VERB ADV ADP DET ADJ NOUN PUNCT",
-    ),
-    (
-        "Mary gave John the letter , but he did n't read it .",
+    "Mary gave John the letter , but he did n't read it .":
         "PROPN VERB PROPN DET NOUN PUNCT CCONJ PRON AUX PART VERB PRON PUNCT",
-    ),
-    (
-        "`` I love you , Sarah , '' said Tom .",
-        "PUNCT PRON VERB PRON PUNCT PROPN PUNCT PUNCT VERB PROPN PUNCT",
-    ),
-]
+    "`` I love you , Sarah , '' said Tom .": "PUNCT PRON VERB PRON PUNCT PROPN PUNCT PUNCT VERB PROPN PUNCT",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +46,7 @@ def test_it_is_small_and_its_licence_lies_beside_it():
     assert "Attribution-ShareAlike 4.0" in (FOLDER / "LICENSE").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("text", "wanted"), SENTENCES)
+@pytest.mark.parametrize(("text", "wanted"), SENTENCES.items())
 @pytest.mark.parametrize("change", [str, str.lower])
 def test_plain_sentences_in_either_case(nlp, text, wanted, change):
     tags, _ = tagging.tag(nlp, [change(text).split()], [None])
@@ -63,16 +54,11 @@ def test_plain_sentences_in_either_case(nlp, text, wanted, change):
 
 
 @pytest.mark.parametrize(
-    ("text", "target", "lemma"),
-    [
-        ("the herons flew away", 1, "heron"),
-        ("the herons flew away", 2, "fly"),
-        ("she had taken the keys", 2, "take"),
-        ("he was better than the others", 1, "be"),
-    ],
+    ("text", "lemmas"), [("the herons flew away", "the heron fly"), ("she had taken it", "she have take")]
 )
-def test_lemmas(nlp, text, target, lemma):
-    assert tagging.tag(nlp, [text.split()], [target])[1] == [lemma]
+def test_lemmas(nlp, text, lemmas):
+    words = [text.split()] * 3
+    assert tagging.tag(nlp, words, range(3))[1] == lemmas.split()
 
 
 def test_the_card_is_made_of_the_scores(nlp, found):
@@ -83,20 +69,18 @@ def test_the_card_is_made_of_the_scores(nlp, found):
     assert float(size) == pytest.approx(float(found["facts"]["megabytes"]), abs=0.1)
 
 
-AIMS = [
-    ("ewt-dev, as printed, sentences", "upos", 94.5),
-    ("gum-dev, as printed, sentences", "upos", 95.5),
-    ("ewt-dev, lower-cased, sentences", "upos", 93.5),
-    ("gum-dev, lower-cased, sentences", "upos", 94.5),
-    ("gum-dev, lower-cased, sentences", "propn_f1", 80.0),
-    ("ewt-dev, as printed, sentences", "lemma", 97.0),
-    ("gum-dev, as printed, sentences", "lemma", 97.0),
-]
+AIMS = {
+    "ewt-dev, as printed": {"upos": 94.5, "lemma": 97.0},
+    "gum-dev, as printed": {"upos": 95.5, "lemma": 97.0},
+    "ewt-dev, lower-cased": {"upos": 93.5},
+    "gum-dev, lower-cased": {"upos": 94.5, "propn_f1": 80.0},
+}
 
 
-@pytest.mark.parametrize(("name", "key", "least"), AIMS)
-def test_it_meets_its_aims_on_treebanks(found, name, key, least):
-    assert found["treebanks"][name][key] >= least
+@pytest.mark.parametrize(("name", "least"), AIMS.items())
+def test_it_meets_its_aims_on_treebanks(found, name, least):
+    scored = found["treebanks"][f"{name}, sentences"]
+    assert {key: scored[key] for key in least if scored[key] < least[key]} == {}
 
 
 def test_it_meets_its_aims_on_the_half_of_lambada_that_nothing_was_tuned_on(found):

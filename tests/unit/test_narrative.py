@@ -208,13 +208,11 @@ def test_features_of_documents_together_are_those_of_each(texts):
 
 
 def test_forms_met_before_and_a_store_that_overflows_change_nothing(monkeypatch):
-    vocab = Vocab()
-    forms = network._Forms(lexicon())
-    docs = [Doc(vocab, words=[f"w{n}" for n in range(1500)]), Doc(vocab, words=WORDS)]
+    forms, vocab = network._Forms(lexicon()), Vocab()
+    docs = [Doc(vocab, words=[f"w{n}" for n in range(15)]), Doc(vocab, words=WORDS)]
     first = network.token_features(docs, forms)
     monkeypatch.setattr(network, "_MOST_FORMS", 10)
-    again = network.token_features(docs, forms)
-    for before, after in zip(first, again, strict=True):
+    for before, after in zip(first, network.token_features(docs, forms), strict=True):
         assert np.array_equal(before[:, 1:], after[:, 1:])
 
 

@@ -96,32 +96,29 @@ def test_an_answer_of_several_tokens():
     assert (row["n_names"], row["n_tokens"]) == (1, 8)
 
 
-@pytest.mark.parametrize(
-    ("pos", "wanted"),
-    [("PROPN", "PN"), ("NOUN", "CN"), ("VERB", "V"), ("AUX", "V"), ("ADJ", "J"), ("ADV", "R"), ("PRON", "O"),
-     ("NUM", "O"), ("PUNCT", "O"), ("X", "O"), ("INTJ", "O")],
-)  # fmt: skip
-def test_the_class_of_a_target(pos, wanted):
-    row = features(cloze("a {b}"), ["DET", pos])
-    assert (row["target_pos"], row["target_class"]) == (pos, wanted)
+CLASSES = {"PROPN": "PN", "NOUN": "CN", "VERB AUX": "V", "ADJ": "J", "ADV": "R", "PRON NUM PUNCT X INTJ": "O"}
 
 
-@pytest.mark.parametrize(
-    ("marked", "within"),
-    [
-        ("he said , `` go {home} now . ''", True),
-        ("he said `` go now '' {home} .", False),
-        ("he said , `` go {} now . ''", True),
-        ("he said {} `` go now '' .", False),
-        ("he said `` go now '' {} .", False),
-        ("he said , `` go {}", True),
-        ("he said `` go now . '' {}", False),
-        ("he went {}", False),
-        ("{} `` go now '' he said", False),
-    ],
-)
-def test_a_blank_within_speech(marked, within):
-    assert features(cloze(marked))["target_in_speech"] is within
+@pytest.mark.parametrize(("tags", "wanted"), CLASSES.items())
+def test_the_class_of_a_target(tags, wanted):
+    for pos in tags.split():
+        row = features(cloze("a {b}"), ["DET", pos])
+        assert (row["target_pos"], row["target_class"]) == (pos, wanted)
+
+
+WITHIN = [
+    "he said , `` go {home} now . ''", "he said , `` go {} now . ''", "he said , `` go {}",
+]  # fmt: skip
+OUTSIDE = [
+    "he said `` go now '' {home} .", "he said {} `` go now '' .", "he said `` go now '' {} .",
+    "he said `` go now . '' {}", "he went {}", "{} `` go now '' he said",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("texts", "within"), [(WITHIN, True), (OUTSIDE, False)])
+def test_a_blank_within_speech(texts, within):
+    for marked in texts:
+        assert features(cloze(marked))["target_in_speech"] is within, marked
 
 
 @pytest.mark.parametrize(
@@ -163,21 +160,14 @@ def test_a_verb_is_no_term_of_address():
     assert vocative(cut, [*kinds[:4], "NOUN", *kinds[5:]], (0, 7))
 
 
-@pytest.mark.parametrize(
-    ("text", "n"),
-    [
-        ("", 0),
-        ("john saw john", 1),
-        ("john smith saw JOHN and smith", 1),
-        ("john smith saw mary smith", 1),  # joined by the family
-        ("john saw mary", 2),
-        ("mr. smith saw mr. jones", 2),
-        ("john saw smith . then john smith left", 1),
-        ("smith 's dog and the smiths", 1),
-        ("mary , john , smith", 3),
-        ("dr. and mr.", 2),
-    ],
-)
+COUNTS = {
+    "": 0, "john saw john": 1, "john smith saw JOHN and smith": 1, "john smith saw mary smith": 1,
+    "john saw mary": 2, "mr. smith saw mr. jones": 2, "john saw smith . then john smith left": 1,
+    "smith 's dog and the smiths": 1, "mary , john , smith": 3, "dr. and mr.": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "n"), COUNTS.items())
 def test_distinct_names(text, n):
     known = {"john", "smith", "smiths", "mary", "jones", "mr.", "dr."}
     words = text.split()
@@ -208,11 +198,8 @@ def test_names_as_a_slow_loop_joins_them(pairs):
 @given(passages(), st.data())
 def test_a_row_holds_together(item, data):
     cut = tokens(item)
-    tags = data.draw(
-        st.lists(
-            st.sampled_from(["PROPN", "NOUN", "PUNCT"]), min_size=len(cut.words), max_size=len(cut.words)
-        )
-    )
+    n = len(cut.words)
+    tags = data.draw(st.lists(st.sampled_from(["PROPN", "NOUN", "PUNCT"]), min_size=n, max_size=n))
     row = features(item, tags)
     assert row["mentions"] == mentions.mentions(item)
     assert row["speech"] == speech.speech(item)

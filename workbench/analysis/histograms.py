@@ -72,7 +72,7 @@ def whole_bins(values: ArrayLike, *, first: int | None = None, width: int | None
     if first is None:
         first = 1 + (int(values.min()) - 1) // width * width if len(values) else 1
     last = int(values.max()) if len(values) else first
-    return Bins(_edges(first, last, width), width)
+    return Bins(np.arange(first, last + width + 1, width, dtype=float), width)
 
 
 def open_bins(values: ArrayLike, *, most: int = 40) -> Bins:
@@ -88,7 +88,7 @@ def open_bins(values: ArrayLike, *, most: int = 40) -> Bins:
     top = tail if far and tail > low else high
     widths = (step * 10**power for power in count() for step in (1, 2, 5))
     width = next(w for w in widths if top // w - low // w < most)
-    edges = _edges(low // width * width, top, width)
+    edges = np.arange(low // width * width, top + width + 1, width, dtype=float)
     if high >= edges[-1]:
         edges[-1] = np.inf
     return Bins(edges, width)
@@ -118,10 +118,6 @@ def quantile_bins(values: ArrayLike, n: int = 5) -> Bins:
     edges = sorted({_readable(edge, integers=integers) for edge in inner if np.isfinite(edge)})
     edges = [edge for edge in edges if different[0] < edge <= different[-1]]
     return Bins(np.array([-np.inf, *edges, np.inf]), np.nan)
-
-
-def _edges(first: int, last: int, width: int) -> NDArray[np.float64]:
-    return np.arange(first, last + width + 1, width, dtype=float)
 
 
 def _readable(value: float, *, integers: bool) -> float:

@@ -40,12 +40,10 @@ _LEAST_NAME = 3  # letters that are left of a name when its plural ending is tak
 
 
 class Reading(NamedTuple):
-    """One way to read a form: its part of speech, and the lemma with it."""
+    """One way to read a form: its part of speech, and the lemma with it, in lower case."""
 
-    kind: str
-    """N (nouns and names), V, A, R, or O (all that does not inflect, and pronouns)."""
+    kind: str  # N (nouns and names), V, A, R, or O (all that does not inflect, and pronouns)
     lemma: str
-    """In lower case."""
 
 
 class Lemmas:
@@ -58,7 +56,7 @@ class Lemmas:
     cased : mapping of str to mapping of str to str
         The same for forms with capitals that have a lemma with capitals (``New``, ADJ).
     irregular : mapping of str to mapping of str to list of str
-        For VERB, NOUN, ADJ and ADV the lemmas of irregular forms, all of them.
+        For VERB, NOUN, ADJ and ADV all lemmas of irregular forms.
     strong : collection of str
         Verbs that have no regular past form, so that ``seed`` is no form of ``see``.
     kinds : mapping of str to str

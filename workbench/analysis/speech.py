@@ -277,18 +277,10 @@ def definitions(words: Sequence[str], target: int | None = None) -> dict[str, bo
     Returns
     -------
     dict of str to bool
-        "mark"
-            There is a double quote mark.
-        "speech"
-            There is a span of :func:`speech_spans`. This is ``direct_speech``.
-        "closed"
-            Some speech is opened and closed in the passage.
-        "words"
-            Some speech has more than three words.
-        "sentence"
-            Some speech holds a whole sentence or ends with a comma before its closing mark.
-        "target"
-            The answer lies in speech.
+        "mark": a double quote mark; "speech": a span of :func:`speech_spans` (this is ``direct_speech``);
+        "closed": speech that is opened and closed in the passage; "words": speech of more than three words;
+        "sentence": speech with a whole sentence, or a comma before its closing mark; "target": the answer
+        lies in speech.
     """
     spans = speech_spans(words)
     at = len(words) - 1 if target is None else target

@@ -53,21 +53,13 @@ _LAYER = re.compile(r"(?:spacy|workbench)\.")
 
 @dataclass(frozen=True)
 class PipelineFolder:
-    """A pipeline on disk.
-
-    Attributes
-    ----------
-    name : str
-        Name of a package, or path, for spaCy to load.
-    folder : Path
-        Holds its ``meta.json``.
-    label : str
-        Name and version, as in ``en_narrative 1.0.0``.
-    """
+    """A pipeline on disk."""
 
     name: str
+    """Name of a package, or path, for spaCy to load."""
     folder: Path
     label: str
+    """Name and version, as in ``en_narrative 1.0.0``."""
 
     @property
     def plain(self) -> bool:

@@ -54,27 +54,14 @@ def fold_token(form: str) -> str:
 class Lexicon:
     """How each form is used whatever its case, and how often it is a name, counted in novels.
 
-    It carries what capitals show in print over to lower-cased text.
-
-    Attributes
-    ----------
-    words : tuple of str
-        The forms, folded, the most frequent first; row ``i + 1`` is that of ``words[i]``.
-    vectors : int8 array, shape (m + 1, width)
-        Vectors of the first m words; row 0 is zero.
-    names : uint8 array, shape (n + 1,)
-        Capitalised share within sentences: 0 unknown, then 1 (never) to 11 (always).
-    counts : uint8 array, shape (n + 1,)
-        Frequency: 0 unknown, then the integer part of the binary logarithm of the count, plus 1.
-    embedded : bool array, shape (n + 1,)
-        Whether the form is frequent enough for an embedding in the tagger.
+    It carries what capitals show in print over to lower-cased text. Row 0 is of unknown forms, and zero.
     """
 
-    words: tuple[str, ...]
-    vectors: NDArray[np.int8]
-    names: NDArray[np.uint8]
-    counts: NDArray[np.uint8]
-    embedded: NDArray[np.bool_]
+    words: tuple[str, ...]  # folded, the most frequent first; row ``i + 1`` is that of ``words[i]``
+    vectors: NDArray[np.int8]  # (m + 1, width), of the first m words
+    names: NDArray[np.uint8]  # (n + 1,), capitalised share within sentences, 1 (never) to 11 (always)
+    counts: NDArray[np.uint8]  # (n + 1,), the integer part of log2 of the count, plus 1
+    embedded: NDArray[np.bool_]  # (n + 1,), whether frequent enough for an embedding in the tagger
     rows: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
