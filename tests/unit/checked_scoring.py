@@ -20,17 +20,21 @@ COPY = {"copying", "transformer", "short-sighted"}
 def networks():
     """Give a small network of each family, its weights drawn."""
     torch.manual_seed(3)
+    small = {
+        "counts": COUNTS,
+        "unknown_types": TYPES,
+        "width": 16,
+        "layers": 1,
+        "heads": 2,
+        "pointer_size": 8,
+    }
     made = {
         "lstm": RecurrentModule(COUNTS, kind="lstm", width=8, layers=2),
         "rnn": RecurrentModule(COUNTS, kind="rnn", width=8, tied=False),
         "forward": FeedForwardModule(COUNTS, width=8),
         "memory": MemoryModule(COUNTS, width=8),
-        "transformer": TransformerModule(
-            COUNTS, unknown_types=TYPES, width=16, layers=1, heads=2, window=40, pointer_size=8, dropout=0.3
-        ),
-        "short-sighted": TransformerModule(
-            COUNTS, unknown_types=TYPES, width=16, layers=1, heads=2, window=12, pointer_size=8
-        ),
+        "transformer": TransformerModule(**small, window=40, dropout=0.3),
+        "short-sighted": TransformerModule(**small, window=12),
     }
     made["rnn"].output = softmax("adaptive", 8, COUNTS, cutoffs=[5])
     for network in made.values():

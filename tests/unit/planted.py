@@ -103,29 +103,20 @@ def model(network, device="cpu", **options):
 
 
 def one(network, context):
-    """Return the probability of each class after one context, with all that can be copied: {id: p}.
-
-    The softmax is computed at all places, in double precision by numpy.
-    """
+    """Return the probability of each class after one context, the softmax's share, and {copied id: p}."""
     ids = torch.tensor([context], device=next(network.parameters()).device)
     with torch.no_grad():
-        network.eval()
-        last = network.last(ids, torch.tensor([len(context)], device=ids.device))
-        hidden = last.hidden
-        if last.copies is None:
-            places, _ = network.states(known(ids, network.n_words))
-            everywhere = network.output.distribution(places[0])
-            values = everywhere[len(context) - 1]
-        else:
-            values = network.output.distribution(hidden)[0]
-    p = np.exp(values.double().cpu().numpy())
-    keep = 1.0 if last.copies is None else math.exp(float(last.copies.keep[0]))
+        hidden, copies = network.eval().last(ids, torch.tensor([len(context)], device=ids.device))
+        if copies is None:
+            hidden = network.states(known(ids, network.n_words))[0][0, -1:]
+        p = network.output.distribution(hidden)[0].double().exp().cpu().numpy()
     copied = {}
-    if last.copies is not None:
-        for number, share in zip(last.copies.ids[0].tolist(), last.copies.copy[0].tolist(), strict=True):
-            if number and share:
-                copied[number] = copied.get(number, 0.0) + share
-    return p, keep, copied
+    if copies is None:
+        return p, 1.0, copied
+    for number, share in zip(copies.ids[0].tolist(), copies.copy[0].tolist(), strict=True):
+        if number and share:
+            copied[number] = copied.get(number, 0.0) + share
+    return p, math.exp(float(copies.keep[0])), copied
 
 
 def said(network, context, number, types):
@@ -181,6 +172,3 @@ def slow_scores(model, items, words, *, copies):
 
 def cut(network, line, more=0):
     return list(line) if network.window is None else list(line)[-network.window - more :]
-
-
-__all__ = ["Copying", "Ours", "Planted", "model", "one", "said", "slow", "slow_scores"]

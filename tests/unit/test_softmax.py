@@ -136,13 +136,6 @@ def test_products_in_bfloat16(kind):
     half_is_close("cpu", layer, lambda hidden, target: layer.loss(hidden.bfloat16(), target))
 
 
-@both_kinds
-def test_training_begins_from_word_frequency(kind):
-    p = layer_of(kind).distribution(torch.zeros(1, WIDTH))[0].exp()
-    shares = torch.tensor(COUNTS) / sum(COUNTS)
-    assert (p - shares).abs().max() < 0.04 * shares.max()
-
-
 @given(data=st.data())
 @settings(max_examples=20, deadline=None)
 def test_words_keep_their_numbers_whatever_their_counts(data):

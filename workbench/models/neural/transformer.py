@@ -133,7 +133,8 @@ class Block(nn.Module):
         seen = functional.scaled_dot_product_attention(query, key, parts[2], is_causal=True)
         x = x + self.drop(self.joined(seen.transpose(1, 2).reshape(rows, time, width)))
         gate, value = self.gated(self.second(x)).chunk(2, -1)
-        return x + self.drop(self.out(functional.silu(gate) * value))
+        result: Tensor = x + self.drop(self.out(functional.silu(gate) * value))
+        return result
 
 
 class TransformerModule(LanguageModule):
