@@ -1,41 +1,20 @@
-"""Networks are scored, cached, fitted and loaded on a GPU as on a CPU: the checks of the unit tests."""
+"""What is particular to networks on a GPU; the unit tests run there, too."""
 
-import checked_cache
 import checked_scoring as checked
 import numpy as np
 import planted
 import pytest
 import torch
-from planted import CHOICES, CHOSEN, ITEMS
+from planted import ITEMS
 from small_lstm import DEV, Small, fit
 
 from workbench.models.neural.scoring import Scorer
 from workbench.training import loop
 
 pytestmark = pytest.mark.usefixtures("no_data")
-KINDS = [*checked.networks()]
 
 
-@pytest.fixture(params=KINDS)
-def kind(request):
-    return request.param
-
-
-def test_everything_is_as_a_slow_loop_says(kind):
-    ours = planted.model(checked.networks()[kind], device="cuda")
-    assert ours.device.startswith("cuda")
-    checked.as_a_slow_loop_says(ours, copies=kind in checked.COPY)
-
-
-@pytest.mark.parametrize("after", [True, False])
-def test_candidates_are_scored_with_the_words_after_them(kind, after):
-    ours = planted.model(checked.networks()[kind], device="cuda", after=after)
-    checked.candidates_are_scored_with_the_words_after_them(ours, copies=kind in checked.COPY)
-    cpu = planted.model(checked.networks()[kind], after=after)
-    np.testing.assert_allclose(ours.log_prob(ITEMS), cpu.log_prob(ITEMS), atol=1e-4)
-    np.testing.assert_allclose(ours.score(CHOSEN, CHOICES), cpu.score(CHOSEN, CHOICES), atol=1e-4)
-
-
+@pytest.mark.parametrize("kind", checked.networks())
 def test_reduced_precision_outside_changes_nothing(kind):
     ours = planted.model(checked.networks()[kind], device="cuda")
     before = ours.predict(ITEMS)
@@ -47,16 +26,6 @@ def test_reduced_precision_outside_changes_nothing(kind):
         assert torch.get_float32_matmul_precision() == "high"
     finally:
         torch.set_float32_matmul_precision(was)
-
-
-@pytest.mark.parametrize("options", [(0.3, 0.7), (0.6, 0.0)], ids=str)
-def test_the_cache_is_as_the_formula_says(options):
-    base = planted.model(checked.networks()["lstm"], device="cuda")
-    cached = base.cached(options[0], flatness=options[1])
-    checked_cache.as_the_formula_says(cached)
-    checked_cache.candidates_are_as_the_formula_says(cached)
-    tried = cached.trials(ITEMS[:7], weights=options[:1], flatnesses=options[1:])
-    assert tried["accuracy"].iloc[0] == pytest.approx(cached.predict(ITEMS[:7])["p_correct"].mean())
 
 
 def test_memory_that_does_not_suffice_halves_the_batch():

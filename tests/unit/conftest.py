@@ -1,5 +1,20 @@
+import pytest
 from hypothesis import settings
 
 # a machine under load must not fail a property
 settings.register_profile("patient", deadline=None, max_examples=30)
 settings.load_profile("patient")
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request, monkeypatch):
+    """Give a device on which products of float32 are computed in float32."""
+    import torch  # noqa: PLC0415 - slow
+
+    if request.param == "cuda":
+        if not torch.cuda.is_available():
+            pytest.skip("needs a CUDA device")
+        monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+        monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    torch.manual_seed(0)
+    return request.param

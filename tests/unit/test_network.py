@@ -9,13 +9,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workbench.items.items import items_from_text
 from workbench.items.schema import DataError
+from workbench.models.base import Predictor
 from workbench.models.neural.feedforward import FeedForward
 from workbench.models.neural.memory import MemoryNetwork
 from workbench.models.neural.network import Copies, known, word_scores
 from workbench.models.neural.recurrent import LSTM, ElmanRNN
 
 torch.set_num_threads(1)
+CLOSE = {"cpu": 1e-5, "cuda": 1e-4}  # sums in another order
 ROW = st.lists(st.sampled_from([-3.0, -2.0, -1.5, -1.0]), min_size=6, max_size=6)
 
 
@@ -103,24 +106,95 @@ def test_ranks_and_best_words_are_counted(rows, k, target):
             assert log_prob[row] == values[target]
 
 
+def carries(network, device):
+    """A text in pieces is the same as the text at once; each row for itself."""
+    network.to(device).eval()
+    tolerance = CLOSE[device]
+    ids = checked.drawn((3, 23), device=device)
+    with torch.no_grad():
+        whole, end = network.states(ids)
+        state, parts = None, []
+        for piece in (ids[:, :1], ids[:, 1:8], ids[:, 8:9], ids[:, 9:11], ids[:, 11:]):
+            found, state = network.states(piece, state)
+            parts.append(found)
+        checked.near(torch.cat(parts, 1), whole, tolerance)
+        assert len(state) == len(end)
+        for one, other in zip(state, end, strict=True):
+            assert one.shape[0] == 3  # rows first
+            assert not one.requires_grad
+            checked.near(one, other, tolerance)
+        _, middle = network.states(ids[:, :11])
+        alone, _ = network.states(ids[1:2, 11:], tuple(part[1:2] for part in middle))
+        checked.near(alone, whole[1:2, 11:], tolerance)
+        said = network.following(ids)
+        for start in (1, 5, ids.shape[1] - 2):
+            checked.near(network.following(ids, start=start), said[:, start:], tolerance)
+        assert said.shape == (3, 22)
+        for state in (middle, network.remember(ids[:, :11])):
+            checked.near(network.following(ids[:, 11:], state), said[:, 11:], tolerance)
+        # the state is worth something: without it the words after are predicted otherwise
+        assert (network.states(ids[:, 11:])[0] - whole[:, 11:]).abs().max() > 100 * tolerance
+
+
+def reads_the_last(network, device):
+    """Contexts that are padded at the right are the same as each alone, word by word; extended ids are 0."""
+    network.to(device).eval()
+    lengths = [17, 1, 9, 2, 20, 5]
+    ids = torch.zeros(len(lengths), 20, dtype=torch.int64)
+    for row, length in enumerate(lengths):
+        ids[row, :length] = checked.drawn((length,), seed=row)
+    ids[0, 15], ids[4, 19] = checked.N_WORDS + 3, checked.N_WORDS
+    with torch.no_grad():
+        last = network.last(ids.to(device), torch.tensor(lengths, device=device))
+        assert last.copies is None
+        for row, length in enumerate(lengths):
+            alone = torch.where(ids >= checked.N_WORDS, 0, ids)[row : row + 1, :length].to(device)
+            state = None
+            for at in range(length):
+                hidden, state = network.states(alone[:, at : at + 1], state)
+            checked.near(last.hidden[row], hidden[0, -1], CLOSE[device])
+
+
 @pytest.mark.parametrize("sizes", [{}, {"order": 2, "memory": 1}, {"order": 5, "memory": 40, "chunk": 64}])
-def test_a_family_reads_a_text_in_pieces_and_padded_contexts(family, sizes):
+def test_a_family_reads_a_text_in_pieces_and_padded_contexts(family, sizes, device):
     network = checked.lively(family(**sizes))
-    checked.reads_the_last(network)
+    reads_the_last(network, device)
     if network.window != 1:  # else there is nothing to carry
-        checked.carries(checked.lively(family(dropout=0.5, **sizes)))
+        carries(checked.lively(family(dropout=0.5, **sizes)), device)
 
 
-def test_a_family_trains_in_half_precision(family):
-    checked.trains_in_half_precision(family())
+def test_a_family_trains_in_half_precision(family, device):
+    network = family().to(device).eval()  # without dropout
+    ids = checked.drawn((4, 40), device=device)
+    results = []
+    for half in (False, True):
+        network.zero_grad()
+        with torch.autocast(device, torch.bfloat16, enabled=half):
+            first, state = network({"ids": ids[:, :20]})
+            second, _ = network({"ids": ids[:, 19:]}, state)
+        assert not [part for part in state or () if part.dtype == torch.float16]  # too narrow unscaled
+        (first + second).backward()
+        gradient = torch.cat([p.grad.flatten() for p in network.parameters()])
+        results.append((first.item(), second.item(), gradient))
+    (one, two, whole), (one_half, two_half, half) = results
+    assert abs(one - one_half) < 0.02 * one
+    assert abs(two - two_half) < 0.02 * two
+    assert torch.cosine_similarity(whole, half, dim=0) > 0.99
 
 
 @settings(max_examples=16)
 @given(st.sampled_from([*checked.FAMILIES]), st.integers(0, 9), st.integers(0, 99), st.integers(2, 12))
-def test_the_future_changes_nothing(name, at, seed, size):
+def test_the_future_and_other_rows_change_nothing(name, at, seed, size):
     ids, other = checked.drawn((2, 10), seed), checked.drawn((10,), seed + 100)
-    network = checked.FAMILIES[name](order=size, memory=size, chunk=size)
-    checked.ignores_the_future(checked.lively(network), ids, at, other)
+    network = checked.lively(checked.FAMILIES[name](order=size, memory=size, chunk=size)).eval()
+    with torch.no_grad():
+        before, _ = network.states(ids)
+        changed = ids.clone()
+        changed[0, at:] = other[at:]
+        after, _ = network.states(changed)
+    assert torch.equal(before[1:], after[1:])
+    checked.near(after[0, :at], before[0, :at], 1e-6)
+    assert torch.equal(ids[0], changed[0]) == torch.equal(before[0, at:], after[0, at:])
 
 
 @settings(max_examples=20)
@@ -157,14 +231,52 @@ def test_sizes_that_cannot_be(family, sizes, message):
 
 
 @pytest.mark.parametrize(
-    ("predictor", "name", "system", "sizes"),
+    ("predictor", "names", "sizes"),
     [
-        (LSTM, "LSTM 48", "LSTM", {}),
-        (ElmanRNN, "RNN 2 x 48", "RNN", {"layers": 2}),
-        (FeedForward, "Feed-forward 4-gram 48", None, {"order": 4}),
-        (MemoryNetwork, "Memory Network 48", "Memory Network", {"memory": 6, "hops": 2}),
+        (LSTM, ("LSTM 48", "LSTM"), {}),
+        (ElmanRNN, ("RNN 2 x 48", "RNN"), {"layers": 2}),
+        (FeedForward, ("Feed-forward 4-gram 48", None), {"order": 4}),
+        (MemoryNetwork, ("Memory Network 48", "Memory Network"), {"memory": 6, "hops": 2}),
     ],
 )
-def test_a_predictor_learns_twelve_sentences(no_data, predictor, name, system, sizes):
-    model = checked.fits(predictor, no_data / "model", **sizes)
-    assert (model.name, model.systems.get("lambada")) == (name, system)
+def test_a_predictor_learns_twelve_sentences(no_data, predictor, names, sizes, device):
+    lines = checked.SENTENCES.strip().splitlines()
+    options = {
+        "rows": 2, "length": 59, "epochs": 40, "learning_rate": 0.04, "evaluations": 0, "width": 48,
+        "softmax": "full", "device": device, "precision": "float32", "compile": False, "progress": False,
+    } | sizes  # fmt: skip
+    model = predictor.fit(lines, **options)
+    texts = [f"{' '.join(line.split()[:-2])} ___ ." for line in lines]
+    items = items_from_text(texts, answers=[line.split()[-2] for line in lines], tokenised=True, split="dev")
+    found = model.predict(items, 2)
+    assert (found["correct"] & (found["rank"] == 1)).all()
+    total = np.concatenate(list(model.distribution(items)))
+    assert total.shape == (12, checked.N_WORDS - 1)
+    assert ((np.exp(total).sum(1) > 0.9) & (np.exp(total).sum(1) < 1 + 1e-5)).all()  # the rest is <unk>'s
+    assert model.training_record.stopped == "finished"
+    again = predictor.fit(lines, **options)  # kept: not trained a second time
+    assert again.config == model.config
+    model.save(no_data / "model")
+    loaded = Predictor.load(no_data / "model")
+    assert type(loaded) is predictor
+    assert (loaded.name, loaded.systems) == (model.name, predictor.systems)
+    np.testing.assert_allclose(loaded.log_prob(items), found["log_prob"], rtol=0, atol=1e-5)
+    with pytest.raises(DataError, match="no option 'widht'"):
+        predictor.fit(lines, widht=3)
+    assert (model.name, model.systems.get("lambada")) == names
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_computes_what_a_cpu_does_and_compiled_too(family):
+    network, ids, results = checked.lively(family()), checked.drawn((3, 50)), []
+    for place in ("cpu", "cuda"):
+        network.to(place).zero_grad()
+        first, state = network({"ids": ids[:, :30].to(place)})
+        second, _ = network({"ids": ids[:, 29:].to(place)}, state)
+        (first + second).backward()
+        gradients = torch.cat([weight.grad.flatten().cpu() for weight in network.parameters()])
+        results.append(torch.cat([torch.stack([first, second]).detach().cpu(), gradients]))
+    checked.near(*results, CLOSE["cuda"])
+    compiled, _ = torch.compile(network)({"ids": ids[:, :30].cuda()})
+    checked.near(compiled.detach(), first.detach(), CLOSE["cuda"])

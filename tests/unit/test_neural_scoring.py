@@ -2,7 +2,6 @@
 
 import math
 
-import checked_scoring as checked
 import numpy as np
 import planted
 import pytest
@@ -13,6 +12,7 @@ from planted import CHOICES, CHOSEN, ITEMS, TABLE, TYPES, WORDS, Copying, Plante
 from workbench.items.items import items_from_text
 from workbench.models.base import Predictor
 from workbench.models.neural.scoring import Scorer
+from workbench.runs import predictions
 
 torch.set_num_threads(1)
 
@@ -63,8 +63,26 @@ def test_unknown_words_that_are_copied_are_ranked():
     assert "<unk>" not in {word for words in frame["top_words"] for word in words}
 
 
-def test_everything_is_as_a_slow_loop_says(kind, ours):
-    checked.as_a_slow_loop_says(ours, copies=kind in COPY)
+def test_everything_is_as_a_slow_loop_says(kind, device):
+    ours = planted.model(NETWORKS[kind], device=device)
+    frame = predictions.check_predictions(ours.predict(ITEMS, 5), ITEMS)
+    ranked = False
+    for row, (log_prob, words) in zip(frame.itertuples(), planted.slow(ours, ITEMS), strict=True):
+        assert row.log_prob == pytest.approx(log_prob, abs=CLOSE)
+        np.testing.assert_allclose(row.top_log_probs, [value for value, _ in words[:5]], atol=CLOSE)
+        values = {word: value for value, word in words}
+        np.testing.assert_allclose(row.top_log_probs, [values[word] for word in row.top_words], atol=CLOSE)
+        own = values.get(row.answer.lower())
+        assert row.known == (own is not None)
+        if own is None:
+            assert row.rank == len(WORDS) + 1
+            continue
+        ranked |= row.answer.lower() not in WORDS
+        surely = sum(value > own + CLOSE for value in values.values())
+        perhaps = sum(value > own - CLOSE for value in values.values())
+        assert surely < row.rank <= perhaps
+        assert row.n_tied <= perhaps - surely
+    assert ranked == (kind in COPY)
 
 
 def test_distributions_are_those_that_are_ranked(kind, ours):
@@ -90,9 +108,18 @@ WAYS += [
 
 
 @pytest.mark.parametrize(("kind", "after", "unknown"), WAYS)
-def test_candidates_are_scored_with_the_words_after_them(kind, after, unknown):
-    ours = planted.model(NETWORKS[kind], after=after, unknown=unknown)
-    checked.candidates_are_scored_with_the_words_after_them(ours, copies=kind in COPY)
+def test_candidates_are_scored_with_the_words_after_them(kind, after, unknown, device):
+    ours = planted.model(NETWORKS[kind], device=device, after=after, unknown=unknown)
+    got = ours.score(CHOSEN, CHOICES)
+    wanted = planted.slow_scores(ours, CHOSEN, CHOICES, copies=kind in COPY)
+    assert got.shape == (len(CHOSEN), 4)
+    for row, own in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(row[: len(own)], own, atol=5 * CLOSE)
+        assert np.isnan(row[len(own) :]).all()
+    frame = predictions.check_predictions(ours.predict(CHOSEN), CHOSEN)
+    for row, own, choices in zip(frame.itertuples(), wanted, CHOICES, strict=True):
+        np.testing.assert_allclose(row.candidate_scores, own, atol=5 * CLOSE)
+        assert own[choices.index(row.prediction)] > max(own) - 10 * CLOSE
 
 
 def test_words_after_the_blank_are_read_once_per_context():
