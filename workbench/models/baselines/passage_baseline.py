@@ -242,52 +242,45 @@ class SlidingWindow(PassageBaseline):
         where = places_of(context)
         inside = Counter(asked)
         shared = self._spots(inside, inside, where)
-        places: list[int] = []
-        earlier: list[int] = []
-        often: list[int] = []
+        spots: list[tuple[int, int, int]] = []
         n_places, sizes = [], []
         for word in wanted:
             bag = inside + Counter(word) if self.overlap == "bag" else inside
-            new = inside.keys().isdisjoint(word)
-            before = len(places)
-            for part in (
-                shared if new else self._spots(inside.keys() - set(word), bag, where),
-                self._spots(set(word), bag, where),
-            ):
-                places += part[0]
-                earlier += part[1]
-                often += part[2]
-            n_places.append(len(places) - before)
+            before = len(spots)
+            if inside.keys().isdisjoint(word):
+                spots += shared
+            else:
+                spots += self._spots(inside.keys() - set(word), bag, where)
+            spots += self._spots(set(word), bag, where)
+            n_places.append(len(spots) - before)
             sizes.append(len(inside.keys() | set(word)) if self.length == "set" else len(asked) + len(word))
-        if not places:
+        if not spots:
             return np.zeros(len(wanted))
-        place, row = np.array(places, dtype=np.int64), np.repeat(np.arange(len(wanted)), n_places)
+        place, earlier, often = np.array(spots, dtype=np.int64).T
+        row = np.repeat(np.arange(len(wanted)), n_places)
         # a token counts in all windows that begin in first ... place
         first = np.maximum(place - np.repeat(sizes, n_places), earlier) + 1
         low = int(first.min())
         change = np.zeros((len(wanted), len(context) - low + 1))
-        weight = self._weights(np.array(often), len(context))
+        weight = self._weights(often, len(context))
         np.add.at(change, (row, first - low), weight)
         np.add.at(change, (row, place - low + 1), -weight)
         return _snapped(change.cumsum(axis=1).max(axis=1))
 
     def _spots(
         self, words: Iterable[str], bag: Mapping[str, int], where: Mapping[str, list[int]]
-    ) -> tuple[list[int], list[int], list[int]]:
+    ) -> list[tuple[int, int, int]]:
         """Return the places of words, for each the place that no window may include too, and word counts.
 
         Where a word may count k times, a window must not reach back to the k-th of its tokens before.
         """
-        places: list[int] = []
-        earlier: list[int] = []
-        often: list[int] = []
+        spots = []
         for word in words:
-            if spots := where.get(word):
-                k = {"tokens": len(spots), "types": 1, "bag": bag[word]}[self.overlap]
-                places += spots
-                often += [len(spots)] * len(spots)
-                earlier += [_NOWHERE] * min(k, len(spots)) + spots[: max(len(spots) - k, 0)]
-        return places, earlier, often
+            places = where.get(word, [])
+            k = {"tokens": len(places), "types": 1, "bag": bag[word]}[self.overlap]
+            blocked = [*[_NOWHERE] * k, *places]
+            spots += [(place, blocked[i], len(places)) for i, place in enumerate(places)]
+        return spots
 
     def _weights(self, counts: Any, n: int) -> Any:
         """Return the weights of words by their counts among `n` tokens."""
