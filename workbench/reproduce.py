@@ -61,8 +61,8 @@ def reproduce(
     out: Path | None = None,
     only: Iterable[str] = (),
     settings: Mapping[str, Any] | None = None,
-) -> list[Path]:
-    """Run every notebook of a folder on the data at hand; return the HTML pages that are written of each.
+) -> None:
+    """Run every notebook of a folder on the data at hand, and write an HTML page of each.
 
     Notebooks write their figures and tables to the folder that their parameter ``OUT`` names.
 
@@ -86,14 +86,12 @@ def reproduce(
     if not chosen:
         raise DataError(f"there is no notebook to run in {folder}", remedy="run it from the project's folder")
     target.mkdir(parents=True, exist_ok=True)
-    written = []
     for path in chosen:
         print(f"{path.name} ...", end=" ", flush=True)  # noqa: T201 - progress of a command
         start = time.perf_counter()
         notebook = run(path, {"OUT": str(target), **(settings or {})})
         page, _ = HTMLExporter(embed_images=True).from_notebook_node(notebook)  # type: ignore[no-untyped-call]
-        with atomic_path(target / f"{path.stem}.html") as temporary:
+        file = target / f"{path.stem}.html"
+        with atomic_path(file) as temporary:
             temporary.write_text(page, encoding="utf-8")
-        written.append(target / f"{path.stem}.html")
-        print(f"{time.perf_counter() - start:.0f} s -> {written[-1]}")  # noqa: T201
-    return written
+        print(f"{time.perf_counter() - start:.0f} s -> {file}")  # noqa: T201

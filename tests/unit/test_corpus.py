@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from builders import Text
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.datasets.books import books
@@ -69,6 +69,7 @@ WORDS = st.text(st.characters(codec=None, exclude_categories=()), max_size=6) | 
 )
 
 
+@settings(max_examples=20)
 @given(st.lists(st.lists(WORDS, max_size=8).map(" ".join), max_size=12), st.booleans())
 def test_lines_against_a_plain_loop(lines, lower):
     expected = []

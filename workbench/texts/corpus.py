@@ -285,43 +285,40 @@ def write_manifest(folder: Path, names: Sequence[str], info: dict[str, Any], fir
 
 def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]], *, lower: bool) -> None:
     """Write a corpus in place of none, or of a damaged one; DataError if it has no token."""
-    with disk_errors(folder.parent), files.atomic_folder(folder, replace=folder.exists()) as path:
-        _fill(path, parts, books, lower=lower)
-
-
-def _fill(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]], *, lower: bool) -> None:
-    """Write the files of a corpus; the manifest comes last."""
     numbers: dict[str, int] = {}
     counts = np.zeros(1 << 16, np.int64)
     lengths: list[np.ndarray] = []
     size = np.zeros((2, len(books)), np.int64)  # sentences, tokens
     words: Sequence[str] | None = None
-    with (folder / IDS).open("wb") as file:
-        for part in parts:
-            if part.words is not words:
-                words = part.words
-                local = np.fromiter((numbers.setdefault(word, len(numbers)) for word in words), np.uint32)
-                if len(numbers) > len(counts):
-                    counts = np.append(counts, np.zeros(len(numbers), np.int64))
-            file.write(local[part.ids].astype("<u4", copy=False).tobytes())
-            counts[local] += np.bincount(part.ids, minlength=len(words))
-            lengths.append(part.lengths.astype(np.int64))
-            size[:, part.book] += len(part.lengths), len(part.ids)
-    if not size[1].sum():
-        remedy = "pass lines of words, books, or a path that holds some"
-        raise DataError("there is no word in this text, nothing to train on", remedy=remedy)
-    types = list(numbers)
-    order = sorted(np.flatnonzero(counts).tolist(), key=lambda number: (-counts[number], types[number]))
-    _renumber(folder / IDS, order, len(types))
-    counts[order].astype("<i8").tofile(folder / COUNTS)
-    starts = np.concatenate([[0], *lengths]).cumsum()
-    starts.astype("<i8").tofile(folder / STARTS)
-    (folder / WORDS).write_text("\n".join(types[number] for number in order), encoding="utf-8", newline="\n")
-    columns = {"book_id": [name for name, _ in books], "title": [title for _, title in books]}
-    first = np.concatenate([[0], size[0].cumsum()[:-1]])
-    frame = pd.DataFrame(columns).assign(first=first, sentences=size[0], tokens=size[1])
-    frame.to_parquet(folder / BOOKS, index=False)
-    write_manifest(folder, FILES, {"lower": lower}, first)
+    with disk_errors(folder.parent), files.atomic_folder(folder, replace=folder.exists()) as path:
+        with (path / IDS).open("wb") as file:
+            for part in parts:
+                if part.words is not words:
+                    words = part.words
+                    local = np.fromiter((numbers.setdefault(word, len(numbers)) for word in words), np.uint32)
+                    if len(numbers) > len(counts):
+                        counts = np.append(counts, np.zeros(len(numbers), np.int64))
+                file.write(local[part.ids].astype("<u4", copy=False).tobytes())
+                counts[local] += np.bincount(part.ids, minlength=len(words))
+                lengths.append(part.lengths.astype(np.int64))
+                size[:, part.book] += len(part.lengths), len(part.ids)
+        if not size[1].sum():
+            remedy = "pass lines of words, books, or a path that holds some"
+            raise DataError("there is no word in this text, nothing to train on", remedy=remedy)
+        types = list(numbers)
+        order = sorted(np.flatnonzero(counts).tolist(), key=lambda number: (-counts[number], types[number]))
+        _renumber(path / IDS, order, len(types))
+        counts[order].astype("<i8").tofile(path / COUNTS)
+        starts = np.concatenate([[0], *lengths]).cumsum()
+        starts.astype("<i8").tofile(path / STARTS)
+        (path / WORDS).write_text(
+            "\n".join(types[number] for number in order), encoding="utf-8", newline="\n"
+        )
+        columns = {"book_id": [name for name, _ in books], "title": [title for _, title in books]}
+        first = np.concatenate([[0], size[0].cumsum()[:-1]])
+        frame = pd.DataFrame(columns).assign(first=first, sentences=size[0], tokens=size[1])
+        frame.to_parquet(path / BOOKS, index=False)
+        write_manifest(path, FILES, {"lower": lower}, first)
 
 
 def _renumber(path: Path, order: list[int], types: int) -> None:

@@ -201,21 +201,14 @@ class TextReader:
 
 def blocks(pieces: Iterator[Words], step: int, tail: int) -> Iterator[tuple[int, Words]]:
     """Yield a stream in blocks of `step` words, each with the next `tail` words, and where they begin."""
-    pending: list[Words] = []
-    length = offset = 0
+    offset, rest = 0, np.empty(0, dtype=np.int32)
     for piece in pieces:
-        pending.append(piece)
-        length += len(piece)
-        if length < step + tail:
-            continue
-        joined = np.concatenate(pending)
-        begin = 0
-        for begin in range(0, length - tail - step + 1, step):
-            yield offset + begin, joined[begin : begin + step + tail]
-        pending = [joined[begin + step :]]
-        length, offset = len(pending[0]), offset + begin + step
-    if length:
-        yield offset, np.concatenate(pending)
+        rest = np.concatenate([rest, piece])
+        while len(rest) >= step + tail:
+            yield offset, rest[: step + tail]
+            offset, rest = offset + step, rest[step:]
+    if len(rest):
+        yield offset, rest
 
 
 def word_codes(n: int) -> Hashes:

@@ -7,16 +7,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from workbench.datasets.books import Book
 from workbench.items import text as wt
 from workbench.items.schema import DataError
 from workbench.storage import cache, parallel
 from workbench.storage.progress import progress_bar
+
+if TYPE_CHECKING:
+    from workbench.datasets.books import Book
 
 VERSION = 1
 """Raised when a text gives other tokens or sentences: those of an earlier version are not used again."""

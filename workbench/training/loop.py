@@ -330,8 +330,8 @@ class _Run:
             self._evaluate()
         last = self.step >= self.settings.n_steps
         owed = self.first and self.settings.evaluates(self.step) and not self._is_evaluated()
-        best = self.first and self.training.best.get("step") == self.step
-        save = self.first and (best or time.monotonic() - self._saved >= self.settings.save_every)
+        is_best = self.training.best.get("step") == self.step
+        save = self.first and (is_best or time.monotonic() - self._saved >= self.settings.save_every)
         stop = "finished" if last else "early" if self._patience_is_over() else ""
         if self.interrupts.asked and (not last or owed):
             stop = "interrupted"
