@@ -50,15 +50,15 @@ READY = """document.querySelector(".wc-row .wc-mark") && document.querySelector(
 PEER = """def by_hand():
     import time
     start = time.perf_counter()
-    whole = None
+    table = None
     for k, run in enumerate(runs):
         part = run.predictions[["item_id", "prediction", "correct", "rank", "log_prob"]]
         part = part.rename(columns={c: f"{c} {k}" for c in part.columns if c != "item_id"})
-        whole = part if whole is None else whole.merge(part, on="item_id")
-    shares = whole[[f"correct {k}" for k in range(len(runs))]].mean()
+        table = part if table is None else table.merge(part, on="item_id")
+    shares = table[[f"correct {k}" for k in range(len(runs))]].mean()
     merged = time.perf_counter()
-    found = whole[(whole["correct 1"] & ~whole["correct 0"]).astype(bool)]
-    found.head(40).to_html()
+    only_first = table[(table["correct 1"] & ~table["correct 0"]).astype(bool)]
+    only_first.head(40).to_html()
     return 1000 * (merged - start), 1000 * (time.perf_counter() - merged)
 """
 

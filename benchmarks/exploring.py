@@ -25,12 +25,12 @@ LOAD = """import numpy as np, pandas as pd
 import workbench as wb
 items = wb.Items.from_parquet("items.parquet")
 random, n = np.random.default_rng(1), len(items)
-found = pd.array(random.random(n) < 0.8, dtype="boolean")
+mentioned = pd.array(random.random(n) < 0.8, dtype="boolean")
 distance = pd.array(random.geometric(0.03, n), dtype="Int64")
-distance[~found.astype(bool)] = pd.NA
+distance[~mentioned.astype(bool)] = pd.NA
 annotations = pd.DataFrame({
     "item_id": items.frame["item_id"], "target_class": random.choice(list("PCVJRO"), n),
-    "lemma_in_context": found, "direct_speech": pd.array(random.random(n) < 0.7, dtype="boolean"),
+    "lemma_in_context": mentioned, "direct_speech": pd.array(random.random(n) < 0.7, dtype="boolean"),
     "mention_distance": distance, "n_tokens": pd.array(random.integers(51, 200, n), dtype="Int64"),
     "n_names": pd.array(random.integers(0, 6, n), dtype="Int64"),
     "target_lemma": random.choice([f"lemma{i}" for i in range(3000)], n),

@@ -89,16 +89,8 @@ def has_boost(compiler: str) -> bool:
     """Tell whether a program can be compiled and linked with the libraries that the programs need."""
     if os.environ.get("BOOST_ROOT"):
         return True
-    command = [
-        *compiler.split(),
-        "-x",
-        "c++",
-        "-",
-        "-o",
-        os.devnull,
-        "-lboost_program_options",
-        "-lboost_thread",
-    ]
+    libraries = ["-lboost_program_options", "-lboost_thread"]
+    command = [*compiler.split(), "-x", "c++", "-", "-o", os.devnull, *libraries]
     code = "#include <boost/version.hpp>\nint main() {}\n"
     return subprocess.run(command, input=code, text=True, capture_output=True, check=False).returncode == 0
 

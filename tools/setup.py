@@ -135,9 +135,8 @@ def make_environment() -> None:
             _must([uv, "venv", "--quiet", "--clear", "--no-project", "--python", base, VENV])
     try:
         with step("packages of requirements.lock into .venv"):
-            _must(
-                [uv, "pip", "sync", "--compile-bytecode", "--require-hashes", "--python", python, LOCK_FILE]
-            )
+            checked = ["--compile-bytecode", "--require-hashes"]
+            _must([uv, "pip", "sync", *checked, "--python", python, LOCK_FILE])
         with step("the project itself into .venv"):
             _must([uv, "pip", "install", "--no-deps", "--python", python, "-e", ROOT])
     except SetupError:  # no network, mostly: what is there stays, and the next set-up goes on
@@ -164,28 +163,10 @@ def find_browser() -> None:
 
 def lock(arguments: Sequence[str]) -> None:
     """Resolve ``requirements.lock`` anew from ``pyproject.toml``."""
-    command = [
-        "pip",
-        "compile",
-        "--quiet",
-        "--universal",
-        "--generate-hashes",
-        "--all-extras",
-        "--no-header",
-    ]
+    command = ["pip", "compile", "--quiet", "--universal", "--generate-hashes", "--all-extras", "--no-header"]
+    target = ["--python-version", PYTHONS[0], "-o", LOCK_FILE.name]
     with step("requirements.lock"):
-        _must(
-            [
-                find_uv(),
-                *command,
-                "--python-version",
-                PYTHONS[0],
-                "-o",
-                LOCK_FILE.name,
-                *arguments,
-                "pyproject.toml",
-            ]
-        )
+        _must([find_uv(), *command, *target, *arguments, "pyproject.toml"])
 
 
 def check_python() -> None:
@@ -197,9 +178,7 @@ def check_python() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line asks for; without options the usual set-up."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--browser", action="store_true", help="also look for a Chromium for the browser tests"
-    )
+    parser.add_argument("--browser", action="store_true", help="also look for a Chromium for the tests")
     parser.add_argument("--programs", action="store_true", help="only KenLM's programs, no environment")
     parser.add_argument("--lock", action="store_true", help="only resolve requirements.lock; more goes to uv")
     options, rest = parser.parse_known_args(argv)

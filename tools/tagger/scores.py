@@ -110,21 +110,21 @@ def scores(nlp: Language) -> dict[str, Any]:
     return result
 
 
-def card(found: Mapping[str, Any], template: str) -> str:
+def card(results: Mapping[str, Any], template: str) -> str:
     """Return the card: the template with the tables in it."""
     rows = [
         "| set | tokens | UPOS | lemma | PROPN precision | recall | F1 |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, row in found["treebanks"].items():
+    for name, row in results["treebanks"].items():
         cells = (f"{row[key]:.1f}" for key in list(row)[1:])
         rows.append(f"| {name} | {row['tokens']:,.0f} | {' | '.join(cells)} |")
-    halves = found["lambada"]
+    halves = results["lambada"]
     lines = ["| % of targets | tuned half | other half | all |", "|---|---|---|---|"]
     for key in halves["all"]:
         form = "{:,.0f}" if key == "items" else "{:.1f}"
         lines.append(f"| {key} | {' | '.join(form.format(half[key]) for half in halves.values())} |")
-    return template.format(treebanks="\n".join(rows), lambada="\n".join(lines), **found["facts"])
+    return template.format(treebanks="\n".join(rows), lambada="\n".join(lines), **results["facts"])
 
 
 def facts(nlp: Language, folder: Path, seconds: float) -> dict[str, str]:

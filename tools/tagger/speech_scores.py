@@ -69,15 +69,15 @@ def scores(data: Path, *, find: Finder = speech_spans, draws: int = 1000, seed: 
     }
 
 
-def counts(gold: Iterable[Span], found: Iterable[Span]) -> tuple[Counts, Counts]:
+def counts(gold: Iterable[Span], predicted: Iterable[Span]) -> tuple[Counts, Counts]:
     """Count what is right, wrong and missed: of spans that are the very same, and of tokens."""
-    pairs = (set(gold), set(found))
+    pairs = (set(gold), set(predicted))
     tokens = [{index for start, end in spans for index in range(start, end)} for spans in pairs]
     return _counts(*pairs), _counts(*tokens)
 
 
-def _counts(gold: set[Any], found: set[Any]) -> Counts:
-    return np.array([len(gold & found), len(found - gold), len(gold - found)])
+def _counts(gold: set[Any], predicted: set[Any]) -> Counts:
+    return np.array([len(gold & predicted), len(predicted - gold), len(gold - predicted)])
 
 
 def f1(right: int, wrong: int, missed: int) -> tuple[float, float, float]:
