@@ -22,14 +22,8 @@ _NOVELS = ("novels*.tar.xz",)
 class Materials:
     """Items to test on and texts to train on that do not share a book.
 
-    Attributes
-    ----------
-    task : str
-        The data set that was requested.
-    dataset : str
-        `task`, or "sample" in its place.
-    path : Path or None
-        File, folder or archive of books to train on, where one was given.
+    `task` is the data set that was requested, `dataset` the same or "sample" in its place, `path` the file,
+    folder or archive of books to train on, where one was given.
     """
 
     task: str

@@ -1,4 +1,4 @@
-"""What the readers of data sets share: finding and decoding files, choices of names, bad records, provenance.
+"""What the readers of data sets share: finding and decoding files, choices of names, bad records.
 
 Files are read on disk or inside an archive that stays packed.
 """
@@ -198,23 +198,10 @@ def find_files(
     archives: Sequence[str] = (),
     path: Path | str | None = None,
 ) -> dict[str, File]:
-    """Find files of a data set, at least one of those that are wanted.
+    """Find at least one of the files of a data set, in `path` or the usual places, or raise DataError.
 
-    Parameters
-    ----------
-    dataset : str
-        Its name, for ``wb.fetch``.
-    wanted : mapping of str to sequence of str
-        For each file its patterns, the official name first.
-    archives : sequence of str
-        Names of archives that hold the files.
-    path : path, optional
-        A folder or an archive to look into, in place of ``$WORKBENCH_DATA`` and ``data/raw``.
-
-    Raises
-    ------
-    DataError
-        If there is none, or if several files fit a pattern equally well.
+    `wanted` has the patterns of each file, the official name first; several files that fit a pattern equally
+    well are an error. `archives` has patterns of the archives that hold the files.
     """
     searched = search_roots(dataset, path)
     for root in searched:
@@ -313,12 +300,8 @@ def gather(
 ) -> Items:
     """Build items from what a reader yields: good records, and errors in place of bad ones.
 
-    Parameters
-    ----------
-    on_error : {"raise", "skip"}
-        Raise the first error, or leave bad records out and keep their errors in ``.problems``.
-    files : sequence of File
-        What was read: named in ``attrs["source"]``, with ``attrs["sha256"]``.
+    ``on_error="raise"`` raises the first error, "skip" keeps them in ``.problems``. `files`, those that were
+    read, are named in ``attrs["source"]``, with ``attrs["sha256"]``.
     """
     choose("mode", on_error, ON_ERROR, "on_error")
     good: list[Item] = []
@@ -335,17 +318,12 @@ def gather(
         if on_error == "raise":
             raise empty
         problems.append(empty)
-    about = provenance(dataset)
+    entry = registry().get(dataset, {})
+    about = {key: entry[key] for key in ("title", "licence", "citation") if key in entry}
     if files:
         about["source"] = ", ".join(file.source for file in files)
         about["sha256"] = ", ".join(file.sha256 for file in files)
     return Items.from_records(good, attrs=about | (attrs or {}), problems=problems)
-
-
-def provenance(dataset: str) -> dict[str, Any]:
-    """Return licence, citation and title of a data set, as far as the registry knows them."""
-    entry = registry().get(dataset, {})
-    return {key: entry[key] for key in ("title", "licence", "citation") if key in entry}
 
 
 def registry() -> dict[str, Any]:

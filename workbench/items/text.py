@@ -261,25 +261,16 @@ _OPENERS = frozenset({"``", "`", "-LRB-", "-LSB-", "-LCB-"})
 def tokenize(text: str) -> list[str]:
     """Cut running cased English text into Penn Treebank tokens, as the LAMBADA release has them.
 
-    Parameters
-    ----------
-    text : str
-        Text as printed, with straight or typographic quotes.
-
-    Returns
-    -------
-    list of str
-        Double quotes as two backquotes or two apostrophes, single ones as one; a straight quote opens
-        where something follows it and nothing, an opening quote or a bracket stands before it.
-        Contractions are split (``did n't``, ``she 's``, ``can not``, ``gon na``), an apostrophe within a
-        word is kept (``o'clock``, ``'em``), one after a word stands alone. Dashes become ``--`` (a hyphen
-        stays), three dots ``...``, brackets ``-LRB-`` and so on. Titles, initials and abbreviations keep
-        their period, and another period follows one (not a title) where a word that starts sentences
-        comes next (``etc. .``). Words joined by a hyphen, numbers such as 9:30 or 1,000, ``?!`` and
-        ``***`` are one token.
-
     Notes
     -----
+    Double quotes, straight or typographic, become two backquotes or two apostrophes, single ones one; a
+    straight quote opens where something follows it and nothing, an opening quote or a bracket stands before
+    it. Contractions are split (``did n't``, ``she 's``, ``can not``, ``gon na``), an apostrophe within a
+    word is kept (``o'clock``, ``'em``), one after a word stands alone. Dashes become ``--`` (a hyphen
+    stays), three dots ``...``, brackets ``-LRB-`` and so on. Titles, initials and abbreviations keep their
+    period, and another period follows one (not a title) where a word that starts sentences comes next
+    (``etc. .``). Words joined by a hyphen, numbers such as 9:30 or 1,000, ``?!`` and ``***`` are one token.
+
     In the style of the Treebank tokenizer (Marcus et al. 1993), written afresh. It undoes
     `readable` but for the turns of Stanford's program, which made the release.
     """

@@ -30,11 +30,9 @@ class Tokens(NamedTuple):
     spans : tuple of (int, int) (n,)
         Characters in ``item.text``, end excluded, in order. A period that the tokenizer adds
         after an abbreviation has an empty span.
-    target : int
-        Index of the first token of the answer; where the answer's span is empty, the index at
-        which it would stand, and no token is it.
-    n_target : int
-        How many tokens the answer has: 0 for a bare blank.
+    target, n_target : int
+        Index of the first token of the answer (of a bare blank, where it would stand), and how many
+        tokens the answer has: 0 for a bare blank.
     has_target : bool
         Whether the answer is there.
     sentences : tuple of int

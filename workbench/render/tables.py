@@ -64,14 +64,8 @@ sans-serif);overflow-x:auto}
 class Grid(NamedTuple):
     """A table as text, before it is written in some language.
 
-    Attributes
-    ----------
-    title : str
-    columns : list of str
-        Headings, each above paper, ours and difference.
-    sections : dict of str to list of list of str
-        By name, rows of system, model, three cells a column, and the number of items.
-    notes : sequence of str
+    Each of `columns` is a heading above paper, ours and difference; `sections` has, by name, rows of system,
+    model, three cells a column, and the number of items.
     """
 
     title: str

@@ -96,9 +96,8 @@ def from_answers(
         answers = pd.DataFrame({"item_id": list(answers), "prediction": list(answers.values())})
     if lacking := {"item_id", "prediction"} - set(answers):
         raise DataError(f"the answers have no column {min(lacking)!r}")
-    if answers["item_id"].duplicated().any():
-        twice = answers["item_id"][answers["item_id"].duplicated()].iloc[0]
-        raise DataError(f"the id {twice!r} occurs twice among the answers")
+    if len(twice := answers["item_id"][answers["item_id"].duplicated()]):
+        raise DataError(f"the id {twice.iloc[0]!r} occurs twice among the answers")
     _those(answers["item_id"], items)
     asked = items.where(items.frame["item_id"].isin(answers["item_id"]).to_numpy())
     rows = answers.set_index("item_id").loc[asked.frame["item_id"]].reset_index()
@@ -114,16 +113,10 @@ def from_answers(
 def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.DataFrame:
     """Return predictions with the columns and types of `SCHEMA` after checking every value.
 
-    Parameters
-    ----------
-    frame : DataFrame
-    items : Items, optional
-        The items that they are about: every id must be one of theirs.
-
     Raises
     ------
     DataError
-        If a column is missing or strange, an id occurs twice for one model and run or is not known, a
+        If a column is missing or strange, an id occurs twice for one model and run or is none of `items`, a
         log-probability is above 0, a rank below 1, or ``correct`` does not fit the prediction.
     """
     frame = _typed(frame)

@@ -67,16 +67,10 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Run:
-    """One model's predictions for some items, as they are stored.
+    """One model's predictions for some items, as they are stored in a folder of the name `run`.
 
-    Attributes
-    ----------
-    run : str
-        Its name in tables, and that of its folder.
-    folder : Path
-    info : dict
-        ``run.json``: model, version, config, seed, git commit, data and their digest, package versions,
-        device, seconds, and information about the training texts.
+    `info` is ``run.json``: model, version, config, seed, git commit, data and their digest, package versions,
+    device, seconds, and information about the training texts.
     """
 
     run: str
@@ -240,18 +234,10 @@ def at(folder: Path) -> Run:
 
 
 def query(sql: str) -> pd.DataFrame:
-    """Query all runs at once in SQL (DuckDB).
+    """Query all runs at once in SQL (DuckDB); DataError if the query is invalid, or a run is damaged.
 
-    Parameters
-    ----------
-    sql : str
-        A query over two views: ``predictions`` (every row of every run) and ``runs`` (as
-        :func:`runs` lists them): "select model, avg(p_correct) from predictions group by model".
-
-    Raises
-    ------
-    DataError
-        If the query is invalid, or a run is damaged.
+    There are two views: ``predictions`` (every row of every run) and ``runs`` (as :func:`runs` lists them):
+    "select model, avg(p_correct) from predictions group by model".
     """
     import duckdb  # noqa: PLC0415 - only this function needs it
 

@@ -55,17 +55,11 @@ def fingerprint(paths: Iterable[Path], base: Path) -> str:
 
 
 class Cache:
-    """Tables on disk, by key, in a folder of ``cache/`` (see :func:`workbench.storage.files.data_home`).
+    """Tables on disk, by key, in the folder `name` of ``cache/``.
 
     A table is a Parquet file, written atomically, with its key and a digest of its content. A file that is
-    damaged or has another key counts as absent. Several processes may use one cache at a time.
-
-    Parameters
-    ----------
-    name : str
-        Name of the folder, and of what it is for.
-    limit : int, default 2 GiB
-        Bytes that `trim` leaves, beginning with what was used last.
+    damaged or has another key counts as absent. Several processes may use one cache at a time. `trim` leaves
+    at most `limit` bytes, beginning with what was used last.
     """
 
     def __init__(self, name: str, limit: int = LIMIT) -> None:

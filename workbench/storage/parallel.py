@@ -150,11 +150,21 @@ def _in_processes(function: Callable[[T], R], chunks: Sequence[T], left: list[in
     deaths = 0
     while left:
         done: set[int] = set()
+        fault: BaseException | None = None
         try:
-            with closing(_in_pool(function, chunks, left, workers)) as work:
-                for index, result in work:
-                    done.add(index)
-                    yield index, result
+            with _pool(workers) as pool:
+                with _without_main(function):  # processes start while work is submitted
+                    running = {pool.submit(function, chunks[index]): index for index in left}
+                while running and (fault is None or isinstance(fault, BrokenProcessPool)):
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        index, error = running.pop(future), future.exception()
+                        if error is None:
+                            done.add(index)
+                            yield index, future.result()
+                        elif fault is None or isinstance(fault, BrokenProcessPool):
+                            fault = error
+                if fault is not None:
+                    raise fault
         except BrokenProcessPool:
             deaths = 0 if done else deaths + 1
             if deaths == _TRIES:
@@ -166,22 +176,6 @@ def _in_processes(function: Callable[[T], R], chunks: Sequence[T], left: list[in
             left = rest[workers:] + rest[:workers]  # what ran when it died comes last: the others get done
             workers = workers if done else max(1, workers // 2)  # fewer of them need less memory
         left = [index for index in left if index not in done]
-
-
-def _in_pool(function: Callable[[T], R], chunks: Sequence[T], left: list[int], workers: int) -> _Done[R]:
-    fault: BaseException | None = None
-    with _pool(workers) as pool:
-        with _without_main(function):  # processes start while work is submitted
-            running = {pool.submit(function, chunks[index]): index for index in left}
-        while running and (fault is None or isinstance(fault, BrokenProcessPool)):
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                index, error = running.pop(future), future.exception()
-                if error is None:
-                    yield index, future.result()
-                elif fault is None or isinstance(fault, BrokenProcessPool):
-                    fault = error
-        if fault is not None:
-            raise fault
 
 
 @contextmanager
