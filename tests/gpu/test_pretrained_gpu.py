@@ -20,7 +20,7 @@ DEVICES = ("cuda", "cpu")
 @pytest.fixture(scope="module", params=["bytes", "llama"])
 def folder(request, tmp_path_factory):
     path = tmp_path_factory.mktemp(request.param)
-    return tiny_llama(path) if request.param == "llama" else tiny_gpt2(path, tokenizer="bytes")
+    return tiny_llama(path) if request.param == "llama" else tiny_gpt2(path)
 
 
 @pytest.fixture(scope="module")

@@ -5,14 +5,12 @@ One word at a time, nothing shared, all logits.
 
 # ruff: noqa: RUF001 - typographic apostrophes are meant
 
-from functools import cache
 from unicodedata import category
 
 import numpy as np
-import pytest
 import torch
 import transformers
-from tiny_models import gpt2_files, texts, tiny_gpt2, tiny_llama
+from tiny_models import texts
 
 from workbench.items.items import items_from_text
 from workbench.models.pretrained.causal import CausalLM
@@ -89,21 +87,6 @@ TOKENS = [row for row in PASSAGES if " ." in row][:4]
 RUNNING = [row for row in PASSAGES if " ." not in row][:2]
 WORDS = sorted({word for row in PASSAGES[::3] for word in row.split()})[::24]
 ITEMS = items_from_text([*TOKENS, *RUNNING, "Colonel", 'He said " well'])
-
-
-def makers(make):
-    """Return a function that gives the folder of a tiny model, made once in a folder from `make`."""
-
-    @cache
-    def get(kind):
-        if kind == "gpt2" and gpt2_files() is None:
-            pytest.skip("needs GPT-2's tokenizer: set WORKBENCH_DATA")
-        folder = make(kind) / "tiny"
-        if kind == "llama":
-            return tiny_llama(folder, seed=1)
-        return tiny_gpt2(folder, tokenizer=kind, positions=256 if kind == "bytes" else 1024)
-
-    return get
 
 
 def model(folder, **options):

@@ -15,7 +15,8 @@ pytest.importorskip("transformers")
 
 import torch
 import transformers
-from plain_causal import ITEMS, RUNNING, TOKENS, WORDS, Plain, before, makers, model
+from plain_causal import ITEMS, RUNNING, TOKENS, WORDS, Plain, before, model
+from tiny_models import makers
 
 from workbench.models.base import Predictor
 from workbench.models.pretrained.causal import STOP_WORDS

@@ -76,7 +76,7 @@ def harness(tmp_path_factory):
             patch.setenv(name, value)
         patch.setenv("HF_HOME", str(home / "hub"))
         warnings.simplefilter("ignore")  # of what the harness imports and does
-        tiny_gpt2(home / "tiny", tokenizer="bytes")
+        tiny_gpt2(home / "tiny")
         from workbench.models.pretrained.causal import CausalLM
 
         model = CausalLM(home / "tiny", device="cpu", dtype="float32", progress=False)

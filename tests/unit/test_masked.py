@@ -47,7 +47,7 @@ def roberta(tmp_path_factory):
         vocab_size=len(words), hidden_size=32, intermediate_size=64, num_hidden_layers=1,
         num_attention_heads=4, max_position_embeddings=len(words) + 80, pad_token_id=words.pad_token_id,
     )  # fmt: skip
-    return tiny_models.written(RobertaForMaskedLM, config, path, 0, 0.7)
+    return tiny_models.written(RobertaForMaskedLM, config, path)
 
 
 def item(text, blank, candidates, *, begin=0, name="i", tokenised=True):
@@ -224,7 +224,7 @@ def test_marks_in_a_text_are_text(folder, text):
 
 
 def test_errors_say_what_to_do(folder, tmp_path, monkeypatch):
-    causal = tiny_models.tiny_gpt2(tmp_path / "gpt2", tokenizer="bytes")
+    causal = tiny_models.tiny_gpt2(tmp_path / "gpt2")
     for message, path, options in (
         ("over is 'word', expected one of sentence, candidate", folder, {"over": "word"}),
         ("there is no such folder", tmp_path / "nothing", {}),

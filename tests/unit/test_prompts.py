@@ -70,11 +70,10 @@ def test_the_seed_alone_decides(shots, seed, order):
 def test_seeds_and_items_differ():
     prefixes = {Prompt(examples=POOL, shots=3, seed=seed).prefix(ASKED) for seed in range(20)}
     assert len(prefixes) > 15
-    prompt = Prompt(examples=POOL, shots=3, per_item=True)
     asked = [item(f"asked{place}") for place in range(20)]
-    assert len({prompt.prefix(one) for one in asked}) > 15
-    fixed = Prompt(examples=POOL, shots=3)
-    assert len({fixed.prefix(one) for one in asked}) == 1
+    for per_item, least, most in ((True, 16, 20), (False, 1, 1)):
+        prompt = Prompt(examples=POOL, shots=3, per_item=per_item)
+        assert least <= len({prompt.prefix(one) for one in asked}) <= most
 
 
 def test_every_example_is_drawn_about_as_often():
@@ -121,8 +120,6 @@ def test_braces_in_a_passage_are_characters(text, answer, other, per_item):
         ({"template": "{title} {text}"}, r"template has \{title\}, \{text\}, expected \{text\}"),
         ({"template": "{text.split}"}, r"template has \{text.split\}"),
         ({"template": "{text!r}"}, r"template has \{text!r\}"),
-        ({"template": "{text:>9}"}, r"template has \{text:>9\}"),
-        ({"template": "{}"}, r"template has \{\}"),
         ({"template": "{text} {text}"}, r"template has \{text\}, \{text\}, expected \{text\}"),
         ({"template": "{text"}, "template '{text' is no template"),
         ({"template": 3}, "template is 3"),
@@ -130,7 +127,6 @@ def test_braces_in_a_passage_are_characters(text, answer, other, per_item):
         ({"answer_template": "A: {answer}"}, "answer_template has 'A: ' before"),
         ({"separator": None}, "separator is None"),
         ({"shots": -1}, "shots is -1"),
-        ({"shots": 1.5}, "shots is 1.5"),
         ({"shots": True}, "shots is True"),
         ({"seed": "x"}, "seed is 'x'"),
         ({"shots": 1}, "examples are missing"),

@@ -1,40 +1,30 @@
 # ruff: noqa: RUF001 - typographic apostrophes are meant
 
+from functools import cache
 from unicodedata import category
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_models import byte_pairs, gpt2_files, tiny_bert, tiny_gpt2, tiny_llama
+from tiny_models import byte_pairs, makers
 
 from workbench.items.items import DataError, items_from_text
 from workbench.models.pretrained.prompts import SplitText, split_text
 from workbench.models.pretrained.scoring import Subwords, anchor_of, ends_word
 
 transformers = pytest.importorskip("transformers")
-MAKERS = {
-    "bytes": lambda folder: tiny_gpt2(folder, tokenizer="bytes"),
-    "gpt2": tiny_gpt2,
-    "llama": tiny_llama,
-    "bert": tiny_bert,
-}
 TEXT = st.text(st.sampled_from("ab A.,'\"-\né“’☃ "), max_size=12)
 
 
 @pytest.fixture(scope="module")
 def subwords(tmp_path_factory):
-    made = {}
+    folders = makers(tmp_path_factory.mktemp)
 
+    @cache
     def get(kind):
-        if kind == "gpt2" and gpt2_files() is None:
-            pytest.skip("needs GPT-2's tokenizer: set WORKBENCH_DATA")
-        if kind not in made:
-            tokenizer = transformers.AutoTokenizer.from_pretrained(
-                MAKERS[kind](tmp_path_factory.mktemp(kind))
-            )
-            made[kind] = Subwords(tokenizer, len(tokenizer) + 3)
-        return made[kind]
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folders(kind))
+        return Subwords(tokenizer, len(tokenizer) + 3)
 
     return get
 

@@ -1,4 +1,4 @@
-"""Tiny transformers with random weights, made in a folder: what they say is nonsense, and always the same.
+"""Tiny transformers of 2 layers with random weights, made in a folder: always the same nonsense.
 
 The weights are larger than those that training starts from, so that a few words get most of the probability.
 """
@@ -9,10 +9,30 @@ import json
 import os
 import shutil
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
-WIDTH = 32
+WIDTH, LAYERS, HEADS = 32, 2, 4
+VOCABULARY = 600
+PEAK = 0.7  # standard deviation of embeddings: the best of 50,000 sub-tokens has a probability of about 0.1
+
+
+def makers(make):
+    """Return a function that gives the folder of a tiny model, made once in a folder from `make`."""
+
+    @cache
+    def get(kind):
+        if kind == "gpt2" and gpt2_files() is None:
+            pytest.skip("needs GPT-2's tokenizer: set WORKBENCH_DATA")
+        folder = make(kind) / "tiny"
+        if kind in {"llama", "bert"}:
+            return tiny_llama(folder) if kind == "llama" else tiny_bert(folder)
+        return tiny_gpt2(folder, tokenizer=kind, positions=256 if kind == "bytes" else 1024)
+
+    return get
 
 
 def texts():
@@ -29,39 +49,32 @@ def gpt2_files():
     return files if all(file.is_file() for file in files) else None
 
 
-def tiny_gpt2(folder, seed=0, vocabulary=600, tokenizer="gpt2", *, positions=1024, layers=2, peak=0.7):
-    """Make a GPT-2 of 2 layers and width 32, with its tokenizer.
-
-    tokenizer: "gpt2" has GPT-2's own byte pairs where the data folder has them, else is "bytes": a small
-    byte-pair tokenizer of `vocabulary` sub-tokens, trained on the sample. `peak` is the standard deviation of
-    the embeddings: 0.7 gives the best of 50,000 sub-tokens a probability of about a tenth.
-    """
+def tiny_gpt2(folder, tokenizer="bytes", *, positions=1024):
+    """Make a GPT-2 with GPT-2's own byte pairs ("gpt2"), or some of the sample ("bytes")."""
     from transformers import GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
-    files = gpt2_files() if tokenizer == "gpt2" else None
-    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    if files is None:
-        made = byte_pairs(vocabulary)
+    if tokenizer == "bytes":
+        made = byte_pairs(VOCABULARY)
         state = json.loads(made.to_str())["model"]
         (folder / "vocab.json").write_text(json.dumps(state["vocab"], ensure_ascii=False), encoding="utf-8")
         merges = [" ".join(pair) for pair in state["merges"]]
         (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]) + "\n", encoding="utf-8")
     else:
-        for file, name in zip(files, ("vocab.json", "merges.txt"), strict=True):
+        for file, name in zip(gpt2_files(), ("vocab.json", "merges.txt"), strict=True):
             shutil.copyfile(file, folder / name)
     words = GPT2Tokenizer.from_pretrained(folder)
     words.model_max_length = positions
     words.save_pretrained(folder)
     config = GPT2Config(
-        vocab_size=len(words), n_positions=positions, n_embd=WIDTH, n_layer=layers, n_head=4,
+        vocab_size=len(words), n_positions=positions, n_embd=WIDTH, n_layer=LAYERS, n_head=HEADS,
         bos_token_id=words.bos_token_id, eos_token_id=words.eos_token_id, pad_token_id=None,
     )  # fmt: skip
-    return written(GPT2LMHeadModel, config, folder, seed, peak)
+    return written(GPT2LMHeadModel, config, folder)
 
 
-def tiny_llama(folder, seed=0, vocabulary=600, *, positions=512, layers=2, peak=0.7):
-    """Make a Llama of 2 layers and width 32, whose tokenizer marks spaces as sentencepiece does.
+def tiny_llama(folder):
+    """Make a Llama whose tokenizer marks spaces as sentencepiece does.
 
     Every text begins with ``<s>``, and a space is put before its first word.
     """
@@ -76,30 +89,29 @@ def tiny_llama(folder, seed=0, vocabulary=600, *, positions=512, layers=2, peak=
     words.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     )
-    bytes_ = [f"<0x{value:02X}>" for value in range(256)]
-    trainer = trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=special, show_progress=False)
+    trainer = trainers.BpeTrainer(vocab_size=VOCABULARY, special_tokens=special, show_progress=False)
     words.train_from_iterator(texts(), trainer)
     state = json.loads(words.to_str())
     vocab = state["model"]["vocab"]
-    for name in bytes_:  # as sentencepiece has them: bytes are tokens, not special ones
-        vocab.setdefault(name, len(vocab))
+    for value in range(256):  # as sentencepiece has them: bytes are tokens, not special ones
+        vocab.setdefault(f"<0x{value:02X}>", len(vocab))
     words = Tokenizer.from_str(json.dumps(state))
     words.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     fast = PreTrainedTokenizerFast(
         tokenizer_object=words, unk_token="<unk>", bos_token="<s>", eos_token="</s>",
-        model_max_length=positions, clean_up_tokenization_spaces=False,
+        model_max_length=512, clean_up_tokenization_spaces=False,
     )  # fmt: skip
     fast.save_pretrained(folder)
     config = LlamaConfig(
-        vocab_size=len(fast), hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=layers,
-        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=positions,
+        vocab_size=len(fast), hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS, num_key_value_heads=2, max_position_embeddings=512,
         bos_token_id=1, eos_token_id=2, pad_token_id=None, tie_word_embeddings=True,
     )  # fmt: skip
-    return written(LlamaForCausalLM, config, folder, seed, peak)
+    return written(LlamaForCausalLM, config, folder, seed=1)
 
 
-def tiny_bert(folder, seed=0, vocabulary=600, *, positions=512, layers=2, peak=0.7):
-    """Make a lower-casing BERT of 2 layers and width 32.
+def tiny_bert(folder, *, positions=512):
+    """Make a lower-casing BERT.
 
     Its WordPiece vocabulary are the characters and the most frequent words of the sample, and the words'
     last two letters; one that `tokenizers` trains is another one in each process.
@@ -113,17 +125,16 @@ def tiny_bert(folder, seed=0, vocabulary=600, *, positions=512, layers=2, peak=0
     counts = Counter([*words, *(f"##{word[-2:]}" for word in words if len(word) > 3)])
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
     pieces += sorted(counts.keys() - {*pieces}, key=lambda piece: (-counts[piece], piece))
-    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "vocab.txt").write_text("\n".join(pieces[:vocabulary]) + "\n", encoding="utf-8")
+    (folder / "vocab.txt").write_text("\n".join(pieces[:VOCABULARY]) + "\n", encoding="utf-8")
     fast = BertTokenizer.from_pretrained(folder, do_lower_case=True)
     fast.model_max_length = positions
     fast.save_pretrained(folder)
     config = BertConfig(
-        vocab_size=len(fast), hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=layers,
-        num_attention_heads=4, max_position_embeddings=positions, pad_token_id=fast.pad_token_id,
+        vocab_size=len(fast), hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS, max_position_embeddings=positions, pad_token_id=fast.pad_token_id,
     )  # fmt: skip
-    return written(BertForMaskedLM, config, folder, seed, peak)
+    return written(BertForMaskedLM, config, folder)
 
 
 def byte_pairs(vocabulary):
@@ -137,7 +148,7 @@ def byte_pairs(vocabulary):
     return pairs
 
 
-def written(kind, config, folder, seed, peak):
+def written(kind, config, folder, seed=0):
     """Draw weights by seed and write the model: embeddings large, other matrices by their width."""
     import torch
 
@@ -148,10 +159,10 @@ def written(kind, config, folder, seed, peak):
         for name, weight in sorted(model.named_parameters()):
             if weight.ndim > 1:
                 embedding = any(part in name for part in ("wte", "embed_tokens", "word_embeddings"))
-                size = peak if embedding else WIDTH**-0.5
+                size = PEAK if embedding else WIDTH**-0.5
                 weight.copy_(torch.randn(weight.shape, generator=draw) * size)
             elif name.endswith("bias"):
                 weight.copy_(torch.randn(weight.shape, generator=draw) * 0.1)
     model.tie_weights()
     model.eval().save_pretrained(folder, safe_serialization=True)
-    return Path(folder)
+    return folder
