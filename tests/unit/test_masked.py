@@ -1,5 +1,6 @@
 import json
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -70,13 +71,20 @@ ITEMS = Items.from_records(
 )
 
 
+@cache
+def loaded(folder):
+    return AutoTokenizer.from_pretrained(folder), AutoModelForMaskedLM.from_pretrained(folder).eval()
+
+
 def plainly(folder, item, word, *, over="sentence", l2r=False, text=None):
     """Calculate a pseudo-log-likelihood with one text at a time, one mask at a time, and the whole head."""
-    words = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    words, model = loaded(folder)
     start, end = item.answer_span
     whole = text or item.text[:start] + word + item.text[end:]
-    encoding = words(whole, return_offsets_mapping=True, return_special_tokens_mask=True)
+    encoding = words(
+        whole, return_offsets_mapping=True, return_special_tokens_mask=True, split_special_tokens=True
+    )
+    assert words.mask_token_id not in encoding["input_ids"]
     ids, groups = torch.tensor([encoding["input_ids"]]), encoding.word_ids(0)
     first, last = start, start + len(word)
     if over == "sentence":
@@ -169,7 +177,7 @@ def test_a_long_text_loses_its_beginning_for_all_candidates(folder):
     before, candidates = "the . " * 100, ["letter", "extraordinary hat"]
     long = item(before + STORY, "letter", candidates, begin=len(before) + 24)
     model = MaskedLM(folder, length=60, device="cpu")
-    room = 58 - len(AutoTokenizer.from_pretrained(folder).tokenize(STORY.replace("letter", candidates[1])))
+    room = 58 - len(loaded(folder)[0].tokenize(STORY.replace("letter", candidates[1])))
     left = " ".join((["the", "."] * 100)[-room:]) + " "
     short = item(left + STORY, "letter", candidates, begin=len(left) + 24)
     scores, expected = (model.score(Items.from_records([one]), [candidates]) for one in (long, short))
@@ -177,7 +185,7 @@ def test_a_long_text_loses_its_beginning_for_all_candidates(folder):
 
     words = ["read", "extraordinary thing"]  # of a sentence that is too long, too
     long = item(f"{'the . ' * 30}and read it", "read", words)
-    room = 38 - len(AutoTokenizer.from_pretrained(folder).tokenize("and extraordinary thing it"))
+    room = 38 - len(loaded(folder)[0].tokenize("and extraordinary thing it"))
     left = " ".join((["the", "."] * 30)[-room:])
     model = MaskedLM(folder, length=40, device="cpu")
     [scores] = model.score(Items.from_records([long]), [words])
@@ -203,22 +211,8 @@ def test_detokenised_texts(folder):
 
 @pytest.mark.parametrize("text", ["[MASK]", "[SEP] {} é", "a [MASK][SEP]b <>"])
 def test_marks_in_a_text_are_text(folder, text):
-    """The oracle encodes the text without special sub-tokens and puts the marks around it itself."""
     hostile = item(f"{text} the letter .", "letter", ["letter", "[MASK]"])
-    words, model = AutoTokenizer.from_pretrained(folder), AutoModelForMaskedLM.from_pretrained(folder).eval()
-    expected = []
-    for word in hostile.candidates:
-        inner = words(f"{text} the {word} .", add_special_tokens=False, split_special_tokens=True)[
-            "input_ids"
-        ]
-        assert words.mask_token_id not in inner
-        ids = [words.cls_token_id, *inner, words.sep_token_id]
-        rows = torch.tensor([ids] * len(inner))
-        places = torch.arange(len(inner))
-        rows[places, places + 1] = words.mask_token_id
-        with torch.no_grad():
-            log_probs = model(rows).logits[places, places + 1].log_softmax(-1)
-        expected.append(float(log_probs[places, torch.tensor(inner)].sum()))
+    expected = [plainly(folder, hostile, word) for word in hostile.candidates]
     scores = MaskedLM(folder, device="cpu").score(Items.from_records([hostile]), [hostile.candidates])
     np.testing.assert_allclose(scores[0], expected, rtol=2e-5)
 
