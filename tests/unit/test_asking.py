@@ -14,8 +14,7 @@ from ngrams import fitted
 
 from workbench.items.items import Items, items_from_text
 from workbench.items.schema import DataError
-from workbench.widgets.ask.questions import Answer, TypedQuestion
-from workbench.widgets.ask.threads import Asking
+from workbench.widgets.ask.asking import Answer, Asking, TypedQuestion
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
 PAUSE = 20  # seconds that a test waits before it gives up

@@ -13,8 +13,15 @@ import traitlets
 from workbench.items import text as wt
 from workbench.items.schema import DataError, Item
 from workbench.render.numbers import probability
-from workbench.widgets.ask.questions import VERSIONS, Answer, Question, TypedQuestion
-from workbench.widgets.ask.threads import SETTLED, AskedQuestion, Asking
+from workbench.widgets.ask.asking import (
+    SETTLED,
+    VERSIONS,
+    Answer,
+    AskedQuestion,
+    Asking,
+    Question,
+    TypedQuestion,
+)
 from workbench.widgets.shared.passages import pieces, snippet, words_around
 from workbench.widgets.shared.widget import Widget, read_assets, render
 

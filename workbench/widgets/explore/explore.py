@@ -240,9 +240,8 @@ class Charts(Widget):
         for name, chart in self._charts.items():
             chosen = filters["facets"].get(name)
             left = self._browser.passing(but=name) if chosen else everything
-            drawn.append(
-                {"name": name, "title": chart.panel.title, "chosen": chosen} | chart.counts(self._all, left)
-            )
+            head = {"name": name, "title": chart.panel.title, "chosen": chosen}
+            drawn.append(head | chart.counts(self._all, left))
         words = sentence(self._charts, filters)
         self.state = {
             "charts": drawn, "words": words, "shown": int(everything.sum()), "total": len(everything)
@@ -260,11 +259,8 @@ class Charts(Widget):
 
     def _on_choose(self, message: Mapping[str, Any]) -> None:
         filters = self._browser.filters
-        facets = {
-            name: values
-            for name, values in (filters["facets"] | message["chosen"]).items()
-            if values is not None
-        }
+        facets = filters["facets"] | message["chosen"]
+        facets = {name: values for name, values in facets.items() if values is not None}
         self._browser.filters = filters | {"facets": facets}
 
     def _static(self) -> str:
