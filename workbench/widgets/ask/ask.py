@@ -50,9 +50,9 @@ class Ask(Widget):
     word : str
         The word whose rank and probability are shown; empty: the last word, unless a blank is marked.
     candidates : str
-        Words to choose from, joined by ``|``.
+        Words to choose from, joined by ``|``, for models that rank no vocabulary.
     other : str
-        The second passage of a minimal pair.
+        The second passage of a minimal pair; differences are marked.
     pairs : bool
         Whether it is asked too.
     """
@@ -245,16 +245,8 @@ def ask(
     ----------
     models : Predictor, or list or mapping of name to Predictor
         Whatever has ``name`` and ``predict(items, top_k, seed=)``; equal names get numbers.
-    text : str
-        The passage: its last word is the target, or one ``___`` anywhere.
-    word : str, optional
-        The word to ask for, in the place of the target.
-    other : str, optional
-        A second passage: a minimal pair. Differences are marked, and both are asked.
-    candidates : str or sequence of str, optional
-        Words to choose from, for models that rank no vocabulary; a text has them joined by ``|``.
-    pairs : bool, optional
-        Whether `other` is asked; by default if it is given.
+    text, word, other, candidates, pairs
+        As in :class:`Ask`; candidates may be a sequence, and `other` is asked by default if it is given.
     top_k : int, default 10
         Words that are shown.
     seed : int, default 0

@@ -110,10 +110,7 @@ class BarChart:
 
 
 class BinChart:
-    """A chart of whole numbers (n,) in bins of even width, the last one open where few lie beyond.
-
-    NaN stands for a missing value.
-    """
+    """A chart of whole numbers (n,), NaN where missing, in even bins, the last open where few lie beyond."""
 
     def __init__(self, panel: Panel, values: NDArray[np.float64]) -> None:
         self.panel, finite = panel, np.isfinite(values)
