@@ -26,24 +26,13 @@ _PERFECT = 1e-6  # loss an item below which the answers are separated
 
 
 class Positions(Protocol):
-    """What is used of a :class:`workbench.models.ngram.model.NGram`."""
+    """A model with scores by position, such as :class:`workbench.models.ngram.model.NGram`."""
 
     name: str
     order: int
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """All that its scores depend on."""
-
-    @property
-    def training(self) -> dict[str, Any]:
-        """What it was trained on."""
-
     def position_scores(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return log-probabilities of the word at the blank and of those after it: (n, words, positions)."""
-
-    def save(self, folder: Path | str) -> None:
-        """Write the model into a folder."""
 
 
 class _Wrapped(Predictor):

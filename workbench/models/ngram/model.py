@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -31,13 +31,6 @@ WEIGHTS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 """Weights that :meth:`CachedNGram.tuned` compares."""
 _OPTIONS = ("after", "unknown", "name", "checked_for")
 _KINDS = {"kneser-ney": "Kneser-Ney", "good-turing": "Good-Turing"}
-
-
-class Blank(NamedTuple):
-    """The ids of the target sentence before the blank, from ``<s>`` on, and after it, to ``</s>``."""
-
-    left: tuple[int, ...]
-    right: tuple[int, ...]
 
 
 class PositionScorer(Predictor):
@@ -230,11 +223,11 @@ class NGram(PositionScorer):
         """Natural logarithm of the number of words that share the probability of ``<unk>``; 0 for "unk"."""
         return math.log(max(1, int(self.info["unknown_types"]))) if self.unknown == "shared" else 0.0
 
-    def blanks(self, items: Items) -> Iterator[Blank]:
-        """Yield the ids of the words around each blank."""
+    def blanks(self, items: Items) -> Iterator[tuple[list[int], list[int]]]:
+        """Yield the ids of each target sentence from ``<s>`` to the blank, and from there to ``</s>``."""
         start, end = self.model.index["<s>"], self.model.index["</s>"]
         for _, passage in passages(items, lower=self.lower):
-            yield Blank((start, *self.model.ids(passage.left)), (*self.model.ids(passage.right), end))
+            yield [start, *self.model.ids(passage.left)], [*self.model.ids(passage.right), end]
 
     def answers(self, items: Items) -> Ids:
         """Return the id of each answer, -1 for one outside the vocabulary or of several tokens."""
@@ -262,30 +255,26 @@ class NGram(PositionScorer):
         scores = np.full((len(items), width, self.order), np.nan)
         contexts, wanted, places = [], [], []
         unknown = self.model.index["<unk>"]
-        shares: dict[int, float] = {}
-        for row, (item, blank) in enumerate(zip(items, self.blanks(items), strict=True)):
+        shared = []  # where an unknown word is in the blank
+        for row, (item, (left, right)) in enumerate(zip(items, self.blanks(items), strict=True)):
+            first = len(left)
             for column, word in enumerate(words[row]):
                 pieces = self.model.ids(parts(item, word, lower=self.lower))
-                line = [*blank.left, *pieces, *blank.right[: self.order - 1]]
-                first = len(blank.left)
+                line = [*left, *pieces, *right[: self.order - 1]]
                 for place in range(first, len(line)):
                     step = max(0, place - first - len(pieces) + 1)
                     contexts.append(line[max(0, place - self.order + 1) : place])
                     wanted.append(line[place])
-                    places.append((row * width + column) * self.order + step)
                     if not step and line[place] == unknown:
-                        shares[len(places) - 1] = self.unknown_share
-        values = self._log_probs(contexts, wanted)
-        for index, share in shares.items():
-            values[index] -= share
+                        shared.append(len(places))
+                    places.append((row * width + column) * self.order + step)
+        ids = np.array(wanted, dtype=np.int64)[:, None]
+        values = self.model.log10(self.model.contexts(contexts), ids)[:, 0].astype(float) * LN10
+        values[shared] -= self.unknown_share
         flat = scores.reshape(-1)
         flat[places] = 0
         np.add.at(flat, places, values)
         return scores
-
-    def _log_probs(self, contexts: Sequence[Sequence[int]], words: Sequence[int]) -> Floats:
-        rows, ids = self.model.contexts(contexts), np.array(words, dtype=np.int64)[:, None]
-        return self.model.log10(rows, ids)[:, 0].astype(float) * LN10
 
     def contexts(self, items: Items) -> Ids:
         """Return the last words before each blank as ids, shape (n, order - 1); -1 where there are fewer."""
