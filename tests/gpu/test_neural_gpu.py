@@ -1,6 +1,5 @@
 """What is particular to networks on a GPU; the unit tests run there, too."""
 
-import checked_scoring as checked
 import numpy as np
 import planted
 import pytest
@@ -14,9 +13,9 @@ from workbench.training import loop
 pytestmark = pytest.mark.usefixtures("no_data")
 
 
-@pytest.mark.parametrize("kind", checked.networks())
+@pytest.mark.parametrize("kind", planted.networks())
 def test_reduced_precision_outside_changes_nothing(kind):
-    ours = planted.model(checked.networks()[kind], device="cuda")
+    ours = planted.model(planted.networks()[kind], device="cuda")
     before = ours.predict(ITEMS)
     was = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
@@ -29,7 +28,7 @@ def test_reduced_precision_outside_changes_nothing(kind):
 
 
 def test_memory_that_does_not_suffice_halves_the_batch():
-    network = checked.networks()["lstm"].cuda()
+    network = planted.networks()["lstm"].cuda()
     contexts = [(1, 2, 3, 4)] * 64
     asked, plain = [], network.last
 

@@ -1,4 +1,4 @@
-"""A network whose probabilities are known, items in its words, and slow loops over one passage at a time."""
+"""Networks whose probabilities are known, small ones of each family, items, and slow loops over a passage."""
 
 import math
 
@@ -7,9 +7,13 @@ import torch
 from torch import nn
 
 from workbench.items.items import items_from_text
+from workbench.models.neural.feedforward import FeedForwardModule
+from workbench.models.neural.memory import MemoryModule
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import ContextStates, Copies, LanguageModule, known
+from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.softmax import softmax
+from workbench.models.neural.transformer import TransformerModule
 
 V = 12
 WORDS = [f"w{number}" for number in range(1, V + 1)]
@@ -20,6 +24,8 @@ TABLE[3, 4:9] = TABLE[3, 4:9].mean()  # after w3 five words are equal
 TABLE[4] = np.where(np.arange(N_WORDS) == 7, 0.4, 0.6 / V)  # after w4 comes w7, else all are equal
 SHARE = math.log(TYPES)
 COPIED = 0.4
+CLOSE = 2e-5  # ln p in single precision
+COPY = {"copying", "transformer", "short-sighted"}
 COUNTS = [30, *range(3 * V, 2 * V, -1)]
 INFO = {"lower": True, "unknown_types": TYPES, "sizes": {}, "training_text": {"sha256": "planted"}}
 
@@ -90,6 +96,38 @@ class Copying(Planted):
             same = ids[:, :place] == ids[:, place : place + 1]
             mass[:, place - 1] = (same * self._shares(place).to(ids.device)).sum(1)
         return ((1 - COPIED) * plain.exp() + mass).log()[:, start:]
+
+
+def networks():
+    """Give a small network of each family, its weights drawn."""
+    torch.manual_seed(3)
+    small = {
+        "counts": COUNTS,
+        "unknown_types": TYPES,
+        "width": 16,
+        "layers": 1,
+        "heads": 2,
+        "pointer_size": 8,
+    }
+    made = {
+        "lstm": RecurrentModule(COUNTS, kind="lstm", width=8, layers=2),
+        "rnn": RecurrentModule(COUNTS, kind="rnn", width=8, tied=False),
+        "forward": FeedForwardModule(COUNTS, width=8),
+        "memory": MemoryModule(COUNTS, width=8),
+        "transformer": TransformerModule(**small, window=40, dropout=0.3),
+        "short-sighted": TransformerModule(**small, window=12),
+    }
+    made["rnn"].output = softmax("adaptive", 8, COUNTS, cutoffs=[5])
+    for network in made.values():
+        with torch.no_grad():
+            for weight in network.parameters():
+                weight.add_(torch.randn(weight.shape) * 0.3)
+    return {
+        "planted": Planted(),
+        "not carried": Planted(carried=False),
+        "copying": Copying(carried=False),
+        **made,
+    }
 
 
 class Ours(Neural):

@@ -7,8 +7,7 @@ import pandas as pd
 import planted
 import pytest
 import torch
-from checked_scoring import CLOSE, networks
-from planted import CHOICES, CHOSEN, ITEMS, N_WORDS, TYPES, Planted
+from planted import CHOICES, CHOSEN, CLOSE, ITEMS, N_WORDS, TYPES, Planted, networks
 from small_lstm import DEV, Small, fit
 
 from workbench.items.schema import DataError

@@ -6,8 +6,7 @@ import numpy as np
 import planted
 import pytest
 import torch
-from checked_scoring import CLOSE, COPY, networks
-from planted import CHOICES, CHOSEN, ITEMS, TABLE, TYPES, WORDS, Copying, Planted
+from planted import CHOICES, CHOSEN, CLOSE, COPY, ITEMS, TABLE, TYPES, WORDS, Copying, Planted, networks
 
 from workbench.items.items import items_from_text
 from workbench.models.base import Predictor

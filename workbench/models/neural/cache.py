@@ -36,9 +36,8 @@ from workbench.models.neural.network import (
 from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer, rows_of
 from workbench.runs.predictions import Floats
 
-WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)  # that `CachedNeural.tuned` tries
 FLATNESSES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
-"""What :meth:`CachedNeural.tuned` tries."""
 
 
 class CachedNeural(NetworkPredictor):
@@ -251,7 +250,7 @@ def cache_shares(
 ) -> tuple[Float[Tensor, "*shape cached"], Float[Tensor, "*shape"]]:
     """Return the probability that each place is copied, and ln of what is left to the network.
 
-    The similarities of states are -inf where nothing is cached; without any, all is left to the network.
+    The similarities are -inf where nothing is cached; without any, all is left to the network.
     """
     cached = similarity > -torch.inf
     nonempty = cached.any(-1)

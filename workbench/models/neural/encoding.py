@@ -29,15 +29,10 @@ def reads_suffix(reads: int | str | None) -> str:
 
 @dataclass
 class EncodedBlank:
-    """The words around the blank of an item.
+    """Extended ids of the words before and after the blank of an item; a 0 where no word is before it.
 
-    Attributes
-    ----------
-    ids, right : tuple of int
-        Extended ids of the words before and after the blank. An id above V is ``V + 1`` plus the place in
-        `unknown`. `ids` is never empty: a 0 where there is no word.
-    unknown : list of str
-        Words outside the vocabulary: those of the passage, then those of candidates.
+    An id above V is ``V + 1`` plus the place in `unknown`, the words outside the vocabulary: those of the
+    passage, then those of candidates.
     """
 
     ids: tuple[int, ...] = ()

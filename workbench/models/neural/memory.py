@@ -39,9 +39,9 @@ class MemoryModule(WindowModule):
 
     Notes
     -----
-    Attention begins as 1 / age in place of even, and H close to the identity. With weights that are all drawn
-    around 0, as in the paper, the last word is lost in the mean of all: 100 steps on a small text left the
-    network at the perplexity of word frequencies, from here they brought it to little more than half of that.
+    Attention begins as 1 / age in place of even, and H close to the identity. With all weights drawn around
+    0, as in the paper, the last word is lost in the mean of all: 100 steps on a small text left the network
+    at the perplexity of word frequencies, from here they brought it to little more than half of that.
     """
 
     slopes: Tensor

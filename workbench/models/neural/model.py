@@ -38,9 +38,7 @@ from workbench.texts.stream import Stream
 from workbench.training.history import Training
 from workbench.training.settings import LENGTHS, TrainingSettings, torch_device
 
-VERSION = 3
-"""Of what is trained: a model of another version is not found again."""
-
+VERSION = 3  # of what is trained: a model of another version is not found again
 WEIGHTS, VOCABULARY, COUNTS = "weights.safetensors", "vocabulary.txt", "counts.json"
 RECORD = "training.json"
 CHECKPOINTS, CONFIG = "checkpoints", "fit.json"  # beside the files of the model
@@ -62,7 +60,7 @@ class Neural(NetworkPredictor):
         As JSON can hold it: ``sizes`` (what `_build` reads), ``lower``, ``unknown_types``, and what `fit`
         tells of the training.
     counts : sequence of int (V + 1,), optional
-        Of ``<unk>`` and the words in the training text, for `_build`. All 1 by default.
+        Of the classes in the training text, for `_build`. All 1 by default.
     device : str, optional
         Where it computes: a GPU where there is one.
     after : bool, default True
@@ -76,15 +74,6 @@ class Neural(NetworkPredictor):
     checked_for : dict, optional
         The items that the texts were checked for (`fit` with ``held_out``).
 
-    Attributes
-    ----------
-    title, module : str, type
-        What the kind of model is called, and the class of its network.
-    sizes, trained : dict
-        Options of the network and of the training, and their defaults; the latter are what `_batches` takes,
-        and fields of :class:`workbench.training.settings.TrainingSettings`.
-    training_record : Training or None
-
     Notes
     -----
     Ranks compare log-probabilities in single precision as they are computed, ``<unk>`` left out. Words that
@@ -95,8 +84,8 @@ class Neural(NetworkPredictor):
     fitted_on = "texts"
     title: ClassVar[str] = "Network"
     module: ClassVar[type[LanguageModule]]
-    sizes: ClassVar[dict[str, Any]] = {}
-    trained: ClassVar[dict[str, Any]] = {"rows": 32, "length": 35}
+    sizes: ClassVar[dict[str, Any]] = {}  # options of the network, and their defaults
+    trained: ClassVar[dict[str, Any]] = {"rows": 32, "length": 35}  # those of batches and training
 
     def __init__(
         self,
@@ -300,7 +289,10 @@ class Neural(NetworkPredictor):
         return max(1, int(self.info.get("unknown_types", 1)))
 
     def with_context(self, reads: int | str | None) -> Self:
-        """Return this model, its weights shared, as one that reads only so much before a blank."""
+        """Return this model, its weights shared, as one that reads only so much before a blank.
+
+        So many words, those of the target sentence ("sentence"), or all (None).
+        """
         self.network  # noqa: B018 - read once, for both
         model = copy.copy(self)
         model._set({"reads": reads})  # noqa: SLF001 - of the same class
@@ -314,8 +306,8 @@ class Neural(NetworkPredictor):
     def load(cls, folder: Path | str, *, device: str | None = None, **options: Any) -> Self:
         """Read a model that `save` wrote; its weights are read when they are first used.
 
-        The options are those of the class, where others are wanted than those saved. DataError if the
-        folder holds no model, or one of another class.
+        The options are those of the class that replace the saved ones. DataError if the folder holds no model
+        of this class.
         """
         model = super().load(folder)
         model.device = device
@@ -565,6 +557,5 @@ def _home(config: dict[str, Any], folder: Path | str | None) -> Path:
 def _is_whole(kind: type[Neural], home: Path) -> bool:
     """Return whether a finished model is in a folder."""
     with contextlib.suppress(DataError):  # not there yet, or damaged
-        kind.load(home, device="cpu").network  # noqa: B018 - weights are checked as they are read
-        return True
+        return kind.load(home, device="cpu").network is not None  # weights are checked as they are read
     return False

@@ -123,17 +123,9 @@ class LanguageModule(nn.Module):
 
         A word outside the vocabulary counts as ``<unk>``, with the full probability of that class.
 
-        Parameters
-        ----------
-        ids : Int[Tensor, "rows time"]
-            Extended ids.
-        state : tuple of Tensor, optional
-            What is remembered of the text before.
-        start : int, default 0
-            Number of words after the first that are read but not predicted.
-        share : float, optional
-            Of networks that copy, which tell unknown words apart: what is subtracted from ln p(``<unk>``) for
-            one of them; by default what the network was trained with.
+        The ids are extended ones, `state` is what is remembered of the text before, and `start` words after
+        the first are read but not predicted. For networks that copy, which tell unknown words apart, `share`
+        is subtracted from ln p(``<unk>``) for one of them; by default what the network was trained with.
         """
         hidden, classes, mixture, _ = self.targets(ids, state, start=start, share=share)
         return self.output.log_prob(hidden, classes, mixture).view(len(ids), -1)

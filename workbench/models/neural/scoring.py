@@ -91,12 +91,8 @@ class AnswerRanks(NamedTuple):
 class Scorer:
     """Computes the probabilities of words after contexts.
 
-    Parameters
-    ----------
-    network : LanguageModule
-        On the device where it shall compute.
-    share : float, default 0
-        What is subtracted from ln p(``<unk>``) for one unknown word.
+    The network is on the device where it shall compute; `share` is subtracted from ln p(``<unk>``) for one
+    unknown word.
     """
 
     def __init__(self, network: LanguageModule, *, share: float = 0.0) -> None:
@@ -315,10 +311,7 @@ class NetworkPredictor(Predictor):
 
     @abstractmethod
     def with_context(self, reads: int | str | None) -> NetworkPredictor:
-        """Return this model, its weights shared, as one that reads only so much before a blank.
-
-        So many words, those of the target sentence ("sentence"), or all (None).
-        """
+        """Return this model, its weights shared, as one that reads only so much before a blank."""
 
     def scorer(self) -> Scorer:
         """Return what computes probabilities from ids."""

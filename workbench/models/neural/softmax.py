@@ -29,17 +29,11 @@ _ADAPTIVE = 512, 16  # classes and width from which clusters save time
 
 
 class Softmax(nn.Module):
-    """A layer that predicts the words of a vocabulary.
+    """A layer that predicts the words of a vocabulary from states of some width.
 
-    Parameters
-    ----------
-    width : int
-        Units of the states that it predicts from.
-    counts : sequence of int (n_words,)
-        Of the words in the training text. Biases begin as ln p, so that training begins from word frequency.
-    embedding : nn.Embedding, optional
-        Its weights are those of the words, too ("tied", Press and Wolf 2017). Where its width is another, a
-        linear map without bias leads there.
+    The counts are those of the words in the training text: biases begin as ln p, so that training begins from
+    word frequency. The weights of an embedding are those of the words, too ("tied", Press and Wolf 2017);
+    where its width is another, a linear map without bias leads there.
     """
 
     def __init__(self, width: int, counts: Counts, embedding: nn.Embedding | None) -> None:
