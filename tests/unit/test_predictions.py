@@ -84,7 +84,7 @@ def scored(draw):
 
 
 @given(scored(), st.integers(0, 5), st.integers(1, 9))
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_rows_of_scores(drawn, seed, top_k):
     items, words, scores = drawn
     rows = from_scores(items, pad(scores), words, model="m", score_type="score", seed=seed, top_k=top_k)
@@ -184,7 +184,7 @@ def test_an_item_without_an_answer_has_a_prediction_alone():
 
 
 @given(st.integers(-3, 3), st.integers(1, 5), st.integers(0, 12))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_the_base_ranks_a_vocabulary(power, chunk, top_k):
     rows = Lengths(power, chunk).predict(MIXED[::2], top_k)
     weights = np.array([Lengths(power)._weight(word) for word in VOCABULARY])
