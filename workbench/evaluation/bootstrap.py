@@ -89,19 +89,16 @@ def replicates(means: Floats, medians: Floats, of: Units, resamples: int, seed: 
 
     Parameters
     ----------
-    means : array (k, n)
-        Rows whose means are wanted. NaN: no value; minus infinity makes each mean that holds it minus
-        infinity.
-    medians : array (m, n)
-        Rows whose medians are wanted. NaN: no value.
+    means, medians : array (k, n), array (m, n)
+        Rows whose means and medians are wanted. NaN: no value; minus infinity makes each mean that holds it
+        minus infinity.
     of : Units
         Units of the n items.
     resamples, seed : int
 
     Returns
     -------
-    means : array (resamples, k)
-    medians : array (resamples, m)
+    means, medians : array (resamples, k), array (resamples, m)
         NaN where a replicate holds no value.
     """
     none, infinite = np.isnan(means), np.isneginf(means)

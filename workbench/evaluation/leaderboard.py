@@ -69,10 +69,9 @@ def leaderboard(
         Confidence level of the intervals, and number and seed of the bootstrap replicates and of the
         random choices of signs.
     published : bool, default True
-        Whether to rank what others report (``data/published``) among the runs of the same data sets.
-        Such rows have no items: no `n`, no interval, no test. Where a source does not say which variant
-        it is about, the row is in a group of its own. They are left out where `by` names a column that
-        only items have, such as ``book_id``.
+        Rank published results (``data/published``) among the runs of the same data sets. Such rows have no
+        items: no `n`, no interval, no test. Where a source does not name the variant, the row is in a group
+        of its own. They are left out where `by` names a column that only items have, such as ``book_id``.
 
     Returns
     -------
@@ -80,9 +79,8 @@ def leaderboard(
         One row a group, model and run, the best first:
 
         columns of `by`, `place` (equal accuracies share one), `model`, `system`, `run`
-        `unit`, `filter`, `vocabulary_size`, `unknown`
-            What was predicted and how answers outside the vocabulary were counted; results that
-            differ here must not be compared blindly.
+        `unit`, `filter`, `vocabulary_size`, `unknown`, `prompt`
+            Results that differ here must not be compared blindly.
         `n` ... `n_novels`
             As :func:`workbench.evaluation.metrics.evaluate` gives them; accuracies are fractions.
         `difference`, `difference_low`, `difference_high`, `n_paired`
@@ -90,14 +88,12 @@ def leaderboard(
             `n_paired` items that both predicted.
         `p`, `p_holm`
             Of the paired test of :func:`workbench.evaluation.significance.significance` against the
-            best; corrected within the group (Holm 1979). The best was chosen by the same data, so
-            they are a guide and no proof.
-
-        Null for the best itself, and where two runs have no item in common.
-
+            best; corrected within the group (Holm 1979). They are only a guide, as the best was chosen
+            by the same data.
         `published`, `source`
-            Whether the row is one of those (all are not with ``published=False``), and the paper and table
-        it is from.
+            Whether the row is a published result, and the paper and table that it is from.
+
+        Differences and p are null for the best itself, and where two runs have no item in common.
 
     Raises
     ------
@@ -227,12 +223,8 @@ def _against(model: ModelPredictions, best: ModelPredictions, drawing: Drawing) 
 def published_scores() -> pd.DataFrame:
     """Return every published score of ``data/published``, one row a system, split and word class.
 
-    Returns
-    -------
-    DataFrame
-        Accuracy is a fraction; ``variant`` is null where the source does not say which form of the text was
-        read; ``source`` names the paper and its table. Tables of data that a paper changed (anonymised
-        entities) are left out: those are other items. One frame serves all callers: do not change it.
+    Accuracy is a fraction, and ``variant`` null where the source does not name it. Anonymised tables are left
+    out: those are other items. One frame serves all callers: do not change it.
     """
     rows = [*_tables(), *_later()]
     texts = dict.fromkeys(("dataset", "split", "variant", "word_class", "model", "system", "source"), "str")

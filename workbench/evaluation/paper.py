@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -78,22 +78,10 @@ _KINDS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Column:
-    """One column of numbers in one section of a table: what it holds, and what the paper prints.
+class Column(NamedTuple):
+    """One column of numbers in one section of a table (in LAMBADA's the set; else empty).
 
-    Attributes
-    ----------
-    section : str
-        Part of the table, in LAMBADA's the set; empty where there is one part.
-    label : str
-        What stands above it.
-    measure : {"accuracy", "perplexity", "median_rank"}
-    unit : {"percent", "fraction", "per target word", "rank"}
-    split : str
-    word_class : str or None
-    printed : mapping of str to str
-        By system, in the order of the paper; empty where it prints nothing.
+    `printed` has the paper's numbers by system, in its order; empty text where it prints nothing.
     """
 
     section: str
@@ -105,8 +93,7 @@ class Column:
     printed: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """A paper's table without ours."""
 
     name: str
@@ -129,22 +116,9 @@ def _of_task(frame: pd.DataFrame, name: str, dataset: str) -> pd.DataFrame:
 
 
 def layout_of(name: str, split: str | None, present: set[str]) -> Layout:
-    """Return a paper's table.
+    """Return the paper's table of one of `NAMES`; DataError if the table or the split is unknown.
 
-    Parameters
-    ----------
-    name : str
-        One of `NAMES`.
-    split : str or None
-        ``dev`` or ``test``; by default the test set where there are predictions for it, else the
-        development set.
-    present : set of str
-        Splits that there are predictions for.
-
-    Raises
-    ------
-    DataError
-        If the table or the split is unknown.
+    Without a `split` it is that of the test set if this is `present` or the development set is not.
     """
     if name not in NAMES:
         raise DataError(f"there is no table called {name!r}", remedy=f"there are {', '.join(NAMES)}")
@@ -196,10 +170,9 @@ class ResultsTable:
         ``perplexity``, ``median_rank``) in the unit `measured_in` (``percent``, ``fraction``, ``per
         target word``, ``rank``); `published` and, as the paper prints it, `printed`; `ours` with
         `low` and `high`; `difference` (ours - published); `n` items; of accuracies `ours_known`
-        (on the `n_known` items whose answer is in the vocabulary) and `expected` (if ties
-        were broken at random again and again); and the columns that name the variant.
+        (on the `n_known` items whose answer is in the vocabulary) and `expected` (mean over random
+        choices among ties); and the columns that name the variant.
     notes : tuple of str
-        What is to be known to read it.
     """
 
     name: str
@@ -248,13 +221,13 @@ def table(
         2016; table 1 of Zweig and Burges 2012; table 3, table 4 and those of appendices D and C of
         Hill et al. 2016.
     runs : Run, DataFrame or str, or several of these
-        Predictions; those for other data sets are left out. The column ``system`` tells which row
-        of the paper they stand for. None at all is right too: every row is then missing.
+        Predictions; those for other data sets are left out. The column ``system`` names the row of the paper
+        that they belong to. Without any, all of ours are missing.
     split : {"dev", "test"}, optional
         Which of our items; by default the test set where there are predictions for it, else the
         development set (``cnnqa`` shows both). LAMBADA's control set is always shown.
     dataset : str, optional
-        Take the items of another data set that has the task, as ``"sample"`` has.
+        Use the items of another data set that has the task, as ``"sample"`` has.
     level, resamples, seed : float, int, int
         Confidence level, number of replicates and seed of the bootstrap intervals.
 
@@ -262,7 +235,7 @@ def table(
     -------
     ResultsTable
         Rows in the order of the paper, then ours without a published counterpart. Several models of
-        one system all have rows. ``-``: not there.
+        one system all have rows. ``-``: missing.
 
     Raises
     ------
@@ -351,22 +324,17 @@ def _ordered(rows: Sequence[_Row], columns: Sequence[Column]) -> Iterator[tuple[
 def _cell(column: Column, system: str | None, row: _Row | None) -> dict[str, Any]:
     printed = column.printed.get(system or "", "")
     cell: dict[str, Any] = {
-        "section": column.section,
+        **{name: getattr(column, name) for name in ("section", "split", "word_class", "measure")},
         "system": system,
         "column": column.label,
-        "split": column.split,
-        "word_class": column.word_class,
-        "measure": column.measure,
         "measured_in": column.unit,
         "printed": printed or None,
         "published": float(printed) if printed else None,
     }
-    if row is None:
-        return cell
-    cell |= dict(zip(_KEYS[1:], row.key[1:], strict=True))
-    cell |= {"model": row.model, "run": ", ".join(dict.fromkeys(filter(None, row.runs)))}
-    measures = row.measures.get(column.label)
-    if measures is None:
+    if row is not None:
+        cell |= dict(zip(_KEYS[1:], row.key[1:], strict=True))
+        cell |= {"model": row.model, "run": ", ".join(dict.fromkeys(filter(None, row.runs)))}
+    if row is None or (measures := row.measures.get(column.label)) is None:
         return cell
     scale = _PERCENT if column.unit == "percent" else 1
     ends = {"ours": "", "low": "_low", "high": "_high"}

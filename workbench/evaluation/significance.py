@@ -120,16 +120,14 @@ def significance(
     ----------
     a, b : Run, DataFrame or str
         A run, a frame of predictions of one model, or the name of a run.
-    resamples : int, default 10,000
-        Bootstrap replicates, and random choices of signs.
-    seed : int, default 0
+    resamples, seed : int
+        Number and seed of the bootstrap replicates, and of the random choices of signs.
     level : float, default 0.95
         Confidence level of the intervals.
 
     Returns
     -------
     Significance
-        Difference in accuracy and in mean log-probability, with intervals and p.
 
     Raises
     ------
@@ -138,8 +136,7 @@ def significance(
 
     References
     ----------
-    McNemar 1947; Efron and Tibshirani 1993 (bootstrap, percentile interval); Fisher 1935,
-    section 21 (sign flips).
+    McNemar 1947; Efron and Tibshirani 1993 (percentile interval); Fisher 1935, section 21 (sign flips).
     """
     drawing = Drawing(level, resamples, seed).checked()
     return compare_pair(_single(a, "a"), _single(b, "b"), drawing)

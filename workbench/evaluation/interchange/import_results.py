@@ -146,11 +146,9 @@ def import_results(
         table, as :func:`export_results` writes it.
     items : Items, optional
         What the results are about; by default loaded with :func:`workbench.load`, where the file tells which.
-    model : str, optional
-        Name of the model. Needed where the file does not tell.
-    variant : str, optional
-        The form of the text that the model saw (``plain``, ``openai`` ...). Needed where the file does not
-        tell and its texts are cased or cut otherwise than those of the items.
+    model, variant : str, optional
+        Name of the model, and the form of the text that it saw (``plain``, ``openai`` ...). Needed where the
+        file does not tell (the variant only if texts and items differ in case or tokens).
     item, prediction, person, log_prob : str, optional
         Columns of a table: id or text of the item (whole, or with a blank), the answer, who gave it, its
         natural log-probability. By default those of usual names (``item_id``, ``text`` ...; ``prediction``,
@@ -158,11 +156,11 @@ def import_results(
     text : str, optional
         Field of the harness's documents that holds the passage; ``text`` by default.
     keep : bool, default True
-        Whether to keep each model's predictions as a run; the same content is found again, not kept twice.
+        Store each model's predictions as a run; the same content is not stored twice.
     on_error : {"raise", "report"}
         Whether a bad record stops the import, or is left out and reported.
     seed : int, default 0
-        Draws the majority's answer among words that equally many people gave.
+        Draws the majority's answer among words that are equally common.
 
     Returns
     -------
@@ -175,15 +173,14 @@ def import_results(
 
     Notes
     -----
-    A text is matched exactly, else by its letters and digits
-    (:func:`workbench.evaluation.interchange.records.key`). Rows without an item, or with several, are left
-    out and reported; nothing is guessed. An answer is right if it is the item's but for case.
+    A text is matched exactly, else by its letters and digits. Rows without an item, or with several, are left
+    out and reported. An answer is right if it is the item's but for case.
 
     The harness logs no prediction: it is the answer where the answer was the greedy continuation, else null;
     ``correct`` and ``greedy_correct`` are its ``acc``. Its log-probability is that of the answer's sub-tokens
     without the end of the word, so both ``log_prob`` and ``log_prob_uncorrected`` hold it, and perplexity is
-    the harness's. It takes all behind the last space for the answer (``"Nadia`` with the quote); where the
-    item's answer is another, the report says so.
+    the harness's. Its answer is all behind the last space (``"Nadia`` with the quote); the report names the
+    items that have another answer.
 
     People's answers give one model a person (``person: name``) and one more, the majority.
 
