@@ -4,17 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench import datasets
-from workbench.evaluation.interchange.records import (
-    NONE,
-    Index,
-    Match,
-    Notes,
-    ResultRow,
-    assign,
-    form,
-    key,
-    place,
-)
+from workbench.evaluation.interchange import records
+from workbench.evaluation.interchange.records import Index, Match, Notes, ResultRow, assign, key, place
 from workbench.items import text as wt
 from workbench.items.items import DataError, Items
 
@@ -57,7 +48,7 @@ def test_the_three_forms_of_the_sample_have_one_key():
     assert len(set(keys[0])) == len(keys[0])
     wanted = [(True, False), (True, True), (False, True)]
     for items, form_of in zip(forms, wanted, strict=True):
-        found = [form(text) for text in items.frame["text"]]
+        found = [records.form(text) for text in items.frame["text"]]
         assert found.count(form_of) > 0.95 * len(found)
 
 
@@ -80,7 +71,7 @@ def test_texts_are_found_exactly_then_by_wording_then_by_key():
     assert index.find("One thing ______") == Match((2,), "same key")
     assert index.find("one thing _____") == Match((2,), "same wording")
     assert index.find("one thing") == Match((2,), "same wording")
-    assert index.find("another") == index.find("...") == index.find("") == NONE
+    assert index.find("another") == index.find("...") == index.find("") == Match((), "")
 
 
 def test_what_cannot_be_told_apart_is_reported_and_not_guessed(notes):

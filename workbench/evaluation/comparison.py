@@ -186,12 +186,9 @@ class Comparison:
         return bootstrap.intervals(replicates, self.drawing.level, self._units.number)
 
     def points(self) -> pd.DataFrame:
-        """Return the measures of `table` without intervals, at once: one row a model.
+        """Return the measures of `table` that need no resampling: one row a model.
 
-        Returns
-        -------
-        DataFrame
-            `label`, `n`, `accuracy`, `n_perplexity`, `perplexity`, `median_rank`.
+        Columns are `label`, `n`, `accuracy`, `n_perplexity`, `perplexity`, `median_rank`.
         """
         none = np.isnan(self.log_prob)
         count = (~none).sum(axis=1)
@@ -218,8 +215,8 @@ class Comparison:
             One row a model: `label`, `n`, `accuracy`, `accuracy_low`, `accuracy_high`, `interval`,
             `n_perplexity`, `perplexity` and `median_rank` with their intervals, `resampled_by`, `n_novels`,
             `model`, `run`.
-            NaN: not known. Intervals are those of `evaluate`, but for a model that lacks some values: here
-            all items are resampled for all models.
+            NaN: not known. Intervals are those of `evaluate`, except for a model that lacks some values:
+            here all items are resampled for all models.
         """
         table, of, (means, medians) = self.points(), self._units, self._replicates
         by_novel = np.array([clustered(share, of) for share in table["accuracy"]])
@@ -315,24 +312,11 @@ class Comparison:
         return self._slices.names
 
     def bins(self, column: str) -> list[Bin]:
-        """Return the values or ranges of a column; every item is in just one.
-
-        Raises
-        ------
-        DataError
-            If there is no such column.
-        """
+        """Return the values or ranges of a column, DataError if there is none; every item is in just one."""
         return self._slices.bins(column)
 
     def slices(self, column: str, mask: Mask | None = None) -> pd.DataFrame:
-        """Return the models' accuracies on the items of each bin of a column.
-
-        Parameters
-        ----------
-        column : str
-            One of `columns`.
-        mask : array of bool (n,), optional
-            Only these items.
+        """Return the models' accuracies on the items, those of `mask` (n,) only, of each bin of a column.
 
         Returns
         -------
@@ -361,14 +345,11 @@ class Comparison:
         )
 
     def top(self, place: int) -> list[dict[str, Any]]:
-        """Return what each model said of an item.
+        """Return the predictions of each model (m) for an item.
 
-        Returns
-        -------
-        list of dict (m,)
-            `label`, `words` and `log_probs` (of the best words, or their scores), `score_type`,
-            `answer_log_prob`, `rank`, `n_tied`, `rank_is_bound`, `correct`, `prediction`, and `attention`
-            (one weight a token of the item, or None).
+        Keys are `label`, `words` and `log_probs` (of the best words, or their scores), `score_type`,
+        `answer_log_prob`, `rank`, `n_tied`, `rank_is_bound`, `correct`, `prediction`, and `attention`
+        (one weight a token of the item, or None).
         """
         return [self._answer_of(k, place) for k in range(self.m)]
 

@@ -102,7 +102,7 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
     Raises
     ------
     DataError
-        If the models have no item in common, the items are not found, or an option makes no sense.
+        If the models have no item in common, the items are not found, or an option is invalid.
     """
     if by not in get_args(By):
         raise DataError(f"by={by!r} is unknown", remedy=f"use one of {', '.join(get_args(By))}")
