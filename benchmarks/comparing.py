@@ -57,8 +57,8 @@ PEER = """def by_hand():
         table = part if table is None else table.merge(part, on="item_id")
     shares = table[[f"correct {k}" for k in range(len(runs))]].mean()
     merged = time.perf_counter()
-    only_first = table[(table["correct 1"] & ~table["correct 0"]).astype(bool)]
-    only_first.head(40).to_html()
+    differing = table[(table["correct 1"] & ~table["correct 0"]).astype(bool)]
+    differing.head(40).to_html()
     return 1000 * (merged - start), 1000 * (time.perf_counter() - merged)
 """
 

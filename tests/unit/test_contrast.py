@@ -81,9 +81,8 @@ def test_the_interval_is_newcombes():
     a = pd.DataFrame({"t": [True] * 56 + [False] * 14})
     b = pd.DataFrame({"t": [True] * 48 + [False] * 32})
     found = row(contrast(a, b), "t")
-    assert (found["difference"], found["low"], found["high"]) == pytest.approx(
-        (0.2, 0.0524, 0.3339), abs=5e-5
-    )
+    interval = (found["difference"], found["low"], found["high"])
+    assert interval == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
 
 
 @pytest.mark.parametrize("correction", CORRECTIONS)

@@ -344,11 +344,8 @@ def test_forms_are_counted(tmp_path):
 
 
 def test_the_table_of_a_small_corpus(tmp_path, monkeypatch):
-    monkeypatch.setattr(lexicon_table, "_OWN_RANK", 2)
-    monkeypatch.setattr(lexicon_table, "_CONTEXTS", 10)
-    monkeypatch.setattr(lexicon_table, "_VECTORS", 5)
-    monkeypatch.setattr(lexicon_table, "_BOOKS", 2)
-    monkeypatch.setattr(lexicon_table, "_SEEN", 2)
+    for name, value in {"_OWN_RANK": 2, "_CONTEXTS": 10, "_VECTORS": 5, "_BOOKS": 2, "_SEEN": 2}.items():
+        monkeypatch.setattr(lexicon_table, name, value)
     gold = [sentence(["Herons", "herons", "gage", "Gage", "rare"], ["X"] * 5)]
     books = [[*CORPUS[0], ["near", "Gage", ",", "Gage", "."]], CORPUS[1]]
     lexicon_table.make(written(tmp_path / "novels.txt", books), tmp_path / "lexicon.npz", gold)
@@ -356,10 +353,9 @@ def test_the_table_of_a_small_corpus(tmp_path, monkeypatch):
     assert table.words[0] == "clarity"
     assert sorted(table.words[1:5]) == [".", "heron", "saw", "the"]  # those of two books
     assert table.words[5:] == ("gage", "herons")  # taught twice
-    assert table.names[table.row("heron")] == 6  # one of two
-    assert table.names[table.row("saw")] == 1
-    assert table.names[table.row("clarity")] == 0  # once within a sentence: too little
-    assert table.names[table.row("gage")] == 0  # often enough, but of one book
+    # heron: one of two; clarity: once within a sentence, too little; gage: often enough, but of one book
+    names = {"heron": 6, "saw": 1, "clarity": 0, "gage": 0}
+    assert {word: int(table.names[table.row(word)]) for word in names} == names
     assert [int(table.counts[table.row(word)]) for word in ("clarity", "heron", "gage")] == [2, 2, 0]
     owners = {word for word in table.words if table.embedded[table.row(word)]}
     assert owners == {"clarity", table.words[1], "gage", "herons"}
