@@ -47,18 +47,17 @@ class Reading(NamedTuple):
 
 
 class Lemmas:
-    """A lemmatiser.
+    """A lemmatiser, made of the parts of a table file.
 
     Parameters
     ----------
-    exceptions : mapping of str to mapping of str to str
-        For each UPOS tag the lemma of a lower-cased form, where the rules would fail.
-    cased : mapping of str to mapping of str to str
-        The same for forms with capitals that have a lemma with capitals (``New``, ADJ).
+    exceptions, cased : mapping of str to mapping of str to str
+        For each UPOS tag the lemma of a lower-cased form where the rules would fail, and of a form with
+        capitals whose lemma has capitals (``New``, ADJ).
     irregular : mapping of str to mapping of str to list of str
         For VERB, NOUN, ADJ and ADV all lemmas of irregular forms.
     strong : collection of str
-        Verbs that have no regular past form, so that ``seed`` is no form of ``see``.
+        Verbs without a regular past form, so that ``seed`` is no form of ``see``.
     kinds : mapping of str to str
         For frequent forms the letters of the parts of speech that they occur as, see `KINDS`.
     attested : mapping of str to sequence of str

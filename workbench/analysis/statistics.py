@@ -39,13 +39,7 @@ _PERCENT = 100
 
 
 def named_sets(sets: Sets) -> dict[str, pd.DataFrame]:
-    """Return the frames by name; a single frame is named after its items (``lambada/dev``).
-
-    Raises
-    ------
-    DataError
-        If there is no frame, or a value is not a frame.
-    """
+    """Return the frames by name, at least one; a single frame is named after its items (``lambada/dev``)."""
     if isinstance(sets, pd.DataFrame):
         names = sources(sets)
         return {names.pop() if len(names) == 1 else "items": sets}
@@ -307,11 +301,11 @@ def _described(frame: pd.DataFrame) -> Iterator[_Row]:
     """Describe items without annotations."""
     n = len(frame)
     yield _Row("passages", n, "count", n)
-    books = frame["book_id"]
-    named = int(books.notna().sum())
-    novels = books.nunique() if named == n else np.nan
-    note = "" if named == n else f"{n - named:,} items name no book"
-    yield _Row("novels", novels, "count", named, note=note)
+    books = frame["book_id"].dropna()
+    if len(books) == n:
+        yield _Row("novels", books.nunique(), "count", n)
+    else:
+        yield _Row("novels", np.nan, "count", len(books), note=f"{n - len(books):,} items name no book")
     yield _mean("context sentences per passage", frame["sentences"])
     yield _mean("tokens per passage", frame["tokens"])
     yield _Row("tokens", int(frame["tokens"].sum()), "count", n)
