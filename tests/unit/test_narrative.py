@@ -352,11 +352,10 @@ def test_the_gradient_is_the_slope_of_the_loss(table):
         for node in tagger.model.walk():
             for name in node.grad_names:
                 node.set_grad(name, node.get_grad(name) * 0)
-        size = 1e-3
-        place(size, directions)
+        place(1e-3, directions)
         higher = loss()
-        place(-size, directions)
-        assert (higher - loss()) / (2 * size) == pytest.approx(slope, rel=0.01, abs=0.02)
+        place(-1e-3, directions)
+        assert (higher - loss()) / 2e-3 == pytest.approx(slope, rel=0.01, abs=0.02)
 
 
 def test_it_learns_a_passage_in_either_case_and_scores_the_share_of_right_tags(trained):

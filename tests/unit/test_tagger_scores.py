@@ -262,15 +262,13 @@ def test_the_build_makes_only_what_is_missing(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(build.lemma_tables, "main", lambda: made.append("lemmas"))
     monkeypatch.setattr(build, "package", lambda trained, _, bias: made.append((trained.name, bias)))
     end = ["lemmas", ("final", build.BIAS)]
-    assert build.main([]) == 0
-    assert made == ["novels", "lexicon", "first", "silver", "final", *end]
-    made.clear()
-    (tmp_path / "build" / "silver.jsonl").unlink()
-    assert build.main([]) == 0
-    assert made == ["silver", *end]
-    made.clear()
-    assert build.main(["--fresh"]) == 0
-    assert made == ["novels", "lexicon", "first", "silver", "final", *end]
+    steps = ["novels", "lexicon", "first", "silver", "final", *end]
+    silver_file = tmp_path / "build" / "silver.jsonl"
+    for arguments, wanted in (([], steps), ([], ["silver", *end]), (["--fresh"], steps)):
+        silver_file.unlink(missing_ok=True)
+        assert build.main(arguments) == 0
+        assert made == wanted
+        made.clear()
     assert "tagger: novels.txt ..." in capsys.readouterr().out
 
 
