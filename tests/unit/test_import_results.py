@@ -34,9 +34,10 @@ def table(ids, words, head="item_id,prediction", end="\n"):
     return end.join([head, *(f'{i},"{w}"' for i, w in zip(ids, words, strict=True)), ""])
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize(
+    ("end", "encoding", "separator"),
+    [("\n", "utf-8", ","), ("\r\n", "utf-8-sig", ";"), ("\n", "utf-16", "\t"), ("\r\n", "utf-16", ",")],
+)
 def test_a_table_of_answers(file, end, encoding, separator):
     words = [ANSWERS[0].upper(), f" {ANSWERS[1]} ", "Käse", "", *ANSWERS[4:]]
     text = table(IDS, words, end=end).replace(",", separator) + end * 2
@@ -263,6 +264,7 @@ def test_a_huge_field_and_records_by_number(file):
     assert found.predictions["correct"].tolist() == [True]
 
 
+@settings(max_examples=60)
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
 def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("bytes") / "file"
@@ -271,7 +273,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory, data):
         import_results(path, ITEMS, model="m", keep=False)
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(st.dictionaries(st.sampled_from(IDS), st.text(min_size=1, max_size=12), min_size=1))
 def test_whatever_was_answered_is_in_the_table(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("rows") / "rows.jsonl"

@@ -73,8 +73,8 @@ def test_runs_on_other_items_are_not_compared():
 
 def test_what_is_ranked_can_be_chosen():
     assert set(ours(RUNS, dataset="cbt", **QUICK)["dataset"]) == {"cbt"}
-    one = ours(RUNS[:4], by="split", **QUICK)
-    assert len(one) == len(ours(RUNS[:4], by=(), **QUICK)) == 4
+    one = ours(RUNS[:3], by="split", **QUICK)
+    assert len(one) == len(ours(RUNS[:3], by=(), **QUICK)) == 3
     assert list(one.columns[:2]) == ["split", "place"]
     assert not len(ours([unknown_answers(made(4))], **QUICK))
     empty = ours(RUNS, split="train", **QUICK)
@@ -131,8 +131,7 @@ def test_published_scores_are_rows_without_items():
 
 
 def test_what_published_scores_are_shown():
-    everything = leaderboard([], **QUICK)
-    assert set(everything["dataset"]) == {"lambada", "cbt", "msrcc", "cnnqa"}
+    assert set(leaderboard([])["dataset"]) == {"lambada", "cbt", "msrcc", "cnnqa"}
     assert set(leaderboard([], dataset="msrcc")["dataset"]) == {"msrcc"}
     assert set(leaderboard(TEST, split="control")["split"]) == {"control"}
     classes = leaderboard([], dataset="cbt", split="test", by=["split", "word_class"])

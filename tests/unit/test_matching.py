@@ -57,8 +57,8 @@ def test_no_two_passages_of_lambada_share_a_key_but_those_that_are_the_same(real
     frame = datasets.load("lambada", "dev", path=real_data).frame
     keys = frame["text"].map(key)
     assert keys.nunique() >= len(frame) - 2
-    readable = frame["text"].map(lambda text: key(wt.readable(text)))
-    assert readable.tolist() == keys.tolist()
+    readable = frame["text"][::5].map(lambda text: key(wt.readable(text)))
+    assert readable.tolist() == keys[::5].tolist()
 
 
 def test_texts_are_found_exactly_then_by_wording_then_by_key():

@@ -234,8 +234,7 @@ def test_numbers_are_written_alike_everywhere(write, value, shown):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("split", ["dev", "test"])
-def test_every_published_number_is_one(name, split):
-    for column in layout_of(name, split, set()).columns:
-        assert all(published.parse(text).about is not None for text in column.printed.values() if text)
-        assert len(column.printed) == len(set(map(normalised, column.printed)))
+def test_systems_are_told_apart_by_their_names(name):
+    for split in ("dev", "test"):
+        for column in layout_of(name, split, set()).columns:
+            assert len(column.printed) == len(set(map(normalised, column.printed)))

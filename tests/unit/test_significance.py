@@ -61,7 +61,7 @@ def test_the_test_by_novel_is_scipys_permutation_test(books, exact):
         assert p == pytest.approx(wanted, abs=error + 1e-12)
 
 
-@pytest.mark.parametrize("books", [None, 5, 40])
+@pytest.mark.parametrize("books", [None, 5])
 def test_a_model_does_not_differ_from_itself(books):
     frame = made(books=books)
     found = significance(frame, frame.sample(frac=1, random_state=0), **QUICK)
