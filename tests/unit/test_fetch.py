@@ -579,7 +579,7 @@ def test_an_unknown_name_lists_the_known_ones():
 
 
 def test_the_registry_is_complete():
-    registry = fetching.registry()
+    registry = fetching.entries()
     assert {"lambada", "lambada-openai", "cbt", "cnnqa", "msrcc", "sample"} <= set(registry)
     for name, entry in registry.items():
         assert all([name, entry.licence, entry.citation.strip(), entry.about])

@@ -83,7 +83,7 @@ class Entry:
         return all(remote.addresses for remote in self.files)
 
 
-def registry() -> dict[str, Entry]:
+def entries() -> dict[str, Entry]:
     """Return what the registry knows, by the name of the data set."""
     result = {}
     for name, table in sources.registry().items():
@@ -129,7 +129,7 @@ def fetch(
     ``WORKBENCH_HOME``, the folder that holds ``raw/``, in place of ``data/``; and ``HTTP_PROXY``,
     ``HTTPS_PROXY`` and ``NO_PROXY``.
     """
-    known = registry()
+    known = entries()
     it = known[sources.choose("data set", dataset, list(known), "the registry")]
     if it.shipped:
         _say(f"{dataset} is part of the workbench: nothing to fetch")

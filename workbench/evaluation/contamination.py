@@ -13,7 +13,7 @@ from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.render.numbers import percent
 from workbench.render.tables import html_table
-from workbench.texts.corpus import Corpus, readable
+from workbench.texts.corpus import Corpus, lines_or_books
 from workbench.texts.overlap import Overlap, overlap
 
 _LINES = 10_000  # lines handed on together
@@ -129,7 +129,7 @@ def contamination(items: Items, texts: Any, *, n: int = 8, progress: bool = True
 
 def _parts(texts: Any) -> Iterator[Part]:
     """Yield ids of books with their words, cut at white space; lines that follow each other are one book."""
-    for kind, group in groupby(readable(texts), type):
+    for kind, group in groupby(lines_or_books(texts), type):
         if kind is not str:
             yield from map(_words, group)
         while lines := list(islice(group, _LINES)):

@@ -147,7 +147,7 @@ class Corpus:
         if isinstance(texts, Corpus):
             return texts
         home = files.data_home() / "cache" / "corpus"
-        texts = readable(texts)
+        texts = lines_or_books(texts)
         with scratch_folder(home) as scratch:
             tokeniser = Tokeniser(scratch / "texts", lower=lower, tokenised=tokenised)
             tokeniser.read(texts, progress=progress)
@@ -215,7 +215,7 @@ Texts = Corpus | str | Path | Book | Iterable[str | Path | Book]
 """What a model can be fitted on; a string alone is a path or a data set, a string in a list is a line."""
 
 
-def readable(texts: Any) -> Iterator[str | Book]:
+def lines_or_books(texts: Any) -> Iterator[str | Book]:
     """Return the lines and books of what `Corpus.of` takes; DataError at once if a string names no books."""
     if isinstance(texts, str):
         try:
