@@ -79,8 +79,7 @@ def test_gradients_against_differences():
     made = network(tuned=True).double()
     ids, target = torch.tensor([[3, 1, 1, 9, 0], [5, 7, 2, 0, 0]]), torch.tensor([4, 0])
     weight = made.embedding.weight.detach().clone().requires_grad_()
-
-    batch = {"ids": ids, "lengths": torch.tensor([5, 3]), "target": target}
+    batch = {"ids": ids, "target": target}
 
     def loss(weight):
         return torch.func.functional_call(made, {"embedding.weight": weight}, (batch,))[0]
@@ -97,14 +96,10 @@ def test_gradients_against_differences():
 
 def test_the_mean_is_over_the_passages():
     made = network()
-    batch = {
-        "ids": torch.tensor([[1, 2, 3], [4, 0, 0]]),
-        "lengths": torch.tensor([3, 1]),
-        "target": torch.tensor([5, 1]),
-    }
+    batch = {"ids": torch.tensor([[1, 2, 3], [4, 0, 0]]), "target": torch.tensor([5, 1])}
     loss, state = made(batch)
     assert state is None
-    hidden = made.last(batch["ids"], batch["lengths"]).hidden
+    hidden = made.last(batch["ids"], torch.tensor([3, 1])).hidden
     expected = -made.output.distribution(hidden)[[0, 1], batch["target"]].mean()
     torch.testing.assert_close(loss, expected)
     text, kept = made({"ids": batch["ids"]})

@@ -144,8 +144,7 @@ class CachedNeural(NetworkPredictor):
     ) -> pd.DataFrame:
         """Return expected accuracy (fraction) and perplexity of the answers for all weights and flatnesses.
 
-        The network reads each passage once, whatever is tried. Items with candidates, and answers of
-        several tokens, are predicted anew for each.
+        The network reads each passage once; items with candidates or answers of several tokens once a trial.
         """
         pairs = list(product(sorted(weights), sorted(flatnesses)))
         blanks, answers = self.encode(items)

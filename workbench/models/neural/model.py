@@ -70,9 +70,8 @@ class Neural(NetworkPredictor):
         of different ones in the training text.
     reads : int or "sentence", optional
         How much it reads before a blank: so many words, or those of the target sentence; all by default.
-    name : str, optional
-    checked_for : dict, optional
-        The items that the texts were checked for (`fit` with ``held_out``).
+    name, checked_for : str, dict, optional
+        The latter describes the items that the texts were checked for (`fit` with ``held_out``).
 
     Notes
     -----

@@ -108,13 +108,12 @@ class LSTM(_Recurrent):
     dropout : float, default 0
         Of the words' vectors, between layers, and of the output, drawn anew for each word, never on the way
         from one word to the next (Zaremba et al. 2014). It helps where the text is read more than once.
-    epochs : float, default 1
-        With several million words of novels, one is far from too many.
     length : int, default 35
         Words that are read at once, and as far as gradients go back (Zaremba et al. 2014); what is remembered
         is carried on.
 
-    Defaults of the others: tied True, softmax "adaptive", rows 64, learning_rate 0.004.
+    Defaults of the others: tied True, softmax "adaptive", epochs 1 (with several million words of novels, far
+    from too many), rows 64, learning_rate 0.004.
 
     Notes
     -----

@@ -96,8 +96,8 @@ class BagOfWordsModule(LanguageModule):
     def forward(self, batch: dict[str, Tensor], state: TextState = None) -> tuple[Tensor, TextState]:
         """Return the mean of -ln p, in nats, and no state.
 
-        The batch has ``"ids"``, extended ids of passages (rows, time), padded with 0, and ``"target"``, the
-        word that each lacks (rows,); without ``"target"`` it is one for any network.
+        The ``"ids"`` are passages, padded with 0, and ``"target"`` the word that each lacks; without it the
+        batch is one for any network.
         """
         if "target" not in batch:
             return super().forward(batch, state)
@@ -158,13 +158,11 @@ class SupCBOW(Neural):
 
         Parameters
         ----------
-        texts : Stream, Corpus, path, str, book, or iterable of (str, path or book)
+        texts, vocabulary, lower, tokenised, seed, progress
             As for :meth:`Neural.fit`; with a stream, `cbow` is to be given. Of lines, one is a sentence.
         cbow : CBOW, optional
             The vectors that are added. By default they are trained on the same texts, with `seed`, for as
             many words, in ``dimensions`` (200).
-        vocabulary, lower, tokenised, seed, progress
-            As for :meth:`Neural.fit`.
         **options
             ``passages`` (1,000,000; the paper took about nine million) of an epoch, their ``minimum`` of
             context (50: more tokens than these), and ``rows`` (256) of a batch: see
