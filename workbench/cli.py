@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
 
     fetching = commands.add_parser("fetch", help="download a data set into data/raw")
     fetching.add_argument("dataset", nargs="+", help="lambada, lambada-openai, cbt, ...")
-    fetching.add_argument("--dry-run", action="store_true", help="say what would be done")
+    fetching.add_argument("--dry-run", action="store_true", help="only show what would be done")
     fetching.add_argument("--folder", type=Path, help="where to put it")
     fetching.set_defaults(act=_fetch)
 
@@ -60,12 +60,12 @@ def _parser() -> argparse.ArgumentParser:
     showing.add_argument("--variant")
     showing.add_argument("--path", type=Path)
     showing.add_argument("-n", type=int, default=5, help="how many (5)")
-    showing.add_argument("--seed", type=int, default=0, help="which ones are drawn (0)")
+    showing.add_argument("--seed", type=int, default=0, help="of the random selection (0)")
     showing.set_defaults(act=_show)
 
     comparing = commands.add_parser("compare", help="compare stored runs on the items that all predicted")
     comparing.add_argument("run", nargs="+", help="names of runs, or their folders")
-    comparing.add_argument("--html", type=Path, help="write a page of its own: models, pairs, slices, items")
+    comparing.add_argument("--html", type=Path, help="write an HTML page: models, pairs, slices, items")
     comparing.add_argument("--limit", type=int, default=200, help="items on the page (200)")
     comparing.add_argument("--dataset", help="data set of the items; by default that of the runs")
     comparing.add_argument("--split", help="by default that of the runs")
@@ -107,7 +107,7 @@ def _add_training(commands: Any) -> None:
     training.add_argument("model", metavar="MODEL", help="its registered name, such as lstm or ngram")
     for each in (streaming, training):
         each.add_argument("--texts", type=Path, nargs="+", help="files, folders or archives of novels")
-        each.add_argument("--vocabulary", type=int, help="number of most frequent words in it (60000)")
+        each.add_argument("--vocabulary", type=int, help="number of words, the most frequent ones (60000)")
         each.add_argument("--out", type=Path, required=True, help="folder to write to")
     streaming.set_defaults(act=_stream)
     training.add_argument("--stream", type=Path, help="a folder that `workbench stream` wrote, for --texts")
@@ -187,7 +187,7 @@ def _stream(arguments: argparse.Namespace) -> None:
     from workbench.texts.stream import Stream
 
     if not arguments.texts:
-        raise DataError("there is nothing to read", remedy="name novels with --texts")
+        raise DataError("expected texts, got none", remedy="name novels with --texts")
     ids = Stream.of(Corpus.of(arguments.texts), arguments.vocabulary or 60_000)
     print(ids.copy(arguments.out))
 
@@ -221,7 +221,7 @@ def _train(arguments: argparse.Namespace) -> None:
     model = _fitted(arguments, kind, settings)
     info: dict[str, Any] = getattr(model, "info", {})
     if info.get("stopped") == "interrupted":
-        raise DataError(f"interrupted, kept in {arguments.out}", remedy="the same command resumes it")
+        raise DataError(f"interrupted; its state is in {arguments.out}", remedy="the same command resumes it")
     if not (arguments.out / FILE).is_file():
         model.save(arguments.out)
     print(f"{model.name}: {info.get('stopped', 'finished')}, in {arguments.out}")
@@ -249,7 +249,7 @@ def _texts(arguments: argparse.Namespace) -> Any:
     from workbench.texts.stream import Stream
 
     if arguments.texts is not None and arguments.stream is not None:
-        raise DataError("a model is trained on --texts or on a --stream", remedy="name one of them")
+        raise DataError("expected --texts or a --stream, got both", remedy="name one of them")
     if arguments.stream is not None and arguments.vocabulary is not None:
         raise DataError("a stream has its own vocabulary", remedy="leave out --vocabulary")
     return arguments.texts if arguments.stream is None else Stream.open(arguments.stream)
@@ -265,14 +265,12 @@ def _settings(arguments: argparse.Namespace, kind: Any) -> dict[str, Any]:
         if name in _FLAGS and hasattr(arguments, name):
             raise DataError(f"{name} is an option of the command", remedy=f"write --{name} {value}")
         if name in {"texts", "folder", "development"} and arguments.act is _train:
-            raise DataError(
-                f"{name} is no setting of the command", remedy="pass --texts, --out, or --dataset"
-            )
+            raise DataError(f"{name} is not a setting", remedy="pass --texts, --out, or --dataset")
         settings[name] = _value(value)
     if kind.fitted_on == "a model":
         below = next(iter(inspect.signature(kind).parameters))
         if below not in settings:
-            raise DataError("it needs another model", remedy=f"pass {below}=FOLDER of a trained one")
+            raise DataError(f"{kind.__name__} needs another model", remedy=f"pass {below}=FOLDER of it")
         settings[below] = Predictor.load(str(settings[below]))
     return settings
 
@@ -280,12 +278,8 @@ def _settings(arguments: argparse.Namespace, kind: Any) -> dict[str, Any]:
 def _accepted(kind: Any) -> set[str]:
     """Return the names of the settings of a model: of its constructor, and of `fit` and what that trains."""
     functions = [kind, kind.fit] if hasattr(kind, "fit") and kind.fitted_on != "a model" else [kind]
-    names = {
-        name
-        for function in functions
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD and name != "texts"
-    }
+    parameters = [each for function in functions for each in inspect.signature(function).parameters.values()]
+    names = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD} - {"texts"}
     return names | {*getattr(kind, "sizes", ()), *getattr(kind, "trained", ())}
 
 
@@ -315,7 +309,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 
     items = _items(arguments)
     if items is None:
-        raise DataError("there is nothing to predict", remedy="name a --dataset or a file of --items")
+        raise DataError("expected items to predict, got none", remedy="name a --dataset or a file of --items")
     named = [name for name in arguments.model if not Path(name).is_dir() and name in registry.model_names()]
     if arguments.settings and not named:
         raise DataError("settings are for models that are given by name", remedy="train it with them")

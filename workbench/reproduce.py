@@ -64,14 +64,12 @@ def reproduce(
 ) -> None:
     """Run every notebook of a folder on the data at hand, and write an HTML page of each.
 
-    Notebooks write their figures and tables to the folder that their parameter ``OUT`` names.
-
     Parameters
     ----------
     folder : Path
-        The notebooks.
     out : Path, optional
-        Where pages, figures and tables go; ``runs/reproduce`` in the data folder by default.
+        Folder for pages, figures and tables, the notebooks' parameter ``OUT``; ``runs/reproduce`` in the data
+        folder by default.
     only : iterable of str, optional
         Beginnings of names; all notebooks by default.
     settings : mapping, optional

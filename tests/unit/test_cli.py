@@ -228,7 +228,7 @@ def test_an_interrupted_training_is_no_success(novel, tmp_path, capsys, monkeypa
     monkeypatch.setattr("workbench.training.loop._Interrupts.asked", True)
     arguments = ["train", "lstm", "width=8", "rows=2", "length=5", "--texts", str(novel), "--tokens", "60"]
     assert cli.main([*arguments, "--device", "cpu", "--out", str(tmp_path / "out")]) == 1
-    assert "interrupted, kept in" in capsys.readouterr().err
+    assert "interrupted; its state is in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -239,12 +239,15 @@ def test_an_interrupted_training_is_no_success(novel, tmp_path, capsys, monkeypa
         (["train", "ngram", "--out", "here", "--texts", "a", "--minutes", "3"], "no setting 'minutes'"),
         (["train", "word-distance", "--out", "here", "far=3"], "no setting 'far'"),
         (["train", "next-word", "--out", "here"], "pass ngram=FOLDER"),
-        (["train", "lstm", "--out", "here", "--texts", "a", "--stream", "b"], "trained on --texts or on a"),
+        (
+            ["train", "lstm", "--out", "here", "--texts", "a", "--stream", "b"],
+            "expected --texts or a --stream",
+        ),
         (["train", "lstm", "--out", "here", "--stream", "b", "--vocabulary", "9"], "its own vocabulary"),
-        (["train", "lstm", "folder=x", "--out", "here", "--texts", "a"], "folder is no setting"),
+        (["train", "lstm", "folder=x", "--out", "here", "--texts", "a"], "folder is not a setting"),
         (["train", "lstm", "epochs=3", "--out", "here", "--texts", "a"], "write --epochs 3"),
-        (["stream", "--out", "here"], "nothing to read"),
-        (["evaluate", "here"], "nothing to predict"),
+        (["stream", "--out", "here"], "expected texts"),
+        (["evaluate", "here"], "expected items to predict"),
         (["evaluate", "here", "--dataset", "sample"], "no saved model"),
         (["evaluate", "lsa", "--dataset", "sample", "far=3"], "no model has the setting far=3"),
         (["evaluate", "ngram", "--dataset", "sample"], "missing a required argument: 'folder'"),
