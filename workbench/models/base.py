@@ -122,11 +122,8 @@ class Predictor(ABC):
         top_log_probs: list[list[float]] = []
         for row, values in enumerate(chain.from_iterable(self.distribution(items))):
             answer = values[index.get(forms[row], 0)]
-            log_prob[row], rank[row], tied[row] = (
-                answer,
-                1 + (values > answer).sum(),
-                (values == answer).sum(),
-            )
+            log_prob[row], rank[row] = answer, 1 + (values > answer).sum()
+            tied[row] = (values == answer).sum()
             best = _best(values, top_k)
             top_words.append([words[number] for number in best])
             top_log_probs.append(values[best].tolist())

@@ -33,10 +33,8 @@ class Batcher:
     tokens : int
         Tokens in a batch at most, padding counted. A longer row is a batch by itself. Halved whenever memory
         runs out, and stays so for later calls of `run`.
-    rows : int, optional
-        Rows in a batch at most.
-    positions : int, optional
-        Positions for which logits are computed in a batch at most (see `run`).
+    rows, positions : int, optional
+        Rows, and positions for which logits are computed (see `run`), in a batch at most.
 
     Examples
     --------
@@ -45,11 +43,6 @@ class Batcher:
     ...     print(rows, total)
     [1, 2] 3
     [0] 0
-
-    Rows of a tensor that take the same memory each, in their order:
-
-    >>> [total for _, total in Batcher(tokens=2).run([1] * 5, sum)]
-    [1, 5, 4]
     """
 
     def __init__(self, tokens: int, *, rows: int | None = None, positions: int | None = None) -> None:
@@ -151,15 +144,16 @@ def _offload(model: object) -> str:
     networks = list(_networks(model)) if "torch" in sys.modules else []  # without torch it holds none
     if not networks:
         return "no weights, nothing to free"
-    tensors = {id(tensor): tensor for _, network in networks for tensor in _tensors(network)}.values()
+    parts = [(holder, network, [*network.parameters(), *network.buffers()]) for holder, network in networks]
+    tensors = {id(tensor): tensor for *_, part in parts for tensor in part}.values()
     size = sum(tensor.nbytes for tensor in tensors if tensor.device.type != "cpu")
     if not size:
         return f"{_bytes(sum(tensor.nbytes for tensor in tensors))} on the cpu, nothing to free"
     from accelerate import cpu_offload_with_hook  # noqa: PLC0415 - slow
     from accelerate.hooks import remove_hook_from_module  # noqa: PLC0415 - slow
 
-    for holder, network in networks:
-        home = next((tensor.device for tensor in _tensors(network) if tensor.device.type != "cpu"), None)
+    for holder, network, part in parts:
+        home = next((tensor.device for tensor in part if tensor.device.type != "cpu"), None)
         if hasattr(type(holder), "network"):  # a property that moves it to the holder's device
             network.to("cpu")
         elif home is not None:
@@ -185,11 +179,6 @@ def _networks(model: object) -> Iterator[tuple[object, nn.Module]]:
             waiting += [(value, part, depth) for part in value[:_PARTS]]
         elif depth == 0 or (depth < _DEPTH and type(value).__module__.startswith("workbench.")):
             waiting += [(value, part, depth + 1) for part in getattr(value, "__dict__", {}).values()]
-
-
-def _tensors(network: nn.Module) -> Iterator[Any]:
-    yield from network.parameters()
-    yield from network.buffers()
 
 
 def _free_memory() -> str:
