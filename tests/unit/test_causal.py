@@ -134,8 +134,9 @@ def test_probabilities_of_words_sum_to_at_most_one(folders, plains):
 
 def test_a_small_budget_gives_a_bound(folders):
     words = [*WORDS, *(item.answer for item in ITEMS)]
-    exact = model(folders("bytes"), vocabulary=words, budget=None).predict(ITEMS[:4])
-    short = model(folders("bytes"), vocabulary=words, budget=5).predict(ITEMS[:4])
+    exact, short = (
+        model(folders("bytes"), vocabulary=words, budget=budget).predict(ITEMS[:4]) for budget in (None, 5)
+    )
     assert short["rank_is_bound"].any()
     assert (short["rank"] <= exact["rank"]).all()
     sure = ~short["rank_is_bound"].fillna(value=False).astype(bool)
@@ -257,9 +258,8 @@ def test_attention_is_that_of_the_last_layer_by_token(folders, kind, text):
     assert len(first) == 11
     assert first[10] == 0  # the answer
     assert (np.array(first[:10]) > 0).sum() >= 9  # "can" of "can’t" counts for "n’t", where it ends
-    assert (
-        sum(first) == pytest.approx(1, abs=0.01) if kind == "bytes" else sum(first) < 1
-    )  # the mark before it
+    total = sum(first)  # with Llama without the weight of the mark before the text
+    assert total == pytest.approx(1, abs=0.01) if kind == "bytes" else total < 1
     assert list(bare) == [0]
     network = transformers.AutoModelForCausalLM.from_pretrained(folders(kind), attn_implementation="eager")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folders(kind))

@@ -166,9 +166,7 @@ def test_the_table_and_the_saved_model(folder, tmp_path):
     words = [list(one.candidates) for one in ITEMS]
     np.testing.assert_array_equal(again.score(ITEMS, words), model.score(ITEMS, words))
     file = tmp_path / "saved" / "predictor.json"
-    file.write_text(
-        file.read_text(encoding="utf-8").replace(model.config["digest"], "other"), encoding="utf-8"
-    )
+    file.write_text(file.read_text("utf-8").replace(model.config["digest"], "other"), "utf-8")
     with pytest.raises(wb.DataError, match="not those of the model that was saved"):
         Predictor.load(tmp_path / "saved")
 
