@@ -489,6 +489,7 @@ EVIL = {
     "no archive": b"<html>Please log in</html>" * 100,
     "empty": gzip.compress(b""),
     "file as folder": packed(("Toy", b"x"), ("Toy/a", b"x")),
+    "cut in a header": gzip.compress(packed(*FILES, mode="w")[:1100]),
     "no end mark": gzip.compress(packed(*FILES, mode="w")[:2048]),
     "damaged zip": zipped(*FILES)[:-30],
     "link in a zip": zipped((link, b"/etc")),

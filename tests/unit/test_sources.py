@@ -1,4 +1,5 @@
 import os
+import tarfile
 from types import SimpleNamespace
 
 import builders as b
@@ -120,6 +121,14 @@ def test_an_archive_that_is_cut_at_any_byte(tmp_path, mode):
 def test_what_is_no_archive(tmp_path, name, content):
     with pytest.raises(DataError, match="damaged or cut short"):
         load("lambada", path=b.write(tmp_path, {name: content}) / name)
+
+
+def test_a_huge_header_is_not_read(tmp_path):
+    header = tarfile.TarInfo("././@LongLink")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 1 << 31
+    packed = header.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 16)
+    with pytest.raises(DataError, match="a header in it has 2,147,483,648 bytes"):
+        load("lambada", path=b.write(tmp_path, {"x.tar": packed}) / "x.tar")
 
 
 def test_evil_names_are_read_and_never_unpacked(tmp_path):
