@@ -253,7 +253,8 @@ class NGram(PositionScorer):
         """
         width = max((len(row) for row in words), default=0)
         scores = np.full((len(items), width, self.order), np.nan)
-        contexts, wanted, places = [], [], []
+        contexts, wanted = [], []
+        places: list[int] = []
         unknown = self.model.index["<unk>"]
         shared = []  # where an unknown word is in the blank
         for row, (item, (left, right)) in enumerate(zip(items, self.blanks(items), strict=True)):
