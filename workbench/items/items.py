@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
@@ -59,6 +60,13 @@ class Items:
     ) -> None:
         self._frame = schema.checked(frame)
         self.attrs, self.problems = dict(attrs or {}), tuple(problems)
+
+    @cached_property
+    def _arrays(self) -> list[Any]:
+        return [self._frame[column].array for column in COLUMNS]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_arrays"}
 
     @classmethod
     def _trusted(
@@ -127,7 +135,7 @@ class Items:
             if not len(places):
                 raise KeyError(key)
             key = int(places[0])
-        return _item(*(self._frame[c].array[key] for c in COLUMNS))
+        return _item(*(array[key] for array in self._arrays))
 
     def where(self, mask: Any) -> Items:
         """Return the items for which a mask holds.
