@@ -104,13 +104,14 @@ def write(folder, files):
 
 
 def tar(files, mode="w:gz"):
+    """Pack files by name; a TarInfo stands for what is no file."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode=mode) as archive:
         for name, content in files.items():
-            data = content if isinstance(content, bytes) else content.encode()
-            entry = tarfile.TarInfo(name)
-            entry.size = len(data)
-            archive.addfile(entry, io.BytesIO(data))
+            data = content.encode() if isinstance(content, str) else content
+            entry = content if isinstance(content, tarfile.TarInfo) else tarfile.TarInfo()
+            entry.name, entry.size = name, len(data) if entry is not content else 0
+            archive.addfile(entry, io.BytesIO(data) if entry.size else None)
     return out.getvalue()
 
 

@@ -1,6 +1,5 @@
 import gzip
 import hashlib
-import io
 import json
 import os
 import signal
@@ -13,6 +12,7 @@ import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import builders as b
 import pytest
 
 from workbench.datasets import archives, sources
@@ -141,23 +141,18 @@ def visible(folder):
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
 
-# --- one file
-
-
 def test_a_file_is_fetched_once_with_its_terms(register, server, capsys):
     folder = register()
     assert fetch("toy") == folder
     assert (folder / "toy.bin").read_bytes() == CONTENT
     assert visible(folder) == ["LICENCE.txt", "toy.bin"]
     assert "CC0-1.0" in (folder / "LICENCE.txt").read_text(encoding="utf-8")
-    said = capsys.readouterr().out
-    assert SUM in said
-    assert said.count("Toy et al.") == 1
-
+    output = capsys.readouterr().out
+    assert SUM in output
+    assert output.count("Toy et al.") == 1
     assert fetch("toy") == folder
     assert server.asked == [("/toy.bin", None)]
     assert "Toy et al." not in capsys.readouterr().out
-
     with (folder / "toy.bin").open("r+b") as file:
         file.write(b"spoilt")
     fetch("toy")
@@ -184,18 +179,18 @@ def test_wrong_bytes_are_refused_and_removed(register, server):
     server.content = b"x" * len(CONTENT)
     with pytest.raises(DataError, match="sha256") as error:
         fetch("toy")
-    assert SUM in str(error.value)
-    assert hashlib.sha256(server.content).hexdigest() in str(error.value)
-    assert str(folder / "toy.bin") in str(error.value)
+    for part in (SUM, hashlib.sha256(server.content).hexdigest(), str(folder / "toy.bin")):
+        assert part in str(error.value)
     assert visible(folder) == ["toy.bin"]
     assert (folder / "toy.bin").read_bytes() == b"mine"
 
 
-SIZES = (10, len(CONTENT) + 10)
+LONGER = len(CONTENT) + 10
 
 
 @pytest.mark.parametrize(
-    ("size", "manner"), [*((size, "") for size in SIZES), *((size, "no length") for size in (*SIZES, None))]
+    ("size", "manner"),
+    [(10, ""), (LONGER, ""), (10, "no length"), (LONGER, "no length"), (None, "no length")],
 )
 def test_a_wrong_or_endless_size_is_refused(register, server, monkeypatch, manner, size):
     folder = register(bytes=size, **({} if size else {"sha256": None}))
@@ -225,9 +220,6 @@ def test_a_second_address_is_tried(register, server):
     with pytest.raises(DataError, match=r"/missing/toy\.bin .*/toy\.bin") as error:
         fetch("toy", folder=folder / "other")
     assert str(error.value).count("404") == 2
-
-
-# --- broken connections
 
 
 @pytest.mark.parametrize(
@@ -335,8 +327,6 @@ def test_a_full_disk_is_seen_before(register, server, monkeypatch):
     assert len(server.asked) == 1
 
 
-# --- processes
-
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -384,72 +374,34 @@ def test_processes_do_not_disturb_each_other(register, server, tmp_path):
     assert said.count("Toy et al.") == 1
 
 
-# --- archives
-
-
-def packed(*members, mode="w:gz"):
-    """Return a tar file; a member is (name, content), or a TarInfo."""
-    raw = io.BytesIO()
-    with tarfile.open(fileobj=raw, mode=mode) as tar:
-        for member in members:
-            if isinstance(member, tarfile.TarInfo):
-                tar.addfile(member, io.BytesIO(b"x" * member.size) if member.isreg() else None)
-                continue
-            name, content = member
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
-    return raw.getvalue()
-
-
-def zipped(*members):
-    raw = io.BytesIO()
-    with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members:
-            archive.writestr(name, content)
-    return raw.getvalue()
-
-
-def special(name, kind, target=""):
-    info = tarfile.TarInfo(name)
+def special(kind, target=""):
+    info = tarfile.TarInfo()
     info.type, info.linkname = kind, target
     return info
 
 
-FILES = (("Toy/data/a.txt", b"one"), ("Toy/read me.txt", b"two"))
-SUMS = {"Toy/data/a.txt": hashlib.sha256(b"one").hexdigest()}
+INSIDE = {"data/a.txt": b"one", "read me.txt": b"two"}
+FILES = {f"Toy/{name}": content for name, content in INSIDE.items()}
+SUM_OF_ONE = hashlib.sha256(b"one").hexdigest()
+SUMS = {"Toy/data/a.txt": SUM_OF_ONE}
+PACKED = {mode: b.tar(FILES, mode) for mode in ("w:gz", "w", "w:xz", "w:bz2")} | {"zip": b.zipped(FILES)}
+BARE = {"no common folder": b.tar(INSIDE), "zip without a common folder": b.zipped(INSIDE)}
 
 
-@pytest.mark.parametrize(
-    "content",
-    [*(packed(*FILES, mode=mode) for mode in ("w:gz", "w", "w:xz", "w:bz2")), zipped(*FILES)],
-    ids=["gz", "tar", "xz", "bz2", "zip"],
-)
-def test_an_archive_is_unpacked(register, server, content):
-    server.content = content
-    folder = register("toy.archive", unpack=True, members=SUMS)
+@pytest.mark.parametrize("kind", PACKED | BARE)
+def test_an_archive_is_unpacked_into_one_folder(register, server, kind):
+    server.content = (PACKED | BARE)[kind]
+    members = {"data/a.txt": SUM_OF_ONE} if kind in BARE else SUMS
+    folder = register("Toy.v1.archive", unpack=True, members=members)
     fetch("toy")
-    assert (folder / "Toy/data/a.txt").read_bytes() == b"one"
-    assert (folder / "Toy/read me.txt").read_bytes() == b"two"
-    assert visible(folder) == ["LICENCE.txt", "Toy", "toy.archive"]
-    fetch("toy")
-    assert len(server.asked) == 1
-
-
-@pytest.mark.parametrize("pack", [packed, zipped])
-def test_an_archive_without_a_common_folder_gets_one_of_its_name(register, server, pack):
-    server.content = pack(("a.txt", b"one"), ("data/b.txt", b"two"))
-    folder = register("toy.v1.archive", unpack=True, members={"a.txt": hashlib.sha256(b"one").hexdigest()})
-    fetch("toy")
-    assert (folder / "toy/a.txt").read_bytes() == b"one"
-    assert (folder / "toy/data/b.txt").read_bytes() == b"two"
-    assert visible(folder) == ["LICENCE.txt", "toy", "toy.v1.archive"]
+    assert {name: (folder / name).read_bytes() for name in FILES} == FILES
+    assert visible(folder) == ["LICENCE.txt", "Toy", "Toy.v1.archive"]
     fetch("toy")
     assert len(server.asked) == 1
 
 
 def test_a_damaged_unpacked_file_comes_from_the_archive_again(register, server):
-    server.content = packed(*FILES)
+    server.content = b.tar(FILES)
     folder = register("toy.tgz", unpack=True, members=SUMS)
     fetch("toy")
     (folder / "Toy/data/a.txt").write_bytes(b"spoilt")
@@ -463,7 +415,7 @@ def test_a_damaged_unpacked_file_comes_from_the_archive_again(register, server):
 
 @pytest.mark.parametrize("sums", [{"Toy/data/a.txt": "0" * 64}, {"Toy/missing.txt": "0" * 64}])
 def test_what_is_inside_is_checked(register, server, sums):
-    server.content = packed(*FILES)
+    server.content = b.tar(FILES)
     folder = register("toy.tgz", unpack=True, members=sums)
     with pytest.raises(DataError, match=next(iter(sums))):
         fetch("toy")
@@ -472,28 +424,30 @@ def test_what_is_inside_is_checked(register, server, sums):
 
 link = zipfile.ZipInfo("Toy/link")
 link.external_attr = 0o120777 << 16
-EVIL = {
-    "up": packed(("../evil.txt", b"x")),
-    "up inside": packed(("Toy/../../evil.txt", b"x")),
-    "absolute": packed(("/tmp/evil.txt", b"x")),  # noqa: S108
-    "drive": packed(("C:/evil.txt", b"x")),
-    "backslash": packed(("..\\evil.txt", b"x")),
-    "symbolic link out": packed(special("Toy/link", tarfile.SYMTYPE, "/etc"), ("Toy/link/evil.txt", b"x")),
-    "symbolic link": packed(("Toy/a", b"x"), special("Toy/link", tarfile.SYMTYPE, "a")),
-    "hard link": packed(special("Toy/link", tarfile.LNKTYPE, "/etc/passwd")),
-    "device": packed(special("Toy/null", tarfile.CHRTYPE)),
-    "pipe": packed(special("Toy/pipe", tarfile.FIFOTYPE)),
-    "zip up": zipped(("../evil.txt", b"x")),
-    "zip absolute": zipped(("/tmp/evil.txt", b"x")),  # noqa: S108
-    "cut short": packed(*FILES, ("Toy/c", CONTENT))[:300_000],
-    "no archive": b"<html>Please log in</html>" * 100,
-    "empty": gzip.compress(b""),
-    "file as folder": packed(("Toy", b"x"), ("Toy/a", b"x")),
-    "cut in a header": gzip.compress(packed(*FILES, mode="w")[:1100]),
-    "no end mark": gzip.compress(packed(*FILES, mode="w")[:2048]),
-    "damaged zip": zipped(*FILES)[:-30],
-    "link in a zip": zipped((link, b"/etc")),
-}
+OUTSIDE = {
+    "up": "../evil.txt", "up inside": "Toy/../../evil.txt", "absolute": "/tmp/evil.txt",  # noqa: S108
+    "drive": "C:/evil.txt", "backslash": "..\\evil.txt",
+}  # fmt: skip
+EVIL = (
+    {name: b.tar({path: b"x"}) for name, path in OUTSIDE.items()}
+    | {
+        "symbolic link out": b.tar({"Toy/link": special(tarfile.SYMTYPE, "/etc"), "Toy/link/evil.txt": b"x"}),
+        "symbolic link": b.tar({"Toy/a": b"x", "Toy/link": special(tarfile.SYMTYPE, "a")}),
+        "hard link": b.tar({"Toy/link": special(tarfile.LNKTYPE, "/etc/passwd")}),
+        "device": b.tar({"Toy/null": special(tarfile.CHRTYPE)}),
+        "pipe": b.tar({"Toy/pipe": special(tarfile.FIFOTYPE)}),
+        "zip up": b.zipped({"../evil.txt": b"x"}),
+        "zip absolute": b.zipped({"/tmp/evil.txt": b"x"}),  # noqa: S108
+        "cut short": b.tar(FILES | {"Toy/c": CONTENT})[:300_000],
+        "no archive": b"<html>Please log in</html>" * 100,
+        "empty": gzip.compress(b""),
+        "file as folder": b.tar({"Toy": b"x", "Toy/a": b"x"}),
+        "cut in a header": gzip.compress(b.tar(FILES, "w")[:1100]),
+        "no end mark": gzip.compress(b.tar(FILES, "w")[:2048]),
+        "damaged zip": b.zipped(FILES)[:-30],
+        "link in a zip": b.zipped({link: b"/etc"}),
+    }
+)
 
 
 @pytest.mark.parametrize("content", EVIL.values(), ids=EVIL)
@@ -521,9 +475,9 @@ LONG_NAME.type, LONG_NAME.size = tarfile.GNUTYPE_LONGNAME, 1 << 31
 @pytest.mark.parametrize(
     "content",
     [
-        packed(("Toy/zeros", bytes(2_000_000))),
-        packed(*((f"Toy/{i}", b"1") for i in range(20))),
-        zipped(("Toy/zeros", bytes(2_000_000))),
+        b.tar({"Toy/zeros": bytes(2_000_000)}),
+        b.tar({f"Toy/{i}": b"1" for i in range(20)}),
+        b.zipped({"Toy/zeros": bytes(2_000_000)}),
         gzip.compress(with_size(1 << 40)),
         gzip.compress(with_size(-512)),
         gzip.compress(LONG_NAME.tobuf(tarfile.GNU_FORMAT) + bytes(1 << 16)),
@@ -538,9 +492,6 @@ def test_a_bomb_is_refused(register, server, monkeypatch, content):
     with pytest.raises(DataError, match=r"bytes|files|header"):
         fetch("toy")
     assert visible(folder) == ["toy.tgz"]
-
-
-# --- what would be done, and by hand
 
 
 def test_a_dry_run_changes_nothing(register, server, tmp_path, capsys):
