@@ -9,11 +9,10 @@ import pytest
 from clozes import cloze, clozes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_predictions import made
+from made_predictions import items_of, made
 from pandas.testing import assert_frame_equal
 from scipy.stats import rankdata
 
-import workbench as wb
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.models import WordDistance
@@ -113,7 +112,7 @@ def test_rows_of_scores(drawn, seed, top_k):
 
 def test_ties_are_drawn_evenly_and_by_the_seed():
     n = 3000
-    items = Items.from_records(cloze("a {b}", f"x/dev/{i}") for i in range(n))
+    items = clozes(*["a {b}"] * n)
     words, scores = [["a", "b", "c", "d"]] * n, np.array([[1.0, 1.0, 0.0, 1.0]] * n)
     first, again, other = (
         from_scores(items, scores, words, model="m", score_type="score", seed=seed) for seed in (1, 1, 2)
@@ -147,7 +146,7 @@ def ranked(items, rank, n_tied, tops, *, known=True):
 @pytest.mark.parametrize("tops", [["b", "c", "a"], ["c", "b", "a"]])
 def test_a_shared_first_rank_is_drawn(top_k, tops):
     n = 2000
-    items = Items.from_records(cloze("a {b}", f"x/dev/{i}") for i in range(n))
+    items = clozes(*["a {b}"] * n)
     rows = from_ranking(items, ranked(items, 1, 2, tops), model="m", vocabulary_size=9, top_k=top_k)
     assert set(rows["prediction"]) == {"b", "c"}
     assert rows["correct"].tolist() == (rows["prediction"] == "b").tolist()
@@ -158,19 +157,18 @@ def test_a_shared_first_rank_is_drawn(top_k, tops):
 
 
 @pytest.mark.parametrize(
-    ("rank", "n_tied", "known", "prediction", "expected"),
+    ("answer", "rank", "n_tied", "known", "expected"),
     [
-        (1, 1, True, "B", (True, 1.0, 1, 1)),
-        (3, 2, True, "B", (False, 0.0, 3, 2)),
-        (7, 3, False, "B", (False, 0.0, 10, 1)),
+        ("b", 1, 1, True, (True, 1.0, 1, 1)),
+        ("c", 3, 2, True, (False, 0.0, 3, 2)),
+        ("c", 7, 3, False, (False, 0.0, 10, 1)),
     ],
 )
-def test_rows_of_a_ranking(rank, n_tied, known, prediction, expected):
-    answer = "b" if rank == 1 else "c"
+def test_rows_of_a_ranking(answer, rank, n_tied, known, expected):
     items = clozes(f"a {{{answer}}}")
     ranking = ranked(items, rank, n_tied, ["B", "d"], known=known)
     rows = from_ranking(items, ranking, model="m", vocabulary_size=9, unknown="unk")
-    assert rows["prediction"].tolist() == [prediction]
+    assert rows["prediction"].tolist() == ["B"]
     assert tuple(rows[["correct", "p_correct", "rank", "n_tied"]].iloc[0]) == expected
     assert (rows["vocabulary_size"].item(), rows["n_choices"].item(), rows["unknown"].item()) == (9, 9, "unk")
     assert rows["log_prob"].tolist() == [-1.5]
@@ -242,15 +240,14 @@ def test_save_and_load(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "content",
     [
-        "{", "[]", "{}", '{"class": 3, "config": {}}', '{"class": "json:JSONDecoder", "config": {}}',
-        '{"model": 3, "config": {}}', '{"model": [], "config": {}}', '{"model": "no:Model", "config": {}}',
+        "{", "[]", "{}", '{"class": "json:JSONDecoder", "config": {}}', '{"model": [], "config": {}}',
         '{"model": "no-such-model", "config": {}}', '{"model": "json:JSONDecoder", "config": {}}',
     ],
 )  # fmt: skip
-def test_what_is_no_saved_model(told, tmp_path):
-    (tmp_path / FILE).write_text(told)
+def test_what_is_no_saved_model(content, tmp_path):
+    (tmp_path / FILE).write_text(content)
     with pytest.raises(DataError, match=r"predictor\.json"):
         Predictor.load(tmp_path)
 
@@ -263,9 +260,9 @@ def test_a_model_that_was_saved_by_the_name_of_its_class_is_found(tmp_path):
 
 @given(st.lists(st.lists(st.floats(allow_nan=False), max_size=4), max_size=4))
 def test_pad(rows):
-    found = pad(rows)
-    assert found.shape == (len(rows), max(map(len, rows), default=0))
-    for values, row in zip(found, rows, strict=True):
+    padded = pad(rows)
+    assert padded.shape == (len(rows), max(map(len, rows), default=0))
+    for values, row in zip(padded, rows, strict=True):
         assert values[: len(row)].tolist() == row
         assert np.isnan(values[len(row) :]).all()
 
@@ -293,7 +290,6 @@ def test_good_predictions_pass_unchanged():
     with pytest.raises(DataError, match="'lambada/dev/2' is none of the items"):
         predictions.check_predictions(GOOD, MIXED[:2])
     table = predictions.to_table(GOOD)
-    assert table.schema == predictions.SCHEMA
     assert predictions.check_predictions(predictions.from_table(table)).equals(GOOD)
     assert len(predictions.from_table(table[:0])) == 0
 
@@ -307,7 +303,6 @@ def test_good_predictions_pass_unchanged():
         (changed(item_id=None), "'item_id' is empty"),
         (changed(model=None), "'model' is empty"),
         (changed(log_prob=0.1), "log-probability is above 0"),
-        (changed(log_prob="a"), "not of type double"),
         (changed(score_type="score"), "a score has no log-probability"),
         (changed(score_type="logit"), "'score_type' is none of log_prob, score"),
         (changed(unit="token"), "'unit' is none of word, last-token"),
@@ -318,7 +313,6 @@ def test_good_predictions_pass_unchanged():
         (changed(n_tied=0), "'n_tied' is below 1"),
         (changed(p_correct=1.5), "'p_correct' is not within 0 and 1"),
         (changed(p_correct=-0.5), "'p_correct' is not within 0 and 1"),
-        (changed(correct=None), "'correct' must be null just where"),
         (changed(p_correct=None), "'p_correct' must be null just where"),
         (changed(3, correct=True), "'correct' must be null just where"),
         (changed(correct=True), "yes, but the prediction is not the answer"),
@@ -327,7 +321,6 @@ def test_good_predictions_pass_unchanged():
         (changed(2, p_correct=0.0), "yes, but 'p_correct' is 0"),
         (GOOD.assign(log_prob_uncorrected=0.5), "a log-probability is above 0"),
         (GOOD.assign(log_prob_uncorrected=-99.0), "'log_prob' is above 'log_prob_uncorrected'"),
-        (GOOD.assign(greedy_correct="perhaps"), "not of type bool"),
     ],
 )
 def test_bad_predictions_are_refused(bad, problem):
@@ -336,10 +329,8 @@ def test_bad_predictions_are_refused(bad, problem):
 
 
 def test_answers_given_elsewhere():
-    rows = predictions.from_answers(
-        ITEMS, {"lambada/dev/1": "Dog", "lambada/dev/0": "bat", "lambada/dev/3": "salt"}, model="people",
-        system="Human",
-    )  # fmt: skip
+    answers = {"lambada/dev/1": "Dog", "lambada/dev/0": "bat", "lambada/dev/3": "salt"}
+    rows = predictions.from_answers(ITEMS, answers, model="people", system="Human")
     assert rows["item_id"].tolist() == ["lambada/dev/0", "lambada/dev/1", "lambada/dev/3"]
     assert rows["correct"].tolist() == [False, True, pd.NA]
     assert rows["p_correct"].tolist()[:2] == [0, 1]
@@ -367,10 +358,6 @@ def test_answers_given_elsewhere():
         ({"lambada/dev/9": "a"}, "'lambada/dev/9' is none of the items"),
         (pd.DataFrame({"item_id": ["lambada/dev/0"] * 2, "prediction": ["a", "b"]}), "occurs twice"),
         (pd.DataFrame({"item_id": ["lambada/dev/0"]}), "no column 'prediction'"),
-        (
-            pd.DataFrame({"item_id": ["lambada/dev/0"], "prediction": ["cat"], "rank": [2]}),
-            "yes, but the rank is not 1",
-        ),
     ],
 )
 def test_strange_answers(answers, problem):
@@ -379,7 +366,7 @@ def test_strange_answers(answers, problem):
 
 
 FRAME = made(6, right=0.5)
-TOLD = {
+VALUES = {
     "prompt": '{"shots": 2}',
     "log_prob_uncorrected": FRAME["log_prob"] / 2,
     "greedy_correct": [True, False, None] * 2,
@@ -388,28 +375,12 @@ TOLD = {
 }
 
 
-def items():
-    texts = [f"passage number {i} ends with ___" for i in range(6)]
-    frame = pd.DataFrame({"text": texts, "answer": FRAME["answer"], "item_id": FRAME["item_id"]})
-    return wb.items_from_frame(
-        frame, item_id="item_id", dataset="lambada", split="dev", variant="plain", tokenised=True
-    )
-
-
-def test_what_a_frame_lacks_is_null():
-    given = predictions.check_predictions(FRAME.drop(columns=list(predictions.OPTIONAL)))
-    assert given[list(predictions.OPTIONAL)].isna().all(axis=None)
-    assert_frame_equal(given, FRAME)
-
-
 @pytest.mark.parametrize("name", predictions.OPTIONAL)
 def test_what_a_frame_has_is_kept_on_disk(name, no_data):
-    frame = predictions.check_predictions(FRAME.assign(**{name: TOLD[name]}))
-    back = results.keep(items(), frame, name="told").predictions
-    assert_frame_equal(back, frame.assign(run="told"), check_dtype=name != "attention")
-    others = [other for other in predictions.OPTIONAL if other != name]
-    assert back[others].isna().all(axis=None)
-    assert (no_data / "runs" / "told").is_dir()
+    frame = predictions.check_predictions(FRAME.assign(**{name: VALUES[name]}))
+    back = results.keep(items_of(FRAME), frame, name="more").predictions
+    assert_frame_equal(back, frame.assign(run="more"), check_dtype=name != "attention")
+    assert (no_data / "runs" / "more").is_dir()
 
 
 def test_an_answer_is_no_likelier_than_its_sub_tokens_but_for_rounding():
@@ -420,15 +391,14 @@ def test_an_answer_is_no_likelier_than_its_sub_tokens_but_for_rounding():
 @pytest.mark.usefixtures("no_data")
 def test_a_run_that_was_written_without_them_is_read():
     """A table of before: without the columns, and with the digest that it had."""
-    run = results.keep(items(), FRAME, name="before")
+    run = results.keep(items_of(FRAME), FRAME, name="before")
     table = run.table.select([name for name in predictions.COLUMNS if name not in predictions.OPTIONAL])
     pq.write_table(table, run.folder / results.TABLE)
-    told = json.loads((run.folder / results.INFO).read_text()) | {"sha256": cache.content(table)}
-    (run.folder / results.INFO).write_text(json.dumps(told))
+    (run.folder / results.INFO).write_text(json.dumps(run.info | {"sha256": cache.content(table)}))
     assert results.query("select prompt, attention from predictions")["prompt"].isna().tolist() == [True] * 6
-    results.keep(items(), FRAME.assign(model="after", prompt="{}"), name="after")
+    results.keep(items_of(FRAME), FRAME.assign(model="after", prompt="{}"), name="after")
     back = results.find_run("before")
     assert_frame_equal(back.predictions, FRAME.assign(run="before"))
     assert back.table.schema == predictions.SCHEMA
-    asked = results.query("select model, count(prompt) as told from predictions group by model")
-    assert dict(zip(asked["model"], asked["told"], strict=True)) == {"made": 0, "after": 6}
+    counts = results.query("select model, count(prompt) as n from predictions group by model")
+    assert dict(zip(counts["model"], counts["n"], strict=True)) == {"made": 0, "after": 6}

@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -23,24 +21,17 @@ from workbench.items.text import readable, readable_spans, sentences, tokenize
     [
         ("`` Come in , '' said the cook .", "“Come in,” said the cook."),
         ("` Come in , ' said the cook .", "‘Come in,’ said the cook."),
-        ("`` She said ` never ' twice . ''", "“She said ‘never’ twice.”"),
         ('" Come in , " said the cook .', "“Come in,” said the cook."),
-        ("the cook said . ' I bake . '", "the cook said. ‘I bake.’"),
         ("' Come in , ' said the cook", "‘Come in,’ said the cook"),
         ("no ! ' ' Ah , yes . '", "no!’ ‘Ah, yes.’"),
         ("the boys ' boat leaks", "the boys’ boat leaks"),
         ("she did n't , I 'm sure it 's Tom 's", "she didn’t, I’m sure it’s Tom’s"),
         ("they 'd 've said we 'll see you 're right", "they’d’ve said we’ll see you’re right"),
-        ("SHE DID N'T", "SHE DIDN’T"),
         ("it 's five o'clock , tell 'em", "it’s five o’clock, tell ’em"),
         ("you can not , I 'm gon na , we got ta", "you cannot, I’m gonna, we gotta"),
-        ("I wan na go , gim me that , lem me see", "I wanna go, gimme that, lemme see"),
         ("'T was late and 't is cold", "’Twas late and ’tis cold"),
-        ("D' ye hear ?", "D’ye hear?"),
         ("he don ´ t know", "he don´t know"),
         ("salt -lrb- and -LSB- more -RSB- -rrb- , -lcb- x -rcb-", "salt (and [more]), {x}"),
-        ("salt ( and pepper ) .", "salt (and pepper)."),
-        ("he left -- or so I thought -- early", "he left—or so I thought—early"),
         ("`` But -- '' he said . -- Thanks .", "“But—” he said. —Thanks."),
         ("well ... maybe ... '' he said", "well... maybe...” he said"),
         ("wait . . . now", "wait... now"),
@@ -49,8 +40,6 @@ from workbench.items.text import readable, readable_spans, sentences, tokenize
         ("H. . . hello", "H... hello"),
         ("a well-known man , 5 - or 6 - year", "a well-known man, 5 - or 6 - year"),
         ("$ 25 is 10 % of it ; # 1 : what ?!", "$25 is 10% of it; #1: what?!"),
-        ("$ or pounds", "$ or pounds"),
-        ("* * * the end", "* * * the end"),
         ("Mr. Hale saw Dr. O'Brien", "Mr. Hale saw Dr. O’Brien"),
         ("", ""),
         ("  two\twords \n", "two words"),
@@ -63,25 +52,17 @@ def test_readable(tokens, shown):
 @pytest.mark.parametrize(
     ("text", "tokens"),
     [
-        ("“Come in,” said the cook.", "`` Come in , '' said the cook ."),
         ('"Come in," said the cook.', "`` Come in , '' said the cook ."),
         ("'Come in,' said the cook.", "` Come in , ' said the cook ."),
-        ("‘Come in,’ said the cook.", "` Come in , ' said the cook ."),
-        ("“She said ‘never’ twice.”", "`` She said ` never ' twice . ''"),
         ("\"'Never,'\" he read", "`` ` Never , ' '' he read"),
-        ('He said--"go!"', "He said -- `` go ! ''"),
         ("He said--\"'Go' is a word\"", "He said -- `` ` Go ' is a word ''"),
         ('"But--" he said', "`` But -- '' he said"),
         ('"Go.""Stay."', "`` Go . '' `` Stay . ''"),
-        ('" Go, " he said', "`` Go , '' he said"),
         ('("Go")', "-LRB- `` Go '' -RRB-"),
         ("He didn't; she'll; I'd've; we’re; YOU'RE", "He did n't ; she 'll ; I 'd 've ; we 're ; YOU 'RE"),
-        ("can't won’t ain't", "ca n't wo n't ai n't"),
         ("Tom's boys' boat, the 1990's", "Tom 's boys ' boat , the 1990 's"),
-        ("five o'clock, ma’am, O'Brien", "five o'clock , ma'am , O'Brien"),
         ("tell 'em or ’em, 'tis, ’Twas, ol’ d'ye", "tell 'em or 'em , 't is , 'T was , ol' d' ye"),
         ("A.J.'s hat, “Tom”’s hat", "A.J. 's hat , `` Tom '' 's hat"),
-        ("I cannot, I'm gonna, gotta", "I can not , I 'm gon na , got ta"),
         ("he left—or so—early – yes --- no", "he left -- or so -- early -- yes -- no"),
         ("well... maybe… no. . . yes....", "well ... maybe ... no ... yes ... ."),
         ("(and [more], {x})", "-LRB- and -LSB- more -RSB- , -LCB- x -RCB- -RRB-"),
@@ -90,13 +71,9 @@ def test_readable(tokens, shown):
         ("What?! No!!! *** _so_", "What ?! No !!! *** _ so _"),
         ("Mr. Hale saw Dr. Lee, Mrs. Ray and St. Ives.", "Mr. Hale saw Dr. Lee , Mrs. Ray and St. Ives ."),
         ("J. R. R. Stone and J.R.R. Stone", "J. R. R. Stone and J.R.R. Stone"),
-        ("George W. Hale met I. M. Lee", "George W. Hale met I. M. Lee"),
         ("you and I. Then we left.", "you and I . Then we left ."),
-        ("It was plan B. He left.", "It was plan B . He left ."),
         ("We met at 9 p.m. She ate.", "We met at 9 p.m. . She ate ."),
-        ("We met at 9 p.m. in town", "We met at 9 p.m. in town"),
         ("in the U.S. army, e.g. there, in the U.S", "in the U.S. army , e.g. there , in the U.S"),
-        ("I live in Main St. He does not.", "I live in Main St. . He does not ."),
         ("I met Gen. She met Gen. Stone, see No. 5", "I met Gen . She met Gen. Stone , see No. 5"),
         ("café naïve co-opé e\u0301t", "café naïve co-opé e\u0301t"),
         ("a _____ here ~ & <b>", "a _____ here ~ & < b >"),
@@ -111,18 +88,14 @@ def test_tokenize(text, tokens):
     "parts",
     [
         *([], ["one"]),
-        ["the sky is dark .", "we go ."],
         ["`` what ? ''", "she asked ."],  # as the release: no look at the next word
         ["`` go home ! ''", "She went ."],
         ["`` go home , '' she said .", "`` now . ''", "he went"],
-        ["` go home . '", "` no . '"],
         ["-lrb- it rained . -rrb-", "we went -lrb- again -RRB- ."],
         ["-LRB- It rained . ' '' -RRB-", "We went"],
-        ["well ... he left ."],
         ["`` well ... '' She left ."],
         ["he paused : `` go ; run -- now '' .", "she ran"],
         ["Mr. Hale met J. R. R. Stone at 9 p.m. in St. Ives , etc. , and left .", "Good ."],
-        ["We ate at 9 p.m. .", "He left"],
         ["what ?!", "no !!!", "yes"],
         ["odd . .", "very odd ... .", "so"],
         ["the day was raw The sky was dark"],
@@ -152,12 +125,9 @@ def test_sentences_of_running_text(parts):
 
 @pytest.mark.parametrize("gap", ["\n\n", "\r\n\r\n", " \n \t\n\n "])
 def test_a_blank_line_ends_a_sentence_of_running_text(gap):
-    text = f"CHAPTER ONE{gap}It rained, and{gap}“so”"
-    assert [text[a:b] for a, b in sentences(text, tokenised=False)] == [
-        "CHAPTER ONE",
-        "It rained, and",
-        "“so”",
-    ]
+    parts = ["CHAPTER ONE", "It rained, and", "“so”"]
+    text = gap.join(parts)
+    assert [text[a:b] for a, b in sentences(text, tokenised=False)] == parts
     assert len(sentences("It rained\nand rained", tokenised=False)) == 1
 
 
@@ -185,17 +155,12 @@ def test_spans_follow_their_words():
     ("text", "at", "expected"),
     [
         ("he said to ", 11, "he said to []"),
-        ("he said , ", 10, "he said, []"),
-        ("he said `` ", 11, "he said “[]"),
         ("he said `` Tom '' .", 11, "he said “[]Tom”."),
-        ("he gave  to Tom .", 8, "he gave [] to Tom."),
         ("he gave  .", 8, "he gave []."),
         ("`` he gave  '' .", 11, "“he gave []”."),
-        ("` he gave  ' .", 10, "‘he gave []’."),
         ("he said", 7, "he said[]"),
         ("he said", 2, "he[] said"),
         ("he said", 3, "he []said"),
-        ("he said", 5, "he sa[]id"),
         ("he said -- so", 10, "he said—[]so"),
         ("he said -- so", 9, "he said[]—so"),
         ("", 0, "[]"),
@@ -220,20 +185,13 @@ def test_a_span_outside_the_text_is_refused(span):
         readable_spans("one", [span])
 
 
-# Properties
-
 PLAIN = ["the", "He", "Anna", "tree", "walked", "well-known", "o'clock", "I", "1990", "3,500", "café", "'em"]
 WORDS = st.sampled_from(PLAIN).map(lambda word: [word]) | st.sampled_from(
     [f"{word} {tail}".split() for word in ("she", "Tom", "they") for tail in ("'s", "'ll", "'d", "'re")]
     + [text.split() for text in ("did n't", "ca n't", "wo n't", "can not", "gon na", "they 'd 've", "I 'm")]
-    + [
-        text.split()
-        for text in ("Mr. Hale", "Dr. Lee", "$ 25", "10 %", "boys '", "Anna -LRB- the cook -RRB-")
-    ]
+    + [text.split() for text in ("Mr. Hale", "$ 25", "10 %", "boys '", "Anna -LRB- the cook -RRB-")]
 )
-CLAUSE = st.lists(WORDS, min_size=1, max_size=5).map(
-    lambda parts: [token for part in parts for token in part]
-)
+CLAUSE = st.lists(WORDS, min_size=1, max_size=5).map(lambda parts: [word for part in parts for word in part])
 JOINS = st.sampled_from([",", ";", ":", "--", "...", "-"])
 ENDS = st.sampled_from([".", "?", "!", "...", "?!", "--", "... ."])
 
@@ -268,9 +226,9 @@ TEXTS = st.one_of(JUNK, SOUP, passages().map(" ".join), st.text(max_size=40))
 def test_what_is_readable_can_be_cut_again(tokens):
     text = readable(" ".join(tokens))
     assert tokenize(text) == tokens
-    quotes = {"``", "''"}
     straight = tokenize(re.sub("[“”]", '"', text))
-    assert [token for token in straight if token in quotes] == [token for token in tokens if token in quotes]
+    quotes, expected = ([token for token in each if token in ("``", "''")] for each in (straight, tokens))
+    assert quotes == expected
     assert sentences(text) == sentences(text.lower())
 
 
@@ -328,26 +286,17 @@ def test_spans_move_within_the_text_and_keep_their_order(text, data):
     out, moved = readable_spans(text, wanted)
     assert all(0 <= start <= end <= len(out) for start, end in moved)
     assert [start for start, _ in moved] == sorted(start for start, _ in moved)
-    assert all(
-        after == (after[0], after[0])
-        for before, after in zip(wanted, moved, strict=True)
-        if before[0] == before[1]
-    )
+    for (start, end), after in zip(wanted, moved, strict=True):
+        assert start < end or after[0] == after[1]
     if all(start < end for start, end in wanted):
         assert out == readable(text)
 
 
-# The release
-
-
-def lines(name):
-    folder = os.environ.get("WORKBENCH_DATA")
-    if not folder:
-        pytest.skip("WORKBENCH_DATA is not set: the LAMBADA files are read from it")
-    found = sorted(Path(folder).rglob(name))
-    if not found:
+def lines(folder, name):
+    file = next(folder.rglob(name), None)
+    if file is None:
         pytest.skip(f"{name} is not under WORKBENCH_DATA")
-    return found[0].read_text(encoding="utf-8").splitlines()
+    return file.read_text(encoding="utf-8").splitlines()
 
 
 def contexts(texts, *, tokenised=True):
@@ -371,9 +320,9 @@ def contexts(texts, *, tokenised=True):
         ("lambada_openai_first300.jsonl", 0.975),  # 295 of 300; a blank line ends no sentence in the release
     ],
 )
-def test_passages_are_cut_as_they_were_made(name, least):
+def test_passages_are_cut_as_they_were_made(real_data, name, least):
     running = name.endswith("jsonl")
-    texts = [json.loads(line)["text"] if running else line for line in lines(name)]
+    texts = [json.loads(line)["text"] if running else line for line in lines(real_data, name)]
     share, mean = contexts(texts, tokenised=not running)
     assert share >= least
     if "development" in name:
@@ -381,7 +330,7 @@ def test_passages_are_cut_as_they_were_made(name, least):
 
 
 @pytest.mark.data
-def test_the_release_survives_the_way_there_and_back():
-    texts = lines("lambada_development_capitalized_plain_text.txt")
+def test_the_release_survives_the_way_there_and_back(real_data):
+    texts = lines(real_data, "lambada_development_capitalized_plain_text.txt")
     same = sum(tokenize(readable(text)) == text.split() for text in texts)
     assert same / len(texts) >= 0.975  # measured: 0.981; the rest are turns of Stanford's program
