@@ -24,29 +24,17 @@ def marked(text):
 @pytest.mark.parametrize(
     "text",
     [
-        # the marks
+        # the marks (those of `STYLES` are drawn below)
         "he came in . [ `` hello , '' ] he said . [ `` who is there ? '' ]",
-        'he came in . [ " hello , " ] he said . [ " who is there ? " ] nobody spoke .',
-        "he came in . [ “ hello , ” ] he said . [ “ who is there ? ” ]",
-        "he came in . [ ` hello , ' ] he said . [ ` who is there ? ' ]",
-        "he came in . [ ' hello , ' ] he said . [ ' who is there ? ' ] nobody spoke .",
-        "he came in . [ ‘ hello , ’ ] he said . [ ‘ who is there ? ’ ]",
-        "he came in . [ « hello , » ] he said . [ « who is there ? » ]",
         "he came in . [ „ hello , “ ] he said . [ „ who is there ? “ ]",
         "he came in . [ „ hello , ” ] he said .",
-        # across sentences
-        "[ `` it rained . it snowed . we stayed . '' ] she went on .",
-        '[ " it rained . it snowed . we stayed . " ] she went on .',
-        "[ ' it rained . it snowed . we stayed . ' ] she went on .",
         # open at an end of the passage
         "he turned and said , [ `` look at the dog ]",
         "he turned and said , [ ' look at the dog ]",
         'he turned and said , [ " look at the dog ]',
         "[ it is late , '' ] he said , [ `` come home . '' ]",
-        "[ it is late , ” ] he said , [ “ come home . ” ]",
         '[ it is late , " ] he said , [ " come home . " ] they went .',
         "[ it is late , ' ] he said , [ ' come home . ' ] they went .",
-        "[ it is late , '' ] he said .",
         "[ it is late . '' ]",
         # a paragraph repeats the mark
         "[ `` it rained . `` it snowed . `` we stayed . '' ] she went on .",
@@ -55,7 +43,6 @@ def marked(text):
         # within speech
         "[ `` he said ` come in ' to me , '' ] she told him .",
         '[ " he said , \' come in , \' to me , " ] she told him . [ " yes . " ] he went .',
-        "[ “ he said ‘ come in ’ to me , ” ] she told him .",
         "[ “‘ come in , ’ he said to me , ” ] she told him .",
         "[ “ and he said , ‘ come in . ’” ] she smiled .",
         "[ ` he said `` come in '' to me , ' ] she told him .",
@@ -63,7 +50,6 @@ def marked(text):
         "[ “ i read the “ spectator , ” and slept , ” ] she told him .",
         # apostrophes
         "the dogs ' tails and the boys ' caps were wet .",
-        "the dogs ’ tails and the boys ’ caps were wet .",
         "she 's late , did n't she say ? i 'll go , you 've won .",
         "give 'em time , ' tis o'clock , ' twas the '60s and rock ' n ' roll .",
         "we were goin ' home an ' sleepin ' there , th ' end o ' the day .",
@@ -239,9 +225,9 @@ def test_speech_around_the_target_and_in_running_text(text, tokenised, spoken):
     ],
 )
 def test_definitions(text, true):
-    told = definitions(text.split())
-    assert list(told) == ["mark", "speech", "closed", "words", "sentence", "target"]
-    assert {name for name, holds in told.items() if holds} == set(true.split())
+    results = definitions(text.split())
+    assert list(results) == ["mark", "speech", "closed", "words", "sentence", "target"]
+    assert {name for name, holds in results.items() if holds} == set(true.split())
 
 
 def test_the_target_of_a_definition_may_stand_anywhere():
