@@ -5,6 +5,7 @@ from itertools import islice
 import lemma_tables as tables
 import pytest
 import treebanks
+from conllu import row
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,7 +76,7 @@ def test_the_same_data_give_the_same_file(small, tmp_path):
 
 def test_accuracy_is_a_share_of_words(small, tmp_path):
     rows = [("New", "ADJ", "New"), ("dogs", "NOUN", "dog"), ("oxen", "NOUN", "ox"), ("GOD", "PROPN", "God")]
-    lines = [f"{n}\t{w}\t{lm}\t{p}\t_\t_\t_\t_\t_\t_" for n, (w, p, lm) in enumerate(rows, start=1)]
+    lines = [row(n, w, lm, p) for n, (w, p, lm) in enumerate(rows, start=1)]
     path = tmp_path / "x.conllu"
     path.write_text("\n".join([*lines, "", ""]), encoding="utf-8")
     lemmatiser = Lemmas.read(small)

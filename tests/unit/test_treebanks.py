@@ -1,13 +1,10 @@
 import pytest
 import treebanks
+from conllu import row
 from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.items.schema import DataError
-
-
-def row(number, form, lemma="x", pos="NOUN", misc="_"):
-    return "\t".join([str(number), form, lemma, pos, "_", "_", "_", "_", "_", misc])
 
 
 def write(folder, *lines):
