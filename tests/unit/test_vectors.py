@@ -15,6 +15,7 @@ from workbench.models.base import Predictor
 from workbench.models.vectors import CBOW, LSA, Vectors
 from workbench.texts.corpus import Corpus
 
+pytestmark = pytest.mark.usefixtures("no_data")
 WEIGHTINGS = ["none", "tf-idf", "log-entropy"]
 WORDS = [f"w{i}" for i in range(40)]
 K = 6
@@ -42,15 +43,12 @@ def cbow(corpus, **options):
 @pytest.fixture
 def lines():
     rng = np.random.default_rng(5)
-    return [
-        " ".join(rng.choice(WORDS, rng.integers(2, 12), p=rng.dirichlet(np.full(40, 0.1))))
-        for _ in range(300)
-    ]
+    sizes = [(rng.integers(2, 12), rng.dirichlet(np.full(40, 0.1))) for _ in range(300)]
+    return [" ".join(rng.choice(WORDS, size, p=p)) for size, p in sizes]
 
 
 @pytest.fixture
-def corpus(no_data, lines):
-    del no_data
+def corpus(lines):
     return corpus_of(lines)
 
 
@@ -88,8 +86,8 @@ def slow_score(vectors, place, item, word):
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 @given(data=st.data())
 def test_weights_against_a_loop(weighting, data):
-    rows = data.draw(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=2, max_size=7))
-    counts = np.array([*rows, [1, 1, 1, 1]], dtype=float)  # each word somewhere
+    rows = data.draw(st.lists(st.tuples(*[st.integers(0, 3)] * 4), min_size=2, max_size=7))
+    counts = np.array([*rows, (1, 1, 1, 1)], dtype=float)  # each word somewhere
     matrix = csr_array(counts)
     module.weigh(matrix, weighting)
     np.testing.assert_allclose(matrix.toarray(), slow_weights(counts, weighting), atol=1e-12)
@@ -131,17 +129,15 @@ def test_scores_of_lsa_against_a_loop(corpus, scaled):
     arrays, place = model.vectors.arrays, model.vectors.place
     vectors = (arrays["v"] * (arrays["s"] if scaled else 1)).astype(float)
     vectors = np.vstack([vectors, vectors[place["w3"]] + vectors[place["w4"]]])  # a word of two tokens
-    found = model.score(items, candidates)
-    for row, item in zip(found, items, strict=True):
-        wanted = [
-            slow_score(vectors, place | {"w3 w4": len(vectors) - 1}, item, word) for word in item.candidates
-        ]
-        np.testing.assert_allclose(row[: len(wanted)], wanted, rtol=1e-5)
-    assert np.isnan(found[1]).tolist() == [False, False, True, True]
+    place = place | {"w3 w4": len(vectors) - 1}
+    scores = model.score(items, candidates)
+    for row, item in zip(scores, items, strict=True):
+        expected = [slow_score(vectors, place, item, word) for word in item.candidates]
+        np.testing.assert_allclose(row[: len(expected)], expected, rtol=1e-5)
+    assert np.isnan(scores[1]).tolist() == [False, False, True, True]
 
 
-def test_a_topic_is_found(no_data):
-    del no_data
+def test_a_topic_is_found():
     model = lsa(corpus_of(topics(120)), dimensions=3, weighting="log-entropy", punctuation=False)
     items = items_from_text(
         ["The ship had one ___ on its deck .", "The cow ate ___ in the barn ."],
@@ -163,12 +159,10 @@ def test_words_that_lsa_does_not_know(corpus):
     assert found[1, :2].tolist() == [0, 0]  # no other word that it knows
 
 
-def test_which_others_count(no_data):
-    del no_data
+def test_which_others_count():
     rng = np.random.default_rng(4)
-    model = lsa(
-        corpus_of([" ".join([",", *rng.choice(WORDS[:9], 5), "."]) for _ in range(100)]), dimensions=4
-    )
+    sentences = [" ".join([",", *rng.choice(WORDS[:9], 5), "."]) for _ in range(100)]
+    model = lsa(corpus_of(sentences), dimensions=4)
     assert set(model.vectors.words[:2]) == {",", "."}
 
     def score(text, **options):
@@ -185,8 +179,7 @@ def test_which_others_count(no_data):
 
 
 @pytest.mark.parametrize(("minimum", "words"), [(2, list("abcde")), (3, list("abc"))])
-def test_case_counts_as_in_the_corpus_and_rare_words_have_no_vector(no_data, minimum, words):
-    del no_data
+def test_case_counts_as_in_the_corpus_and_rare_words_have_no_vector(minimum, words):
     lines = ["a b c d", "A b c", "b a e c", "c b A"] * 2
     low, cased = (corpus_of(lines, lower=lower) for lower in (True, False))
     model = lsa(low, dimensions=1, minimum=minimum)
@@ -227,7 +220,9 @@ def slow_log_probs(model, item):
 
 
 def test_cbow_against_a_loop(made):
-    [whole] = list(made.distribution(ITEMS))
+    whole = next(made.distribution(ITEMS))
+    chunks = np.concatenate(list(made.distribution(ITEMS, chunk=1)))
+    np.testing.assert_allclose(chunks, whole, atol=1e-6)
     ranked = made.ranking(ITEMS, top_k=4)
     assert ranked.known.tolist() == [True, True, False, True]
     for row, item in enumerate(ITEMS):
@@ -242,19 +237,11 @@ def test_cbow_against_a_loop(made):
             np.testing.assert_allclose(ranked.top_log_probs[row], [values[w] for w in order[:4]], atol=1e-6)
 
 
-def test_probabilities_add_up_and_chunks_change_nothing(made):
-    whole = np.concatenate(list(made.distribution(ITEMS, chunk=1)))
-    np.testing.assert_allclose(np.exp(whole).sum(axis=1), 1)
-    np.testing.assert_allclose(whole, next(made.distribution(ITEMS)), atol=1e-6)
-
-
 def test_a_passage_without_known_words_is_uniform(made):
     ranked, frame = made.ranking(ITEMS), made.predict(ITEMS)
     assert ranked.n_tied[2] == len(made.vocabulary)  # all cosines are 0
     np.testing.assert_allclose(ranked.top_log_probs[2], -np.log(len(made.vocabulary)))
-    assert frame["known"].tolist() == [True, True, False, True]
     assert frame["rank"].tolist()[2] == len(made.vocabulary) + 1
-    assert frame["vocabulary_size"].eq(12).all()
     assert frame["log_prob"].isna().tolist() == [False, False, True, False]
 
 
@@ -281,8 +268,7 @@ def test_the_sentence_alone(made):
     assert not np.allclose(next(made.distribution(items)), next(made.distribution(alone)))
 
 
-def test_cbow_is_gensims_own(no_data):
-    del no_data
+def test_cbow_is_gensims_own():
     rng = np.random.default_rng(2)
     share = np.arange(1, 13) / 78
     lines = [" ".join(rng.choice(["the", ".", *SEA, *FARM], 8, p=share)) for _ in range(400)]
@@ -296,7 +282,6 @@ def test_cbow_is_gensims_own(no_data):
     np.testing.assert_array_equal(model.output, other.syn1neg)
 
 
-@pytest.mark.usefixtures("no_data")
 def test_vectors_do_not_depend_on_blocks_but_on_the_seed(monkeypatch, tmp_path):
     corpus = corpus_of(topics(300))
     first = cbow(corpus)
@@ -337,10 +322,8 @@ def test_vectors_are_kept_by_corpus_and_arguments_and_made_again_if_torn(corpus,
 
 def test_saved_models(corpus, made, tmp_path):
     items = items_from_text("w1 . the w2 ___ cow", candidates=[["w4", "hen"]], tokenised=True)
-    for number, model in enumerate(
-        [lsa(corpus, scaled=True, skip=3, scope="passage"), CBOW(made.vectors, scope="sentence")]
-    ):
-        folder = tmp_path / str(number)
+    for model in lsa(corpus, scaled=True, skip=3, scope="passage"), CBOW(made.vectors, scope="sentence"):
+        folder = tmp_path / type(model).__name__
         model.save(folder)
         again = Predictor.load(folder)
         assert (type(again), again.config, again.name) == (type(model), model.config, model.name)
@@ -353,10 +336,9 @@ def test_saved_models(corpus, made, tmp_path):
 @pytest.mark.parametrize(
     ("fit", "options", "problem"),
     [
-        (lsa, {"weighting": "bm25"}, "weighting is 'bm25', expected one of none, tf-idf, log-entropy"),
+        (lsa, {"weighting": "bm25"}, "weighting is 'bm25'"),
         (lsa, {"solver": "qr"}, "solver is 'qr'"),
         (lsa, {"dimensions": 40}, "too few for 40 dimensions"),
-        (lsa, {"minimum": 10**9}, "too few"),
         (lsa, {"scope": "book"}, "scope is 'book'"),
         (cbow, {"vocabulary": 0}, "no words"),
         (cbow, {"scope": "book"}, "scope is 'book'"),
@@ -367,7 +349,6 @@ def test_wrong_arguments(corpus, fit, options, problem):
         fit(corpus, **options)
 
 
-def test_a_matrix_without_information(no_data):
-    del no_data
+def test_a_matrix_without_information():
     with pytest.raises(DataError, match="evenly"):
         lsa(corpus_of(["a b c"] * 5), dimensions=1, weighting="tf-idf")
