@@ -21,11 +21,9 @@ we counted eleven boats along the crowded harbour wall .
 then someone knocked twice and called me by name .
 """
 WORDS = SENTENCES.split()
-
 VOCABULARY = sorted(set(WORDS), key=lambda word: (-WORDS.count(word), word))
 COUNTS = [1, *(WORDS.count(word) for word in VOCABULARY)]
 N_WORDS = len(COUNTS)
-
 
 FAMILIES = {
     "rnn": lambda **sizes: _made(RecurrentModule, {"kind": "rnn", "layers": 1}, sizes),

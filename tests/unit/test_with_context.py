@@ -23,32 +23,24 @@ class Summing(Planted):
         return whole / torch.arange(1, ids.shape[1] + 1)[:, None], None
 
 
-def before(item):
-    """Return the words before the blank, and how many of them stand in the target sentence."""
-    cut = tokens(item)
-    return list(cut.words[: cut.target]), cut.target - cut.sentences[-1]
-
-
 @pytest.mark.parametrize("reads", [1, 5, "sentence"])
 @pytest.mark.parametrize("network", [Summing, planted.Copying])
 def test_a_model_reads_so_much_and_no_more(reads, network):
     short = []
     for item in ITEMS:
-        words, own = before(item)
-        most = own if reads == "sentence" else reads
-        short.append(" ".join([*(words[-most:] if most else []), "___"]))
+        words = tokens(item)
+        start = words.sentences[-1] if reads == "sentence" else max(words.target - reads, 0)
+        short.append(" ".join([*words.words[start : words.target], "___"]))
     cut = items_from_text(short, answers=ITEMS.frame["answer"].tolist(), tokenised=True, split="test")
     model = planted.model(network())
-    seeing, all_of_less = model.with_context(reads).predict(ITEMS), model.predict(cut)
+    limited = model.with_context(reads)
+    frame, expected = limited.predict(ITEMS), model.predict(cut)
     for column in ("log_prob", "rank", "p_correct", "top_words"):
-        assert seeing[column].tolist() == all_of_less[column].tolist()
-    everything = model.predict(ITEMS)
-    assert (
-        model.with_context(reads).with_context(None).predict(ITEMS)["log_prob"].tolist()
-        == everything["log_prob"].tolist()
-    )
+        assert frame[column].tolist() == expected[column].tolist()
+    whole = model.log_prob(ITEMS)
+    np.testing.assert_array_equal(limited.with_context(None).log_prob(ITEMS), whole)
     if reads == 1:
-        assert not np.allclose(seeing["log_prob"], everything["log_prob"])
+        assert not np.allclose(frame["log_prob"], whole)
 
 
 def test_it_is_named_kept_and_shares_its_weights(tmp_path, monkeypatch):
