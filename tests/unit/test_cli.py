@@ -26,47 +26,66 @@ def released(tmp_path):
 def test_fetch_can_say_what_it_would_do(folder, no_data, tmp_path, capsys):
     options = [] if folder is None else ["--folder", str(tmp_path / folder)]
     assert cli.main(["fetch", "lambada", "cbt", "--dry-run", *options]) == 0
-    told = capsys.readouterr().out
-    assert "licence" in told
+    output = capsys.readouterr().out
+    assert "licence" in output
     for name in ("lambada", "cbt"):
-        assert str(no_data / "raw" / name if folder is None else tmp_path / folder) in told
+        assert str(no_data / "raw" / name if folder is None else tmp_path / folder) in output
     assert list(no_data.iterdir()) == []
     assert not (tmp_path / "here").exists()
 
 
 def test_show_prints_items_with_the_blank_and_the_answer(released, capsys):
     assert cli.main(["show", "lambada", "dev", "--path", str(released), "-n", "3", "--seed", "1"]) == 0
-    told = capsys.readouterr().out
-    expected = load("lambada", "dev", path=released).sample(3, seed=1)
-    assert told.startswith("Items(8: 8 x lambada/dev/plain")
-    assert told.count("saw the _____\n= eel\n") == 3
-    for item in expected:
-        assert f"{item.item_id}\n{item.passage}\n= {item.answer}\n" in told
+    output = capsys.readouterr().out
+    assert output.startswith("Items(8: 8 x lambada/dev/plain")
+    assert output.count("saw the _____\n= eel\n") == 3
+    for item in load("lambada", "dev", path=released).sample(3, seed=1):
+        assert f"{item.item_id}\n{item.passage}\n= {item.answer}\n" in output
     assert cli.main(["show", "lambada", "--variant", "plain", "--path", str(released), "-n", "0"]) == 0
     assert len(capsys.readouterr().out.strip().splitlines()) == 1
 
 
+OUT = ["--out", "here"]
+TEXTS = ["--texts", "a"]
+SAMPLE = ["--dataset", "sample"]
+
+
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "problem"),
     [
-        ["show", "nothing"],
-        ["show", "lambada", "nosplit"],
-        ["show", "lambada", "--path", "nowhere"],
-        ["show", "lambada"],
-        ["fetch", "nothing", "--dry-run"],
-        ["compare", "nothing"],
-        ["compare", "nowhere/nothing", "--dataset", "lambada"],
-        ["reproduce", "--notebooks", "nowhere"],
+        (["show", "nothing"], "'nothing'"),
+        (["show", "lambada", "nosplit"], "'nosplit'"),
+        (["show", "lambada", "--path", "nowhere"], "nowhere"),
+        (["show", "lambada"], "lambada"),
+        (["fetch", "nothing", "--dry-run"], "nothing"),
+        (["compare", "nothing"], "nothing"),
+        (["compare", "nowhere/nothing", "--dataset", "lambada"], "nothing"),
+        (["reproduce", "--notebooks", "nowhere"], "nowhere"),
+        (["train", "lstm", *OUT], "lstm is trained on texts"),
+        (["train", "lstn", *OUT], "did you mean 'lstm'"),
+        (["train", "ngram", *OUT, *TEXTS, "--minutes", "3"], "no setting 'minutes'"),
+        (["train", "next-word", *OUT], "pass ngram=FOLDER"),
+        (["train", "lstm", *OUT, *TEXTS, "--stream", "b"], "expected --texts or a --stream"),
+        (["train", "lstm", *OUT, "--stream", "b", "--vocabulary", "9"], "its own vocabulary"),
+        (["train", "lstm", "folder=x", *OUT, *TEXTS], "folder is not a setting"),
+        (["train", "lstm", "epochs=3", *OUT, *TEXTS], "write --epochs 3"),
+        (["stream", *OUT], "expected texts"),
+        (["evaluate", "here"], "expected items to predict"),
+        (["evaluate", "here", *SAMPLE], "no saved model"),
+        (["evaluate", "lsa", *SAMPLE, "far=3"], "no model has the setting far=3"),
+        (["evaluate", "ngram", *SAMPLE], "missing a required argument: 'folder'"),
     ],
 )
-def test_what_goes_wrong_is_one_message(arguments, no_data, tmp_path, monkeypatch, capsys):
+@pytest.mark.usefixtures("no_data")
+def test_what_goes_wrong_is_one_message(arguments, problem, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(arguments) == 1
-    told = capsys.readouterr()
-    assert told.err.startswith("workbench: ")
-    assert "Traceback" not in told.err
-    assert told.out == ""
-    assert list(no_data.iterdir()) == []
+    output = capsys.readouterr()
+    assert output.err.startswith("workbench: ")
+    assert problem in output.err
+    assert "Traceback" not in output.err
+    assert output.out == ""
+    assert list(tmp_path.rglob("*")) == [tmp_path / "home"]
 
 
 @pytest.mark.parametrize("arguments", [[], ["dance"], ["show"], ["fetch"], ["show", "lambada", "-n", "few"]])
@@ -88,29 +107,23 @@ def two_runs(no_data, released):
     """Two stored runs on the released passages: one knows the answer of half of them."""
     items = load("lambada", "dev", path=released)
     ids = items.frame["item_id"].tolist()
-    answers = {
-        "half": dict.fromkeys(ids[:4], "eel") | dict.fromkeys(ids[4:], "cat"),
-        "never": dict.fromkeys(ids, "dog"),
-    }
-    for name, given in answers.items():
-        results.keep(items, from_answers(items, given, model=f"{name} right"), name=name)
+    for name, words in (("half", ["eel"] * 4 + ["cat"] * 4), ("never", ["dog"] * 8)):
+        answers = dict(zip(ids, words, strict=True))
+        results.keep(items, from_answers(items, answers, model=f"{name} right"), name=name)
     return no_data / "runs"
 
 
 def test_compare_prints_models_and_pairs_and_writes_a_page(two_runs, released, tmp_path, capsys):
     out = tmp_path / "out.html"
-    where = ["--path", str(released)]
-    assert (
-        cli.main(["compare", "half", str(two_runs / "never"), *where, "--html", str(out), "--limit", "3"])
-        == 0
-    )
-    told = capsys.readouterr().out
-    assert told.startswith("2 models on 8 items; 95 % intervals\n")
-    lines = {line.split("  ")[0]: line for line in told.splitlines()}
+    options = ["--path", str(released), "--html", str(out), "--limit", "3"]
+    assert cli.main(["compare", "half", str(two_runs / "never"), *options]) == 0
+    output = capsys.readouterr().out
+    assert output.startswith("2 models on 8 items; 95 % intervals\n")
+    lines = {line.split("  ")[0]: line for line in output.splitlines()}
     assert "50.0 [" in lines["half right"]
     assert "+50.0 [" in lines["half right - never right"]
     assert lines["half right - never right"].split()[-5:] == ["4", "/", "0", "0.12", "0.12"]
-    assert f"written to {out}" in told
+    assert f"written to {out}" in output
     page = out.read_text(encoding="utf-8")
     assert page.count("<article>") == 3
     assert "half right minus never right: +50.0 points" in page
@@ -143,9 +156,9 @@ def test_compare_can_annotate(released, monkeypatch, capsys):
 
 def test_the_command_is_installed():
     program = Path(sys.executable).with_name("workbench")
-    told = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
+    done = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
     for command in ("list", "fetch", "show", "compare", "reproduce"):
-        assert f"\n    {command}" in told.stdout
+        assert f"\n    {command}" in done.stdout
 
 
 @pytest.fixture
@@ -161,22 +174,18 @@ def test_train_and_evaluate_a_network_without_a_notebook(novel, no_data, tmp_pat
     assert cli.main(["stream", "--texts", str(novel), "--vocabulary", "6", "--out", ids]) == 0
     novel.unlink()  # ids are all that is needed
     folder = tmp_path / "lstm"
-    common = ["--stream", ids, "--out", str(folder), "rows=2", "--tokens", "60", "--device", "cpu"]
-    common += ["--dataset", "sample", "length=5", "softmax=full", "evaluations=1"]
-    train = ["train", "width=8", "lstm", *common]
+    train = ["train", "width=8", "lstm", "--stream", ids, "--out", str(folder), "rows=2", "--tokens", "60"]
+    train += ["--device", "cpu", *SAMPLE, "length=5", "softmax=full", "evaluations=1"]
     assert cli.main(train) == 0
     assert cli.main(train) == 0  # found again
     assert capsys.readouterr().out.count(f"LSTM 8: finished, in {folder}") == 2
     assert LSTM.load(folder).vocabulary == Predictor.load(folder).vocabulary
-    assert cli.main(["evaluate", str(folder), "--dataset", "sample", "--split", "control"]) == 0
-    told = capsys.readouterr().out
+    assert cli.main(["evaluate", str(folder), *SAMPLE, "--split", "control"]) == 0
+    output = capsys.readouterr().out
     (run,) = (no_data / "runs").iterdir()
-    assert f"kept as {run.name}" in told
-    assert "1 model on 180 items" in told
+    assert f"kept as {run.name}" in output
+    assert "1 model on 180 items" in output
     assert results.find_run(run.name).info["split"] == "control"
-
-
-QUESTIONS = ["--dataset", "sample", "--variant", "msrcc"]
 
 
 @pytest.mark.parametrize(
@@ -205,23 +214,22 @@ def test_evaluate_takes_models_by_name(novel, tmp_path, capsys):
         (["next-word", f"ngram={bigram}"], "Next word, lowest (2-gram"),
         (["sliding-window", distance], "2 models on"),
     ]:
-        assert cli.main(["evaluate", *models, *QUESTIONS]) == 0
+        assert cli.main(["evaluate", *models, *SAMPLE, "--variant", "msrcc"]) == 0
         assert shown in capsys.readouterr().out
 
 
 def test_models_lists_models_and_settings(capsys):
     assert cli.main(["models"]) == 0
-    told = capsys.readouterr().out
-    assert [line.split()[0] for line in told.splitlines()] == registry.model_names()
+    output = capsys.readouterr().out
+    assert [line.split()[0] for line in output.splitlines()] == registry.model_names()
     assert cli.main(["models", "lstm"]) == 0
     assert {"width", "rows", "epochs"} <= set(re.findall(r"\w+", capsys.readouterr().out))
 
 
 def test_options_are_read_as_json_or_python_writes_them():
-    given = ["False", "true", "None", "null", ".5", "1e-3", "[4, 9]", "full", "none", "FALSE"]
-    assert [cli._value(text) for text in given] == [
-        False, True, None, None, 0.5, 0.001, [4, 9], "full", None, False
-    ]  # fmt: skip
+    written = ["False", "true", "None", "null", ".5", "1e-3", "[4, 9]", "full", "none", "FALSE"]
+    values = [False, True, None, None, 0.5, 0.001, [4, 9], "full", None, False]
+    assert [cli._value(text) for text in written] == values
 
 
 def test_an_interrupted_training_is_no_success(novel, tmp_path, capsys, monkeypatch):
@@ -229,33 +237,3 @@ def test_an_interrupted_training_is_no_success(novel, tmp_path, capsys, monkeypa
     arguments = ["train", "lstm", "width=8", "rows=2", "length=5", "--texts", str(novel), "--tokens", "60"]
     assert cli.main([*arguments, "--device", "cpu", "--out", str(tmp_path / "out")]) == 1
     assert "interrupted; its state is in" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (["train", "lstm", "--out", "here"], "lstm is trained on texts"),
-        (["train", "lstn", "--out", "here"], "did you mean 'lstm'"),
-        (["train", "ngram", "--out", "here", "--texts", "a", "--minutes", "3"], "no setting 'minutes'"),
-        (["train", "word-distance", "--out", "here", "far=3"], "no setting 'far'"),
-        (["train", "next-word", "--out", "here"], "pass ngram=FOLDER"),
-        (
-            ["train", "lstm", "--out", "here", "--texts", "a", "--stream", "b"],
-            "expected --texts or a --stream",
-        ),
-        (["train", "lstm", "--out", "here", "--stream", "b", "--vocabulary", "9"], "its own vocabulary"),
-        (["train", "lstm", "folder=x", "--out", "here", "--texts", "a"], "folder is not a setting"),
-        (["train", "lstm", "epochs=3", "--out", "here", "--texts", "a"], "write --epochs 3"),
-        (["stream", "--out", "here"], "expected texts"),
-        (["evaluate", "here"], "expected items to predict"),
-        (["evaluate", "here", "--dataset", "sample"], "no saved model"),
-        (["evaluate", "lsa", "--dataset", "sample", "far=3"], "no model has the setting far=3"),
-        (["evaluate", "ngram", "--dataset", "sample"], "missing a required argument: 'folder'"),
-    ],
-)
-@pytest.mark.usefixtures("no_data")
-def test_what_cannot_be_trained_says_why(arguments, problem, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert cli.main(arguments) == 1
-    assert problem in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == [tmp_path / "home"]

@@ -1,6 +1,5 @@
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 import workbench as wb
@@ -58,12 +57,9 @@ def test_texts_may_come_in_any_form(items, folder):
 
 
 @pytest.mark.usefixtures("no_data")
-def test_a_real_corpus_gives_the_same(items, folder):
+def test_a_corpus_without_the_books_of_the_items(items, folder):
     corpus = Corpus.of(wb.books(folder), progress=False)
-    report = contamination(items, corpus, progress=False)
-    check(report)
-    read = contamination(items, folder, progress=False)
-    pd.testing.assert_frame_equal(report.frame, read.frame)
+    check(contamination(items, corpus, progress=False))
     with pytest.raises(DataError, match=r"corpus.without\(\['ice'\]\)"):
         check_held_out(corpus, items[:1], progress=False)
     assert check_held_out(corpus.without(["ice"]), items[:1], progress=False)
