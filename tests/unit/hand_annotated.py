@@ -20,17 +20,11 @@ ROWS = [
     (None, None, None, None, None, None, True, False, 69, 4),
 ]
 TYPES = {
-    "target_class": "str",
-    "in_context": "boolean",
-    "lemma_in_context": "boolean",
-    "n_mentions": "Int64",
-    "n_context_mentions": "Int64",
-    "mention_distance": "Int64",
-    "direct_speech": "boolean",
-    "target_in_speech": "boolean",
-    "n_tokens": "Int64",
-    "n_context_sentences": "Int64",
-}
+    "target_class": "str", "in_context": "boolean", "lemma_in_context": "boolean",
+    "n_mentions": "Int64", "n_context_mentions": "Int64", "mention_distance": "Int64",
+    "direct_speech": "boolean", "target_in_speech": "boolean",
+    "n_tokens": "Int64", "n_context_sentences": "Int64",
+}  # fmt: skip
 
 
 def frame(rows=ROWS, ids="x/dev"):

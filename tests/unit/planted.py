@@ -1,6 +1,7 @@
 """Networks whose probabilities are known, small ones of each family, items, and slow loops over a passage."""
 
 import math
+from collections import Counter
 
 import numpy as np
 import torch
@@ -122,12 +123,12 @@ def networks():
         with torch.no_grad():
             for weight in network.parameters():
                 weight.add_(torch.randn(weight.shape) * 0.3)
-    return {
+    known_ones = {
         "planted": Planted(),
         "not carried": Planted(carried=False),
         "copying": Copying(carried=False),
-        **made,
     }
+    return known_ones | made
 
 
 class Ours(Neural):
@@ -148,64 +149,58 @@ def one(network, context):
         if copies is None:
             hidden = network.states(known(ids, network.n_words))[0][0, -1:]
         p = network.output.distribution(hidden)[0].double().exp().cpu().numpy()
-    copied = {}
+    copied = Counter()
     if copies is None:
         return p, 1.0, copied
     for number, share in zip(copies.ids[0].tolist(), copies.copy[0].tolist(), strict=True):
-        if number and share:
-            copied[number] = copied.get(number, 0.0) + share
-    return p, math.exp(float(copies.keep[0])), copied
+        copied[number] += share if number else 0.0
+    return p, math.exp(float(copies.keep[0])), +copied
 
 
-def said(network, context, number, types):
-    """Return the probability of one extended id after one context."""
+def log_prob(network, context, number, types):
+    """Return ln p of one extended id after one context."""
     p, keep, copied = one(network, context)
-    n = len(p)
-    return (p[number] if number < n else p[0] / types) * keep + copied.get(number, 0.0)
+    return math.log((p[number] if number < len(p) else p[0] / types) * keep + copied[number])
 
 
 def slow(model, items):
     """Return for each item ln p of the answer, and [(ln p, word)] of all that is ranked."""
     network, types, reader = model.scorer().network, math.exp(model.unknown_share), model.encoder
-    found = []
+    results = []
     for (item, blank), answer in zip(reader.blanks(items), items.frame["answer"], strict=True):
-        pieces = reader.word(item, answer, blank)
         p, keep, copied = one(network, cut(network, blank.ids))
-        words = {
-            word: p[number] * keep + copied.get(number, 0.0)
-            for number, word in enumerate(model.vocabulary, 1)
-        }
+        words = {word: p[number] * keep + copied[number] for number, word in enumerate(model.vocabulary, 1)}
         for number, share in copied.items():
             if number >= len(p):
                 words[blank.unknown[number - len(p)]] = p[0] / types * keep + share
-        line, log_prob = list(blank.ids), 0.0
-        for number in pieces:
-            log_prob += math.log(said(network, cut(network, line), number, types))
+        line, total = list(blank.ids), 0.0
+        for number in reader.word(item, answer, blank):
+            total += log_prob(network, cut(network, line), number, types)
             line.append(number)
-        found.append((log_prob, sorted(((math.log(p), word) for word, p in words.items()), reverse=True)))
-    return found
+        results.append((total, sorted(((math.log(p), word) for word, p in words.items()), reverse=True)))
+    return results
 
 
 def slow_scores(model, items, words, *, copies):
     """Return ln p of each word in the blank and of the words after it, one after the other."""
     network, types, reader = model.scorer().network, math.exp(model.unknown_share), model.encoder
-    found = []
+    scores = []
     for (item, blank), choices in zip(reader.blanks(items), words, strict=True):
-        found.append([])
+        scores.append([])
+        right = blank.right if model.after else ()
         for word in choices:
             pieces = reader.word(item, word, blank)
             line, total = list(blank.ids), 0.0
-            right = blank.right if model.after else ()
             whole = [*blank.ids, *pieces, *right]
             for place, number in enumerate((*pieces, *right)):
                 of_one = copies or place < len(pieces)  # of the words after it, all of <unk> counts
                 context = cut(network, line)
                 if place and not network.stateful:  # what follows is read at once, within one window
                     context = line[len(whole) - len(cut(network, whole, 1)) :]
-                total += math.log(said(network, context, number, types if of_one else 1.0))
+                total += log_prob(network, context, number, types if of_one else 1.0)
                 line.append(number)
-            found[-1].append(total)
-    return found
+            scores[-1].append(total)
+    return scores
 
 
 def cut(network, line, more=0):

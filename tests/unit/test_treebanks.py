@@ -14,26 +14,14 @@ def write(folder, *lines):
 
 
 def test_words_tags_lemmas_spaces_and_documents(tmp_path):
-    path = write(
-        tmp_path,
-        "# newdoc id = one",
-        "# text = I don't (go).",
-        row(1, "I", "I", "PRON"),
-        row("2-3", "don't", "_", "_"),
-        row(2, "do", "do", "AUX"),
-        row(3, "n't", "not", "PART"),
-        row("3.1", "gone", "go", "VERB"),
-        row(4, "(", "(", "PUNCT", "Entity=x|SpaceAfter=No"),
-        row("5-6", "goin", "_", "_", "SpaceAfter=No"),
-        row(5, "go", "go", "VERB"),
-        row(6, "in", "in", "ADP"),
-        row(7, ")", ")", "PUNCT"),
-        "",
-        "",
-        "# newdoc id = two",
-        row(1, "Stop", "stop", "VERB"),
-        "",
-    )
+    lines = [
+        "# newdoc id = one", "# text = I don't (go).", row(1, "I", "I", "PRON"),
+        row("2-3", "don't", "_", "_"), row(2, "do", "do", "AUX"), row(3, "n't", "not", "PART"),
+        row("3.1", "gone", "go", "VERB"), row(4, "(", "(", "PUNCT", "Entity=x|SpaceAfter=No"),
+        row("5-6", "goin", "_", "_", "SpaceAfter=No"), row(5, "go", "go", "VERB"), row(6, "in", "in", "ADP"),
+        row(7, ")", ")", "PUNCT"), "", "", "# newdoc id = two", row(1, "Stop", "stop", "VERB"), "",
+    ]  # fmt: skip
+    path = write(tmp_path, *lines)
     first, second = treebanks.sentences(path)
     assert first.words == ("I", "do", "n't", "(", "go", "in", ")")
     assert first.upos == ("PRON", "AUX", "PART", "PUNCT", "VERB", "ADP", "PUNCT")
