@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from ngrams import Loop, Sentences, small_files
 
 from workbench.items.schema import DataError
-from workbench.models.ngram import kenlm as tools
 from workbench.models.ngram.counts import count
 from workbench.models.ngram.good_turing import discounts, write_arpa
+from workbench.models.ngram.kenlm import find_program
 
 LOW = 1e-9
 
@@ -104,14 +104,19 @@ def build(folder, lines, cutoffs, gtmax=7, vocabulary=None):
     return Loop(path, []), report, Katz(lines, words, cutoffs, gtmax)
 
 
-def zipf(n, types=40, length=9, seed=0):
+def check(model, katz, contexts):
+    """Compare the probabilities of all events with Katz's, and their sum with 1."""
+    for context in contexts:
+        log_probs = model.scores(context, katz.events)
+        assert log_probs == pytest.approx([np.log10(katz.p(context, w)) for w in katz.events], abs=2e-5)
+        assert (10.0**log_probs).sum() == pytest.approx(1, abs=1e-5)
+
+
+def zipf(n):
     """Return sentences of a Markov chain with Zipf's frequencies."""
-    draw = np.random.default_rng(seed)
-    lines = []
-    for _ in range(n):
-        steps = draw.zipf(1.4, draw.integers(1, length)) % types
-        lines.append([f"w{i}" for i in np.cumsum(steps) % types])
-    return lines
+    draw = np.random.default_rng(0)
+    steps = (draw.zipf(1.4, draw.integers(1, 9)) for _ in range(n))
+    return [[f"w{i}" for i in np.cumsum(row % 40) % 40] for row in steps]
 
 
 texts = st.lists(st.lists(st.sampled_from("aaabbcdef"), min_size=1, max_size=9), min_size=1, max_size=12)
@@ -130,10 +135,7 @@ def test_small_corpora_are_as_defined(folder, lines, higher, gtmax, vocabulary):
     contexts = [context for context in katz.following if len(context) <= len(higher)]
     known = katz.events[0]
     contexts += [("<unk>",), (known, "<unk>"), ("<s>", known)][: 3 if len(higher) > 1 else 1]
-    for context in contexts:
-        found = model.scores(context, katz.events)
-        assert found == pytest.approx([np.log10(katz.p(context, word)) for word in katz.events], abs=2e-5)
-        assert (10.0**found).sum() == pytest.approx(1, abs=1e-5)
+    check(model, katz, contexts)
 
 
 @pytest.mark.parametrize(
@@ -146,11 +148,8 @@ def test_larger_corpora_are_as_defined(folder, cutoffs, gtmax):
     model, report, katz = build(folder, lines, cutoffs, gtmax, vocabulary)
     contexts = [context for context in katz.following if len(context) < len(cutoffs)]
     draw = np.random.default_rng(1)
-    for place in draw.choice(len(contexts), min(60, len(contexts)), replace=False):
-        found = model.scores(contexts[place], katz.events)
-        wanted = [np.log10(katz.p(contexts[place], word)) for word in katz.events]
-        assert found == pytest.approx(wanted, abs=2e-5)
-        assert (10.0**found).sum() == pytest.approx(1, abs=1e-5)
+    places = draw.choice(len(contexts), min(60, len(contexts)), replace=False)
+    check(model, katz, [contexts[place] for place in places])
     used = [share for shares in report["discounts"][1:] for share in shares if 0 < share < 1]
     assert len(used) >= 2  # this was about discounts
     for n, shares in enumerate(report["discounts"], 1):
@@ -160,13 +159,9 @@ def test_larger_corpora_are_as_defined(folder, cutoffs, gtmax):
 
 def test_a_trie_can_be_built_of_it_and_says_the_same(folder):
     """KenLM's trie wants the beginning and the end of each n-gram listed."""
-    try:
-        program = tools.find_program("build_binary")
-    except DataError as missing:
-        pytest.skip(str(missing))
     lines = zipf(300)
     model, _, _ = build(folder, lines, (1, 1, 2, 3), vocabulary=Sentences(lines).words[:30])
-    command = [program, "trie", folder / "model.arpa", folder / "model.trie"]
+    command = [find_program("build_binary"), "trie", folder / "model.arpa", folder / "model.trie"]
     subprocess.run(command, check=True, capture_output=True, cwd=folder)
     trie = Loop(folder / "model.trie", []).model
     for line in map(" ".join, lines[:200]):
@@ -212,7 +207,7 @@ def test_contexts_that_every_word_follows_are_scaled(folder):
     assert report["discounts"][1] == pytest.approx((1 / 2, 3 / 8))
     assert any("scaled" in note for note in report["notes"])
     assert set(katz.following["a",]) == set(katz.events)
-    assert (10.0 ** model.scores(("a",), katz.events)).sum() == pytest.approx(1, abs=1e-5)
+    check(model, katz, [("a",)])
 
 
 # Church and Gale (1991), bigrams of 22 million words of AP newswire: n_1 to n_8, and r* to three digits
@@ -252,21 +247,8 @@ def test_discounts_keep_katzs_two_conditions(k):
 def test_discounts_that_cannot_be_had_are_said(n_r, gtmax, kept, said):
     found, notes = discounts(n_r, gtmax)
     assert any(said in note for note in notes)
-    assert len(found) == len(kept) + 1
-    assert [a for a, b in zip(found[1:], kept, strict=True) if b is not None] == pytest.approx(
-        [b for b in kept if b is not None]
-    )
-
-
-@pytest.mark.parametrize("word", ["<s>", "b c", ""])
-def test_a_word_that_cannot_be_written_leaves_the_old_file(tmp_path, word):
-    path = tmp_path / "model.arpa"
-    path.write_text("old")
-    counts = count(Sentences([["a", "b"]]), 3, vocabulary=["a", word], progress=False)
-    with pytest.raises(DataError, match=f"'{word}'"):
-        write_arpa(counts, path, ["a", word], progress=False)
-    assert path.read_text() == "old"
-    assert [file.name for file in tmp_path.iterdir()] == ["model.arpa"]
+    assert found[1:] == pytest.approx([share if expected is None else expected
+                                       for share, expected in zip(found[1:], kept, strict=True)])  # fmt: skip
 
 
 def test_many_rows_are_written_in_blocks(tmp_path, monkeypatch):
@@ -278,12 +260,16 @@ def test_many_rows_are_written_in_blocks(tmp_path, monkeypatch):
     assert (tmp_path / "model.arpa").read_bytes() == whole
 
 
-def test_a_full_disk_is_one_clear_error_and_leaves_the_old_file(tmp_path):
-    path = tmp_path / "model.arpa"
+@pytest.mark.parametrize(
+    ("word", "size", "message"),
+    [("<s>", 10**6, "'<s>'"), ("b c", 10**6, "'b c'"), ("", 10**6, "''"), ("e", 1000, "more room")],
+)
+def test_a_word_that_cannot_be_written_and_a_full_disk_leave_the_old_file(tmp_path, word, size, message):
+    path, corpus = tmp_path / "model.arpa", Sentences(zipf(200))
     path.write_text("old")
-    corpus = Sentences(zipf(200))
-    counts = count(corpus, 3, vocabulary=corpus.words, progress=False)
-    with small_files(1000), pytest.raises(DataError, match="more room"):
-        write_arpa(counts, path, corpus.words, progress=False)
+    words = [*corpus.words, word]
+    counts = count(corpus, 3, vocabulary=words, progress=False)
+    with small_files(size), pytest.raises(DataError, match=message):
+        write_arpa(counts, path, words, progress=False)
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["model.arpa"]
