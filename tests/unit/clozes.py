@@ -20,17 +20,11 @@ def cloze(marked, item_id="x/dev/0", **values):
     text, span = left + answer + right, (len(left), len(left) + len(answer))
     tokenised = values.get("tokenised", True)
     starts = [start for start, _ in wt.sentences(text, tokenised=tokenised) if start <= span[0]] or [0]
-    ends = [len(text[:start].rstrip()) for start in starts[1:]]
-    ends.append(len(text))
+    ends = [*(len(text[:start].rstrip()) for start in starts[1:]), len(text)]
     dataset, split, _ = item_id.split("/")
     known = {"dataset": dataset, "split": split, "variant": "plain", "text": text} | values
-    return Item(
-        item_id=item_id,
-        answer=answer or None,
-        answer_span=span,
-        sentences=tuple(zip(starts, ends, strict=True)),
-        **known,
-    )
+    spans = tuple(zip(starts, ends, strict=True))
+    return Item(item_id=item_id, answer=answer or None, answer_span=span, sentences=spans, **known)
 
 
 def clozes(*marked, dataset="x", **values):
@@ -38,24 +32,22 @@ def clozes(*marked, dataset="x", **values):
     return Items.from_records(cloze(text, f"{dataset}/dev/{i}", **values) for i, text in enumerate(marked))
 
 
+def of_sentences(*sentences, place, answer, **values):
+    """Make a tokenised item of lists of words; a word or nothing stands before a place in the last."""
+    *before, last = sentences
+    texts = [" ".join(words) for words in (*before, [*last[:place], answer, *last[place:]])]
+    starts = [sum(len(text) + 1 for text in texts[:i]) for i in range(len(texts))]
+    begin = starts[-1] + sum(len(word) + 1 for word in last[:place])
+    spans = tuple((start, start + len(text)) for start, text in zip(starts, texts, strict=True))
+    span = (begin, begin + len(answer))
+    return Item("x/dev/0", "x", "dev", "plain", " ".join(texts), answer or None, span, spans, **values)
+
+
 @st.composite
 def passages(draw, *, known=None):
     """Draw a tokenised item with one to three sentences and a blank of one token anywhere in the last."""
     sentences = draw(st.lists(st.lists(TOKENS, min_size=1, max_size=8), min_size=1, max_size=3))
     place = draw(st.integers(0, len(sentences[-1]) - 1))
-    if not (draw(st.booleans()) if known is None else known):
-        sentences[-1][place] = ""
-    texts = [" ".join(words) for words in sentences]
-    starts = [sum(len(text) + 1 for text in texts[:i]) for i in range(len(texts))]
-    begin = starts[-1] + sum(len(word) + 1 for word in sentences[-1][:place])
-    word = sentences[-1][place]
-    return Item(
-        "x/dev/0",
-        "x",
-        "dev",
-        "plain",
-        " ".join(texts),
-        word or None,
-        (begin, begin + len(word)),
-        tuple((start, start + len(text)) for start, text in zip(starts, texts, strict=True)),
-    )
+    word = sentences[-1].pop(place)
+    known = draw(st.booleans()) if known is None else known
+    return of_sentences(*sentences, place=place, answer=word if known else "")

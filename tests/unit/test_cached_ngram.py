@@ -203,7 +203,3 @@ def test_a_vocabulary_smaller_than_what_is_asked_for(items):
     assert {len(row) for row in ranked.top_words} == {5}
     assert all(sorted(row) == sorted(few.vocabulary) for row in ranked.top_words)
     assert np.isfinite(ranked.top_log_probs).all()
-
-
-def test_no_items(base, items):
-    assert [len(part) for part in base.cached().ranking(items[:0])] == [0] * 6

@@ -2,32 +2,28 @@ import dataclasses
 import itertools
 import math
 from collections import Counter
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
-from clozes import cloze, clozes
+from clozes import cloze, clozes, of_sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.datasets import childrens_book
-from workbench.items.items import Item, Items
+from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.models.base import Predictor
 from workbench.models.baselines.passage_baseline import MaximumFrequency, SlidingWindow, WordDistance
 from workbench.texts.corpus import Corpus
 
-BOTH = (True, False)
-READINGS = [
-    dict(zip(("weight", "overlap", "length", "punctuation", "query"), values, strict=True))
-    for values in itertools.product(
-        ("inverse", "idf", "none"), ("tokens", "bag", "types"), ("set", "words"), BOTH, BOTH
-    )
-]
-LAID = [
-    dict(zip(("within", "mention", "punctuation", "query"), values, strict=True))
-    for values in itertools.product(("query", "context"), BOTH, BOTH, BOTH)
-]
+READINGS = st.fixed_dictionaries({
+    "weight": st.sampled_from(["inverse", "idf", "none"]), "length": st.sampled_from(["set", "words"]),
+    "overlap": st.sampled_from(["tokens", "bag", "types"]), "punctuation": st.booleans(),
+    "query": st.booleans(),
+})  # fmt: skip
+ALIGNMENTS = st.fixed_dictionaries({
+    "within": st.sampled_from(["query", "context"]), "mention": st.booleans(), "punctuation": st.booleans(),
+    "query": st.booleans(),
+})  # fmt: skip
 
 
 def plain(item, query):
@@ -99,22 +95,13 @@ def questions(draw):
     answer = draw(st.sampled_from([*"abcz", "a b", "b . c", "Ox"]))
     others = draw(st.lists(st.sampled_from([*"abcdeyz", "c d", "a a", ",", "ox a b"]), max_size=6))
     place = draw(st.integers(0, len(sentences[-1])))
-    texts = [" ".join(words) for words in sentences[:-1]]
-    before, after = sentences[-1][:place], sentences[-1][place:]
-    texts.append(" ".join([*before, answer, *after]))
-    starts = [sum(len(text) + 1 for text in texts[:i]) for i in range(len(texts))]
-    begin = starts[-1] + sum(len(word) + 1 for word in before)
-    return Item(
-        "x/dev/0", "x", "dev", "plain", " ".join(texts), answer, (begin, begin + len(answer)),
-        tuple((start, start + len(text)) for start, text in zip(starts, texts, strict=True)),
-        candidates=tuple(dict.fromkeys([answer, *others])),
-    )  # fmt: skip
+    candidates = tuple(dict.fromkeys([answer, *others]))
+    return of_sentences(*sentences, place=place, answer=answer, candidates=candidates)
 
 
 def scores(model, item):
-    found = model.score(Items.from_records([item]), [item.candidates])
-    assert found.shape == (1, len(item.candidates))
-    return found[0].tolist()
+    (row,) = model.score(Items.from_records([item]), [item.candidates])
+    return row.tolist()
 
 
 @given(questions(), st.booleans())
@@ -123,27 +110,25 @@ def test_counts_in_the_context_against_a_loop(item, query):
     assert scores(MaximumFrequency("context", query=query), item) == expected
 
 
-@given(questions(), st.sampled_from(READINGS))
+@given(questions(), READINGS)
 @settings(max_examples=40)
 def test_the_sliding_window_against_a_loop(item, reading):
     expected = [window_loop(item, word, **reading) for word in item.candidates]
-    found = scores(SlidingWindow(**reading), item)
-    assert found == pytest.approx(expected, abs=1e-8)
-    for (a, x), (b, y) in itertools.combinations(zip(found, expected, strict=True), 2):
+    result = scores(SlidingWindow(**reading), item)
+    assert result == pytest.approx(expected, abs=1e-8)
+    for (a, x), (b, y) in itertools.combinations(zip(result, expected, strict=True), 2):
         assert (a == b) == (abs(x - y) < 1e-10)  # ties are exact
 
 
-@given(questions(), st.integers(1, 8), st.sampled_from(LAID))
+@given(questions(), st.integers(1, 8), ALIGNMENTS)
 @settings(max_examples=40)
 def test_the_word_distance_against_a_loop(item, m, reading):
     expected = [distance_loop(item, word, m, **reading) for word in item.candidates]
     assert scores(WordDistance(m, **reading), item) == expected
 
 
-BY_HAND = cloze(
-    "the old fox saw a hen . the hen saw the dog and ran . the old {hen} ran",
-    candidates=("hen", "fox", "dog", "cat"),
-)  # fmt: skip
+TALE = "the old fox saw a hen . the hen saw the dog and ran . the old {hen} ran"
+BY_HAND = cloze(TALE, candidates=("hen", "fox", "dog", "cat"))
 
 
 def test_the_word_distance_by_hand():
@@ -171,24 +156,19 @@ def test_the_most_frequent():
 
 def test_a_corpus_and_its_counts_are_alike(no_data):
     assert no_data.is_dir()
-    on_disk = Corpus.of(["The dog ran .", "the hen and the dog"], progress=False)
-    model = MaximumFrequency("corpus", corpus=on_disk)
-    assert model.counts == {"the": 3, "dog": 2, "ran": 1, ".": 1, "hen": 1, "and": 1}
-    assert model.training == {"corpus": on_disk.sha256, "n_tokens": 9}
-    corpus = SimpleNamespace(words=["The", "the", "dog"], counts=np.array([3, 2, 1]), sha256="f00")
-    by_corpus = MaximumFrequency("corpus", corpus=corpus)
-    by_counts = MaximumFrequency("corpus", corpus=Counter(the=5, dog=1))
+    corpus = Corpus.of(["The dog ran .", "the hen and the dog"], lower=False, progress=False)
+    counts = {"the": 3, "dog": 2, "ran": 1, ".": 1, "hen": 1, "and": 1}
+    by_corpus, by_counts = (MaximumFrequency("corpus", corpus=known) for known in (corpus, Counter(counts)))
+    assert by_corpus.counts == counts
     assert by_corpus.config == by_counts.config
-    assert by_corpus.training == {"corpus": "f00", "n_tokens": 6}
-    assert by_counts.training == {"n_tokens": 6}
+    assert by_corpus.training == {"corpus": corpus.sha256, "n_tokens": 9}
+    assert by_counts.training == {"n_tokens": 9}
     assert MaximumFrequency("corpus", corpus={"the": 5}).config != by_counts.config
 
 
 def test_running_text_is_cut_into_tokens():
-    item = cloze(
-        "The dog's bowl is full. I can't see the dog. Where is the {dog's} tail",
-        tokenised=False, candidates=("dog's", "dog", "bowl"),
-    )  # fmt: skip
+    text = "The dog's bowl is full. I can't see the dog. Where is the {dog's} tail"
+    item = cloze(text, tokenised=False, candidates=("dog's", "dog", "bowl"))
     assert scores(MaximumFrequency("context"), item) == [1, 2, 1]
 
 
@@ -286,13 +266,10 @@ def test_strange_arguments(make, problem):
 def test_real_questions_against_loops(real_data):
     questions = childrens_book.load("dev", variant="NE", path=real_data / "cbt").sample(20)
     words = questions.frame["candidates"].tolist()
-    laid = {"within": "query", "mention": True, "punctuation": True, "query": False}
-    slid = {"weight": "inverse", "overlap": "tokens", "length": "set", "punctuation": True, "query": False}
-    counted = MaximumFrequency("context").score(questions, words)
-    spaced = WordDistance().score(questions, words)
-    windows = SlidingWindow().score(questions, words)
-    for i, item in enumerate(questions):
-        assert counted[i].tolist() == [count_loop(item, w, query=False) for w in words[i]]
-        assert spaced[i].tolist() == [distance_loop(item, w, 5, **laid) for w in words[i]]
-        expected = [window_loop(item, w, **slid) for w in words[i]]
-        assert windows[i].tolist() == pytest.approx(expected, abs=1e-8)
+    alignment = {"within": "query", "mention": True, "punctuation": True, "query": False}
+    reading = {"weight": "inverse", "overlap": "tokens", "length": "set", "punctuation": True, "query": False}
+    for item, row in zip(questions, words, strict=True):
+        assert scores(MaximumFrequency("context"), item) == [count_loop(item, w, query=False) for w in row]
+        assert scores(WordDistance(), item) == [distance_loop(item, w, 5, **alignment) for w in row]
+        expected = [window_loop(item, w, **reading) for w in row]
+        assert scores(SlidingWindow(), item) == pytest.approx(expected, abs=1e-8)
