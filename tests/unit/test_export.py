@@ -1,6 +1,5 @@
 import json
 
-import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -36,26 +35,25 @@ def frames(draw):
     """Draw predictions of two models whose cells hold whatever may be there."""
 
     def column(values):
-        return draw(st.lists(values, min_size=len(FEW), max_size=len(FEW)))
+        return several(draw(st.lists(st.none() | values, min_size=len(FEW), max_size=len(FEW))))
 
-    parts = []
-    for model in draw(st.lists(WORDS, min_size=1, max_size=2, unique=True)):
-        words = column(st.none() | WORDS.map(lambda word: word + "x"))
-        parts.append(
-            predicted(
-                model,
-                FEW,
-                run=draw(st.just("") | WORDS),
-                prediction=words,
-                log_prob=column(FLOATS | st.just(np.nan)),
-                top_words=several(column(st.none() | st.lists(WORDS | st.just(""), max_size=3))),
-                top_log_probs=several(column(st.none() | st.lists(FLOATS, max_size=3))),
-                attention=several(column(st.none() | st.lists(st.floats(0, 1), max_size=3))),
-                prompt=column(st.none() | WORDS),
-                rank_is_bound=pd.array(column(st.none() | st.booleans()), dtype="boolean"),
-                vocabulary_size=pd.array(column(st.none() | st.integers(0, 2**40)), dtype="Int64"),
-            )
+    models = draw(st.lists(WORDS, min_size=1, max_size=2, unique=True))
+    parts = [
+        predicted(
+            model,
+            FEW,
+            run=draw(st.just("") | WORDS),
+            prediction=column(WORDS.map(lambda word: word + "x")),
+            log_prob=column(FLOATS),
+            top_words=column(st.lists(WORDS | st.just(""), max_size=3)),
+            top_log_probs=column(st.lists(FLOATS, max_size=3)),
+            attention=column(st.lists(st.floats(0, 1), max_size=3)),
+            prompt=column(WORDS),
+            rank_is_bound=column(st.booleans()),
+            vocabulary_size=column(st.integers(0, 2**40)),
         )
+        for model in models
+    ]
     return predictions.check_predictions(pd.concat(parts, ignore_index=True))
 
 
@@ -99,11 +97,7 @@ def test_the_texts_can_stand_beside(tmp_path, suffix):
 def test_json_lines_are_json_by_the_standard(tmp_path):
     frame = predicted(log_prob=float("-inf"), top_log_probs=several([[float("-inf"), -1.0]] * 12))
     path = export_results(frame, tmp_path / "out.jsonl")
-
-    def refuse(name):
-        raise AssertionError(name)
-
-    line = json.loads(path.read_text().splitlines()[0], parse_constant=refuse)
+    line = json.loads(path.read_text().splitlines()[0], parse_constant=pytest.fail)
     assert (line["log_prob"], line["top_log_probs"]) == ("-inf", ["-inf", -1.0])
 
 

@@ -22,14 +22,13 @@ def models():
 @pytest.fixture(scope="module")
 def table(models):
     """The same numbers by a loop."""
-    rows = []
-    for parts in zip(*(frame.to_dict("records") for frame in models), strict=True):
-        right = [part["model"] for part in parts if part["correct"]]
-        ln_p = [part["log_prob"] for part in parts]
-        row = {"item_id": parts[0]["item_id"], "n_right": len(right)}
-        row |= {"disagreement": len(right) * (4 - len(right)) / 4, "mean_log_prob": np.mean(ln_p)}
-        rows.append(row | {"alone": right[0] if len(right) == 1 else None, "variance": np.var(ln_p)})
-    return pd.DataFrame(rows).set_index("item_id")
+    rows = {}
+    for item_id, part in pd.concat(models).groupby("item_id"):
+        right = part.loc[part["correct"], "model"].tolist()
+        row = {"n_right": len(right), "disagreement": len(right) * (4 - len(right)) / 4}
+        row |= {"mean_log_prob": np.mean(part["log_prob"]), "variance": np.var(part["log_prob"])}
+        rows[item_id] = row | {"alone": right[0] if len(right) == 1 else None}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("item_id")
 
 
 KEYS = {
@@ -54,15 +53,8 @@ def test_items_are_ordered_as_a_loop_orders_them(by, models, table):
         np.testing.assert_allclose(found.frame[name], rows[name], err_msg=name)
     assert found.frame["alone"].fillna("").tolist() == rows["alone"].fillna("").tolist()
     assert set(found.frame["n_models"]) == {4}
-    assert len(hardest(models, items_of(models[0]), by=by, n=2)) == 2
-
-
-def test_the_items_are_a_set_like_any_other(models, tmp_path):
-    found = hardest(models, items_of(models[0]), n=5)
-    found.items.to_parquet(tmp_path / "hard.parquet")
-    again = Items.from_parquet(tmp_path / "hard.parquet")
-    pd.testing.assert_frame_equal(again.frame, found.items.frame)
-    assert hardest(models, again).frame["item_id"].tolist() == found.frame["item_id"].tolist()
+    few = hardest(models, items_of(models[0]), by=by, n=2)
+    assert hardest(models, few.items, by=by).frame["item_id"].tolist() == wanted[:2]
 
 
 def test_models_of_scores_have_no_mean_and_one_model_no_variance(models):
@@ -92,10 +84,9 @@ def test_items_are_loaded_by_what_the_predictions_name(no_data):
 
 
 def test_it_is_shown_as_a_table_of_text(models):
-    rows = [cloze(f"It rained . {HOSTILE} saw the {{{a}}} .", item_id=i) for i, a in
-            zip(models[0]["item_id"], models[0]["answer"], strict=True)]  # fmt: skip
+    texts = models[0].apply(lambda row: cloze(f"{HOSTILE} a {{{row.answer}}}", row.item_id), axis=1)
     named = [frame.assign(model=f"{HOSTILE}{k}") for k, frame in enumerate(models)]
-    html = hardest(named, Items.from_records(rows))._repr_html_()
+    html = hardest(named, Items.from_records(texts))._repr_html_()
     assert "<script" not in html
     assert "&lt;script&gt;" in html
     assert html.count("<tr>") == 21  # the first 20

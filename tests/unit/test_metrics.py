@@ -24,14 +24,11 @@ def one(frame, **options):
 def test_accuracy_is_that_of_scikit_learn_with_the_interval_of_statsmodels(level):
     frame = made(500, seed=1)
     row = one(frame, level=level)
-    assert row["accuracy"] == pytest.approx(accuracy_score(frame["answer"], frame["prediction"]))
-    low, high = proportion_confint(frame["correct"].sum(), 500, alpha=1 - level, method="wilson")
-    assert (row["accuracy_low"], row["accuracy_high"]) == pytest.approx((low, high))
-    known = frame[frame["known"]]
-    assert (row["n"], row["n_known"]) == (500, len(known))
-    assert row["accuracy_known"] == pytest.approx(accuracy_score(known["answer"], known["prediction"]))
-    low, high = proportion_confint(known["correct"].sum(), len(known), alpha=1 - level, method="wilson")
-    assert (row["accuracy_known_low"], row["accuracy_known_high"]) == pytest.approx((low, high))
+    for part, n, name in ((frame, "n", "accuracy"), (frame[frame["known"]], "n_known", "accuracy_known")):
+        assert row[n] == len(part)
+        assert row[name] == pytest.approx(accuracy_score(part["answer"], part["prediction"]))
+        wanted = proportion_confint(part["correct"].sum(), len(part), alpha=1 - level, method="wilson")
+        assert (row[f"{name}_low"], row[f"{name}_high"]) == pytest.approx(wanted)
     assert row["expected_accuracy"] == pytest.approx(frame["p_correct"].mean())
     assert (row["interval"], row["resampled_by"]) == ("Wilson", "item")
     assert pd.isna(row["n_novels"])
@@ -47,8 +44,7 @@ def test_perplexity_is_that_of_scikit_learns_log_loss():
 
 @pytest.mark.parametrize("vocabulary", [1, 2, 7, 60_000])
 def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(vocabulary):
-    frame = uniform(40, vocabulary) if vocabulary > 1 else uniform(40, 1).assign(prediction="x", n_tied=1)
-    row = one(frame)
+    row = one(uniform(40, vocabulary))
     assert row["perplexity"] == pytest.approx(vocabulary, rel=1e-12)
     assert row["perplexity_low"] == pytest.approx(vocabulary)
     assert row["median_rank"] == row["median_rank_low"] == row["median_rank_high"] == (vocabulary + 1) / 2
@@ -78,12 +74,10 @@ def test_novels_are_resampled_where_every_item_names_one():
     frame["correct"] = pd.array(np.tile(easy, 40), dtype="boolean")
     row = one(frame)
     assert (row["interval"], row["resampled_by"], row["n_novels"]) == ("bootstrap by novel", "novel", 10)
-    wide = row["accuracy_high"] - row["accuracy_low"]
-    items = one(frame.assign(book_id=pd.Series([None] * 400, dtype="str")))
-    assert items["interval"] == "Wilson"
-    assert wide > 3 * (items["accuracy_high"] - items["accuracy_low"])
-    missing = frame.assign(book_id=frame["book_id"].where(np.arange(400) > 0))
-    assert one(missing)["resampled_by"] == "item"
+    items = one(frame.assign(book_id=frame["book_id"].where(np.arange(400) > 0)))  # one item names none
+    assert (items["interval"], items["resampled_by"]) == ("Wilson", "item")
+    by_novel, by_item = (found["accuracy_high"] - found["accuracy_low"] for found in (row, items))
+    assert by_novel > 3 * by_item
 
 
 def test_where_resampling_says_nothing_wilson_does():
@@ -136,9 +130,8 @@ def test_unanswered_items_change_nothing_else():
 @FAST
 def test_the_order_of_the_rows_does_not_matter(order, books):
     frame = made(30, books=4 if books else None)
-    pd.testing.assert_frame_equal(
-        evaluate(frame, resamples=50, by="known"), evaluate(frame.iloc[order], resamples=50, by="known")
-    )
+    one, other = (evaluate(rows, resamples=50, by="known") for rows in (frame, frame.iloc[order]))
+    pd.testing.assert_frame_equal(one, other)
 
 
 @given(st.integers(1, 5), st.integers(0, 1000))
@@ -159,8 +152,7 @@ def test_groups_add_up(groups, seed):
 
 def test_groups_are_joined_by_item():
     items = datasets.load("sample", "dev")
-    frame = made(len(items), book_id=None, item_id=items.frame["item_id"], answer=items.frame["answer"],
-                 prediction="?", right=0)  # fmt: skip
+    frame = made(len(items), right=0, **items.frame[["item_id", "answer"]])
     table = evaluate(frame.sample(frac=1, random_state=0), items=items, by=["book_id", "known"], resamples=20)
     truth = items.frame.set_index("item_id")["book_id"].loc[frame["item_id"]].to_numpy()
     wanted = frame.groupby([truth, frame["known"].to_numpy(dtype=bool)]).size()
@@ -180,9 +172,8 @@ def test_runs_and_frames_of_several_models_are_read():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "said"),
+    ("arguments", "options", "message"),
     [
-        (3, {}, "no predictions in a int"),
         ([made(3), None], {}, "no predictions in a NoneType"),
         (made(3).drop(columns="known"), {}, "no column 'known'"),
         (made(3).assign(log_prob="x"), {}, "strange type"),
@@ -197,6 +188,6 @@ def test_runs_and_frames_of_several_models_are_read():
         (made(3), {"annotations": pd.DataFrame({"item_id": ["z", "z"]})}, "hold the item 'z' twice"),
     ],
 )
-def test_what_is_wrong_is_said(arguments, options, said):
-    with pytest.raises(DataError, match=said):
+def test_what_is_wrong_is_said(arguments, options, message):
+    with pytest.raises(DataError, match=message):
         evaluate(arguments, **options)
