@@ -16,16 +16,9 @@ from workbench.items.items import DataError
 HAND = frame()
 LAMBADA, CONTROL = frame(ids="lambada/dev"), frame(ROWS[2:], ids="lambada/control")
 TWO = {"LAMBADA": LAMBADA, "control": CONTROL}
-EVERY = {
-    "in_context": charts.in_context,
-    "target_classes": charts.target_classes,
-    "target_classes_out_of_context": charts.target_classes_out_of_context,
-    "direct_speech": charts.direct_speech,
-    "mention_distance": charts.mention_distance,
-    "lengths": charts.lengths,
-}
 BARS = ["in_context", "target_classes", "target_classes_out_of_context", "direct_speech"]
 SPREAD = ["mention_distance", "lengths"]
+EVERY = {name: getattr(charts, name) for name in [*BARS, *SPREAD]}
 
 
 def rows(chart):
