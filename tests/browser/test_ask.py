@@ -77,7 +77,6 @@ def test_type_and_watch_while_a_slow_model_thinks(asked, notebook):
     assert page.locator(".jp-Cell").count() == cells
     said = python(notebook, "[f'{100 * 2.718281828459045 ** x:#.3g} %' for x in asker.results().log_prob]")
     assert shown(page, "fast")[1:] == said  # after the gain
-    assert python(notebook, "asker.results().model.tolist()") == ["fast", "fast"]
     target = page.locator(".wa-read .wa-target")
     assert target.inner_text() == "keeper"
     assert page.locator(".wa-context").inner_text() == "Nobody trusted the keeper."
@@ -103,9 +102,6 @@ def test_type_and_watch_while_a_slow_model_thinks(asked, notebook):
     notebook.evaluate("slow.gate.set()")
     wait_for(page, "answered")
     assert shown(page, "slow") == shown(page, "fast") != first
-    assert python(notebook, "[a[0][-20:] for a in slow.asked][-3:]") == [
-        f"{TEXT} dd keeper"[-20:], f"{TEXT} storm"[-20:], f"{TEXT} keeper keeper keeper"[-20:]
-    ]  # fmt: skip
 
 
 def test_words_problems_and_a_silent_kernel(asked, notebook):
@@ -138,7 +134,6 @@ def test_pairs_errors_history_and_python(asked, notebook):
     wait_for(page, "answered")
     errors = page.locator(".wa-error").all_inner_texts()
     assert errors == ["it ranks no <i>vocabulary</i> -- give candidates"]
-    assert card(page, "failing").locator(".wa-error").count() == 1
     assert page.locator(".wa-ask img, .wa-ask i:not(.wa-key)").count() == 0
     assert page.locator(".wa-name").all_inner_texts()[2] == EVIL
     page.wait_for_selector(".wa-past")

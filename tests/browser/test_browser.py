@@ -1,6 +1,5 @@
 """The passage browser, driven as a reader drives it."""
 
-import json
 import re
 
 import pytest
@@ -40,12 +39,6 @@ def test_search_and_filter(show, notebook):
     both = notebook.evaluate(evaluated.format(book))
     wait_count(page, f"{both} of {total}")
     page.keyboard.press("Escape")
-    assert json.loads(notebook.evaluate("import json; print(json.dumps(browser.filters))")) == {
-        "query": "said", "field": "passage", "regex": False, "facets": {"book_id": [book]},
-    }  # fmt: skip
-    again = "print(len(wb.browse(items, **browser.filters).selection))"
-    assert notebook.evaluate(again) == both
-
     page.locator(".wb-button", has_text="Reset").click()
     wait_count(page, f"{total} of {total}")
 
@@ -131,16 +124,11 @@ def test_errors_and_empty_views_are_told(show, notebook):
     assert "no regular expression" in alarm.inner_text()
     page.locator(".wb-search").fill("(closed|open)")
     alarm.wait_for(state="hidden")
-    expected = notebook.evaluate(
-        "print(items.frame.text.str.contains('closed|open', case=False, regex=True).sum())"
-    )
-    wait_count(page, f"{expected} of {total}")
     page.locator(".wb-search").fill("zzzz+")
     wait_count(page, f"0 of {total}")
     assert "No passage matches" in page.locator(".wb-list").inner_text()
     assert "Reset" in page.locator(".wb-passage").inner_text()
     notebook.screenshot("browser-empty", ".wb-browser")
-    assert notebook.evaluate("print(browser.current, len(browser.selection))") == "None 0"
 
 
 def test_keys_stay_in_the_widget(show, notebook):
@@ -199,23 +187,6 @@ def test_many_items_scroll_to_the_end(show):
     page.locator(".wb-list").focus()
     page.keyboard.press("End")
     page.wait_for_selector(".wb-meta:has-text('many/dev/014999')")
-
-
-@pytest.mark.data
-@pytest.mark.usefixtures("real_data")
-def test_the_real_development_set(show, notebook):
-    page = show("lambada", IMPORT, 'items = wb.load("lambada", "dev")', SHOW)
-    wait_count(page, "4,869 of 4,869")
-    page.locator(".wb-search").fill("didn't")
-    expected = int(notebook.evaluate('print(items.frame.text.str.contains("did n\'t", regex=False).sum())'))
-    wait_count(page, f"{expected:,} of 4,869")
-    page.locator(".wb-list").focus()
-    page.keyboard.press("End")
-    last = notebook.evaluate("print(browser.selection[-1].item_id)")
-    page.wait_for_selector(f".wb-meta:has-text('{last}')")
-    page.keyboard.press(" ")
-    answer = notebook.evaluate("print(browser.selection[-1].answer)")
-    assert page.locator(".wb-blank").inner_text() == answer
 
 
 CLIPPED = """() => [...document.querySelectorAll('.wb-browser, .wb-browser *')].filter((n) => {
