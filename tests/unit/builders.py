@@ -1,6 +1,7 @@
 """Small files in the forms of the releases, with words of our own."""
 
 import io
+import json
 import tarfile
 import zipfile
 from dataclasses import dataclass
@@ -13,11 +14,10 @@ PLAIN = [
 ]
 CASED = [line[0].upper() + line[1:].replace(" ada", " Ada") for line in PLAIN]
 RUNNING = [
-    'The heron stood in the reeds.\\n\\n"It waits for the eels," said Ada. Only the eels could see the heron',
-    'There was only one who could have done it, and I called her name. \\"Ada',
+    'The heron stood in the reeds.\n\n"It waits for the eels," said Ada. Only the eels could see the heron',
+    'There was only one who could have done it, and I called her name. "Ada',
     "They baked all night. At dawn the whole street smelled of fresh bread",
 ]
-RUNNING[0] = RUNNING[0].replace('"', '\\"')
 WORDS = ["goose", "well", "lamp", "miller", "path", "cart", "bell", "crow", "barn", "oven"]
 
 
@@ -35,8 +35,7 @@ def text(lines):
     return "".join(f"{line}\n" for line in lines)
 
 
-def openai(texts=RUNNING):
-    return text('{"text": "' + t + '"}' for t in texts)
+OPENAI = text(json.dumps({"text": running}) for running in RUNNING)
 
 
 def cbt_block(query="The XXXXX ran .", answer="goose", candidates=None, context=20, empty="\t"):
@@ -56,31 +55,21 @@ HOLMES = [
 ]
 
 
-def holmes_questions():
-    return text(
-        f"{i}{letter}) {line.format(word)}"
-        for i, (line, words, _) in enumerate(HOLMES, 1)
-        for letter, word in zip("abcde", words, strict=True)
-    )
-
-
-def holmes_answers():
-    return text(
-        f"{i}{key}) {line.format(words['abcde'.index(key)])}"
-        for i, (line, words, key) in enumerate(HOLMES, 1)
-    )
-
-
-def holmes_csv():
-    rows = (
-        f'{i},"{line.replace("[{}]", "_____")}",{",".join(words)}'
-        for i, (line, words, _) in enumerate(HOLMES, 1)
-    )
-    return text(["id,question,a),b),c),d),e)", *rows])
-
-
-def holmes_csv_answers():
-    return text(["id,answer", *(f"{i},{key}" for i, (_, _, key) in enumerate(HOLMES, 1))])
+QUESTIONS, ANSWERS = "Holmes.machine_format.questions.txt", "Holmes.machine_format.answers.txt"
+TABLE, KEY = "testing_data.csv", "test_answer.csv"
+LINES = [
+    (f"{i}{letter}) {line.format(word)}", letter == key)
+    for i, (line, words, key) in enumerate(HOLMES, 1)
+    for letter, word in zip("abcde", words, strict=True)
+]
+OFFICIAL = {QUESTIONS: text(line for line, _ in LINES), ANSWERS: text(line for line, right in LINES if right)}
+ROWS = [
+    f'{i},"{line.replace("[{}]", "_____")}",{",".join(words)}' for i, (line, words, _) in enumerate(HOLMES, 1)
+]
+CSV = {
+    TABLE: text(["id,question,a),b),c),d),e)", *ROWS]),
+    KEY: text(["id,answer", *(f"{i},{key}" for i, (_, _, key) in enumerate(HOLMES, 1))]),
+}
 
 
 def cnn(answer="@entity3", question="@placeholder sails to @entity1 on friday"):

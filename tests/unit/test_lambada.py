@@ -26,7 +26,7 @@ def folder(tmp_path):
             "sub/lambada_test_plain_text.txt": b.text(b.PLAIN[:1]),
             "sub/lambada_control_test_data_plain_text.txt": b.text(b.PLAIN[1:]),
             "sub/rejected_plain_text.txt": b.text(b.PLAIN[:2]),
-            "lambada_test.jsonl": b.openai(),
+            "lambada_test.jsonl": b.OPENAI,
         },
     )
 
@@ -66,7 +66,7 @@ def test_splits_and_variants(folder):
     [("mine.jsonl", "openai"), ("my_capitalised.txt", "capitalised"), ("mine.txt", "plain")],
 )
 def test_a_file_is_read_as_what_it_is(tmp_path, name, variant):
-    content = {"openai": b.openai(), "capitalised": b.text(b.CASED), "plain": b.text(b.PLAIN)}[variant]
+    content = {"openai": b.OPENAI, "capitalised": b.text(b.CASED), "plain": b.text(b.PLAIN)}[variant]
     items = read(b.write(tmp_path, {name: content}) / name)
     assert set(items.frame["variant"]) == {variant}
 
@@ -117,7 +117,7 @@ def test_the_wrong_variant_is_told(tmp_path):
     "line", ["{", "[]", '{"txt": "a b"}', '{"text": 3}', '{"text": "a \\ud800"}', "", '{"text": "one"}']
 )
 def test_bad_json_lines(tmp_path, line):
-    path = b.write(tmp_path, {"x.jsonl": b.openai() + line + "\n" + b.openai()}) / "x.jsonl"
+    path = b.write(tmp_path, {"x.jsonl": b.OPENAI + line + "\n" + b.OPENAI}) / "x.jsonl"
     with pytest.raises(DataError, match=r"x\.jsonl, line 4"):
         read(path)
     assert len(read(path, on_error="skip")) == 6

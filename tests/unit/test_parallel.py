@@ -14,6 +14,7 @@ from workbench.storage import parallel
 from workbench.storage.parallel import WorkerError, run_chunks
 
 CHUNKS = [[n, n + 1] for n in range(0, 24, 2)]
+KEYS = [f"key {chunk[0]}" for chunk in CHUNKS]
 SQUARES = [[n * n for n in chunk] for chunk in CHUNKS]
 
 
@@ -38,10 +39,8 @@ def dying(task):
     """Die once, at the fifth chunk: as by ``kill -9``."""
     folder, chunk = task
     first = not list(Path(folder).glob("8.*"))
-    found = marked(task)
-    if chunk[0] == 8 and first:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return found
+    marked(task)
+    return deadly(chunk) if first else squares(chunk)
 
 
 def deadly(chunk):
@@ -60,14 +59,9 @@ def threads(_):
     return {name: os.environ.get(name) for name in parallel._THREADS}
 
 
-def keys():
-    return [f"key {chunk[0]}" for chunk in CHUNKS]
-
-
 def worked_on(folder):
     """Return how often each chunk was worked on."""
-    names = [int(path.name.split(".")[0]) for path in Path(folder).iterdir()]
-    return [names.count(chunk[0]) for chunk in CHUNKS]
+    return [len(list(folder.glob(f"{chunk[0]}.*"))) for chunk in CHUNKS]
 
 
 @contextmanager
@@ -94,15 +88,15 @@ def where(request):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_results_are_in_order_and_kept(workers):
     store = Kept()
-    assert run_chunks(squares, CHUNKS, keys=keys(), store=store, workers=workers) == SQUARES
-    assert store == dict(zip(keys(), SQUARES, strict=True))
+    assert run_chunks(squares, CHUNKS, keys=KEYS, store=store, workers=workers) == SQUARES
+    assert store == dict(zip(KEYS, SQUARES, strict=True))
     assert run_chunks(squares, [], workers=workers) == []
 
 
 def test_what_is_kept_is_not_worked_on_again(where, tmp_path):
     store = Kept({"key 0": "kept", "key 22": "kept too"})
     tasks = [(str(tmp_path), chunk) for chunk in CHUNKS]
-    results = run_chunks(marked, tasks, keys=keys(), store=store, **where)
+    results = run_chunks(marked, tasks, keys=KEYS, store=store, **where)
     assert results == ["kept", *SQUARES[1:-1], "kept too"]
     assert worked_on(tmp_path) == [0, *[1] * 10, 0]
     assert str(os.getpid()) not in {path.name.split(".")[1] for path in tmp_path.iterdir()}
@@ -111,7 +105,7 @@ def test_what_is_kept_is_not_worked_on_again(where, tmp_path):
 def test_a_worker_that_dies_loses_nothing(where, tmp_path):
     store = Kept()
     tasks = [(str(tmp_path), chunk) for chunk in CHUNKS]
-    assert run_chunks(dying, tasks, keys=keys(), store=store, **where) == SQUARES
+    assert run_chunks(dying, tasks, keys=KEYS, store=store, **where) == SQUARES
     assert len(store) == len(CHUNKS)
     assert worked_on(tmp_path)[4] == 2  # the deadly one
     assert "client" in where or sum(worked_on(tmp_path)) <= len(CHUNKS) + 2  # and that of the other worker
@@ -120,31 +114,31 @@ def test_a_worker_that_dies_loses_nothing(where, tmp_path):
 def test_an_error_comes_back_as_it_is_and_what_was_done_is_kept(where):
     store = Kept()
     with pytest.raises(TimeoutError, match="it is 8"):
-        run_chunks(failing, CHUNKS, keys=keys(), store=store, **where)
+        run_chunks(failing, CHUNKS, keys=KEYS, store=store, **where)
     assert "client" in where or store
     assert "key 8" not in store
 
 
 def test_keys_and_store_belong_together():
-    for wrong in ({"keys": keys()}, {"store": Kept()}, {"store": Kept(), "keys": ["one"]}):
+    for wrong in ({"keys": KEYS}, {"store": Kept()}, {"store": Kept(), "keys": ["one"]}):
         with pytest.raises(ValueError, match="one key for each"):
             run_chunks(squares, CHUNKS, **wrong)
 
 
 def test_the_bar_counts_what_is_kept(capsys):
     store = Kept({"key 0": "kept"})
-    run_chunks(squares, CHUNKS, keys=keys(), store=store, workers=1, progress="squares", size=len)
-    assert "squares" in (told := capsys.readouterr().err)
-    assert "2.00/24.0" in told  # two numbers are in the chunk that is stored
+    run_chunks(squares, CHUNKS, keys=KEYS, store=store, workers=1, progress="squares", size=len)
+    assert "squares" in (bar := capsys.readouterr().err)
+    assert "2.00/24.0" in bar  # two numbers are in the chunk that is stored
 
 
 def test_a_chunk_that_kills_every_worker_ends_in_one_error():
     store = Kept()
     places = [*range(3, len(CHUNKS)), *range(3)]  # the deadly chunk is the second of those that are started
-    chunks, names = [CHUNKS[n] for n in places], [keys()[n] for n in places]
+    chunks, names = [CHUNKS[n] for n in places], [KEYS[n] for n in places]
     with pytest.raises(WorkerError, match=r"died 3 times .*, 1 chunks are left .* workers=1"):
         run_chunks(deadly, chunks, keys=names, store=store, workers=2)
-    assert store == {key: value for key, value in zip(keys(), SQUARES, strict=True) if key != "key 8"}
+    assert store == {key: value for key, value in zip(KEYS, SQUARES, strict=True) if key != "key 8"}
 
 
 def test_a_worker_computes_with_one_thread():
@@ -192,11 +186,11 @@ def test_an_end_in_the_middle_keeps_what_was_done_and_leaves_no_process(tmp_path
     for _ in range(5):
         assert run.stdout.readline() == "put\n"
     run.send_signal(getattr(signal, name))
-    _, told = run.communicate(timeout=30)
+    _, errors = run.communicate(timeout=30)
     assert run.returncode in ({130, -signal.SIGINT} if name == "SIGINT" else {-signal.SIGKILL})
     assert 5 <= len(list(tmp_path.glob("kept*"))) < 100
     if name == "SIGINT":
-        assert told.count("Traceback") == told.count("KeyboardInterrupt")  # of this process, no worker's
+        assert errors.count("Traceback") == errors.count("KeyboardInterrupt")  # of this process, no worker's
     pids = [int(path.name[3:]) for path in tmp_path.glob("pid*")]
     assert pids
     until = time.monotonic() + 20
@@ -208,7 +202,7 @@ def test_an_end_in_the_middle_keeps_what_was_done_and_leaves_no_process(tmp_path
 def test_a_chunk_that_kills_every_dask_worker_ends_in_one_error(dask):
     store = Kept()
     with pytest.raises(WorkerError, match="gave a chunk up"):
-        run_chunks(deadly, CHUNKS, keys=keys(), store=store, client=dask)
+        run_chunks(deadly, CHUNKS, keys=KEYS, store=store, client=dask)
     assert "key 8" not in store
     assert run_chunks(squares, CHUNKS, client=dask) == SQUARES  # the cluster lives on
 

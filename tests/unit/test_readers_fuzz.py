@@ -10,23 +10,19 @@ from hypothesis import strategies as st
 from workbench.datasets import archives, books, load
 from workbench.items.items import DataError, Items
 
-QUESTIONS, ANSWERS = "Holmes.machine_format.questions.txt", "Holmes.machine_format.answers.txt"
 VALID = {
     "lambada plain": ("lambada", {"lambada_development_plain_text.txt": b.text(b.PLAIN)}),
     "lambada capitalised": ("lambada", {"x_capitalised.txt": b.text(b.CASED)}),
-    "lambada openai": ("lambada", {"x.jsonl": b.openai()}),
+    "lambada openai": ("lambada", {"x.jsonl": b.OPENAI}),
     "cbt": ("cbt", {"cbtest_NE_valid_2000ex.txt": b.cbt()}),
-    "msrcc": ("msrcc", {QUESTIONS: b.holmes_questions(), ANSWERS: b.holmes_answers()}),
-    "msrcc answers": ("msrcc", {ANSWERS: b.holmes_answers(), QUESTIONS: b.holmes_questions()}),
-    "msrcc csv": ("msrcc", {"testing_data.csv": b.holmes_csv(), "test_answer.csv": b.holmes_csv_answers()}),
-    "msrcc csv answers": (
-        "msrcc",
-        {"test_answer.csv": b.holmes_csv_answers(), "testing_data.csv": b.holmes_csv()},
-    ),
+    "msrcc": ("msrcc", b.OFFICIAL),
+    "msrcc answers": ("msrcc", dict(reversed(b.OFFICIAL.items()))),
+    "msrcc csv": ("msrcc", b.CSV),
+    "msrcc csv answers": ("msrcc", dict(reversed(b.CSV.items()))),
     "cnnqa": ("cnnqa", {"a.question": b.cnn()}),
 }
 DATASETS = ["lambada", "cbt", "msrcc", "cnnqa"]
-TARGETS = {"msrcc answers": QUESTIONS, "msrcc csv answers": "testing_data.csv"}
+TARGETS = {"msrcc answers": b.QUESTIONS, "msrcc csv answers": b.TABLE}
 fuzz = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 

@@ -4,41 +4,33 @@ import pytest
 from workbench.datasets import load
 from workbench.items.items import DataError
 
-QUESTIONS, ANSWERS = "Holmes.machine_format.questions.txt", "Holmes.machine_format.answers.txt"
-TABLE, KEY = "testing_data.csv", "test_answer.csv"
-
-
-def official(**changes):
-    return {QUESTIONS: b.holmes_questions(), ANSWERS: b.holmes_answers()} | changes
-
-
-def table(**changes):
-    return {TABLE: b.holmes_csv(), KEY: b.holmes_csv_answers()} | changes
-
 
 def read(folder, files, **options):
     return load("msrcc", path=b.write(folder, files), **options)
 
 
 def test_an_item(tmp_path):
-    items = read(tmp_path, official())
+    items = read(tmp_path, b.OFFICIAL)
     assert [item.item_id for item in items] == ["msrcc/test/0001", "msrcc/test/0002", "msrcc/test/0003"]
     assert items[1].text == "He looked at me and said nothing."
     assert items[1].query == "He _____ at me and said nothing."
     assert items[1].candidates == ("boiled", "looked", "grew", "rang", "froze")
     assert items[2].tokens[:4] == ["The", "hound", "'s", "howl"]
     assert items[0].sentences == ((0, len(items[0].text)),)
-    assert items.frame.equals(read(tmp_path / "table", table()).frame)
-    assert read(tmp_path / "both", official() | table()).attrs["source"] == f"{QUESTIONS}, {ANSWERS}"
-    suffixed = {name.replace(".txt", ".half.txt"): content for name, content in official().items()}
+    assert items.frame.equals(read(tmp_path / "table", b.CSV).frame)
+    assert read(tmp_path / "both", b.OFFICIAL | b.CSV).attrs["source"] == f"{b.QUESTIONS}, {b.ANSWERS}"
+    suffixed = {name.replace(".txt", ".half.txt"): content for name, content in b.OFFICIAL.items()}
     assert len(read(tmp_path / "suffix", suffixed)) == 3
 
 
-@pytest.mark.parametrize("files", [official(), table()])
-def test_archives(tmp_path, files):
-    packed = b.tar({f"x/Data/{name}": content for name, content in files.items()})
-    path = b.write(tmp_path, {"any.tar.gz": packed}) / "any.tar.gz"
-    assert len(load("msrcc", path=path)) == 3
+@pytest.mark.parametrize("files", [b.OFFICIAL, b.CSV])
+@pytest.mark.parametrize("folder", ["x/Data/", ""])
+@pytest.mark.parametrize(("pack", "archive"), [(b.tar, "any.tar.gz"), (b.zipped, "any.zip")])
+def test_archives(tmp_path, files, folder, pack, archive):
+    packed = pack({"README": "x"} | {folder + name: content for name, content in files.items()})
+    items = load("msrcc", path=b.write(tmp_path, {archive: packed}) / archive)
+    assert len(items) == 3
+    assert items.attrs["source"] == ", ".join(f"{archive}/{folder}{name}" for name in files)
 
 
 def test_there_is_only_a_test_set(tmp_path):
@@ -50,15 +42,15 @@ def test_there_is_only_a_test_set(tmp_path):
 
 def test_questions_are_checked_before_answers_are_missed(tmp_path):
     with pytest.raises(DataError, match=r"answers file Holmes\.machine_format\.answers\.txt is missing"):
-        read(tmp_path, {QUESTIONS: b.holmes_questions()})
+        read(tmp_path, {b.QUESTIONS: b.OFFICIAL[b.QUESTIONS]})
     with pytest.raises(DataError, match=r"line 2: found 'oops'"):
-        read(tmp_path, {QUESTIONS: "1a) A [b] c.\noops\n"})
+        read(tmp_path, {b.QUESTIONS: "1a) A [b] c.\noops\n"})
     with pytest.raises(DataError, match=r"test_answer\.csv is missing"):
-        read(tmp_path / "b", {TABLE: b.holmes_csv()})
+        read(tmp_path / "b", {b.TABLE: b.CSV[b.TABLE]})
 
 
 def test_without_answers_the_blank_stays_empty(tmp_path):
-    items = read(tmp_path, {QUESTIONS: b.holmes_questions()}, on_error="skip")
+    items = read(tmp_path, {b.QUESTIONS: b.OFFICIAL[b.QUESTIONS]}, on_error="skip")
     assert items[1].answer is None
     assert items[1].text == "He  at me and said nothing."
     assert items[1].passage == "He _____ at me and said nothing."
@@ -68,29 +60,28 @@ def test_without_answers_the_blank_stays_empty(tmp_path):
 @pytest.mark.parametrize(
     ("form", "name", "change", "message"),
     [
-        (official, QUESTIONS, ("2c)", "2d)"), "question 2 has lines a b d d e"),
-        (official, QUESTIONS, ("[grew] at me", "[grew] at us"), "differ in more"),
-        (official, QUESTIONS, ("[grew]", "grew"), "with one word"),
-        (official, ANSWERS, ("[looked]", "[stared]"), "the question has 'looked'"),
-        (official, ANSWERS, ("2b)", None), "no answer to question 2"),
-        (official, ANSWERS, ("1a)", b.holmes_answers() + "1a)"), "the number 1 occurs twice"),
-        (table, TABLE, ("He _____", "He ___ and ____"), "2 blanks"),
-        (table, TABLE, ("He _____", "He"), "0 blanks"),
-        (table, TABLE, ("\n2,", "\ntwo,"), "line 3: found 'two"),
-        (table, TABLE, ("boiled", ""), "lacks a choice"),
-        (table, TABLE, ("id,question", "nr,text"), "the columns are nr"),
-        (table, KEY, ("2,b", "2,f"), "expected one of a b c d e"),
-        (table, KEY, ("id", None), "the columns are"),
+        (b.OFFICIAL, b.QUESTIONS, ("2c)", "2d)"), "question 2 has lines a b d d e"),
+        (b.OFFICIAL, b.QUESTIONS, ("[grew] at me", "[grew] at us"), "differ in more"),
+        (b.OFFICIAL, b.QUESTIONS, ("[grew]", "grew"), "with one word"),
+        (b.OFFICIAL, b.ANSWERS, ("[looked]", "[stared]"), "the question has 'looked'"),
+        (b.OFFICIAL, b.ANSWERS, ("2b)", None), "no answer to question 2"),
+        (b.OFFICIAL, b.ANSWERS, ("1a)", b.OFFICIAL[b.ANSWERS] + "1a)"), "the number 1 occurs twice"),
+        (b.CSV, b.TABLE, ("He _____", "He ___ and ____"), "2 blanks"),
+        (b.CSV, b.TABLE, ("He _____", "He"), "0 blanks"),
+        (b.CSV, b.TABLE, ("\n2,", "\ntwo,"), "line 3: found 'two"),
+        (b.CSV, b.TABLE, ("boiled", ""), "lacks a choice"),
+        (b.CSV, b.TABLE, ("id,question", "nr,text"), "the columns are nr"),
+        (b.CSV, b.KEY, ("2,b", "2,f"), "expected one of a b c d e"),
+        (b.CSV, b.KEY, ("id", None), "the columns are"),
     ],
 )
 def test_bad_files(tmp_path, form, name, change, message):
-    files, (old, new) = form(), change
+    files, (old, new) = dict(form), change
     files[name] = files[name].split(old)[0] if new is None else files[name].replace(old, new)
     with pytest.raises(DataError, match=message) as raised:
         read(tmp_path, files)
     assert raised.value.file
     items = read(tmp_path, files, on_error="skip")
-    assert len(items) < 3 or items.problems
     assert items.problems
 
 

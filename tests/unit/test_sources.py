@@ -25,11 +25,9 @@ def test_what_is_missing_is_named_with_the_places_and_the_remedy(no_data, tmp_pa
     monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / "gone"))
     with pytest.raises(DataError) as raised:
         load("lambada", "test")
-    message = str(raised.value)
-    assert "lambada_test_plain_text.txt" in message
-    assert f"{tmp_path / 'gone'} (not there)" in message
-    assert str(no_data / "raw") in message
-    assert 'wb.fetch("lambada")' in message
+    places = (f"{tmp_path / 'gone'} (not there)", str(no_data / "raw"))
+    for part in ("lambada_test_plain_text.txt", *places, 'wb.fetch("lambada")'):
+        assert part in str(raised.value)
     with pytest.raises(DataError, match="no such file or folder"):
         load("lambada", path=tmp_path / "nowhere")
 
@@ -85,16 +83,6 @@ def test_archives(tmp_path, suffix):
     assert [path.name for path in tmp_path.iterdir()] == [f"lambada-dataset{suffix}"]
 
 
-@pytest.mark.parametrize("pack", [b.tar, b.zipped])
-def test_an_archive_without_a_common_folder(tmp_path, pack):
-    names = ("Holmes.machine_format.questions.txt", "Holmes.machine_format.answers.txt")
-    files = {"README": "x", **dict(zip(names, (b.holmes_questions(), b.holmes_answers()), strict=True))}
-    name = f"MSR_Sentence_Completion_Challenge_V1.{'zip' if pack is b.zipped else 'tar.gz'}"
-    items = load("msrcc", path=b.write(tmp_path, {name: pack(files)}))
-    assert len(items) == 3
-    assert items.attrs["source"] == f"{name}/{names[0]}, {name}/{names[1]}"
-
-
 def test_an_archive_is_read_no_further_than_needed(tmp_path):
     packed = b.tar({DEV: b.text(b.PLAIN), "train-novels.tar": os.urandom(300_000)})
     path = b.write(tmp_path, {"x.tar.gz": packed[:100_000]}) / "x.tar.gz"
@@ -117,7 +105,7 @@ def test_an_archive_that_is_cut_at_any_byte(tmp_path, mode):
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive at all", b"PK\x03\x04 no zip", b"\x1f\x8b\x08"])
-@pytest.mark.parametrize("name", ["x.tar.gz", "x.zip", "x.tar", "x.tar.xz"])
+@pytest.mark.parametrize("name", ["x.tar.gz", "x.zip"])
 def test_what_is_no_archive(tmp_path, name, content):
     with pytest.raises(DataError, match="damaged or cut short"):
         load("lambada", path=b.write(tmp_path, {name: content}) / name)
