@@ -53,7 +53,6 @@ def test_markdown(tmp_path):
     "footer",
     [
         "End of The Project Gutenberg Etext of The Lighthouse Goat",
-        "End of Project Gutenberg's Etext of The Goat",
         "*** END OF THIS PROJECT GUTENBERG EBOOK ***",
         "This is the end of the Project Gutenberg Edition\n\x1a",
         "*The Project Gutenberg Etext of The Lighthouse Goat*",
@@ -79,10 +78,8 @@ def test_the_books_behind_the_childrens_book_test(tmp_path):
     assert (first.title, first.author) == ("The Goat (From Tales)", "Jane Inchcape")
     assert (first.text, first.tokenised) == ("A goat kept the light .\n", True)
     assert second.text == "He slept .\n"
-    packed = b.write(
-        tmp_path / "p",
-        {"CBTest.tgz": b.tar({"CBTest/data/cbt_valid.txt": CBT, "CBTest/data/cbt_test.txt": "x"})},
-    )
+    archive = b.tar({"CBTest/data/cbt_valid.txt": CBT, "CBTest/data/cbt_test.txt": "x"})
+    packed = b.write(tmp_path / "p", {"CBTest.tgz": archive})
     assert [book.title for book in books("cbt", "dev", path=packed)] == ["The Goat (From Tales)", "Y"]
 
 
@@ -94,21 +91,25 @@ NOVELS = {
 
 @pytest.mark.parametrize("form", ["nested", "tar", "folder", "own folder"])
 def test_the_training_novels_of_lambada(tmp_path, form):
-    nested = b.tar(
-        {"README": "x", "lambada_test_plain_text.txt": "x y", "train-novels.tar": b.tar(NOVELS, "w")}
-    )
-    own = {name.removeprefix("train-novels/"): text for name, text in NOVELS.items()}
-    files = {"nested": {"lambada-dataset.tar.gz": nested}, "tar": {"train-novels.tar": b.tar(NOVELS, "w")}}
-    folder = b.write(tmp_path, files.get(form, own if form == "own folder" else NOVELS))
+    packed = {"train-novels.tar": b.tar(NOVELS, "w")}
+    files = {
+        "nested": {"lambada-dataset.tar.gz": b.tar({"lambada_test_plain_text.txt": "x y"} | packed)},
+        "tar": packed,
+        "folder": NOVELS,
+        "own folder": {name.removeprefix("train-novels/"): text for name, text in NOVELS.items()},
+    }
+    folder = b.write(tmp_path, files[form])
     first, second = books("lambada", path=folder)
     assert [first.book_id, second.book_id] == ["lambada/train/Fantasy/a", "lambada/train/Horror/a"]
     assert first.tokenised
     assert second.text == "boo .\n"
+
+
+def test_the_training_novels_of_the_hub(tmp_path):
     frame = pd.DataFrame({"text": ["the goat slept .", "boo ."], "domain": ["Fantasy", "Horror"]})
-    (tmp_path / "hub").mkdir()
-    for number in range(2):  # the form of the hub
-        frame.to_parquet(tmp_path / "hub" / f"train-0000{number}-of-00002.parquet")
-    rows = list(books("lambada", path=tmp_path / "hub"))
+    for number in range(2):
+        frame.to_parquet(tmp_path / f"train-0000{number}-of-00002.parquet")
+    rows = list(books("lambada", path=tmp_path))
     assert [book.text for book in rows] == ["the goat slept .", "boo ."] * 2
     assert len({book.book_id for book in rows}) == 4
 
@@ -129,14 +130,14 @@ def test_books_are_read_one_by_one(tmp_path):
 
 
 def test_nothing_there(tmp_path, no_data):
-    with pytest.raises(DataError, match=r'wb\.fetch\("lambada"\)'):
-        books("lambada")
-    with pytest.raises(DataError, match="there is train"):
-        books("msrcc", "dev")
-    with pytest.raises(DataError, match="one of lambada, cbt, msrcc, sample"):
-        books("lambda")
-    with pytest.raises(DataError, match=r"no \.txt or \.md"):
-        books(no_data)
+    for arguments, problem in (
+        (("lambada",), r'wb\.fetch\("lambada"\)'),
+        (("msrcc", "dev"), "there is train"),
+        (("lambda",), "one of lambada, cbt, msrcc, sample"),
+        ((no_data,), r"no \.txt or \.md"),
+    ):
+        with pytest.raises(DataError, match=problem):
+            books(*arguments)
     with pytest.raises(DataError, match="binary file"):
         books(b.write(tmp_path, {"x.txt": b"a\0b"}) / "x.txt").__next__()
 

@@ -12,10 +12,9 @@ class StoppedError(Exception):
     pass
 
 
-def stop_midway(target):
-    with atomic_path(target) as temporary:
-        temporary.write_text("ne")
-        raise StoppedError
+def stop_midway(path):
+    path.write_text("half")
+    raise StoppedError
 
 
 def test_what_was_there_stays_until_all_is_written(tmp_path):
@@ -25,8 +24,8 @@ def test_what_was_there_stays_until_all_is_written(tmp_path):
         assert temporary.parent == target.parent
         assert not target.exists()
     assert stat.S_IMODE(target.stat().st_mode) == 0o644
-    with pytest.raises(StoppedError):
-        stop_midway(str(target))
+    with pytest.raises(StoppedError), atomic_path(str(target)) as temporary:
+        stop_midway(temporary)
     assert target.read_text() == "old"
     with pytest.raises(FileNotFoundError), atomic_path(target) as temporary:
         temporary.unlink()
@@ -52,14 +51,8 @@ def test_a_killed_writer_leaves_the_old_file(tmp_path):
 
 def test_a_folder_appears_whole_or_not_at_all(tmp_path):
     target = tmp_path / "deep" / "folder"
-
-    def stop():
-        with atomic_folder(target) as folder:
-            (folder / "a").write_text("half")
-            raise StoppedError
-
-    with pytest.raises(StoppedError):
-        stop()
+    with pytest.raises(StoppedError), atomic_folder(target) as folder:
+        stop_midway(folder / "a")
     assert list(target.parent.iterdir()) == []
     with atomic_folder(target) as folder:
         (folder / "inner").mkdir()
@@ -112,10 +105,8 @@ def test_folders_of_killed_processes_go_after_an_hour(tmp_path):
 @pytest.mark.parametrize("value", ["{}/mine", "~/mine", ""])
 def test_the_data_folder(tmp_path, monkeypatch, value):
     monkeypatch.setenv("WORKBENCH_HOME", value.format(tmp_path))
-    expected = (
-        Path(value.format(tmp_path)).expanduser() if value else Path(files.__file__).parents[2] / "data"
-    )
-    assert data_home() == expected
+    default = Path(files.__file__).parents[2] / "data"
+    assert data_home() == (Path(value.format(tmp_path)).expanduser() if value else default)
 
 
 def test_what_ships_is_found_in_a_checkout_and_in_an_installed_package(tmp_path, monkeypatch):

@@ -20,9 +20,8 @@ def changed(**values):
 
 
 def several(n=5):
-    return Items.from_records(
-        [changed(item_id=f"x/dev/{i}", meta={"n": i}) for i in range(n)], attrs={"licence": "MIT"}
-    )
+    records = [changed(item_id=f"x/dev/{i}", meta={"n": i}) for i in range(n)]
+    return Items.from_records(records, attrs={"licence": "MIT"})
 
 
 def test_what_an_item_shows():

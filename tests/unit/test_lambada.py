@@ -1,5 +1,3 @@
-import json
-
 import builders as b
 import pandas as pd
 import pytest
@@ -36,7 +34,6 @@ def test_the_text_is_kept_and_the_last_word_is_the_answer(folder):
     assert [item.text for item in items] == b.PLAIN
     assert [item.answer for item in items] == ["heron", "kite", "bread"]
     assert [item.item_id for item in items] == [f"lambada/dev/00000{i}" for i in range(3)]
-    assert items[0].right == ""
     assert items[0].tokenised
     assert items[0].query == "only the eels could see the _____"
     assert items[0].context == ["the heron stood in the reeds .", "`` it waits for eels , '' said ada ."]
@@ -49,7 +46,6 @@ def test_splits_and_variants(folder):
     assert read(folder / "sub/lambada_test_plain_text.txt")[0].item_id == "lambada/test/000000"
     assert items.attrs["source"] == DEV
     assert len(items.attrs["sha256"]) == 64
-    assert json.dumps(items.attrs)
     cased = read(folder, variant="capitalised")
     assert items.frame["item_id"].equals(cased.frame["item_id"])
     assert set(cased.frame["variant"]) == {"capitalised"}
@@ -71,17 +67,14 @@ def test_a_file_is_read_as_what_it_is(tmp_path, name, variant):
     assert set(items.frame["variant"]) == {variant}
 
 
+ENDS = (("", "\r\n"), ("", "\n\n \r\n"), ("\ufeff", ""))
 WINDOWS = "a caf\xe9 \u2014 d\xe9j\xe0\n".encode("cp1252") + "na\xefve caf\xe9\n".encode()
 
 
 @pytest.mark.parametrize(
     ("content", "texts"),
     [
-        *(
-            (mark + "\r\n".join(b.PLAIN) + end, b.PLAIN)
-            for mark in ("", "\ufeff")
-            for end in ("\r\n", "\n\n \r\n", "")
-        ),
+        *((mark + "\r\n".join(b.PLAIN) + end, b.PLAIN) for mark, end in ENDS),
         *((f"one {odd} page two\n", [f"one {odd} page two"]) for odd in "\x0c\x85\u2028\x1c"),
         (WINDOWS, ["a caf\xe9 \u2014 d\xe9j\xe0", "na\xefve caf\xe9"]),
     ],
@@ -101,8 +94,6 @@ def test_short_lines_name_file_and_line(tmp_path):
     path = b.write(tmp_path, {"x.txt": "\n \n"}) / "x.txt"
     with pytest.raises(DataError, match="no item"):
         read(path)
-    items = read(path, on_error="skip")
-    assert (len(items), len(items.problems)) == (0, 1)
 
 
 def test_the_wrong_variant_is_told(tmp_path):
@@ -176,13 +167,11 @@ def test_the_vocabulary_is_read(no_data, tmp_path):
     assert lambada.vocabulary(tmp_path / "packed") == expected
 
 
-def test_a_vocabulary_that_is_not_there_is_told_where_it_is_needed(no_data, tmp_path):
+def test_a_missing_vocabulary_is_reported_where_it_is_needed(no_data):
     b.write(no_data / "raw", {"other.txt": LINES})
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"wb\.fetch"):
-        lambada.vocabulary(tmp_path / "empty")
-    with pytest.raises(DataError, match=r"wb\.fetch"):
-        lambada.vocabulary()
+    for path in (no_data, None):
+        with pytest.raises(DataError, match=r"wb\.fetch"):
+            lambada.vocabulary(path)
     assert lambada.vocabulary_at_hand() is None
 
 

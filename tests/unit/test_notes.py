@@ -61,10 +61,9 @@ def test_the_table_of_all_notes(tmp_path, monkeypatch):
 
 
 def test_times_by_hand_are_read(tmp_path):
-    row = {"item_id": "x/1", "tags": [], "note": "n"}
     times = ["2026-01-02T03:04:05.678+00:00", "2026-01-02T03:04:05+01:00", "2026-01-02"]
-    lines = [json.dumps({**row, "item_id": f"x/{i}", "updated": time}) for i, time in enumerate(times)]
-    (tmp_path / "x.jsonl").write_text("\n\n".join(lines), encoding="utf-8")
+    rows = [{"item_id": f"x/{i}", "tags": [], "note": "n", "updated": time} for i, time in enumerate(times)]
+    (tmp_path / "x.jsonl").write_text("\n\n".join(map(json.dumps, rows)), encoding="utf-8")
     assert notes("x", folder=tmp_path)["updated"].dt.hour.tolist() == [3, 2, 0]
 
 
@@ -74,38 +73,25 @@ GOOD = '{"item_id": "x/0", "tags": ["a"], "note": "", "updated": "2026-01-02T03:
 @pytest.mark.parametrize(
     "line",
     [
-        *(b"{", b"half a li", b"[1]", b"5", b"null", b'{"item_id": "x/1"}'),
+        *(b"{", b"[1]", b"5", b"null", b'{"item_id": "x/1"}', b'{"item_id": "\xff"}'),
         GOOD.replace('["a"]', '"a"').encode(),
-        GOOD.replace('["a"]', "null").encode(),
         GOOD.replace("2026-01-02", "yesterday").encode(),
         GOOD.replace('"2026-01-02T03:04:05+00:00"', "5").encode(),
-        b'{"item_id": "\xff"}',
-        b"\xff\xfe",
     ],
 )
 def test_a_broken_line_is_told_and_nothing_is_changed(tmp_path, line):
     file = tmp_path / "x.jsonl"
     content = GOOD.encode() + b"\n\n" + line + b"\n" + GOOD.encode()
     file.write_bytes(content)
-    for act in (
-        lambda: notes(folder=tmp_path),
-        lambda: read_notes(["x"], folder=tmp_path),
-        lambda: write_note("x", "x/2", note="new", folder=tmp_path),
-    ):
+    for act, arguments in ((notes, ()), (read_notes, (["x"],)), (write_note, ("x", "x/2"))):
         with pytest.raises(DataError) as caught:
-            act()
+            act(*arguments, folder=tmp_path)
         assert (caught.value.file, caught.value.line) == (str(file), 3)
         assert caught.value.remedy
     assert file.read_bytes() == content
 
 
-HOSTILE = [
-    "..", ".", "", "/", "../../up", "/etc/passwd", "a/b", "a\\b", "C:x", ".hidden", "a\nb", "a\0b", "..jsonl",
-    "~", "\u2028",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", ["..", "", "../../up", "/etc/x", "a\\b", "C:x", ".hidden", "a\nb", "a\0b"])
 def test_no_name_leads_out_of_the_folder(tmp_path, name):
     folder = tmp_path / "in" / "notes"
     write_note(name, "x/1", note="here", folder=folder)
@@ -157,7 +143,7 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path):
     people = ("ada", "bob")
     running = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), who]) for who in people]
     assert [process.wait(timeout=120) for process in running] == [0, 0]
-    found = read_notes(["x"], folder=tmp_path)
+    written = read_notes(["x"], folder=tmp_path)
     expected = {f"{who}/{t}/{i}" for who in people for t in range(2) for i in range(15)}
-    assert set(found) == expected | {"shared"}
-    assert all(found[key].tags == (key.split("/")[0],) for key in expected)
+    assert set(written) == expected | {"shared"}
+    assert all(written[key].tags == (key.split("/")[0],) for key in expected)

@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from made_predictions import made
+from made_predictions import made, unknown_answers
 from pandas.testing import assert_frame_equal
 
 import workbench as wb
@@ -73,13 +73,6 @@ def names(home):
     return sorted(path.name for path in home.iterdir()) if home.exists() else []
 
 
-def kept(home, frame, of=ITEMS, **options):
-    """Keep predictions of the items, made from a frame of `made`."""
-    frame = frame.assign(item_id=of.frame["item_id"])
-    assert home.name == "runs"
-    return store.keep(of, frame, **options)
-
-
 def test_a_run_holds_the_predictions_and_all_that_they_depend_on(home):
     model = Length({"a": 1, "b": (2, 3)})
     run = store.predict(ITEMS, model, top_k=2, seed=5)
@@ -100,10 +93,10 @@ def test_a_run_holds_the_predictions_and_all_that_they_depend_on(home):
 
 
 def test_predictions_are_the_same_from_disk_whatever_is_null(home):
-    frame = made(4).assign(answer=None, correct=None, p_correct=None, log_prob=None, rank=None, n_tied=None,
-                           known=None, top_words=None)  # fmt: skip
     nested = pd.Series([["a", "b"], [], None, ["“"]], dtype=object)
-    run = kept(home, frame.assign(top_words=nested))
+    frame = unknown_answers(made(4)).assign(top_words=nested, item_id=ITEMS.frame["item_id"])
+    run = store.keep(ITEMS, frame)
+    assert names(home) == [run.run]
     assert_frame_equal(run.predictions, predictions.check_predictions(run.predictions, ITEMS))
     assert run.predictions["top_words"].tolist() == nested.tolist()
     assert run.predictions["correct"].isna().all()
@@ -498,9 +491,10 @@ def test_strange_information_does_not_break_the_list(home):
 
 @pytest.fixture
 def several(home):
-    frames = {name: made(4, seed=i, oov=0.3, right=0.5) for i, name in enumerate(("one", "two", "three"))}
-    runs = [kept(home, frame.assign(model=f"model {name}"), name=name) for name, frame in frames.items()]
-    return pd.concat([run.predictions for run in runs], ignore_index=True)
+    for seed, name in enumerate(("one", "two", "three")):
+        frame = made(4, seed=seed, oov=0.3, right=0.5, model=f"model {name}")
+        store.keep(ITEMS, frame.assign(item_id=ITEMS.frame["item_id"]), name=name)
+    return pd.concat([store.find_run(name).predictions for name in names(home)], ignore_index=True)
 
 
 def test_a_query_sees_every_cell(several):
