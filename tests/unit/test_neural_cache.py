@@ -16,9 +16,6 @@ from workbench.models.neural.network import known
 from workbench.runs import predictions
 
 torch.set_num_threads(1)
-OPTIONS = [(0.3, 0.7), (0.6, 0.0), (0.1, 3.0)]
-
-
 NETWORKS = {name: network for name, network in networks().items() if name in {"lstm", "forward"}}
 
 
@@ -27,7 +24,7 @@ def base(request):
     return planted.model(NETWORKS[request.param])
 
 
-@pytest.fixture(params=OPTIONS, ids=str)
+@pytest.fixture(params=[(0.3, 0.7), (0.6, 0.0), (0.1, 3.0)], ids=str)
 def cached(base, request, device):
     base.device = device
     weight, flatness = request.param
@@ -41,18 +38,15 @@ def by_formula(model, context):
         states, _ = network.states(known(torch.tensor([context], device=model.device), N_WORDS))
         p = network.output.distribution(states[0, -1:])[0].double().exp().cpu().numpy()
     h = states[0].double().cpu().numpy()
-    weights = [
-        (context[i + 1], math.exp(model.flatness * float(h[-1] @ h[i])))
-        for i in range(len(context) - 1)
-        if context[i + 1] != 0
-    ]
+    nearness = np.exp(model.flatness * (h[:-1] @ h[-1]))
+    weights = [(number, weight) for number, weight in zip(context[1:], nearness, strict=True) if number]
     total = math.fsum(weight for _, weight in weights)
     rate = model.weight if weights else 0.0
-    found = {number: (1 - rate) * p[number] for number in range(1, N_WORDS)}
+    result = {number: (1 - rate) * p[number] for number in range(1, N_WORDS)}
     other = (1 - rate) * p[0] / TYPES
     for number, weight in weights:
-        found[number] = found.get(number, other) + rate * weight / total
-    return found, other
+        result[number] = result.get(number, other) + rate * weight / total
+    return result, other
 
 
 def test_everything_is_as_the_formula_says(cached):
@@ -123,27 +117,24 @@ def test_weight_0_is_the_network_alone(base):
     cached = base.cached(0.0, flatness=1.0)
     same = [name for name in predictions.COLUMNS if name not in {"model", "run"}]
     pd.testing.assert_frame_equal(cached.predict(ITEMS)[same], base.predict(ITEMS)[same])
-    np.testing.assert_allclose(
-        cached.score(CHOSEN, CHOICES)[:6], base.score(CHOSEN, CHOICES)[:6], atol=CLOSE
-    )  # the seventh has an unknown word after the blank, of which the cache counts a share
+    some = CHOSEN[:6]  # the seventh has an unknown word after the blank, of which the cache counts a share
+    np.testing.assert_allclose(cached.score(some, CHOICES[:6]), base.score(some, CHOICES[:6]), atol=CLOSE)
 
 
 def test_trials_are_what_the_models_say(base):
-    weights, flatnesses = (0.0, 0.2, 0.5), (0.0, 0.8)
-    found = base.cached().trials(ITEMS[:7], weights=weights, flatnesses=flatnesses)
-    assert list(found.columns) == ["weight", "flatness", "accuracy", "perplexity"]
-    assert len(found) == 6
-    for row in found.itertuples():
+    options = {"weights": (0.0, 0.2, 0.5), "flatnesses": (0.0, 0.8)}
+    trials = base.cached().trials(ITEMS[:7], **options)
+    assert (*trials.columns, len(trials)) == ("weight", "flatness", "accuracy", "perplexity", 6)
+    for row in trials.itertuples():
         frame = base.cached(row.weight, flatness=row.flatness).predict(ITEMS[:7])
         assert row.accuracy == pytest.approx(frame["p_correct"].mean())
         assert row.perplexity == pytest.approx(math.exp(-frame["log_prob"].mean()), rel=1e-4)
     [row] = base.cached().trials(CHOSEN, weights=(0.2,), flatnesses=(0.8,)).itertuples()
     assert row.accuracy == base.cached(0.2, flatness=0.8).predict(CHOSEN)["p_correct"].mean()
-    best = base.cached().tuned(ITEMS[:7], weights=weights, flatnesses=flatnesses, by="perplexity")
-    wanted = found.iloc[int(found["perplexity"].argmin())]
-    assert (best.weight, best.flatness) == (wanted["weight"], wanted["flatness"])
-    best = base.cached().tuned(ITEMS[:7], weights=weights, flatnesses=flatnesses)
-    assert best.weight == found["weight"][int(found["accuracy"].argmax())]
+    best = base.cached().tuned(ITEMS[:7], **options, by="perplexity")
+    assert [best.weight, best.flatness] == trials.iloc[trials["perplexity"].argmin(), :2].tolist()
+    best = base.cached().tuned(ITEMS[:7], **options)
+    assert best.weight == trials["weight"][trials["accuracy"].argmax()]
     with pytest.raises(DataError, match="by is 'rank'"):
         base.cached().tuned(ITEMS, by="rank")
 
@@ -158,8 +149,7 @@ def test_the_network_reads_each_passage_once_for_all_trials():
 @pytest.mark.usefixtures("no_data")
 def test_it_is_saved_and_loaded(tmp_path):
     made = fit(tokens=400).cached(0.25, flatness=0.1)
-    assert made.name == "LSTM 8, cache 0.25, flatness 0.1"
-    assert made.systems == {}
+    assert (made.name, made.systems) == ("LSTM 8, cache 0.25, flatness 0.1", {})
     made.save(tmp_path)
     loaded = CachedNeural.load(tmp_path)
     loaded.base._wanted_device = "cpu"
