@@ -3,7 +3,6 @@
 ``python tests/unit/test_interface.py`` writes the file anew.
 """
 
-import dataclasses
 import inspect
 import re
 import subprocess
@@ -98,12 +97,6 @@ def test_the_attributes_of_items_and_errors():
     assert (error.problem, error.file, error.line, error.remedy) == ("wrong", "a.txt", 3, "mend it")
     assert str(error) == "a.txt, line 3: wrong -- mend it"
     assert isinstance(error, ValueError)
-
-
-@pytest.mark.parametrize("name", ["Book", "Item"])
-def test_plain_values_are_frozen(name):
-    assert dataclasses.is_dataclass(getattr(wb, name))
-    assert getattr(wb, name).__dataclass_params__.frozen
 
 
 @pytest.mark.parametrize("name", ["Loader", "_nothing", "spacy", "pd"])

@@ -89,8 +89,8 @@ def test_lines_in_a_log(capsys, clock):
     assert err == ""
     lines = out.splitlines()
     assert lines[0] == "LSTM on cpu: 62,000,000 parameters, step 0 of 40"
+    assert lines[1] == "step 1 of 40, 9k words, loss 5.500, 300 words/s, 30 s, 19.5 min left"
     steps = [line for line in lines if line.startswith("step ")]
-    assert steps[0] == "step 1 of 40, 9k words, loss 5.500, 300 words/s, 30 s, 19.5 min left"
     assert [int(line.split()[1]) for line in steps] == [1, 11, 21, 31]  # one in ten seconds
     scores = [line for line in lines if line.startswith("development")]
     assert scores == [f"development, step {k}: accuracy {k / 10:.1f} %" for k in (10, 20, 30, 40)]

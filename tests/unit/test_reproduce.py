@@ -22,15 +22,9 @@ def notebook(path, *cells, tagged=True):
 
 
 def test_notebooks_are_those_with_a_number(tmp_path):
-    for name in [
-        "10_last.ipynb",
-        "01_first.ipynb",
-        "scratch.ipynb",
-        "02_text.md",
-        "1_x.ipynb",
-        ".02_x.ipynb",
-    ]:
-        (tmp_path / name).touch()
+    for name in ("10_last", "01_first", "scratch", "1_x", ".02_x"):
+        (tmp_path / f"{name}.ipynb").touch()
+    (tmp_path / "02_text.md").touch()
     assert [path.name for path in notebooks(tmp_path)] == ["01_first.ipynb", "10_last.ipynb"]
     assert notebooks(tmp_path / "nowhere") == []
 
@@ -61,11 +55,11 @@ def test_a_cell_that_fails_is_told_with_the_name_of_its_notebook(tmp_path, monke
     page.parent.mkdir(parents=True)
     page.write_text("of an earlier run")
     assert cli.main(["reproduce", "--notebooks", str(tmp_path), "--data", "sample", "--scale", "smoke"]) == 1
-    told = capsys.readouterr()
-    assert told.err.startswith(f"workbench: {path}: a cell failed: ")
-    assert "ZeroDivisionError" in told.err
-    assert "Traceback (most recent call last):\n  File" not in told.err
-    assert "02_good" not in told.out
+    output = capsys.readouterr()
+    assert output.err.startswith(f"workbench: {path}: a cell failed: ")
+    assert "ZeroDivisionError" in output.err
+    assert "Traceback (most recent call last):\n  File" not in output.err
+    assert "02_good" not in output.out
     assert page.read_text() == "of an earlier run"
     assert list(page.parent.iterdir()) == [page]
 

@@ -9,6 +9,7 @@ import pytest
 from safetensors.torch import load_file
 from tiny_training import Counting, Tiny, assert_close, perplexity, settings, weights
 
+from workbench.training import checkpoint
 from workbench.training.loop import train
 
 
@@ -22,15 +23,20 @@ def folder(tmp_path_factory):
 
 
 def test_killed_at_any_moment_it_comes_to_the_same_weights(folder):
-    result = json.loads((folder / "killed" / "killed.json").read_text())
-    assert result["same"] == {"weights.safetensors": True, "state.pt": True}
-    assert result["scores"][0] == result["scores"][1]
-    assert len(result["scores"][0]) == 4
-    assert result["left"] == [".lock", "step-00000020"]  # nothing of those that were killed
-    steps = [life["step"] for life in result["lives"]]
+    whole, pieces = folder / "killed" / "whole", folder / "killed" / "pieces"
+    for name in (checkpoint.WEIGHTS, checkpoint.STATE):
+        expected = (whole / "step-00000020" / name).read_bytes()
+        assert (pieces / "step-00000020" / name).read_bytes() == expected
+    records = [checkpoint.newest(run).info["training"]["scores"] for run in (whole, pieces)]
+    scores = [[(row["step"], row["perplexity"]) for row in rows] for rows in records]
+    assert scores[0] == scores[1]
+    assert len(scores[0]) == 4
+    assert sorted(path.name for path in pieces.iterdir()) == [".lock", "step-00000020"]
+    lives = json.loads((folder / "killed" / "lives.json").read_text())
+    steps = [life["step"] for life in lives]
     assert steps == sorted(steps)  # never back behind what was saved
     assert len(set(steps)) > 3
-    assert any(life["partial"] for life in result["lives"])  # some were killed while they saved
+    assert any(life["partial"] for life in lives)  # some were killed while they saved
 
 
 def alone(folder=None):

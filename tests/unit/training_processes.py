@@ -50,12 +50,20 @@ def killed_within(folder, seed, number):
 
         return wrapped
 
-    for place, name in (
-        (checkpoint, "save_file"), (torch, "save"), (os, "fsync"), (os, "rename"), (os, "mkdir"),
-        (os, "replace"), (shutil, "rmtree"), (os, "unlink"), (os, "rmdir"), (Path, "write_bytes"),
-    ):  # fmt: skip
-        setattr(place, name, dying(getattr(place, name)))
+    calls = {
+        checkpoint: ["save_file"], torch: ["save"], shutil: ["rmtree"], Path: ["write_bytes"],
+        os: ["fsync", "rename", "mkdir", "replace", "unlink", "rmdir"],
+    }  # fmt: skip
+    for place, names in calls.items():
+        for name in names:
+            setattr(place, name, dying(getattr(place, name)))
     long(folder, seed)
+
+
+def started(function, *args):
+    process = FORK.Process(target=function, args=args)
+    process.start()
+    return process
 
 
 def exit_code(process):
@@ -68,89 +76,63 @@ def newest(place):
     return max((int(path.name[5:]) for path in place.glob("step-*")), default=0)
 
 
-def run_to_end(function, *args):
-    """Run a function in a process; return its exit code."""
-    process = FORK.Process(target=function, args=args)
-    process.start()
-    return exit_code(process)
-
-
 def killed(folder):
-    """Kill a training again and again, and record how; compare it with one that was never disturbed."""
+    """Train undisturbed in ``whole``; kill a training in ``pieces`` again and again, and record how."""
     draw = random.Random(6)  # noqa: S311 - no secret
-    assert run_to_end(long, folder / "whole", 3) == 0
-    place, lives = folder / "pieces", []
-    for life in range(LIVES):
+    assert exit_code(started(long, folder / "whole", 3)) == 0
+    place, lives, code = folder / "pieces", [], None
+    while code != 0 and len(lives) < LIVES:
+        life = len(lives)
         seed = life if newest(place) else 3  # resumed, or begun anew
         if life % 2:
-            code = run_to_end(killed_within, place, seed, draw.randint(1, 90))
+            code = exit_code(started(killed_within, place, seed, draw.randint(1, 90)))
         else:
-            process = FORK.Process(target=long, args=(place, seed))
-            process.start()
+            process = started(long, place, seed)
             step = newest(place) + draw.randint(1, 4)
             while newest(place) < step and process.is_alive():
                 time.sleep(0.001)
             process.kill()
             code = exit_code(process)
+        assert code in {0, -signal.SIGKILL}
         lives.append({"partial": len(list(place.glob(".step-*"))), "step": newest(place)})
-        if code == 0:
-            break
-        assert code == -signal.SIGKILL
-    assert run_to_end(long, place, 99) == 0
-    name = checkpoint.folder_name(STEPS)
-    same = {
-        file: (folder / "whole" / name / file).read_bytes() == (place / name / file).read_bytes()
-        for file in (checkpoint.WEIGHTS, checkpoint.STATE)
-    }
-    states = [checkpoint.newest(folder / run) for run in ("whole", "pieces")]
-    scores = [
-        [(row["step"], row["perplexity"]) for row in state.info["training"]["scores"]] for state in states
-    ]
-    left = sorted(path.name for path in place.iterdir())
-    (folder / "killed.json").write_text(
-        json.dumps({"lives": lives, "same": same, "scores": scores, "left": left})
-    )
+    assert exit_code(started(long, place, 99)) == 0
+    (folder / "lives.json").write_text(json.dumps(lives))
 
 
 def one_of(rank, port, folder, out, options):
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     network = Tiny(seed=3 + rank, most=3 if rank == 1 else None)  # other weights, and less memory
-    network.bad = options["bad"] if rank == 1 else None
-    scored, result = [], {}
+    network.bad = options.get("bad") if rank == 1 else None
+    chosen, scored = settings(12, evaluations=2), []
 
     def score(network):
         scored.append(rank)
         return perplexity(network)
 
     def interrupt(step):
-        if step == options["stop"] and rank == 1:  # only one of them is interrupted
+        if step == options.get("stop") and rank == 1:  # only one of them is interrupted
             signal.raise_signal(signal.SIGINT)
 
     try:
-        training = train(
-            network, Counting(before=interrupt), settings(12, evaluations=2), evaluate=score, folder=folder
-        )
+        training = train(network, Counting(before=interrupt), chosen, evaluate=score, folder=folder)
         result = {"stopped": training.stopped, "scores": len(training.scores), "evaluated": len(scored)}
     except DataError as error:
         result = {"problem": str(error)}
     (out / f"{rank}.json").write_text(json.dumps(result))
     save_file(weights(network), out / f"{rank}.safetensors")
-    if options["twice"]:  # one script, two trainings
+    if options.get("twice"):  # one script, two trainings
         another = Tiny(seed=3 + rank)
-        train(another, Counting(), settings(12, evaluations=2), evaluate=perplexity)
+        train(another, Counting(), chosen, evaluate=perplexity)
         save_file(weights(another), out / f"{rank}-another.safetensors")
 
 
-def together(folder, out, stop=None, bad=None, *, twice=False):
+def together(folder, out, **options):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     out.mkdir()
-    options = {"stop": stop, "bad": bad, "twice": twice}
-    ranks = [FORK.Process(target=one_of, args=(rank, port, folder, out, options)) for rank in range(2)]
-    for process in ranks:
-        process.start()
+    ranks = [started(one_of, rank, port, folder, out, options) for rank in range(2)]
     assert [exit_code(process) for process in ranks] == [0, 0]
 
 
