@@ -84,14 +84,11 @@ class Copying(Planted):
         copy = torch.zeros(ids.shape, device=ids.device)
         for row, n in enumerate(lengths.tolist()):
             copy[row, :n] = self._shares(n)
-        plain = super().last(ids, lengths)
-        return ContextStates(
-            plain.hidden, Copies(ids, copy, torch.full_like(copy[:, 0], math.log(1 - COPIED)))
-        )
+        copies = Copies(ids, copy, torch.full_like(copy[:, 0], math.log(1 - COPIED)))
+        return ContextStates(super().last(ids, lengths).hidden, copies)
 
     def following(self, ids, state=None, *, start=0, share=SHARE):  # noqa: ARG002 - nothing is carried
-        plain = super().following(ids)
-        plain = plain - share * (ids[:, 1:] >= N_WORDS)
+        plain = super().following(ids) - share * (ids[:, 1:] >= N_WORDS)
         mass = torch.zeros_like(plain)
         for place in range(1, ids.shape[1]):
             same = ids[:, :place] == ids[:, place : place + 1]
@@ -102,21 +99,14 @@ class Copying(Planted):
 def networks():
     """Give a small network of each family, its weights drawn."""
     torch.manual_seed(3)
-    small = {
-        "counts": COUNTS,
-        "unknown_types": TYPES,
-        "width": 16,
-        "layers": 1,
-        "heads": 2,
-        "pointer_size": 8,
-    }
+    sizes = {"unknown_types": TYPES, "width": 16, "layers": 1, "heads": 2, "pointer_size": 8}
     made = {
         "lstm": RecurrentModule(COUNTS, kind="lstm", width=8, layers=2),
         "rnn": RecurrentModule(COUNTS, kind="rnn", width=8, tied=False),
         "forward": FeedForwardModule(COUNTS, width=8),
         "memory": MemoryModule(COUNTS, width=8),
-        "transformer": TransformerModule(**small, window=40, dropout=0.3),
-        "short-sighted": TransformerModule(**small, window=12),
+        "transformer": TransformerModule(COUNTS, **sizes, window=40, dropout=0.3),
+        "short-sighted": TransformerModule(COUNTS, **sizes, window=12),
     }
     made["rnn"].output = softmax("adaptive", 8, COUNTS, cutoffs=[5])
     for network in made.values():
@@ -132,8 +122,6 @@ def networks():
 
 
 class Ours(Neural):
-    """A model of a planted network."""
-
     title = "planted"
 
 

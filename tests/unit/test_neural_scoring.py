@@ -14,8 +14,6 @@ from workbench.models.neural.scoring import Scorer
 from workbench.runs import predictions
 
 torch.set_num_threads(1)
-
-
 NETWORKS = networks()
 
 
@@ -71,14 +69,14 @@ def test_everything_is_as_a_slow_loop_says(kind, device):
         np.testing.assert_allclose(row.top_log_probs, [value for value, _ in words[:5]], atol=CLOSE)
         values = {word: value for value, word in words}
         np.testing.assert_allclose(row.top_log_probs, [values[word] for word in row.top_words], atol=CLOSE)
-        own = values.get(row.answer.lower())
-        assert row.known == (own is not None)
-        if own is None:
+        answer = row.answer.lower()
+        assert row.known == (answer in values)
+        if not row.known:
             assert row.rank == len(WORDS) + 1
             continue
-        ranked |= row.answer.lower() not in WORDS
-        surely = sum(value > own + CLOSE for value in values.values())
-        perhaps = sum(value > own - CLOSE for value in values.values())
+        ranked |= answer not in WORDS
+        surely = sum(value > values[answer] + CLOSE for value in values.values())
+        perhaps = sum(value > values[answer] - CLOSE for value in values.values())
         assert surely < row.rank <= perhaps
         assert row.n_tied <= perhaps - surely
     assert ranked == (kind in COPY)
@@ -99,11 +97,8 @@ def test_distributions_are_those_that_are_ranked(kind, ours):
 
 
 WAYS = [(kind, True, "shared") for kind in NETWORKS]
-WAYS += [
-    (kind, *way)
-    for kind in ("lstm", "copying", "short-sighted")
-    for way in [(False, "shared"), (True, "unk")]
-]
+for other in "lstm", "copying", "short-sighted":
+    WAYS += [(other, False, "shared"), (other, True, "unk")]
 
 
 @pytest.mark.parametrize(("kind", "after", "unknown"), WAYS)
@@ -165,9 +160,8 @@ def test_memory_that_does_not_suffice_halves_the_batch():
     assert planted.model(network).predict(ITEMS).equals(planted.model(Planted()).predict(ITEMS))
     assert network.sizes[0] > 30
     assert max(network.sizes[3:]) <= 30
-    assert planted.model(network).score(CHOSEN, CHOICES) == pytest.approx(
-        planted.model(Planted()).score(CHOSEN, CHOICES), nan_ok=True
-    )
+    scores = planted.model(Planted()).score(CHOSEN, CHOICES)
+    assert planted.model(network).score(CHOSEN, CHOICES) == pytest.approx(scores, nan_ok=True)
     plain, asked = network.output.distribution, []
 
     def scarce(hidden):
@@ -201,7 +195,6 @@ def test_no_items_and_no_words():
     assert ours.ranking(empty).top_words == []
     assert list(ours.distribution(empty)) == []
     assert ours.score(ITEMS[:2], [[], []]).shape == (2, 0)
-    blank = items_from_text(["w1 w2 ___"], tokenised=True)
-    frame = ours.predict(blank)
+    frame = ours.predict(items_from_text(["w1 w2 ___"], tokenised=True))
     assert frame["rank"].isna().all()
     assert frame["prediction"].iloc[0] in WORDS
