@@ -102,12 +102,11 @@ def test_the_rows_are_what_the_harness_logged(written):
     ],
 )
 def test_every_layout_and_task_gives_the_same(written, layout, name):
-    wanted = import_results(written, ITEMS, model="m", keep=False).predictions
     path = written.with_name(name)
     path.write_text(log(TEXTS, layout), encoding="utf-8")
-    found = import_results(path, ITEMS, model="m", keep=False)
     assert samples.log_of(path).variant == "openai"
-    assert found.predictions.drop(columns="run").equals(wanted.drop(columns="run"))
+    frames = [import_results(p, ITEMS, model="m", keep=False).predictions for p in (written, path)]
+    assert frames[0].drop(columns="run").equals(frames[1].drop(columns="run"))
 
 
 def test_translations_are_refused(written):
@@ -153,9 +152,8 @@ def test_the_items_are_loaded_by_the_task(real_data, tmp_path, monkeypatch):
     (tmp_path / NAME).write_text(log([*items.frame["text"], "No such passage"]), encoding="utf-8")
     found = import_results(tmp_path / NAME, model="m", keep=False)
     assert found.predictions["item_id"].tolist() == items.frame["item_id"].tolist()
-    left = found.report[~found.report["kept"]]
-    assert left["text"].tolist() == ["No such passage"]
     others = found.report[found.report["kept"]]
+    assert found.report.drop(others.index)["text"].tolist() == ["No such passage"]
     assert others["problem"].str.contains("the harness asked for '\"").all()  # "Nadia has its quote there
     assert len(others) == sum(i.text.split(" ")[-1] != i.answer for i in items) > 0
 
@@ -199,11 +197,6 @@ def test_an_interrupted_run_is_noticed(written):
     report = import_results(written, ITEMS, keep=False).report
     assert report["problem"].tolist() == ["the results tell of 222 passages, the file holds 100"]
     assert report["kept"].all()
-    written.write_text("\n".join(lines)[:-40], encoding="utf-8")
-    with pytest.raises(DataError, match=r"line 222: the file ends within this record.*on_error=\"report\""):
-        import_results(written, ITEMS)
-    found = import_results(written, ITEMS, on_error="report", keep=False)
-    assert (len(found), found.report["line"].dropna().tolist()) == (221, [222])
 
 
 @pytest.mark.parametrize(

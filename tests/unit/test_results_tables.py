@@ -95,7 +95,7 @@ def test_several_models_of_one_system_all_have_rows_and_others_come_last():
     at = order.index("RNN")
     assert ours["system"].fillna("-").tolist() == [*order[:at], "RNN", *order[at:], "Pointer", "-"]
     assert ours["model"].dropna().tolist() == ["small", "large", "p", "q"]
-    # their control set was not predicted: the rows of the paper are missing there, the others not shown
+    # nobody predicted the control set: it has the rows of the paper only
     assert len(rows(shown, section="control", measure="accuracy")) == len(order)
 
 
