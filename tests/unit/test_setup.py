@@ -25,12 +25,10 @@ def tools(monkeypatch, tmp_path):
     for name in NAMES:
         monkeypatch.delitem(sys.modules, name, raising=False)
     modules = {name: importlib.import_module(name) for name in NAMES}
-    for name in ("steps", "kenlm_build", "setup"):
-        monkeypatch.setattr(modules[name], "ROOT", tmp_path)
-        monkeypatch.setattr(modules[name], "TOOLS", tmp_path / ".tools")
-    for place in ("BIN", "HOME", "LOG", "FAILED"):
-        old = getattr(modules["kenlm_build"], place)
-        monkeypatch.setattr(modules["kenlm_build"], place, tmp_path / old.relative_to(ROOT))
+    for module in modules.values():
+        for name, place in vars(module).copy().items():
+            if isinstance(place, Path) and place.is_relative_to(ROOT):
+                monkeypatch.setattr(module, name, tmp_path / place.relative_to(ROOT))
     monkeypatch.setattr(modules["steps"], "APT_FAILED", tmp_path / "apt-failed")
     (tmp_path / ".tools").mkdir()
     yield type("Tools", (), modules)
