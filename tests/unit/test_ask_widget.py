@@ -160,22 +160,13 @@ def test_minimal_pairs(made):
 
 def test_models_are_told_apart_and_checked():
     same = Counting("same")
-    assert list(models_by_name([same, Counting("same"), Counting("same (2)")])) == [
-        "same",
-        "same (2)",
-        "same (2) (2)",
-    ]
+    names = list(models_by_name([same, Counting("same"), Counting("same (2)")]))
+    assert names == ["same", "same (2)", "same (2) (2)"]
     assert list(models_by_name({"mine": same})) == ["mine"]
     assert list(models_by_name(same)) == ["same"]
     for bad in ([], ["gpt"], [Counting], None):
         with pytest.raises(DataError):
             models_by_name(bad)
-
-
-def test_no_thread_is_started_before_something_is_asked():
-    widget = ask([Counting("quiet one")])
-    assert "ask quiet one" not in [thread.name for thread in threading.enumerate()]
-    widget.close()
 
 
 # -- what an answer says in words, and the static twin
@@ -265,15 +256,12 @@ def test_the_static_twin_is_escaped_and_whole():
     widget.close()
 
 
-def test_the_static_twin_before_a_question():
-    widget = ask(Counting())
+def test_the_static_twin_before_a_question_and_before_an_answer():
+    slow = Gated("quiet one")
+    widget = ask([slow, Counting()])
     assert "Nothing was asked yet." in widget.to_html()
-    widget.close()
-
-
-def test_what_has_not_answered_is_told_in_the_static_twin():
-    slow = Gated()
-    widget = ask([slow, Counting()], TEXT)
+    assert "ask quiet one" not in [thread.name for thread in threading.enumerate()]
+    widget.text = TEXT
     assert "has not answered" in Page(widget.to_html()).text
     slow.gate.set()
     assert "has not answered" not in Page(widget.wait(PAUSE).to_html()).text

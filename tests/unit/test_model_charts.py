@@ -20,9 +20,7 @@ def test_shares_are_those_of_a_slow_count():
     assert sets == [["one", "lambada/dev"], ["two", "lambada/control"]]
     for row in found.itertuples():
         frame = FRAMES[row.model == "two"]
-        among = sum(
-            bool(known) and rank <= row.k for known, rank in zip(frame["known"], frame["rank"], strict=True)
-        )
+        among = sum(bool(one.known) and one.rank <= row.k for one in frame.itertuples())
         assert row.share == pytest.approx(among / len(frame))
         assert row.n == len(frame)
     assert found["k"].min() == 1
