@@ -19,7 +19,6 @@ from plain_causal import ITEMS, RUNNING, TOKENS, WORDS, Plain, before, model
 from tiny_models import makers
 
 from workbench.models.base import Predictor
-from workbench.models.pretrained.causal import STOP_WORDS
 from workbench.models.pretrained.prompts import Prompt
 
 torch.set_num_threads(1)
@@ -62,14 +61,11 @@ def test_log_probs_are_those_of_a_plain_calculation(folders, plains, kind, batch
         written = plain.writes(before(item))
         if not row.correct:
             assert pd.isna(row.prediction) if written in {"", item.answer} else row.prediction == written
-    contexts = [before(item) for item in ITEMS[:6]]
-    answers = [plain.writes(context) for context in contexts]  # what the model writes itself is right
-    own = [c + a for c, a in zip(contexts, answers, strict=True) if a.isalpha() and a.isascii()]
-    items = items_from_text(own)
+    own = [(before(item), plain.writes(before(item))) for item in ITEMS[:6]]  # what it writes itself is right
+    items = items_from_text([left + word for left, word in own if word.isalpha() and word.isascii()])
     frame = mine.predict(items)
     greedy = [row[2] for row in check_log_probs(frame, plain, items)]
-    assert frame["correct"].tolist() == greedy
-    assert frame["prediction"].notna().tolist() == greedy
+    assert frame["correct"].tolist() == frame["prediction"].notna().tolist() == greedy
     assert (frame["prediction"] == frame["answer"]).tolist() == greedy
 
 
@@ -93,23 +89,17 @@ def test_ranks_and_best_words_are_those_of_all_words_one_by_one(folders, plains,
         np.testing.assert_allclose(row.top_log_probs, values[best], atol=1e-4)
         assert row.prediction == words[best[0]]
         assert row.log_prob == pytest.approx(sum(plain.says(before(item), item.answer)[:2]), abs=1e-4)
-    ranked = mine.ranking(items, top_k=5)
-    assert ranked.rank[1:].tolist() == frame["rank"][1:].tolist()
+    assert mine.ranking(items, top_k=5).rank[1:].tolist() == frame["rank"][1:].tolist()
 
 
-def test_equally_probable_words_are_tied(folders, tmp_path):
-    folder = folders("bytes")
-    network = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    twins = tokenizer(" the")["input_ids"] + tokenizer(" he")["input_ids"]
-    assert len(twins) == 2
+def test_equally_probable_words_are_tied(folders):
+    mine = model(folders("bytes"), vocabulary=["he", "his", "the"], budget=None)
+    [first], [second] = mine._checkpoint.tokenizer([" the", " he"])["input_ids"]
+    weights = mine._checkpoint.model.get_input_embeddings().weight
     with torch.no_grad():
-        weights = network.get_input_embeddings().weight
-        weights[twins[1]] = weights[twins[0]]
-    tokenizer.save_pretrained(tmp_path)
-    network.save_pretrained(tmp_path)
+        weights[second] = weights[first]
     items = items_from_text(["She looked at the", "She looked at he", "She looked at his"])
-    frame = model(tmp_path, vocabulary=["he", "his", "the"], budget=None).predict(items, top_k=3)
+    frame = mine.predict(items, top_k=3)
     assert frame["n_tied"].tolist() == [2, 2, 1]
     assert frame["log_prob"][0] == pytest.approx(frame["log_prob"][1], abs=1e-5)
     assert frame["p_correct"][:2].isin([0, 0.5]).all()
@@ -123,11 +113,8 @@ def test_probabilities_of_words_sum_to_at_most_one(folders, plains):
     more = [name for name in names if name.isalpha() and name.isascii()][:15]
     words = list(dict.fromkeys([*first, *(f + m for f in first[:15] for m in more)]))
     mine = model(folders("bytes"), vocabulary=words, budget=None)
-    item = ITEMS[:1]
-    paths = {tuple(path) for path in mine._scorer.subwords.words(words, " ", "a")}
-    assert len(paths) == len(words)
-    total = np.exp(mine.score(item, [words])).sum()
-    open_ended = mine._scorer.score([[(before(item[0]), word) for word in words]])["log_prob"]
+    total = np.exp(mine.score(ITEMS[:1], [words])).sum()
+    open_ended = mine._scorer.score([[(before(ITEMS[0]), word) for word in words]])["log_prob"]
     assert 0.05 < total <= 1
     assert np.exp(open_ended).sum() > total  # without their ends, words count for what begins with them
 
@@ -139,11 +126,7 @@ def test_a_small_budget_gives_a_bound(folders):
     )
     assert short["rank_is_bound"].any()
     assert (short["rank"] <= exact["rank"]).all()
-    sure = ~short["rank_is_bound"].fillna(value=False).astype(bool)
-    assert (short["rank"] == exact["rank"])[sure].all()
     assert short["prediction"].tolist() == exact["prediction"].tolist()
-    for few, many in zip(short["top_words"], exact["top_words"], strict=True):
-        assert list(few) == list(many)[: len(few)]
 
 
 def test_stop_words_are_neither_predicted_nor_counted(folders):
@@ -155,10 +138,6 @@ def test_stop_words_are_neither_predicted_nor_counted(folders):
     assert frame["filter"].unique() == ["stop-words"]
     assert frame["known"].tolist() == [True, False, True]
     assert frame["rank"].tolist() in ([1, 3, 2], [2, 3, 1])
-    assert {"the", "n't", "not"} <= STOP_WORDS
-    assert "us" in STOP_WORDS
-    with pytest.raises(DataError, match="filtered"):
-        model(folders("bytes"), filter="stop-words")
 
 
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
@@ -167,25 +146,18 @@ def test_candidates_are_scored_with_the_rest_of_the_sentence(folders, plains, ki
         ("The dog ran . The cat saw a ___ and fled .", ["dog", "garden gate", "o'clock"]),
         ("It is ___ !", ["late", "early"]),
         ("___ came home .", ["Anna", "Bruno"]),
+        ("It is ___", ["late", "early"]),  # nothing after the blank: the word ends there
     )
     plain, mine = plains(kind), model(folders(kind), vocabulary=WORDS)
     frame = mine.predict(items)
+    answers = check_log_probs(frame, plain, items)
+    assert frame["greedy_correct"].tolist() == [greedy for *_, greedy in answers]
     for row, item in zip(frame.itertuples(), items, strict=True):
         rest = item.text[item.answer_span[1] :]
-        told = [plain.says(before(item), word + rest)[0] for word in item.candidates]
-        np.testing.assert_allclose(row.candidate_scores, told, atol=1e-4)
-        assert row.prediction == item.candidates[int(np.argmax(told))]
-        own = plain.says(before(item), item.answer)
-        assert row.log_prob == pytest.approx(own[0] + own[1], abs=1e-4)
-        assert row.log_prob_uncorrected == pytest.approx(own[0], abs=1e-4)
-        assert row.greedy_correct == own[2]
-    assert (frame["filter"] == "none").all()
-    np.testing.assert_allclose(
-        mine.score(items[:1], [["dog"]])[0, 0], frame["candidate_scores"][0][0], atol=1e-4
-    )
-    last = questions(("It is ___", ["late", "early"]))
-    told = plain.words("It is ", ["late", "early"])
-    np.testing.assert_allclose(mine.predict(last)["candidate_scores"][0], told, atol=1e-4)
+        expected = [plain.says(before(item), word + rest)[0] for word in item.candidates]
+        expected = expected if rest else plain.words(before(item), item.candidates)
+        np.testing.assert_allclose(row.candidate_scores, expected, atol=1e-4)
+        assert row.prediction == item.candidates[int(np.argmax(expected))]
 
 
 def test_long_contexts_lose_their_beginning_as_in_the_harness(folders, plains):
@@ -209,9 +181,8 @@ def test_a_model_without_states_to_share_says_the_same(folders):
 
 
 def test_running_out_of_memory_halves_the_batch(folders, monkeypatch):
-    expected, mine = model(folders("bytes")).log_prob(ITEMS), model(folders("bytes"))
-    network, sizes = mine._checkpoint.model, []
-    forward = network.forward
+    mine, sizes = model(folders("bytes")), []
+    expected, forward = mine.log_prob(ITEMS), mine._checkpoint.model.forward
 
     def limited(input_ids, **options):
         sizes.append(len(input_ids))
@@ -219,20 +190,19 @@ def test_running_out_of_memory_halves_the_batch(folders, monkeypatch):
             raise torch.OutOfMemoryError("no memory")
         return forward(input_ids=input_ids, **options)
 
-    monkeypatch.setattr(network, "forward", limited)
+    monkeypatch.setattr(mine._checkpoint.model, "forward", limited)
     np.testing.assert_allclose(mine.log_prob(ITEMS), expected, atol=1e-4)
     assert sizes[0] > 2 >= max(sizes[-2:])
-    assert sizes[1] == sizes[0] // 2
 
 
 def test_only_the_positions_asked_go_through_the_head(folders):
     mine = model(folders("bytes"), vocabulary=[*WORDS[:20], "Colonel"])
-    seen = []
+    positions = []
     head = mine._checkpoint.model.get_output_embeddings()
-    head.register_forward_hook(lambda _m, given, _o: seen.append(given[0].shape))
+    head.register_forward_hook(lambda _m, states, _o: positions.append(states[0].shape[:-1].numel()))
     mine.log_prob(ITEMS)
     paths = [path for _, path in mine._scorer.subwords.pairs([(before(i), i.answer) for i in ITEMS])]
-    assert sum(shape[0] * shape[1] for shape in seen) == sum(len(path) + 1 for path in paths)
+    assert sum(positions) == sum(len(path) + 1 for path in paths)
 
 
 def test_a_prompt_with_examples_and_words_between(folders, plains):
@@ -242,11 +212,8 @@ def test_a_prompt_with_examples_and_words_between(folders, plains):
     row = mine.predict(item).iloc[0]
     context = prompt.split(item[0]).before
     assert row["log_prob"] == pytest.approx(sum(plain.says(context, item[0].answer)[:2]), abs=1e-4)
-    assert json.loads(row["prompt"])["shots"] == 1
     assert mine.config["prompt"] == json.loads(row["prompt"])
     assert 0 < sum(row["attention"]) < 1
-    again = model(folders("bytes")).predict(item).iloc[0]["log_prob"]
-    assert row["log_prob"] != again
 
 
 @pytest.mark.parametrize("text", ["as-is", "detokenised"])
@@ -264,10 +231,9 @@ def test_attention_is_that_of_the_last_layer_by_token(folders, kind, text):
     network = transformers.AutoModelForCausalLM.from_pretrained(folders(kind), attn_implementation="eager")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folders(kind))
     shown = items[0].text if text == "as-is" else wt.readable(items[0].text)
-    ids = tokenizer(shown.removesuffix(" soldier"))["input_ids"]
+    ids = tokenizer(shown.removesuffix(" soldier"), return_tensors="pt")["input_ids"]
     with torch.inference_mode():
-        told = network(torch.tensor([ids]), output_attentions=True)
-    weights = told.attentions[-1][0, :, -1].mean(0)
+        weights = network(ids, output_attentions=True).attentions[-1][0, :, -1].mean(0)
     last = len(tokenizer(" the", add_special_tokens=False)["input_ids"])
     assert first[9] == pytest.approx(float(weights[-last:].sum()), abs=1e-5)
     assert model(folders(kind)).predict(items)["attention"].isna().all()
@@ -294,7 +260,6 @@ def test_models_are_saved_and_loaded(folders, tmp_path):
     mine.save(tmp_path / "saved")
     again = Predictor.load(tmp_path / "saved")
     assert again.config == mine.config
-    assert again.vocabulary == mine.vocabulary
     assert mine.config["digest"] != model(folders("llama")).config["digest"]
     with pytest.raises(DataError, match="prompt"):
         model(folders("bytes"), prompt=Prompt()).save(tmp_path / "other")
@@ -306,17 +271,15 @@ def test_vocabularies_come_in_many_forms(folders, tmp_path):
     corpus = type("C", (), {"words": ["the", "cat"]})()
     for words in (file, {"<s>": 9, "the": 5, "cat": 3}, ["the", "cat", "the"], corpus):
         assert model(folders("bytes"), vocabulary=words).vocabulary == ("the", "cat")
-    for words in ("the cat", [], [3], tmp_path / "none"):
-        with pytest.raises(DataError):
-            model(folders("bytes"), vocabulary=words)
 
 
 def test_what_is_no_model_is_refused(folders, tmp_path):
     with pytest.raises(DataError, match="no causal model"):
         model(tmp_path)
-    wrong = {"text": "raw", "correct": "words", "filter": "x", "vocabulary": []}
-    for name, value in wrong.items():
+    wrong = {"text": "raw", "correct": "words", "filter": "stop-words"}
+    vocabularies = [{"vocabulary": words} for words in ("the cat", [], [3], tmp_path / "none")]
+    for options in (*({name: value} for name, value in wrong.items()), *vocabularies):
         with pytest.raises(DataError):
-            model(folders("bytes"), **{name: value})
+            model(folders("bytes"), **options)
     with pytest.raises(DataError, match="ranks no vocabulary"):
         model(folders("bytes")).ranking(ITEMS)
