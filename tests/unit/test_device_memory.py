@@ -18,12 +18,10 @@ from workbench.models.neural.model import Neural
 CUDA = "CUDA out of memory. Tried to allocate 2.00 GiB."
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9))),
-    st.integers(1, 60),
-    st.integers(1, 20),
-    st.integers(1, 5),
-)
+ROWS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)))
+
+
+@given(ROWS, st.integers(1, 60), st.integers(1, 20), st.integers(1, 5))
 def test_each_row_once_longest_first_within_the_limits(rows, tokens, positions, most):
     lengths, asked = [row[0] for row in rows], [row[1] for row in rows]
     batcher = Batcher(tokens, rows=most, positions=positions)
@@ -31,11 +29,8 @@ def test_each_row_once_longest_first_within_the_limits(rows, tokens, positions, 
     order = [row for part in batches for row in part]
     assert order == sorted(range(len(rows)), key=lambda row: -lengths[row])  # stable
     for part in batches:
-        assert len(part) == 1 or (
-            len(part) * lengths[part[0]] <= tokens
-            and sum(asked[row] for row in part) <= positions
-            and len(part) <= most
-        )
+        within = len(part) * lengths[part[0]] <= tokens and sum(asked[row] for row in part) <= positions
+        assert len(part) == 1 or (within and len(part) <= most)
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError(), RuntimeError(CUDA), MemoryError()])
@@ -51,27 +46,19 @@ def test_running_out_of_memory_halves_this_batch_and_those_after_it(error, facto
 
     batcher = Batcher(60, rows=16)
     batches = list(batcher.run([5] * 20, work, factor=factor))
-    assert {row: value for part in batches for row, value in zip(*part, strict=True)} == {
-        row: 5 * row for row in range(20)
-    }
+    assert [pair for part in batches for pair in zip(*part, strict=True)] == [(n, 5 * n) for n in range(20)]
     assert sizes[:2] in ([12, 6], [16, 8])
     assert max(sizes[3:]) <= 3
     later = [len(rows) for rows, _ in batcher.run([5] * 6, work, factor=factor)]
     assert max(later) <= 3
 
 
-@pytest.mark.parametrize(
-    ("error", "expected", "message"),
-    [
-        (RuntimeError(CUDA), DataError, "7 tokens"),
-        (RuntimeError("another cause"), RuntimeError, "another cause"),
-    ],
-)
-def test_what_does_not_fit_alone_or_has_another_cause_is_an_error(error, expected, message):
+@pytest.mark.parametrize(("cause", "message"), [(CUDA, "7 tokens"), ("another cause", "another cause")])
+def test_what_does_not_fit_alone_or_has_another_cause_is_an_error(cause, message):
     def work(_rows):
-        raise error
+        raise RuntimeError(cause)
 
-    with pytest.raises(expected, match=message):
+    with pytest.raises(DataError if cause == CUDA else RuntimeError, match=message):
         list(Batcher(100).run([7, 3], work))
 
 
@@ -98,15 +85,15 @@ def far(monkeypatch):
     return Far()
 
 
-def workbench_object(**attributes):
-    result = type("Model", (), {"__module__": "workbench.models.somewhere"})()
-    vars(result).update(attributes)
-    return result
+class Holder(SimpleNamespace):
+    """An object of the workbench."""
+
+    __module__ = "workbench.models.somewhere"
 
 
 def test_weights_leave_the_gpu_and_return_when_the_model_is_used(far):
-    inner = workbench_object(model=far, head=far)
-    model = workbench_object(name="GPT", _network=inner, more=[inner])
+    inner = Holder(model=far, head=far)
+    model = Holder(name="GPT", _network=inner, more=[inner])
     inputs = torch.ones(2, 1000)
     expected = far(inputs)
     for _ in range(2):
@@ -120,7 +107,7 @@ def test_weights_leave_the_gpu_and_return_when_the_model_is_used(far):
 def test_bare_modules_and_models_that_share_weights(far):
     assert free(far).startswith("Far: 40 kB given back; ")
     far(torch.ones(1, 1000))
-    report = free(workbench_object(name="A", network=far), workbench_object(name="B", network=far))
+    report = free(Holder(name="A", network=far), Holder(name="B", network=far))
     assert report.startswith("A: 40 kB given back; B: 40 kB on the cpu, nothing to free; ")
     assert free(RandomWord(), 3, "text", None).count("no weights, nothing to free") == 4
 
@@ -160,7 +147,7 @@ def test_the_memory_of_a_real_gpu():
     before = torch.cuda.memory_reserved()
     inputs = torch.ones(1, 4096, device="cuda")
     expected = network(inputs).cpu()
-    report = free(workbench_object(name="linear", _network=workbench_object(model=network)))
+    report = free(Holder(name="linear", _network=Holder(model=network)))
     assert report.startswith("linear: 67.1 MB given back; ")
     assert "free on cuda:0" in report
     assert torch.cuda.memory_reserved() <= before - 60e6

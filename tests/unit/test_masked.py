@@ -40,9 +40,8 @@ def roberta(tmp_path_factory):
     ends = [(name, pairs.token_to_id(name)) for name in ("</s>", "<s>")]
     pairs.post_processor = RobertaProcessing(*ends, trim_offsets=True, add_prefix_space=False)
     marks = {"bos": "<s>", "cls": "<s>", "eos": "</s>", "sep": "</s>", "pad": "<pad>", "mask": "<mask>"}
-    words = PreTrainedTokenizerFast(
-        tokenizer_object=pairs, **{f"{name}_token": mark for name, mark in marks.items()}
-    )
+    marks = {f"{name}_token": mark for name, mark in marks.items()}
+    words = PreTrainedTokenizerFast(tokenizer_object=pairs, **marks)
     words.save_pretrained(path)
     config = RobertaConfig(
         vocab_size=len(words), hidden_size=32, intermediate_size=64, num_hidden_layers=1,
@@ -85,20 +84,16 @@ def plainly(folder, item, word, *, over="sentence", l2r=False, text=None):
         whole, return_offsets_mapping=True, return_special_tokens_mask=True, split_special_tokens=True
     )
     assert words.mask_token_id not in encoding["input_ids"]
-    ids, groups = torch.tensor([encoding["input_ids"]]), encoding.word_ids(0)
-    first, last = start, start + len(word)
-    if over == "sentence":
-        first, last = item.sentences[-1][0], len(whole)
+    ids, groups = torch.tensor([encoding["input_ids"]]), np.array(encoding.word_ids(0), dtype=float)
+    first, last = (item.sentences[-1][0], len(whole)) if over == "sentence" else (start, start + len(word))
     total = 0.0
     for place, (left, right) in enumerate(encoding["offset_mapping"]):
         if encoding["special_tokens_mask"][place] or right <= first or left >= last:
             continue
         hidden = ids.clone()
         hidden[0, place] = words.mask_token_id
-        if l2r:
-            for later in range(place, len(groups)):
-                if groups[later] == groups[place]:
-                    hidden[0, later] = words.mask_token_id
+        if l2r:  # the rest of the word too
+            hidden[0, place:][groups[place:] == groups[place]] = words.mask_token_id
         with torch.no_grad():
             total += float(model(hidden).logits[0, place].log_softmax(0)[ids[0, place]])
     return total
@@ -118,24 +113,12 @@ def test_scores_are_those_of_a_plain_loop(kind, over, within_word, request):
         expected = [plainly(folder, one, word, over=over, l2r=within_word == "l2r") for word in words[row]]
         np.testing.assert_allclose(scores[row, : len(expected)], expected, rtol=2e-5, atol=2e-5)
         assert np.isnan(scores[row, len(expected) :]).all()
-    if kind == "folder":
-        assert scores[0, 0] == scores[0, 3]  # the tokenizer knows no case
-    else:  # positions begin after the padding's
+    if kind == "roberta":  # positions begin after the padding's
         tokenizer = model._checkpoint.tokenizer
         assert model.length == 80 + len(tokenizer) - (tokenizer.pad_token_id + 1)
     with pytest.raises(wb.DataError, match="leaves nothing of ' '"):
         model.score(ITEMS[:1], [["letter", " "]])
     assert model.score(ITEMS[:1], [[]]).shape == (1, 0)
-
-
-def test_the_variants_differ_where_a_word_has_several_sub_tokens(folder):
-    models = [
-        MaskedLM(folder, over="candidate", within_word=how, device="cpu") for how in ("original", "l2r")
-    ]
-    first, second = (model.score(ITEMS[:1], [["extraordinary", "the"]])[0] for model in models)
-    assert len(models[0]._checkpoint.tokenizer("extraordinary")["input_ids"]) > 4
-    assert abs(first[0] - second[0]) > 1e-3
-    assert first[1] == pytest.approx(second[1], abs=1e-5)
 
 
 def test_only_what_is_masked_goes_through_the_head(folder):
@@ -150,7 +133,6 @@ def test_the_table_and_the_saved_model(folder, tmp_path):
     frame = MaskedLM(folder, device="cpu").predict(ITEMS)
     assert set(frame["score_type"]) == {"score"}
     assert frame[["log_prob", "vocabulary_size"]].isna().all(axis=None)
-    assert [len(row) for row in frame["candidate_scores"]] == [4, 2, 3]
     assert frame["model"].unique().tolist() == ["tiny (PLL)"]
     bare = Item("x", "own", "dev", "plain", "he went home", "home", (8, 12), ((0, 12),))
     with pytest.raises(wb.DataError, match="ranks no vocabulary"):
@@ -195,9 +177,7 @@ def test_a_long_text_loses_its_beginning_for_all_candidates(folder):
 
 
 def test_detokenised_texts(folder):
-    cut = item(
-        "`` i have it , '' said ada . `` do n't lose the letter ! ''", "letter", ["letter", "key"], begin=29
-    )
+    cut = item("`` i have it , '' said ada . `` do n't lose the letter ! ''", "letter", ["letter"], begin=29)
     text = "“i have it,” said ada. “don’t lose the key!”"  # noqa: RUF001 - typographic quotes
     shown = item(text, "key", ["key"], begin=23, tokenised=False)
     model = MaskedLM(folder, text="detokenised", device="cpu")
@@ -218,12 +198,11 @@ def test_marks_in_a_text_are_text(folder, text):
 def test_errors_say_what_to_do(folder, tmp_path, monkeypatch):
     causal = tiny_models.tiny_gpt2(tmp_path / "gpt2")
     for message, path, options in (
-        ("over is 'word', expected one of sentence, candidate", folder, {"over": "word"}),
+        ("over is 'word'", folder, {"over": "word"}),
         ("there is no such folder", tmp_path / "nothing", {}),
-        ("no masked model can be read", tmp_path, {}),
         ("no masked model can be read", causal, {}),
         ("float7", folder, {"dtype": "float7"}),
-        ("length is 2, expected more than the 2 marks", folder, {"length": 2}),
+        ("length is 2, expected more than", folder, {"length": 2}),
     ):
         with pytest.raises(wb.DataError, match=message):
             MaskedLM(path, **options)
