@@ -18,7 +18,7 @@ def annotated(items, seed=0):
         whole = rf"\b{re.escape(answer or '')}\b"
         found = [m.span() for m in re.finditer(whole, before, re.IGNORECASE)] if answer else []
         speech = [m.span() for m in re.finditer(r"``.*?''", item.text, re.DOTALL)]
-        row = {
+        rows.append({
             "item_id": item.item_id,
             "target_class": CLASSES[min(5, int(random.exponential(1.4)))] if answer else None,
             "target_lemma": answer.lower() if answer else None,
@@ -31,14 +31,8 @@ def annotated(items, seed=0):
             "mentions": found,
             "speech": speech,
             "pipeline": "by_lot 0.0.0",
-        }
-        rows.append(row)
-    types = {
-        "item_id": "str", "target_class": "str", "target_lemma": "str", "in_context": "boolean",
-        "lemma_in_context": "boolean",
-        "mention_distance": "Int64", "n_mentions": "Int64", "direct_speech": "boolean", "n_tokens": "Int64",
-        "mentions": "object", "speech": "object", "pipeline": "str",
-    }  # fmt: skip
-    return pd.DataFrame(
-        {name: pd.Series([r[name] for r in rows], dtype=kind) for name, kind in types.items()}
-    )
+        })  # fmt: skip
+    kinds = dict.fromkeys(("item_id", "target_class", "target_lemma", "pipeline"), "str")
+    kinds |= dict.fromkeys(("in_context", "lemma_in_context", "direct_speech"), "boolean")
+    kinds |= dict.fromkeys(("mention_distance", "n_mentions", "n_tokens"), "Int64")
+    return pd.DataFrame(rows).astype(kinds)

@@ -3,60 +3,43 @@
 import json
 
 import numpy as np
-import pandas as pd
 
 from workbench.items.tokens import tokens
-from workbench.runs import predictions
+from workbench.runs.predictions import check_predictions, frame_of_answers
 
 WORDS = ["the", "a", "of", "little", "house", "garden", "river", "window", "mother", "said"]
 
 
 def predicted(items, m=4, *, seed=0, names=None, scores=(2,), attentive=(1,)):
     """Return a frame a model: better from one to the next; `scores` and `attentive` are places of models."""
-    frame = items.frame
     return [
-        _one(frame, items, np.random.default_rng([seed, k]), names[k] if names else f"model {k}",
+        _one(items, np.random.default_rng([seed, k]), names[k] if names else f"model {k}",
              0.15 + 0.5 * k / m, score=k in scores, attentive=k in attentive)
         for k in range(m)
     ]  # fmt: skip
 
 
-def _one(frame, items, random, name, right, *, score, attentive):
-    n = len(frame)
+def _one(items, random, name, right, *, score, attentive):
+    n = len(items)
     ok = random.random(n) < right
     lists, values = [], []
-    for answer, good in zip(frame["answer"], ok, strict=True):
+    for answer, good in zip(items.frame["answer"], ok, strict=True):
         words = [word for word in random.permutation(WORDS).tolist() if word != answer]
         lists.append([answer, *words[:-1]] if good else words)
         part = np.sort(random.dirichlet(np.full(len(WORDS) + 2, 0.4)))[::-1][: len(lists[-1])]
         values.append((part if score else np.log(np.maximum(part, 1e-9))).tolist())
-    rank = np.where(ok, 1, random.integers(2, 3000, n))
-    rows = frame[["item_id", "dataset", "split", "variant", "word_class", "book_id", "answer"]].assign(
-        model=name,
-        system=None,
-        run="",
-        prediction=[words[0] for words in lists],
-        correct=ok,
-        p_correct=ok.astype(float),
-        score_type="score" if score else "log_prob",
-        log_prob=np.nan if score else -random.gamma(3, 1.5, n),
-        rank=rank,
-        n_tied=1,
-        n_choices=3000,
-        known=True,
-        top_words=lists,
-        top_log_probs=values,
-        candidate_scores=None,
-        unit="word",
-        filter="none",
-        vocabulary_size=3000,
-        unknown="unk",
-    )
+    columns = {
+        "model": name, "score_type": "score" if score else "log_prob", "n_tied": 1, "n_choices": 3000,
+        "rank": np.where(ok, 1, random.integers(2, 3000, n)),
+        "log_prob": np.nan if score else -random.gamma(3, 1.5, n),
+        "top_words": lists, "top_log_probs": values,
+    }  # fmt: skip
     if attentive:
-        rows["attention"] = [
-            random.dirichlet(np.full(len(tokens(item).words), 0.2)).tolist() for item in items
-        ]
-    return predictions.check_predictions(pd.DataFrame(rows), items)
+        weights = [np.full(len(tokens(item).words), 0.2) for item in items]
+        columns["attention"] = [random.dirichlet(row).tolist() for row in weights]
+    variant = {"vocabulary_size": 3000, "unknown": "unk"}
+    words = [row[0] for row in lists]
+    return check_predictions(frame_of_answers(items.frame, words, columns, variant), items)
 
 
 def listening(widget):

@@ -14,7 +14,6 @@ from workbench.models.pretrained.masked import MaskedLM
 
 WORDS = sorted({word for row in TOKENS for word in row.split()})
 ITEMS = items_from_text(TOKENS)
-DEVICES = ("cuda", "cpu")
 
 
 @pytest.fixture(scope="module", params=["bytes", "llama"])
@@ -30,16 +29,17 @@ def bert(tmp_path_factory):
 
 @pytest.fixture
 def questions(no_data):
+    """Give a few questions, and the candidates of each."""
     assert no_data.is_dir()
-    return wb.load("sample", "dev", variant="cbt").sample(4)
+    items = wb.load("sample", "dev", variant="cbt").sample(4)
+    return items, [list(item.candidates) for item in items]
 
 
 @pytest.mark.parametrize("batch_tokens", [400, None])
 def test_single_precision_is_that_of_a_plain_calculation(folder, batch_tokens):
     plain = Plain(folder)
-    model = CausalLM(
-        folder, vocabulary=WORDS, dtype="float32", batch_tokens=batch_tokens, budget=None, progress=False
-    )
+    options = {"vocabulary": WORDS, "batch_tokens": batch_tokens, "budget": None}
+    model = CausalLM(folder, dtype="float32", progress=False, **options)
     assert model.device.startswith("cuda")
     frame = model.predict(ITEMS[:3], top_k=5)
     for row, item in zip(frame.itertuples(), ITEMS[:3], strict=True):
@@ -71,10 +71,9 @@ def test_candidates_are_scored_with_the_rest_of_the_sentence(folder):
 def test_running_out_of_memory_halves_the_batch(folder):
     model = CausalLM(folder, dtype="float32", progress=False, batch_tokens=10**9)
     expected = CausalLM(folder, dtype="float32", progress=False).log_prob(ITEMS)
-    allocated = torch.cuda.memory_allocated()
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.empty_cache()
-    torch.cuda.set_per_process_memory_fraction((allocated + 3 * 2**20) / total)
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_allocated() + 3 * 2**20) / total)
     try:
         log_probs = model.log_prob(ITEMS)
     except wb.DataError:
@@ -86,26 +85,21 @@ def test_running_out_of_memory_halves_the_batch(folder):
 
 def test_weights_return_to_the_gpu_after_they_were_freed(folder, bert, questions):
     models = [CausalLM(folder, progress=False), MaskedLM(bert, length=128)]
-    words = [list(item.candidates) for item in questions]
-    before_free = [model.score(questions, words) for model in models]
+    before_free = [model.score(*questions) for model in models]
     assert wb.free(*models).count("given back") == len(models)
     for model, expected in zip(models, before_free, strict=True):
-        np.testing.assert_array_equal(model.score(questions, words), expected)
+        np.testing.assert_array_equal(model.score(*questions), expected)
 
 
-@pytest.mark.parametrize("over", ["sentence", "candidate"])
-def test_masked_models_say_the_same(bert, questions, over):
-    words = [list(item.candidates) for item in questions]
-    options = {"over": over, "within_word": "l2r", "length": 128, "dtype": "float32"}
-    ours, theirs = (MaskedLM(bert, device=device, **options).score(questions, words) for device in DEVICES)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-2)
-
-
-def test_masked_models_in_half_precision_are_near(bert, questions):
-    words = [list(item.candidates) for item in questions]
-    half, full = MaskedLM(bert, length=128), MaskedLM(bert, length=128, device="cpu")
-    assert (half.dtype, half.device) == ("bfloat16", "cuda:0")
-    np.testing.assert_allclose(
-        half.score(questions, words), full.score(questions, words), rtol=0.05, atol=0.5
-    )
-    assert half.config != full.config
+@pytest.mark.parametrize(
+    ("options", "dtype", "near"),
+    [
+        ({"dtype": "float32", "within_word": "l2r"}, "float32", {"rtol": 1e-3, "atol": 1e-2}),
+        ({"dtype": "float32", "over": "candidate"}, "float32", {"rtol": 1e-3, "atol": 1e-2}),
+        ({}, "bfloat16", {"rtol": 0.05, "atol": 0.5}),
+    ],
+)
+def test_masked_models_score_as_on_a_cpu(bert, questions, options, dtype, near):
+    ours, theirs = (MaskedLM(bert, length=128, **options, **more) for more in ({}, {"device": "cpu"}))
+    assert (ours.dtype, ours.device) == (dtype, "cuda:0")
+    np.testing.assert_allclose(ours.score(*questions), theirs.score(*questions), **near)

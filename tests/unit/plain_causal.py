@@ -32,8 +32,7 @@ class Plain:
             name = self.tokenizer.convert_ids_to_tokens(index)
             part = first == "�" and not name.startswith("ï¿½")  # GPT-2 has that character itself too
             within = not first or first.isalnum() or first in WITHIN or category(first)[0] == "M"
-            within = within or part or index == self.tokenizer.unk_token_id
-            over.append(index in special or not within)
+            over.append(index in special or not (within or part or index == self.tokenizer.unk_token_id))
         self.over = torch.tensor(over)
 
     def cut(self, context, rest):
@@ -56,9 +55,8 @@ class Plain:
         end = float(at[-1][self.over].logsumexp(0))
         if len(seen) < len(whole):  # the harness does not see the last one, and one more on the left
             at = torch.cat([self.logits(whole[:-1][-self.length :], len(target)), at[-1:]])
-        log_prob = float(at[range(len(target)), target].sum())
         greedy = bool((at[:-1].argmax(-1) == target).all())
-        return log_prob, end, greedy
+        return float(at[range(len(target)), target].sum()), end, greedy
 
     def logits(self, ids, n):
         """Return the log-probabilities after the last n sub-tokens."""
@@ -71,8 +69,8 @@ class Plain:
     @torch.inference_mode()
     def writes(self, context):
         """Return the word that the model writes."""
-        ids = self.cut(context, "x")[0][: self.cut(context, "x")[1]]
-        n = len(ids)
+        whole, n = self.cut(context, "x")
+        ids = whole[:n]
         for _ in range(12):
             token = int(self.model(torch.tensor([ids])).logits[0, -1].argmax())
             if len(ids) > n and self.over[token]:

@@ -24,22 +24,15 @@ pytestmark = pytest.mark.slow  # most of it is importing
 TASK = """
 task: {task}
 dataset_path: json
-dataset_kwargs:
-  data_files:
-    test: {file}
+dataset_kwargs: {{data_files: {{test: {file}}}}}
 output_type: loglikelihood
 test_split: test
 doc_to_text: "{{{{text.split(' ')[:-1]|join(' ')}}}}"
 doc_to_target: "{{{{' '+text.split(' ')[-1]}}}}"
 metric_list:
-  - metric: perplexity
-    aggregation: perplexity
-    higher_is_better: false
-  - metric: acc
-    aggregation: mean
-    higher_is_better: true
-metadata:
-  version: 1.0
+  - {{metric: perplexity, aggregation: perplexity, higher_is_better: false}}
+  - {{metric: acc, aggregation: mean, higher_is_better: true}}
+metadata: {{version: 1.0}}
 """
 OFFLINE = {
     "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1",
@@ -52,11 +45,11 @@ def greedy_items(model):
     """Make items of which the model writes some itself, so that it is right about them."""
     items = datasets.load("sample", "dev", variant="openai").sample(12)
     written = model.predict(items)["prediction"]
-    rows = []
+    texts = []
     for number, (item, word) in enumerate(zip(items, written, strict=True)):
         own = isinstance(word, str) and word.isalpha() and number % 2 == 0
-        rows.append({"text": f"{item.text[: item.answer_span[0]]}{word if own else item.answer}"})
-    return Items.from_frame(pd.DataFrame(rows), variant="openai", tokenised=False)
+        texts.append(f"{item.text[: item.answer_span[0]]}{word if own else item.answer}")
+    return Items.from_frame(pd.DataFrame({"text": texts}), variant="openai", tokenised=False)
 
 
 @pytest.fixture(scope="module")
@@ -98,15 +91,10 @@ def run_harness(home, sets):
     tracker = EvaluationTracker(output_path=str(home / "out"))
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     report = simple_evaluate(
-        model="hf",
-        model_args={"pretrained": str(home / "tiny"), "dtype": "float32"},
-        tasks=list(sets),
-        batch_size=16,
-        device="cpu",
-        bootstrap_iters=0,
-        evaluation_tracker=tracker,
-        task_manager=TaskManager(include_path=str(home), include_defaults=False),
-    )
+        model="hf", model_args={"pretrained": str(home / "tiny"), "dtype": "float32"},
+        tasks=list(sets), task_manager=TaskManager(include_path=str(home), include_defaults=False),
+        batch_size=16, device="cpu", bootstrap_iters=0, evaluation_tracker=tracker,
+    )  # fmt: skip
     samples = report.pop("samples")
     tracker.save_results_aggregated(results=report, samples=samples)
     for task in sets:
@@ -126,12 +114,10 @@ def test_the_harness_says_the_same(harness, task, request):
     imported = import_results(log, items, keep=False)
     theirs = imported.predictions
     # item by item
-    assert theirs["item_id"].tolist() == direct["item_id"].tolist() == items.frame["item_id"].tolist()
-    theirs_log_prob, our_log_prob = theirs["log_prob_uncorrected"], direct["log_prob_uncorrected"]
-    np.testing.assert_allclose(theirs_log_prob, our_log_prob, rtol=1e-4, atol=1e-4)
-    assert theirs["greedy_correct"].tolist() == direct["greedy_correct"].tolist()
-    assert theirs["correct"].tolist() == direct["correct"].tolist()
-    assert theirs["variant"].tolist() == direct["variant"].tolist()
+    same = ["item_id", "variant", "correct", "greedy_correct"]
+    pd.testing.assert_frame_equal(theirs[same], direct[same])
+    our_log_prob = direct["log_prob_uncorrected"]
+    np.testing.assert_allclose(theirs["log_prob_uncorrected"], our_log_prob, rtol=1e-4, atol=1e-4)
     right = direct["greedy_correct"].astype(bool)
     assert theirs["prediction"][right].tolist() == direct["prediction"][right].tolist()
     # over all
@@ -143,9 +129,6 @@ def test_the_harness_says_the_same(harness, task, request):
     assert our_log_prob.std() > 0
     # about the run
     assert imported.models == ["tiny"]
-    assert theirs["prompt"].isna().all()
     assert imported.matched == {"exactly": len(items)}
-    assert not len(imported.report)
     assert imported.info["task"] == task
-    assert imported.info["lm_eval"]
     assert task != "lambada_openai_local" or 0 < measured["accuracy"] < 1

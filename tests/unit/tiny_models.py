@@ -55,11 +55,7 @@ def tiny_gpt2(folder, tokenizer="bytes", *, positions=1024):
 
     folder.mkdir(parents=True, exist_ok=True)
     if tokenizer == "bytes":
-        made = byte_pairs(VOCABULARY)
-        state = json.loads(made.to_str())["model"]
-        (folder / "vocab.json").write_text(json.dumps(state["vocab"], ensure_ascii=False), encoding="utf-8")
-        merges = [" ".join(pair) for pair in state["merges"]]
-        (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]) + "\n", encoding="utf-8")
+        byte_pairs(VOCABULARY).save_model(str(folder))
     else:
         for file, name in zip(gpt2_files(), ("vocab.json", "merges.txt"), strict=True):
             shutil.copyfile(file, folder / name)
@@ -74,10 +70,7 @@ def tiny_gpt2(folder, tokenizer="bytes", *, positions=1024):
 
 
 def tiny_llama(folder):
-    """Make a Llama whose tokenizer marks spaces as sentencepiece does.
-
-    Every text begins with ``<s>``, and a space is put before its first word.
-    """
+    """Make a Llama with spaces as in sentencepiece: texts begin with ``<s>`` and a space."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -111,10 +104,9 @@ def tiny_llama(folder):
 
 
 def tiny_bert(folder, *, positions=512):
-    """Make a lower-casing BERT.
+    """Make a lower-casing BERT with the characters and the most frequent words and endings of the sample.
 
-    Its WordPiece vocabulary are the characters and the most frequent words of the sample, and the words'
-    last two letters; one that `tokenizers` trains is another one in each process.
+    A vocabulary that `tokenizers` trains is another one in each process.
     """
     from tokenizers import normalizers, pre_tokenizers
     from transformers import BertConfig, BertForMaskedLM, BertTokenizer
@@ -142,9 +134,7 @@ def byte_pairs(vocabulary):
     from tokenizers import ByteLevelBPETokenizer
 
     pairs = ByteLevelBPETokenizer()
-    pairs.train_from_iterator(
-        texts(), vocab_size=vocabulary, special_tokens=["<|endoftext|>"], show_progress=False
-    )
+    pairs.train_from_iterator(texts(), vocabulary, special_tokens=["<|endoftext|>"], show_progress=False)
     return pairs
 
 
@@ -157,12 +147,10 @@ def written(kind, config, folder, seed=0):
     draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in sorted(model.named_parameters()):
-            if weight.ndim > 1:
-                embedding = any(part in name for part in ("wte", "embed_tokens", "word_embeddings"))
-                size = PEAK if embedding else WIDTH**-0.5
+            embedding = any(part in name for part in ("wte", "embed_tokens", "word_embeddings"))
+            size = 0.1 if weight.ndim == 1 else PEAK if embedding else WIDTH**-0.5
+            if weight.ndim > 1 or name.endswith("bias"):
                 weight.copy_(torch.randn(weight.shape, generator=draw) * size)
-            elif name.endswith("bias"):
-                weight.copy_(torch.randn(weight.shape, generator=draw) * 0.1)
     model.tie_weights()
     model.eval().save_pretrained(folder, safe_serialization=True)
     return folder
