@@ -7,7 +7,6 @@ from collections import Counter
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain, pairwise
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest import mock
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from workbench.items.items import items_from_text
 from workbench.items.tokens import tokens
+from workbench.models.ngram.arpa import compile_arpa
 from workbench.models.ngram.model import NGram
 
 STRANGE = [
@@ -35,6 +35,12 @@ class Sentences:
         index = {word: place for place, word in enumerate(self.words)}
         self.ids = np.array([index[word] for word in chain(*lines)], np.uint32)
         self.starts = np.cumsum([0, *map(len, lines)])
+
+
+def compiled(file, folder, words):
+    """Read an ARPA file into arrays without waiting for the disk: these files are small and many."""
+    with mock.patch.object(os, "fsync"):
+        return compile_arpa(file, folder, words, progress=False)
 
 
 @contextmanager
@@ -78,17 +84,17 @@ def random_grams(seed, *, n_words=5, order=3, ties=True, gaps=False, share=0.4):
         chosen.shuffle(rows)
         return dict(rows)
 
+    def with_values(level):
+        return {gram: (value(), 0 if gram[-1] == "</s>" else weight()) for gram in level}
+
     ends = [*words, "<unk>", "</s>"]
-    level = {(word,): (value(), 0 if word == "</s>" else weight()) for word in ends}
-    grams = [shuffled(level | {("<s>",): (-99, weight())})]
+    grams = [shuffled(with_values((word,) for word in ends) | {("<s>",): (-99, weight())})]
     for _ in range(1, order):
         contexts = [gram for gram in grams[-1] if gram[-1] != "</s>"]
         longer = [(*context, word) for context in contexts for word in ends]
         longer = [gram for gram in longer if gram[1:] in grams[-1] and chosen.random() < share]
         if longer:
-            grams.append(
-                shuffled({gram: (value(), 0 if gram[-1] == "</s>" else weight()) for gram in longer})
-            )
+            grams.append(shuffled(with_values(longer)))
     grams[-1] = {gram: (logp, 0) for gram, (logp, _) in grams[-1].items()}
     for level, longer in pairwise(grams[1:] if gaps else []):
         free = {gram[1:] for gram in longer} - {gram[:-1] for gram in longer}
@@ -142,13 +148,12 @@ def text(n_lines=4000, n_words=650, seed=0):
 
 
 @cache
-def fitted(order=3, smoothing="kneser-ney", vocabulary=550, pruning=None, n_lines=4000, **options):
+def fitted(order=3, smoothing="kneser-ney", vocabulary=550, pruning=None, n_lines=4000):
     """Fit a model of the text, once for all tests."""
-    home = Path(_KEPT.name) / "home"
-    with mock.patch.dict(os.environ, {"WORKBENCH_HOME": str(home)}):
+    with mock.patch.dict(os.environ, {"WORKBENCH_HOME": _KEPT.name}):
         return NGram.fit(
             list(text(n_lines)), order=order, smoothing=smoothing, vocabulary=vocabulary, pruning=pruning,
-            memory="60M", progress=False, **options,
+            memory="60M", progress=False,
         )  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 """Log-probabilities, ranks, ties and best words against KenLM, asked for every word of the vocabulary."""
 
-import os
 import random
 import shutil
 from itertools import product
@@ -9,30 +8,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ngrams import Loop, arpa, by_value, fitted, random_grams, text
-
-from workbench.models.ngram.arpa import compile_arpa
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _unsynced():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: None)  # these files are small and many
-        yield
+from ngrams import Loop, arpa, by_value, compiled, fitted, random_grams, text
 
 
 def check(model, rows, scores, wanted, *, k=10):
     """Compare all that a model says of contexts (lists of words) with KenLM's scores of all words."""
     contexts, n = model.contexts([model.ids(row) for row in rows]), len(rows)
     state = model.state(contexts)
-    own = scores[np.arange(n), wanted]
-    found = model.log10(contexts, wanted[:, None], state)[:, 0]
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, own)
-    above = model.count(state, found)
-    np.testing.assert_array_equal(above, (scores > own[:, None]).sum(axis=1))
-    both = model.count(state, found, equal=True)
-    np.testing.assert_array_equal(both - above, (scores == own[:, None]).sum(axis=1))
+    expected = scores[np.arange(n), wanted]
+    log10 = model.log10(contexts, wanted[:, None], state)[:, 0]
+    assert log10.dtype == np.float32
+    np.testing.assert_array_equal(log10, expected)
+    above, both = model.count(state, log10), model.count(state, log10, equal=True)
+    np.testing.assert_array_equal(above, (scores > expected[:, None]).sum(axis=1))
+    np.testing.assert_array_equal(both - above, (scores == expected[:, None]).sum(axis=1))
     values, words = model.top(contexts, k)
     best = by_value(scores, k)
     np.testing.assert_array_equal(words, best)
@@ -59,7 +48,7 @@ def test_any_model_is_as_kenlm_has_it(tmp_path_factory, seed, size, ties, gaps):
     except OSError as error:  # it makes room for a few gaps only, and has two orders at least
         assert (gaps and "ProbingSizeException" in str(error)) or len(grams) == 1  # noqa: PT017 - the rest is good
         return
-    model = compile_arpa(file, folder / "m", words, progress=False)
+    model = compiled(file, folder / "m", words)
     chosen = random.Random(seed)  # noqa: S311 - no secret
     rows = [(*start, *chosen.choices([*words, "<unk>", "unheard"], k=chosen.randint(0, 6)))
             for start in [(), ("<s>",)] * 20]  # fmt: skip
@@ -73,7 +62,7 @@ def test_any_model_is_as_kenlm_has_it(tmp_path_factory, seed, size, ties, gaps):
 def test_all_contexts_of_a_model_full_of_ties(tmp_path):
     words, grams = random_grams(11, order=4, n_words=4, ties=True, share=0.6)
     file = arpa(grams, tmp_path / "m.arpa")
-    model, loop = compile_arpa(file, tmp_path / "m", words, progress=False), Loop(file, words)
+    model, loop = compiled(file, tmp_path / "m", words), Loop(file, words)
     rows = [row for n in range(5) for row in product([*words, "<unk>"], repeat=n)]
     scores = np.array([loop.scores(row) for row in rows])
     tied = [check(model, rows, scores, np.full(len(rows), word), k=3) for word in range(len(words))]
@@ -150,7 +139,7 @@ def test_ties_are_by_frequency(tmp_path, tied):
     else:
         pairs = {("<s>", w): (-9.0, 0) for w in words[:40]} | {("<s>", w): (-3.5, 0) for w in words[100:140]}
     file = arpa([level, pairs], tmp_path / "m.arpa")
-    model, loop = compile_arpa(file, tmp_path / "m", words, progress=False), Loop(file, words)
+    model, loop = compiled(file, tmp_path / "m", words), Loop(file, words)
     scores = np.array([loop.scores([]), loop.scores(["<s>"])])
     for k in (1, 9, 10, 11, 100, 300):
         check(model, [[], ["<s>"]], scores, np.array([3, 120]), k=k)

@@ -17,10 +17,6 @@ WORDS = ["ash", "bay", "cat", "dog", "elm"]
 CHOICES = clozes("Ann saw a {cat} .", "it ran to the {elm} .", "the {fig}", "a {} .", dataset="msrcc")
 
 
-def with_candidates(*candidates, answer="cat", dataset="msrcc"):
-    return Items.from_records([cloze(f"a {{{answer}}} .", f"{dataset}/dev/0", candidates=candidates)])
-
-
 def test_a_vocabulary_word():
     rows = RandomWord(vocabulary=WORDS).predict(CHOICES, top_k=3)
     assert rows["log_prob"].tolist()[:2] == [pytest.approx(-math.log(5))] * 2
@@ -33,7 +29,6 @@ def test_a_vocabulary_word():
     assert rows["top_log_probs"].map(set).tolist() == [{-math.log(5)}] * 4
     assert set(rows["vocabulary_size"]) == {5}
     assert set(rows["model"]) == {"Random vocabulary word"}
-    assert set(rows["prediction"]) <= set(WORDS)
     scores = RandomWord(vocabulary=WORDS).score(CHOICES[:1], [["cat", "fig"]])
     assert scores.tolist() == [[pytest.approx(-math.log(5)), -math.inf]]
 
@@ -49,25 +44,23 @@ def test_an_unknown_answer_may_count_as_one_more_word():
 @pytest.mark.parametrize(("top_k", "n"), [(1, 800), (10, 300)])
 def test_the_predictions_are_uniform(top_k, n):
     items = Items.from_records(cloze("a {cat}", f"lambada/dev/{i}") for i in range(n))
-    rows = RandomWord(vocabulary=WORDS).predict(items, top_k, seed=3)
+    model = RandomWord(vocabulary=WORDS)
+    rows = model.predict(items, top_k, seed=3)
     counts = Counter(rows["prediction"])
     assert set(counts) == set(WORDS)
     spread = 5 * math.sqrt(n * 0.2 * 0.8)  # five standard deviations
     assert all(abs(count - n / 5) < spread for count in counts.values())
-    assert rows["correct"].tolist() == (rows["prediction"] == "cat").tolist()
-    other = RandomWord(vocabulary=WORDS).predict(items, top_k, seed=4)
-    assert other["prediction"].tolist() != rows["prediction"].tolist()
-    assert RandomWord(vocabulary=WORDS).predict(items, top_k, seed=3).equals(rows)
+    assert not model.predict(items, top_k, seed=4)["prediction"].equals(rows["prediction"])
+    assert model.predict(items, top_k, seed=3).equals(rows)
 
 
 def test_candidates_are_chosen_from():
-    items = with_candidates(*WORDS)
+    items = clozes("a {cat} .", dataset="msrcc", candidates=tuple(WORDS))
     for model in (RandomWord(), RandomWord("passage"), RandomWord("capitalised"), RandomWord("vocabulary")):
         rows = model.predict(items)
         assert rows["p_correct"].tolist() == [0.2]
         assert (rows["rank"].item(), rows["n_tied"].item(), rows["n_choices"].item()) == (1, 5, 5)
         assert rows["system"].tolist() == ["Chance"]
-    assert RandomWord().predict(items)["log_prob"].item() == pytest.approx(-math.log(5))
     assert RandomWord().predict(items)["candidate_scores"].item() == [-math.log(5)] * 5
     assert RandomWord("passage").predict(items)["log_prob"].isna().all()
 
@@ -76,8 +69,8 @@ def test_candidates_are_chosen_from():
 @settings(max_examples=15)
 def test_words_of_the_passage(item):
     items = Items.from_records([item])
-    before = item.text[: item.answer_span[0]].split()
-    pool = before + item.text[item.answer_span[1] :].split()
+    start, end = item.answer_span
+    pool = f"{item.text[:start]} {item.text[end:]}".split()
     if not pool:
         with pytest.raises(DataError, match="no words"):
             RandomWord("passage").predict(items)
@@ -118,13 +111,11 @@ def test_capitalised_words():
 )
 def test_proper_nouns_of_the_annotations(names):
     items = clozes("then tom saw ann lee . he saw {tom} .", dataset="lambada")
-    expected = 3
-    model = RandomWord(
-        "capitalised", annotations=pd.DataFrame({"item_id": ["lambada/dev/0"], "names": [names]})
-    )
+    annotations = pd.DataFrame({"item_id": ["lambada/dev/0"], "names": [names]})
+    model = RandomWord("capitalised", annotations=annotations)
     rows = model.predict(items)
-    assert rows["n_choices"].item() == expected
-    assert rows["p_correct"].item() == pytest.approx(1 / expected)
+    assert rows["n_choices"].item() == 3
+    assert rows["p_correct"].item() == pytest.approx(1 / 3)
     assert rows["model"].item() == "Random proper noun from passage (annotations)"
     assert rows["system"].isna().all()  # it is not what was published
     with pytest.raises(DataError, match="lack own/dev/0"):
@@ -150,9 +141,7 @@ def test_strange_arguments(arguments, problem):
         RandomWord(**arguments).predict(CHOICES)
 
 
-NAMES = pd.DataFrame(
-    {"item_id": [f"msrcc/dev/{i}" for i in range(4)], "names": [["Ann"], ["it"], [(0, 3)], []]}
-)
+NAMES = pd.DataFrame({"item_id": list(CHOICES.frame["item_id"]), "names": [["Ann"], ["it"], [(0, 3)], []]})
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """A small n-gram model with the scores that the sentence-completion systems use, for their tests."""
 
-import json
 from collections import Counter
 
 import numpy as np
+from nltk.util import everygrams
 
 from workbench.models.base import Predictor, pad
 from workbench.models.passage import passages
@@ -17,9 +17,7 @@ class ToyNGram(Predictor):
         self.name, self.score_type = f"toy {order}-gram", "log_prob"
         self.counts = Counter()
         for line in self.lines:
-            words = ["<s>", *line.split(), "</s>"]
-            for n in range(1, order + 1):
-                self.counts.update(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
+            self.counts.update(everygrams(["<s>", *line.split(), "</s>"], max_len=order))
         self.after = Counter()
         for gram, count in self.counts.items():
             self.after[gram[:-1]] += count * (gram[-1] != "<s>")
@@ -53,4 +51,4 @@ class ToyNGram(Predictor):
     @classmethod
     def _load(cls, folder, config):
         del folder
-        return cls(**json.loads(json.dumps(config)))
+        return cls(**config)
