@@ -42,7 +42,6 @@ def test_what_an_item_shows():
         ({"sentences": ((-1, 11), (12, 25))}, "out of order"),
         ({"sentences": ((0, 11), (12, 26))}, "leaves the text of 25"),
         ({"sentences": ((0, 11), (17, 25))}, "not inside the target sentence"),
-        ({"sentences": ((0, 11), (12, 18))}, "not inside the target sentence"),
         ({"answer_span": (19, 16)}, "not inside the target sentence"),
         ({"answer_span": (16, 18)}, "holds 'do', expected 'dog'"),
         ({"answer": None}, "expected 'an empty span'"),

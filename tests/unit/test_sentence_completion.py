@@ -34,10 +34,9 @@ def test_archives(tmp_path, files, folder, pack, archive):
 
 
 def test_there_is_only_a_test_set(tmp_path):
-    with pytest.raises(DataError, match="one set of questions"):
-        load("msrcc", "dev", path=tmp_path)
-    with pytest.raises(DataError, match="there is test"):
-        load("msrcc", "tset", path=tmp_path)
+    for split, problem in (("dev", "one set of questions"), ("tset", "there is test")):
+        with pytest.raises(DataError, match=problem):
+            load("msrcc", split, path=tmp_path)
 
 
 def test_questions_are_checked_before_answers_are_missed(tmp_path):
@@ -67,7 +66,6 @@ def test_without_answers_the_blank_stays_empty(tmp_path):
         (b.OFFICIAL, b.ANSWERS, ("2b)", None), "no answer to question 2"),
         (b.OFFICIAL, b.ANSWERS, ("1a)", b.OFFICIAL[b.ANSWERS] + "1a)"), "the number 1 occurs twice"),
         (b.CSV, b.TABLE, ("He _____", "He ___ and ____"), "2 blanks"),
-        (b.CSV, b.TABLE, ("He _____", "He"), "0 blanks"),
         (b.CSV, b.TABLE, ("\n2,", "\ntwo,"), "line 3: found 'two"),
         (b.CSV, b.TABLE, ("boiled", ""), "lacks a choice"),
         (b.CSV, b.TABLE, ("id,question", "nr,text"), "the columns are nr"),
