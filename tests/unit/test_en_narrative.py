@@ -10,7 +10,6 @@ from workbench.analysis import tagging
 from workbench.storage.files import resource
 
 FOLDER = resource("en_narrative")
-MEGABYTES = 10
 
 SENTENCES = {
     "`` Where is Helen ? '' asked Gage , and he looked at Helen again .":
@@ -42,7 +41,7 @@ def test_it_loads_and_says_what_it_is(nlp):
 
 def test_it_is_small_and_its_licence_lies_beside_it():
     size = sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file())
-    assert size <= MEGABYTES * 1e6
+    assert size <= 10_000_000
     assert "Attribution-ShareAlike 4.0" in (FOLDER / "LICENSE").read_text(encoding="utf-8")
 
 
@@ -53,12 +52,9 @@ def test_plain_sentences_in_either_case(nlp, text, wanted, change):
     assert tags == [wanted.split()]
 
 
-@pytest.mark.parametrize(
-    ("text", "lemmas"), [("the herons flew away", "the heron fly"), ("she had taken it", "she have take")]
-)
-def test_lemmas(nlp, text, lemmas):
-    words = [text.split()] * 3
-    assert tagging.tag(nlp, words, range(3))[1] == lemmas.split()
+def test_lemmas(nlp):
+    for text, lemmas in (("the herons flew", "the heron fly"), ("she had taken", "she have take")):
+        assert tagging.tag(nlp, [text.split()] * 3, range(3))[1] == lemmas.split()
 
 
 def test_the_card_is_made_of_the_scores(nlp, found):

@@ -15,14 +15,10 @@ KEY, FORM, SUFFIX, ENDING, PREFIX, SHAPE, USE, ROW, CASE, ENDS, COUNTED, PLACE, 
 
 # form: capitalised share (1 never to 11 always), frequency, whether it has a vector and an own embedding
 KNOWN = {
-    "the": (1, 20, True, True),
-    "heron": (1, 6, True, True),
-    "clarity": (9, 4, True, True),
-    "looked": (1, 15, True, True),
-    "saw": (2, 12, False, True),
-    ".": (0, 21, False, True),
+    "the": (1, 20, True, True), "heron": (1, 6, True, True), "clarity": (9, 4, True, True),
+    "looked": (1, 15, True, True), "saw": (2, 12, False, True), ".": (0, 21, False, True),
     "gage": (11, 3, False, False),
-}
+}  # fmt: skip
 ROWS = {word: row for row, word in enumerate(sorted(KNOWN, key=lambda word: not KNOWN[word][2]), start=1)}
 SIZES = {
     "@architectures": "workbench.NarrativeNetwork.v1",

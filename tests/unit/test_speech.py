@@ -196,9 +196,9 @@ def test_characters_of_an_item(item):
     ("text", "tokenised", "spoken"),
     [
         (
-            'She came in. "It\'s late," he said. "Where were you, {John}?" She smiled.',
+            'She came. "Is it late?" he said. "Yes, {John}." She left.',
             False,
-            ['"It\'s late,"', '"Where were you, John?"'],
+            ['"Is it late?"', '"Yes, John."'],
         ),
         ("‘Well,’ said the dogs’ master, ‘give ’em the {bone}.’", False, ["‘Well,’", "‘give ’em the bone.’"]),
         ("he turned and said , `` come here , {john}", True, ["`` come here , john"]),

@@ -231,10 +231,8 @@ def test_silver_passages_are_written_and_read(data, monkeypatch, tmp_path):
         assert words[:7] == line.split()
         assert silver._TOKENS <= len(words) < silver._TOKENS + 7
         assert tags == ["PROPN" if word == "Clarity" else "NOUN" for word in words]
-    assert found[-1] == (
-        ["they", "met", "Stone", "and", "Stone", "."],
-        ["NOUN"] * 2 + ["PROPN", "NOUN", "", "NOUN"],
-    )
+    tags = ["NOUN", "NOUN", "PROPN", "NOUN", "", "NOUN"]
+    assert found[-1] == (["they", "met", "Stone", "and", "Stone", "."], tags)
 
 
 def archive(path, **texts):
@@ -275,9 +273,8 @@ CORPUS = [
 
 
 def written(path, books):
-    path.write_text(
-        "".join(f"{novels.BOOK} {n}\n" + "".join(" ".join(s) + "\n" for s in b) for n, b in enumerate(books))
-    )
+    lines = [line for n, book in enumerate(books) for line in (f"{novels.BOOK} {n}", *map(" ".join, book))]
+    path.write_text("\n".join(lines) + "\n")
     return path
 
 
@@ -286,9 +283,7 @@ def test_forms_are_counted(tmp_path):
     assert counts.uses == Counter(
         {"the": 2, "heron": 2, "saw": 2, "clarity": 3, ".": 2, '"': 2, ",": 1, "gage": 1, "!": 1, "again": 1}
     )
-    assert {word: counts.books[word] for word in ("the", "clarity", "gage", '"')} == {
-        "the": 2, "clarity": 2, "gage": 1, '"': 1,
-    }  # fmt: skip
+    assert [counts.books[word] for word in ("the", "clarity", "gage", '"')] == [2, 2, 1, 1]
     # after a word or a comma: heron saw Clarity | Gage | saw the Heron again
     assert counts.inside == Counter({"heron": 2, "saw": 2, "clarity": 1, "gage": 1, "the": 1, "again": 1})
     assert +counts.capital == Counter({"heron": 1, "clarity": 1, "gage": 1})

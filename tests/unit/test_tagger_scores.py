@@ -41,9 +41,8 @@ def folder(nlp, tmp_path):
     return tmp_path / "table"
 
 
-FIRST = sentence(
-    ["Clarity", "saw", "Gage", "."], ["PROPN", "VERB", "PROPN", "PUNCT"], ["Clarity", "see", "Gage", "."]
-)
+NAMES = ["PROPN", "VERB", "PROPN", "PUNCT"]
+FIRST = sentence(["Clarity", "saw", "Gage", "."], NAMES, ["Clarity", "see", "Gage", "."])
 SECOND = sentence(["The", "heron"], ["DET", "NOUN"], ["the", "heron"])
 OTHER = sentence(["Clarity", "grew"], ["NOUN", "PROPN"], ["clarity", "grow"], doc="two")
 
@@ -99,14 +98,11 @@ FACTS = {"version": "9.8.7", "megabytes": "1.2", "seconds": "0.34", "date": "200
 
 
 def test_the_card_holds_every_number():
-    row = dict(zip(("tokens", "upos", "lemma", "propn_precision", "propn_recall", "propn_f1"),
-                   (12345, 91.11, 92.22, 83.33, 84.44, 85.55), strict=True))  # fmt: skip
+    row = {"tokens": 12345, "upos": 91.11, "lemma": 92.22}
+    row |= {"propn_precision": 83.33, "propn_recall": 84.44, "propn_f1": 85.55}
     half = scores._agreement([("PN", "PN"), ("V", "O"), ("CN", "CN")])
-    found = {
-        "treebanks": {"ewt-dev, as printed, sentences": row},
-        "lambada": {"even": half, "odd": half, "all": half},
-        "facts": FACTS,
-    }
+    found = {"treebanks": {"ewt-dev, as printed, sentences": row}, "facts": FACTS}
+    found["lambada"] = dict.fromkeys(("even", "odd", "all"), half)
     text = scores.card(found, scores.TEMPLATE.read_text(encoding="utf-8"))
     assert "| ewt-dev, as printed, sentences | 12,345 | 91.1 | 92.2 | 83.3 | 84.4 | 85.5 |" in text
     assert "| items | 3 | 3 | 3 |" in text
@@ -131,7 +127,7 @@ def test_scores_are_written_beside_the_pipeline_that_was_scored(folder, monkeypa
     monkeypatch.setattr(treebanks, "find", lambda name: name)
     monkeypatch.setattr(treebanks, "sentences", lambda _: iter([FIRST, SECOND, OTHER]))
     half = scores._agreement([("PN", "PN")])
-    monkeypatch.setattr(scores, "lambada_scores", lambda _: {"even": half, "odd": half, "all": half})
+    monkeypatch.setattr(scores, "lambada_scores", lambda _: dict.fromkeys(("even", "odd", "all"), half))
     assert scores.main(["--pipeline", str(folder), "--write"]) == 0
     tables = json.loads((folder / "scores.json").read_text())["treebanks"]
     assert len(tables) == 2 * 2 * 2
@@ -194,9 +190,8 @@ def test_a_tagger_is_trained_by_the_configuration_and_packed(data, small_lexicon
     assert packed.meta["license"] == "CC BY-SA 4.0"
     assert not (tmp_path / "packed" / "vocab").exists()
     docs = [Doc(one.vocab, words=GOLD[0][0]) for one in (nlp, packed)]
-    first, second = (
-        one.get_pipe("tagger").model.predict([doc])[0] for one, doc in zip((nlp, packed), docs, strict=True)
-    )
+    taggers = tagger, packed.get_pipe("tagger")
+    first, second = (one.model.predict([doc])[0] for one, doc in zip(taggers, docs, strict=True))
     np.testing.assert_allclose(first, second, atol=1e-5)
     assert all(token.pos_ and token.lemma_ for token in packed(docs[1]))
 
@@ -219,8 +214,8 @@ def test_the_build_makes_only_what_is_missing(monkeypatch, tmp_path, capsys):
         return make
 
     monkeypatch.setattr(build, "BUILD", tmp_path / "build")
-    monkeypatch.setattr(build.treebanks, "find", lambda name: name)
-    monkeypatch.setattr(build.treebanks, "sentences", lambda _: iter(()))
+    monkeypatch.setattr(treebanks, "find", lambda name: name)
+    monkeypatch.setattr(treebanks, "sentences", lambda _: iter(()))
     monkeypatch.setattr(build.novels, "collect", step("novels"))
     monkeypatch.setattr(build.lexicon_table, "make", lambda _, table, gold: step("lexicon")(table, gold))
     monkeypatch.setattr(build, "fit", lambda target, **_: step(target.name)(target))
