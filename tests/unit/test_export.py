@@ -62,8 +62,7 @@ def frames(draw):
 def test_what_is_written_reads_back(tmp_path_factory, frame):
     folder = tmp_path_factory.mktemp("round")
     for suffix in SUFFIXES:
-        path = export_results(frame, folder / f"file{suffix}")
-        found = import_results(path, ITEMS, keep=False)
+        found = import_results(export_results(frame, folder / f"file{suffix}"), ITEMS, keep=False)
         assert predictions.to_table(found.predictions).equals(predictions.to_table(frame))
         assert not len(found.report)
 
@@ -73,8 +72,7 @@ def test_runs_are_written_one_after_the_other(tmp_path):
     kept = [keep(ITEMS, predicted(name), name=name) for name in ("b", "a")]
     wanted = predictions.to_table(pd.concat([run.predictions for run in kept], ignore_index=True))
     for runs in (kept, ["b", "a"], [kept[0], kept[1].predictions]):
-        path = export_results(runs, tmp_path / "out.parquet")
-        again = import_results(path, ITEMS)
+        again = import_results(export_results(runs, tmp_path / "out.parquet"), ITEMS)
         assert predictions.to_table(again.predictions).equals(wanted)
     assert [run.model for run in again.runs] == ["b", "a"]
     assert again.runs[0].info["run_of_file"] == "b"
