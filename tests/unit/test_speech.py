@@ -210,20 +210,17 @@ def test_speech_around_the_target_and_in_running_text(text, tokenised, spoken):
     assert [item.text[start:end] for start, end in speech(item)] == spoken
 
 
-@pytest.mark.parametrize(
-    ("text", "true"),
-    [
-        ("it rained .", ""),
-        ("they called him `` the boy '' and laughed .", "mark"),
-        ("he said , `` yes", "mark speech target"),
-        ("yes , '' he said", "mark speech sentence"),
-        ("`` yes , '' he said", "mark speech closed sentence"),
-        ("` yes -- ' he said", "speech closed"),
-        ("he said , ` you and i too", "speech words target"),
-        ("he said , `` you and i -- '' he said", "mark speech closed"),
-        ("`` yes . i do not know . '' he said , `` no", "mark speech closed words sentence target"),
-    ],
-)
+DEFINITIONS = {
+    "it rained .": "", "they called him `` the boy '' and laughed .": "mark",
+    "he said , `` yes": "mark speech target", "yes , '' he said": "mark speech sentence",
+    "`` yes , '' he said": "mark speech closed sentence", "` yes -- ' he said": "speech closed",
+    "he said , ` you and i too": "speech words target",
+    "he said , `` you and i -- '' he said": "mark speech closed",
+    "`` yes . i do not know . '' he said , `` no": "mark speech closed words sentence target",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "true"), DEFINITIONS.items())
 def test_definitions(text, true):
     results = definitions(text.split())
     assert list(results) == ["mark", "speech", "closed", "words", "sentence", "target"]

@@ -31,21 +31,17 @@ def test_words_tags_lemmas_spaces_and_documents(tmp_path):
     assert second.words == ("Stop",)
 
 
-@pytest.mark.parametrize(
-    ("lines", "line", "told"),
-    [
-        ([row(1, "a"), "2\tb"], 2, "2 columns"),
-        ([row(1, "a"), row(3, "b")], 2, "expected 2"),
-        ([row("x", "a")], 1, "'x'"),
-        ([row(1, "a", pos="NN"), ""], 1, "'NN'"),
-        ([row(1, ""), ""], 1, "empty"),
-        ([row(1, "a", lemma="")], 1, "empty"),
-        (["# x", row(1, "a")], 2, "no empty line"),
-    ],
-)
-def test_what_is_wrong_is_told_with_file_and_line(tmp_path, lines, line, told):
+WRONG = [
+    ([row(1, "a"), "2\tb"], 2, "2 columns"), ([row(1, "a"), row(3, "b")], 2, "expected 2"),
+    ([row("x", "a")], 1, "'x'"), ([row(1, "a", pos="NN"), ""], 1, "'NN'"), ([row(1, ""), ""], 1, "empty"),
+    ([row(1, "a", lemma="")], 1, "empty"), (["# x", row(1, "a")], 2, "no empty line"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "line", "message"), WRONG)
+def test_what_is_wrong_is_told_with_file_and_line(tmp_path, lines, line, message):
     path = write(tmp_path, *lines)
-    with pytest.raises(DataError, match=told) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         list(treebanks.sentences(path))
     assert (caught.value.file, caught.value.line) == (str(path), line)
 
