@@ -5,8 +5,7 @@ import json
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from by_lot import annotated
-from side_by_side import predicted
+from side_by_side import annotated, predicted
 from test_browser import CLIPPED, CONTRAST, THEMES
 
 import workbench as wb

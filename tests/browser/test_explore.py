@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from by_lot import annotated
+from side_by_side import annotated
 from test_browser import CLIPPED, CONTRAST, THEMES
 
 import workbench as wb

@@ -6,11 +6,10 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
-from by_lot import annotated
 from clozes import clozes
 from hypothesis import given
 from hypothesis import strategies as st
-from side_by_side import ask, listening, predicted
+from side_by_side import annotated, ask, listening, predicted
 
 import workbench as wb
 from workbench.analysis import annotations as annotating

@@ -3,13 +3,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from by_lot import annotated
 from clozes import clozes
 from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
+from side_by_side import annotated, listening
 from side_by_side import ask as send
-from side_by_side import listening
 
 import workbench as wb
 from workbench.analysis import annotations

@@ -7,16 +7,10 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from tokenizers.processors import RobertaProcessing
-from transformers import (
-    AutoModelForMaskedLM,
-    AutoTokenizer,
-    PreTrainedTokenizerFast,
-    RobertaConfig,
-    RobertaForMaskedLM,
-)
 
 import workbench as wb
 from workbench.items.items import Item, Items
@@ -41,13 +35,13 @@ def roberta(tmp_path_factory):
     pairs.post_processor = RobertaProcessing(*ends, trim_offsets=True, add_prefix_space=False)
     marks = {"bos": "<s>", "cls": "<s>", "eos": "</s>", "sep": "</s>", "pad": "<pad>", "mask": "<mask>"}
     marks = {f"{name}_token": mark for name, mark in marks.items()}
-    words = PreTrainedTokenizerFast(tokenizer_object=pairs, **marks)
+    words = transformers.PreTrainedTokenizerFast(tokenizer_object=pairs, **marks)
     words.save_pretrained(path)
-    config = RobertaConfig(
+    config = transformers.RobertaConfig(
         vocab_size=len(words), hidden_size=32, intermediate_size=64, num_hidden_layers=1,
         num_attention_heads=4, max_position_embeddings=len(words) + 80, pad_token_id=words.pad_token_id,
     )  # fmt: skip
-    return tiny_models.written(RobertaForMaskedLM, config, path)
+    return tiny_models.written(transformers.RobertaForMaskedLM, config, path)
 
 
 def item(text, blank, candidates, *, begin=0, name="i", tokenised=True):
@@ -72,7 +66,8 @@ ITEMS = Items.from_records(
 
 @cache
 def loaded(folder):
-    return AutoTokenizer.from_pretrained(folder), AutoModelForMaskedLM.from_pretrained(folder).eval()
+    model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    return transformers.AutoTokenizer.from_pretrained(folder), model
 
 
 def plainly(folder, item, word, *, over="sentence", l2r=False, text=None):
