@@ -205,19 +205,16 @@ def test_a_long_line_is_read(tmp_path):
     assert len(model.levels[1]["key"]) == 2
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda array: array.write_bytes(array.read_bytes()[:-4]),
-        lambda array: array.write_bytes(b""),
-        lambda array: array.unlink(),
-        lambda array: np.save(array, np.load(array)[:-1]),
-    ],
-    ids=["shorter", "empty", "gone", "other"],
-)
-def test_damaged_arrays_are_told(file, tmp_path, damage):
+@pytest.mark.parametrize("damage", ["shorter", "empty", "gone", "other"])
+def test_damaged_arrays_are_refused(file, tmp_path, damage):
     read(file, tmp_path / "m")
-    damage(tmp_path / "m" / "logp.2.npy")
+    array = tmp_path / "m" / "logp.2.npy"
+    if damage == "gone":
+        array.unlink()
+    elif damage == "other":
+        np.save(array, np.load(array)[:-1])
+    else:
+        array.write_bytes(array.read_bytes()[:-4] if damage == "shorter" else b"")
     with pytest.raises(DataError, match=r"the model is incomplete.*remove the folder and fit again"):
         BackOff.open(tmp_path / "m")
 

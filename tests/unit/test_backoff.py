@@ -120,15 +120,6 @@ def test_thousands_of_contexts_of_fitted_models(name):
     assert not listed[:, -1].all()
 
 
-def test_ends_and_unknown_words_are_scored_too():
-    fit = fitted(order=3)
-    model, loop = fit.model, Loop(fit.binary, ["</s>", "<unk>"])
-    rows = [context for context, _ in random_contexts(300)]
-    ids = np.tile(model.ids(["</s>", "<unk>"]), (len(rows), 1))
-    found = model.log10(model.contexts([model.ids(row) for row in rows]), ids)
-    np.testing.assert_array_equal(found, [loop.scores(row) for row in rows])
-
-
 @pytest.mark.parametrize("tied", ["two lists", "nearly all"])
 def test_ties_are_by_frequency(tmp_path, tied):
     words, all_tied = [f"w{i:03d}" for i in range(300)], tied == "nearly all"
