@@ -131,12 +131,9 @@ def test_the_blank_stays_hidden_when_a_search_finds_a_part_of_the_target():
 
 
 def test_a_search_in_the_sentence_marks_nothing_before_it():
-    browser = wb.browse(
-        clozes("the dog ran . the dog saw a {cat}"), query="^the", field="sentence", regex=True
-    )
-    listening(browser)
-    shown = ask(browser, "open")["passage"]
-    assert ["the", "h"] in shown["query"]
+    items = clozes("the dog ran . the dog saw a {cat}")
+    shown = wb.browse(items, query="^the", field="sentence", regex=True)._passage(0)
+    assert ("the", "h") in shown["query"]
     assert not any("h" in letters for _, letters in shown["context"])
     answers = wb.browse(clozes("the dog ran . the {cat}"), query="cat", field="answer")
     assert not any("h" in letters for _, letters in answers._passage(0)["query"])
@@ -150,10 +147,8 @@ def test_tags_and_notes(home, browser):
     marked = ask(browser, "note", id="x/dev/1", note="why?")
     assert (marked["tags"], marked["note"]) == (["plot", "odd"], "why?")
     assert remarks.read_notes(["x"], folder=home / "notes")["x/dev/1"].note == "why?"
-    view = ask(browser, "filter", filters={"facets": {"tags": ["plot"]}})
-    assert view["rows"] == [
-        {"id": "x/dev/1", "text": view["rows"][0]["text"], "tags": ["plot", "odd"], "note": True}
-    ]
+    (row,) = ask(browser, "filter", filters={"facets": {"tags": ["plot"]}})["rows"]
+    assert (row["id"], row["tags"], row["note"]) == ("x/dev/1", ["plot", "odd"], True)
     frame = browser.to_frame()
     assert (frame["tags"].tolist(), frame["note"].tolist()) == ([["plot", "odd"]], ["why?"])
     again = wb.browse(clozes(*TEXTS), facets={"tags": ["plot"]})
@@ -258,9 +253,7 @@ def test_annotations_in_any_order(form):
     assert [row["id"] for row in view["rows"]] == [IDS[2]]
     assert dict(view["facets"]["mood"]["choices"]) == {"(none)": 2, "sad": 1, "glad": 1}
     assert (view["facets"]["n"]["low"], view["facets"]["n"]["high"]) == (1.0, 3.0)
-    assert browser.to_frame()[["mood", "text"]].to_numpy().tolist() == [
-        ["sad", "No rain fell . She did n't run"]
-    ]
+    assert browser.to_frame()["mood"].tolist() == ["sad"]
 
 
 def test_annotations_do_not_replace_what_the_items_hold():
@@ -286,15 +279,11 @@ def test_tables_that_do_not_fit_are_told(annotations, predictions, message):
 
 
 def test_predictions_are_shown_and_filtered_by():
-    table = pd.DataFrame(
-        {
-            "item_id": [IDS[0], IDS[1], IDS[0], IDS[3]],
-            "model": ["big", "big", "small", "small"],
-            "prediction": ["dog", "cow", "cat", "<b>"],
-            "correct": [True, False, False, np.nan],
-            "log_prob": [-0.5, -1.23456, None, -2],
-        }
-    )
+    rows = [
+        (IDS[0], "big", "dog", True, -0.5), (IDS[1], "big", "cow", False, -1.23456),
+        (IDS[0], "small", "cat", False, None), (IDS[3], "small", "<b>", np.nan, -2),
+    ]  # fmt: skip
+    table = pd.DataFrame(rows, columns=["item_id", "model", "prediction", "correct", "log_prob"])
     browser = wb.browse(clozes(*TEXTS), predictions=table)
     assert [browser._passage(place)["predictions"] for place in range(4)] == [
         [["big", "dog", "right", "", "-0.5"], ["small", "cat", "wrong", "", ""]],
@@ -346,14 +335,10 @@ HOSTILE = "</style><script>alert(1)</script><img/src=x/onerror=alert(1)>\"'&amp;
 
 
 def test_no_text_becomes_an_element():
-    items = Items.from_records(
-        [
-            cloze(
-                f"{HOSTILE} . the {{<i>dog</i>}} {HOSTILE}", "x/dev/<u>", candidates=("<i>dog</i>", HOSTILE)
-            ),
-            cloze(f"</div></style> . a {{{HOSTILE}}}", "x/dev/1", book_id=HOSTILE),
-        ]
-    )
+    choices = ("<i>dog</i>", HOSTILE)
+    first = cloze(f"{HOSTILE} . the {{<i>dog</i>}} {HOSTILE}", "x/dev/<u>", candidates=choices)
+    second = cloze(f"</div></style> . a {{{HOSTILE}}}", "x/dev/1", book_id=HOSTILE)
+    items = Items.from_records([first, second])
     remarks.write_note("x", "x/dev/1", tags=[HOSTILE], note=f"a {HOSTILE}")
     table = pd.DataFrame({"item_id": ["x/dev/1", "x/dev/<u>"], HOSTILE: [HOSTILE, "b"]})
     browser = wb.browse(items, table)

@@ -100,12 +100,11 @@ def test_the_page_is_told_what_the_comparison_says(widget):
         assert [m[name] for m in quick["models"]] == values
     assert (quick["pairs"], quick["warnings"]) == (None, whole["warnings"])
     table, pairs = widget.comparison.table(), widget.comparison.pairs()
-    assert [m["label"] for m in whole["models"]] == LABELS
-    assert [m["key"] for m in whole["models"]] == list("ABCD")
-    for told, row in zip(whole["models"], table.to_dict("records"), strict=True):
+    assert [(m["key"], m["label"]) for m in whole["models"]] == list(zip("ABCD", LABELS, strict=True))
+    for model, row in zip(whole["models"], table.to_dict("records"), strict=True):
         for name in ("accuracy", "median_rank"):
-            assert told[name] == [row[name], row[f"{name}_low"], row[f"{name}_high"]]
-        assert (told["perplexity"] is None) == (told["label"] == "model 2")
+            assert model[name] == [row[name], row[f"{name}_low"], row[f"{name}_high"]]
+        assert (model["perplexity"] is None) == (model["label"] == "model 2")
     columns = ["a", "b", "p_holm"]
     assert [[p[name] for name in columns] for p in whole["pairs"]] == pairs[columns].to_numpy().tolist()
     assert view["n"] == view["sliced"] == len(ITEMS)

@@ -77,7 +77,6 @@ def test_the_bars_counted_by_hand(explorer):
     ]  # fmt: skip
     rows = [["yes", "yes", 2, 2], ["no", "no", 2, 2], ["unknown", "not known", 1, 1]]
     assert drawn(explorer, "in_context")["rows"] == rows
-    assert drawn(explorer, "direct_speech")["rows"] == [["yes", "yes", 1, 1], ["no", "no", 4, 4]]
     distance = drawn(explorer, "mention_distance")
     assert (distance["starts"], distance["width"], distance["open"]) == (list(range(3, 10)), 1, False)
     assert distance["total"] == distance["left"] == [1, 0, 0, 0, 0, 0, 1]
@@ -90,11 +89,10 @@ def test_the_bars_counted_by_hand(explorer):
 def test_the_other_charts_show_the_part_that_is_chosen(explorer):
     assert ask(explorer, type="choose", chosen={"target_class": ["CN"]})["type"] == "done"
     assert [left for *_, left in drawn(explorer, "in_context")["rows"]] == [1, 1, 0]
-    assert drawn(explorer, "mention_distance")["left"] == [1, 0, 0, 0, 0, 0, 0]
-    assert drawn(explorer, "mention_distance")["missing"] == ["none earlier", 3, 1]
-    own = drawn(explorer, "target_class")
-    assert own["chosen"] == ["CN"]
-    assert [left for *_, left in own["rows"]] == [1, 2, 1, 1], "its own choice does not empty a chart"
+    distance, classes = drawn(explorer, "mention_distance"), drawn(explorer, "target_class")
+    assert (distance["left"], distance["missing"]) == ([1, 0, 0, 0, 0, 0, 0], ["none earlier", 3, 1])
+    assert classes["chosen"] == ["CN"]
+    assert [left for *_, left in classes["rows"]] == [1, 2, 1, 1], "its own choice does not empty a chart"
     assert ids(explorer) == IDS[:2]
 
 
