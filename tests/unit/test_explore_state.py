@@ -190,6 +190,11 @@ def test_the_context_by_lemma_goes_before_that_by_form():
     assert [row[2] for row in drawn(made, "lemma_in_context")["rows"]] == [3, 1, 1]
 
 
+def test_no_items_at_all():
+    state = explore(clozes(), TABLE).children[0].state
+    assert ({chart["kind"] for chart in state["charts"]}, state["total"]) == ({"nothing"}, 0)
+
+
 def test_classes_of_another_kind_and_rare_ones():
     column = pd.Series(["NE"] * 30 + [f"k{i % 9}" for i in range(18)] + [None])
     chart = panels.chart(panels.PANELS[3], facet(column), column)
