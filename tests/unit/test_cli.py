@@ -58,7 +58,6 @@ SAMPLE = ["--dataset", "sample"]
         (["show", "lambada", "--path", "nowhere"], "nowhere"),
         (["show", "lambada"], "lambada"),
         (["fetch", "nothing", "--dry-run"], "nothing"),
-        (["compare", "nothing"], "nothing"),
         (["compare", "nowhere/nothing", "--dataset", "lambada"], "nothing"),
         (["reproduce", "--notebooks", "nowhere"], "nowhere"),
         (["train", "lstm", *OUT], "lstm is trained on texts"),

@@ -116,8 +116,7 @@ def test_the_childrens_questions_stand_in_their_books(real_data):
     """13 passages of the release run from the end of one book into the next: their queries stand in one."""
     items = wb.load("cbt", "dev")
     path = real_data / "cbt" / "cbt_valid.txt"
-    report = contamination(items, path, progress=False)
-    frame = report.frame
+    frame = contamination(items, path, progress=False).frame
     assert frame["query"].all()
     assert (~frame["passage"]).sum() == 13
     assert (frame["n_grams"] - frame["found"])[~frame["passage"]].tolist() == [7] * 13

@@ -55,8 +55,7 @@ def sentences(corpus):
 
 
 def entries():
-    home = Path(os.environ["WORKBENCH_HOME"]) / "cache" / "corpus"
-    return sorted(path.name for path in home.glob("*"))
+    return sorted(path.name for path in Path(os.environ["WORKBENCH_HOME"], "cache", "corpus").glob("*"))
 
 
 WORDS = st.text(st.characters(codec=None, exclude_categories=()), max_size=6) | st.sampled_from(
@@ -307,10 +306,7 @@ def interrupted_reading():
 @pytest.mark.parametrize(
     ("message", "texts"),
     [
-        *(
-            ("a book or a line to train on, got .* -- pass", texts)
-            for texts in (b"bytes", [b"bytes"], [None])
-        ),
+        *(("a book or a line to train on.* -- pass", texts) for texts in (b"bytes", [b"bytes"], [None])),
         *(("no word in this text.* -- pass", texts) for texts in ([], [" \n\0\x85"], ["", Text("\n")])),
         ("got the string 'a heron saw' -- pass lines of text in a list", "a heron saw"),
         ("there is no file or folder", [Path("nowhere.txt")]),

@@ -101,12 +101,9 @@ def test_short_numbers_have_three_digits(value):
     assert again == pytest.approx(value, rel=0.0051)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(999.6, "1k"), (999_950, "1M"), (203e6, "203M"), (0, "0"), (5.1234, "5.12"), (math.nan, UNKNOWN)],
-)
-def test_short_numbers(value, text):
-    assert short(value) == text
+def test_short_numbers():
+    texts = [short(value) for value in (999.6, 999_950, 203e6, 0, 5.1234, math.nan)]
+    assert texts == ["1k", "1M", "203M", "0", "5.12", UNKNOWN]
 
 
 def test_minutes_in_words():

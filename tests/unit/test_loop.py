@@ -94,13 +94,9 @@ def test_the_users_random_numbers_stay_where_they_were():
 
 
 def test_a_real_interrupt_ends_between_two_steps(tmp_path):
-    def press(step):
-        if step == 5:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    before = signal.getsignal(signal.SIGINT)
-    network, progress = Tiny(), Recorded()
-    training = train(network, Counting(before=press), settings(), folder=tmp_path, progress=progress)
+    before, progress = signal.getsignal(signal.SIGINT), Recorded()
+    batches = Counting(before=tiny.interrupt_at(5))
+    training = train(Tiny(), batches, settings(), folder=tmp_path, progress=progress)
     assert training.stopped == "interrupted"
     assert progress.ended == ["interrupted"]
     assert signal.getsignal(signal.SIGINT) is before

@@ -15,13 +15,6 @@ from workbench.training.progress import progress_view
 ROW = {"step": 1, "tokens": 9000, "seconds": 30.0, "loss": 5.5, "tokens_per_second": 300.0}
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
 class Publisher:
     """What IPython has for a notebook."""
 
@@ -42,8 +35,8 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def clock(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(module, "monotonic", clock)
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(module, "monotonic", lambda: clock.now)
     return clock
 
 

@@ -8,6 +8,8 @@ from torch.optim import lr_scheduler
 from workbench.items.schema import DataError
 from workbench.training.settings import TrainingSettings, torch_device
 
+SCHEDULES = ["cosine", "linear", "constant"]
+
 
 class Bare(torch.optim.Optimizer):
     """An optimiser that has a learning rate and nothing else; a real one loads the compiler first."""
@@ -41,14 +43,13 @@ def by_torch(settings):
 
 
 @pytest.mark.filterwarnings("ignore:The epoch parameter in")  # of torch's own SequentialLR
-@pytest.mark.parametrize("schedule", ["cosine", "linear", "constant"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(
     ("steps", "warm_up", "final"), [(100, 0.1, 0.1), (57, 0.5, 0.0), (7, 0.0, 0.3), (9, 1.0, 1.0)]
 )
 def test_the_rates_are_those_of_torch(schedule, steps, warm_up, final):
-    settings = TrainingSettings(
-        steps=steps, schedule=schedule, warm_up=warm_up, final=final, learning_rate=0.3
-    )
+    shape = {"schedule": schedule, "warm_up": warm_up, "final": final}
+    settings = TrainingSettings(steps=steps, learning_rate=0.3, **shape)
     rates = [settings.rate(step) for step in range(steps)]
     assert rates == pytest.approx(by_torch(settings), rel=1e-9)
     assert max(rates) == 0.3
@@ -56,9 +57,7 @@ def test_the_rates_are_those_of_torch(schedule, steps, warm_up, final):
         assert rates[-1] == pytest.approx(0.3 * final)
 
 
-@given(
-    st.integers(1, 400), st.floats(0, 1), st.floats(0, 1), st.sampled_from(["cosine", "linear", "constant"])
-)
+@given(st.integers(1, 400), st.floats(0, 1), st.floats(0, 1), st.sampled_from(SCHEDULES))
 def test_rates_rise_then_fall_within_bounds(steps, warm_up, final, schedule):
     settings = TrainingSettings(steps=steps, warm_up=warm_up, final=final, schedule=schedule)
     rates = [settings.rate(step) for step in range(steps)]
@@ -114,8 +113,7 @@ def test_the_length_in_steps():
 def test_devices_by_name():
     assert torch_device("cpu") == torch.device("cpu")
     assert torch_device().type == ("cuda" if torch.cuda.is_available() else "cpu")
-    for name, message in (
-        ("warp", "not a device"), ("cuda:99", "no device 'cuda:99'"), ("meta", "supported"),
-    ):  # fmt: skip
+    messages = {"warp": "not a device", "cuda:99": "no device 'cuda:99'", "meta": "supported"}
+    for name, message in messages.items():
         with pytest.raises(DataError, match=message):
             torch_device(name)
