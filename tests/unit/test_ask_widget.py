@@ -184,16 +184,6 @@ def view_of(model, text, **options):
         widget.close()
 
 
-@pytest.mark.parametrize(
-    ("model", "rank"),
-    [(Counting(), "not in the vocabulary of 12"), (Scoring(), "not among its 3 words")],
-    ids=["probabilities", "scores"],
-)
-def test_words_outside_the_vocabulary_are_told(model, rank):
-    [side] = view_of(model, TEXT, word="unheard")["sides"]
-    assert side["passage"]["rank"] == rank
-
-
 def test_candidates_have_shares_and_scores_are_no_probabilities():
     [side] = view_of(Counting(), TEXT, candidates=["boat", "storm"])["sides"]
     bars = side["passage"]["bars"]
@@ -207,13 +197,6 @@ def test_candidates_have_shares_and_scores_are_no_probabilities():
     assert [bar[:3] for bar in side["passage"]["bars"]] == wanted
     assert (side["passage"]["p"], side["passage"]["rank"]) == ("", "rank 3 of 3")
     assert side["gain"] == {"nats": "", "factor": ""}
-
-
-def test_a_bare_blank_has_words_but_no_rank():
-    [side] = view_of(Counting(), "A storm. The ___")["sides"]
-    assert (side["word"], side["passage"]["p"], side["passage"]["rank"]) == (None, "", "")
-    assert (len(side["passage"]["bars"]), side["single"]) == (10, False)
-    assert view_of(Counting(), "The ___", top_k=3)["sides"][0]["single"] is True
 
 
 class Bound(Counting):

@@ -53,15 +53,11 @@ SAMPLE = ["--dataset", "sample"]
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["show", "nothing"], "'nothing'"),
-        (["show", "lambada", "nosplit"], "'nosplit'"),
         (["show", "lambada", "--path", "nowhere"], "nowhere"),
         (["show", "lambada"], "lambada"),
-        (["fetch", "nothing", "--dry-run"], "nothing"),
         (["compare", "nowhere/nothing", "--dataset", "lambada"], "nothing"),
         (["reproduce", "--notebooks", "nowhere"], "nowhere"),
         (["train", "lstm", *OUT], "lstm is trained on texts"),
-        (["train", "lstn", *OUT], "did you mean 'lstm'"),
         (["train", "ngram", *OUT, *TEXTS, "--minutes", "3"], "no setting 'minutes'"),
         (["train", "next-word", *OUT], "pass ngram=FOLDER"),
         (["train", "lstm", *OUT, *TEXTS, "--stream", "b"], "expected --texts or a --stream"),
@@ -85,14 +81,6 @@ def test_what_goes_wrong_is_one_message(arguments, problem, tmp_path, monkeypatc
     assert "Traceback" not in output.err
     assert output.out == ""
     assert list(tmp_path.rglob("*")) == [tmp_path / "home"]
-
-
-@pytest.mark.parametrize("arguments", [[], ["dance"], ["show"], ["fetch"], ["show", "lambada", "-n", "few"]])
-def test_a_command_that_is_none_is_told_with_the_usage(arguments, capsys):
-    with pytest.raises(SystemExit) as caught:
-        cli.main(arguments)
-    assert caught.value.code == 2
-    assert "usage: workbench" in capsys.readouterr().err
 
 
 def test_a_stopped_command_says_so(monkeypatch, capsys):

@@ -292,27 +292,12 @@ def test_a_silent_server_is_left(register, server, monkeypatch, manner, parts):
     assert len(list(folder.glob("*.part"))) == parts
 
 
-@pytest.mark.parametrize("seconds", ["soon", "0", "nan", "inf"])
-def test_a_senseless_timeout_is_named(register, monkeypatch, seconds):
-    register()
-    monkeypatch.setenv("WORKBENCH_TIMEOUT", seconds)
-    with pytest.raises(DataError, match="WORKBENCH_TIMEOUT"):
-        fetch("toy")
-
-
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1/toy.bin", "nothing://here/x", "http://[::1/x"])
 def test_an_address_that_leads_nowhere(register, address):
     register(address=address)
     with pytest.raises(DataError, match="cannot be downloaded") as error:
         fetch("toy")
     assert "object at 0x" not in str(error.value)
-
-
-def test_a_folder_that_cannot_be_made(register, tmp_path):
-    register()
-    (tmp_path / "file").write_text("in the way", encoding="utf-8")
-    with pytest.raises(DataError, match="folder="):
-        fetch("toy", folder=tmp_path / "file" / "below")
 
 
 def test_a_full_disk_is_seen_before(register, server, monkeypatch):
@@ -522,11 +507,6 @@ def test_what_has_no_address_is_got_by_hand(register, capsys):
     (folder / "toy (1).bin").write_bytes(b"whatever Toy gave")
     assert fetch("toy") == folder
     assert "Toy et al." in (folder / "LICENCE.txt").read_text(encoding="utf-8")
-
-
-def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(DataError, match=r"lambada, lambada-openai, cbt.*did you mean 'cbt'"):
-        fetch("cbtt")
 
 
 def test_the_registry_is_complete():
