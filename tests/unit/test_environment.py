@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -62,13 +61,6 @@ def test_conda_environment_names_the_same_packages_with_the_same_bounds(conda):
     names = {requirement: CONDA_NAMES.get(requirement.name, requirement.name) for requirement in DIRECT}
     packages = {name: text for name, text in conda_packages(conda).items() if name not in CONDA_ONLY}
     assert packages == {name: f"{name}{requirement.specifier}" for requirement, name in names.items()}
-
-
-def test_conda_environment_has_a_python_of_the_project_and_the_project_itself(conda):
-    python = conda_packages(conda)["python"].removeprefix("python=")
-    assert Version(python) in SpecifierSet(PROJECT["requires-python"])
-    assert conda["channels"] == ["conda-forge"]
-    assert "-e ." in conda["dependencies"][-1]["pip"]
 
 
 @pytest.mark.parametrize("requirement", DIRECT, ids=lambda requirement: requirement.name)

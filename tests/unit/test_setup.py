@@ -128,22 +128,6 @@ def test_apt_is_for_root_and_a_failure_is_remembered(tools, monkeypatch):
     assert [command[3] for command in commands] == ["update", "install"]
 
 
-def test_fingerprint_follows_the_lock_and_the_place(tools, tmp_path):
-    def copy(place):
-        (place / "tools").mkdir(parents=True)
-        for name in ("requirements.lock", "pyproject.toml", "tools/setup.py", "tools/steps.py"):
-            shutil.copy(ROOT / name, place / name)
-        return place
-
-    one, two = copy(tmp_path / "one"), copy(tmp_path / "two")
-    before = tools.setup.fingerprint(one)
-    assert before == tools.setup.fingerprint(one)
-    assert before != tools.setup.fingerprint(two)
-    with (one / "requirements.lock").open("a", encoding="utf-8") as file:
-        file.write("\n")
-    assert before != tools.setup.fingerprint(one)
-
-
 def test_current_environment_is_left_alone_and_another_is_not(tools, monkeypatch, tmp_path):
     setup = tools.setup
     (tmp_path / "bin").mkdir()
