@@ -90,11 +90,6 @@ def test_missing_files_and_folders_are_told(data, tmp_path, monkeypatch):
     monkeypatch.delenv("WORKBENCH_DATA", raising=False)
     with pytest.raises(DataError, match="WORKBENCH_DATA names no folder"):
         list(litbank.quotations())
-    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(DataError, match="there is no folder"):
-        list(litbank.entities())
-    monkeypatch.setenv("WORKBENCH_DATA", str(data))
-    assert litbank.data_folder() == data
 
 
 def test_scores_by_hand(data):
@@ -147,15 +142,6 @@ def test_passages_hold_every_token_and_its_quotation(sizes, spans, size):
     quoted = [piece[at] for piece, inside in pieces for a, b in inside for at in range(a, b)]
     assert quoted == [str(at) for a, b in gold for at in range(a, b)]
     assert all(int(piece[0]) in starts for piece, _ in pieces)
-
-
-def test_the_command_prints_every_score(data, monkeypatch, capsys):
-    write(data, "2_b", TEXT, ANN)
-    monkeypatch.setenv("WORKBENCH_DATA", str(data))
-    speech_scores.main()
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 1 + 3 * 3
-    assert all("1.0000" in line for line in lines[1:])
 
 
 @pytest.mark.data

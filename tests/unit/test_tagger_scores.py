@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import build
@@ -7,7 +6,6 @@ import conllu
 import numpy as np
 import pytest
 import scores
-import silver
 import spacy
 import treebanks
 from conllu import sentence
@@ -71,9 +69,6 @@ def test_in_lower_case_the_case_of_lemmas_does_not_count(nlp):
     found = scores.treebank_scores(nlp, gold, lower=True)
     wanted = {"tokens": 8, "upos": 400 / 8, "lemma": 700 / 8}  # lemmas: not grew
     assert found == wanted | {"propn_precision": 0, "propn_recall": 0, "propn_f1": 0}
-    cased = [(words, tags, [lemma.lower() for lemma in lemmas]) for words, tags, lemmas in
-             scores.texts([FIRST], length=1, lower=False)]  # fmt: skip
-    assert scores.treebank_scores(nlp, cased, lower=True)["lemma"] == 100
 
 
 def test_lambadas_halves_are_every_other_item(nlp, monkeypatch):
@@ -112,15 +107,6 @@ def test_the_card_holds_every_number():
     assert "{" not in text
     with pytest.raises(KeyError):
         scores.card(found | {"facts": {}}, scores.TEMPLATE.read_text(encoding="utf-8"))
-
-
-def test_facts_of_a_folder(nlp, folder):
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    (folder / "big.bin").write_bytes(bytes(3_000_000))
-    (folder / "README.md").write_bytes(bytes(5_000_000))
-    facts = scores.facts(nlp, folder, 1.234)
-    assert (facts["version"], facts["seconds"]) == ("3.2.1", "1.23")
-    assert float(facts["megabytes"]) == pytest.approx(size / 1e6 + 3, abs=0.051)
 
 
 def test_scores_are_written_beside_the_pipeline_that_was_scored(folder, monkeypatch, capsys):
@@ -203,39 +189,16 @@ def test_training_again_gives_the_same_weights(data, small_lexicon, tmp_path, ca
     assert one == two
 
 
-def test_the_build_makes_only_what_is_missing(monkeypatch, tmp_path, capsys):
-    made = []
+def test_a_build_keeps_its_products_unless_told_to_make_all_again(monkeypatch, tmp_path):
+    product = tmp_path / "build" / "novels.txt"
+    times = []
 
-    def step(name):
-        def make(target, *_):
-            made.append(name)
-            Path(target).touch()
+    def make():
+        times.append(1)
+        product.touch()
 
-        return make
-
-    monkeypatch.setattr(build, "BUILD", tmp_path / "build")
-    monkeypatch.setattr(treebanks, "find", lambda name: name)
-    monkeypatch.setattr(treebanks, "sentences", lambda _: iter(()))
-    monkeypatch.setattr(build.novels, "collect", step("novels"))
-    monkeypatch.setattr(build.lexicon_table, "make", lambda _, table, gold: step("lexicon")(table, gold))
-    monkeypatch.setattr(build, "fit", lambda target, **_: step(target.name)(target))
-    monkeypatch.setattr(build.tagging, "load", lambda path: path)
-    monkeypatch.setattr(build.Lexicon, "from_bytes", lambda data: data)
-    monkeypatch.setattr(silver, "make", lambda *given: step("silver")(given[-1]))
-    monkeypatch.setattr(build.lemma_tables, "main", lambda: made.append("lemmas"))
-    monkeypatch.setattr(build, "package", lambda trained, _, bias: made.append((trained.name, bias)))
-    end = ["lemmas", ("final", build.BIAS)]
-    steps = ["novels", "lexicon", "first", "silver", "final", *end]
-    silver_file = tmp_path / "build" / "silver.jsonl"
-    for arguments, wanted in (([], steps), ([], ["silver", *end]), (["--fresh"], steps)):
-        silver_file.unlink(missing_ok=True)
+    monkeypatch.setattr(build, "BUILD", product.parent)
+    monkeypatch.setattr(build, "build", lambda: build._step(product, make))
+    for arguments, made in (([], 1), ([], 1), (["--fresh"], 2)):
         assert build.main(arguments) == 0
-        assert made == wanted
-        made.clear()
-    assert "tagger: novels.txt ..." in capsys.readouterr().out
-
-
-def test_a_build_without_data_says_what_is_missing(no_data, monkeypatch, tmp_path, capsys):  # noqa: ARG001
-    monkeypatch.setattr(build, "BUILD", tmp_path / "build")
-    assert build.main([]) == 1
-    assert "WORKBENCH_DATA" in capsys.readouterr().err
+        assert len(times) == made

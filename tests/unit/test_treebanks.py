@@ -64,13 +64,6 @@ def test_what_is_written_is_read_again(tmp_path_factory, wanted):
     assert all(s.lemmas == tuple(map(str.upper, s.words)) for s in found)
 
 
-def test_a_treebank_that_is_not_there(no_data):
-    with pytest.raises(DataError, match=r"en_ewt-ud-dev\.conllu") as caught:
-        treebanks.find("ewt-dev")
-    assert "WORKBENCH_DATA" in str(caught.value)
-    assert str(no_data) in str(caught.value)
-
-
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "n"), [("ewt-dev", 2001), ("gum-dev", 1575)])
 def test_the_real_treebanks_are_read(real_data, name, n):  # noqa: ARG001 - skips
