@@ -179,11 +179,6 @@ def test_log_probabilities_of_the_whole_word_are_compared_silently():
     assert compared([a, b.assign(log_prob_uncorrected=b["log_prob"] / 2)]).warnings == []
 
 
-def test_one_model_has_no_pairs_and_no_disagreement():
-    alone = compared(several(1))
-    assert (alone.disagreement.tolist(), len(alone.pairs())) == ([0] * 40, 0)
-
-
 def annotated(frame, seed=0):
     rng = np.random.default_rng(seed)
     n = len(frame)

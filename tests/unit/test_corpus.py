@@ -160,16 +160,6 @@ def test_a_long_text_of_tokens_is_cut_between_its_sentences(text, size):
     assert "".join(tokenise.cut_into_pieces(text, tokenised=False, size=size)) == text
 
 
-def test_running_text_is_cut_after_paragraphs():
-    paragraph = 'It was late. "Go," he said, and went.\n\n'
-    text = paragraph * 100
-    pieces = list(tokenise.cut_into_pieces(text, tokenised=False, size=200))
-    assert len(pieces) > 10
-    assert max(map(len, pieces)) <= 400
-    assert all(piece.endswith("went.\n\n") for piece in pieces)
-    assert list(tokenise.cut_into_pieces("x" * 1000, tokenised=False, size=100)) == ["x" * 1000]
-
-
 def test_pieces_and_processes_change_nothing(monkeypatch):
     texts = [next(books(SAMPLE)), *(f"line {n} of many" for n in range(3000))]
     expected = of(texts)

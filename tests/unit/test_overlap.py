@@ -115,14 +115,6 @@ def test_a_blank_without_answer_is_crossed_by_no_n_gram():
     assert no_words[["share", "passage"]].isna().all()
 
 
-def test_the_books_that_hold_most_come_first():
-    texts = [(f"b{size}", PASSAGE.split()[:size]) for size in (20, 40, 30, 10, 45)]
-    result = overlap(items_from_text([PASSAGE]), texts, progress=False)
-    assert result.pairs["book_id"].tolist() == ["b45", "b40", "b30", "b20", "b10"]
-    assert result.pairs["found"].is_monotonic_decreasing
-    assert result.texts["book_id"].tolist() == ["b20", "b40", "b30", "b10", "b45"]
-
-
 def n_grams(words, n):
     return [words[k : k + n] for k in range(len(words) - n + 1)]
 
@@ -260,12 +252,3 @@ def test_single_sentences_need_more_items():
     result = overlap(items, [partly], progress=False)
     assert (result.frame["passage"].sum(), len(source_books(result))) == (4, 1)
     assert source_books(result, least=5).empty
-
-
-def test_many_books_are_not_listed_one_by_one():
-    books = [(f"b{seed}", novel(seed, 200)) for seed in range(12)]
-    texts = [" ".join(words[k : k + 60]) for _, words in books for k in (0, 50, 100)]
-    items = items_from_text(texts, tokenised=True)
-    message = r"12 of the books.* and 2 more.*without\(source_books\(overlap\(items, corpus, n=13\)"
-    with pytest.raises(DataError, match=message):
-        checked(items, *books)
