@@ -130,15 +130,6 @@ def test_the_blank_stays_hidden_when_a_search_finds_a_part_of_the_target():
     assert "<b>Cats</b>" in browser.to_html()
 
 
-def test_a_search_in_the_sentence_marks_nothing_before_it():
-    items = clozes("the dog ran . the dog saw a {cat}")
-    shown = wb.browse(items, query="^the", field="sentence", regex=True)._passage(0)
-    assert ("the", "h") in shown["query"]
-    assert not any("h" in letters for _, letters in shown["context"])
-    answers = wb.browse(clozes("the dog ran . the {cat}"), query="cat", field="answer")
-    assert not any("h" in letters for _, letters in answers._passage(0)["query"])
-
-
 def test_tags_and_notes(home, browser):
     marked = ask(browser, "tags", id="x/dev/1", tags=["plot", " odd "])
     assert (marked["id"], marked["tags"], marked["note"]) == ("x/dev/1", ["plot", "odd"], "")

@@ -71,12 +71,6 @@ def test_2b_shows_any_number_of_sets_side_by_side():
     assert (colours["domain"], len(colours["range"])) == (list(sets), 8)
 
 
-def test_2c_shows_the_targets_out_of_context():
-    chart = charts.target_classes_out_of_context(HAND)
-    assert [(r["label"], r["count"]) for r in bars(chart)][:3] == [("PN", 1), ("CN", 2), ("V", 1)]
-    assert "n = 4" in told(chart)
-
-
 def test_speech_distances_and_lengths_show_what_was_counted():
     speech = [(r["column"], r["count"]) for r in bars(charts.direct_speech(HAND))]
     assert speech == [("direct_speech", 6), ("target_in_speech", 3)]
@@ -125,11 +119,6 @@ def test_the_papers_values_stand_beside_no_other_set():
     drawn += [charts.in_context(TWO, **options) for options in others]
     assert [marks(chart) for chart in drawn] == [[]] * 5
     assert len(marks(charts.in_context({"mine": HAND}, paper={"mine": "lambada"}))) == 2
-
-
-def test_the_control_set_is_called_a_stand_in():
-    notes = [charts.direct_speech(TWO), charts.direct_speech(LAMBADA), charts.direct_speech(TWO, paper=False)]
-    assert ["was not released" in told(chart) for chart in notes] == [True, False, False]
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -78,17 +78,6 @@ def test_selection_and_frame(widget):
     assert frame["disagreement"].between(0, 1).all()
 
 
-def test_nothing_left(widget):
-    widget.chosen = {"query": "zzzz"}
-    assert len(widget.selection) == 0
-    assert (widget.current, widget.current_id) == (None, "")
-    view = widget.sent[-1]
-    assert (view["n"], view["index"], view["rows"], view["passage"]) == (0, -1, [], None)
-    assert len(widget.to_frame()) == 0
-    widget.chosen = {}
-    assert widget.current_id == IDS.iloc[0]
-
-
 # -- what the page is told
 
 
@@ -109,6 +98,7 @@ def test_the_page_is_told_what_the_comparison_says(widget):
     assert [[p[name] for name in columns] for p in whole["pairs"]] == pairs[columns].to_numpy().tolist()
     assert view["n"] == view["sliced"] == len(ITEMS)
     assert view["column"] == widget.column == "target_class"
+    assert messages.PALETTE == theme.PALETTE
 
 
 def test_slices_leave_the_pair_and_their_own_choice_out(widget):
@@ -187,12 +177,6 @@ def test_shares_of_scores_sum_to_one_and_keep_their_order(scores):
         assert (np.diff(np.array(found)[order]) >= -1e-12).all()
 
 
-def test_letters_go_on_after_z_and_colours_are_those_of_the_charts():
-    assert messages.PALETTE == theme.PALETTE
-    names = [messages.letters(k) for k in (0, 25, 26, 51, 52, 701, 702)]
-    assert names == ["A", "Z", "AA", "AZ", "BA", "ZZ", "AAA"]
-
-
 def test_an_answer_of_probability_0_and_one_without_a_rank():
     items = clozes("a dog and a {dog}", "no cat . a {cat}")
     frame = predicted(items, 1, scores=(), attentive=())[0]
@@ -265,6 +249,8 @@ def test_a_state_that_needs_annotations_gets_them_first(monkeypatch):
     assert len(made.selection) == mask.sum()
     with pytest.raises(wb.DataError, match="no column 'colour'"):
         compare(ITEMS, FRAMES, column="colour", resamples=50)
+    with pytest.raises(wb.DataError, match="expected a frame, None or False"):
+        compare(ITEMS, FRAMES, annotations="yes")
 
 
 # -- without a kernel, and the script
@@ -291,6 +277,7 @@ def test_a_notebook_keeps_the_measures_and_no_passage():
     assert "<img" not in html
     assert html.count("&lt;img") == 3, "its name, the pair and the search"
     assert f"0 of {len(ITEMS)} items: " in html
+    assert (len(made.to_frame()), made.current, made.current_id) == (0, None, "")
     assert ITEMS[0].text[:40] not in html
 
 
@@ -395,9 +382,3 @@ def test_a_wrong_state_is_told_and_changes_nothing(widget, trait, value, problem
         assert (answer["type"], answer["lane"]) == ("error", "choose")
         assert problem in answer["message"]
         assert (widget.state_kwargs, widget.current_id, len(widget.selection)) == before
-
-
-@pytest.mark.parametrize("thing", [True, "yes", [1]])
-def test_annotations_are_a_frame(thing):
-    with pytest.raises(wb.DataError, match="expected a frame, None or False"):
-        compare(ITEMS, FRAMES, thing)

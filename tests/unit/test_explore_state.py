@@ -86,16 +86,6 @@ def test_the_bars_counted_by_hand(explorer):
     assert (explorer.children[0].state["shown"], explorer.children[0].state["total"]) == (5, 5)
 
 
-def test_the_other_charts_show_the_part_that_is_chosen(explorer):
-    assert ask(explorer, type="choose", chosen={"target_class": ["CN"]})["type"] == "done"
-    assert [left for *_, left in drawn(explorer, "in_context")["rows"]] == [1, 1, 0]
-    distance, classes = drawn(explorer, "mention_distance"), drawn(explorer, "target_class")
-    assert (distance["left"], distance["missing"]) == ([1, 0, 0, 0, 0, 0, 0], ["none earlier", 3, 1])
-    assert classes["chosen"] == ["CN"]
-    assert [left for *_, left in classes["rows"]] == [1, 2, 1, 1], "its own choice does not empty a chart"
-    assert ids(explorer) == IDS[:2]
-
-
 def test_choices_combine_and_go_one_by_one(explorer):
     ask(explorer, type="choose", chosen={"in_context": ["yes"], "n_tokens": [60, 61]})
     assert ids(explorer) == IDS[:1]
@@ -125,6 +115,7 @@ def test_there_is_one_state(explorer):
     assert drawn(explorer, "in_context")["chosen"] == ["no"]
     assert drawn(explorer, "target_class")["chosen"] is None
     assert [left for *_, left in drawn(explorer, "target_class")["rows"]] == [1, 1, 0, 0]
+    assert [left for *_, left in drawn(explorer, "in_context")["rows"]] == [2, 2, 1], "not its own choice"
     browser.filters = {"query": "cat"}
     assert drawn(explorer, "in_context")["chosen"] is None
     assert [left for *_, left in drawn(explorer, "in_context")["rows"]] == [0, 2, 0]
@@ -133,15 +124,6 @@ def test_there_is_one_state(explorer):
     assert json.loads(json.dumps(browser.filters)) == browser.filters
     explorer.filters["facets"].clear()
     assert browser is explorer.children[1]
-
-
-def test_other_filters_are_told_in_words():
-    table = TABLE.assign(mood=["sad", "glad", "sad", "mad", "mad"], weight=[1.5, 2, 3, 4, 5])
-    made = explore(
-        clozes(*TEXTS), table, facets={"mood": ["sad", "mad"], "weight": [None, 4]}, regex=True, query="d.g"
-    )
-    assert words(made) == ["passage matches the expression “d.g”", "mood: sad or mad", "weight: at most 4"]
-    assert ids(made) == [IDS[0]]
 
 
 @pytest.mark.parametrize(
@@ -182,27 +164,9 @@ def test_charts_without_their_column_say_so():
     assert "no column" in ask(made, type="choose", chosen={"direct_speech": ["yes"]})["message"]
 
 
-def test_the_context_by_lemma_goes_before_that_by_form():
-    by_lemma = pd.Series([True, True, True, None, False], dtype="boolean")
-    made = explore(clozes(*TEXTS), TABLE.assign(lemma_in_context=by_lemma))
-    names = [chart["name"] for chart in made.children[0].state["charts"]]
-    assert names == ["lemma_in_context", "direct_speech", "target_class", "mention_distance", "n_tokens"]
-    assert [row[2] for row in drawn(made, "lemma_in_context")["rows"]] == [3, 1, 1]
-
-
 def test_no_items_at_all():
     state = explore(clozes(), TABLE).children[0].state
     assert ({chart["kind"] for chart in state["charts"]}, state["total"]) == ({"nothing"}, 0)
-
-
-def test_classes_of_another_kind_and_rare_ones():
-    column = pd.Series(["NE"] * 30 + [f"k{i % 9}" for i in range(18)] + [None])
-    chart = panels.chart(panels.PANELS[3], facet(column), column)
-    everything = np.ones(len(column), dtype=bool)
-    counted = chart.counts(everything, np.arange(len(column)) < 31)
-    assert counted["rows"][0] == ["NE", "NE", 30, 30]
-    assert counted["rows"][1] == ["k0", "k0", 2, 1]
-    assert (len(counted["rows"]), counted["more"]) == (8, 3)
 
 
 # -- bins
@@ -252,12 +216,6 @@ def test_the_spans_of_the_annotations_are_marked_and_nothing_else():
     assert {"mentions", "speech"}.isdisjoint(name for name, _ in first["columns"])
     assert {"mentions", "speech"}.isdisjoint(browser._described)
     assert browser.to_frame()["mentions"].iloc[0] == [(2, 5)]
-
-
-def test_a_column_of_that_name_that_holds_no_spans_is_a_column():
-    browser = wb.browse(clozes(*TEXTS), TABLE.assign(mentions=[1, 2, 3, 4, 5]), facets={"mentions": [2, 3]})
-    assert len(browser.selection) == 2
-    assert ["mentions", "1"] in browser._passage(0)["columns"]
 
 
 @pytest.mark.parametrize("span", [(0, 99), (-1, 2), (3, 3)])

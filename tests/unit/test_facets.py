@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from workbench.items.items import DataError, Items
 from workbench.widgets.shared.facets import (
-    NO_FILTERS,
     NONE,
     Category,
     Filters,
@@ -196,13 +195,6 @@ def test_the_kind_of_a_column(kind, columns):
     assert [type(facet(pd.Series(values))) for values in columns] == [kind] * len(columns)
 
 
-def test_sets_and_lists_of_labels():
-    made = facet(pd.Series([{"p", "q"}, None, ["p"], np.array([1, 2])]))
-    rows_with = {name: np.flatnonzero(mask).tolist() for name, mask in made.masks.items()}
-    assert rows_with == {"1": [3], "2": [3], "p": [0, 2], "q": [0]}
-    assert made.mask(["(none)"]).tolist() == [False, True, False, False]
-
-
 def test_categories_stand_commonest_first_and_the_rare_ones_of_many_are_left_out():
     names = [f"{i // 3}" for i in range(900)] + ["often"] * 4
     described = facet(pd.Series(names)).describe(np.ones(len(names), dtype=bool), ["299"])
@@ -231,14 +223,6 @@ def test_categories_stand_commonest_first_and_the_rare_ones_of_many_are_left_out
 def test_a_filter_that_does_not_fit_is_told(filters, message):
     with pytest.raises(DataError, match=message):
         Filters(ITEMS, {"n": pd.Series([1, 2, 3, 4])}).checked(filters)
-
-
-def test_checking_twice_changes_nothing():
-    filters = Filters(ITEMS, {"n": pd.Series([1, 2, 3, 4])})
-    checked = filters.checked({"query": " a", "facets": {"n": [None, 2], "dataset": ("x",)}})
-    assert set(checked) == set(NO_FILTERS)
-    assert filters.checked(checked) == checked
-    assert NO_FILTERS["facets"] == {}
 
 
 # -- where it was found
