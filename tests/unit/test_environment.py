@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -63,11 +64,25 @@ def test_conda_environment_names_the_same_packages_with_the_same_bounds(conda):
     assert packages == {name: f"{name}{requirement.specifier}" for requirement, name in names.items()}
 
 
+def test_conda_environment_has_a_python_of_the_project_and_the_project_itself(conda):
+    python = conda_packages(conda)["python"].removeprefix("python=")
+    assert Version(python) in SpecifierSet(PROJECT["requires-python"])
+    assert conda["channels"] == ["conda-forge"]
+    assert "-e ." in conda["dependencies"][-1]["pip"]
+
+
+def test_project_runs_on_python_3_11_and_3_12_only():
+    bounds = SpecifierSet(PROJECT["requires-python"])
+    assert [minor for minor in range(20) if Version(f"3.{minor}") in bounds] == [11, 12]
+
+
 @pytest.mark.parametrize("requirement", DIRECT, ids=lambda requirement: requirement.name)
 def test_lock_pins_what_pyproject_asks_for(entries, requirement):
     locked = entries[canonicalize_name(requirement.name)]
-    for version, _, _ in locked:
+    for version, hashes, via in locked:
         assert Version(version) in requirement.specifier
+        assert hashes > 0
+        assert any(asker.startswith(PROJECT["name"]) for asker in via)
 
 
 def test_lock_has_nothing_that_pyproject_no_longer_asks_for(entries):
@@ -86,3 +101,8 @@ def test_everything_in_the_lock_has_hashes_and_somebody_in_the_lock_who_asks_for
             askers = {canonicalize_name(asker.split()[0].split("[")[0]) for asker in via}
             assert askers, name
             assert askers <= {*entries, PROJECT["name"]}, name
+
+
+def test_lock_names_no_address():
+    assert "://" not in LOCK
+    assert "--index" not in LOCK

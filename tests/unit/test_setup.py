@@ -88,6 +88,15 @@ def test_downloaded_archive_of_another_digest_is_refused(tools, monkeypatch, tmp
     assert tools.kenlm_build.download(Path("uv"), "1", [good], tmp_path).name == "kenlm-1.tar.gz"
 
 
+def test_boost_without_a_system_library_is_asked_for_less(tools, tmp_path):
+    file = tmp_path / "CMakeLists.txt"
+    wanted = "find_package(Boost 1.41.0 REQUIRED COMPONENTS\n  system\n  unit_test_framework\n)"
+    file.write_text(f"a()\n{wanted}\nb()\n")
+    tools.kenlm_build.relax(file)
+    assert "program_options thread OPTIONAL_COMPONENTS system)\nb()" in file.read_text()
+    assert "unit_test_framework" not in file.read_text()
+
+
 def test_failed_build_is_one_line_is_not_tried_again_and_breaks_nothing(tools, monkeypatch, capsys, tmp_path):
     shutil.copy(ROOT / "requirements.lock", tmp_path)
     build = tools.kenlm_build
@@ -128,6 +137,22 @@ def test_apt_is_for_root_and_a_failure_is_remembered(tools, monkeypatch):
     assert [command[3] for command in commands] == ["update", "install"]
 
 
+def test_fingerprint_follows_the_lock_and_the_place(tools, tmp_path):
+    def copy(place):
+        (place / "tools").mkdir(parents=True)
+        for name in ("requirements.lock", "pyproject.toml", "tools/setup.py", "tools/steps.py"):
+            shutil.copy(ROOT / name, place / name)
+        return place
+
+    one, two = copy(tmp_path / "one"), copy(tmp_path / "two")
+    before = tools.setup.fingerprint(one)
+    assert before == tools.setup.fingerprint(one)
+    assert before != tools.setup.fingerprint(two)
+    with (one / "requirements.lock").open("a", encoding="utf-8") as file:
+        file.write("\n")
+    assert before != tools.setup.fingerprint(one)
+
+
 def test_current_environment_is_left_alone_and_another_is_not(tools, monkeypatch, tmp_path):
     setup = tools.setup
     (tmp_path / "bin").mkdir()
@@ -152,6 +177,24 @@ def test_current_environment_is_left_alone_and_another_is_not(tools, monkeypatch
     monkeypatch.setattr(setup, "fingerprint", lambda: "later")
     setup.make_environment()
     assert commands[3:] == [["pip", "sync"], ["pip", "install"]]
+
+
+def test_missing_compiler_and_python_are_named(tools, monkeypatch):
+    monkeypatch.setattr(tools.setup.shutil, "which", lambda _name: None)
+    monkeypatch.setattr(tools.setup, "apt_install", lambda *_packages: False)
+    monkeypatch.setattr(tools.setup, "output", lambda _command: "")
+    monkeypatch.setattr(tools.setup, "run", lambda *_args, **_options: False)
+    with pytest.raises(tools.steps.SetupError, match=r"install g\+\+"):
+        tools.setup.find_compiler()
+    with pytest.raises(tools.steps.SetupError, match=r"no Python 3\.11 or 3\.12"):
+        tools.setup.find_python(Path("uv"))
+
+
+def test_lab_is_told_of_root_only_as_root_and_of_no_browser_without_one(tools):
+    plain = tools.lab.command(root=False, browser=True, port="9000", ip="localhost")
+    assert "--ServerApp.port=9000" in plain
+    bare = tools.lab.command(root=True, browser=False, port="9000", ip="localhost")
+    assert set(bare) - set(plain) == {"--allow-root", "--no-browser"}
 
 
 def test_notebooks_with_outputs_are_refused(tools, tmp_path, capsys):
