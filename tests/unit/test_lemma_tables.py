@@ -1,6 +1,5 @@
 import json
 from collections import Counter
-from itertools import islice
 
 import lemma_tables as tables
 import pytest
@@ -117,21 +116,8 @@ def test_the_table_that_ships_is_right(real_data, name):  # noqa: ARG001 - skips
 @pytest.mark.data
 @pytest.mark.slow
 def test_the_table_that_ships_is_what_the_data_give(real_data, tmp_path, monkeypatch, capsys):  # noqa: ARG001 - skips
-    shipped = json.loads(tables.TARGET.read_text(encoding="utf-8"))
-    books = list(islice(tables.novels.untested(), 40))  # of 750: they suffice for all but rare words
-    monkeypatch.setattr(tables.novels, "untested", lambda: books)
+    shipped = tables.TARGET.read_bytes()
     monkeypatch.setattr(tables, "TARGET", tmp_path / "lemmas.json")
     tables.main()
-    assert "gum-dev: lemma accuracy 9" in capsys.readouterr().out
-    made = json.loads((tmp_path / "lemmas.json").read_text(encoding="utf-8"))
-    for part in ("format", "cased", "irregular", "strong", "kinds"):
-        assert made[part] == shipped[part], part
-    assert made["exceptions"].keys() == shipped["exceptions"].keys()
-    for pos, entries in made["exceptions"].items():
-        known = shipped["exceptions"][pos]
-        others = [form for form, lemma in entries.items() if known.get(form) != lemma]
-        assert len(others) <= 0.02 * len(entries)
-        assert known.keys().isdisjoint(others)
-    words, known = ({*part["verbs"], *part["others"]} for part in (made["attested"], shipped["attested"]))
-    assert len(words) > 10_000
-    assert len(words - known) <= 2
+    assert (tmp_path / "lemmas.json").read_bytes() == shipped
+    assert "gum-dev: lemma accuracy 98." in capsys.readouterr().out
