@@ -111,6 +111,7 @@ def same(one, other):
     pd.testing.assert_frame_equal(one[flat], other[flat])
 
 
+@pytest.mark.slow
 def test_columns_and_types_are_those_of_the_contract(sample, folder):
     table = annotate(sample, folder, progress=False)
     assert {name: str(kind) for name, kind in table.dtypes.items()} == DTYPES
@@ -123,6 +124,7 @@ def test_columns_and_types_are_those_of_the_contract(sample, folder):
         assert {name: str(kind) for name, kind in nothing.dtypes.items()} == DTYPES
 
 
+@pytest.mark.slow
 def test_the_table_is_that_of_a_plain_loop(sample, folder):
     vocabulary = {item.answer.lower(): number for number, item in enumerate(sample) if number % 3}
     table = annotate(sample, folder, vocabulary=vocabulary, progress=False)
@@ -161,6 +163,7 @@ def test_names_do_not_matter_to_the_cache_and_contents_do(sample, folder, worked
     assert len(worked) == 2
 
 
+@pytest.mark.slow
 def test_another_pipeline_or_version_is_another_key(sample, folder, worked, monkeypatch, tmp_path):
     items = sample[:5]
     annotate(items, folder)
@@ -184,6 +187,7 @@ def test_the_version_is_that_of_the_stored_annotations(sample):
     assert current == json.loads(STORED.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_items_added_leave_most_chunks_as_they_are(sample, folder, worked):
     items = more(sample, 80)
@@ -295,6 +299,7 @@ def test_a_dask_worker_of_another_version_is_told(sample, folder, dask, monkeypa
         annotate(sample[:5], folder, client=dask, cache=False)
 
 
+@pytest.mark.slow
 def test_a_loaded_pipeline_runs_here(sample, folder, worked):
     nlp = spacy.load(folder)
     table = annotate(sample[:20], nlp)

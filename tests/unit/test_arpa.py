@@ -48,6 +48,7 @@ def rounded(grams):
     return [{g: tuple(np.float32(pair).tolist()) for g, pair in level.items()} for level in grams]
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(seed=SEEDS, order=st.integers(2, 5), ragged=st.booleans(), block=st.sampled_from([60, 300, 1 << 25]))
 def test_every_n_gram_is_in_its_place(tmp_path_factory, seed, order, ragged, block):
@@ -196,6 +197,7 @@ def long_pairs(folder, long):
     return arpa([level, {("w0", long): (-1, 0), (long, "w0"): (-1, 0)}], folder / "long.arpa")
 
 
+@pytest.mark.slow
 def test_a_long_line_is_read(tmp_path):
     long = "ab" * 1_500_000
     file = long_pairs(tmp_path, long)
@@ -228,6 +230,7 @@ def test_a_damaged_manifest_is_told(file, tmp_path, content):
         BackOff.open(tmp_path / "m")
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(seed=SEEDS, block=st.sampled_from([40, 200, 1 << 25]))
 def test_the_word_for_unknown_ones_is_unk_afterwards(tmp_path_factory, seed, block):

@@ -74,6 +74,7 @@ def test_an_error_is_that_models_alone_and_may_be_of_one_version():
     ask.close()
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.sampled_from(["ask", "answer", "keep"]), st.integers(0, 5), st.integers(0, 2)),
@@ -227,6 +228,7 @@ def test_items_of_the_history_are_unique_and_can_be_exported(tmp_path):
 # -- the numbers are those of the model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokenised", [True, False])
 def test_numbers_equal_those_of_the_model(tokenised):
     ngram = fitted()

@@ -32,6 +32,7 @@ def check(model, rows, scores, wanted, *, k=10):
     return both - above
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
@@ -103,6 +104,7 @@ def random_contexts(n, seed=1):
         yield ["<s>"] * begin + context, after if chosen.random() < 0.7 else chosen.choice(types)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_thousands_of_contexts_of_fitted_models(name):
     fit = fitted(**MODELS[name])

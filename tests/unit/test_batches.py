@@ -102,6 +102,7 @@ def test_a_part_of_the_rows_is_that_of_the_whole_batch(novels, kind, step):
         assert same(batches.batch(step, part), {name: array[part] for name, array in expected.items()})
 
 
+@pytest.mark.slow
 def test_a_step_is_the_same_in_a_new_process_where_little_is_installed(novels, tmp_path):
     away = novels.copy(tmp_path / "stream")
     calls = "ContiguousBatches(stream, rows=5, length=7)", "Windows(stream, rows=5, length=7, seed=3)"
@@ -216,6 +217,7 @@ def test_texts_without_a_passage(novels):
             Passages(stream, rows=rows, number=5, minimum=minimum)
 
 
+@pytest.mark.slow
 def test_the_released_passages_are_of_this_shape(real_data):
     items = wb.load("lambada", "dev", path=real_data)[:200]
     texts = [Text(item.text, item.item_id) for item in items]
@@ -228,6 +230,7 @@ def test_the_released_passages_are_of_this_shape(real_data):
     assert np.mean(complete) > 0.97  # the rest have sentences that we cut otherwise
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(n=st.integers(1, 3000), key=st.tuples(st.integers(0, 9), st.integers(0, 9)))
 def test_a_permutation_is_one(n, key):

@@ -77,6 +77,7 @@ def slow(model, items):
     return np.array(found), same
 
 
+@pytest.mark.slow
 def test_everything_is_as_the_formula_says(cached, items):
     scores, same = slow(cached, items)
     got = np.concatenate(list(cached.distribution(items, chunk=40)))
@@ -158,6 +159,7 @@ def test_an_unknown_answer_of_the_passage_is_likely_and_has_the_last_rank(base):
     assert frame["log_prob"][0] == pytest.approx(math.log(0.5), abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["accuracy", "perplexity"])
 def test_the_weight_is_the_one_that_does_best(base, items, by):
     items = items[:40]

@@ -49,6 +49,7 @@ def check_log_probs(frame, plain, items):
     return expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "batch_tokens"), [("bytes", 1), ("bytes", None), ("llama", 400)])
 def test_log_probs_are_those_of_a_plain_calculation(folders, plains, kind, batch_tokens):
     mine, plain = model(folders(kind), batch_tokens=batch_tokens), plains(kind)
@@ -69,6 +70,7 @@ def test_log_probs_are_those_of_a_plain_calculation(folders, plains, kind, batch
     assert (frame["prediction"] == frame["answer"]).tolist() == greedy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytes", "gpt2", "llama"])
 def test_ranks_and_best_words_are_those_of_all_words_one_by_one(folders, plains, kind):
     plain = plains(kind)
@@ -106,6 +108,7 @@ def test_equally_probable_words_are_tied(folders):
     assert frame["rank"][0] == frame["rank"][1]
 
 
+@pytest.mark.slow
 def test_probabilities_of_words_sum_to_at_most_one(folders, plains):
     """Many words of one and two sub-tokens, all of letters."""
     names = plains("bytes").tokenizer.get_vocab()
@@ -160,6 +163,7 @@ def test_candidates_are_scored_with_the_rest_of_the_sentence(folders, plains, ki
         assert row.prediction == item.candidates[int(np.argmax(expected))]
 
 
+@pytest.mark.slow
 def test_long_contexts_lose_their_beginning_as_in_the_harness(folders, plains):
     plain, folder = plains("bytes"), folders("bytes")
     long = " ".join([*TOKENS, *RUNNING])
@@ -216,6 +220,7 @@ def test_a_prompt_with_examples_and_words_between(folders, plains):
     assert 0 < sum(row["attention"]) < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["as-is", "detokenised"])
 @pytest.mark.parametrize("kind", ["bytes", "llama"])
 def test_attention_is_that_of_the_last_layer_by_token(folders, kind, text):

@@ -49,6 +49,7 @@ def named(chart, name):
     return found[0]["select"] if found else None
 
 
+@pytest.mark.slow
 def test_2a_shows_what_was_counted():
     chart = charts.in_context(HAND)
     assert [(r["set"], r["label"], r["count"], r["n"], r["missing"]) for r in bars(chart)] == [
@@ -71,6 +72,7 @@ def test_2b_shows_any_number_of_sets_side_by_side():
     assert (colours["domain"], len(colours["range"])) == (list(sets), 8)
 
 
+@pytest.mark.slow
 def test_speech_distances_and_lengths_show_what_was_counted():
     speech = [(r["column"], r["count"]) for r in bars(charts.direct_speech(HAND))]
     assert speech == [("direct_speech", 6), ("target_in_speech", 3)]
@@ -91,6 +93,7 @@ def test_bars_of_several_sets_share_a_bin_without_overlap():
         assert edges[-1] <= part["last"].iloc[0] + 0.5
 
 
+@pytest.mark.slow
 def test_the_papers_values_stand_beside_its_sets():
     inside, given = (
         published.value("2a", of, "target (or its lemma) in context") for of in ("lambada", "input")
@@ -113,6 +116,7 @@ def test_the_papers_values_stand_beside_its_sets():
     assert mean == published.value("text", "dev", "tokens per passage").about
 
 
+@pytest.mark.slow
 def test_the_papers_values_stand_beside_no_other_set():
     others = [{"paper": False}, {"by": "form"}, {"within": "context"}]
     drawn = [charts.in_context(HAND), charts.in_context({"LAMBADA": HAND})]
@@ -121,6 +125,7 @@ def test_the_papers_values_stand_beside_no_other_set():
     assert len(marks(charts.in_context({"mine": HAND}, paper={"mine": "lambada"}))) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 def test_charts_hold_aggregates_only(name):
     few = EVERY[name](TWO).to_dict()
@@ -129,6 +134,7 @@ def test_charts_hold_aggregates_only(name):
     assert sum(map(len, many["datasets"].values())) == sum(map(len, few["datasets"].values()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 def test_shares_begin_at_zero_and_stay_below_the_top(name):
     spec = EVERY[name](TWO).to_dict()
@@ -159,6 +165,7 @@ def test_a_missing_column_is_named(name):
         EVERY[name]({"a": HAND.drop(columns=needed)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
 def test_sets_with_nothing_in_them_are_drawn(name):
     sets = {"none": HAND.iloc[:0], "one": HAND.iloc[:1], "no answer": HAND.iloc[-1:]}
@@ -166,6 +173,7 @@ def test_sets_with_nothing_in_them_are_drawn(name):
         assert "<svg" in theme.picture(EVERY[name](drawn).to_dict())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BARS)
 def test_bars_can_be_picked(name):
     chart = EVERY[name](TWO, select=True)
@@ -186,6 +194,7 @@ def test_ranges_can_be_brushed(name):
     assert set(alt.JupyterChart(chart).selections.trait_values()) == {charts.BRUSH}
 
 
+@pytest.mark.slow
 def test_figure_2_has_three_panels():
     chart = charts.figure_2(lambada=LAMBADA, input=CONTROL, sentence=HAND)
     spec = chart.to_dict()
@@ -203,6 +212,7 @@ def test_figure_2_has_three_panels():
     assert domain == ("LAMBADA", "control", "sentence only")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sets", "panels", "beside"),
     [
@@ -233,6 +243,7 @@ def test_what_cannot_be_drawn_is_refused(draw, options, problem):
         draw(**options)
 
 
+@pytest.mark.slow
 def test_charts_stand_side_by_side():
     joined = charts.side_by_side(charts.in_context(TWO), charts.mention_distance(TWO)).to_dict()
     assert ["config" in part for part in joined["hconcat"]] == [False, False]
@@ -278,6 +289,7 @@ FIGURES = {name: draw(TWO) for name, draw in EVERY.items()} | {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dark"), [*((name, False) for name in FIGURES), ("figure_2", True)])
 def test_every_figure_is_rendered(name, dark, tmp_path):
     image = pixels(charts.save(FIGURES[name], tmp_path / "a.png", dark=dark, scale=1).read_bytes())
@@ -293,6 +305,7 @@ def test_a_scale_gives_more_pixels(tmp_path):
     assert pixels(two).shape[:2] == pytest.approx([2 * side for side in pixels(one).shape[:2]], abs=2)
 
 
+@pytest.mark.slow
 def test_files_need_nothing_from_elsewhere(tmp_path):
     chart = FIGURES["figure_2"]
     svg = charts.save(chart, tmp_path / "a" / "figure.SVG").read_text(encoding="utf-8")
@@ -319,6 +332,7 @@ def test_an_unknown_ending_is_refused(name, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_charts_show_with_no_network():
     assert alt.renderers.active == "workbench"
     data, _ = charts.in_context(HAND)._repr_mimebundle_()

@@ -141,6 +141,7 @@ def test_compare_can_annotate(released, monkeypatch, capsys):
     assert "\nproper noun   4        50.0          0.0\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_command_is_installed():
     program = Path(sys.executable).with_name("workbench")
     done = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
@@ -156,6 +157,7 @@ def novel(no_data, tmp_path):  # noqa: ARG001 - a home
     return path
 
 
+@pytest.mark.slow
 def test_train_and_evaluate_a_network_without_a_notebook(novel, no_data, tmp_path, capsys):
     ids = str(tmp_path / "ids")
     assert cli.main(["stream", "--texts", str(novel), "--vocabulary", "6", "--out", ids]) == 0
@@ -192,6 +194,7 @@ def test_train_takes_every_model_by_name(model, settings, novel, tmp_path, capsy
     assert type(Predictor.load(out)) is registry.model_class(model)
 
 
+@pytest.mark.slow
 def test_evaluate_takes_models_by_name(novel, tmp_path, capsys):
     bigram, distance = str(tmp_path / "bigram"), str(tmp_path / "distance")
     train = ["train", "ngram", "--out", bigram, "order=2", "memory=60M", "--texts", str(novel)]

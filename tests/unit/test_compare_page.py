@@ -56,6 +56,7 @@ def test_the_models_and_pairs_are_told():
     assert "Items that model 1 got right and model 2 wrong" in comparison_page(found, rows, pair=(1, 2))
 
 
+@pytest.mark.slow
 def test_the_matrix_numbers_many_models_and_needs_two():
     assert "10 model 9" in Page(comparison_page(compared(m=10, n=4)[0], limit=1)).text
     assert "Differences in accuracy" not in comparison_page(compared(m=1)[0])
@@ -120,6 +121,7 @@ def test_slices_are_told():
     assert "a&lt;" in html
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", [HOSTILE, RTL, ZERO, LONG])
 def test_whatever_the_data_hold_is_text(bad):
     word = bad.replace(" ", "_").replace("}", "")

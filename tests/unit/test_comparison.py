@@ -49,6 +49,7 @@ def test_what_is_drawn_does_not_depend_on_the_order_of_the_items():
     pd.testing.assert_frame_equal(one.pairs(), other.pairs())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("books", [None, 6])
 def test_the_table_is_that_of_evaluate(books):
     frames = several(books=books, n=120)
@@ -59,6 +60,7 @@ def test_the_table_is_that_of_evaluate(books):
     pd.testing.assert_frame_equal(table[wanted.columns].astype(wanted.dtypes), wanted, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_data")
 def test_a_stored_run_gives_what_its_frame_gives():
     frames = several()
@@ -84,6 +86,7 @@ TWELVE = made(12)
 ITEMS = items_of(TWELVE)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.sets(st.integers(0, 11)), min_size=1, max_size=4), st.sets(st.integers(0, 11)))
 def test_items_are_those_that_all_predicted_and_know(predicted, asked):
@@ -116,6 +119,7 @@ def test_what_was_left_out_is_told():
         assert message in warning
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("frames", "message"),
     [
@@ -282,6 +286,7 @@ def test_novels_are_known_from_the_items_or_the_predictions():
     assert set(Comparison.of(items, frames, resamples=50).table()["n_novels"]) == {8}
 
 
+@pytest.mark.slow
 def test_pairs_are_those_of_statsmodels_and_of_a_slow_loop():
     frames = several(4, n=150)
     found = compared(frames, resamples=300)

@@ -70,6 +70,7 @@ def test_points_by_hand(corpus):
     assert row.tolist() == [1 + 1 + 2 + 2 + 3 + 3, 12, 0, 0]
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(data=st.data())
 def test_points_of_random_texts(tmp_path_factory, data):

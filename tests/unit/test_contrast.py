@@ -84,6 +84,7 @@ def test_the_interval_is_newcombes():
     assert interval == pytest.approx((0.2, 0.0524, 0.3339), abs=5e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correction", CORRECTIONS)
 def test_p_is_corrected_for_the_number_of_tests(correction):
     table = contrast(A, B, correction=correction)

@@ -63,6 +63,7 @@ WORDS = st.text(st.characters(codec=None, exclude_categories=()), max_size=6) | 
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.lists(st.lists(WORDS, max_size=8).map(" ".join), max_size=12), st.booleans())
 def test_lines_against_a_plain_loop(lines, lower):
@@ -160,6 +161,7 @@ def test_a_long_text_of_tokens_is_cut_between_its_sentences(text, size):
     assert "".join(tokenise.cut_into_pieces(text, tokenised=False, size=size)) == text
 
 
+@pytest.mark.slow
 def test_pieces_and_processes_change_nothing(monkeypatch):
     texts = [next(books(SAMPLE)), *(f"line {n} of many" for n in range(3000))]
     expected = of(texts)
@@ -215,6 +217,7 @@ Corpus.of([f"line {n} of a text" for n in range(2000)], progress=False)
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch, offsets):
     done = subprocess.run([sys.executable, "-c", KILLED], check=False, cwd=ROOT)
     assert done.returncode == -signal.SIGKILL
@@ -318,6 +321,7 @@ def test_it_travels_between_processes_as_a_path():
     assert repr(back) == "Corpus('tokens', 11 tokens, 11 types, 3 sentences, 1 books)"
 
 
+@pytest.mark.slow
 def test_paths_are_read_as_books(tmp_path):
     path, archive = tmp_path / "novels", tmp_path / "novels.tar.gz"
     path.mkdir()

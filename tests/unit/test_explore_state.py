@@ -175,6 +175,7 @@ def test_no_items_at_all():
 NUMBERS = st.lists(st.one_of(st.none(), st.integers(-50, 3000)), min_size=2, max_size=60)
 
 
+@pytest.mark.slow
 @given(NUMBERS, st.data())
 def test_a_click_on_a_bin_gives_what_the_bin_counts(values, data):
     column = pd.Series(values, dtype="Int64")
@@ -280,6 +281,7 @@ def test_a_notebook_keeps_counts_and_no_items():
 # -- what is asked for
 
 
+@pytest.mark.slow
 def test_annotations_are_made_where_there_are_none(monkeypatch):
     asked, items = [], clozes(*TEXTS)
     monkeypatch.setattr(annotations, "annotate", lambda items: asked.append(items) or TABLE)

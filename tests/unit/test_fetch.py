@@ -323,6 +323,7 @@ def start(tmp_path):
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_a_killed_download_goes_on(register, server, tmp_path):
     folder = register()
     server.manner = "stalls"
@@ -347,6 +348,7 @@ def test_a_killed_download_goes_on(register, server, tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_processes_do_not_disturb_each_other(register, server, tmp_path):
     folder = register()
     server.manner = "breaks once"

@@ -343,6 +343,7 @@ def test_how_far_a_program_is(log, fed, share, step):
     assert tools.fraction(log, fed) == (pytest.approx(share), step)
 
 
+@pytest.mark.slow
 def test_a_bar_shows_the_step(tmp_path, capsys):
     code = "import sys, time; print('=== 2/4 Sorting ===', file=sys.stderr, flush=True); time.sleep(1)"
     tools.run_program(python(code), folder=tmp_path, progress="lmplz")

@@ -35,6 +35,7 @@ def test_runs_are_ranked_by_accuracy_within_each_variant():
     assert table["resampled_by"].tolist() == ["novel", "item", "item", "item", "item"]
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_evaluate_and_significance():
     table = ours(RUNS[:3], **QUICK).set_index("run")
     measured = evaluate(RUNS[:3], **QUICK).set_index("run")
@@ -65,6 +66,7 @@ def test_runs_on_other_items_are_not_compared():
     assert part["n_paired"].tolist() == [pd.NA, 50]
 
 
+@pytest.mark.slow
 def test_what_is_ranked_can_be_chosen():
     assert set(ours(RUNS, dataset="cbt", **QUICK)["dataset"]) == {"cbt"}
     one = ours(RUNS[:3], by="split", **QUICK)
@@ -78,6 +80,7 @@ def test_what_is_ranked_can_be_chosen():
         ours(RUNS, by="colour")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_data")
 def test_all_stored_runs_are_ranked():
     assert not len(ours(**QUICK))

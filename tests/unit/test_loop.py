@@ -14,6 +14,7 @@ from workbench.training import checkpoint, loop
 from workbench.training.loop import train
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "holds",
     [
@@ -184,12 +185,14 @@ def test_a_missing_score_is_noted():
     assert [note for note in training.notes if "'perplexity'" in note and "accuracy" in note]
 
 
+@pytest.mark.slow
 def test_not_one_row_fits():
     with pytest.raises(DataError, match="not one row of a batch fits") as caught:
         train(Tiny(most=0), Counting(), settings())
     assert "narrower" in caught.value.remedy
 
 
+@pytest.mark.slow
 def test_out_of_memory_in_the_midst_of_a_step_repeats_it_from_its_beginning(tmp_path):
     """It runs out in the last step's backward pass, when dropout has drawn its numbers."""
     armed, steps = [], [4]

@@ -225,6 +225,7 @@ def test_sizes_that_cannot_be(name, sizes):
         checked.FAMILIES[name](**sizes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("predictor", "names", "sizes"),
     [

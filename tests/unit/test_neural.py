@@ -30,6 +30,7 @@ def folders(home):
     return sorted((home / "cache" / "neural").iterdir())
 
 
+@pytest.mark.slow
 def test_a_model_is_trained_kept_and_found_again(no_data, monkeypatch):
     options = {"tokens": 4000, "development": DEV, "evaluations": 2}
     first = fit(**options)

@@ -80,6 +80,7 @@ def sums(model, lines):
     return (10**log10).sum(axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("smoothing", "order", "vocabulary"),
     [*((s, n, None) for s in ("kneser-ney", "good-turing") for n in (2, 3, 5)), ("good-turing", 3, 550)],
@@ -269,6 +270,7 @@ def test_the_quick_way_to_what_is_before_the_blank(drawn, lower):
 # Fitting once, and what goes wrong.
 
 
+@pytest.mark.slow
 def test_equal_texts_and_settings_find_the_model_again(no_data):
     first = tiny()
     assert json.loads(json.dumps(first.config)) == first.config
@@ -310,6 +312,7 @@ def test_a_model_is_saved_and_loaded(of_sample, sample, tmp_path):
         NGram.load(tmp_path / "saved")
 
 
+@pytest.mark.slow
 def test_items_held_out_are_refused_and_their_books_named(no_data, sample):
     held_out = sample.where(sample.frame["book_id"].isin(["bees-for-the-bishop", "copper-bay"]).to_numpy())
     books = list(wb.books("sample"))
@@ -408,6 +411,7 @@ for stage in stages:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_fit_leaves_nothing_that_looks_whole(tmp_path, monkeypatch):
     lines = tmp_path / "lines.txt"
     lines.write_text("\n".join(text()[:400]), encoding="utf-8")

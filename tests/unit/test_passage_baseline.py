@@ -104,12 +104,14 @@ def scores(model, item):
     return row.tolist()
 
 
+@pytest.mark.slow
 @given(questions(), st.booleans())
 def test_counts_in_the_context_against_a_loop(item, query):
     expected = [count_loop(item, word, query) for word in item.candidates]
     assert scores(MaximumFrequency("context", query=query), item) == expected
 
 
+@pytest.mark.slow
 @given(questions(), READINGS)
 @settings(max_examples=40)
 def test_the_sliding_window_against_a_loop(item, reading):
@@ -120,6 +122,7 @@ def test_the_sliding_window_against_a_loop(item, reading):
         assert (a == b) == (abs(x - y) < 1e-10)  # ties are exact
 
 
+@pytest.mark.slow
 @given(questions(), st.integers(1, 8), ALIGNMENTS)
 @settings(max_examples=40)
 def test_the_word_distance_against_a_loop(item, m, reading):

@@ -35,6 +35,7 @@ def test_mcnemar_is_that_of_statsmodels_and_scipy(pairs):
     assert p[0] == pytest.approx(statsmodels_mcnemar([[5, a], [b, 7]], exact=True).pvalue)
 
 
+@pytest.mark.slow
 @settings(max_examples=10)  # statsmodels collects garbage in each
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8), st.integers(0, 2))
 def test_holm_is_that_of_statsmodels(values, missing):

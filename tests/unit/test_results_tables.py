@@ -69,6 +69,7 @@ def test_the_validation_table_stands_beside_the_development_set():
     assert "test set" in table("cbt", book("NE", "test"), **QUICK).title
 
 
+@pytest.mark.slow
 def test_ours_are_measured_as_everywhere_else():
     dev, control = lambada(system="n-gram", seed=3), lambada("control", system="N-Gram", seed=4, right=0.6)
     shown = table("lambada", [run(dev, "d"), run(control, "c")], **QUICK)
@@ -99,6 +100,7 @@ def test_several_models_of_one_system_all_have_rows_and_others_come_last():
     assert len(rows(shown, section="control", measure="accuracy")) == len(order)
 
 
+@pytest.mark.slow
 def test_runs_of_one_model_fill_one_row():
     window = partial(book, system="Sliding window")
     parts = [run(window(kind, seed=i), f"r{i}") for i, kind in enumerate(["NE", "CN", "P"])]
@@ -136,6 +138,7 @@ def test_the_split_is_chosen():
         table("squad", [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lambada", "cbt", "msrcc", "cnnqa"])
 def test_the_sample_can_stand_in(name):
     sets = {kind: datasets.load("sample", "dev", variant=kind).frame for kind in ("plain", "cbt", "msrcc")}

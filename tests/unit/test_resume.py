@@ -22,6 +22,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_comes_to_the_same_weights(folder):
     whole, pieces = folder / "killed" / "whole", folder / "killed" / "pieces"
     for name in (checkpoint.WEIGHTS, checkpoint.STATE):
@@ -45,6 +46,7 @@ def alone(folder=None):
     return weights(network)
 
 
+@pytest.mark.slow
 def test_two_processes_are_one_with_the_doubled_batch(folder):
     folder = folder / "two"
     results = {

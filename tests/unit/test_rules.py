@@ -101,6 +101,7 @@ def imports(sources):
     return graph
 
 
+@pytest.mark.slow
 def test_no_module_imports_itself_by_way_of_others():
     graph = imports({path: path.read_text(encoding="utf-8") for path in MODULES})
     tuple(graphlib.TopologicalSorter(graph).static_order())  # CycleError names a circle
@@ -139,6 +140,7 @@ def test_modules_are_short():
 VAGUE = {"found", "told", "said", "kept", "given", "mine", "own", "some", "whole", "more"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_names_say_what_they_hold(path):
     names = {
@@ -149,6 +151,7 @@ def test_names_say_what_they_hold(path):
     assert names & VAGUE == set(), "name what it is: result, rows, mask, path ..."
 
 
+@pytest.mark.slow
 def test_a_public_name_has_one_home():
     homes = {}
     for path in MODULES:

@@ -119,6 +119,7 @@ def test_what_there_is_not_is_told(tmp_path, split, variant, word):
         wb.load("sample", path=tmp_path)
 
 
+@pytest.mark.slow
 def test_building_again_gives_the_same_files(tmp_path):
     subprocess.run([sys.executable, SAMPLE / "build.py", tmp_path], check=True, cwd=ROOT, capture_output=True)
     for name in ("passages", "completions"):

@@ -106,6 +106,7 @@ def test_values_and_gradients_are_those_of_plain_torch(compare, device):
     compare(device, torch.float64, **EXACT)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pieces")
 @both_kinds
 def test_gradients_against_finite_differences(kind):

@@ -150,6 +150,7 @@ def test_the_same_is_found_and_not_computed(home):
     assert names(home) == [first.run]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("asked", "named", "options"),
     [
@@ -174,6 +175,7 @@ def test_anything_else_is_a_run_of_its_own(home, asked, named, options):
     assert again.asked == 0
 
 
+@pytest.mark.slow
 def test_another_class_or_version_is_another_run(home):
     class Other(Length):
         version = 1
@@ -266,6 +268,7 @@ def wait(path, process, seconds=60):
     assert path.exists(), "the process did not come to the place"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [BEFORE_TABLE, BEFORE_NAME], ids=["table", "name"])
 def test_a_killed_process_leaves_no_half_of_a_run(home, tmp_path, place):
     flag = tmp_path / "flag"
@@ -288,6 +291,7 @@ def test_a_killed_process_leaves_no_half_of_a_run(home, tmp_path, place):
     assert_frame_equal(store.find_run(run.run).predictions, run.predictions)
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_make_one_run(home, tmp_path):
     go = tmp_path / "go"
     flags = [tmp_path / "0" / "flag", tmp_path / "1" / "flag"]
@@ -309,6 +313,7 @@ def test_two_processes_at_once_make_one_run(home, tmp_path):
     assert len(store.find_run(*printed).predictions) == 1
 
 
+@pytest.mark.slow
 def test_damaged_predictions_are_one_clear_error_or_not_damaged(home):
     run = store.predict(ITEMS, Length())
     file = home / run.run / "predictions.parquet"
@@ -342,6 +347,7 @@ def test_predictions_of_another_run_are_not_taken_for_its_own(home):
         _ = other.predictions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "[1]", '{"model": "m"}', b"\xff\xfe{"])
 def test_a_damaged_run_json_is_one_clear_error(home, text):
     whole = store.predict(ITEMS, Length(), seed=1)

@@ -41,6 +41,7 @@ def test_a_word_is_over_where_no_word_goes_on(surfaces, over):
         assert ends_word(surface if isinstance(surface, bytes) else surface.encode()) is over, surface
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytes", "gpt2", "llama", "bert"])
 def test_ends_are_those_that_decoding_shows(subwords, kind):
     mine = subwords(kind)

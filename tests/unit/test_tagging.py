@@ -101,6 +101,7 @@ def test_a_pipeline_without_parts_of_speech_is_told():
     assert tagging.tag(nlp, [[]], [None]) == ([[]], [None])
 
 
+@pytest.mark.slow
 def test_a_loaded_pipeline_computes_the_same_with_numpy(tmp_path, neural):
     neural.to_disk(tmp_path / "it")
     plain, ours = spacy.load(tmp_path / "it"), tagging.load(tmp_path / "it")
@@ -116,6 +117,7 @@ def test_a_loaded_pipeline_computes_the_same_with_numpy(tmp_path, neural):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_pipeline_is_loaded_once_and_anew_when_it_is_written_anew(tmp_path, ruled, monkeypatch):
     ruled.to_disk(tmp_path / "it")
     first = tagging.load(tmp_path / "it")
@@ -209,6 +211,7 @@ def test_our_workers_do_not_import_pytorch_for_nothing(tmp_path, ruled):
     assert sys.modules.get("torch", "none") is not None
 
 
+@pytest.mark.slow
 def test_finding_a_pipeline_does_not_import_spacy(tmp_path, ruled):
     ruled.to_disk(tmp_path / "it")
     code = (
