@@ -2,12 +2,14 @@
 
 import json
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from ask_models import Counting, Failing, Gated, Scoring
 from html_page import Page
 
+from workbench.items.items import Items, items_from_text
 from workbench.items.schema import DataError
 from workbench.models.rows import Ranked
 from workbench.render.numbers import probability
@@ -137,6 +139,42 @@ def test_back_to_a_kept_question(made):
     assert len(widget.history) == 2
     hear(widget, "keep")
     assert len(widget.history) == 2
+
+
+def test_an_item_is_asked_as_it_is_and_can_be_edited():
+    text = "I ran . Mr. ___ said `` I keep ! '' to the baker , not the ___ . so it was"
+    [item] = items_from_text(["the keeper and the man . the boat"], candidates=[["boat", "rock"]])
+    first = text.index("said")
+    bounds = ((0, first), (first, len(text)))  # not as one would cut it
+    blank = text.rindex("___")
+    odd = replace(
+        item, text=text.replace("the ___", "the keeper"), answer="keeper", candidates=("baker", "keeper"),
+        answer_span=(blank, blank + 6), sentences=(bounds[0], (first, len(text) + 3)), tokenised=True,
+    )  # fmt: skip
+    widget = ask(Counting(), item)
+    row = widget.wait(PAUSE).results().iloc[0]
+    wanted = Counting().predict(Items.from_records([item])).iloc[0]
+    assert (
+        row[["rank", "log_prob", "prediction"]].tolist()
+        == wanted[["rank", "log_prob", "prediction"]].tolist()
+    )
+    assert widget.state == ("the keeper and the man . the ___", "", "boat", "boat|rock", False)
+    assert widget.put(odd) is widget
+    assert widget.problem == ""  # though the text holds what marks a blank elsewhere
+    asked = widget.wait(PAUSE).items[1]
+    assert (asked.text, asked.sentences, asked.candidates) == (odd.text, odd.sentences, odd.candidates)
+    widget.put(odd, word="storm", candidates="rock")
+    assert (widget.word, widget._asking.current.question.passages["A"].candidates) == (
+        "storm",
+        ("rock", "storm"),
+    )
+    widget.word = ""
+    assert widget._asking.current.question.passages["A"].answer is None
+    widget.text = "the man . the ___ was"
+    assert len(widget._asking.current.question.passages["A"].sentences) == 2
+    with pytest.raises(DataError, match="expected one Item, got Items"):
+        widget.put(widget.items)
+    widget.close()
 
 
 def test_minimal_pairs(made):

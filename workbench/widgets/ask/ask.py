@@ -21,6 +21,7 @@ from workbench.widgets.ask.asking import (
     Asking,
     Question,
     TypedQuestion,
+    typed,
 )
 from workbench.widgets.shared.passages import pieces, snippet, words_around
 from workbench.widgets.shared.widget import Widget, read_assets, render
@@ -103,6 +104,33 @@ class Ask(Widget):
     def history(self) -> pd.DataFrame:
         """The questions kept, one row each: what was asked when, and each model's best word."""
         return self._asking.questions()
+
+    def put(self, item: Item, **changes: Any) -> Self:
+        """Ask about an item, with its own sentences and candidates; it can be edited like any passage.
+
+        The text has ``___`` at the blank, and the target is the `word`. What was there before is replaced; it
+        stays in the history if it was kept.
+
+        Parameters
+        ----------
+        item : Item
+            Such as ``items["lambada/dev/000017"]`` or ``browser.current``.
+        **changes
+            Attributes to set otherwise: ``widget.put(item, word="boat")``.
+
+        Raises
+        ------
+        DataError
+            If this is no Item.
+        """
+        if not isinstance(item, Item):
+            raise DataError(
+                f"expected one Item, got {type(item).__name__}", remedy="pass one of them, such as items[0]"
+            )
+        state = typed(item)
+        self._asking.sources[state.text] = item
+        self.state = state._replace(**changes)
+        return self
 
     def wait(self, timeout: float | None = None) -> Self:
         """Wait until all models have answered, and keep the question.
@@ -225,7 +253,7 @@ class Ask(Widget):
 
 def ask(
     models: Any,
-    text: str = "",
+    text: str | Item = "",
     *,
     word: str | None = None,
     other: str | None = None,
@@ -245,7 +273,10 @@ def ask(
     ----------
     models : Predictor, or list or mapping of name to Predictor
         Whatever has ``name`` and ``predict(items, top_k, seed=)``; equal names get numbers.
-    text, word, other, candidates, pairs
+    text : str or Item
+        The passage. An item keeps its sentences and candidates, and its answer is the word; `Ask.put` puts
+        in another one later.
+    word, other, candidates, pairs
         As in :class:`Ask`; candidates may be a sequence, and `other` is asked by default if it is given.
     top_k : int, default 10
         Words that are shown.
@@ -265,11 +296,14 @@ def ask(
         If there is no model, or something that is none. A passage that cannot be read raises nothing:
         what is wrong shows in the widget and in ``.problem``.
     """
-    choices = candidates if isinstance(candidates, str) else "|".join(candidates or ())
-    return Ask(
-        models_by_name(models), seed=seed, text=text, word=word or "", other=other or "", candidates=choices,
-        pairs=bool(other) if pairs is None else pairs, top_k=top_k, height=height,
-    )  # fmt: skip
+    choices = candidates if isinstance(candidates, str | None) else "|".join(candidates)
+    options = {"word": word, "other": other, "candidates": choices}
+    changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    changes["pairs"] = bool(other) if pairs is None else pairs
+    by_name = models_by_name(models)
+    if isinstance(text, str):
+        return Ask(by_name, seed=seed, text=text, **changes, top_k=top_k, height=height)
+    return Ask(by_name, seed=seed, top_k=top_k, height=height).put(text, **changes)
 
 
 def models_by_name(models: Any) -> dict[str, Any]:

@@ -96,8 +96,20 @@ class Question:
         return dict(zip("AB", differences(self.passages["A"].text, self.passages["B"].text), strict=True))
 
 
-def read_question(state: TypedQuestion, number: int = 0) -> Question:
-    """Read what was typed; what is wrong with a passage stands in ``problems``."""
+def typed(item: Item) -> TypedQuestion:
+    """Return an item as it would be typed: the text with ``___``, the target as word, the candidates."""
+    start, end = item.answer_span
+    text = f"{item.text[:start]}___{item.text[end:]}"
+    return TypedQuestion(text, word=item.answer or "", candidates="|".join(item.candidates or ()))
+
+
+def read_question(
+    state: TypedQuestion, number: int = 0, *, sources: Mapping[str, Item] | None = None
+) -> Question:
+    """Read what was typed; what is wrong with a passage stands in ``problems``.
+
+    Where a text is that of a key of `sources`, its sentences and tokens are those of that item.
+    """
     texts = {"A": state.text} | ({"B": state.other} if state.pairs else {})
     passages: dict[str, Item] = {}
     problems: dict[str, str] = {}
@@ -105,7 +117,8 @@ def read_question(state: TypedQuestion, number: int = 0) -> Question:
         if not text.strip():
             continue
         try:
-            passages[side] = item_of(text, word=state.word, candidates=state.candidates)
+            source = (sources or {}).get(text)
+            passages[side] = item_of(text, word=state.word, candidates=state.candidates, source=source)
         except DataError as error:
             problems[side] = str(error).removeprefix("row 0: ")
     versions = {
@@ -117,10 +130,11 @@ def read_question(state: TypedQuestion, number: int = 0) -> Question:
     return Question(number, state, datetime.now().astimezone(), passages, problems, versions, items)
 
 
-def item_of(text: str, *, word: str = "", candidates: str = "") -> Item:
+def item_of(text: str, *, word: str = "", candidates: str = "", source: Item | None = None) -> Item:
     """Return a passage as an item; see `TypedQuestion`.
 
-    The target counts as one more candidate where it is none of them.
+    The target counts as one more candidate where it is none of them. With a `source`, the item that has
+    this text, only word and candidates are read.
 
     Raises
     ------
@@ -133,10 +147,12 @@ def item_of(text: str, *, word: str = "", candidates: str = "") -> Item:
             f"the passage has {len(text):,} characters, expected {LONGEST:,} at most",
             remedy="leave the beginning out",
         )
-    item = items_from_text(text)[0]
-    if word.strip():
+    item = source or items_from_text(text)[0]
+    if word.strip() or source is not None:
         item = filled(item, word.strip())
     choices = [choice.strip() for choice in candidates.split("|")] if candidates.strip() else []
+    if source is not None and candidates == typed(source).candidates:
+        choices = list(source.candidates or ())
     choices += [item.answer] if choices and item.answer is not None else []
     if not is_encodable(f"{word}{candidates}"):
         raise DataError("the word or a candidate holds half a surrogate pair, which no file can hold")
@@ -144,13 +160,13 @@ def item_of(text: str, *, word: str = "", candidates: str = "") -> Item:
 
 
 def filled(item: Item, word: str) -> Item:
-    """Return the item with another word in the place of its answer, or in its empty blank."""
+    """Return the item with another word in the place of its answer or its empty blank; "" empties it."""
     start, end = item.answer_span
     text = f"{item.text[:start]}{word}{item.text[end:]}"
     first, last = item.sentences[-1]
     longer = len(word) - (end - start)
     return replace(
-        item, text=text, answer=word, answer_span=(start, start + len(word)),
+        item, text=text, answer=word or None, answer_span=(start, start + len(word)),
         sentences=(*item.sentences[:-1], (first, last + longer)),
     )  # fmt: skip
 
@@ -301,6 +317,7 @@ class Asking:
         self.tell = tell
         self.lock = threading.RLock()
         self._news = threading.Condition(self.lock)
+        self.sources: dict[str, Item] = {}  # items that were put in, by their typed text
         self.current = AskedQuestion(read_question(TypedQuestion()))
         self.history: list[AskedQuestion] = []
         self.closed = False
@@ -314,7 +331,7 @@ class Asking:
 
     def ask(self, state: TypedQuestion) -> AskedQuestion:
         """Ask all models, and return at once; answers that the history has are taken from there."""
-        question = read_question(state)
+        question = read_question(state, sources=self.sources)
         with self.lock:
             self._number += 1
             old = self._kept(state)
