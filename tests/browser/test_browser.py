@@ -29,7 +29,7 @@ def test_search_and_filter(show, notebook):
     assert notebook.evaluate("print(len(browser.selection))") == expected
     assert page.locator(".wb-passage .wb-h").first.inner_text().lower() == "said"
 
-    page.locator(".wb-facet", has_text="book_id").click()
+    page.locator(".wb-facet", has_text="Novel").click()
     chip = page.locator(".wb-chip").first
     book = chip.get_attribute("data-value")
     chip.click()
@@ -73,7 +73,7 @@ def test_reveal_tag_and_find_again_after_a_restart(show, notebook):
     notebook.ready()
     notebook.run_all()
     page.wait_for_selector(f".wb-count:text-is('{total} of {total}')")
-    page.locator(".wb-facet", has_text="tags").click()
+    page.locator(".wb-facet", has_text="Tags").click()
     page.locator(".wb-chip[data-value='odd']").click()
     wait_count(page, f"1 of {total}")
     assert page.locator(".wb-note").inner_text() == "a note\nof two lines"
@@ -249,10 +249,10 @@ def test_readable_in_both_themes_and_at_700_pixels(show, notebook):
     page.wait_for_selector(".wb-passage .wb-h")
     page.wait_for_selector(".wb-browser[data-waits='']")
     look("")
-    page.locator(".wb-facet", has_text="n_tokens").click()
+    page.locator(".wb-facet", has_text="Passage length").click()
     page.wait_for_selector(".wb-bar")
     look("-range")
-    page.locator(".wb-facet", has_text="word_class").click()
+    page.locator(".wb-facet", has_text="Word class").click()
     page.wait_for_selector(".wb-chip")
     page.locator(".wb-chip").first.click()
     page.wait_for_selector(".wb-chip[aria-pressed=true]")

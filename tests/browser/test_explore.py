@@ -153,7 +153,7 @@ def test_choices_combine_are_told_and_cleared(explored, notebook, table):
 
 def test_what_is_chosen_in_the_browser_or_in_python_shows_in_the_charts(explored, notebook, table):
     page = explored("one-state")
-    page.locator(".wb-facet", has_text="target_class").click()
+    page.locator(".wb-facet", has_text="Target class").click()
     page.locator(".wb-chip[data-value=CN]").click()
     page.wait_for_selector("[data-chart=target_class] .we-row[data-value=CN][aria-pressed=true]")
     assert page.locator("[data-chart=target_class] .we-row.we-off").count() == table["target_class"].nunique()
@@ -164,9 +164,9 @@ def test_what_is_chosen_in_the_browser_or_in_python_shows_in_the_charts(explored
     assert page.locator("[data-chart=target_class] [aria-pressed=true]").count() == 0
     assert page.locator("[data-chart=n_tokens] .we-handle.we-held").count() == 2
     assert "70 to 80 tokens" in page.locator(".we-said").inner_text()
-    assert "in_context: yes" in page.locator(".we-said").inner_text()
+    assert "Target in context: yes" in page.locator(".we-said").inner_text()
     bar(page, "target_class", "CN").click()
-    page.wait_for_selector(".wb-facet.wb-on:has-text('target_class: CN')")
+    page.wait_for_selector(".wb-facet.wb-on:has-text('Target class: CN')")
     page.locator(".wb-button", has_text="Reset").click()
     page.wait_for_function("!document.querySelector('.we-chip')")
 

@@ -95,7 +95,7 @@ def plain(items, nlp, vocabulary=None):
         doc = nlp(Doc(nlp.vocab, words=tokens.readable_tokens(cut.words)))
         tags, lemma = [token.pos_ for token in doc], doc[cut.head].lemma_ if cut.has_target else None
         row = dict.fromkeys(DTYPES) | annotations.target_features(item, cut, tags, lemma)
-        row |= {"item_id": item.item_id, "pipeline": tagging.label(nlp)}
+        row |= {"item_id": item.item_id, "pipeline": tagging.pipeline_label(nlp)}
         row["target_count"] = vocabulary and item.answer and vocabulary.get(item.answer.lower(), 0)
         rows.append(row)
     frame = pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype="object") for name in DTYPES})

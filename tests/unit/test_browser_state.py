@@ -361,7 +361,7 @@ def test_a_page_says_what_it_shows():
     assert not re.search("http|<script", html)
     filters = NO_FILTERS | {"query": "ran", "facets": {"split": ["dev", "test"], "n": [None, 2]}}
     html = static_page([shown(item)], 2, 1000, filters)
-    assert "1 of 2 of 1,000 items; passage matches “ran”; split: dev, test; n: None, 2<" in html
+    assert "1 of 2 of 1,000 items; passage matches “ran”; Split: dev, test; n: None, 2<" in html
     values = {"source": "a book", "candidates": ("dog", "cat"), "tags": ["plot"], "note": "see;"}
     page = Page(static_page([shown(item, **values)], 1, 1, {}))
     assert all(text in page.text for text in ("· a book · plain", "Candidates: dog, cat", "plot; see;"))

@@ -201,7 +201,7 @@ def test_figure_2_has_three_panels():
     heads = [" ".join([*panel["title"]["text"], *panel["title"]["subtitle"]]) for panel in spec["hconcat"]]
     assert heads == [
         "(a) Target in context n = 9 / 7",
-        "(b) Class of the target n = 9 / 7 / 9",
+        "(b) Target class n = 9 / 7 / 9",
         "(c) Class, not in context n = 4",
     ]
     assert "control: the paper's input sample was not released" in " ".join(spec["title"]["text"])

@@ -116,7 +116,7 @@ def test_slices_are_told():
         {"item_id": frames[0]["item_id"], "target_class": ["PN", "V"] * 20, "word_class": ["a<", "b"] * 20}
     )
     html = comparison_page(Comparison.of(found.items, frames, annotations=kinds, resamples=20), limit=0)
-    assert "Class of the target" in Page(html).text
+    assert "Target class" in Page(html).text
     assert "proper noun 20 items" in Page(html).text
     assert "a&lt;" in html
 

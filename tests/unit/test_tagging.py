@@ -122,11 +122,11 @@ def test_a_pipeline_is_loaded_once_and_anew_when_it_is_written_anew(tmp_path, ru
     ruled.to_disk(tmp_path / "it")
     first = tagging.load(tmp_path / "it")
     assert tagging.load(str(tmp_path / "it")) is first
-    assert tagging.find_pipeline(tmp_path / "it").label == tagging.label(first) == "en_ruled 1.2.3"
+    assert tagging.find_pipeline(tmp_path / "it").label == tagging.pipeline_label(first) == "en_ruled 1.2.3"
     before = tagging.find_pipeline(tmp_path / "it").identity
     monkeypatch.setitem(ruled.meta, "version", "1.2.4")
     ruled.to_disk(tmp_path / "it")
-    assert tagging.label(tagging.load(tmp_path / "it")) == "en_ruled 1.2.4"
+    assert tagging.pipeline_label(tagging.load(tmp_path / "it")) == "en_ruled 1.2.4"
     assert tagging.find_pipeline(tmp_path / "it").identity != before
 
 

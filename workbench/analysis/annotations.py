@@ -176,7 +176,7 @@ def _pipeline(
     if isinstance(pipeline, str | Path):
         source = tagging.find_pipeline(pipeline)
         return source.name, source.label, _identity(source), None
-    label = tagging.label(pipeline)
+    label = tagging.pipeline_label(pipeline)
     if client is not None or (workers is not None and workers > 1):
         raise DataError(
             f"a loaded pipeline ({label}) runs in this process only",

@@ -18,6 +18,7 @@ from workbench.analysis.statistics import Sets
 from workbench.charts import theme
 from workbench.datasets import published
 from workbench.items.schema import DataError
+from workbench.render.labels import label
 
 PICK = "pick"
 """Name of the selection by click; its fields are `FIELDS`."""
@@ -60,11 +61,9 @@ _ROOM = 0.12  # of the height, for the means
 _LINE = 84  # characters below the title of a histogram
 _MEAN, _PAPER = "mean", "paper's mean"
 _LENGTHS = {
-    "n_tokens": ("tokens", "Tokens of the passage", "tokens per passage"),
-    "n_context_sentences": (
-        "sentences", "Sentences before the target sentence", "context sentences per passage",
-    ),
-}  # fmt: skip
+    "n_tokens": ("tokens", "tokens per passage"),
+    "n_context_sentences": ("sentences", "context sentences per passage"),
+}
 _FEW = 40  # pixels a bar where there are two groups only
 
 
@@ -133,7 +132,7 @@ def target_classes(
         statistics.count_classes(frames),
         _published_marks(frames, paper, _CLASSES),
         frames,
-        title or "Class of the target",
+        title or label("target_class"),
         axis=_AXIS,
         select=select,
     )
@@ -158,7 +157,7 @@ def target_classes_out_of_context(
         statistics.count_classes_out_of_context(frames, by=by),
         _published_marks(frames, paper, _OUT if by == "lemma" else {}),
         frames,
-        title or f"Class of the target where {what} is in context",
+        title or f"{label('target_class')} where {what} is in context",
         axis=_AXIS,
         of="share of these targets",
         select=select,
@@ -178,7 +177,7 @@ def direct_speech(
         statistics.count_direct_speech(frames),
         _published_marks(frames, paper, _SPEECH),
         frames,
-        title or "Quoted speech",
+        title or label("direct_speech"),
         top=1,
         bar=_FEW,
         of="share of the passages",
@@ -281,7 +280,7 @@ def figure_2(
         *panel(
             "(a) Target in context", statistics.count_in_context, [lambada_name, input_name], _IN_CONTEXT, 1
         ),
-        *panel("(b) Class of the target", statistics.count_classes, list(frames), _CLASSES),
+        *panel(f"(b) {label('target_class')}", statistics.count_classes, list(frames), _CLASSES),
         *panel("(c) Class, not in context", statistics.count_classes_out_of_context, [lambada_name], _OUT),
     ]
     lines = [f"{_AXIS}. Bars: shares with Wilson's 95 % intervals."]
@@ -405,7 +404,7 @@ def mention_distance(
         ``x[0] <= mention_distance <= x[1]``. Edges of bins lie half a token outside their values.
     """
     data = statistics.histogram(sets, "mention_distance", first=1, width=width)
-    title = title or "Tokens back to the last mention"
+    title = title or label("mention_distance", unit=True)
     head = _counted(title, data, without="without a mention before", width=_LINE)
     axis = "tokens from the target back to its last earlier mention"
     return _histogram(
@@ -437,10 +436,10 @@ def lengths(
     if column not in _LENGTHS:
         raise DataError(f"there are no lengths {column!r}", remedy=f"use {' or '.join(_LENGTHS)}")
     frames = statistics.named_sets(sets)
-    unit, head, quantity = _LENGTHS[column]
+    unit, quantity = _LENGTHS[column]
     data = statistics.histogram(frames, column, width=width)
     means = _means(data, _published_means(frames, paper, quantity))
-    heading = _counted(title or head, data, without="without a value", width=_LINE)
+    heading = _counted(title or label(column, unit=True), data, without="without a value", width=_LINE)
     return _histogram(data, head=heading, axis=unit, of="share of the passages", select=select, means=means)
 
 
@@ -570,7 +569,7 @@ def _published_marks(
     """Return the paper's values: a share and an entry in the legend; one with one bound stands there."""
     marks: list[dict[str, Any]] = []
     for name, of in _matched(frames, beside).items():
-        for label, (figure, quantity) in rows.items():
+        for bar, (figure, quantity) in rows.items():
             value = published.find_value(figure, of, quantity)
             above = value is not None and value.high is None
             bound = None if value is None else value.low if above else value.high
@@ -579,7 +578,7 @@ def _published_marks(
             exact = value.low == value.high
             place = "text" if figure == "text" else f"Figure {figure}"
             marks.append({
-                "set": name, "label": label, "share": bound / 100,
+                "set": name, "label": bar, "share": bound / 100,
                 "kind": "paper" if exact else f"paper: {'>' if above else '<'}{bound:g} %",
                 "shape": "diamond" if exact else "triangle-up" if above else "triangle-down",
                 "source": f"{value.text} % ({place}, {of})",

@@ -94,13 +94,14 @@ function render({ model, el }) {
     const focused = bar.contains(document.activeElement) ? document.activeElement.dataset.name : null;
     bar.replaceChildren(...Object.keys(s.facets).map((name) => {
       const values = chosen[name];
-      const title = !values ? name : s.facets[name].kind === "number"
-        ? `${name}: ${values[0] === null ? "" : plain(values[0])}–${values[1] === null ? "" : plain(values[1])}`
-        : `${name}: ${values.join(", ")}`;
+      const { label, tooltip } = s.facets[name];
+      const text = !values ? label : s.facets[name].kind === "number"
+        ? `${label}: ${values[0] === null ? "" : plain(values[0])}–${values[1] === null ? "" : plain(values[1])}`
+        : `${label}: ${values.join(", ")}`;
       return h("button", {
-        class: `wb-facet${values ? " wb-on" : ""}`, type: "button", title, "data-name": name, "aria-haspopup": "dialog",
+        class: `wb-facet${values ? " wb-on" : ""}`, type: "button", title: [text, tooltip].filter(Boolean).join("\n"), "data-name": name, "aria-haspopup": "dialog",
         "aria-expanded": String(s.open === name), onclick: () => (s.open === name ? closePanel() : openFacet(name)),
-      }, h("span", { class: "wb-facet-name" }, title), h("span", { "aria-hidden": "true" }, "▾"));
+      }, h("span", { class: "wb-facet-name" }, text), h("span", { "aria-hidden": "true" }, "▾"));
     }));
     bar.hidden = !Object.keys(s.facets).length;
     if (focused) bar.querySelector(`[data-name="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
@@ -124,7 +125,7 @@ function render({ model, el }) {
     drawBar();
   }
   function openFacet(name) {
-    openPanel(name, `Filter by ${name}`);
+    openPanel(name, `Filter by ${s.facets[name].label}`);
     drawFacet();
     panel.querySelector("button, input")?.focus({ preventScroll: true });
   }
@@ -133,7 +134,7 @@ function render({ model, el }) {
     const facet = s.facets[name];
     if (!facet) return;
     const chosen = s.filters?.facets?.[name] ?? [];
-    const head = h("div", { class: "wb-panel-head" }, h("b", {}, name),
+    const head = h("div", { class: "wb-panel-head" }, h("b", { title: facet.tooltip }, facet.unit ? `${facet.label} (${facet.unit})` : facet.label),
       h("button", { class: "wb-button", type: "button", onclick: () => { choose(name, null); drawFacet(); } }, "Clear"),
       h("button", { class: "wb-button", type: "button", onclick: () => closeTo(bar.querySelector(`[data-name="${CSS.escape(name)}"]`)) }, "Close"));
     if (facet.kind === "number") {
@@ -143,7 +144,7 @@ function render({ model, el }) {
       }
       const ends = [0, 1].map((end) => h("input", {
         type: "number", step: "any", value: chosen[end] ?? "", placeholder: facet.low === null ? "" : plain(end ? facet.high : facet.low),
-        "aria-label": end ? `${name}, at most` : `${name}, at least`, oninput: () => {
+        "aria-label": end ? `${facet.label}, at most` : `${facet.label}, at least`, oninput: () => {
           const values = ends.map((box) => (box.value === "" ? null : Number(box.value)));
           choose(name, values.every((value) => value === null) ? null : values);
         },
@@ -162,7 +163,7 @@ function render({ model, el }) {
         }, value, h("span", { class: "wb-n" }, number(n)))));
       draw(typed);
       const find = facet.choices.length > 12
-        && h("input", { class: "wb-find", type: "search", value: typed, placeholder: `Find among ${facet.choices.length}`, "aria-label": `Find in ${name}`, oninput: (e) => draw(e.target.value) });
+        && h("input", { class: "wb-find", type: "search", value: typed, placeholder: `Find among ${facet.choices.length}`, "aria-label": `Find in ${facet.label}`, oninput: (e) => draw(e.target.value) });
       const scroll = panel.scrollTop;
       panel.replaceChildren(head, ...(find ? [find] : []), chips,
         ...(facet.more ? [h("div", { class: "wb-hint" }, `${number(facet.more)} rarer values are not listed`)] : []));

@@ -14,6 +14,7 @@ from workbench.analysis.speech import speech
 from workbench.items import notes as remarks
 from workbench.items.items import DataError, Item, Items, Span
 from workbench.items.schema import objects
+from workbench.render.labels import label
 from workbench.widgets.shared.facets import TAGS, Filters, Labels, item_hits
 from workbench.widgets.shared.passages import (
     align_to_items,
@@ -252,7 +253,8 @@ def static_page(
     So many items are `shown` of `total` under these filters.
     """
     chosen = [f"{filters['field']} matches “{filters['query']}”"] if filters.get("query") else []
-    chosen += [f"{name}: {', '.join(map(str, values))}" for name, values in filters.get("facets", {}).items()]
+    facets = filters.get("facets", {})
+    chosen += [f"{label(name)}: {', '.join(map(str, values))}" for name, values in facets.items()]
     first = f"{len(passages):,} of " if len(passages) < shown else ""
     summary = "; ".join([f"{first}{shown:,} of {total:,} items", *chosen])
     return render("browser/static.html", summary=summary, passages=passages)

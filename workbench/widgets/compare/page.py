@@ -12,24 +12,16 @@ import pandas as pd
 from workbench.evaluation.comparison import Comparison
 from workbench.items.items import Item
 from workbench.items.tokens import readable_tokens, tokens
+from workbench.render.labels import label
 from workbench.render.numbers import p_value, percent, points, probability, span
 from workbench.widgets.shared.passages import pieces, words_around
 from workbench.widgets.shared.widget import render
 
-_SLICES = {
-    "target_class": "Class of the target",
-    "lemma_in_context": "Target elsewhere in the passage, in any form",
-    "in_context": "Target elsewhere in the passage, in this very form",
-    "answer_in_passage": "Target elsewhere in the passage, in this very form",
-    "word_class": "Class of the missing word",
-    "direct_speech": "Quoted speech in the passage",
-    "target_in_speech": "Target within quoted speech",
-    "mention_distance": "Tokens since the last mention of the target",
-    "dataset": "Data set",
-    "split": "Split",
-    "n_context_sentences": "Sentences before the target sentence",
-    "n_words": "Words in the passage",
-}  # the columns that are shown as slices where there are such, in this order, and their headings
+_SLICES = (
+    "target_class", "lemma_in_context", "in_context", "answer_in_passage", "word_class", "direct_speech",
+    "target_in_speech", "mention_distance", "dataset", "split", "n_context_sentences", "n_words",
+)  # fmt: skip
+"""The columns that are shown as slices where there are such, in this order."""
 
 _MOST_SLICES = 8
 _WIDE = 8  # models up to which the matrix has room for intervals
@@ -171,7 +163,7 @@ def _slices(of: Comparison, name: str) -> tuple[str, list[Any]]:
             for row in rows
         ]  # fmt: skip
         bins.append((rows[0]["bin"], f"{rows[0]['n']:,}", models))
-    return _SLICES[name], bins
+    return label(name, unit=True), bins
 
 
 def _items(

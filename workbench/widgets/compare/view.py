@@ -15,7 +15,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.items import text as wt
 from workbench.items.items import DataError, Item, Items, Span
 from workbench.items.tokens import tokens
-from workbench.widgets.explore.explore import PANELS
+from workbench.render.labels import label
 from workbench.widgets.shared.facets import NO_FILTERS, Filters, Mask, item_hits
 from workbench.widgets.shared.passages import (
     BLANK_MARK,
@@ -40,8 +40,6 @@ SORTS = ("order", "disagreement", "difference", "all wrong", "only one right", "
 """Orders of the list; ``difference`` is that of the log-probabilities of two models."""
 
 _FIRST_COLUMN = "target_class"
-
-_TITLES = {panel.name: panel.title for panel in PANELS}
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")
 """Colours of the models: those of the charts (Okabe and Ito's), without what draws charts."""
@@ -74,9 +72,9 @@ class Selector:
         hidden = state["hidden"] or []
         if isinstance(hidden, str) or not isinstance(hidden, Sequence):
             raise DataError(f"'hidden' is {hidden!r}, expected a list of models")
-        for label in hidden:
-            self._known(label)
-        state["hidden"] = [label for label in self.comparison.labels if label in hidden]
+        for model in hidden:
+            self._known(model)
+        state["hidden"] = [model for model in self.comparison.labels if model in hidden]
         state["bins"] = self._checked_bins(state["bins"] or {})
         if not isinstance(state["query"], str):
             raise DataError(f"'query' is {state['query']!r}, expected text")
@@ -287,10 +285,10 @@ class View:
         rows, made = self.rows, self.comparison
         frame = made.items.frame.iloc[rows][["item_id", "answer"]].reset_index(drop=True)
         columns: dict[str, Any] = {}
-        for k, label in enumerate(made.labels):
-            columns[f"{label}: right"] = made.correct[k, rows]
-            columns[f"{label}: rank"] = made.rank[k, rows]
-            columns[f"{label}: log_prob"] = made.log_prob[k, rows]
+        for k, model in enumerate(made.labels):
+            columns[f"{model}: right"] = made.correct[k, rows]
+            columns[f"{model}: rank"] = made.rank[k, rows]
+            columns[f"{model}: log_prob"] = made.log_prob[k, rows]
         columns |= {"n_right": made.n_right[rows], "disagreement": made.disagreement[rows]}
         extra = self._annotations.iloc[rows].reset_index(drop=True)
         extra = extra.loc[:, ~extra.columns.isin([*frame.columns, *columns])]
@@ -303,7 +301,7 @@ class View:
             parts.append("{} right, {} wrong".format(*chosen["pair"]))
         for column, keys in chosen["bins"].items():
             labels = [one.label for one in self.comparison.bins(column) if one.key in keys]
-            parts.append(f"{column_title(column)}: {' or '.join(labels)}")
+            parts.append(f"{label(column)}: {' or '.join(labels)}")
         if chosen["query"].strip():
             parts.append(f"passage holds “{chosen['query'].strip()}”")
         return f": {'; '.join(parts)}" if parts else ""
@@ -329,7 +327,7 @@ class View:
         return {
             "type": "view", "version": self.version, "n": len(self.rows), "chosen": chosen, "shown": shown,
             "against": self.selector.against(chosen), "counts": self.counts, "column": column,
-            "columns": [[c, column_title(c)] for c in made.columns],
+            "columns": [[c, label(c, unit=True)] for c in made.columns],
             "labels": {c: {one.key: one.label for one in made.bins(c)} for c in chosen["bins"]},
             "slices": slices, "sliced": sliced,
             "index": index, "start": start, "rows": self.listed(start, start + _FIRST_ROWS),
@@ -356,7 +354,7 @@ class View:
         """Return the passage at a place of the list, and what the models expected in it."""
         row, made = int(self.rows[index]), self.comparison
         facts = [
-            (column_title(str(name)), value)
+            (label(str(name), unit=True), value)
             for name, value in self._annotations.iloc[row].items()
             if name in made.columns
         ]
@@ -377,11 +375,6 @@ def letters(place: int) -> str:
     """Return the short name of a model: A to Z, then AA, AB and so on."""
     first, last = divmod(place, 26)
     return (letters(first - 1) if first else "") + chr(ord("A") + last)
-
-
-def column_title(column: str) -> str:
-    """Return what a column is called where readers choose it."""
-    return _TITLES.get(column, column.replace("_", " "))
 
 
 def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from workbench.analysis import histograms
 from workbench.items.items import Items
+from workbench.render.labels import label
 from workbench.widgets.browser.browser import Browser
 from workbench.widgets.shared.facets import (
     NO,
@@ -40,8 +41,8 @@ class Panel:
 
     Attributes
     ----------
-    name, title : str
-        The column and the heading.
+    name : str
+        The column; `title` is its heading.
     labels : mapping
         What values are called at their bars, in reading order.
     phrases, span : mapping, str
@@ -51,34 +52,36 @@ class Panel:
     """
 
     name: str
-    title: str
     labels: Mapping[str, str] = field(default_factory=dict)
     phrases: Mapping[str, str] = field(default_factory=dict)
     span: str = "{}"
     missing: str = "not known"
 
+    @property
+    def title(self) -> str:
+        """The heading: what the column is called, with its unit."""
+        return label(self.name, unit=True)
+
 
 _TRUTH = {YES: "yes", NO: "no"}
 _CONTEXT = {YES: "in context", NO: "not in context", UNKNOWN: "in context or not is not known"}
 PANELS = (
-    Panel("lemma_in_context", "In context (or its lemma)", _TRUTH, _CONTEXT),
-    Panel("in_context", "In context", _TRUTH, _CONTEXT),
+    Panel("lemma_in_context", _TRUTH, _CONTEXT),
+    Panel("in_context", _TRUTH, _CONTEXT),
     Panel(
-        "direct_speech", "Direct speech", _TRUTH,
+        "direct_speech", _TRUTH,
         {YES: "with direct speech", NO: "without direct speech", UNKNOWN: "speech or not is not known"},
     ),
     Panel(
-        "target_class", "Target class",
+        "target_class",
         {
             "PN": "proper noun", "CN": "common noun", "V": "verb",
             "J": "adjective", "R": "adverb", "O": "other",
         },
         {"O": "other class", NONE: "class not known"},
     ),
-    Panel(
-        "mention_distance", "Mention distance (tokens)", span="mention {} tokens back", missing="none earlier"
-    ),
-    Panel("n_tokens", "Passage length (tokens)", span="{} tokens"),
+    Panel("mention_distance", span="mention {} tokens back", missing="none earlier"),
+    Panel("n_tokens", span="{} tokens"),
 )  # fmt: skip
 
 
@@ -182,7 +185,8 @@ def sentence(charts: Mapping[str, Chart], filters: Mapping[str, Any]) -> list[li
             words.append([name, charts[name].phrase(chosen)])
         else:
             is_range = any(value is None or isinstance(value, (int, float)) for value in chosen)
-            words.append([name, f"{name}: {_ends(chosen) if is_range else ' or '.join(map(str, chosen))}"])
+            values = _ends(chosen) if is_range else " or ".join(map(str, chosen))
+            words.append([name, f"{label(name)}: {values}"])
     return words
 
 

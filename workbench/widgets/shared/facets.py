@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from workbench.analysis.histograms import even_bins
 from workbench.items import text as wt
 from workbench.items.items import DataError, Item, Items, Span
+from workbench.render.labels import column_label
 
 Mask = NDArray[np.bool_]
 
@@ -201,7 +202,8 @@ class Filters:
         described = {}
         for name, made in self.facets.items():
             others = [mask for other, mask in masks.items() if other != name]
-            described[name] = made.describe(_all(mask, others), chosen.get(name, ()))
+            counts = made.describe(_all(mask, others), chosen.get(name, ()))
+            described[name] = column_label(name)._asdict() | counts
         return _all(mask, masks.values()), described
 
     def mask(self, filters: Mapping[str, Any], *, but: str | None = None) -> Mask:

@@ -1,0 +1,47 @@
+import pytest
+
+from workbench.analysis import annotations, contrast, statistics
+from workbench.evaluation import leaderboard, metrics
+from workbench.items.schema import COLUMNS
+from workbench.render.labels import column_label, label, tooltip
+from workbench.runs import predictions, store
+from workbench.widgets.compare import page
+from workbench.widgets.explore.explore import PANELS
+
+OWN_NAMES = {"a", "b", "n_a", "n_b", "median_a", "median_b"}  # named after the sets
+SHOWN = {
+    "items": COLUMNS,
+    "annotations": ("item_id", *annotations.FEATURES.names, "pipeline"),
+    "predictions": predictions.COLUMNS,
+    "evaluate": ("model", "run", *metrics.MEASURES),
+    "leaderboard": ("place", *leaderboard._MEASURED, *leaderboard._AGAINST, *leaderboard._PUBLISHED),
+    "statistics": statistics.COLUMNS,
+    "contrast": (*(set(contrast._COLUMNS) - OWN_NAMES), *(f"p_{kind}" for kind in contrast.CORRECTIONS)),
+    "runs": tuple(store._LISTED),
+    "slices": page._SLICES,
+    "charts": tuple(panel.name for panel in PANELS),
+}
+
+
+@pytest.mark.parametrize("table", SHOWN)
+def test_every_column_has_a_label_and_one_sentence(table):
+    for name in SHOWN[table]:
+        assert "_" not in label(name), name
+        assert tooltip(name).endswith("."), name
+        assert len(label(name)) <= 36, name
+
+
+def test_a_label_has_its_unit_and_bounds_are_called_after_their_value():
+    assert label("n_tokens", unit=True) == "Passage length (tokens)"
+    assert label("target_class", unit=True) == "Target class"
+    assert label("median_rank_low") == "Median rank, lower bound"
+    assert column_label("accuracy_high").unit == "%"
+
+
+def test_an_unknown_column_is_called_by_its_name():
+    assert (label("my_own_column", unit=True), tooltip("my_own_column")) == ("my own column", "")
+    assert label("_") == "_"
+
+
+def test_widgets_and_charts_call_a_column_alike():
+    assert {panel.title for panel in PANELS} == {label(panel.name, unit=True) for panel in PANELS}

@@ -1,0 +1,59 @@
+"""What columns are called where readers see them: a short label, its unit, and one sentence for a tooltip.
+
+Widgets, charts and tables take them from here; they stand in ``labels.csv``, one row a column of items,
+annotations, predictions and results. Columns of a user's own are called by their name.
+"""
+
+from __future__ import annotations
+
+import csv
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+_FILE = Path(__file__).with_suffix(".csv")
+_BOUNDS = {"_low": "lower bound", "_high": "upper bound"}
+_CORRECTIONS = {
+    "p_bonferroni": "Bonferroni", "p_sidak": "Šidák", "p_holm-sidak": "Holm-Šidák",
+    "p_fdr_bh": "Benjamini-Hochberg", "p_fdr_by": "Benjamini-Yekutieli",
+}  # fmt: skip
+
+
+class ColumnLabel(NamedTuple):
+    """How a column is called, the unit of its numbers ("" where there is none), and what it holds."""
+
+    label: str
+    unit: str
+    tooltip: str
+
+
+@cache
+def _labels() -> dict[str, ColumnLabel]:
+    with _FILE.open(encoding="utf-8", newline="") as lines:
+        return {row.pop("name"): ColumnLabel(**row) for row in csv.DictReader(lines)}
+
+
+@cache
+def column_label(name: str) -> ColumnLabel:
+    """Return label, unit and tooltip of a column; of an unknown one its name, with blanks for underscores."""
+    if name in _labels():
+        return _labels()[name]
+    if method := _CORRECTIONS.get(name):
+        return ColumnLabel(f"p ({method})", "", f"p value corrected for the number of tests ({method}).")
+    for end, bound in _BOUNDS.items():
+        stem = _labels().get(name.removesuffix(end))
+        if name.endswith(end) and stem:
+            text = f"{bound.capitalize()} of the confidence interval."
+            return ColumnLabel(f"{stem.label}, {bound}", stem.unit, text)
+    return ColumnLabel(name.replace("_", " ").strip() or name, "", "")
+
+
+def label(name: str, *, unit: bool = False) -> str:
+    """Return what a column is called, with its unit in brackets if wanted: ``Passage length (tokens)``."""
+    entry = column_label(name)
+    return f"{entry.label} ({entry.unit})" if unit and entry.unit else entry.label
+
+
+def tooltip(name: str) -> str:
+    """Return one sentence on what a column holds; "" for an unknown one."""
+    return column_label(name).tooltip
