@@ -113,7 +113,7 @@ def _add_training(commands: Any) -> None:
     training.add_argument("--stream", type=Path, help="a folder that `workbench stream` wrote, for --texts")
     training.add_argument("--tokens", type=float, help="train on this number of words,")
     training.add_argument("--epochs", type=_number, help="or on all texts this number of times,")
-    training.add_argument("--minutes", type=float, help="or for about this number of minutes")
+    training.add_argument("--minutes", type=float, help="or for this number of minutes, all included")
     training.add_argument("--seed", type=int, help="of weights and batches (0)")
     training.add_argument("--device", help="cpu, cuda, cuda:1 (a GPU where there is one)")
     training.set_defaults(act=_train)

@@ -169,6 +169,10 @@ def test_train_and_evaluate_a_network_without_a_notebook(novel, no_data, tmp_pat
     assert cli.main(train) == 0  # found again
     assert capsys.readouterr().out.count(f"LSTM 8: finished, in {folder}") == 2
     assert LSTM.load(folder).vocabulary == Predictor.load(folder).vocabulary
+    folder.rename(tmp_path / "model")  # as it was written once: a folder deeper
+    folder.mkdir()
+    (tmp_path / "model").rename(folder / "model")
+    assert LSTM.load(folder).training_record.steps == 6
     assert cli.main(["evaluate", str(folder), *SAMPLE, "--split", "control"]) == 0
     output = capsys.readouterr().out
     (run,) = (no_data / "runs").iterdir()

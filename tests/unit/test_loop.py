@@ -3,6 +3,7 @@ import os
 import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import tiny_training as tiny
@@ -153,6 +154,38 @@ def test_an_evaluation_that_fails_or_is_interrupted_is_repeated(tmp_path, failur
 def test_in_another_thread_it_trains_as_well():
     with ThreadPoolExecutor(1) as thread:
         assert thread.submit(train, Tiny(), Counting(), settings(3)).result().stopped == "finished"
+
+
+@pytest.mark.parametrize("interrupted", [(), (40,), (3, 70)])
+def test_a_limit_in_minutes_is_one(interrupted, tmp_path, monkeypatch):
+    """The first steps are fast and the later ones slow; evaluations take time, too."""
+    now = [1000.0]
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    interrupt, at = tiny.interrupt_at(*interrupted), []
+
+    def before(step):
+        now[0] += 0.1 if step < 10 else 1.0
+        interrupt(step)
+
+    def score(network):
+        now[0] += 6.0
+        return perplexity(network)
+
+    chosen, seconds = settings(None, minutes=2, evaluations=3, log_every=1), 0.0
+    for _ in range(len(interrupted) + 1):
+        begun = now[0]
+        training = train(Tiny(), Counting(before=before), chosen, evaluate=score, folder=tmp_path)
+        seconds += now[0] - begun
+        at.append(training.stopped)
+        now[0] += 5000  # between two calls
+    assert at == ["interrupted"] * len(interrupted) + ["finished"]
+    assert 118 < seconds <= 120
+    assert len(training.scores) == 3
+    rates = [point["learning_rate"] for point in training.history]
+    top = rates.index(max(rates))
+    assert rates == sorted(rates[:top]) + sorted(rates[top:], reverse=True)
+    assert rates[-1] == pytest.approx(0.1 * chosen.learning_rate, rel=0.05)
+    assert training.steps == training.last["step"] == len(rates)
 
 
 @pytest.mark.parametrize("on_disk", [True, False])

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pandas as pd
 import planted
@@ -141,15 +142,15 @@ def test_a_training_that_stopped_goes_on_from_its_last_checkpoint(no_data, monke
     assert not (folders(no_data)[0] / "checkpoints").exists()
 
 
-def test_minutes_become_steps_once(no_data, monkeypatch):
-    seconds = iter([0.5, 0.01])
-    monkeypatch.setattr(loop, "seconds_per_step", lambda *_: next(seconds))
-    broken(monkeypatch, 10, lambda: signal.raise_signal(signal.SIGINT))
-    part = fit(minutes=0.25)
-    assert (part.info["steps"], part.info["stopped"]) == (30, "interrupted")
-    rest = fit(minutes=0.25)
-    assert (rest.info["steps"], rest.info["stopped"]) == (30, "finished")
-    assert next(seconds) == 0.01  # it was measured once
+def test_minutes_are_resumed_by_the_same_call(no_data, monkeypatch):
+    seconds = iter(range(10**6))  # each look at the clock is a second later
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    broken(monkeypatch, 3, lambda: signal.raise_signal(signal.SIGINT))
+    part = fit(minutes=2)
+    rest = fit(minutes=2)
+    assert [model.info["stopped"] for model in (part, rest)] == ["interrupted", "finished"]
+    assert 3 < rest.info["steps"] == rest.training_record.last["step"]
+    assert rest.training_record.minutes == pytest.approx(2, abs=0.1)
     assert not (folders(no_data)[0] / "checkpoints").exists()
 
 

@@ -104,10 +104,25 @@ def test_what_decides_the_weights():
 def test_the_length_in_steps():
     settings = TrainingSettings(minutes=3, seed=4)
     with pytest.raises(DataError, match="not known in steps"):
-        settings.rate(0)
-    assert settings.with_steps(7) == TrainingSettings(steps=7, seed=4)
+        _ = settings.n_steps
+    assert settings.in_steps(10, 40) == settings
+    assert TrainingSettings(epochs=0.65).in_steps(10, 40) == TrainingSettings(steps=7)
+    assert TrainingSettings(tokens=241).in_steps(10, 40) == TrainingSettings(steps=7)
     with pytest.raises(DataError, match="got none"):
         TrainingSettings()
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("warm_up", [0.0, 0.2, 1.0])
+def test_minutes_have_the_schedule_of_steps_by_the_share_of_the_time(schedule, warm_up):
+    shape = {"schedule": schedule, "warm_up": warm_up, "evaluations": 4}
+    steps, timed = TrainingSettings(steps=1000, **shape), TrainingSettings(minutes=5, **shape)
+    shares = np.arange(1, 1001) / 1000
+    expected = [steps.rate(step) for step in range(1000)]
+    assert [timed.rate(0, share) for share in shares] == pytest.approx(expected, rel=0.02)
+    pairs = zip([0.0, *shares], shares, strict=False)
+    evaluated = [shares[k] for k, pair in enumerate(pairs) if timed.evaluates(7, pair)]
+    assert evaluated == [0.25, 0.5, 0.75, 1.0]
 
 
 def test_devices_by_name():

@@ -214,7 +214,10 @@ class Predictor(ABC):
         DataError
             If the folder holds no model, or one of another class.
         """
-        file = Path(folder) / FILE
+        folder = Path(folder)
+        if not (folder / FILE).is_file() and (folder / "model" / FILE).is_file():
+            folder /= "model"  # where `workbench train` once wrote it
+        file = folder / FILE
         try:
             about = json.loads(file.read_text(encoding="utf-8"))
             name = str(about["model"]) if "model" in about else registry.renamed(about["class"])
@@ -232,7 +235,7 @@ class Predictor(ABC):
                 f"expected a saved {cls.__name__}, got {name!r}", file=file,
                 remedy="load it by its own class, or import the module that defines that class first",
             )  # fmt: skip
-        model: Self = kind._load(Path(folder), config)  # noqa: SLF001 - of this family
+        model: Self = kind._load(folder, config)  # noqa: SLF001 - of this family
         return model
 
     def _save(self, folder: Path) -> None:

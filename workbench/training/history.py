@@ -46,7 +46,7 @@ class Training:
     parameters : int
         Number of trained parameters.
     steps : int
-        Planned steps of the optimiser.
+        Planned steps of the optimiser; in a training of so many minutes an estimate, 0 before the first.
     history : list of dict
         Points in time with ``step``, ``tokens`` (words trained on since the beginning), ``seconds`` (since
         the beginning, those of resumed trainings included), ``loss`` (mean of -ln p since the last point,
@@ -151,10 +151,11 @@ class Training:
         last, best, left = self.last, self.best, self.minutes_left
         newest = self.history[-1] if self.history else {}
         speed, loss = number(newest.get("tokens_per_second")), number(newest.get("loss"))
+        of_steps = f" of {self.steps:,}" if self.steps else ""
         time_left = "" if self.stopped or math.isnan(left) else f", {minutes(left)} left"
         return {
             "device": self.device or UNKNOWN,
-            "step": f"step {number(last.get('step', 0)):,.0f} of {self.steps:,}",
+            "step": f"step {number(last.get('step', 0)):,.0f}{of_steps}",
             "words": f"{short(number(last.get('tokens', 0)))} words",
             "time": minutes(self.minutes) + time_left,
             "loss": f"loss {loss:.3f}" if math.isfinite(loss) else f"loss {UNKNOWN}",

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import copy
-import json
 import math
 import signal
 import threading
@@ -33,7 +31,6 @@ from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
 from workbench.items.schema import DataError
-from workbench.storage.files import atomic_path
 from workbench.texts.batches import Batches
 from workbench.training import checkpoint as checkpoints
 from workbench.training.checkpoint import TrainingState, random_state, seed_generators, set_random_state
@@ -49,7 +46,7 @@ State = tuple[Tensor, ...] | None
 
 _SECOND = 1.0  # between points of the history ...
 _POINTS = 1000  # ... until there are so many; then they come ever more rarely
-_TIMED = 5  # steps by which minutes become steps
+_FIRST = 0.001  # share of the time that the first step is taken to need
 _AGREE = 10  # steps from one agreement of several processes to the next
 _WAIT = timedelta(hours=6)  # that processes wait for the first one, which evaluates alone
 _SEEDS_APART = 1_000_003  # between the seeds of two processes
@@ -100,7 +97,7 @@ def train(
         If the loss or the gradient is not finite: the network then has the weights before that step. If not
         one row of a batch fits into the memory, or the folder holds another training.
     """
-    settings = _in_steps(network, batches, settings, folder)
+    settings = settings.in_steps(batches.steps, batches.tokens)
     run = _Run(network, batches, settings, evaluate, folder, progress or Progress())
     with run.started(name, key):
         while not run.stopped:
@@ -108,7 +105,7 @@ def train(
             loss, state = run.gradients(batch)  # means over all processes
             norm = nn.utils.clip_grad_norm_(run.trained.values(), settings.clip or math.inf)
             run.check(loss, norm)  # from the first that is not finite on, no step changes anything
-            run.optimiser.step(settings.rate(run.step), skip=run.bad)
+            run.optimiser.step(settings.rate(run.step, run.share), skip=run.bad)
             run.finish_step(loss, state)  # and log, evaluate, save, stop, where that is due
     return run.training
 
@@ -149,6 +146,8 @@ class _Run:
         compiled = bool(self.gpus) if settings.compile is None else settings.compile
         self.forward: Callable[..., Any] = torch.compile(network) if compiled else network
         self.step = 0  # steps that are done
+        self.share = self._share_before = _FIRST  # of the time, after the next step and after the last one
+        self._evaluated_in = 0.0  # seconds of the longest evaluation
         self.state: State = None  # carried from step to step where the batches continue each other
         self.bad = torch.zeros((), device=self.device)  # 1 from the first step on that is not finite
         zero = torch.zeros((), dtype=torch.float64, device=self.device)
@@ -156,7 +155,7 @@ class _Run:
         self._bad_step: int | None = None
         self._loss = zero  # sum since the last point
         self._best: dict[str, Tensor] = {}
-        self._begun = self._saved = self._lap = time.monotonic()
+        self._begun = self._saved = self._lap = self._step_begun = time.monotonic()
 
     @property
     def stopped(self) -> str:
@@ -193,9 +192,10 @@ class _Run:
         """Begin anew, or continue from a checkpoint; DataError if it is of another training."""
         settings, rank = self.settings, self.accelerator.process_index
         self.identity = checkpoints.identity(self.network, self.batches, settings, key)
+        training = Training.from_json(checkpoint.info["training"] if checkpoint else {})
         self.training = replace(
-            Training.from_json(checkpoint.info["training"] if checkpoint else {}),
-            name=name, folder=self.folder, device=str(self.device), steps=settings.n_steps,
+            training, name=name, folder=self.folder, device=str(self.device),
+            steps=settings.steps or training.steps,
             best_by=settings.best_by, parameters=sum(weight.numel() for weight in self.trained.values()),
         )  # fmt: skip
         if self.stopped in {"interrupted", "not a number"}:
@@ -232,10 +232,12 @@ class _Run:
             self.state = tuple(values[self.rows].clone().to(self.device) for values in carried)
         self.micro_rows = min(self.micro_rows, checkpoint.info["micro_rows"])
         self._loss.fill_(checkpoint.info["pending"][0])
+        self._share_before, self.share = checkpoint.info.get("shares", (_FIRST, _FIRST))
         self._begun -= checkpoint.info["seconds"]
 
     def batch(self) -> dict[str, Tensor]:
         """Return the rows of this process of the next batch, on the device."""
+        self._step_begun = time.monotonic()
         self._before = random_state(self.device)  # a step that runs out of memory is repeated
         arrays = self.batches.batch(self.step, self.rows)
         tensors = {name: torch.from_numpy(np.array(values)) for name, values in arrays.items()}
@@ -316,6 +318,8 @@ class _Run:
             self.state = tuple(torch.where(self.bad == 0, new, old) for new, old in pairs)
         self._loss += torch.where(self.bad == 0, loss, 0.0)
         self.step += 1
+        if self.settings.minutes is not None:
+            self._measure_share(60 * self.settings.minutes)
         self.progress.step()
         every, pause = self.settings.log_every, max(_SECOND, self.seconds / _POINTS)
         due = self.step % every == 0 if every else time.monotonic() - self._lap >= pause
@@ -323,14 +327,34 @@ class _Run:
             self._add_point()
         self._after_step()
 
+    def _measure_share(self, limit: float) -> None:
+        """Set the share of a limit in seconds that will have passed after the next step; 1 ends the training.
+
+        The time of the longest evaluation is set aside for the last one. Several processes take the share of
+        the first one, every few steps.
+        """
+        self._share_before, several = self.share, self.accelerator.num_processes > 1
+        if several and self.step % _AGREE:
+            return
+        ahead = (time.monotonic() - self._step_begun) * (_AGREE if several else 1)
+        left = limit - self._evaluated_in - self.seconds - ahead
+        share = 1.0 if left <= 0 else 1 - left / (limit - self._evaluated_in)
+        self.share = max(self.share, broadcast_object_list([share])[0])
+        self.training.steps = max(self.step, round(self.step / self.share))  # as far as can be told
+
+    def _is_due(self) -> bool:
+        """Return whether an evaluation is due after this step."""
+        return self.settings.evaluates(self.step, (self._share_before, self.share))
+
     def _after_step(self) -> None:
         """Evaluate, save and stop where that is due; all processes agree about the last two."""
         if self.stopped:
             return
         if self.first:
             self._evaluate()
-        last = self.step >= self.settings.n_steps
-        owed = self.first and self.settings.evaluates(self.step) and not self._is_evaluated()
+        timed = self.settings.minutes is not None
+        last = self.share >= 1 if timed else self.step >= self.settings.n_steps
+        owed = self.first and self._is_due() and not self._is_evaluated()
         is_best = self.training.best.get("step") == self.step
         save = self.first and (is_best or time.monotonic() - self._saved >= self.settings.save_every)
         stop = "finished" if last else "early" if self._patience_is_over() else ""
@@ -341,7 +365,7 @@ class _Run:
         if self._bad_step is not None:
             stop = "not a number"
         if self.accelerator.num_processes > 1:
-            if not (last or self.step % _AGREE == 0 or self.settings.evaluates(self.step)):
+            if not (last or self.step % _AGREE == 0 or self._is_due()):
                 return
             votes = torch.tensor([[STOPPED.index(stop), int(save)]], device=self.device)
             reason, saving = self.accelerator.gather(votes).amax(0).tolist()
@@ -381,7 +405,7 @@ class _Run:
     def _evaluate(self) -> None:
         """Evaluate where that is due and was not done before."""
         training, evaluation = self.training, self.evaluation
-        due = self.settings.evaluates(self.step) and not self._is_evaluated() and self._is_good()
+        due = self._is_due() and not self._is_evaluated() and self._is_good()
         if evaluation is None or not due:
             return
         self._add_point()
@@ -397,7 +421,9 @@ class _Run:
             raise
         finally:
             self.network.train()
-        self._lap += time.monotonic() - start
+        seconds = time.monotonic() - start
+        self._lap += seconds
+        self._evaluated_in = max(self._evaluated_in, seconds)
         if scores is None:
             return
         if self.settings.best_by not in scores and not training.scores:
@@ -438,7 +464,7 @@ class _Run:
         here = min(since, self.step - self._first_step)  # steps since then in this process
         speed = here * self.batches.tokens / (now - self._lap) if here else math.nan
         point = {"loss": self._loss.item() / since, "tokens_per_second": speed}
-        rate = self.settings.rate(self.step - 1)
+        rate = self.settings.rate(self.step - 1, self._share_before)
         self.training.history.append({**self._at(), **point, "learning_rate": rate})
         self._loss.zero_()
         self._lap = now
@@ -457,6 +483,7 @@ class _Run:
             info = {
                 "training": self.training.to_json(),
                 "seconds": self.seconds,
+                "shares": [self._share_before, self.share],
                 "pending": [self._loss.item(), self._since_point()],
                 "micro_rows": self.micro_rows,
             }
@@ -563,38 +590,3 @@ def processes(settings: TrainingSettings) -> Accelerator:
     if accelerator.num_processes > 1:
         atexit.register(accelerator.state.destroy_process_group)
     return accelerator
-
-
-def _in_steps(
-    network: nn.Module, batches: Batches, settings: TrainingSettings, folder: Path | None
-) -> TrainingSettings:
-    """Return settings whose length is given in steps; minutes are timed once, and kept in the folder."""
-    if settings.steps is not None:
-        return settings
-    if settings.epochs is not None:
-        return settings.with_steps(max(1, math.ceil(settings.epochs * batches.steps)))
-    if settings.tokens is not None:
-        return settings.with_steps(max(1, math.ceil(settings.tokens / batches.tokens)))
-    first, file = processes(settings).is_main_process, folder and folder / "steps.json"
-    steps = None
-    if first and file is not None:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # not there yet
-            steps = int(json.loads(file.read_text(encoding="utf-8"))["steps"])
-    steps = broadcast_object_list([steps])[0]
-    if steps is None:
-        seconds = seconds_per_step(network, batches, settings)
-        steps = broadcast_object_list([max(1, int(60 * (settings.minutes or 0) / seconds))])[0]
-        if first and file is not None:
-            with atomic_path(file) as path:
-                path.write_text(json.dumps({"steps": steps, "seconds_per_step": seconds}), encoding="utf-8")
-    return settings.with_steps(steps)
-
-
-def seconds_per_step(network: nn.Module, batches: Batches, settings: TrainingSettings) -> float:
-    """Return the seconds of a step, measured on a copy of the network; the first two are left out."""
-    timed = replace(settings.with_steps(_TIMED), evaluations=0, log_every=1, patience=None)
-    training = train(copy.deepcopy(network), batches, timed)
-    if training.stopped == "interrupted":
-        raise KeyboardInterrupt
-    first, last = training.history[1], training.history[-1]
-    return float((last["seconds"] - first["seconds"]) / (last["step"] - first["step"]))

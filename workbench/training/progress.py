@@ -64,11 +64,12 @@ class _Lines(Progress):
         self._scores, self._notes = len(training.scores), len(training.notes)
         name = training.name or "model"
         size = f"{training.parameters:,} parameters"
-        self._line(f"{name} on {training.device}: {size}, step {step:,} of {training.steps:,}")
+        steps = f" of {training.steps:,}" if training.steps else ""
+        self._line(f"{name} on {training.device}: {size}, step {step:,}{steps}")
         with suppress(Exception):  # no standard error, or a closed one
             if sys.stderr.isatty():
                 label = _printable(name)[:_LABEL]
-                self._bar = progress_bar(training.steps, label=label, unit="steps", initial=step)
+                self._bar = progress_bar(training.steps or None, label=label, unit="steps", initial=step)
 
     def step(self) -> None:
         if self._bar is not None:
@@ -82,6 +83,7 @@ class _Lines(Progress):
         self._scores, self._notes = len(training.scores), len(training.notes)
         facts = training.facts()
         if self._bar is not None:
+            self._bar.total = training.steps or None  # with a limit of minutes an estimate
             self._bar.set_postfix_str(f"{facts['loss']}, {facts['speed']}", refresh=False)
         elif training.history and monotonic() >= self._next:
             self._next = monotonic() + _LOG

@@ -39,12 +39,13 @@ class TrainingSettings:
     Parameters
     ----------
     steps, epochs, tokens, minutes : number
-        Length of the training; exactly one of them. A step is one batch, `tokens` counts predicted words, and
-        minutes are turned into steps by timing a few of them.
+        Length of the training; exactly one of them. A step is one batch, and `tokens` counts predicted words.
+        `minutes` limits the time in total: evaluations, and what was done before an interruption, count.
+        The learning rate and the evaluations then follow the share of the time that has passed.
     learning_rate : float, default 1e-3
         Highest learning rate; see `rate`.
     warm_up : float, default 0.02
-        Share of the steps in which the learning rate rises.
+        Share of the training in which the learning rate rises.
     schedule : {"cosine", "linear", "constant"}
         How the learning rate falls afterwards.
     final : float, default 0.1
@@ -132,15 +133,18 @@ class TrainingSettings:
                 remedy="say how long to train in one way",
             )
 
-    def with_steps(self, steps: int) -> Self:
-        """Return the same settings with their length in steps."""
-        return replace(self, steps=steps, epochs=None, tokens=None, minutes=None)
+    def in_steps(self, epoch: int, tokens: int) -> Self:
+        """Return the same settings with epochs or tokens as steps: so many an epoch, of so many tokens."""
+        if self.epochs is None and self.tokens is None:
+            return self
+        steps = self.tokens / tokens if self.epochs is None else self.epochs * epoch  # type: ignore[operator]
+        return replace(self, steps=max(1, math.ceil(steps)), epochs=None, tokens=None)
 
     @property
     def n_steps(self) -> int:
         """Number of steps; DataError where the length is given in another way."""
         if self.steps is None:
-            raise DataError("the length of this training is not known in steps", remedy="use with_steps")
+            raise DataError("the length of this training is not known in steps", remedy="use in_steps")
         return self.steps
 
     @property
@@ -148,24 +152,34 @@ class TrainingSettings:
         """Number of steps in which the learning rate rises; the last of them has the full rate."""
         return max(1, round(self.warm_up * self.n_steps))
 
-    def rate(self, step: int) -> float:
-        """Return the learning rate of a step, counted from 0.
+    def rate(self, step: int, share: float = 0.0) -> float:
+        """Return the learning rate of a step, counted from 0; with `minutes`, at a `share` of the time.
 
         It rises linearly to `learning_rate`, and falls to its final share at the last step: along half a
         cosine (Loshchilov and Hutter 2017, SGDR, equation 5, without restarts), linearly, or not at all.
         """
-        if step < self.rising:
-            return self.learning_rate * (step + 1) / self.rising
-        if self.schedule == "constant":
+        if self.minutes is not None:
+            place, rising, end = share, self.warm_up, 1.0
+        else:
+            place, rising, end = step + 1, self.rising, self.n_steps
+        if place < rising:
+            return self.learning_rate * place / rising
+        if self.schedule == "constant" or place == rising:
             return self.learning_rate
-        done = min(1.0, (step + 1 - self.rising) / (self.n_steps - self.rising))
+        done = min(1.0, (place - rising) / (end - rising))
         left = 1 - done if self.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2
         return self.learning_rate * (self.final + (1 - self.final) * left)
 
-    def evaluates(self, step: int) -> bool:
-        """Return whether there is an evaluation after so many steps."""
-        n, steps = self.evaluations, self.n_steps
-        return step > 0 and step * n // steps > (step - 1) * n // steps
+    def evaluates(self, step: int, shares: tuple[float, float] = (0.0, 0.0)) -> bool:
+        """Return whether there is an evaluation after so many steps.
+
+        With `minutes` the shares of the time before and after the last step decide.
+        """
+        n = self.evaluations
+        if self.minutes is not None:
+            before, after = shares
+            return int(after * n) > int(before * n)
+        return step > 0 and step * n // self.n_steps > (step - 1) * n // self.n_steps
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that decide the weights, as JSON can hold them."""

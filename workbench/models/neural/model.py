@@ -181,8 +181,8 @@ class Neural(NetworkPredictor):
         held_out : Items, optional
             Items that must not be in the texts: see :func:`workbench.contamination`.
         epochs, tokens, minutes : float, optional
-            How long it is trained; one of them. Minutes are turned into steps once (``info["steps"]``), by
-            the speed of a few on this device; a training that goes on has the same schedule.
+            How long it is trained; one of them. Minutes are a limit on all of it, evaluations and what was
+            done before an interruption included; the learning rate follows the share that has passed.
         seed : int, default 0
             Of weights, batches and dropout.
         precision : {"float32", "bfloat16"}, optional
