@@ -17,6 +17,8 @@ from workbench.charts import theme
 from workbench.items.schema import DataError
 from workbench.models.rows import from_scores
 
+pytestmark = pytest.mark.slow
+
 MODULE = importlib.import_module("workbench.charts.expected")  # charts.expected is the function
 TEXTS = [
     "`` it 's late , '' said tom . he looked for the ___",
@@ -69,7 +71,6 @@ def head(chart):
     return " ".join([*title["text"], *title["subtitle"]])
 
 
-@pytest.mark.slow
 def test_there_is_a_panel_an_item_and_a_bar_a_word():
     chart = charts.expected(TABLE)
     for panel, item_id, words, p in zip(panels(chart), IDS, WORDS, PROBABILITIES, strict=True):
@@ -81,7 +82,6 @@ def test_there_is_a_panel_an_item_and_a_bar_a_word():
     assert "The most probable words" in head(chart)
 
 
-@pytest.mark.slow
 def test_only_so_many_bars_are_drawn():
     assert [len(panel.bars) for panel in panels(charts.expected(TABLE, top_k=3))] == [3, 3]
     many = table([[f"w{i}" for i in range(30)]], [[1 / 30] * 30], IDS[:1])
@@ -90,7 +90,6 @@ def test_only_so_many_bars_are_drawn():
     assert [bar["word"] for bar in panels(charts.expected(shuffled))[0].bars] == [f"w{i}" for i in range(10)]
 
 
-@pytest.mark.slow
 def test_the_answer_has_a_colour_and_a_sign():
     one, two = panels(charts.expected(TABLE, items=ITEMS))
     assert [bar["answer"] for bar in one.bars] == [False, False, True, False]  # heron, Heron
@@ -103,7 +102,6 @@ def test_the_answer_has_a_colour_and_a_sign():
     assert not any(bar["answer"] for bar in two.bars)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["mapping", "frame", "predictions", "in the table"])
 def test_answers_come_in_several_ways(how):
     given = {
@@ -119,7 +117,6 @@ def test_answers_come_in_several_ways(how):
     assert (", rank 1,234, p = 0.0002 %" in two.below[0]) == (how == "predictions")
 
 
-@pytest.mark.slow
 def test_predictions_say_all_by_themselves():
     chart = charts.expected(predicted(model="5-gram"))
     one, two = panels(chart)
@@ -130,14 +127,12 @@ def test_predictions_say_all_by_themselves():
     assert charts.expected(run).to_dict() == chart.to_dict()
 
 
-@pytest.mark.slow
 def test_an_answer_outside_the_vocabulary_is_said_to_be_there():
     (_, two) = panels(charts.expected(predicted(known=[True, False], rank=[3, 1001])))
     assert two.below == ["answer: mrs. tulley, outside the vocabulary, p = 0.0002 %"]
     assert two.spec["layer"][0]["encoding"]["y"]["scale"]["domain"] == [1, 2, 3, 4, "line 0"]
 
 
-@pytest.mark.slow
 def test_an_answer_that_nobody_knows_is_not_spoken_of():
     unknown = predicted(answer=None, correct=None, p_correct=np.nan, log_prob=np.nan, rank=None, known=None)
     for panel in panels(charts.expected(unknown)):
@@ -149,7 +144,6 @@ CANDIDATES = wb.items_from_text(["the ___ ate .", "a ___ ."], answers=["heron", 
                                 candidates=[["eel", "heron", "tom"], ["eel", "ada", "tom"]])  # fmt: skip
 
 
-@pytest.mark.slow
 def test_candidates_are_shown_by_their_shares():
     values = np.array([[-40.0, -38.0, -41.0], [-700.0, -710.0, -705.0]])
     words = [list(c) for c in CANDIDATES.frame["candidates"]]
@@ -167,7 +161,6 @@ def test_candidates_are_shown_by_their_shares():
     assert "p =" not in one.below[0]  # it would be no share
 
 
-@pytest.mark.slow
 def test_several_models_stand_side_by_side():
     other = table([words[::-1] for words in WORDS], [sorted(p, reverse=True) for p in PROBABILITIES])
     chart = charts.expected({"5-gram": TABLE, "3-gram": other}, items=ITEMS)
@@ -183,7 +176,6 @@ def test_several_models_stand_side_by_side():
     assert ("rank 8," in below[2], "rank 1,234," in below[3]) == (True, True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "same", "ends"),
     [(TABLE, True, [0.5, 0.5]), (TABLE, False, [0.5, 0.3]), (table(values=[[0.0] * 4] * 2), True, [1, 1])],
@@ -206,14 +198,12 @@ def test_ticks_are_few_round_and_told_apart(top):
     assert max(axis["values"]) <= top * (1 + 1e-9)
 
 
-@pytest.mark.slow
 def test_words_that_vega_has_a_meaning_for_are_drawn(tmp_path):
     words = ["if", "datum", "signal", 'it\'s "x" \\ y', "<b>"]
     picture = charts.save(charts.expected(table([words], [[0.2] * 5], ["x"])), tmp_path / "a.svg").read_text()
     assert all(f">{word}<" in picture for word in ("if", "datum", "signal", "&lt;b&gt;"))
 
 
-@pytest.mark.slow
 def test_words_can_be_read():
     one, two = panels(charts.expected(TABLE))
     shown = [[bar["shown"] for bar in panel.bars] for panel in (one, two)]
@@ -228,14 +218,12 @@ def test_words_can_be_read():
     assert two.bars[1]["word"] == "counterrevolutionarinesses"
 
 
-@pytest.mark.slow
 def test_the_heading_is_the_text_before_the_blank():
     one, two = panels(charts.expected(TABLE, items=ITEMS))
     assert " ".join(one.title) == "“it’s late,” said tom. he looked for the ____"  # noqa: RUF001
     assert " ".join(two.title) == "they didn’t see that—____, of all …"  # noqa: RUF001
 
 
-@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.integers(1, 80), st.integers(0, 8), st.booleans())
 def test_headings_keep_within_two_lines(before, after, tokenised):
@@ -286,7 +274,6 @@ def test_what_cannot_be_drawn_is_told(data, answers, problem):
     assert told.value.remedy
 
 
-@pytest.mark.slow
 def test_what_is_passed_is_not_changed():
     data, frame = TABLE.copy(), predicted()
     before = frame.copy(deep=True)
@@ -295,7 +282,6 @@ def test_what_is_passed_is_not_changed():
     pd.testing.assert_frame_equal(frame, before)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_it_is_rendered_with_its_labels(dark, tmp_path):
     chart = charts.expected(TABLE, answers=predicted(), items=ITEMS)

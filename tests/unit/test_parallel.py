@@ -13,6 +13,8 @@ import pytest
 from workbench.storage import parallel
 from workbench.storage.parallel import WorkerError, run_chunks
 
+pytestmark = pytest.mark.slow
+
 CHUNKS = [[n, n + 1] for n in range(0, 24, 2)]
 KEYS = [f"key {chunk[0]}" for chunk in CHUNKS]
 SQUARES = [[n * n for n in chunk] for chunk in CHUNKS]
@@ -85,7 +87,6 @@ def where(request):
     return {"workers": 2} if request.param == "processes" else {"client": request.getfixturevalue("dask")}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_results_are_in_order_and_kept(workers):
     store = Kept()
@@ -94,7 +95,6 @@ def test_results_are_in_order_and_kept(workers):
     assert run_chunks(squares, [], workers=workers) == []
 
 
-@pytest.mark.slow
 def test_what_is_kept_is_not_worked_on_again(where, tmp_path):
     store = Kept({"key 0": "kept", "key 22": "kept too"})
     tasks = [(str(tmp_path), chunk) for chunk in CHUNKS]
@@ -104,7 +104,6 @@ def test_what_is_kept_is_not_worked_on_again(where, tmp_path):
     assert str(os.getpid()) not in {path.name.split(".")[1] for path in tmp_path.iterdir()}
 
 
-@pytest.mark.slow
 def test_a_worker_that_dies_loses_nothing(where, tmp_path):
     store = Kept()
     tasks = [(str(tmp_path), chunk) for chunk in CHUNKS]
@@ -135,7 +134,6 @@ def test_the_bar_counts_what_is_kept(capsys):
     assert "2.00/24.0" in bar  # two numbers are in the chunk that is stored
 
 
-@pytest.mark.slow
 def test_a_chunk_that_kills_every_worker_ends_in_one_error():
     store = Kept()
     places = [*range(3, len(CHUNKS)), *range(3)]  # the deadly chunk is the second of those that are started
@@ -145,7 +143,6 @@ def test_a_chunk_that_kills_every_worker_ends_in_one_error():
     assert store == {key: value for key, value in zip(KEYS, SQUARES, strict=True) if key != "key 8"}
 
 
-@pytest.mark.slow
 def test_a_worker_computes_with_one_thread():
     assert run_chunks(threads, [0, 1], workers=2) == [dict.fromkeys(parallel._THREADS, "1")] * 2
 
@@ -181,7 +178,6 @@ def alive(pid):
     return state != "Z"
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see which processes live")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGKILL"])
 def test_an_end_in_the_middle_keeps_what_was_done_and_leaves_no_process(tmp_path, name):
@@ -205,7 +201,6 @@ def test_an_end_in_the_middle_keeps_what_was_done_and_leaves_no_process(tmp_path
     assert not any(map(alive, pids))
 
 
-@pytest.mark.slow
 def test_a_chunk_that_kills_every_dask_worker_ends_in_one_error(dask):
     store = Kept()
     with pytest.raises(WorkerError, match="gave a chunk up"):
@@ -214,7 +209,6 @@ def test_a_chunk_that_kills_every_dask_worker_ends_in_one_error(dask):
     assert run_chunks(squares, CHUNKS, client=dask) == SQUARES  # the cluster lives on
 
 
-@pytest.mark.slow
 def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch):
     monkeypatch.setattr(parallel, "_PATIENCE", 0.5)
     monkeypatch.setattr(parallel, "_LOOK", 0.2)

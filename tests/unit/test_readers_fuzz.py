@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from workbench.datasets import archives, books, load
 from workbench.items.items import DataError, Items
 
+pytestmark = pytest.mark.slow
+
 VALID = {
     "lambada plain": ("lambada", {"lambada_development_plain_text.txt": b.text(b.PLAIN)}),
     "lambada capitalised": ("lambada", {"x_capitalised.txt": b.text(b.CASED)}),
@@ -58,7 +60,6 @@ def try_both(dataset, path):
             assert len(items) or items.problems
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", VALID)
 @fuzz
 @given(data=st.data())
@@ -69,7 +70,6 @@ def test_garbled_files(tmp_path, kind, data):
     try_both(dataset, folder / TARGETS.get(kind, name))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lambada.parquet", "x.tar", "x.tar.gz", "x.tar.xz", "x.tar.bz2", "x.zip"])
 @settings(fuzz, max_examples=30)
 @given(dataset=st.sampled_from(DATASETS), content=st.binary(max_size=200))
@@ -80,7 +80,6 @@ def test_any_bytes_as_an_archive(tmp_path, dataset, name, content):
 PACKED = {name: text for _, files in VALID.values() for name, text in files.items()}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz", "w:bz2", "zip"])
 @settings(fuzz, max_examples=25)
 @given(dataset=st.sampled_from(DATASETS), data=st.data())

@@ -12,6 +12,8 @@ from tiny_training import Counting, Tiny, assert_close, perplexity, settings, we
 from workbench.training import checkpoint
 from workbench.training.loop import train
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -22,7 +24,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
 def test_killed_at_any_moment_it_comes_to_the_same_weights(folder):
     whole, pieces = folder / "killed" / "whole", folder / "killed" / "pieces"
     for name in (checkpoint.WEIGHTS, checkpoint.STATE):
@@ -46,7 +47,6 @@ def alone(folder=None):
     return weights(network)
 
 
-@pytest.mark.slow
 def test_two_processes_are_one_with_the_doubled_batch(folder):
     folder = folder / "two"
     results = {
