@@ -79,7 +79,7 @@ def annotate(
     workers: int | None = None,
     client: Client | None = None,
     cache: bool = True,
-    progress: bool = True,
+    progress: bool | Callable[[int, int], None] = True,
 ) -> pd.DataFrame:
     """Annotate items: the target's class and lemma, its mentions, quoted speech, counts.
 
@@ -101,8 +101,8 @@ def annotate(
     cache : bool, default True
         Store results on disk, in ``cache/annotations`` (at most 2 GiB; the least recently used are
         removed first), and use those that are there. A killed run resumes where it stopped.
-    progress : bool, default True
-        Show a progress bar.
+    progress : bool or callable, default True
+        Show a progress bar, or call ``progress(done, total)`` with numbers of items.
 
     Returns
     -------
@@ -121,8 +121,9 @@ def annotate(
     name, label, identity, nlp = _pipeline(pipeline, client, workers)
     store = _Store(cache=cache and identity is not None)
     digests = [_digest(row) for row in rows]
-    table_key = disk.digest(identity or "", "table", *digests)
+    table_key = _table_key(identity, digests)
     if (table := store.get(table_key)) is None:
+        bar = f"annotate ({label})" if progress is True and len(rows) > SMALL else None
         edges = list(pairwise(_edges(digests)))
         here = nlp is not None or (len(rows) <= SMALL and client is None)
         tables = run_chunks(
@@ -132,13 +133,31 @@ def annotate(
             store=store,
             workers=1 if here else workers,
             client=client,
-            progress=f"annotate ({label})" if progress and len(rows) > SMALL else None,
+            progress=progress if callable(progress) else bar,
             size=lambda chunk: len(chunk.rows),
         )
         table = pa.concat_tables([FEATURES.empty_table(), *tables]).combine_chunks()
         store.put(table_key, table)
         store.trim()
     return _frame(table, ids, _counts(rows, vocabulary), label)
+
+
+def cached_annotations(
+    items: Items,
+    pipeline: str | Path = "en_narrative",
+    *,
+    vocabulary: Mapping[str, int] | Path | str | None = None,
+) -> pd.DataFrame | None:
+    """Return the annotations of items where they are in the cache on disk, None otherwise."""
+    rows = _contents(items)
+    _, label, identity, _ = _pipeline(pipeline, None, None)
+    table = _Store(cache=True).get(_table_key(identity, list(map(_digest, rows))))
+    ids = items.frame["item_id"].tolist()
+    return None if table is None else _frame(table, ids, _counts(rows, vocabulary), label)
+
+
+def _table_key(identity: str | None, digests: Sequence[str]) -> str:
+    return disk.digest(identity or "", "table", *digests)
 
 
 def _contents(items: Items) -> list[Content]:

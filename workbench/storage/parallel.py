@@ -79,7 +79,7 @@ def run_chunks(
     store: Store[R] | None = None,
     workers: int | None = None,
     client: Client | None = None,
-    progress: str | None = None,
+    progress: str | Callable[[int, int], None] | None = None,
     size: Callable[[T], int] | None = None,
 ) -> list[R]:
     """Apply a function to chunks of work, here, in other processes, or on a Dask cluster.
@@ -102,8 +102,8 @@ def run_chunks(
         worker process, the chunks are computed in this process.
     client : distributed.Client, optional
         A Dask client, in place of processes. Chunks of a worker that dies go to another one.
-    progress : str, optional
-        Label of a progress bar; no bar without it.
+    progress : str or callable, optional
+        Label of a progress bar, or what is called with the units done and all units; nothing without it.
     size : callable, optional
         Units of a chunk in the bar; 1 by default.
 
@@ -135,13 +135,19 @@ def run_chunks(
         done = _in_processes(function, chunks, left, workers)
     sizes = [1 if size is None else size(chunk) for chunk in chunks]
     start = sum(sizes[index] for index in results)
-    bar = progress_bar(sum(sizes), label=progress or "", shown=progress is not None, initial=start)
+    label, report = (None, progress) if callable(progress) else (progress, None)
+    bar = progress_bar(sum(sizes), label=label or "", shown=label is not None, initial=start)
+    if report is not None:
+        report(start, sum(sizes))
     with bar, closing(done):
         for index, result in done:
             results[index] = result
             if store is not None and keys is not None:
                 store.put(keys[index], result)
             bar.update(sizes[index])
+            if report is not None:
+                start += sizes[index]
+                report(start, sum(sizes))
     return [results[index] for index in range(len(chunks))]
 
 

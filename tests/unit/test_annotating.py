@@ -1,0 +1,73 @@
+import threading
+
+import pandas as pd
+import pytest
+from clozes import clozes
+
+from workbench.analysis import annotations as module
+from workbench.widgets.shared.annotating import Annotating, available
+
+ITEMS = clozes("It rained . The dog ran . I fed the {dog}", "He saw the {cat}")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+
+
+def annotating(**calls):
+    heard = []
+    made = Annotating(
+        ITEMS, arrived=calls.get("arrived", heard.append), changed=lambda: heard.append(made.describe())
+    )
+    return made, heard
+
+
+def test_annotations_arrive_with_progress_and_are_then_at_hand():
+    assert available(ITEMS) is None
+    made, heard = annotating()
+    assert made.describe() == {"state": "idle", "done": 0, "total": 2, "problem": ""}
+    made.start()
+    assert made.wait(60)
+    states = [h["state"] for h in heard if isinstance(h, dict)]
+    assert states[-1] == "done"
+    assert set(states[:-1]) == {"running"}
+    (table,) = [h for h in heard if isinstance(h, pd.DataFrame)]
+    assert table["in_context"].tolist() == [True, False]
+    pd.testing.assert_frame_equal(available(ITEMS), table)
+
+
+def test_an_error_is_kept_and_one_can_start_again(monkeypatch):
+    def broken(*_args, **_options):
+        raise OSError("no space left")
+
+    made, heard = annotating()
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "annotate", broken)
+        made.start()
+        assert not made.wait(60)
+    assert heard[-1]["state"] == "failed"
+    assert "no space left" in heard[-1]["problem"]
+    made.start()
+    assert made.wait(60)
+
+
+def test_a_closed_widget_hears_nothing(monkeypatch):
+    begun, go, ended = threading.Event(), threading.Event(), []
+
+    def slow(_items, progress):
+        begun.set()
+        go.wait(60)
+        try:
+            progress(1, 2)
+        finally:
+            ended.append(True)
+
+    monkeypatch.setattr(module, "annotate", slow)
+    made, heard = annotating()
+    made.start()
+    begun.wait(60)
+    made.close()
+    go.set()
+    assert not made.wait(60)
+    assert (heard, ended) == ([], [True])

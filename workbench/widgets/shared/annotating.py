@@ -1,0 +1,105 @@
+"""Annotations that are made in the background while a widget is already in use."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from workbench.items.items import Items
+
+AUTO = "auto"
+"""What is passed as ``annotations=`` to have a widget annotate its items by itself."""
+
+
+class _ClosedError(Exception):
+    """The widget was closed: nobody waits for the annotations."""
+
+
+class Annotating:
+    """Annotate items in a background thread, for a widget that shows its view meanwhile.
+
+    A widget makes one with its items; ``start()`` begins (again, after an error). Both callables run in the
+    background thread, so a widget guards its state by a lock: `changed` after each change, when the widget
+    sends ``describe()`` to its page, and `arrived` once, when the annotations are there. What goes wrong
+    is an error of the widget. Where :func:`available` returns a frame, no thread is needed.
+
+    Parameters
+    ----------
+    items : Items
+    arrived : callable
+        Called with the annotations, as of ``wb.annotate``.
+    changed : callable
+        Called without arguments after each change of `state`, `done` or `problem`.
+
+    Attributes
+    ----------
+    state : str
+        ``idle``, ``running``, ``done`` or ``failed``.
+    done : int
+        Items annotated so far.
+    problem : str
+        The message of the error; empty where there was none.
+    """
+
+    def __init__(
+        self, items: Items, *, arrived: Callable[[pd.DataFrame], None], changed: Callable[[], None]
+    ) -> None:
+        self.state: Literal["idle", "running", "done", "failed"] = "idle"
+        self.done, self.problem = 0, ""
+        self._items, self._arrived, self._changed = items, arrived, changed
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def start(self) -> None:
+        """Begin in a thread, unless it is under way or done."""
+        if self.state in ("running", "done") or self._closed:
+            return
+        self.state, self.done, self.problem = "running", 0, ""
+        self._thread = threading.Thread(target=self._run, name="annotate", daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end; return whether the annotations are there."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+        return self.state == "done"
+
+    def close(self) -> None:
+        """Stop at the next chunk of items, and announce nothing any more."""
+        self._closed = True
+
+    def describe(self) -> dict[str, Any]:
+        """Return what a page shows of it: ``state``, ``done``, ``total`` and ``problem``."""
+        return {"state": self.state, "done": self.done, "total": len(self._items), "problem": self.problem}
+
+    def _run(self) -> None:
+        from workbench.analysis.annotations import annotate  # noqa: PLC0415 - heavy
+
+        try:
+            annotations = annotate(self._items, progress=self._progress)
+            self.state, self.done = "done", len(self._items)
+            if not self._closed:
+                self._arrived(annotations)
+        except _ClosedError:
+            return
+        except Exception as error:  # noqa: BLE001 - the reader sees it in the widget
+            self.state, self.problem = "failed", f"The items could not be annotated: {error}"
+        if not self._closed:
+            self._changed()
+
+    def _progress(self, done: int, _total: int) -> None:
+        if self._closed:
+            raise _ClosedError
+        self.done = done
+        self._changed()
+
+
+def available(items: Items) -> pd.DataFrame | None:
+    """Return the annotations of items if they are at hand without computing (in the cache), else None."""
+    from workbench.analysis.annotations import cached_annotations  # noqa: PLC0415 - heavy
+
+    return cached_annotations(items)
