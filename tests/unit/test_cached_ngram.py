@@ -161,20 +161,34 @@ def test_an_unknown_answer_of_the_passage_is_likely_and_has_the_last_rank(base):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["accuracy", "perplexity"])
-def test_the_weight_is_the_one_that_does_best(base, items, by):
-    items = items[:40]
-    weights = [0.5, 0.01, 0.2, 0.9]
-    model = base.cached(0.1, decay=0.9)
-    trials = model.trials(items, weights=weights)
-    assert trials["weight"].tolist() == sorted(weights)
+def test_the_weight_is_the_one_that_does_best_on_all_sets(base, items, by):
+    sets = {"mine/dev": items[:40], "mine/test": MORE}
+    weights = [0.5, 0.0, 0.01, 0.2, 0.9]
+    tuned = base.cached(0.1, decay=0.9).tuned(*sets.values(), weights=weights, by=by)
+    trials = tuned.trials
+    columns = ["weight", "set", "n", "accuracy", "perplexity", "median_rank", "chosen"]
+    assert (trials.columns.tolist(), len(trials)) == (columns, 2 * len(weights))
+    sets = dict(zip(trials["set"].unique(), sets.values(), strict=True))
     for row in trials.itertuples():
-        frame = base.cached(row.weight, decay=0.9).predict(items)
+        frame = base.cached(row.weight, decay=0.9).predict(sets[row.set])
+        assert row.n == len(frame)
         assert row.accuracy == pytest.approx(frame["p_correct"].mean())
         assert row.perplexity == pytest.approx(math.exp(-frame["log_prob"].mean()))
-    best = max(trials["accuracy"]) if by == "accuracy" else min(trials["perplexity"])
-    tuned = model.tuned(items, weights=weights, by=by)
-    assert tuned.weight == min(trials["weight"][trials[by] == best])
+        assert row.median_rank == (frame["rank"] + (frame["n_tied"] - 1) / 2).median()
+    score = trials["accuracy"] if by == "accuracy" else -np.log(trials["perplexity"])
+    means = score.groupby(trials["weight"]).mean()
+    assert tuned.weight == means.index[means == means.max()].min()
+    assert set(trials["weight"][trials["chosen"]]) == {tuned.weight}
     assert (tuned.decay, tuned.base) == (0.9, base)
+
+
+def test_a_weight_at_the_edge_of_what_was_tried_is_warned_about(base, items):
+    lifted = MORE[2:3]  # the answer is no known word, and in the passage
+    with pytest.warns(UserWarning, match="the best weight, 0.02, is the largest of those tried"):
+        base.cached().tuned(lifted, weights=(0.01, 0.02), by="perplexity")
+    with pytest.warns(UserWarning, match="the best weight, 0.9, is the smallest of those tried"):
+        base.cached().tuned(items[:40], weights=(0.9, 0.99), by="perplexity")
+    base.cached().tuned(MORE[1:2], weights=(0.0, 0.5))  # 0 is no edge: there is nothing below
 
 
 @pytest.mark.parametrize(
@@ -185,6 +199,8 @@ def test_what_is_no_weight_is_told(base, options):
         base.cached(**options)
     with pytest.raises(DataError, match="expected accuracy or perplexity"):
         base.cached().tuned(MORE, by="luck")
+    with pytest.raises(DataError, match="no items to tune on"):
+        base.cached().tuned()
 
 
 def test_it_is_saved_and_loaded(base, items, tmp_path):

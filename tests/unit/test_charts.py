@@ -349,3 +349,24 @@ def test_a_renderer_of_ones_own_stays():
         charts.offline()
         assert alt.renderers.active == "html"
     assert alt.renderers.active == "workbench"
+
+
+def test_tuning_shows_each_set_and_the_chosen_weight():
+    columns = ["weight", "set", "n", "accuracy", "perplexity", "median_rank", "chosen"]
+    values = [(0.0, 0.0, 0.2), (0.3, 0.1, 0.15), (0.8, 0.2, 0.1)]
+    trials = pd.DataFrame(
+        [
+            (weight, f"lambada/{name}", 9, accuracy, 100.0, 3, weight == 0.3)
+            for weight, *both in values
+            for name, accuracy in zip(("dev", "control"), both, strict=True)
+        ],
+        columns=columns,
+    )
+    drawn = {(r["set"], r["weight"]): r["accuracy"] for r in rows(charts.tuning(trials)) if "accuracy" in r}
+    assert drawn[("LAMBADA development", 0.8)] == 0.2
+    assert drawn[("control", 0.8)] == 0.1
+    assert "chosen: 0.3" in [row.get("label") for row in rows(charts.tuning(trials))]
+    other = pd.concat([trials.assign(flatness=0.5), trials.assign(flatness=1.0, accuracy=0.9, chosen=False)])
+    assert max(r.get("accuracy", 0) for r in rows(charts.tuning(other))) == 0.2
+    with pytest.raises(DataError, match="no column chosen"):
+        charts.tuning(trials.drop(columns="chosen"))

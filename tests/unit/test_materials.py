@@ -49,3 +49,13 @@ def test_real_data(real_data):  # noqa: ARG001 - skips
     assert wb.materials("lambada").dataset == "lambada"
     assert next(iter(wb.materials("cbt").texts)).book_id
     assert len(wb.materials("msrcc").load()) > 100
+
+
+@pytest.mark.data
+def test_a_sample_of_real_data_is_enough_to_try_things(real_data):  # noqa: ARG001 - skips
+    data = wb.materials("lambada", scale="smoke")
+    plain, cased = data.load("dev"), data.load("dev", "capitalised")
+    assert (len(plain), len(data.texts)) == (400, 12)
+    assert plain.frame["item_id"].tolist() == cased.frame["item_id"].tolist()
+    with pytest.raises(DataError, match="scale 'large'"):
+        wb.materials("lambada", scale="large")

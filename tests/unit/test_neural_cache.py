@@ -121,27 +121,32 @@ def test_weight_0_is_the_network_alone(base):
     np.testing.assert_allclose(cached.score(some, CHOICES[:6]), base.score(some, CHOICES[:6]), atol=CLOSE)
 
 
+@pytest.mark.filterwarnings("ignore:the best (weight|flatness):UserWarning")
 def test_trials_are_what_the_models_say(base):
     options = {"weights": (0.0, 0.2, 0.5), "flatnesses": (0.0, 0.8)}
-    trials = base.cached().trials(ITEMS[:7], **options)
-    assert (*trials.columns, len(trials)) == ("weight", "flatness", "accuracy", "perplexity", 6)
+    best = base.cached().tuned(ITEMS[:7], CHOSEN, **options, by="perplexity")
+    trials, sets = best.trials, {"set": ITEMS[:7], "other": CHOSEN}
+    assert (*trials.columns[:3], len(trials)) == ("weight", "flatness", "set", 12)
+    sets = dict(zip(trials["set"].unique(), sets.values(), strict=True))
     for row in trials.itertuples():
-        frame = base.cached(row.weight, flatness=row.flatness).predict(ITEMS[:7])
+        frame = base.cached(row.weight, flatness=row.flatness).predict(sets[row.set])
+        assert row.n == len(frame)
         assert row.accuracy == pytest.approx(frame["p_correct"].mean())
         assert row.perplexity == pytest.approx(math.exp(-frame["log_prob"].mean()), rel=1e-4)
-    [row] = base.cached().trials(CHOSEN, weights=(0.2,), flatnesses=(0.8,)).itertuples()
-    assert row.accuracy == base.cached(0.2, flatness=0.8).predict(CHOSEN)["p_correct"].mean()
-    best = base.cached().tuned(ITEMS[:7], **options, by="perplexity")
-    assert [best.weight, best.flatness] == trials.iloc[trials["perplexity"].argmin(), :2].tolist()
-    best = base.cached().tuned(ITEMS[:7], **options)
-    assert best.weight == trials["weight"][trials["accuracy"].argmax()]
+        ranks = frame["rank"].astype(float) + (frame["n_tied"].astype(float) - 1) / 2
+        assert row.median_rank == ranks.median()
+    for by, sign in (("perplexity", 1), ("accuracy", -1)):
+        model = base.cached().tuned(ITEMS[:7], CHOSEN, **options, by=by)
+        means = (sign * np.log(trials[by].clip(1e-9))) if by == "perplexity" else -trials[by]
+        means = means.groupby([trials["weight"], trials["flatness"]]).mean().round(9)
+        assert (model.weight, model.flatness) == means.idxmin()
     with pytest.raises(DataError, match="by is 'rank'"):
         base.cached().tuned(ITEMS, by="rank")
 
 
 def test_the_network_reads_each_passage_once_for_all_trials():
     network = Planted()
-    planted.model(network).cached().trials(ITEMS[:7])
+    planted.model(network).cached().tuned(ITEMS[:7])
     read = sum(rows * time for rows, time in network.asked if time > 1)
     assert read <= 7 * max(len(text.split()) for text in planted.TEXTS)
 

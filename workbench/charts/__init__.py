@@ -21,6 +21,7 @@ from workbench.charts.targets import (
     target_classes_out_of_context,
 )
 from workbench.charts.theme import offline, save, side_by_side
+from workbench.charts.tuning import tuning
 
 __all__ = [
     "BRUSH",
@@ -40,6 +41,7 @@ __all__ = [
     "target_classes",
     "target_classes_out_of_context",
     "training_curves",
+    "tuning",
 ]
 
 offline()

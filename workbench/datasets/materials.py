@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from workbench import datasets
@@ -16,6 +17,7 @@ _SPLITS = {"lambada": {"dev", "control"}, "cbt": {"dev"}, "msrcc": {"test"}}
 # The sample in the place of a task: its variant, and the number of stories that nothing is trained on
 _SAMPLED = {"lambada": ("plain", 5), "cbt": ("cbt", 5), "msrcc": ("msrcc", 8)}
 _NOVELS = ("novels*.tar.xz",)
+_SMOKE = 400, 12  # passages of a split, and books to train on, that are enough to see how things work
 
 
 @dataclass(frozen=True)
@@ -23,12 +25,14 @@ class Materials:
     """Items to test on and texts to train on that do not share a book.
 
     `task` is the data set that was requested, `dataset` the same or "sample" in its place, `path` the file,
-    folder or archive of books to train on, where one was given.
+    folder or archive of books to train on, where one was given. At the scale "smoke", items are a sample and
+    texts are the first books.
     """
 
     task: str
     dataset: str
     path: Path | None = None
+    scale: str = "cpu"
 
     @property
     def texts(self) -> Path | Iterable[Book]:
@@ -37,6 +41,12 @@ class Materials:
         LAMBADA's are its training novels, or else ``novels*.tar.xz``, of which the Children's Book Test
         takes the folder ``children``. DataError if there are none on this machine.
         """
+        texts = self._texts()
+        if self.scale != "smoke" or self.dataset == "sample":
+            return texts
+        return list(islice(books(texts) if isinstance(texts, Path) else texts, _SMOKE[1]))
+
+    def _texts(self) -> Path | Iterable[Book]:
         if self.path is not None:
             return self.path
         if self.dataset == "sample":
@@ -57,14 +67,17 @@ class Materials:
     def load(self, split: str | None = None, variant: str | None = None) -> Items:
         """Return items, as :func:`workbench.load` does; of the sample those of the last stories only."""
         if self.dataset != "sample":
-            return datasets.load(self.dataset, split, variant=variant)
+            items = datasets.load(self.dataset, split, variant=variant)
+            return items.sample(_SMOKE[0]) if self.scale == "smoke" else items
         default, n = _SAMPLED[self.task]
         items = datasets.load("sample", split, variant=variant or default)
         last = [book.book_id.rpartition("/")[2] for book in list(books("sample"))[-n:]]
         return items.where(items.frame["book_id"].isin(last).to_numpy())
 
 
-def materials(task: str, data: str = "auto", *, texts: str | Path | None = None) -> Materials:
+def materials(
+    task: str, data: str = "auto", *, texts: str | Path | None = None, scale: str = "cpu"
+) -> Materials:
     """Choose the data of an experiment.
 
     Parameters
@@ -75,6 +88,9 @@ def materials(task: str, data: str = "auto", *, texts: str | Path | None = None)
         `task`, "sample", or "auto": the data set if its files are on this machine, else the sample.
     texts : str or path, optional
         File, folder or archive of books to train on, in place of the usual ones.
+    scale : {"cpu", "gpu", "smoke"}
+        "smoke" takes a sample of 400 items of each split, the same of each variant, and the first 12 books,
+        to try an experiment in seconds; the others take everything.
 
     Returns
     -------
@@ -88,12 +104,15 @@ def materials(task: str, data: str = "auto", *, texts: str | Path | None = None)
 
     Examples
     --------
-    >>> wb.materials("lambada", "sample").load("dev")  # doctest: +SKIP
+    >>> data = wb.materials("lambada", "sample")
+    >>> data.dataset, len(data.load("dev")), len(data.texts)
+    ('sample', 54, 15)
     """
     sources.choose("task", task, tuple(_SPLITS), "materials")
     sources.choose("data set", data, ("auto", task, "sample"), f"materials of {task}")
+    sources.choose("scale", scale, ("smoke", "cpu", "gpu"), "materials")
     dataset = (task if _found(task, _SPLITS[task]) else "sample") if data == "auto" else data
-    return Materials(task, dataset, None if texts is None else Path(texts).expanduser())
+    return Materials(task, dataset, None if texts is None else Path(texts).expanduser(), scale)
 
 
 def _found(dataset: str, splits: set[str], *, books: bool = False) -> bool:

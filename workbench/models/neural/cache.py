@@ -34,10 +34,10 @@ from workbench.models.neural.network import (
     word_scores,
 )
 from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer, rows_of
-from workbench.runs.predictions import Floats
+from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, named_sets, summary
 
-WEIGHTS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)  # that `CachedNeural.tuned` tries
-FLATNESSES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+FLATNESSES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
+"""Values that :meth:`CachedNeural.tuned` tries."""
 
 
 class CachedNeural(NetworkPredictor):
@@ -59,6 +59,7 @@ class CachedNeural(NetworkPredictor):
 
     version = 1
     fitted_on = "a model"
+    trials: pd.DataFrame | None = None  # of `tuned`, which made the model
 
     def __init__(self, base: NetworkPredictor, weight: float = 0.1, *, flatness: float = 0.3) -> None:
         if not 0 <= weight < 1:
@@ -117,46 +118,54 @@ class CachedNeural(NetworkPredictor):
 
     def tuned(
         self,
-        items: Items,
-        *,
+        *sets: Items,
         weights: Sequence[float] = WEIGHTS,
         flatnesses: Sequence[float] = FLATNESSES,
         by: str = "accuracy",
     ) -> CachedNeural:
         """Return the same with the options that do best on items: development or validation data.
 
+        The network reads each passage once; items with candidates or answers of several tokens once a trial.
+
         Parameters
         ----------
-        items : Items
-            Never those that are reported on.
+        *sets : Items
+            One set or several, never those that are reported on; the mean over the sets decides.
         weights, flatnesses : sequence of float
-            What is tried; of equally good ones the smallest are taken.
+            What is tried; of equally good ones the smallest are taken. A warning says where the best is at
+            an edge.
         by : {"accuracy", "perplexity"}
-        """
-        if by not in {"accuracy", "perplexity"}:
-            raise DataError(f"by is {by!r}, expected accuracy or perplexity")
-        trials = self.trials(items, weights=weights, flatnesses=flatnesses)
-        best = trials.iloc[int((-trials["accuracy"] if by == "accuracy" else trials["perplexity"]).argmin())]
-        return CachedNeural(self.base, float(best["weight"]), flatness=float(best["flatness"]))
+            Highest expected accuracy, or lowest perplexity of the answers (geometric mean of the sets').
 
-    def trials(
-        self, items: Items, *, weights: Sequence[float] = WEIGHTS, flatnesses: Sequence[float] = FLATNESSES
-    ) -> pd.DataFrame:
-        """Return expected accuracy (fraction) and perplexity of the answers for all weights and flatnesses.
-
-        The network reads each passage once; items with candidates or answers of several tokens once a trial.
+        Returns
+        -------
+        CachedNeural
+            Its ``.trials`` is a DataFrame, one row a setting and set: weight, flatness, set (data set and
+            split), n, accuracy (expected, a fraction), perplexity, median_rank, chosen.
         """
         pairs = list(product(sorted(weights), sorted(flatnesses)))
+        rows = [
+            (*pair, name, *measures)
+            for name, items in named_sets(sets).items()
+            for pair, measures in zip(pairs, self._measures(items, pairs), strict=True)
+        ]
+        trials = pd.DataFrame(rows, columns=["weight", "flatness", "set", *MEASURES])
+        trials = chosen(trials, {"weight": weights, "flatness": flatnesses}, by)
+        weight, flatness = trials.loc[trials["chosen"], ["weight", "flatness"]].iloc[0]
+        best = CachedNeural(self.base, float(weight), flatness=float(flatness))
+        best.trials = trials
+        return best
+
+    def _measures(
+        self, items: Items, pairs: Sequence[tuple[float, float]]
+    ) -> list[tuple[int, float, float, float]]:
+        """Return what each pair of weight and flatness has on a set."""
         blanks, answers = self.encode(items)
-        if items.frame["candidates"].notna().any() or any(len(ids) > 1 for ids in answers):
+        if items.frame["candidates"].notna().any() or any(len(ids) != 1 for ids in answers):
             models = (CachedNeural(self.base, weight, flatness=flatness) for weight, flatness in pairs)
-            frames = (model.predict(items, 1) for model in models)
-            scores = [(frame["p_correct"].mean(), _perplexity(frame["log_prob"])) for frame in frames]
-        else:
-            targets = np.array([ids[0] if ids else -1 for ids in answers], dtype=np.int64)
-            scores = self.scorer().trials([blank.ids for blank in blanks], targets, pairs)
-        rows = [(*pair, *score) for pair, score in zip(pairs, scores, strict=True)]
-        return pd.DataFrame(rows, columns=["weight", "flatness", "accuracy", "perplexity"])
+            return [measured(model.predict(items, 1)) for model in models]
+        targets = np.array([ids[0] for ids in answers], dtype=np.int64)
+        return self.scorer().trials([blank.ids for blank in blanks], targets, pairs, len(self.vocabulary) + 1)
 
     def _save(self, folder: Path) -> None:
         self.base.save(folder / "base")
@@ -265,13 +274,13 @@ class CachedScorer(Scorer):
     network: CacheModule
 
     def trials(
-        self, contexts: Sequence[Context], targets: Ids, pairs: Sequence[tuple[float, float]]
-    ) -> list[tuple[float, float]]:
-        """Return expected accuracy and perplexity of the answers for pairs of weight and flatness."""
+        self, contexts: Sequence[Context], targets: Ids, pairs: Sequence[tuple[float, float]], last: int
+    ) -> list[tuple[int, float, float, float]]:
+        """Return :data:`MEASURES` for pairs of weight and flatness; unknown answers have the rank `last`."""
         states = self.last(contexts, self.network.similarities)
         wanted = torch.from_numpy(targets).to(self.device)
 
-        def work(rows: slice) -> list[tuple[Floats, Floats]]:
+        def work(rows: slice) -> list[Tensor]:
             part, scores = rows_of(states, rows), []
             log_probs = self.network.output.distribution(part.hidden).float()
             for weight, flatness in pairs:
@@ -279,16 +288,9 @@ class CachedScorer(Scorer):
                 log_prob, counts, _, _ = word_scores(log_probs, self.share, copies).ranked(wanted[rows], 0)
                 rank, tied = counts.double().T
                 correct = torch.where(rank == 1, 1 / tied.clamp_min(1), 0.0)
-                scores.append((log_prob.double().cpu().numpy(), correct.cpu().numpy()))
+                middle = torch.where(rank > 0, rank + (tied - 1) / 2, last)
+                scores.append(torch.stack([correct, log_prob.double(), middle]).cpu())
             return scores
 
-        answered = targets >= 0
-        results = []
-        for parts in zip(*self._chunks(0, len(targets), work), strict=True):  # the chunks of each pair
-            log_prob, correct = (np.concatenate(columns)[answered] for columns in zip(*parts, strict=True))
-            results.append((float(correct.mean()), _perplexity(log_prob)))
-        return results
-
-
-def _perplexity(log_prob: Floats | pd.Series[float]) -> float:
-    return float(np.exp(min(700.0, -float(np.nanmean(log_prob)))))
+        parts = zip(*self._chunks(0, len(targets), work), strict=True)  # the chunks of each pair
+        return [summary(*torch.cat(part, 1).numpy()) for part in parts]

@@ -21,14 +21,13 @@ from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram.backoff import BackOff, Ids
 from workbench.models.passage import Passage, lefts, parts, passages
 from workbench.models.rows import Ranked
+from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, named_sets
 from workbench.runs.predictions import UNKNOWN, Floats
 from workbench.storage.files import atomic_folder
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
 
 LN10 = math.log(10)
-WEIGHTS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-"""Weights that :meth:`CachedNGram.tuned` compares."""
 _OPTIONS = ("after", "unknown", "name", "checked_for")
 _KINDS = {"kneser-ney": "Kneser-Ney", "good-turing": "Good-Turing"}
 
@@ -357,6 +356,7 @@ class CachedNGram(PositionScorer):
         "lambada": "N-Gram w/cache",
         "cbt": "KNESER-NEY LANGUAGE MODEL + CACHE",
     }
+    trials: pd.DataFrame | None = None  # of `tuned`, which made the model
 
     def __init__(self, base: NGram, weight: float = 0.1, *, decay: float = 1.0) -> None:
         if not 0 <= weight < 1:
@@ -386,32 +386,37 @@ class CachedNGram(PositionScorer):
         """Return a word as the vocabulary has it."""
         return self.base.form(word)
 
-    def tuned(self, items: Items, *, weights: Sequence[float] = WEIGHTS, by: str = "accuracy") -> CachedNGram:
+    def tuned(self, *sets: Items, weights: Sequence[float] = WEIGHTS, by: str = "accuracy") -> CachedNGram:
         """Return the model with the weight that is best on development or validation data.
+
+        A weight that helps where the passage holds the answer costs accuracy where it does not: pass both
+        kinds of items, and look at ``.trials`` of the result (:func:`workbench.charts.tuning` draws it).
 
         Parameters
         ----------
-        items : Items
-            Never those that are reported on.
+        *sets : Items
+            One set or several, never those that are reported on; the mean over the sets decides.
         weights : sequence of float
-            Weights to compare; of equally good ones the smallest is taken.
+            Weights to compare; of equally good ones the smallest is taken. A warning says where the best is
+            at an edge.
         by : {"accuracy", "perplexity"}
-            Highest expected accuracy, or lowest perplexity of the answers.
-        """
-        if by not in {"accuracy", "perplexity"}:
-            raise DataError(f"by is {by!r}, expected accuracy or perplexity")
-        trials = self.trials(items, weights=weights)
-        order = -trials["accuracy"] if by == "accuracy" else trials["perplexity"]
-        return CachedNGram(self.base, float(trials["weight"].iloc[int(order.argmin())]), decay=self.decay)
+            Highest expected accuracy, or lowest perplexity of the answers (geometric mean of the sets').
 
-    def trials(self, items: Items, *, weights: Sequence[float] = WEIGHTS) -> pd.DataFrame:
-        """Return expected accuracy (fraction) and perplexity of the answers for every weight."""
-        rows = []
-        for weight in sorted(weights):
-            frame = CachedNGram(self.base, weight, decay=self.decay).predict(items, 1)
-            perplexity = float(np.exp(-frame["log_prob"].mean()))
-            rows.append((weight, float(frame["p_correct"].mean()), perplexity))
-        return pd.DataFrame(rows, columns=["weight", "accuracy", "perplexity"])
+        Returns
+        -------
+        CachedNGram
+            Its ``.trials`` is a DataFrame, one row a weight and set: weight, set (data set and split), n,
+            accuracy (expected, a fraction), perplexity, median_rank, chosen.
+        """
+        rows = [
+            (weight, name, *measured(CachedNGram(self.base, weight, decay=self.decay).predict(items, 1)))
+            for name, items in named_sets(sets).items()
+            for weight in sorted(weights)
+        ]
+        trials = chosen(pd.DataFrame(rows, columns=["weight", "set", *MEASURES]), {"weight": weights}, by)
+        best = CachedNGram(self.base, float(trials["weight"][trials["chosen"]].iloc[0]), decay=self.decay)
+        best.trials = trials
+        return best
 
     def shares(self, passage: Passage) -> dict[str, float]:
         """Return the probability of each word by the cache alone."""
