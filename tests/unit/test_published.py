@@ -43,14 +43,14 @@ def test_what_is_not_there_is_said():
 @pytest.mark.parametrize("text", ["", "about 5", "5 %", "> 5", "86-84", "-5", "5-", "1,000", "<5-6", "nan"])
 def test_what_is_no_number_is_refused(text):
     with pytest.raises(DataError, match="no number"):
-        published.parse(text)
+        published.parse_value(text)
 
 
 @given(NUMBERS, NUMBERS)
 def test_numbers_are_read_in_each_form(one, other):
     low, high = sorted([one, other], key=float)
-    assert published.parse(one) == (float(one), float(one), float(one), one)
-    assert published.parse(f">{one} (about {other})")[:3] == (float(one), None, float(other))
-    assert published.parse(f" <{one}")[:4] == (None, float(one), None, f"<{one}")
+    assert published.parse_value(one) == (float(one), float(one), float(one), one)
+    assert published.parse_value(f">{one} (about {other})")[:3] == (float(one), None, float(other))
+    assert published.parse_value(f" <{one}")[:4] == (None, float(one), None, f"<{one}")
     for dash in "-\u2013":
-        assert published.parse(f"{low}{dash}{high}")[:3] == (float(low), float(high), None)
+        assert published.parse_value(f"{low}{dash}{high}")[:3] == (float(low), float(high), None)

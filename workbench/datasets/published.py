@@ -54,7 +54,7 @@ def published_table(name: str) -> pd.DataFrame:
     return pd.read_csv(files.resource("published", f"{name}.csv"), dtype=str, keep_default_na=False)
 
 
-def parse(text: str) -> Value:
+def parse_value(text: str) -> Value:
     """Read a number as papers print it: ``48``, ``<15``, ``84-86`` or ``>80 (about 84)``."""
     for form, pattern in _FORMS.items():
         if match := pattern.fullmatch(text.strip()):
@@ -77,7 +77,7 @@ def parse(text: str) -> Value:
 def _values() -> dict[tuple[str, ...], Value]:
     rows = published_table(ANALYSIS).to_dict("records")
     keys = ("figure", "set", "quantity")
-    return {tuple(r[k] for k in keys): parse(r["value"]) for r in rows}
+    return {tuple(r[k] for k in keys): parse_value(r["value"]) for r in rows}
 
 
 def find_value(figure: str, of: str, quantity: str) -> Value | None:

@@ -270,5 +270,5 @@ def _later() -> Iterator[dict[str, Any]]:
 
 def _number(text: str, scale: float = 1) -> float | None:
     """Return a printed number; None for an empty cell."""
-    value = papers.parse(text).about if text.strip() else None
+    value = papers.parse_value(text).about if text.strip() else None
     return None if value is None else round(value / scale, 10)

@@ -36,7 +36,7 @@ from workbench.models.pretrained.scoring import (
     no_scores,
     word_log_probs,
 )
-from workbench.models.pretrained.search import Query, SearchResult, Trie, rank_words, write_words
+from workbench.models.pretrained.search import WordQuery, SearchResult, Trie, rank_words, write_words
 from workbench.models.rows import Ranked, from_ranking, from_scores
 from workbench.runs.predictions import Floats, frame_of, nullable
 from workbench.storage import cache
@@ -301,13 +301,13 @@ class CausalLM(PretrainedModel):
         )
         return ranked, scores, [result.is_bound for result in results]
 
-    def _queries(self, items: Items) -> list[Query]:
+    def _queries(self, items: Items) -> list[WordQuery]:
         """Return the sub-tokens of the contexts and the answers."""
         texts, subwords = [self._split(item) for item in items], self._scorer.subwords
         pairs = iter(subwords.pairs([(text.before, text.word) for text in texts if text.word]))
         contexts = iter(subwords.contexts([text.before for text in texts if not text.word]))
         return [
-            Query(*next(pairs), self._index.get(answer)) if text.word else Query(next(contexts), [], None)
+            WordQuery(*next(pairs), self._index.get(answer)) if text.word else WordQuery(next(contexts), [], None)
             for text, answer in zip(texts, items.frame["answer"], strict=True)
         ]
 

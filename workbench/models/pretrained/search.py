@@ -204,7 +204,7 @@ class Search:
         return int(nodes[place])
 
 
-class Query(NamedTuple):
+class WordQuery(NamedTuple):
     """What is asked about an item."""
 
     context: Ids  # before the word; where it leaves no room for a word, the first sub-tokens are not seen
@@ -215,7 +215,7 @@ class Query(NamedTuple):
 def rank_words(
     scorer: CausalScorer,
     trie: Trie,
-    queries: Sequence[Query],
+    queries: Sequence[WordQuery],
     *,
     top_k: int,
     budget: int | None,
@@ -261,7 +261,7 @@ def _run(scorer: CausalScorer, trie: Trie, contexts: EncodedContexts, searches: 
 
 
 def write_words(
-    scorer: CausalScorer, queries: Sequence[Query], *, step: Callable[[int], object]
+    scorer: CausalScorer, queries: Sequence[WordQuery], *, step: Callable[[int], object]
 ) -> tuple[list[Ids], Scores]:
     """Let the model write a word: the most probable sub-token, one after the other, until the word is over.
 
@@ -290,7 +290,7 @@ def write_words(
 
 
 def _contexts(
-    scorer: CausalScorer, queries: Sequence[Query], room: int, scores: Scores
+    scorer: CausalScorer, queries: Sequence[WordQuery], room: int, scores: Scores
 ) -> Iterator[tuple[list[int], EncodedContexts]]:
     """Yield contexts, cut so that a word of `room` sub-tokens fits behind them, and score their answers.
 

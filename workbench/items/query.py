@@ -1,0 +1,411 @@
+"""Filters that are typed: ``target_class = CN and mention_distance > 40 and not direct_speech``.
+
+===============================  ===================================================================
+``n_tokens >= 60``               numbers are compared by ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``
+``target_class = CN``, ``!=``    the same text, in the same case (``==`` is ``=``)
+``split in (dev, test)``         one of several values; ``not in``: none of them
+``answer contains "ing"``        a part of the text, in any case; ``not contains``
+``tags contains hard``           one label of a list, in any case (``=`` and ``in``: in the same case)
+``direct_speech``, ``= false``   columns of yes and no
+``mention_distance is missing``  or ``is null``; ``is not missing``
+``and``, ``or``, ``not``, ``()`` or ``&``, ``|``, ``!``
+===============================  ===================================================================
+
+A value with spaces or signs is quoted (``"New York"``), as is a word of the language (``"missing"``) or a
+number that is text (``book_id = "1342"``); the name of a column with spaces or signs is set in backticks.
+
+A row without a value passes no comparison, neither ``x = a`` nor ``x != a``; only ``x is missing``. Logic has
+two values: ``not (x > 3)`` holds for a row without a value, because ``x > 3`` does not.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, reduce
+from typing import Any
+
+import lark
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from workbench.items.schema import DataError
+from workbench.items.text import is_encodable
+
+_DEEPEST = 200  # brackets in one filter
+_LISTED = 20  # suggestions
+_EXACT = 2**53  # whole numbers up to this one are exact
+_MANY = (list, tuple, set, frozenset, np.ndarray)
+_TRUTH = {"true": True, "yes": True, "false": False, "no": False}
+_ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_Value = str | bool | float
+_KINDS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "numbers": (int | float, ("=", "!=", ">", ">=", "<", "<=", "in", "not in")),
+    "text": (str, ("=", "!=", "in", "not in", "contains", "not contains")),
+    "labels": (str, ("contains", "not contains", "=", "!=", "in", "not in")),
+    "yes or no": (bool, ("=", "!=", "in", "not in")),
+}
+"""What a column can hold: the type of the values that it is compared with, and the operators."""
+
+_IN_WORD = r"[\w@.:/'-]"
+_RESERVED = rf"(?!(?i:and|or|not|in|is|missing|null|contains|true|false)(?!{_IN_WORD}))"
+_NAME = rf"{_RESERVED}[^\W\d]\w*(?:\.\w+)*"
+_WORD = rf"{_RESERVED}[\w@]{_IN_WORD}*"
+_NUMBER = rf"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?!{_IN_WORD})"
+_STRING = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
+_BACKTICKS = "`(?:[^`]|``)+`"
+_GRAMMAR = r"""
+    ?either: both (_OR both)*
+    ?both: single (_AND single)*
+    ?single: _NOT single -> negation
+        | "(" either ")"
+        | column -> truth
+        | column OPERATOR value
+        | column _IN "(" value ("," value)* ")" -> choice
+        | column _NOT _IN "(" value ("," value)* ")" -> exclusion
+        | column _CONTAINS part -> containing
+        | column _NOT _CONTAINS part -> lacking
+        | column _IS _MISSING -> missing
+        | column _IS _NOT _MISSING -> present
+    column: NAME | BACKTICKS
+    value: NUMBER | TRUTH | STRING | WORD
+    part: NUMBER | TRUTH | STRING | WORD
+    OPERATOR: /==|!=|>=|<=|=|<|>/
+    _AND: /and(?!\w)|&&?/i
+    _OR: /or(?!\w)|\|\|?/i
+    _NOT: /not(?!\w)|!(?!=)/i
+    _IN: /in(?!\w)/i
+    _IS: /is(?!\w)/i
+    _CONTAINS: /contains(?!\w)/i
+    _MISSING: /(missing|null)(?!\w)/i
+    TRUTH.2: /(true|false)(?!<_IN_WORD>)/i
+    NUMBER.2: /<_NUMBER>/
+    NAME: /<_NAME>/
+    WORD: /<_WORD>/
+    BACKTICKS: /<_BACKTICKS>/
+    STRING: /<_STRING>/s
+    %ignore /\s+/
+"""
+_EXPECTED = {
+    "NAME": "a column", "WORD": "a value", "OPERATOR": "an operator such as = or >", "_AND": "and",
+    "_OR": "or", "_IN": "in", "_IS": "is", "_CONTAINS": "contains", "_NOT": "not", "_MISSING": "missing",
+    "LPAR": "(", "RPAR": ")", "COMMA": "a comma", "$END": "the end",
+}  # fmt: skip
+_PIECES = re.compile(rf"""{_STRING}|{_BACKTICKS}|\s+|(?P<word>[`"'].*|[\w@]{_IN_WORD}*)|.""", re.DOTALL)
+
+
+@dataclass(frozen=True, repr=False)
+class Query:
+    """A filter over the columns of a table: :func:`parse` reads one, ``str`` writes it.
+
+    ``a & b``, ``a | b`` and ``~a`` combine filters.
+    """
+
+    operator: str  # and, or, not (of `parts`); is missing, is true, or a comparison (of `column`)
+    column: str = ""
+    values: tuple[_Value, ...] = ()
+    parts: tuple[Query, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that the filter names, each once, in the order of the text."""
+        inner = (name for part in self.parts for name in part.columns)
+        return tuple(dict.fromkeys(inner)) if self.parts else (self.column,)
+
+    def mask(self, frame: pd.DataFrame) -> NDArray[np.bool_]:
+        """Return the rows of a frame that pass, as an array of bool (n,).
+
+        Raises
+        ------
+        DataError
+            If the frame has no such column, or the column holds something else than it is compared with.
+        """
+        masks = [part.mask(frame) for part in self.parts]
+        if masks:
+            combine = operator.or_ if self.operator == "or" else operator.and_
+            return ~masks[0] if self.operator == "not" else reduce(combine, masks)
+        cells = _Cells(frame, self.column)
+        return cells.missing if self.operator == "is missing" else self._compare(cells) & ~cells.missing
+
+    def _compare(self, cells: _Cells) -> NDArray[np.bool_]:
+        sign, values = ("=", [True]) if self.operator == "is true" else (self.operator, [*self.values])
+        if cells.kind == "nothing":
+            return ~cells.missing
+        if cells.kind == "yes or no":
+            values = [_TRUTH.get(v.lower(), v) if isinstance(v, str) else v for v in values]
+        kind, operators = _KINDS[cells.kind]
+        fits = all(isinstance(v, kind) and isinstance(v, bool) == (kind is bool) for v in values)
+        if sign not in operators or not fits:
+            name, example = _write_column(self.column), cells.choices()[0]
+            remedy = f"use {', '.join(operators)}; for example: {name} {operators[0]} {example}"
+            if sign in operators and kind is str and self.operator != "is true":
+                quoted = Query(
+                    sign, self.column, tuple(v if isinstance(v, str) else _write(v) for v in values)
+                )
+                remedy = f"quote the value: {quoted}"
+            problem = f"the filter {str(self)!r} does not fit the column {name}"
+            raise DataError(f"{problem}, which holds {cells.kind}, such as {example}", remedy=remedy)
+        if sign in _ORDER:
+            return np.asarray(_ORDER[sign](cells.values, values[0]), dtype=bool)
+        mask = cells.contain(str(values[0])) if sign.endswith("contains") else cells.equal(values)
+        return ~mask if sign.startswith(("!", "not ")) else mask
+
+    def __and__(self, other: Query) -> Query:
+        return _joined("and", [self, other])
+
+    def __or__(self, other: Query) -> Query:
+        return _joined("or", [self, other])
+
+    def __invert__(self) -> Query:
+        return self.parts[0] if self.operator == "not" else Query("not", parts=(self,))
+
+    def __repr__(self) -> str:
+        return f"parse({str(self)!r})"
+
+    def __str__(self) -> str:
+        if self.operator == "not" and self.parts[0].operator == "is missing":
+            return f"{_write_column(self.parts[0].column)} is not missing"
+        if self.parts:
+            looser = {"and": {"or"}, "not": {"and", "or"}}.get(self.operator, set())
+            shown = [f"({part})" if part.operator in looser else str(part) for part in self.parts]
+            return f"not {shown[0]}" if self.operator == "not" else f" {self.operator} ".join(shown)
+        name, values = _write_column(self.column), ", ".join(map(_write, self.values))
+        if self.operator.endswith("in"):
+            values = f"({values})"
+        return name if self.operator == "is true" else f"{name} {self.operator} {values}".rstrip()
+
+
+def _joined(word: str, queries: Iterable[Query]) -> Query:
+    parts: list[Query] = []
+    for query in queries:
+        parts += query.parts if query.operator == word else [query]
+    return Query(word, parts=tuple(parts)) if len(parts) > 1 else parts[0]
+
+
+def _compared(column: str, sign: str, *values: Any) -> Query:
+    """Return a comparison in its one form: a choice of one value is "=", and 60.0 is 60."""
+    if len(values) == 1:
+        sign = {"==": "=", "in": "=", "not in": "!="}.get(sign, sign)
+    return Query(sign, column, tuple(_plain(v) if _is_number(v) else v for v in values))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _plain(number: float) -> int | float:
+    return int(number) if abs(number) <= _EXACT and number == int(number) else float(number)
+
+
+def _write(value: _Value) -> str:
+    if not isinstance(value, str):
+        return str(value).lower() if isinstance(value, bool) else repr(value)
+    bare = re.fullmatch(_WORD, value) and not re.fullmatch(_NUMBER, value)
+    return value if bare else '"{}"'.format(re.sub(r'(["\\])', r"\\\1", value))
+
+
+def _write_column(name: str) -> str:
+    return name if re.fullmatch(_NAME, name) else f"`{name.replace('`', '``')}`"
+
+
+class _Cells:
+    """A column: what it holds (a key of `_KINDS`, or "nothing"), and which rows have no value."""
+
+    def __init__(self, frame: pd.DataFrame, name: str) -> None:
+        if name not in frame.columns:
+            names = [*map(str, frame.columns)]
+            close = " or ".join(difflib.get_close_matches(name, names))
+            remedy = f"{f'did you mean {close}? ' if close else ''}There are {', '.join(names)}"
+            raise DataError(f"there is no column {name!r}", remedy=remedy)
+        column = frame[name]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            column = column.astype(column.cat.categories.dtype)
+        self.missing: NDArray[np.bool_] = column.isna().to_numpy(dtype=bool)
+        self.kind = "text"
+        self.values: Any = None
+        inferred = pd.api.types.infer_dtype(column, skipna=True)
+        if any(isinstance(cell, _MANY) for cell in column.head(1000)):
+            rows = [cell if isinstance(cell, _MANY) else () for cell in column]
+            self.kind, self.values = "labels", [frozenset(map(str, row)) for row in rows]
+            self.missing = np.array([not row for row in rows], dtype=np.bool_)
+        if self.missing.all():
+            self.kind = "nothing"
+        elif inferred == "boolean":
+            self.kind = "yes or no"
+            self.values = column.astype("boolean").to_numpy(dtype=bool, na_value=False)
+        elif pd.api.types.is_numeric_dtype(column) or inferred in {
+            "integer",
+            "floating",
+            "mixed-integer-float",
+        }:
+            self.kind, self.values = "numbers", column.to_numpy(dtype=float, na_value=np.nan)
+        elif self.kind == "text":
+            self.values = pa.array(column.astype("str"), pa.large_string(), from_pandas=True)
+
+    def choices(self) -> list[str]:
+        """Return values as they are written in a filter: the commonest first, of numbers low to high."""
+        if self.kind in {"nothing", "yes or no"}:
+            return ["true", "false"] * (self.kind != "nothing")
+        if self.kind == "numbers":
+            known = self.values[~self.missing]
+            return [repr(_plain(v)) for v in np.unique(np.quantile(known, [0, 0.5, 1], method="lower"))]
+        rows = self.values if self.kind == "labels" else [[v] for v in self.values.drop_null().to_pylist()]
+        return [_write(label) for label, _ in Counter(label for row in rows for label in row).most_common()]
+
+    def equal(self, values: Sequence[Any]) -> NDArray[np.bool_]:
+        """Return the rows with one of the values."""
+        if self.kind == "labels":
+            return np.array([not row.isdisjoint(values) for row in self.values], dtype=np.bool_)
+        if self.kind == "text":
+            return _array(pc.is_in(self.values, value_set=pa.array(values, pa.large_string())))
+        return np.isin(self.values, values)
+
+    def contain(self, part: str) -> NDArray[np.bool_]:
+        """Return the rows with the part in their text, or with the label, in any case."""
+        if self.kind == "labels":
+            rows = [{label.casefold() for label in row} for row in self.values]
+            return np.array([part.casefold() in row for row in rows], dtype=np.bool_)
+        return _array(pc.match_substring(self.values, part, ignore_case=True))
+
+
+def _array(mask: Any) -> NDArray[np.bool_]:
+    return np.asarray(pc.fill_null(mask, fill_value=False), dtype=np.bool_)
+
+
+def parse(text: str) -> Query:
+    """Read a filter; the language is described at the top of this module.
+
+    Raises
+    ------
+    DataError
+        If the text is not a filter: the first character (from 1) that does not fit, and what was expected.
+
+    Examples
+    --------
+    >>> query = parse("split in (dev, test) & !(n_tokens>80 or answer contains 'ing')")
+    >>> str(query)
+    'split in (dev, test) and not (n_tokens > 80 or answer contains ing)'
+    >>> query.columns
+    ('split', 'n_tokens', 'answer')
+    """
+    if text.count("(") > _DEEPEST or not is_encodable(text):
+        raise DataError(f"the filter has more than {_DEEPEST} brackets, or half a surrogate pair")
+    try:
+        return _read(_parser().parse(text))
+    except lark.UnexpectedInput as error:
+        place = error.pos_in_stream
+        if place is None or getattr(getattr(error, "token", None), "type", "") == "$END":
+            place = len(text)
+        accepted = getattr(error, "accepts", None) or getattr(error, "allowed", None) or ()
+        words = [word if " " in word else repr(word) for name, word in _EXPECTED.items() if name in accepted]
+        piece = _PIECES.match(text, place)
+        problem = (
+            f"expected {' or '.join(words) or 'the end'}, there is {repr(piece[0]) if piece else 'the end'}"
+        )
+        remedy = 'a filter is, for example: target_class = CN and not (n_tokens > 80 or answer = "New York")'
+        raise DataError(f"the filter, character {place + 1}: {problem}", remedy=remedy) from None
+
+
+@cache
+def _parser() -> lark.Lark:
+    grammar = re.sub(r"<(_[A-Z_]+)>", lambda match: globals()[match[1]].replace("/", r"\/"), _GRAMMAR)
+    return lark.Lark(grammar, start="either", parser="lalr")
+
+
+def _read(tree: Any) -> Query:
+    """Return the filter that a tree of the grammar stands for."""
+    rule, (first, *others) = tree.data, tree.children
+    if rule in {"either", "both"}:
+        return _joined("or" if rule == "either" else "and", map(_read, tree.children))
+    if rule == "negation":
+        return ~_read(first)
+    column = _read_token(first.children[0])
+    if rule in {"missing", "present"}:
+        return Query("is missing", column) if rule == "missing" else ~Query("is missing", column)
+    if rule == "truth":
+        return Query("is true", column)
+    signs = {"choice": "in", "exclusion": "not in", "containing": "contains", "lacking": "not contains"}
+    sign = signs[rule] if rule in signs else str(others.pop(0))
+    return _compared(column, sign, *(_read_token(v.children[0], plain=v.data == "part") for v in others))
+
+
+def _read_token(token: lark.Token, *, plain: bool = False) -> Any:
+    """Return a name or value; if `plain`, a number or truth as the text that it is."""
+    if token.type == "BACKTICKS":
+        return token[1:-1].replace("``", "`")
+    if token.type == "STRING":
+        return re.sub(r"\\([\\\"'])", r"\1", token[1:-1])
+    if token.type == "NUMBER" and not plain and math.isfinite(float(token)):
+        return float(token)
+    return _TRUTH[token.lower()] if token.type == "TRUTH" and not plain else str(token)
+
+
+def of_facets(facets: Mapping[str, Sequence[Any]]) -> Query | None:
+    """Return the filter that choices by column stand for; None without any choice.
+
+    Two numbers ``[low, high]`` are a closed range, with None for an open end. Anything else is a choice of
+    values, in which None stands for a missing value.
+
+    Examples
+    --------
+    >>> str(of_facets({"split": ["dev", "test"], "n_tokens": [60, None], "book_id": ["1342", None]}))
+    'split in (dev, test) and n_tokens >= 60 and (book_id = "1342" or book_id is missing)'
+    """
+    parts = [_of_facet(column, chosen) for column, chosen in facets.items() if len(chosen)]
+    return _joined("and", parts) if parts else None
+
+
+def _of_facet(column: str, chosen: Sequence[Any]) -> Query:
+    values = [None if pd.isna(value) else value for value in chosen]
+    if len(values) == 2 and all(v is None or _is_number(v) for v in values):  # noqa: PLR2004 - two ends
+        ends = zip((">=", "<="), values, strict=True)
+        bounds = [_compared(column, sign, end) for sign, end in ends if end is not None]
+        return _joined("and", bounds or [~Query("is missing", column)])
+    present = [value for value in values if value is not None]
+    parts = [_compared(column, "in", *present)] if present else []
+    return _joined("or", parts + [Query("is missing", column)] * (None in values))
+
+
+def word_start(text: str, cursor: int) -> int:
+    """Return where the word begins that ends at the cursor; after a space or sign, the cursor."""
+    pieces = list(_PIECES.finditer(text, 0, cursor))
+    return pieces[-1].start() if pieces and pieces[-1]["word"] else cursor
+
+
+def suggest(text: str, cursor: int, frame: pd.DataFrame) -> list[str]:
+    """Return what can stand at the cursor: columns, operators, values of the column before it.
+
+    A suggestion replaces the text from :func:`word_start` to the cursor; the best come first, 20 at most.
+    """
+    start = word_start(text, cursor)
+    written = text[start:cursor]
+    typed = written.lstrip("`\"'").casefold()
+    reading = _parser().parse_interactive(text[:start])
+    try:
+        tokens = list(reading.exhaust_lexer())
+    except lark.UnexpectedInput:
+        return []
+    names = [_read_token(token) for token in tokens if token.type in {"NAME", "BACKTICKS"}]
+    cells = _Cells(frame, names[-1]) if names and names[-1] in frame.columns else None
+    accepted: set[str] = reading.accepts()  # type: ignore[no-untyped-call]
+    if "NAME" in accepted:
+        options = [*map(_write_column, map(str, frame.columns)), "not"]
+    elif "WORD" in accepted:
+        options = [] if cells is None else cells.choices()
+    elif "OPERATOR" in accepted:
+        kind = "text" if cells is None or cells.kind == "nothing" else cells.kind
+        joints = ["and", "or"] if kind == "yes or no" else []
+        options = [*joints, *_KINDS[kind][1], "is missing", "is not missing"]
+    else:
+        words = {name: word for name, word in _EXPECTED.items() if name not in {"COMMA", "$END"}}
+        options = [word for name, word in words.items() if name in accepted]
+    options = [option for option in options if typed in option.casefold() and option != written]
+    return sorted(options, key=lambda option: not option.lstrip('`"').casefold().startswith(typed))[:_LISTED]
