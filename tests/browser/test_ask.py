@@ -54,8 +54,7 @@ def python(notebook, what):
     return json.loads(notebook.evaluate(f"import json; print(json.dumps({what}))"))
 
 
-INSIDE = """[...document.querySelectorAll('.wa-ask, .wa-top, .wa-results, .wa-history')]
-    .map((n) => n.getBoundingClientRect().height)"""
+INSIDE = "[...document.querySelectorAll('.wa-top, .wa-card')].map((n) => n.getBoundingClientRect().height)"
 
 
 def test_type_and_watch_while_a_slow_model_thinks(asked, notebook):
@@ -63,7 +62,6 @@ def test_type_and_watch_while_a_slow_model_thinks(asked, notebook):
     assert page.locator(".wa-empty").is_visible()
     assert page.locator(".wa-card").first.is_hidden()
     notebook.screenshot("ask-empty", ".wa-ask")
-    before = page.evaluate(INSIDE)
     cells = page.locator(".jp-Cell").count()
     text = page.locator(".wa-text").first
     text.click()
@@ -73,7 +71,7 @@ def test_type_and_watch_while_a_slow_model_thinks(asked, notebook):
     page.wait_for_selector(".wa-card[aria-label=slow].wa-thinks .wa-mark:has-text('thinking')")
     assert card(page, "fast").locator(".wa-row").count() == 20
     assert card(page, "slow").locator(".wa-row").count() == 0
-    assert page.evaluate(INSIDE) == before  # nothing jumps
+    before = page.evaluate(INSIDE)
     assert page.locator(".jp-Cell").count() == cells
     said = python(notebook, "[f'{100 * 2.718281828459045 ** x:#.3g} %' for x in asker.results().log_prob]")
     assert shown(page, "fast")[1:] == said  # after the gain
@@ -84,6 +82,7 @@ def test_type_and_watch_while_a_slow_model_thinks(asked, notebook):
     notebook.evaluate("slow.gate.set()")
     wait_for(page, "answered")
     assert page.locator(".wa-status").inner_text() == "all 2 models have answered"
+    assert page.evaluate(INSIDE) == before  # nothing jumps
     assert shown(page, "slow") == shown(page, "fast")
     assert page.locator(".wa-stale").count() == 0
     page.wait_for_selector(".wa-past")  # it is kept by itself
@@ -147,8 +146,8 @@ def test_pairs_errors_history_and_python(asked, notebook):
     assert page.locator(".wa-differs").all_inner_texts() == ["keeper", "baker"]
     rows = python(notebook, "asker.results().query('model == \"fast\"').log_prob.tolist()")
     between = card(page, "fast").locator(".wa-between .wa-gain").all_inner_texts()
-    assert between[0].startswith(f"A over B +{rows[0] - rows[2]:.2f} nats")
-    assert between[1].startswith("A over B 0.00 nats")
+    assert between[0].startswith(f"A over B in ln p: +{rows[0] - rows[2]:.2f} nats")
+    assert between[1].startswith("A over B in ln p: 0.00 nats")
     page.wait_for_selector(".wa-past >> nth=1")
 
     page.locator(".wa-past").last.click()  # the oldest
@@ -167,7 +166,9 @@ def test_pairs_errors_history_and_python(asked, notebook):
     page.wait_for_selector(".wa-past:has-text('was a rock')")
     assert python(notebook, "asker.history.text.tolist()")[-1] == "A storm. The ___ was a rock"
     page.locator(".wa-line").nth(1).fill("boat|rock|keeper")
-    page.wait_for_selector(".wa-note:text-is('shares of the 3 candidates')")
+    page.wait_for_selector(
+        ".wa-note:text-is('ranked among 3 candidates; normalised scores, not probabilities')"
+    )
     page.locator(".wa-line").nth(1).press("d")
     page.locator(".wa-line").nth(1).press("d")
     assert page.locator(".wa-line").nth(1).input_value() == "boat|rock|keeperdd"
@@ -187,11 +188,9 @@ def test_readable_in_both_themes_and_at_700_pixels(asked, notebook):
             notebook.screenshot(f"ask-{name}{theme.split()[-1].lower()}", ".wa-ask")
 
     page.set_viewport_size({"width": 1400, "height": 1100})
-    before = page.evaluate(INSIDE)
     page.locator(".wa-button", has_text="Try an example").click()
     wait_for(page, "answered")
     page.wait_for_selector(".wa-past")
-    assert page.evaluate(INSIDE) == before
     look("")
     page.locator(".wa-button", has_text="Minimal pair").click()
     second = page.locator(".wa-text").nth(1)
@@ -202,3 +201,56 @@ def test_readable_in_both_themes_and_at_700_pixels(asked, notebook):
     look("pairs-")
     notebook.narrow(".wa-ask", 1000)
     look("700-")
+
+
+def test_every_model_is_in_view_and_its_bars_are_long_enough(asked, notebook):
+    models = "models = [Counting(f'model {n}') for n in range(5)] + [Scoring()]"
+    show = "from IPython.display import display\nfor n in (1, 3, 6): display(ask(models[-n:], top_k=5))"
+    page = asked("many", models, f"{show}\nasker = ask(models[0])")
+    tracks = (
+        """[...document.querySelectorAll('.wa-row .wa-track')].map((n) => n.getBoundingClientRect().width)"""
+    )
+    hidden = """[...document.querySelectorAll('.wa-results')]
+        .filter((n) => n.scrollHeight > n.clientHeight + 1 || n.scrollWidth > n.clientWidth + 1).length"""
+    for place in range(3):
+        page.locator(".wa-ask").nth(place).locator(".wa-button", has_text="Try an example").click()
+    page.wait_for_function("document.querySelectorAll('.wa-ask[data-state=answered]').length === 3")
+    for width in (1900, 1400, 1000):
+        page.set_viewport_size({"width": width, "height": 1000})
+        notebook.still()
+        assert min(page.evaluate(tracks)) > 80
+        assert page.evaluate(hidden) == 0
+        for place, name in enumerate(("one", "three", "six")):
+            page.locator(".wa-ask").nth(place).scroll_into_view_if_needed()
+            notebook.screenshot(f"ask-{name}-{width}", f".wa-ask >> nth={place}")
+    notebook.narrow(".wa-ask")
+    assert min(page.evaluate(tracks)) > 80
+    assert page.evaluate(hidden) == 0
+    notebook.screenshot("ask-three-700", ".wa-ask >> nth=1")
+
+
+def test_a_change_from_elsewhere_is_said_and_a_pair_is_of_this_passage(asked, notebook):
+    page = asked("elsewhere", f"asker = ask(fast, '{TEXT} keeper')\nasker", "asker")
+    page.wait_for_selector(".wa-ask >> nth=1")
+    wait_for(page, "answered")
+    here, other = (page.locator(".wa-ask").nth(n) for n in (0, 1))
+    notebook.evaluate("asker.text = 'A storm. Then the boat'")
+    for view in (here, other):
+        view.locator(".wa-changed:text-matches('^Changed by another cell or view at \\\\d')").wait_for()
+    text = here.locator(".wa-text")
+    text.first.fill(f"{TEXT} storm")
+    here.locator(".wa-changed:text-is('')").wait_for(state="attached")
+    other.locator(".wa-changed:has-text('another cell or view')").wait_for()
+    assert other.locator(".wa-text").first.input_value() == f"{TEXT} storm"
+    notebook.screenshot("ask-elsewhere", ".wa-ask >> nth=1")
+
+    pair = here.locator(".wa-button", has_text="Minimal pair")
+    pair.click()
+    text.nth(1).fill("An edited version. Then the storm")
+    pair.click()
+    pair.click()
+    assert text.nth(1).input_value() == "An edited version. Then the storm"
+    pair.click()
+    text.first.fill("Another passage. Then the rock")
+    pair.click()
+    assert text.nth(1).input_value() == "Another passage. Then the rock"

@@ -3,17 +3,20 @@
 import json
 import threading
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import pytest
 from ask_models import Counting, Failing, Gated, Scoring
 from html_page import Page
 
 from workbench.items.items import Items, items_from_text
 from workbench.items.schema import DataError
+from workbench.models.base import Predictor, pad
 from workbench.models.rows import Ranked
 from workbench.render.numbers import probability
-from workbench.widgets.ask.ask import EXAMPLE, Ask, answer_view, ask, models_by_name
+from workbench.widgets.ask.ask import EXAMPLE, Ask, answer_view, ask, models_by_name, preview
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
 PAUSE = 20
@@ -73,9 +76,9 @@ def test_an_edit_is_read_and_answered(made):
     [side] = answer["view"]["sides"]
     row = widget.to_frame().set_index("version").loc["passage"]
     assert (row["rank"], row["n_tied"]) == (2, 5)  # after "the"; beside storm, was, man and the full stop
-    assert side["passage"]["rank"] == "rank 2 of 12, 5 tied"
+    assert side["passage"]["rank"] == "tied 2–6 of 12"  # noqa: RUF001
     assert side["passage"]["p"] == probability(np.exp(row["log_prob"]))
-    assert side["passage"]["ln"] == f"ln p −{-row['log_prob']:.2f}"  # noqa: RUF001
+    assert side["passage"]["ln"] == f"ln p −{-row['log_prob']:.2f} nats"  # noqa: RUF001
     word, p, label, here, own = side["passage"]["bars"][0]
     assert (word, here, own, label) == ("the", True, False, probability(p))
     assert [bar[4] for bar in side["passage"]["bars"]].count(True) == 1
@@ -222,19 +225,90 @@ def view_of(model, text, **options):
         widget.close()
 
 
-def test_candidates_have_shares_and_scores_are_no_probabilities():
-    [side] = view_of(Counting(), TEXT, candidates=["boat", "storm"])["sides"]
-    bars = side["passage"]["bars"]
-    assert "shares" in side["passage"]["note"]
+class Sentence(Counting):
+    """Scores a candidate by the sentence with it, the target by what stands before it."""
+
+    def log_prob(self, items):
+        return np.full(len(items), -2.5)
+
+
+def test_each_number_says_what_it_is_and_bars_belong_to_it():
+    [side] = view_of(Sentence(), TEXT, candidates=["boat", "storm"])["sides"]
+    cell = side["passage"]
+    bars = cell["bars"]
+    assert cell["note"] == "ranked among 3 candidates; normalised scores, not probabilities"
     assert {bar[0] for bar in bars} == {"boat", "storm", "keeper"}
     assert sum(float(bar[2].split()[0]) for bar in bars) == pytest.approx(100, abs=0.2)
-    assert side["passage"]["rank"].startswith("rank 1 of 3, 2 tied")
+    [target] = [bar[2] for bar in bars if bar[4]]
+    assert (cell["p"], cell["unit"], cell["rank"]) == (target, "share of 3 candidates", "tied 1–2 of 3")  # noqa: RUF001
+    assert cell["ln"] == "ln p −2.50 nats, given the text before it"  # noqa: RUF001
+    [side] = view_of(Counting(), TEXT)["sides"]
+    cell = side["passage"]
+    [target] = [bar[2] for bar in cell["bars"] if bar[4]]
+    assert (cell["p"], cell["unit"], cell["note"]) == (
+        target, "probability", "ranked among 12 words of the vocabulary; probabilities"
+    )  # fmt: skip
+    assert "before" not in cell["ln"]
     [side] = view_of(Scoring(), TEXT)["sides"]
-    assert "no probabilities" in side["passage"]["note"]
+    assert side["passage"]["note"] == "ranked among 3 candidate words; scores, not probabilities"
     wanted = [["sea", 1, "-3"], ["boat", pytest.approx(2 / 3), "-4"], ["keeper", 0, "-6"]]
     assert [bar[:3] for bar in side["passage"]["bars"]] == wanted
     assert (side["passage"]["p"], side["passage"]["rank"]) == ("", "rank 3 of 3")
     assert side["gain"] == {"nats": "", "factor": ""}
+
+
+class Mine(Predictor):
+    """What the documentation asks of a model of one's own: name, config, score."""
+
+    name = "mine"
+    config: ClassVar = {}
+
+    def score(self, items, words):
+        return pad([[float(len(word)) for word in row] for _, row in zip(items, words, strict=True)])
+
+
+def test_name_config_and_score_are_enough_for_a_passage():
+    text = "The keeper saw the boat . The man called , and THE Keeper came to the storm . Then more ."
+    widget = ask(Mine(), text.replace("storm", "___"), word="harbour")
+    cells = answer_view(widget.wait(PAUSE)._asking.current.question, widget._asking.current.answers[0], 10)[
+        "sides"
+    ][0]
+    words = {"the", "keeper", "saw", "boat", "man", "called", "and", "came", "to", "Then", "more", "harbour"}
+    for version in ("passage", "sentence"):  # the same words in both
+        assert {bar[0].lower() for bar in cells[version]["bars"]} <= {word.lower() for word in words}
+        assert cells[version]["note"] == "ranked among 12 words of the passage; scores, not probabilities"
+        assert cells[version]["rank"] == "rank 1 of 12"
+        assert (cells[version]["p"], cells[version]["unit"]) == ("7", "score")
+    widget.candidates = "boat|rock"
+    row = widget.wait(PAUSE).results().iloc[0]
+    assert row["n_choices"] == 3
+    widget.put(items_from_text("the boat . the ___ was")[0])
+    assert widget.wait(PAUSE).results()["prediction"].isin(["the", "boat", "was"]).all()
+    widget.close()
+
+
+def test_a_model_without_words_says_why_there_are_no_bars():
+    class Writing(Counting):
+        def predict(self, items, top_k=10, *, seed=0):
+            frame = super().predict(items, top_k, seed=seed)
+            return frame.assign(top_words=None, top_log_probs=None, rank=pd.NA, prediction="boat")
+
+    [side] = view_of(Writing(), TEXT)["sides"]
+    note = "no words to show: this model ranks no vocabulary; its own continuation: “boat”"
+    assert (side["passage"]["bars"], side["passage"]["note"]) == ([], note)
+
+
+def test_the_target_sentence_alone_holds_no_later_sentence():
+    widget = ask(Counting(), "A storm came. The ___ was late. Nobody knew why.", word="boat")
+    frame = widget.wait(PAUSE).to_frame().set_index("version")
+    assert frame.loc["sentence", "text"] == "The boat was late."
+    assert frame.loc["passage", "text"] == "A storm came. The boat was late. Nobody knew why."
+    [read] = preview(widget._asking.current.question)
+    assert [text for text, kinds in read["query"] if "l" in kinds] == [" Nobody knew why."]
+    child = replace(items_from_text("`` What a XXXXX ! '' he said .", answers=["boat"])[0], word_class="CN")
+    widget.put(replace(child, sentences=((0, len(child.text)),)))
+    assert len(set(widget.wait(PAUSE).results()["text"])) == 1
+    widget.close()
 
 
 class Bound(Counting):
@@ -253,7 +327,7 @@ class Bound(Counting):
 def test_bounds_and_impossible_words():
     [side] = view_of(Bound(), TEXT)["sides"]
     cell = side["passage"]
-    assert (cell["p"], cell["ln"], cell["rank"]) == ("0 %", "ln p −∞", "rank at least 4 of 12")  # noqa: RUF001
+    assert (cell["p"], cell["ln"], cell["rank"]) == ("0 %", "ln p −∞ nats", "rank at least 4 of 12")  # noqa: RUF001
     wanted = [["“", pytest.approx(np.exp(-1)), "36.8 %"], ["</s>", 0.0, "0 %"]]
     assert [bar[:3] for bar in cell["bars"]] == wanted
     assert side["gain"] == {"nats": "", "factor": ""}

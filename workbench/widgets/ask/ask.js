@@ -3,7 +3,7 @@
 
 const QUIET = 250; // ms without a key before the models are asked
 const SLOW = 400; // ms that a model may think before the page says so
-const HEADS = { passage: "whole passage", sentence: "last sentence alone" };
+const HEADS = { passage: "whole passage", sentence: "target sentence alone" };
 const STEPS = [1, 1.5, 2, 3, 4, 5, 6, 8, 10];
 
 /** The end of a scale: the next round number. */
@@ -17,7 +17,7 @@ const seconds = (s) => (s < 0.0095 ? "under 0.01 s" : s < 9.95 ? `${s.toFixed(2)
 
 function render({ model, el }) {
   const uid = `wa${Math.random().toString(36).slice(2, 9)}`;
-  const s = { number: -1, opened: false, cards: [], views: [], top: 1, history: [], state: null, since: 0, example: "" };
+  const s = { number: -1, opened: false, cards: [], views: [], top: 1, history: [], state: null, since: 0, example: "", elsewhere: "" };
   const topK = model.get("top_k");
 
   // ---- talking to the kernel: one question under way at a time, the newest waits
@@ -60,45 +60,48 @@ function render({ model, el }) {
     type: "text", class: "wa-line", "aria-label": label, placeholder: hint, spellcheck: "false", oninput: typed, onchange: () => go(true),
   });
   const text = area("Passage", "Type or paste a passage. Its last word is the target, hidden from the models; or mark a blank with ___ anywhere.");
-  const other = area("Second passage", "The second version: change a word or two.");
+  const other = area("Second passage", "The second version of the passage: change a word or two.");
   const word = line("Word", "the last word");
   const choices = line("Candidates", "any; or a|b|c");
   const pairs = h("button", { class: "wa-button", type: "button", "aria-pressed": "false", title: "Compare two versions of the passage", onclick: () => {
     const on = pairs.getAttribute("aria-pressed") !== "true";
-    if (on && !other.value.trim()) other.value = text.value;
+    if (on && (!other.value.trim() || s.paired !== text.value)) other.value = text.value; // not the second version of another passage
     press(on);
     go();
     (on ? other : text).focus({ preventScroll: true });
   } }, "Minimal pair");
-  const keep = h("button", { class: "wa-button", type: "button", title: "Keep this question in the history now", onclick: () => {
+  const keep = h("button", { class: "wa-button", type: "button", title: "Keep this passage and its answers in the history now", onclick: () => {
     if (soon !== null) go();
     send({ type: "keep" });
   } }, "Keep");
   const status = h("span", { class: "wa-status", role: "status", "aria-live": "polite" });
+  const changed = h("span", { class: "wa-changed", role: "status", "aria-live": "polite" });
   const read = h("div", { class: "wa-read", tabindex: 0, role: "region", "aria-label": "The passage as the models get it" });
   const { node: alarm, complain } = alarmOf("wa-alarm");
   const legend = h("div", { class: "wa-legend" });
   const cards = h("div", { class: "wa-cards" });
-  const empty = h("div", { class: "wa-empty" }, h("p", {}, "How much of a word’s probability comes from the passage, and how much from its last sentence?"),
+  const empty = h("div", { class: "wa-empty" }, h("p", {}, "What does a model predict for my passage, and how much of that comes from the target sentence alone?"),
     h("button", { class: "wa-button", type: "button", onclick: () => {
       text.value = s.example;
       word.value = choices.value = "";
       go(true);
       text.focus({ preventScroll: true });
-    } }, "Try an example"), h("p", { class: "wa-soft" }, "Ctrl+Enter asks at once; else the models are asked when you pause."));
+    } }, "Try an example"), h("p", { class: "wa-soft" }, "The models are asked when you pause typing; Ctrl+Enter asks at once."));
   const results = h("div", { class: "wa-results", tabindex: 0, role: "region", "aria-label": "Answers" }, legend, cards, empty);
   const list = h("ol", { class: "wa-list" });
   const aside = h("div", { class: "wa-history", role: "region", "aria-label": "History" }, h("div", { class: "wa-title" }, "History"), list);
   const root = h("div", { class: "wa-ask", "data-lm-suppress-shortcuts": "true", onkeydown: onKey },
     h("div", { class: "wa-top" }, h("div", { class: "wa-texts" }, text, other), read,
-      h("div", { class: "wa-bar" }, h("label", {}, "word", word), h("label", {}, "candidates", choices), pairs, keep, status)),
+      h("div", { class: "wa-bar" }, h("label", {}, "word", word), h("label", {}, "candidates", choices), pairs, keep, changed, status)),
     alarm, h("div", { class: "wa-main" }, results, aside));
-  root.style.setProperty("--wa-height", `${model.get("height")}px`);
+  const height = model.get("height"); // none: as high as the answers
+  if (height) root.style.setProperty("--wa-height", `${height}px`);
   root.style.setProperty("--wa-rows", topK);
   el.append(root);
   const kernel = lineTo(model, root, complain);
 
   function press(on) {
+    if (pairs.getAttribute("aria-pressed") === "true") s.paired = text.value; // what the second version belongs to
     pairs.setAttribute("aria-pressed", String(on));
     other.hidden = !on;
     root.classList.toggle("wa-pairs", on);
@@ -121,7 +124,8 @@ function render({ model, el }) {
     read.replaceChildren(...sides.map((side) => {
       const words = (parts) => parts.map(([what, kinds]) => {
         if (kinds.includes("b")) return h("span", { class: `wa-target${kinds.includes("d") ? " wa-differs" : ""}`, title: "the target, hidden from the models" }, what || "▁▁▁");
-        return kinds ? h("span", { class: "wa-differs" }, what) : what;
+        const classes = [kinds.includes("d") && "wa-differs", kinds.includes("l") && "wa-later"].filter(Boolean).join(" ");
+        return classes ? h("span", { class: classes }, what) : what;
       });
       const node = h("div", { class: "wa-side", dir: "auto" }, pair && h("b", { class: "wa-letter" }, side.side), h("span", { class: "wa-context" }, ...words(side.context)), side.context.length ? " " : "", h("span", { class: "wa-query" }, ...words(side.query)));
       return node;
@@ -131,7 +135,7 @@ function render({ model, el }) {
       const differs = node.querySelector(".wa-differs");
       if (differs && differs.offsetTop < node.offsetTop + node.scrollTop) node.scrollTop = differs.offsetTop - node.offsetTop - 22;
     }
-    if (!read.children.length) read.append(h("div", { class: "wa-soft" }, "Here the passage shows as the models get it: the last sentence in bold, the target marked."));
+    if (!read.children.length) read.append(h("div", { class: "wa-soft" }, "The passage as the models see it: the target sentence in bold, the target marked."));
   }
 
   // ---- one card a model: its frame is made once
@@ -142,9 +146,10 @@ function render({ model, el }) {
   }
   function lines(cell) {
     if (cell.error) return [h("div", { class: "wa-error", title: cell.error }, cell.error)];
-    return [cell.p && h("div", { class: "wa-line-1" }, h("span", { class: "wa-p" }, cell.p), h("span", { class: "wa-soft" }, cell.ln)), h("div", { class: "wa-told" }, cell.rank)];
+    return [cell.p && h("div", {}, h("span", { class: "wa-p" }, cell.p), h("span", { class: "wa-soft" }, cell.unit)),
+      h("div", { class: "wa-told" }, cell.rank), cell.ln && h("div", { class: "wa-soft", title: "natural logarithm of the probability of the word" }, cell.ln)];
   }
-  const ratio = (what, found) => h("span", { class: "wa-gain" }, ...(found.nats ? [`${what} ${found.nats}, ${found.factor}`] : []));
+  const ratio = (what, found) => h("span", { class: "wa-gain" }, ...(found.nats ? [`${what} in ln p: ${found.nats}, ${found.factor}`] : []));
   const letter = (side) => h("b", { class: "wa-letter" }, side);
   function bars(cell) {
     const full = cell.kind === "p" ? s.top : 1;
@@ -176,15 +181,15 @@ function render({ model, el }) {
       ...(between ? [h("div", { class: "wa-two wa-between" }, ...Object.keys(HEADS).map((version) => h("div", {}, ratio("A over B", between[version]))))] : []),
       ...sides.flatMap((side) => [
         pair && h("div", { class: "wa-asked" }, h("span", {}, letter(side.side), "expects")),
+        h("div", { class: "wa-note" }, side.cells.find((cell) => cell.note)?.note ?? ""),
         h("div", { class: "wa-two" }, ...side.cells.map(bars)),
-        side.cells.some((cell) => cell.note) && h("div", { class: "wa-note" }, side.cells.find((cell) => cell.note).note),
       ]).filter(Boolean));
   }
   function drawAll() {
     const values = s.views.flatMap((view) => (view?.sides ?? []).flatMap((side) => [side.passage, side.sentence]))
       .filter((cell) => cell.kind === "p").flatMap((cell) => cell.bars.map((bar) => bar[1]));
     s.top = ceiling(Math.max(0, ...values));
-    legend.replaceChildren(h("span", {}, values.length ? `bars: probability, 0 to ${percent(s.top)}` : "bars"), h("i", { class: "wa-key wa-here" }), "word of the passage", h("i", { class: "wa-key" }), "other word",
+    legend.replaceChildren(h("span", {}, values.length ? `bars: probability, scale 0–${percent(s.top)}` : "bars"), h("i", { class: "wa-key wa-here" }), "word of the passage", h("i", { class: "wa-key" }), "other word",
       h("span", {}, "▸ target"));
     s.cards.forEach((card, i) => drawCard(card, s.views[i]));
   }
@@ -201,6 +206,7 @@ function render({ model, el }) {
       if (!asked && !card.view) card.mark.textContent = "";
     });
     const n = missing.filter((one) => !one).length;
+    changed.textContent = s.elsewhere;
     const said = asked ? (n === missing.length ? (n === 1 ? "answered" : `all ${n} models have answered`) : `${n} of ${missing.length} ${missing.length === 1 ? "model has" : "models have"} answered`) : "";
     if (status.textContent !== said) status.textContent = said;
     drawState();
@@ -212,14 +218,15 @@ function render({ model, el }) {
     const focused = list.contains(document.activeElement) ? document.activeElement.dataset.number : null;
     const atTop = list.scrollTop < 5;
     list.replaceChildren(...s.history.map((row) => h("li", {}, h("button", {
-      class: "wa-past", type: "button", "data-number": row.number, title: "Back to this question", onclick: () => {
+      class: "wa-past", type: "button", "data-number": row.number, title: "Back to this passage", onclick: () => {
         clearTimeout(soon);
         soon = null;
         kernel.drop("ask");
+        s.back = true;
         send({ type: "back", number: row.number });
       },
     }, h("span", { class: "wa-past-head" }, h("b", {}, row.word || "no word"), h("span", {}, row.pairs ? "pair" : "", " ", row.time)), h("span", { class: "wa-past-text" }, row.text)))).reverse());
-    if (!s.history.length) list.replaceChildren(h("li", { class: "wa-soft" }, "A question is kept here when all have answered and you pause."));
+    if (!s.history.length) list.replaceChildren(h("li", { class: "wa-soft" }, "A passage is kept here once all models have answered and you pause."));
     if (atTop) list.scrollTop = 0;
     if (focused) list.querySelector(`[data-number="${focused}"]`)?.focus({ preventScroll: true });
   }
@@ -229,6 +236,9 @@ function render({ model, el }) {
     asked(m) {
       if (m.from === uid) answered();
       if (m.number < s.number) return;
+      if (m.from !== uid && s.opened && !s.back && m.number > s.number) s.elsewhere = `Changed by another cell or view at ${m.time}`;
+      else if (m.number > s.number) s.elsewhere = "";
+      s.back = false;
       s.number = m.number;
       s.state = m.state;
       s.example = m.example;

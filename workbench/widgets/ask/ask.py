@@ -1,4 +1,4 @@
-"""Ask models about a passage while one types it: whole, and its last sentence alone."""
+"""Ask models about a passage while one types it: whole, and its target sentence alone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXAMPLE = TypedQuestion(
 )
 """What the button of an empty widget fills in: two sentences, the target named in the first."""
 
-_HEADS = {"passage": "whole passage", "sentence": "last sentence alone"}
+_HEADS = {"passage": "whole passage", "sentence": "target sentence alone"}
 _NO_GAIN = {"nats": "", "factor": ""}
 
 
@@ -66,7 +66,7 @@ class Ask(Widget):
     candidates = traitlets.Unicode("").tag(sync=True)
     pairs = traitlets.Bool(default_value=False).tag(sync=True)
     top_k = traitlets.Int(10, min=1, max=100).tag(sync=True)
-    height = traitlets.Int(780, min=480).tag(sync=True)
+    height = traitlets.Int(None, min=480, allow_none=True).tag(sync=True)
 
     def __init__(
         self, models: Mapping[str, Any], *, seed: int = 0, settle: float | None = SETTLED, **options: Any
@@ -244,6 +244,7 @@ class Ask(Widget):
                 {
                     "type": "asked", "from": self._asker, "number": question.number,
                     "state": question.state._asdict(), "labels": asking.labels,
+                    "time": f"{question.asked:%H:%M:%S}",
                     "read": preview(question), "problems": dict(question.problems),
                     "answers": [views.get(place) for place in range(len(asking.labels))],
                     "since": max(0.0, record.age), "example": EXAMPLE.text,
@@ -261,11 +262,11 @@ def ask(
     pairs: bool | None = None,
     top_k: int = 10,
     seed: int = 0,
-    height: int = 780,
+    height: int | None = None,
 ) -> Ask:
     """Ask models about a passage, and watch what they say while it is edited.
 
-    Every model gets the whole passage and its last (target) sentence alone; its best words, and rank and
+    Every model sees the whole passage, and the target sentence alone; its best words, and rank and
     probability of the target, are shown side by side. The target is hidden from the models. Each model
     computes in a thread of its own, so a slow one holds up neither the others nor the kernel.
 
@@ -282,8 +283,8 @@ def ask(
         Words that are shown.
     seed : int, default 0
         Decides among equal scores.
-    height : int, default 780
-        Of the widget, in px.
+    height : int, optional
+        Of the widget, in px; by default it is as high as the answers of all models.
 
     Returns
     -------
@@ -336,10 +337,11 @@ def models_by_name(models: Any) -> dict[str, Any]:
 def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any]:
     """Return what is drawn of one model's answer.
 
-    It has ``seconds``; ``error`` where all went wrong alike, else ``sides``: of each its letter and one cell
-    a version (an ``error``, or ``bars`` [word, value, label, in passage, is the word], ``kind`` of the
-    values, ``p``, ``rank``, ``ln``, ``note``) with the ``gain`` between them; and the ``differences`` of two
-    sides by version. Values of kind ``p`` are probabilities, the others shares of the longest bar.
+    It has ``seconds``; ``error`` where all went wrong alike, else ``sides``: of each its letter and one
+    cell a version with the ``gain`` between them; and the ``differences`` of two sides by version. A cell
+    has an ``error``, or ``bars`` [word, value, label, in passage, is the word], ``kind`` of the values and
+    ``note`` on them, ``p`` of the target with its ``unit``, ``rank`` and ``ln``. Values of kind ``p`` are
+    probabilities, the others shares of the longest bar.
     """
     errors = {reply.get("error") for reply in answer.replies.values()}
     if len(errors) == 1 and None not in errors:
@@ -363,7 +365,7 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
 def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) -> dict[str, Any]:
     if "error" in reply:
         return {"error": reply["error"]}
-    kind, values = _values(reply)
+    kind, values, answer_value = _values(reply)
     words = (reply["top_words"] or [])[:top_k]
     target = (item.answer or "").casefold()
     labels = [_label(kind, value) for value in values]
@@ -372,20 +374,28 @@ def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) ->
         [_readable(w), length, label, w.casefold() in inside, bool(target) and w.casefold() == target]
         for w, length, label in zip(words, lengths, labels, strict=False)
     ]
-    return {"bars": bars, "kind": kind} | _rank_and_probability(reply, item, kind)
+    return {"bars": bars, "kind": kind} | _headline(reply, item, kind, answer_value)
 
 
-def _values(reply: Mapping[str, Any]) -> tuple[str, list[float]]:
-    """Return what the bars are of, and their values; a score that is not finite is NaN."""
+def _values(reply: Mapping[str, Any]) -> tuple[str, list[float], float | None]:
+    """Return what the bars are of, their values, and that of the target; what is not finite is NaN."""
     values = [math.nan if v is None or not math.isfinite(v) else v for v in reply["top_log_probs"] or []]
+    answer_value = reply.get("answer_score")
     if reply["score_type"] != "log_prob":
-        return "score", values
-    logs = [-math.inf if math.isnan(v) else v for v in values]
+        return "score", values, answer_value
     choices = [-math.inf if v is None else v for v in reply["candidate_scores"] or []]
+    if not choices:
+        answer_value = reply["log_prob"]
     total = float(np.logaddexp.reduce(choices)) if choices else 0.0
     if not math.isfinite(total):
         total = 0.0
-    return "share" if choices else "p", [min(1.0, math.exp(v - total)) for v in logs]
+    logs = [-math.inf if math.isnan(v) else v for v in values]
+    shares = [min(1.0, math.exp(v - total)) for v in logs]
+    return (
+        "share" if choices else "p",
+        shares,
+        None if answer_value is None else min(1.0, math.exp(answer_value - total)),
+    )
 
 
 def _lengths(values: Sequence[float]) -> list[float]:
@@ -401,29 +411,47 @@ def _label(kind: str, value: float) -> str:
     return f"{value:.4g}" if kind == "score" else probability(value)
 
 
-def _rank_and_probability(reply: Mapping[str, Any], item: Item, kind: str) -> dict[str, str]:
-    """Say rank and probability of the word that is asked for."""
+def _headline(reply: Mapping[str, Any], item: Item, kind: str, answer_value: float | None) -> dict[str, str]:
+    """Say what the bars show and, of the word that is asked for, its value among them, rank and ln p."""
     n = reply["n_choices"] or reply["vocabulary_size"]
-    texts = dict.fromkeys(("p", "rank", "ln", "note"), "")
-    if kind == "share":
-        texts["note"] = f"shares of the {n:,} candidates"
-    elif kind == "score":
-        among = "candidates" if item.candidates else "words of its own choice"
-        texts["note"] = f"scores, no probabilities{f'; of {n:,} {among}' if n else ''}"
+    among = f"{n or 0:,} {_among(reply, item)}"
+    texts = dict.fromkeys(("p", "unit", "rank", "ln", "note"), "")
+    if not reply["top_words"]:
+        writes = f"; its own continuation: “{reply['prediction']}”" if reply["prediction"] else ""
+        texts["note"] = f"no words to show: this model ranks no vocabulary{writes}"
+    else:
+        what = {"p": "probabilities", "share": "normalised scores, not probabilities"}
+        texts["note"] = f"ranked among {among}; {what.get(kind, 'scores, not probabilities')}"
     if item.answer is None:
         return texts
-    log_prob = reply["log_prob"]
-    if log_prob is not None:
-        texts["p"] = probability(math.exp(log_prob))
-        texts["ln"] = f"ln p {_signed(log_prob)}"
+    if answer_value is not None:
+        texts["p"] = _label(kind, answer_value)
+        texts["unit"] = {"p": "probability", "share": f"share of {among}", "score": "score"}[kind]
+    if (log_prob := reply["log_prob"]) is not None:
+        before = "" if log_prob == (reply.get("answer_score") or log_prob) else ", given the text before it"
+        texts["ln"] = f"ln p {_signed(log_prob)} nats{before}"
     if reply["known"] is False:
         size = None if item.candidates else reply["vocabulary_size"]
-        texts["rank"] = f"not in the vocabulary of {size:,}" if size else f"not among its {n or 0:,} words"
+        texts["rank"] = f"not in the vocabulary of {size:,}" if size else f"not among the {among}"
     elif reply["rank"] is not None:
         bound = "at least " if reply["rank_is_bound"] else ""
-        ties = f", {reply['n_tied']:,} tied" if (reply["n_tied"] or 1) > 1 else ""
-        texts["rank"] = f"rank {bound}{reply['rank']:,}{f' of {n:,}' if n else ''}{ties}"
+        texts["rank"] = f"{_rank(reply['rank'], reply['n_tied'], bound)}{f' of {n:,}' if n else ''}"
     return texts
+
+
+def _rank(rank: int, tied: int | None, bound: str) -> str:
+    if (tied or 1) > 1:
+        return f"tied {bound}{rank:,}–{rank + (tied or 1) - 1:,}"  # noqa: RUF001
+    return f"rank {bound}{rank:,}"
+
+
+def _among(reply: Mapping[str, Any], item: Item) -> str:
+    """Say what kind of words were ranked."""
+    if item.candidates:
+        return "candidates"
+    if reply["candidate_scores"] is not None:
+        return "words of the passage"
+    return "words of the vocabulary" if reply["score_type"] == "log_prob" else "candidate words"
 
 
 def _ratio(one: float | None, other: float | None) -> dict[str, str]:
@@ -456,10 +484,16 @@ def _readable(word: str) -> str:
 
 
 def preview(question: Question) -> list[dict[str, Any]]:
-    """Return the passages as they were read: context and target sentence in pieces, by side."""
+    """Return the passages as they were read: context and target sentence in pieces, by side.
+
+    What follows the target sentence is marked ``l``, a difference of two passages ``d``.
+    """
     sides = []
     for side, item in question.passages.items():
-        context, query = pieces(item, {"d": question.differences[side]})
+        first, end = item.sentences[-1]
+        later = first + len(question.versions[side, "sentence"].text)
+        marks = {"d": question.differences[side], "l": [(later, end)] if later < end else []}
+        context, query = pieces(item, marks)
         sides.append({"side": side, "context": context, "query": query, "sentences": len(item.sentences),
                       "word": item.answer, "tokenised": item.tokenised})  # fmt: skip
     return sides

@@ -20,10 +20,12 @@ import pandas as pd
 
 from workbench.items.items import Items, items_from_text
 from workbench.items.schema import DataError, Item, Span, objects
-from workbench.items.text import is_encodable
+from workbench.items.text import is_encodable, sentences_around
+from workbench.models.base import Predictor
+from workbench.models.passage import distinct, is_word, passages
 
 VERSIONS = ("passage", "sentence")
-"""What a model gets: the whole passage, or the target sentence alone."""
+"""What a model sees: the whole passage, or the target sentence alone."""
 
 LONGEST = 100_000
 """Characters that a passage may have."""
@@ -172,9 +174,17 @@ def filled(item: Item, word: str) -> Item:
 
 
 def alone(item: Item) -> Item:
-    """Return the target sentence as an item by itself; a passage of one sentence is the same item."""
+    """Return the target sentence as an item by itself; a passage of one sentence is the same item.
+
+    Sentences that follow are left out. A question of the Children's Book Test, which has a word class, is one
+    numbered line: all of it is the target sentence.
+    """
     first, last = item.sentences[-1]
     start, end = item.answer_span
+    if item.word_class is None:
+        blank = (start - first, end - first)
+        spans = sentences_around(item.text[first:last], blank, tokenised=item.tokenised)
+        last = first + next((stop for _, stop in spans if stop >= max(blank[1], 1)), last - first)
     text = item.text[first:last]
     return _named(
         replace(item, text=text, answer_span=(start - first, end - first), sentences=((0, len(text)),))
@@ -222,6 +232,7 @@ def answers(model: Any, question: Question, *, top_k: int, seed: int) -> dict[Ke
     """Ask a model; where that fails, once more for each version, so that one may fail alone."""
     items = question.items
     try:
+        items = _with_words(model, question)
         replies = _rows(model, items, top_k, seed)
     except BaseException as error:  # noqa: BLE001 - whatever a model does, the others go on
         replies = {item.item_id: {"error": error_text(error)} for item in items}
@@ -235,6 +246,24 @@ def answers(model: Any, question: Question, *, top_k: int, seed: int) -> dict[Ke
     return {key: replies.get(item.item_id, none) for key, item in question.versions.items()}
 
 
+def _with_words(model: Any, question: Question) -> Items:
+    """Return what is asked; a model without words of its own ranks those of the passages and the target."""
+    items = question.items
+    if not isinstance(model, Predictor) or model.vocabulary is not None:
+        return items
+    if items.frame["candidates"].notna().any() or model.choices(items) is not None:
+        return items
+    whole_passages = Items.from_records({i.item_id: i for i in question.passages.values()}.values())
+    words = [w for _, each in passages(whole_passages, lower=False) for w in each.words if is_word(w)]
+    return Items.from_records(replace(item, candidates=_choices(words, item.answer)) for item in items)
+
+
+def _choices(words: Sequence[str], answer: str | None) -> tuple[str, ...] | None:
+    """Return each word once, whatever its case, the answer as it is spelt among them."""
+    choices = distinct(words, lower=True, answer=answer)
+    return tuple(dict.fromkeys([*choices, *([answer] if answer else [])])) or None
+
+
 def error_text(error: BaseException) -> str:
     """Say what went wrong: the words of our own errors, of others their kind too."""
     if isinstance(error, DataError):
@@ -245,7 +274,12 @@ def error_text(error: BaseException) -> str:
 def _rows(model: Any, items: Items, top_k: int, seed: int) -> dict[str, dict[str, Any]]:
     frame = model.predict(items, top_k, seed=seed)
     rows = frame.reindex(columns=["item_id", *COLUMNS]).to_dict("records")
-    return {row.pop("item_id"): {name: _plain(value) for name, value in row.items()} for row in rows}
+    replies = {row.pop("item_id"): {name: _plain(value) for name, value in row.items()} for row in rows}
+    for item in items:
+        scores = replies.get(item.item_id, {}).get("candidate_scores")
+        if scores and item.candidates and item.answer in item.candidates:
+            replies[item.item_id]["answer_score"] = scores[item.candidates.index(item.answer)]
+    return replies
 
 
 def _plain(value: Any) -> Any:
