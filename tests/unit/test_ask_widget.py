@@ -253,7 +253,7 @@ def test_each_number_says_what_it_is_and_bars_belong_to_it():
     assert side["passage"]["note"] == "ranked among 3 candidate words; scores, not probabilities"
     wanted = [["sea", 1, "-3"], ["boat", pytest.approx(2 / 3), "-4"], ["keeper", 0, "-6"]]
     assert [bar[:3] for bar in side["passage"]["bars"]] == wanted
-    assert (side["passage"]["p"], side["passage"]["rank"]) == ("", "rank 3 of 3")
+    assert [side["passage"][name] for name in ("p", "unit", "rank")] == ["-6", "score", "rank 3 of 3"]
     assert side["gain"] == {"nats": "", "factor": ""}
 
 

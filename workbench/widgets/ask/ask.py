@@ -21,7 +21,7 @@ from workbench.widgets.ask.asking import (
     Asking,
     Question,
     TypedQuestion,
-    typed,
+    typed_question,
 )
 from workbench.widgets.shared.passages import pieces, snippet, words_around
 from workbench.widgets.shared.widget import Widget, read_assets, render
@@ -127,7 +127,7 @@ class Ask(Widget):
             raise DataError(
                 f"expected one Item, got {type(item).__name__}", remedy="pass one of them, such as items[0]"
             )
-        state = typed(item)
+        state = typed_question(item)
         self._asking.sources[state.text] = item
         self.state = state._replace(**changes)
         return self
@@ -365,7 +365,7 @@ def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any
 def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) -> dict[str, Any]:
     if "error" in reply:
         return {"error": reply["error"]}
-    kind, values, answer_value = _values(reply)
+    kind, values, answer_value = _values(reply, item.answer)
     words = (reply["top_words"] or [])[:top_k]
     target = (item.answer or "").casefold()
     labels = [_label(kind, value) for value in values]
@@ -377,12 +377,13 @@ def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) ->
     return {"bars": bars, "kind": kind} | _headline(reply, item, kind, answer_value)
 
 
-def _values(reply: Mapping[str, Any]) -> tuple[str, list[float], float | None]:
+def _values(reply: Mapping[str, Any], answer: str | None) -> tuple[str, list[float], float | None]:
     """Return what the bars are of, their values, and that of the target; what is not finite is NaN."""
     values = [math.nan if v is None or not math.isfinite(v) else v for v in reply["top_log_probs"] or []]
     answer_value = reply.get("answer_score")
     if reply["score_type"] != "log_prob":
-        return "score", values, answer_value
+        scores = dict(zip(reply["top_words"] or (), values, strict=False))
+        return "score", values, scores.get(answer, answer_value)
     choices = [-math.inf if v is None else v for v in reply["candidate_scores"] or []]
     if not choices:
         answer_value = reply["log_prob"]

@@ -98,7 +98,7 @@ class Question:
         return dict(zip("AB", differences(self.passages["A"].text, self.passages["B"].text), strict=True))
 
 
-def typed(item: Item) -> TypedQuestion:
+def typed_question(item: Item) -> TypedQuestion:
     """Return an item as it would be typed: the text with ``___``, the target as word, the candidates."""
     start, end = item.answer_span
     text = f"{item.text[:start]}___{item.text[end:]}"
@@ -153,7 +153,7 @@ def item_of(text: str, *, word: str = "", candidates: str = "", source: Item | N
     if word.strip() or source is not None:
         item = filled(item, word.strip())
     choices = [choice.strip() for choice in candidates.split("|")] if candidates.strip() else []
-    if source is not None and candidates == typed(source).candidates:
+    if source is not None and candidates == typed_question(source).candidates:
         choices = list(source.candidates or ())
     choices += [item.answer] if choices and item.answer is not None else []
     if not is_encodable(f"{word}{candidates}"):
