@@ -112,6 +112,24 @@ def cells_and_bars(page, notebook, items, right):
     wait_count(page, both.sum(), total)
     page.locator(".wc-clear").click()
     wait_count(page, total, total)
+    assert page.locator(".wc-strip:visible, .wc-compare [hidden]:visible").count() == 1, "one warning, no more"
+    numbers = page.locator(".wc-numbers tbody tr").nth(1)
+    for outcome, cell in [("both right", right["model 0"] & right["model 1"]), ("both wrong", None)]:
+        cell = ~(right["model 0"] | right["model 1"]) if cell is None else cell
+        page.locator(f"[data-outcome='{outcome}']").focus()
+        page.keyboard.press("Enter")
+        wait_count(page, cell.sum(), total)
+        assert listed(page) == ids[cell].tolist() == told(notebook, selected)
+        assert "by outcome" in numbers.inner_text()
+    page.locator(".wc-clear").click()
+    group.click()
+    wait_count(page, names.sum(), total)
+    shares = [f"{100 * right[label][names].mean():.1f} %" for label in LABELS[:2]]
+    found = numbers.locator("td").all_inner_texts()
+    assert [*found[:3], found[-1]] == [str(names.sum()), *shares, "exploratory"]
+    notebook.screenshot("compare-slice", ".wc-body")
+    page.locator(".wc-clear").click()
+    wait_count(page, total, total)
 
 
 def orders(page, items, right, frames):
@@ -162,7 +180,7 @@ def passage(page, notebook, items, right, frames):
     assert "right" in card.locator(".wc-verdict").inner_text()
     words = card.locator("li bdi").all_inner_texts()
     assert words == list(frames[1]["top_words"][place])
-    assert "shares of these words" in page.locator(".wc-card").nth(2).inner_text()
+    assert "normalised scores, not probabilities" in page.locator(".wc-card").nth(2).inner_text()
     page.locator(".wc-attention").select_option("model 1")
     assert page.locator(".wc-weighed").count() > 20
 
@@ -182,14 +200,14 @@ def from_python(page, notebook, items):
     page.locator(".wc-search").fill("zzzz")
     wait_count(page, 0, total)
     assert page.locator(".wc-alarm").is_hidden()
-    assert "No item is left" in page.locator(".wc-list").inner_text()
+    assert "No items match" in page.locator(".wc-list").inner_text()
     notebook.screenshot("compare-empty", ".wc-body")
     tree = page.locator(".wc-compare").aria_snapshot()
     for role in ['grid "Differences', 'listbox "Items"', 'region "Passage"', 'combobox "Slice by"', "status"]:
         assert role in tree
 
 
-SCROLLS = ".wc-scroll, .wc-models, .wc-said, .wc-groups, .wc-list"
+SCROLLS = ".wc-scroll, .wc-models, .wc-numbers, .wc-said, .wc-groups, .wc-list"
 CLIPS = CLIPPED.replace(".wb-browser", ".wc-body").replace(".wb-list", SCROLLS)
 LAYOUT = """() => [...document.querySelectorAll('.wc-body > *, .wc-top > *, .wc-main > *, .wc-list')]
     .map((n) => [n.className, n.getBoundingClientRect()])

@@ -58,7 +58,7 @@ def test_2a_shows_what_was_counted():
     ]
     assert bars(chart)[0]["share"] == pytest.approx(5 / 9)
     assert bars(chart)[0]["low"] < 5 / 9 < bars(chart)[0]["high"]
-    assert told(chart).endswith("x/dev: n = 9 (1 without answer left out)")
+    assert told(chart).endswith("x/dev: n = 9 (1 without answer excluded)")
     assert [r["count"] for r in bars(charts.in_context(HAND, by="form"))] == [3, 6]
     assert [r["count"] for r in bars(charts.in_context(HAND, within="context"))] == [4, 5]
 
@@ -78,7 +78,7 @@ def test_speech_distances_and_lengths_show_what_was_counted():
     assert speech == [("direct_speech", 6), ("target_in_speech", 3)]
     distances = charts.mention_distance(HAND, width=10)
     assert [(r["values"], r["count"]) for r in bars(distances)] == [("1–10", 3), ("11–20", 1), ("21–30", 1)]  # noqa: RUF001
-    assert "n = 5, mean 11.2 (5 without a mention before left out)" in told(distances)
+    assert "n = 5, mean 11.2 (5 with no earlier mention excluded)" in told(distances)
     lengths = charts.lengths({"a": HAND, "b": HAND}, column="n_context_sentences")
     assert [(r["values"], r["count"]) for r in bars(lengths)] == [("3", 2), ("4", 4), ("5", 3), ("6", 1)] * 2
     assert [r["mean"] for r in rows(lengths) if r.get("kind") == "mean"] == pytest.approx([4.3, 4.3])

@@ -16,9 +16,10 @@ from workbench.analysis import annotations as annotating
 from workbench.charts import theme
 from workbench.evaluation.comparison import Comparison
 from workbench.items.tokens import tokens
+from workbench.render.numbers import rank_text
 from workbench.widgets.compare import view as messages
 from workbench.widgets.compare.compare import compare
-from workbench.widgets.compare.view import NOTHING, SORTS, Selector
+from workbench.widgets.compare.selector import NOTHING, SORTS, Selector
 
 ITEMS = wb.load("sample", variant="capitalised")
 FRAMES = predicted(ITEMS, 4)
@@ -69,8 +70,8 @@ def test_selection_and_frame(widget):
     frame = widget.to_frame()
     assert set(frame["item_id"]) == set(IDS[expected])
     rows = [IDS.tolist().index(item_id) for item_id in frame["item_id"]]
-    assert frame["model 3: right"].all()
-    assert not frame["model 0: right"].any()
+    assert frame["model 3: correct"].all()
+    assert not frame["model 0: correct"].any()
     assert frame["model 1: log_prob"].tolist() == FRAMES[1]["log_prob"].iloc[rows].tolist()
     assert frame["model 2: rank"].tolist() == FRAMES[2]["rank"].iloc[rows].tolist()
     assert frame["n_right"].tolist() == RIGHT.sum(axis=1).iloc[rows].tolist()
@@ -123,8 +124,8 @@ def test_rows_and_passages_come_when_they_are_asked_for(widget):
     (rows,) = ask(widget, type="rows", version=view.version, start=30, end=33)
     assert [row["id"] for row in rows["rows"]] == IDS.iloc[30:33].tolist()
     for row, place in zip(rows["rows"], range(30, 33), strict=True):
-        assert [right for right, _ in row["marks"]] == RIGHT.iloc[place].tolist()
-        assert [rank for _, rank in row["marks"]] == [f["rank"].iloc[place] for f in FRAMES]
+        assert [right for right, *_ in row["marks"]] == RIGHT.iloc[place].tolist()
+        assert [rank for _, rank, _ in row["marks"]] == [f["rank"].iloc[place] for f in FRAMES]
         assert row["text"][1] == ITEMS[place].answer
     (shown,) = ask(widget, type="show", version=view.version, index=31)
     assert shown["passage"]["id"] == widget.current_id == IDS.iloc[31]
@@ -185,9 +186,71 @@ def test_an_answer_of_probability_0_and_one_without_a_rank():
     made = compare(items, [frame], annotations=False, resamples=20)
     told = [made._view.passage(place)["models"][0] for place in (0, 1)]
     assert [m["impossible"] for m in told] == [True, False]
-    assert [(m["log_prob"], m["rank"]) for m in told] == [(None, None)] * 2
+    assert [(m["log_prob"], m["rank"]) for m in told] == [(None, "")] * 2
     assert made._view.overview()["models"][0]["infinite"]
     json.dumps([made._view.overview(), made._view.shown()], allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("rank", "tied", "bound", "text"),
+    [(1, 58, False, "tied 1\N{EN DASH}58"), (1000, 1, False, "rank 1,000"), (7, 3, True, "rank ≥ 7"),
+     (2, None, False, "rank 2"), (None, 5, False, "")],
+)  # fmt: skip
+def test_ties_are_ranges_of_ranks(rank, tied, bound, text):
+    assert rank_text(rank, tied, bound=bound) == text
+    one = predicted(ITEMS, 1)[0].assign(rank=rank, n_tied=tied, rank_is_bound=bound, correct=False)
+    made = compare(ITEMS, [one.astype({"rank": "Int64", "n_tied": "Int64"})], annotations=False, resamples=9)
+    assert made._view.passage(0)["models"][0]["rank"] == text
+    assert made._view.listed(0, 1)[0]["marks"] == [[False, rank, text]]
+    assert made.to_html(limit=1).count(f" · {text}" if text else " · rank") == bool(text)
+
+
+def test_what_is_selected_has_numbers_of_its_own(widget):
+    pair = ["model 3", "model 0"]
+    key, mask = next(iter(STATE.bins("target_class").items()))
+    (view,) = ask(
+        widget, type="choose", chosen={"pair": pair, "outcome": "any", "bins": {"target_class": [key]}}
+    )
+    numbers, right = view["selected"], RIGHT[mask]
+    assert (numbers["n"], numbers["two"], numbers["whole"]) == (mask.sum(), [3, 0], False)
+    assert [share for share, *_ in numbers["accuracy"]] == pytest.approx(right.mean().tolist())
+    a, b = right["model 3"], right["model 0"]
+    cells = {"only first": a & ~b, "only second": b & ~a, "both right": a & b, "both wrong": ~a & ~b}
+    assert numbers["cells"] == {name: cell.sum() for name, cell in cells.items()} | {"any": mask.sum()}
+    assert numbers["difference"] == pytest.approx(a.mean() - b.mean())
+    test = wb.significance(
+        FRAMES[3][mask], FRAMES[0][mask], resamples=50
+    )  # by novel, as the sample names them
+    assert numbers["p_novel"] == test.p_value
+    assert [numbers["difference_low"], numbers["difference_high"]] == pytest.approx(test.interval)
+    for outcome, cell in cells.items():
+        widget.chosen = {"pair": pair, "outcome": outcome, "bins": {"target_class": [key]}}
+        assert widget.selection.frame["item_id"].tolist() == IDS[mask][cell].tolist()
+        assert widget._view.selected["cells"] == numbers["cells"]
+
+
+def test_a_difference_on_items_is_that_of_the_paired_test():
+    frames = [frame.assign(book_id=None) for frame in FRAMES[:2]]
+    items = wb.Items(ITEMS.frame.assign(book_id=None))
+    made, mask = Comparison.of(items, frames, resamples=4000), np.arange(len(items)) % 3 > 0
+    found, test = made.pair(0, 1, mask), wb.significance(frames[0][mask], frames[1][mask])
+    assert (found["difference"], found["p"]) == pytest.approx((test.difference, test.p_value))
+    assert [found["difference_low"], found["difference_high"]] == pytest.approx(test.interval, abs=0.015)
+    assert np.isnan(made.pair(0, 1, mask & ~mask)["difference"])
+
+
+def test_names_are_cut_where_they_are_alike():
+    names = [
+        "5-gram, Kneser-Ney",
+        "5-gram, Kneser-Ney, cache 0.1",
+        "LSTM of 512 units",
+        "model A",
+        "model AB",
+    ]
+    assert messages.split_labels(names) == [
+        ("", names[0]), ("5-gram, Kneser-", "Ney, cache 0.1"), *(("", name) for name in names[2:4]),
+        ("model ", "AB"),
+    ]  # fmt: skip
 
 
 # -- annotations that come later

@@ -97,7 +97,7 @@ def ranks(runs: Any) -> alt.HConcatChart:
             x=alt.X("k:Q", title="k best words").scale(type="log", domain=[1, last], nice=False).axis(
                 values=[tick for tick in _TICKS if tick <= last], format="~s"
             ),
-            y=alt.Y("share:Q", title="answer among them").scale(domain=[0, top]).axis(format="%"),
+            y=alt.Y("share:Q", title="target in top k").scale(domain=[0, top]).axis(format="%"),
             color=_colour(models),
             tooltip=["model:N", alt.Tooltip("k:Q", format=","), alt.Tooltip("share:Q", format=".1%")],
         )  # fmt: skip

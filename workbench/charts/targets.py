@@ -209,7 +209,7 @@ def _counted(
     for name, part in data.groupby("set", sort=False):
         n, missing = int(part["n"].iloc[0]), int(part["missing"].iloc[0])
         mean = f", mean {part['mean'].iloc[0]:.1f}" if "mean" in part and n else ""
-        lines.append(f"{name}: n = {n:,}{mean}{f' ({missing:,} {without} left out)' if missing else ''}")
+        lines.append(f"{name}: n = {n:,}{mean}{f' ({missing:,} {without} excluded)' if missing else ''}")
     return theme.chart_title(head, [*lines, *notes], width=width)
 
 
@@ -405,7 +405,7 @@ def mention_distance(
     """
     data = statistics.histogram(sets, "mention_distance", first=1, width=width)
     title = title or label("mention_distance", unit=True)
-    head = _counted(title, data, without="without a mention before", width=_LINE)
+    head = _counted(title, data, without="with no earlier mention", width=_LINE)
     axis = "tokens from the target back to its last earlier mention"
     return _histogram(
         data, head=head, axis=axis, of="share of targets with an earlier mention", select=select

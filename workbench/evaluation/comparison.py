@@ -23,7 +23,10 @@ from workbench.evaluation.significance import log_prob_difference, mean_of_known
 from workbench.evaluation.slices import Bin, Slices
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.render.numbers import p_value, percent, points, quantity, span
+from workbench.render.numbers import p_value, percent, points, quantity, rank_text, span
+
+OUTCOMES = ("only first", "only second", "both right", "both wrong", "any")
+"""Cells of two models: which of them got an item right; ``any``: all four cells."""
 
 _MOST = 6  # models whose slices a terminal is wide enough for
 
@@ -150,10 +153,23 @@ class Comparison:
         return bootstrap.units(coalesced("book_id", self.items, self._models, self._rows))
 
     @cached_property
+    def n_tied(self) -> Floats:
+        """Words with the score of each answer (m, n), the answer included; 1 where that is not known."""
+        return np.stack([np.nan_to_num(model.floats("n_tied"), nan=1.0)[r] for model, r in self._each()])
+
+    @cached_property
     def _mid_rank(self) -> Floats:
         """Mean rank of each answer and the words tied with it (m, n)."""
-        tied = np.stack([np.nan_to_num(model.floats("n_tied"), nan=1.0)[r] for model, r in self._each()])
-        return self.rank + (tied - 1) / 2
+        return self.rank + (self.n_tied - 1) / 2
+
+    def predictions(self, k: int) -> npt.NDArray[np.object_]:
+        """Return the words that a model predicted (n,), None where it names none."""
+        return np.asarray(self._models[k].strings("prediction", self._rows[k]).to_pylist(), dtype=object)
+
+    def rank_label(self, k: int, place: int) -> str:
+        """Return the rank of an answer by a model as text; empty if it is not known."""
+        bound = self._models[k].table["rank_is_bound"][int(self._rows[k, place])].as_py()
+        return rank_text(self.rank[k, place], self.n_tied[k, place], bound=bool(bound))
 
     @cached_property
     def _bounded(self) -> Mask:
@@ -302,9 +318,56 @@ class Comparison:
             }
         )
 
-    def cell(self, a: int, b: int) -> Mask:
-        """Return the items (n,) that model `a` got right and model `b` wrong."""
-        return np.asarray(self.correct[a] & ~self.correct[b])
+    def cell(self, a: int, b: int, outcome: str = "only first") -> Mask:
+        """Return the items (n,) of one of the four cells of two models, see `OUTCOMES`."""
+        first, second = self.correct[a], self.correct[b]
+        cells = {
+            "only first": first & ~second, "only second": ~first & second,
+            "both right": first & second, "both wrong": ~first & ~second,
+        }  # fmt: skip
+        return np.asarray(cells[outcome] if outcome in cells else np.ones(self.n, dtype=bool))
+
+    def pair(self, a: int, b: int, mask: Mask | None = None) -> dict[str, Any]:
+        """Compare two models on a part of the items.
+
+        Parameters
+        ----------
+        a, b : int
+            Places of the models.
+        mask : array of bool (n,), optional
+            All items by default. Chosen after a look at the results, a part makes the test exploratory.
+
+        Returns
+        -------
+        dict
+            ``n``; ``difference`` of the accuracies, with ``difference_low`` and ``difference_high``
+            (percentile interval of the paired bootstrap); ``p`` (exact McNemar test) and ``p_novel``
+            (sign-flip test, NaN where not every item names its novel), not corrected. NaN where there are
+            no items.
+        """
+        mask = np.ones(self.n, dtype=bool) if mask is None else mask
+        n, correct, of = int(mask.sum()), self.correct[[a, b]][:, mask], self._units
+        values: dict[str, Any] = {"n": n, "p": np.nan, "p_novel": np.nan}
+        if not n:
+            return values | dict.fromkeys(("difference", "difference_low", "difference_high"), np.nan)
+        apart = correct[0].astype(float) - correct[1]
+        only_a, only_b = int((apart > 0).sum()), int((apart < 0).sum())
+        if of.by == "novel":
+            of = of.of(mask)
+            drawn, _ = bootstrap.replicates(
+                apart[None], np.empty((0, n)), of, self.drawing.resamples, self.drawing.seed
+            )
+            values["p_novel"], _ = bootstrap.sign_flip(apart, of, self.drawing.resamples, self.drawing.seed)
+        else:  # an item is +1, -1 or 0, so a resample of items is three counts
+            counts = np.random.default_rng(self.drawing.seed).multinomial(
+                n, np.array([only_a, only_b, n - only_a - only_b]) / n, size=self.drawing.resamples
+            )
+            drawn = ((counts[:, 0] - counts[:, 1]) / n)[:, None]
+        (low,), (high,) = bootstrap.intervals(drawn, self.drawing.level, of.number if of.by == "novel" else n)
+        return values | {
+            "difference": (only_a - only_b) / n, "difference_low": low, "difference_high": high,
+            "p": float(mcnemar(only_a, only_b)[0]),
+        }  # fmt: skip
 
     @property
     def columns(self) -> list[str]:
@@ -348,8 +411,8 @@ class Comparison:
         """Return the predictions of each model (m) for an item.
 
         Keys are `label`, `words` and `log_probs` (of the best words, or their scores), `score_type`,
-        `answer_log_prob`, `rank`, `n_tied`, `rank_is_bound`, `correct`, `prediction`, and `attention`
-        (one weight a token of the item, or None).
+        `answer_log_prob`, `rank`, `rank_label` (its text), `correct`, `prediction`, and `attention` (one
+        weight a token of the item, or None).
         """
         return [self._answer_of(k, place) for k in range(self.m)]
 
@@ -364,8 +427,7 @@ class Comparison:
             "score_type": model.cell("score_type", row),
             "answer_log_prob": None if np.isnan(log_prob) else float(log_prob),
             "rank": None if np.isnan(rank) else int(rank),
-            "n_tied": model.cell("n_tied", row),
-            "rank_is_bound": bool(model.cell("rank_is_bound", row)),
+            "rank_label": self.rank_label(k, place),
             "correct": bool(self.correct[k, place]),
             "prediction": model.cell("prediction", row),
             "attention": model.cell("attention", row),

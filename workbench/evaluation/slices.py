@@ -26,8 +26,8 @@ _FEW = 8  # different numbers up to which each has a bin of its own
 _OF_ITEMS = ("dataset", "split", "variant", "word_class", "book_id")
 _NO_SLICE = ("item_id", "answer", "text")
 _NULL = {
-    "mention_distance": "no mention before",
-    "mention_sentence": "no mention before",
+    "mention_distance": "no earlier mention",
+    "mention_sentence": "no earlier mention",
     "target_count": "no vocabulary",
 }
 _LABELS: dict[str, dict[Any, str]] = {

@@ -49,6 +49,26 @@ def quantity(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= _THOUSAND else f"{value:.4g}"
 
 
+def rank_text(rank: float | None, n_tied: float | None = None, *, bound: bool = False) -> str:
+    """Return the rank of an answer: ``rank 7``, ``tied 1–58`` with all ranks that tied words share.
+
+    Parameters
+    ----------
+    rank : int or null
+        1 + the number of words that are strictly better; null gives an empty text.
+    n_tied : int or null
+        Words with the same score, the answer included.
+    bound : bool, default False
+        Whether the rank is only known to be at least this: ``rank ≥ 7``.
+    """
+    if rank is None or pd.isna(rank):
+        return ""
+    if bound:
+        return f"rank ≥ {rank:,.0f}"
+    more = 0 if n_tied is None or pd.isna(n_tied) else n_tied - 1
+    return f"tied {rank:,.0f}\N{EN DASH}{rank + more:,.0f}" if more > 0 else f"rank {rank:,.0f}"
+
+
 def span(low: float, high: float, write: Callable[[float], str]) -> str:
     """Return an interval: ``[1.2, 3.4]``; empty where a bound is not known."""
     return "" if pd.isna(low) or pd.isna(high) else f"[{write(low)}, {write(high)}]"

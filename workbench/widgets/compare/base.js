@@ -30,7 +30,8 @@ function chip(model) {
   return node;
 }
 
-/** A model's name, which may hold anything: cut where there is no room, never mixed with what stands beside it. */
+/** A model's name, which may hold anything: where there is no room, what it shares with others is cut first. */
 function named(model, kind = "wc-name") {
-  return h("bdi", { class: kind, title: model.label }, model.label);
+  const [common, rest] = model.name;
+  return h("bdi", { class: kind, title: model.label }, common && h("span", { class: "wc-common" }, common), h("span", { class: "wc-rest" }, rest));
 }

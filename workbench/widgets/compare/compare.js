@@ -3,7 +3,7 @@
 function render({ model, el }) {
   const c = {
     models: [], pairs: null, warnings: [], total: 0, note: "", chosen: model.get("chosen"), column: "", columns: [], labels: {},
-    slices: [], sliced: 0, shown: [], against: null, counts: {}, pair: null, version: -1, n: 0, index: -1, rows: new Map(), asked: null, passage: null,
+    slices: [], sliced: 0, shown: [], against: null, selected: null, outcome: "", counts: {}, pair: null, version: -1, n: 0, index: -1, rows: new Map(), asked: null, passage: null,
     choose, ask: (...request) => ask(...request),
   };
 
@@ -21,14 +21,14 @@ function render({ model, el }) {
   // ---- the frame of the widget
   const said = h("div", { class: "wc-said", role: "status", "aria-live": "polite" }, "…");
   const note = h("span", { class: "wc-note", role: "status", hidden: true });
-  const clear = h("button", { class: "wc-button wc-clear", type: "button", disabled: true, onclick: () => choose({ pair: null, bins: {}, query: "" }) }, "Clear");
+  const clear = h("button", { class: "wc-button wc-clear", type: "button", disabled: true, onclick: () => choose({ pair: null, outcome: "only first", bins: {}, query: "" }) }, "Clear");
   const strip = h("button", { class: "wc-strip", type: "button", hidden: true, "aria-expanded": "false", onclick: () => open(warned.hidden) });
   const warned = h("ul", { class: "wc-warned", hidden: true, "aria-label": "Warnings" });
   const { node: alarm, complain } = alarmOf("wc-alarm");
-  const parts = { table: modelTable(c), matrix: matrix(c), slices: slices(c), items: itemList(c), passage: passageView(c) };
+  const parts = { table: modelTable(c), matrix: matrix(c), selected: selection(c), slices: slices(c), items: itemList(c), passage: passageView(c) };
   const root = h("div", { class: "wc-compare", "data-lm-suppress-shortcuts": "true", onkeydown: (e) => onKey(e) },
     h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, said, note, clear), strip, warned, alarm,
-      h("div", { class: "wc-top" }, parts.table.node, parts.matrix.node), parts.slices.node,
+      h("div", { class: "wc-top" }, parts.table.node, parts.matrix.node), parts.selected.node, parts.slices.node,
       h("div", { class: "wc-main" }, parts.items.node, parts.passage.node)));
   root.style.setProperty("--wc-height", `${model.get("height")}px`);
   el.append(root);
@@ -41,16 +41,17 @@ function render({ model, el }) {
   function drawWarnings() {
     const [first, ...more] = c.warnings;
     strip.hidden = !first;
-    strip.replaceChildren(h("b", { "aria-hidden": "true" }, "⚠"), h("span", {}, calm(first ?? "")), h("u", {}, more.length ? `${more.length} more` : "whole"));
+    strip.replaceChildren(h("b", { "aria-hidden": "true" }, "⚠"), h("span", {}, calm(first ?? "")), h("u", {}, more.length ? `${more.length} more` : "show"));
     warned.replaceChildren(...c.warnings.map((text) => h("li", {}, calm(text))));
   }
   function drawSaid() {
     const { chosen } = c;
     const chips = [];
-    const off = (label, title, act) => chips.push(h("button", { class: "wc-choice", type: "button", title, "aria-label": `${title}; take it back`, onclick: act }, h("span", {}, ...label), h("span", { "aria-hidden": "true" }, "✕")));
+    const off = (label, title, act) => chips.push(h("button", { class: "wc-choice", type: "button", title, "aria-label": `${title}; remove this filter`, onclick: act }, h("span", {}, ...label), h("span", { "aria-hidden": "true" }, "✕")));
     if (c.pair) {
       const [a, b] = c.pair.map((k) => c.models[k]);
-      off([chip(a), " right, ", chip(b), " wrong"], `${a.label} right, ${b.label} wrong`, () => choose({ pair: null }));
+      const words = { "only first": ["right,", "wrong"], "only second": ["wrong,", "right"], "both right": ["and", "both right"], "both wrong": ["and", "both wrong"], any: ["and", "all outcomes"] }[chosen.outcome];
+      off([chip(a), ` ${words[0]} `, chip(b), ` ${words[1]}`], c.outcome, () => choose({ pair: null, outcome: "only first" }));
     }
     for (const [column, keys] of Object.entries(chosen.bins)) {
       const title = c.columns.find(([name]) => name === column)?.[1] ?? column;
@@ -61,10 +62,10 @@ function render({ model, el }) {
         choose({ bins });
       });
     }
-    if (chosen.query.trim()) off([`“${chosen.query.trim()}”`], `passage holds “${chosen.query.trim()}”`, () => choose({ query: "" }));
+    if (chosen.query.trim()) off([`“${chosen.query.trim()}”`], `passage contains “${chosen.query.trim()}”`, () => choose({ query: "" }));
     clear.disabled = !chips.length;
     said.replaceChildren(h("b", { class: "wc-count" }, `${number(c.n)} of ${number(c.total)}`), "items",
-      ...(chips.length ? chips : [h("span", { class: "wc-hint" }, "Click a cell of the matrix or a group of bars; Esc takes it back.")]));
+      ...(chips.length ? chips : [h("span", { class: "wc-hint" }, "Click a cell of the matrix or a group of bars to filter; Esc removes the filter.")]));
   }
   function drawNote() {
     note.textContent = c.note;
@@ -76,6 +77,7 @@ function render({ model, el }) {
     drawSaid();
     parts.table.draw();
     parts.matrix.draw();
+    parts.selected.draw();
     parts.slices.draw();
     parts.items.view();
     parts.passage.draw();
@@ -118,7 +120,7 @@ function render({ model, el }) {
     if (!warned.hidden) open(false);
     else if (target === parts.items.search && parts.items.search.value) choose({ query: "" });
     else if (parts.slices.node.contains(target) && parts.slices.clear()) return;
-    else if (c.chosen.pair) choose({ pair: null });
+    else if (c.chosen.pair) choose({ pair: null, outcome: "only first" });
     else if (Object.keys(c.chosen.bins).length) choose({ bins: {} });
     else if (c.chosen.query) choose({ query: "" });
   }
@@ -142,7 +144,7 @@ function render({ model, el }) {
       const chosen = newest ? m.chosen : { ...m.chosen, ...want }; // the reader has gone on: the boxes are theirs
       Object.assign(c, {
         chosen, column: newest ? m.column : c.column, columns: m.columns, labels: m.labels, slices: m.slices, sliced: m.sliced, shown: m.shown,
-        against: m.against, counts: m.counts, version: m.version, n: m.n, index: m.index, passage: m.passage, asked: null,
+        against: m.against, selected: m.selected, outcome: m.outcome, counts: m.counts, version: m.version, n: m.n, index: m.index, passage: m.passage, asked: null,
       });
       const place = (label) => c.models.findIndex((one) => one.label === label);
       c.pair = m.chosen.pair ? m.chosen.pair.map(place) : null;

@@ -18,7 +18,8 @@ from workbench.widgets.shared.passages import check_items
 from workbench.widgets.shared.widget import Widget, read_assets
 
 _SCRIPTS = (
-    "shared/page.js", "compare/base.js", "compare/top.js", "compare/slices.js", "compare/items.js",
+    "shared/page.js", "compare/base.js", "compare/top.js", "compare/selected.js", "compare/slices.js",
+    "compare/items.js",
     "compare/compare.js",
 )  # fmt: skip
 
@@ -30,8 +31,10 @@ class Compare(Widget):
     ----------
     chosen : dict
         The state, as plain values; setting it (``{**widget.chosen, "sort": "all wrong"}``) changes the view.
-        ``pair``: [a, b], two models: only items that a has right and b has wrong. ``bins``: chosen bins by
-        column. ``sort``: one of `workbench.widgets.compare.view.SORTS`. ``against``: two models whose
+        ``pair``: [a, b], two models, and ``outcome``, one of `workbench.evaluation.comparison.OUTCOMES`: only
+        items that a has right and b wrong (``"only first"``, the default), the other way, that both have
+        right or wrong, or ``"any"``. ``bins``: chosen bins by column. ``sort``: one of
+        `workbench.widgets.compare.selector.SORTS`. ``against``: two models whose
         log-probabilities ``difference`` subtracts; those of the pair, or the first two, by default.
         ``hidden``: models that are left out below the table. ``query``: text that the passage holds.
     column : str
@@ -95,8 +98,9 @@ class Compare(Widget):
     def to_frame(self) -> pd.DataFrame:
         """Return the items of the list, in its order, one row each.
 
-        Columns are ``item_id``, ``answer``; for each model ``"<label>: right"``, ``"<label>: rank"`` and
-        ``"<label>: log_prob"``; ``n_right`` and ``disagreement`` (from 0 to 1) over all models; annotations.
+        Columns are ``item_id``, ``passage`` (readable, with the answer in place), ``answer``; for each model
+        ``"<label>: prediction"``, ``"<label>: correct"``, ``"<label>: rank"`` and ``"<label>: log_prob"``;
+        ``n_right`` and ``disagreement`` (from 0 to 1) over all models; annotations.
         """
         return self._view.frame()
 
@@ -215,6 +219,7 @@ def compare(
     *,
     column: str = "",
     pair: Sequence[str] | None = None,
+    outcome: str = "only first",
     bins: Mapping[str, Sequence[str]] | None = None,
     sort: str = "order",
     against: Sequence[str] | None = None,
@@ -242,7 +247,7 @@ def compare(
         items are annotated while the widget is already there; False leaves that out.
     column : str
         The column of the chart at the start; that of the target's class, or the first, by default.
-    pair, bins, sort, against, hidden, query
+    pair, outcome, bins, sort, against, hidden, query
         What is chosen at the start, as in ``Compare.chosen``: ``wb.compare(items, runs,
         **widget.state_kwargs)`` is the same view again. Where these name a column of annotations that are
         not given, the items are annotated first.
@@ -281,7 +286,8 @@ def compare(
         table, later = annotate(made.items), False
         made = make(table)
     chosen = {
-        "pair": pair, "bins": bins, "sort": sort, "against": against, "hidden": hidden, "query": query,
+        "pair": pair, "outcome": outcome, "bins": bins, "sort": sort, "against": against, "hidden": hidden,
+        "query": query,
     }  # fmt: skip
     remake = make if later else None
     return Compare(made, annotations=table, remake=remake, chosen=chosen, column=column, height=height)

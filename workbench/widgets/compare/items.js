@@ -1,7 +1,7 @@
 const ROW = 44; // height of a list row in px, as in the style sheet
 const PAGE = 60; // rows asked for at a time
 const SORTS = [
-  ["order", "order of the set"], ["disagreement", "most disagreement first"], ["difference", "difference in ln p"],
+  ["order", "original order"], ["disagreement", "most disagreement first"], ["difference", "difference in ln p"],
   ["all wrong", "all wrong first"], ["only one right", "only one right first"], ["all right", "all right first"],
 ];
 
@@ -10,7 +10,7 @@ function itemList(c) {
   const sort = h("select", { class: "wc-sort", "aria-label": "Sort by", onchange: () => c.choose({ sort: sort.value }) });
   const two = ["of", "minus that of"].map((label, place) => h("select", { class: "wc-against", "aria-label": `ln p ${label}`, onchange: () => against(place) }));
   const minus = h("span", { class: "wc-minus", hidden: true }, two[0], MINUS, two[1]);
-  const search = h("input", { type: "search", class: "wc-search", placeholder: "Search passages", "aria-label": "Search passages", spellcheck: "false", oninput: () => c.choose({ query: search.value }) });
+  const search = h("input", { type: "search", class: "wc-search", placeholder: "Search (ignores case)", "aria-label": "Search items", spellcheck: "false", oninput: () => c.choose({ query: search.value }) });
   const heads = h("div", { class: "wc-heads" });
   const spacer = h("div", { class: "wc-spacer", role: "presentation" });
   const list = h("div", { class: "wc-list", role: "listbox", tabindex: 0, "aria-label": "Items", onscroll: () => drawSoon() }, spacer);
@@ -50,7 +50,7 @@ function itemList(c) {
     node.parentElement.style.setProperty("--wc-marks", `${c.shown.length * wide}px`);
     node.classList.toggle("wc-dense", dense);
     heads.replaceChildren(h("span", { class: "wc-marks" }, ...c.shown.map((k) => chip(c.models[k]))),
-      h("span", { class: "wc-hint", title: "filled: the model is right; number: its rank of the answer; ○: a rank from 100 in narrow columns, or none known" }, `filled: right; number: rank of the answer${dense ? " (○ from 100)" : ""}`));
+      h("span", { class: "wc-hint", title: "filled: the model is right; number: its rank of the answer, with = where words tie; ○: a rank from 100 in narrow columns, or none known; case is ignored" }, `filled: right (case ignored); number: rank, = tied${dense ? " (○ from 100)" : ""}`));
   }
   function fitting(before, rest) { // so much of the text before that two lines show what stands out
     const room = Math.max(24, Math.floor((list.clientWidth - c.shown.length * wide - 30) / 7.2) * 2 - Math.min(rest.length, 40));
@@ -71,12 +71,12 @@ function itemList(c) {
       return node_;
     }
     node_.append(
-      h("span", { class: "wc-marks" }, ...found.marks.map(([right, rank], j) => {
+      h("span", { class: "wc-marks" }, ...found.marks.map(([right, rank, text], j) => {
         const m = c.models[c.shown[j]];
         const mark = h("span", {
           class: right ? `wc-mark wc-right wc-lap${m.lap % 3}` : "wc-mark",
-          title: `${m.key} ${m.label}: ${right ? "right" : "wrong"}${rank === null ? "" : `, rank ${number(rank)}`}`,
-        }, right ? "" : rank === null || (rank >= 100 && c.shown.length > 12) ? "○" : tiny(rank));
+          title: `${m.key} ${m.label}: ${right ? "right" : "wrong"}${text && `, ${text}`}`,
+        }, right ? "" : rank === null || (rank >= 100 && c.shown.length > 12) ? "○" : `${text.startsWith("tied") ? "=" : ""}${tiny(rank)}`);
         if (right) mark.style.setProperty("--wc-colour", m.colour);
         return mark;
       })),
@@ -99,7 +99,7 @@ function itemList(c) {
     made = kept;
     mark();
     spacer.style.height = `${c.n * ROW}px`;
-    if (!c.n && c.version >= 0) nodes.push(h("div", { class: "wc-empty" }, "No item is left. Take a choice back, or Clear."));
+    if (!c.n && c.version >= 0) nodes.push(h("div", { class: "wc-empty" }, "No items match. Remove a filter, or press Clear."));
     spacer.replaceChildren(...nodes);
     if (missing !== null) {
       const start = Math.max(0, missing - 10);
@@ -161,35 +161,35 @@ function passageView(c) {
   }
   function answerOf(m) {
     const parts = [];
-    if (m.rank !== null) parts.push(`${m.bound ? "rank at least" : "rank"} ${number(m.rank)}`);
+    if (m.rank) parts.push(m.rank);
     if (m.log_prob !== null) parts.push(`ln p ${m.log_prob.toFixed(2).replace("-", MINUS)} (${percent(Math.exp(m.log_prob))})`);
     else if (m.impossible) parts.push("probability 0");
-    return parts.join(" · ") || "rank and probability are not known";
+    return parts.join(" · ") || "rank and probability not known";
   }
   function card(k, p, top) {
     const m = c.models[k];
     const told = p.models[k];
     const bars = told.words.map(([word, part, inside, answer]) => {
       const bar = h("i", {});
-      bar.style.width = `${Math.max(0.5, (100 * part) / top)}%`;
-      return h("li", { class: `${inside ? "wc-inside" : "wc-outside"}${answer ? " wc-answer" : ""}`, title: `${word}: ${percent(part)}${told.probable ? "" : " of the scores listed"}; ${inside ? "in the passage" : "not in the passage"}` },
+      bar.style.width = `${Math.max(0.5, (100 * part) / (top || 1))}%`;
+      return h("li", { class: `${inside ? "wc-inside" : "wc-outside"}${answer ? " wc-answer" : ""}`, title: `${word}: ${percent(part)}${told.probable ? "" : " of the listed scores"}; ${inside ? "in the passage" : "not in the passage"}` },
         h("bdi", {}, word), h("span", {}, bar), h("em", {}, percent(part)));
     });
     const guessed = told.words.length ? null : h("p", {}, "Prediction: ", h("b", {}, h("bdi", {}, told.prediction ?? DASH)));
     return h("section", { class: `wc-card${told.correct ? " wc-hit" : ""}`, "aria-label": `${m.key}, ${m.label}: ${told.correct ? "right" : "wrong"}` },
-      h("header", {}, chip(m), named(m), h("span", { class: "wc-verdict" }, told.correct ? "right" : "wrong")),
+      h("header", {}, chip(m), named(m), h("span", { class: "wc-verdict", title: "compared with the answer; case is ignored" }, told.correct ? "right" : "wrong")),
       h("div", { class: "wc-rank" }, answerOf(told)), guessed, h("ol", {}, ...bars),
-      !told.probable && told.words.length > 0 && h("small", {}, "shares of these words’ scores, no probabilities"));
+      !told.probable && told.words.length > 0 && h("small", {}, "normalised scores, not probabilities"));
   }
   function draw() {
     const p = c.passage;
     if (!p) {
-      node.replaceChildren(h("div", { class: "wc-empty" }, c.version < 0 ? "" : "Nothing to show."));
+      node.replaceChildren(h("div", { class: "wc-empty" }, c.version < 0 ? "" : "No item selected."));
       return;
     }
     const first = c.pair ? c.pair.filter((k) => c.shown.includes(k)) : [];
     const order = [...first, ...c.shown.filter((k) => !first.includes(k))];
-    const top = Math.max(1e-12, ...order.flatMap((k) => p.models[k].words.map(([, part]) => part)));
+    const top = Math.max(0, ...order.flatMap((k) => p.models[k].words.map(([, part]) => part)));
     const attentive = order.filter((k) => p.models[k].attention);
     const from = attentive.find((k) => c.models[k].label === attention);
     const weights = from === undefined ? null : p.models[from].attention;
@@ -204,7 +204,7 @@ function passageView(c) {
       h("div", { class: "wc-meta" }, h("b", {}, p.id), ...p.kind.map((kind) => h("bdi", {}, kind)), h("span", {}, `${right} of ${c.shown.length} right`), tint && h("label", {}, "attention of ", tint)),
       h("p", { class: "wc-text", dir: "auto" }, ...words(p.context, p, weights, most), p.context.length > 0 && " ", h("span", { class: "wc-query" }, ...words(p.query, p, weights, most))),
       p.candidates && h("div", { class: "wc-facts" }, "Candidates: ", h("bdi", {}, p.candidates.join(", "))),
-      h("div", { class: "wc-legend" }, h("i", { class: "wc-inside" }), "in the passage", h("i", { class: "wc-outside" }), "not in it", h("i", { class: "wc-answer" }), "the answer", h("span", {}, `longest bar ${percent(top)}`)),
+      top > 0 && h("div", { class: "wc-legend" }, h("i", { class: "wc-inside" }), "in the passage", h("i", { class: "wc-outside" }), "not in it", h("i", { class: "wc-answer" }), "the answer", h("span", {}, `scale: 0${DASH}${percent(top)}`)),
       h("div", { class: "wc-cards" }, ...order.map((k) => card(k, p, top))),
       ...(p.facts.length ? [h("dl", { class: "wc-facts" }, ...p.facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value || DASH))))] : []));
     node.scrollTop = scroll;

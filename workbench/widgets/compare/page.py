@@ -223,15 +223,15 @@ def _model(
     lines = [line(word, value) for word, value in zip(one["words"], values, strict=False)]
     if answer.casefold() not in [word.casefold() for word in one["words"][: len(lines)]]:
         lines.append(line(answer, ln_p, "w last" if lines else "w"))
-    rank = "" if one["rank"] is None else f"rank {'≥ ' if one['rank_is_bound'] else ''}{one['rank']:,}"
-    rank += f", tied with {one['n_tied'] - 1:,}" if rank and (one["n_tied"] or 1) > 1 else ""
     weights = one["attention"]
     fits = weights is not None and len(weights) == len(words) > 0
     strongest = (max(weights) or 1.0) if fits else 1.0
     return {
         "label": one["label"], "correct": one["correct"], "lines": lines,
         "guess": None if one["prediction"] is None else readable_tokens([one["prediction"]])[0],
-        "numbers": " · ".join(filter(None, [rank, "" if ln_p is None else f"ln p {_number(ln_p)}"])),
+        "numbers": " · ".join(
+            filter(None, [one["rank_label"], "" if ln_p is None else f"ln p {_number(ln_p)}"])
+        ),
         "attention": [(f"{max(0.0, weight) / strongest:.0%}", word)
                       for weight, word in zip(weights, words, strict=True)] if fits else [],
     }  # fmt: skip

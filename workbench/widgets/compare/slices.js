@@ -22,13 +22,13 @@ function slices(c) {
     }
     select.value = column;
     select.disabled = !columns.length;
-    about.textContent = found.length ? `${number(c.sliced)} items${chosen.pair ? " (the cell above does not count here)" : ""}, with Wilson intervals. Click a group; Ctrl-click adds one.` : "";
+    about.textContent = found.length ? `${number(c.sliced)} items${chosen.pair ? " (ignores the matrix selection)" : ""}; Wilson intervals. Click a group to filter; Ctrl-click adds one.` : "";
     const now = JSON.stringify([column, found, chosen.bins, shown, c.note, models.length]);
     if (now === drawn) return; // a cell is chosen, the list sorted: the bars stay
     drawn = now;
     if (!found.length) {
       axis.replaceChildren();
-      plot.replaceChildren(h("div", { class: "wc-empty" }, c.note ? "Columns to slice by are on their way." : "No column tells these items apart: pass annotations=wb.annotate(items)."));
+      plot.replaceChildren(h("div", { class: "wc-empty" }, c.note ? "Annotating: columns to slice by will appear here." : "No column distinguishes these items; pass annotations=wb.annotate(items)."));
       return;
     }
     const high = top(found);

@@ -1,14 +1,16 @@
 /** The table of the models: one row each, with measures and intervals, and whether it is shown below. */
 function modelTable(c) {
   const body = h("tbody");
-  const head = h("tr", {}, ...["Model", "Accuracy, %", "", "Perplexity", "Median rank"].map((text, i) => h("th", {
+  const head = h("tr", {}, ...["Model", "Accuracy, %", "", "Selected, %", "Perplexity", "Median rank"].map((text, i) => h("th", {
     scope: "col", class: `wc-c${i}`,
-    title: ["Ticked models are shown below", "Share of right answers, with its interval", "", "exp of the mean \u2212ln p, with its interval", "Median rank of the answer, with its interval"][i],
+    title: ["Ticked models are shown below", "Share of right answers, with its interval", "", "Share of right answers among the listed items, with its Wilson interval", "exp of the mean \u2212ln p, with its interval", "Median rank of the answer, with its interval"][i],
   }, text)));
   const node = h("div", { class: "wc-models", role: "region", "aria-label": "Models", tabindex: 0 }, h("table", {}, h("thead", {}, head), body));
   let boxes = [];
+  let parts = []; // cells with the accuracies on the listed items
 
   function build() {
+    parts = c.models.map(() => h("td", { class: "wc-measure" }));
     const most = Math.max(0.01, ...c.models.map((m) => m.accuracy?.[2] ?? m.accuracy?.[0] ?? 0));
     boxes = c.models.map((m) => h("input", {
       type: "checkbox", "aria-label": `Show ${m.key}, ${m.label}, below`, onchange: () => {
@@ -31,13 +33,19 @@ function modelTable(c) {
       return h("tr", {},
         h("th", { scope: "row" }, h("label", {}, boxes[i], chip(m), named(m))),
         h("td", { class: "wc-barcell", "aria-hidden": "true" }, h("span", { class: "wc-track" }, bar, whisker)),
-        cell(m.accuracy, points, `${number(m.n)} items; interval: ${m.interval}`),
-        cell(m.perplexity, short, m.perplexity ? `over the ${number(m.n_perplexity)} items with a log-probability` : m.infinite ? "an answer has probability 0" : "the model gives scores, no probabilities", m.infinite),
-        cell(m.median_rank, short, m.median_rank ? "median rank of the answer" : "no ranks are known"));
+        cell(m.accuracy, points, `${number(m.n)} items; interval: ${m.interval}`), parts[i],
+        cell(m.perplexity, short, m.perplexity ? `over the ${number(m.n_perplexity)} items with a log-probability` : m.infinite ? "an answer has probability 0" : "the model gives scores, not probabilities", m.infinite),
+        cell(m.median_rank, short, m.median_rank ? "median rank of the answer" : "no ranks known"));
     }));
   }
   function draw() {
     boxes.forEach((box, i) => { box.checked = !c.chosen.hidden.includes(c.models[i].label); });
+    parts.forEach((cell, i) => {
+      const [value, low, high] = c.selected.accuracy[i];
+      const some = !c.selected.whole && value !== null;
+      fill(cell, h("span", {}, some ? points(value) : DASH));
+      cell.title = c.selected.whole ? "all items are listed" : `of the ${number(c.selected.n)} items listed below${some ? `; Wilson interval ${range(low, high, points)}` : ""}`;
+    });
   }
   return { node, build, draw };
 }
@@ -102,7 +110,7 @@ function matrix(c) {
   }
   function tell() {
     const two = over ?? c.pair;
-    told.textContent = !c.pairs ? "The differences are being computed …" : two ? say(two[0], two[1]) : c.models.length < 2 ? "One model: there is nothing to compare it with." : "Row minus column, in points of accuracy; bold: p < .05 after Holm. A cell shows the items that its row has right and its column wrong.";
+    told.textContent = !c.pairs ? "Computing the differences …" : two ? say(two[0], two[1]) : c.models.length < 2 ? "One model: there is nothing to compare it with." : "Row minus column, in percentage points; bold: p < .05 after Holm’s correction. Click a cell to list the items that its row has right and its column wrong.";
   }
   function rove() {
     if (roving) roving.tabIndex = -1;
@@ -110,8 +118,8 @@ function matrix(c) {
     if (roving) roving.tabIndex = 0;
   }
   function toggle() {
-    const same = c.pair && c.pair[0] === at[0] && c.pair[1] === at[1];
-    c.choose({ pair: same ? null : at.map((k) => c.models[k].label) });
+    const same = c.pair && c.pair[0] === at[0] && c.pair[1] === at[1] && c.chosen.outcome === "only first";
+    c.choose({ pair: same ? null : at.map((k) => c.models[k].label), outcome: "only first" });
   }
   function onKey(e) {
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[e.key];

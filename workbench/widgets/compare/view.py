@@ -4,42 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import exp, isfinite
+from os.path import commonprefix
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from workbench.analysis.mentions import mentions
-from workbench.evaluation.comparison import Comparison
+from workbench.analysis.proportions import wilson
+from workbench.evaluation.comparison import OUTCOMES, Comparison
 from workbench.items import text as wt
-from workbench.items.items import DataError, Item, Items, Span
+from workbench.items.items import Item, Items, Span
 from workbench.items.tokens import tokens
 from workbench.render.labels import label
-from workbench.widgets.shared.facets import NO_FILTERS, Filters, Mask, item_hits
+from workbench.widgets.compare.selector import Selector
+from workbench.widgets.shared.facets import NO_FILTERS, Mask, item_hits
 from workbench.widgets.shared.passages import (
     BLANK_MARK,
     align_to_items,
     cell_text,
     pieces,
     snippet,
+    text_and_spans,
     words_around,
 )
 
 _FIRST_ROWS = 28
-_TOP = ("pair", "bins", "sort", "against", "query")  # what brings the list back to its first item
-
-Rows = npt.NDArray[np.int64]
-
-NOTHING: dict[str, Any] = {
-    "pair": None, "bins": {}, "sort": "order", "against": None, "hidden": [], "query": "",
-}  # fmt: skip
-"""A state in which nothing is chosen; see :class:`workbench.widgets.compare.compare.Compare`."""
-
-SORTS = ("order", "disagreement", "difference", "all wrong", "only one right", "all right")
-"""Orders of the list; ``difference`` is that of the log-probabilities of two models."""
-
-_FIRST_COLUMN = "target_class"
+_TOP = ("pair", "outcome", "bins", "sort", "against", "query")  # what brings the list back to its first item
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")
 """Colours of the models: those of the charts (Okabe and Ito's), without what draws charts."""
@@ -47,171 +38,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#9
 _WORDS = 10  # of a model, as bars
 _WEIGHTS = 0xE000  # first of the letters that stand for tokens
 _MOST_WEIGHTS = 2000
-
-
-class Selector:
-    """The rows of a comparison (m models, n items) under what is chosen."""
-
-    def __init__(self, comparison: Comparison) -> None:
-        self.comparison = comparison
-        self._search: Filters | None = None
-        self._masks: dict[str, dict[str, Mask]] = {}
-
-    def checked(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a state with all its parts, or raise DataError with what is wrong in it."""
-        if not isinstance(chosen, Mapping):
-            raise DataError(f"the state is {chosen!r}, expected a dict")
-        state = NOTHING | dict(chosen)
-        if unknown := set(state) - set(NOTHING):
-            known = ", ".join(NOTHING)
-            raise DataError(f"the state has no part {min(map(str, unknown))!r}; known are {known}")
-        for part in ("pair", "against"):
-            state[part] = self._two(state[part], part)
-        if state["sort"] not in SORTS:
-            raise DataError(f"there is no order {state['sort']!r}; known are {', '.join(SORTS)}")
-        hidden = state["hidden"] or []
-        if isinstance(hidden, str) or not isinstance(hidden, Sequence):
-            raise DataError(f"'hidden' is {hidden!r}, expected a list of models")
-        for model in hidden:
-            self._known(model)
-        state["hidden"] = [model for model in self.comparison.labels if model in hidden]
-        state["bins"] = self._checked_bins(state["bins"] or {})
-        if not isinstance(state["query"], str):
-            raise DataError(f"'query' is {state['query']!r}, expected text")
-        return state
-
-    def fitting(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a state without the choices in columns and bins that are no longer there."""
-        bins = {
-            column: [key for key in keys if key in self.bins(column)]
-            for column, keys in chosen["bins"].items()
-            if column in self.comparison.columns
-        }
-        return dict(chosen) | {"bins": bins}
-
-    def column(self, name: Any) -> str:
-        """Return the name of a column to slice by, or raise DataError.
-
-        For "" it is the target's class, else the first one; "" where there is none.
-        """
-        columns = self.comparison.columns
-        if name == "":
-            return _FIRST_COLUMN if _FIRST_COLUMN in columns else next(iter(columns), "")
-        if name in columns:
-            return str(name)
-        raise DataError(f"there is no column {name!r} to slice by; known are {', '.join(columns) or 'none'}")
-
-    def shown(self, chosen: Mapping[str, Any]) -> list[int]:
-        """Return the places of the models that are not hidden; of all where all are."""
-        places = [k for k, label in enumerate(self.comparison.labels) if label not in chosen["hidden"]]
-        return places or list(range(self.comparison.m))
-
-    def against(self, chosen: Mapping[str, Any]) -> tuple[int, int] | None:
-        """Return the two models whose log-probabilities are subtracted: chosen, or the pair, or the first."""
-        labels = self.comparison.labels
-        two = chosen["against"] or chosen["pair"] or labels[:2]
-        return (labels.index(two[0]), labels.index(two[1])) if len(two) > 1 else None
-
-    def mask(self, chosen: Mapping[str, Any], *, but: str | None = None, pair: bool = True) -> Mask:
-        """Return the items that pass, shape (n,), but for the choices in the column `but` and of the pair."""
-        left = self._found(chosen["query"])
-        if pair and chosen["pair"]:
-            first, second = map(self.comparison.labels.index, chosen["pair"])
-            left = left & self.comparison.cell(first, second)
-        for column, keys in chosen["bins"].items():
-            if column != but:
-                masks = self.bins(column)
-                left = left & np.logical_or.reduce([masks[key] for key in keys])
-        return left
-
-    def bins(self, column: str) -> dict[str, Mask]:
-        """Return the items of each bin of a column, by its key."""
-        if column not in self._masks:
-            self._masks[column] = {one.key: one.mask for one in self.comparison.bins(column)}
-        return self._masks[column]
-
-    def rows(self, chosen: Mapping[str, Any], mask: Mask) -> Rows:
-        """Return the places of the items of `mask` in the order of the list."""
-        rows = np.flatnonzero(mask)
-        return rows[np.argsort(self._weight(chosen)[rows], kind="stable")]
-
-    def counts(self, chosen: Mapping[str, Any], mask: Mask) -> dict[str, int]:
-        """Return how many items of `mask` all shown models, just one or none has right."""
-        right = self.n_right(chosen)[mask]
-        return {
-            "all wrong": int((right == 0).sum()),
-            "only one right": int((right == 1).sum()),
-            "all right": int((right == len(self.shown(chosen))).sum()),
-        }
-
-    def n_right(self, chosen: Mapping[str, Any]) -> npt.NDArray[np.int64]:
-        """Return how many of the shown models have each item right, shape (n,)."""
-        if not chosen["hidden"]:
-            return np.asarray(self.comparison.n_right, dtype=np.int64)
-        return np.asarray(self.comparison.correct[self.shown(chosen)].sum(axis=0), dtype=np.int64)
-
-    def prepare(self) -> None:
-        """Make what the first search needs."""
-        if self._search is None:
-            self._search = Filters(self.comparison.items, {})
-
-    def _weight(self, chosen: Mapping[str, Any]) -> npt.NDArray[np.float64]:
-        """Return what the list is sorted by, least first, NaN last."""
-        sort, right = chosen["sort"], self.n_right(chosen).astype(float)
-        two = self.against(chosen)
-        if sort == "order" or (sort == "difference" and two is None):
-            return np.zeros(self.comparison.n)
-        if sort == "difference" and two is not None:
-            values = self.comparison.log_prob
-            with np.errstate(invalid="ignore"):  # both may be -inf: no difference is known
-                return np.asarray(values[two[1]] - values[two[0]])
-        if sort == "disagreement":
-            return np.asarray(-right * (len(self.shown(chosen)) - right))
-        if sort == "only one right":
-            return np.where(right == 0, np.inf, right)
-        return right if sort == "all wrong" else -right
-
-    def _found(self, query: str) -> Mask:
-        if not query.strip():
-            return np.ones(self.comparison.n, dtype=bool)
-        self.prepare()
-        assert self._search is not None  # noqa: S101 - made in the line above
-        return self._search.mask(NO_FILTERS | {"query": query})
-
-    def _two(self, value: Any, part: str) -> list[str] | None:
-        if value is None or (not isinstance(value, str) and isinstance(value, Sequence) and not len(value)):
-            return None
-        if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != 2:  # noqa: PLR2004 - a pair
-            raise DataError(f"{part!r} is {value!r}, expected two models or None")
-        two = [self._known(label) for label in value]
-        if two[0] == two[1]:
-            raise DataError(f"{part!r} names {two[0]!r} twice", remedy="name two different models")
-        return two
-
-    def _known(self, label: Any) -> str:
-        if label not in self.comparison.labels:
-            known = ", ".join(self.comparison.labels)
-            raise DataError(f"there is no model {label!r}; known are {known}")
-        return str(label)
-
-    def _checked_bins(self, bins: Any) -> dict[str, list[str]]:
-        if not isinstance(bins, Mapping):
-            raise DataError(f"'bins' is {bins!r}, expected lists of bins by column")
-        checked = {}
-        for name, keys in bins.items():
-            column = self.column(name) if name else name
-            if column not in self.comparison.columns:
-                raise DataError(f"there is no column {name!r} to slice by")
-            if isinstance(keys, str) or not isinstance(keys, Sequence):
-                raise DataError(f"the bins of {column!r} are {keys!r}, expected a list")
-            known = self.bins(column)
-            for key in keys:
-                if key not in known:
-                    names = ", ".join(known)
-                    raise DataError(f"the column {column!r} has no bin {key!r}; known are {names}")
-            if keys:
-                checked[column] = [key for key in known if key in keys]
-        return checked
+_SHARED = 6  # letters from which a beginning that names share is worth cutting
 
 
 class View:
@@ -249,6 +76,7 @@ class View:
         checked = self.selector.checked(chosen)
         mask = self.selector.mask(checked)
         self.counts = self.selector.counts(checked, mask)
+        self.selected = self._selected(checked, mask)
         self.rows = self.selector.rows(checked, mask)
         moved = bool(self.chosen) and any(checked[part] != self.chosen[part] for part in _TOP)
         self.chosen = checked
@@ -283,10 +111,14 @@ class View:
     def frame(self) -> pd.DataFrame:
         """Return the listed items in the list's order; see `Compare.to_frame`."""
         rows, made = self.rows, self.comparison
-        frame = made.items.frame.iloc[rows][["item_id", "answer"]].reset_index(drop=True)
-        columns: dict[str, Any] = {}
+        frame = made.items.frame.iloc[rows][["item_id"]].reset_index(drop=True)
+        columns: dict[str, Any] = {
+            "passage": [text_and_spans(made.items[int(row)], [])[0] for row in rows],
+            "answer": [made.answers[row] for row in rows],
+        }
         for k, model in enumerate(made.labels):
-            columns[f"{model}: right"] = made.correct[k, rows]
+            columns[f"{model}: prediction"] = made.predictions(k)[rows]
+            columns[f"{model}: correct"] = made.correct[k, rows]
             columns[f"{model}: rank"] = made.rank[k, rows]
             columns[f"{model}: log_prob"] = made.log_prob[k, rows]
         columns |= {"n_right": made.n_right[rows], "disagreement": made.disagreement[rows]}
@@ -298,13 +130,38 @@ class View:
         """Say what is chosen, after a colon; "" where nothing is."""
         chosen, parts = self.chosen, []
         if chosen["pair"]:
-            parts.append("{} right, {} wrong".format(*chosen["pair"]))
+            parts.append(self.outcome())
         for column, keys in chosen["bins"].items():
             labels = [one.label for one in self.comparison.bins(column) if one.key in keys]
             parts.append(f"{label(column)}: {' or '.join(labels)}")
         if chosen["query"].strip():
-            parts.append(f"passage holds “{chosen['query'].strip()}”")
+            parts.append(f"passage contains “{chosen['query'].strip()}”")
         return f": {'; '.join(parts)}" if parts else ""
+
+    def _selected(self, chosen: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
+        """Return the numbers of the listed items, and how many each cell of the two models would list."""
+        made, two = self.comparison, self.selector.two(chosen)
+        n = int(mask.sum())
+        shares = made.correct[:, mask].mean(axis=1) if n else np.full(made.m, np.nan)
+        low, high = wilson(made.correct[:, mask].sum(axis=1), n, level=made.drawing.level)
+        numbers: dict[str, Any] = {
+            "n": n, "whole": n == made.n,
+            "accuracy": [list(map(_finite, row)) for row in zip(shares, low, high, strict=True)],
+        }  # fmt: skip
+        if two is None:
+            return numbers | {"two": None}
+        others = mask if chosen["pair"] is None else self.selector.mask(chosen, pair=False)
+        pair = made.pair(*two, mask)
+        return numbers | {
+            "two": two, "cells": {name: int((made.cell(*two, name) & others).sum()) for name in OUTCOMES},
+            **{name: _finite(pair[name]) for name in ("difference", "difference_low", "difference_high")},
+            **{name: _finite(pair[name]) for name in ("p", "p_novel")},
+        }  # fmt: skip
+
+    def outcome(self) -> str:
+        """Return the chosen cell of two models in words; "" where none is."""
+        pair = self.chosen["pair"]
+        return outcome_text(*pair, self.chosen["outcome"]) if pair else ""
 
     # -- as messages
 
@@ -327,6 +184,7 @@ class View:
         return {
             "type": "view", "version": self.version, "n": len(self.rows), "chosen": chosen, "shown": shown,
             "against": self.selector.against(chosen), "counts": self.counts, "column": column,
+            "selected": self.selected, "outcome": self.outcome(),
             "columns": [[c, label(c, unit=True)] for c in made.columns],
             "labels": {c: {one.key: one.label for one in made.bins(c)} for c in chosen["bins"]},
             "slices": slices, "sliced": sliced,
@@ -371,6 +229,32 @@ def _finite(value: Any) -> float | None:
     return float(value) if isfinite(value) else None
 
 
+def outcome_text(first: str, second: str, outcome: str) -> str:
+    """Say in words which cell of two models is meant, see `workbench.evaluation.comparison.OUTCOMES`."""
+    forms = {
+        "only first": "{0} right, {1} wrong", "only second": "{0} wrong, {1} right",
+        "both right": "{0} and {1} both right", "both wrong": "{0} and {1} both wrong",
+        "any": "{0} and {1}, whatever the outcome",
+    }  # fmt: skip
+    return forms[outcome].format(first, second)
+
+
+def split_labels(labels: Sequence[str]) -> list[tuple[str, str]]:
+    """Cut each label into what it shares with the beginning of another one, and the rest.
+
+    Where room is short, the shared part can be cut without loss. It ends at a word's beginning and is empty
+    where it is short or the whole label.
+    """
+    parts = []
+    for place, name in enumerate(labels):
+        others = [other for at, other in enumerate(labels) if at != place]
+        shared = max((len(commonprefix([name, other])) for other in others), default=0)  # noqa: RUF071 - no paths
+        shared = 0 if shared == len(name) else max(name.rfind(mark, 0, shared) + 1 for mark in " -_/(,")
+        shared = shared if shared >= _SHARED else 0
+        parts.append((name[:shared], name[shared:]))
+    return parts
+
+
 def letters(place: int) -> str:
     """Return the short name of a model: A to Z, then AA, AB and so on."""
     first, last = divmod(place, 26)
@@ -380,11 +264,12 @@ def letters(place: int) -> str:
 def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str, Any]]:
     """Return one row a model: its names, its colour and its measures; quick: without their intervals."""
     table = comparison.points() if quick else comparison.table()
-    rows = []
+    rows, names = [], split_labels(comparison.labels)
     for place, row in enumerate(table.to_dict("records")):
         perplexity = row["perplexity"]
         rows.append({
-            "label": row["label"], "key": letters(place), "colour": PALETTE[place % len(PALETTE)],
+            "label": row["label"], "name": names[place], "key": letters(place),
+            "colour": PALETTE[place % len(PALETTE)],
             "lap": place // len(PALETTE), "n": comparison.n, "interval": cell_text(row.get("interval", "")),
             "infinite": not pd.isna(perplexity) and not isfinite(perplexity),
             "n_perplexity": int(_finite(row["n_perplexity"]) or 0),
@@ -424,12 +309,11 @@ def item_row(
     else:
         text, inside = snippet(item, None)[0], item.answer or "?"
         before, _, after = text.partition(BLANK_MARK)
-    ranks = comparison.rank[:, place]
     return {
         "id": item.item_id, "text": [before, inside, after], "hit": bool(spans),
         "marks": [
-            [bool(comparison.correct[k, place]), None if np.isnan(ranks[k]) else float(ranks[k])]
-            for k in shown
+            [bool(comparison.correct[k, place]), _finite(comparison.rank[k, place]), text]
+            for k, text in ((k, comparison.rank_label(k, place)) for k in shown)
         ],
     }  # fmt: skip
 
@@ -482,8 +366,8 @@ def _model(top: Mapping[str, Any], item: Item, inside: set[str]) -> dict[str, An
             [_shown(word), part, _inside(word, inside), bool(answer) and word.casefold() == answer]
             for word, part in zip(words, parts, strict=True)
         ],
-        "correct": bool(top["correct"]), "prediction": top["prediction"], "rank": _finite(top["rank"]),
-        "bound": bool(top.get("rank_is_bound")), "log_prob": _finite(top["answer_log_prob"]),
+        "correct": bool(top["correct"]), "prediction": top["prediction"], "rank": top["rank_label"],
+        "log_prob": _finite(top["answer_log_prob"]),
         "impossible": top["answer_log_prob"] is not None and top["answer_log_prob"] == -np.inf,
         "attention": weights or None,
     }  # fmt: skip
