@@ -327,7 +327,7 @@ class Bound(Counting):
 def test_bounds_and_impossible_words():
     [side] = view_of(Bound(), TEXT)["sides"]
     cell = side["passage"]
-    assert (cell["p"], cell["ln"], cell["rank"]) == ("0 %", "ln p −∞ nats", "rank at least 4 of 12")  # noqa: RUF001
+    assert (cell["p"], cell["ln"], cell["rank"]) == ("0 %", "ln p −∞ nats", "rank ≥ 4 of 12")  # noqa: RUF001
     wanted = [["“", pytest.approx(np.exp(-1)), "36.8 %"], ["</s>", 0.0, "0 %"]]
     assert [bar[:3] for bar in cell["bars"]] == wanted
     assert side["gain"] == {"nats": "", "factor": ""}

@@ -12,7 +12,7 @@ import traitlets
 
 from workbench.items import text as wt
 from workbench.items.schema import DataError, Item
-from workbench.render.numbers import probability
+from workbench.render.numbers import probability, rank_text
 from workbench.widgets.ask.asking import (
     SETTLED,
     VERSIONS,
@@ -435,15 +435,9 @@ def _headline(reply: Mapping[str, Any], item: Item, kind: str, answer_value: flo
         size = None if item.candidates else reply["vocabulary_size"]
         texts["rank"] = f"not in the vocabulary of {size:,}" if size else f"not among the {among}"
     elif reply["rank"] is not None:
-        bound = "at least " if reply["rank_is_bound"] else ""
-        texts["rank"] = f"{_rank(reply['rank'], reply['n_tied'], bound)}{f' of {n:,}' if n else ''}"
+        place = rank_text(reply["rank"], reply["n_tied"], bound=bool(reply["rank_is_bound"]))
+        texts["rank"] = f"{place}{f' of {n:,}' if n else ''}"
     return texts
-
-
-def _rank(rank: int, tied: int | None, bound: str) -> str:
-    if (tied or 1) > 1:
-        return f"tied {bound}{rank:,}–{rank + (tied or 1) - 1:,}"  # noqa: RUF001
-    return f"rank {bound}{rank:,}"
 
 
 def _among(reply: Mapping[str, Any], item: Item) -> str:
