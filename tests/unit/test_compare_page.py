@@ -53,7 +53,15 @@ def test_the_models_and_pairs_are_told():
         assert f"{row.n_only_a:,} items only the first got right; {row.n_only_b:,} only the second" in told
     assert "<article" not in html
     rows = np.flatnonzero(found.cell(1, 2))
-    assert "Items that model 1 got right and model 2 wrong" in comparison_page(found, rows, pair=(1, 2))
+    told = ["model 1 right, model 2 wrong", "Genre: novel"]
+    html = comparison_page(found, rows, pair=(2, 1), outcome="only second", filters=told, shown=[1], limit=2)
+    assert "Items: model 1 right, model 2 wrong; Genre: novel" in Page(html).text
+    assert f"{len(rows)} of 40 items, the first 2 of them here; original order" in html
+    assert html.count('class="up chosen"') + html.count('class="down chosen"') + html.count('"chosen"') == 1
+    assert html.count("<section><h3><bdi>") == 2, "one model is shown below"
+    assert "exploratory" not in html, "there is nothing to test"
+    assert "points [" in (text := Page(comparison_page(found, rows, pair=(1, 2), filters=told[1:])).text)
+    assert "; exploratory" in text
 
 
 @pytest.mark.slow

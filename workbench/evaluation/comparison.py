@@ -162,10 +162,6 @@ class Comparison:
         """Mean rank of each answer and the words tied with it (m, n)."""
         return self.rank + (self.n_tied - 1) / 2
 
-    def predictions(self, k: int) -> npt.NDArray[np.object_]:
-        """Return the words that a model predicted (n,), None where it names none."""
-        return np.asarray(self._models[k].strings("prediction", self._rows[k]).to_pylist(), dtype=object)
-
     def rank_label(self, k: int, place: int) -> str:
         """Return the rank of an answer by a model as text; empty if it is not known."""
         bound = self._models[k].table["rank_is_bound"][int(self._rows[k, place])].as_py()
@@ -373,6 +369,22 @@ class Comparison:
     def columns(self) -> list[str]:
         """Names of the columns by which items can be sliced, those with one value left out."""
         return self._slices.names
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The columns of items, annotations and models, one row an item.
+
+        For each model there are ``"<label>: prediction"``, ``"<label>: correct"``, ``"<label>: rank"`` and
+        ``"<label>: log_prob"``; ``n_right`` and ``disagreement`` (from 0 to 1) are over all models.
+        """
+        columns: dict[str, Any] = {"item_id": self.items.frame["item_id"].to_numpy(), "answer": self.answers}
+        for k, model in enumerate(self.labels):
+            words = self._models[k].strings("prediction", self._rows[k]).to_pylist()
+            columns |= {f"{model}: prediction": words, f"{model}: correct": self.correct[k]}
+            columns |= {f"{model}: rank": self.rank[k], f"{model}: log_prob": self.log_prob[k]}
+        columns |= {"n_right": self.n_right, "disagreement": self.disagreement}
+        frame, extra = pd.DataFrame(columns), self._slices.frame
+        return pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
 
     def bins(self, column: str) -> list[Bin]:
         """Return the values or ranges of a column, DataError if there is none; every item is in just one."""

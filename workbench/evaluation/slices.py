@@ -84,6 +84,13 @@ class Slices:
         """Columns with at least two bins."""
         return [name for name in self._makers if len(self._cut(name)) > 1]
 
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """All columns, lists included: one row an item."""
+        return pd.DataFrame(
+            {name: make().to_numpy(dtype=object) for name, make in self._makers.items()}
+        ).infer_objects()
+
     def bins(self, name: str) -> list[Bin]:
         """Return the bins of a column; every item is in just one."""
         if name not in self._makers:

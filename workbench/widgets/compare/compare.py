@@ -36,7 +36,9 @@ class Compare(Widget):
         right or wrong, or ``"any"``. ``bins``: chosen bins by column. ``sort``: one of
         `workbench.widgets.compare.selector.SORTS`. ``against``: two models whose
         log-probabilities ``difference`` subtracts; those of the pair, or the first two, by default.
-        ``hidden``: models that are left out below the table. ``query``: text that the passage holds.
+        ``hidden``: models that are left out below the table. ``query``: text that the
+        passage contains. ``where``: a typed filter over columns of items, annotations and models, such as
+        ``target_class = CN and `model: rank` <= 10`` (`workbench.items.query`).
     column : str
         The column of the chart.
     current_id : str
@@ -105,15 +107,19 @@ class Compare(Widget):
         return self._view.frame()
 
     def to_html(self, *, limit: int = 200) -> str:
-        """Return a page of its own: the tables, and the first `limit` items of the list."""
+        """Return a page of its own: the tables, what is chosen, and the first `limit` items of the list."""
         view = self._view
-        pair = [view.comparison.labels.index(label) for label in view.chosen["pair"] or ()]
-        two = (pair[0], pair[1]) if pair else None
-        return comparison_page(view.comparison, view.rows, limit=limit, pair=two)
+        shown = view.selector.shown(view.chosen)
+        return comparison_page(
+            view.comparison, view.rows, limit=limit, filters=view.filters(), sort=view.chosen["sort"],
+            pair=view.selector.two(view.chosen), column=view.column, shown=shown, facts=view.facts,
+            outcome=view.chosen["outcome"] if view.chosen["pair"] else "any",
+        )  # fmt: skip
 
     def _static(self) -> str:
         overview, view = self._view.overview(quick=True), self._view
-        summary = f"{len(view.rows):,} of {view.comparison.n:,} items{view.summary()}"
+        parts = [f"{len(view.rows):,} of {view.comparison.n:,} items", "; ".join(view.filters())]
+        summary = ": ".join(filter(None, parts))
         return models_table(overview["models"], summary, overview["warnings"])
 
     # -- what Python sets
@@ -225,6 +231,7 @@ def compare(
     against: Sequence[str] | None = None,
     hidden: Sequence[str] = (),
     query: str = "",
+    where: str = "",
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
@@ -247,7 +254,7 @@ def compare(
         items are annotated while the widget is already there; False leaves that out.
     column : str
         The column of the chart at the start; that of the target's class, or the first, by default.
-    pair, outcome, bins, sort, against, hidden, query
+    pair, outcome, bins, sort, against, hidden, query, where
         What is chosen at the start, as in ``Compare.chosen``: ``wb.compare(items, runs,
         **widget.state_kwargs)`` is the same view again. Where these name a column of annotations that are
         not given, the items are annotated first.
@@ -287,7 +294,7 @@ def compare(
         made = make(table)
     chosen = {
         "pair": pair, "outcome": outcome, "bins": bins, "sort": sort, "against": against, "hidden": hidden,
-        "query": query,
+        "query": query, "where": where,
     }  # fmt: skip
     remake = make if later else None
     return Compare(made, annotations=table, remake=remake, chosen=chosen, column=column, height=height)

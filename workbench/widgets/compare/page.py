@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from workbench.analysis.proportions import wilson
 from workbench.evaluation.comparison import Comparison
-from workbench.items.items import Item
 from workbench.items.tokens import readable_tokens, tokens
-from workbench.render.labels import label
+from workbench.render.labels import column_label, label
 from workbench.render.numbers import p_value, percent, points, probability, span
 from workbench.widgets.shared.passages import pieces, words_around
 from workbench.widgets.shared.widget import render
@@ -23,7 +23,15 @@ _SLICES = (
 )  # fmt: skip
 """The columns that are shown as slices where there are such, in this order."""
 
-_MOST_SLICES = 8
+ORDERS = {
+    "order": "original order", "disagreement": "most disagreement first", "difference": "difference in ln p",
+    "all wrong": "all wrong first", "only one right": "only one right first", "all right": "all right first",
+}  # fmt: skip
+"""What the orders of the list are called."""
+
+Rows = npt.NDArray[np.int64]
+
+_MOST_SLICES = 12
 _WIDE = 8  # models up to which the matrix has room for intervals
 _LONGEST = 24  # letters of a name in a narrow column
 _LEVEL = 0.05
@@ -35,7 +43,13 @@ def comparison_page(
     rows: npt.NDArray[np.int64] | None = None,
     *,
     limit: int = 200,
+    filters: Sequence[str] = (),
+    sort: str = "order",
     pair: tuple[int, int] | None = None,
+    outcome: str = "any",
+    column: str = "",
+    shown: Sequence[int] | None = None,
+    facts: Callable[[int], Sequence[tuple[str, str]]] | None = None,
 ) -> str:
     """Return a comparison as a document that needs nothing else.
 
@@ -46,8 +60,21 @@ def comparison_page(
         Places of the items to list, in the order wanted; all by default.
     limit : int, default 200
         Items that are shown in full, at most.
+    filters : sequence of str
+        How `rows` were chosen, in words: the heading of the list.
+    sort : str
+        Their order, one of `workbench.widgets.compare.selector.SORTS`.
     pair : (int, int), optional
-        A cell of the matrix that `rows` stands for: the first model right, the second wrong.
+        Two models whose difference on `rows` is stated.
+    outcome : str
+        The cell of the two models that `rows` were chosen by, one of
+        `workbench.evaluation.comparison.OUTCOMES`; there is nothing to test then.
+    column : str
+        The column whose slices come first.
+    shown : sequence of int, optional
+        Models whose predictions are listed; all by default.
+    facts : callable, optional
+        Returns what an item is annotated with, by its place: names and values.
 
     Returns
     -------
@@ -55,8 +82,12 @@ def comparison_page(
         HTML, everything from data escaped; light and dark as the reader's system is.
     """
     rows = np.arange(comparison.n) if rows is None else rows
-    columns = [name for name in _SLICES if name in comparison.columns][:_MOST_SLICES]
+    known, shown = comparison.columns, list(range(comparison.m)) if shown is None else shown
+    own = [name for name in known if column_label(name).tooltip == "" and name not in _SLICES]
+    columns = [name for name in dict.fromkeys((column, *own, *_SLICES)) if name in known][:_MOST_SLICES]
     table, pairs = comparison.table(), _records(comparison.pairs())
+    turned = {"only first": 1, "only second": -1}.get(outcome)  # cells of the matrix
+    cell = tuple(pair[::turned]) if pair and turned else None
     return render(
         "compare/page.html",
         summary=_summary(comparison),
@@ -65,11 +96,15 @@ def comparison_page(
         intervals=" and ".join(dict.fromkeys(table["interval"].tolist())),
         heads=[(name, str(k + 1) if comparison.m > _WIDE else _cut(name))
                for k, name in enumerate(comparison.labels)],
-        matrix=_matrix(comparison, pairs, tuple(pair) if pair else None) if pairs else [],
+        matrix=_matrix(comparison, pairs, cell) if pairs else [],
         by_novel=bool(pairs) and not pd.isna(pairs[0]["p_novel"]),
         level=_LEVEL,
         slices=[_slices(comparison, name) for name in columns],
-        items=_items(comparison, rows, max(limit, 0), pair),
+        n=f"{comparison.n:,}",
+        filters=filters,
+        numbers=_numbers(comparison, rows, shown, pair if outcome == "any" else None) if filters else [],
+        order=ORDERS.get(sort, sort),
+        items=_items(comparison, rows, max(limit, 0), shown, facts),
     )  # fmt: skip
 
 
@@ -166,23 +201,43 @@ def _slices(of: Comparison, name: str) -> tuple[str, list[Any]]:
     return label(name, unit=True), bins
 
 
-def _items(
-    of: Comparison, rows: npt.NDArray[np.int64], limit: int, pair: tuple[int, int] | None
-) -> dict[str, Any]:
-    n, heading = len(rows), "Items"
-    if pair:
-        heading = f"Items that {of.labels[pair[0]]} got right and {of.labels[pair[1]]} wrong"
+def _numbers(of: Comparison, rows: Rows, shown: Sequence[int], pair: tuple[int, int] | None) -> list[str]:
+    """Return what is known of the listed items: each model's accuracy, and the difference of two."""
+    mask = np.isin(np.arange(of.n), rows)
+    if not mask.any():
+        return []
+    low, high = wilson(of.correct[:, mask].sum(axis=1), int(mask.sum()), level=of.drawing.level)
+    lines = [
+        f"{of.labels[k]}: {percent(of.correct[k, mask].mean())} {span(low[k], high[k], _share)}"
+        for k in shown
+    ]
+    if pair is None:
+        return lines
+    values = of.pair(*pair, mask)
+    interval = span(values["difference_low"], values["difference_high"], points)
+    novel = not np.isnan(values["p_novel"])
+    test = "sign-flip test by novel" if novel else "exact McNemar test"
+    p = p_value(values["p_novel" if novel else "p"], sign=True)
+    names = " minus ".join(of.labels[k] for k in pair)
+    lines.append(f"{names}: {points(values['difference'])} points {interval}, p {p} ({test}); exploratory")
+    return lines
+
+
+def _items(of: Comparison, rows: Rows, limit: int, shown: Sequence[int], facts: Any) -> dict[str, Any]:
+    n = len(rows)
     first = f", the first {limit:,} of them here" if limit < n else ""
+    places = [int(row) for row in rows[:limit]]
     return {
-        "heading": heading, "any": n > 0, "count": f"{n:,} {'item' if n == 1 else 'items'}{first}",
-        "rows": [_item(of, of.items[int(row)], int(row)) for row in rows[:limit]],
+        "any": n > 0, "count": f"{n:,} of {of.n:,} {'item' if of.n == 1 else 'items'}{first}",
+        "rows": [_item(of, row, shown) | {"facts": facts(row) if facts else []} for row in places],
     }  # fmt: skip
 
 
-def _item(of: Comparison, item: Item, row: int) -> dict[str, Any]:
+def _item(of: Comparison, row: int, shown: Sequence[int]) -> dict[str, Any]:
+    item = of.items[row]
     context, query = pieces(item, {})
-    others = words_around(item)
-    models = of.top(row)
+    others, top = words_around(item), of.top(row)
+    models = [top[k] for k in shown]
     logs = [
         value
         for one in models
@@ -193,7 +248,8 @@ def _item(of: Comparison, item: Item, row: int) -> dict[str, Any]:
     most = float(np.exp(max(logs, default=0.0))) or 1.0
     return {
         "kind": [item.item_id, *filter(None, [item.book_id, item.word_class])], "answer": of.answers[row],
-        "right": f"{int(of.n_right[row])} of {of.m} right", "context": context, "query": query,
+        "right": f"{int(of.correct[shown, row].sum())} of {len(shown)} right",
+        "context": context, "query": query,
         "models": [_model(one, of.answers[row], others, most, tokens(item).words) for one in models],
     }  # fmt: skip
 

@@ -10,13 +10,14 @@ import numpy.typing as npt
 
 from workbench.evaluation.comparison import OUTCOMES, Comparison
 from workbench.items.items import DataError
+from workbench.items.query import parse
 from workbench.widgets.shared.facets import NO_FILTERS, Filters, Mask
 
 Rows = npt.NDArray[np.int64]
 
 NOTHING: dict[str, Any] = {
     "pair": None, "outcome": "only first", "bins": {}, "sort": "order", "against": None, "hidden": [],
-    "query": "",
+    "query": "", "where": "",
 }  # fmt: skip
 """A state in which nothing is chosen; see :class:`workbench.widgets.compare.compare.Compare`."""
 
@@ -33,6 +34,7 @@ class Selector:
         self.comparison = comparison
         self._search: Filters | None = None
         self._masks: dict[str, dict[str, Mask]] = {}
+        self._last: tuple[str, Mask] | None = None
 
     def checked(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return a state with all its parts, or raise DataError with what is wrong in it."""
@@ -55,8 +57,10 @@ class Selector:
             self._known(label)
         state["hidden"] = [label for label in self.comparison.labels if label in hidden]
         state["bins"] = self._checked_bins(state["bins"] or {})
-        if not isinstance(state["query"], str):
-            raise DataError(f"'query' is {state['query']!r}, expected text")
+        for part in ("query", "where"):
+            if not isinstance(state[part], str):
+                raise DataError(f"{part!r} is {state[part]!r}, expected text")
+        self._typed(state["where"])
         return state
 
     def fitting(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,7 +104,7 @@ class Selector:
 
     def mask(self, chosen: Mapping[str, Any], *, but: str | None = None, pair: bool = True) -> Mask:
         """Return the items that pass, shape (n,), but for the choices in the column `but` and of the pair."""
-        left = self._found(chosen["query"])
+        left = self._found(chosen["query"]) & self._typed(chosen["where"])
         if pair and chosen["pair"]:
             left = left & self.comparison.cell(*self.two(chosen), chosen["outcome"])
         for column, keys in chosen["bins"].items():
@@ -162,6 +166,14 @@ class Selector:
         self.prepare()
         assert self._search is not None  # noqa: S101 - made in the line above
         return self._search.mask(NO_FILTERS | {"query": query})
+
+    def _typed(self, where: str) -> Mask:
+        """Return the items that pass a typed filter, see `workbench.items.query`."""
+        if not where.strip():
+            return np.ones(self.comparison.n, dtype=bool)
+        if self._last is None or self._last[0] != where:
+            self._last = (where, parse(where).mask(self.comparison.frame))
+        return self._last[1]
 
     def _two(self, value: Any, part: str) -> list[str] | None:
         if value is None or (not isinstance(value, str) and isinstance(value, Sequence) and not len(value)):

@@ -15,6 +15,7 @@ from workbench.analysis.proportions import wilson
 from workbench.evaluation.comparison import OUTCOMES, Comparison
 from workbench.items import text as wt
 from workbench.items.items import Item, Items, Span
+from workbench.items.query import parse
 from workbench.items.tokens import tokens
 from workbench.render.labels import label
 from workbench.widgets.compare.selector import Selector
@@ -30,7 +31,15 @@ from workbench.widgets.shared.passages import (
 )
 
 _FIRST_ROWS = 28
-_TOP = ("pair", "outcome", "bins", "sort", "against", "query")  # what brings the list back to its first item
+_TOP = (
+    "pair",
+    "outcome",
+    "bins",
+    "sort",
+    "against",
+    "query",
+    "where",
+)  # what brings the list back to its first item
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")
 """Colours of the models: those of the charts (Okabe and Ito's), without what draws charts."""
@@ -111,23 +120,14 @@ class View:
     def frame(self) -> pd.DataFrame:
         """Return the listed items in the list's order; see `Compare.to_frame`."""
         rows, made = self.rows, self.comparison
-        frame = made.items.frame.iloc[rows][["item_id"]].reset_index(drop=True)
-        columns: dict[str, Any] = {
-            "passage": [text_and_spans(made.items[int(row)], [])[0] for row in rows],
-            "answer": [made.answers[row] for row in rows],
-        }
-        for k, model in enumerate(made.labels):
-            columns[f"{model}: prediction"] = made.predictions(k)[rows]
-            columns[f"{model}: correct"] = made.correct[k, rows]
-            columns[f"{model}: rank"] = made.rank[k, rows]
-            columns[f"{model}: log_prob"] = made.log_prob[k, rows]
-        columns |= {"n_right": made.n_right[rows], "disagreement": made.disagreement[rows]}
+        last = made.frame.columns.get_loc("disagreement")  # then come columns of the items
+        frame = made.frame.iloc[rows, : int(last) + 1].reset_index(drop=True)
+        frame.insert(1, "passage", [text_and_spans(made.items[int(row)], [])[0] for row in rows])
         extra = self._annotations.iloc[rows].reset_index(drop=True)
-        extra = extra.loc[:, ~extra.columns.isin([*frame.columns, *columns])]
-        return pd.concat([frame, pd.DataFrame(columns), extra], axis=1)
+        return pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
 
-    def summary(self) -> str:
-        """Say what is chosen, after a colon; "" where nothing is."""
+    def filters(self) -> list[str]:
+        """Return what is chosen, each filter in words."""
         chosen, parts = self.chosen, []
         if chosen["pair"]:
             parts.append(self.outcome())
@@ -136,7 +136,15 @@ class View:
             parts.append(f"{label(column)}: {' or '.join(labels)}")
         if chosen["query"].strip():
             parts.append(f"passage contains “{chosen['query'].strip()}”")
-        return f": {'; '.join(parts)}" if parts else ""
+        if chosen["where"].strip():
+            parts.append(str(parse(chosen["where"])))
+        return parts
+
+    def facts(self, row: int) -> list[tuple[str, str]]:
+        """Return the annotations of the item at a place of the comparison: labels and values."""
+        values = self._annotations.iloc[row].items()
+        columns = self.comparison.columns
+        return [(label(str(name), unit=True), cell_text(value)) for name, value in values if name in columns]
 
     def _selected(self, chosen: Mapping[str, Any], mask: Mask) -> dict[str, Any]:
         """Return the numbers of the listed items, and how many each cell of the two models would list."""
@@ -211,12 +219,7 @@ class View:
     def passage(self, index: int) -> dict[str, Any]:
         """Return the passage at a place of the list, and what the models expected in it."""
         row, made = int(self.rows[index]), self.comparison
-        facts = [
-            (label(str(name), unit=True), value)
-            for name, value in self._annotations.iloc[row].items()
-            if name in made.columns
-        ]
-        return passage_view(made, row, made.items[row], self.chosen["query"], facts)
+        return passage_view(made, row, made.items[row], self.chosen["query"], self.facts(row))
 
 
 # -- the parts of the messages
@@ -319,7 +322,7 @@ def item_row(
 
 
 def passage_view(
-    comparison: Comparison, place: int, item: Item, query: str, facts: Sequence[tuple[str, Any]]
+    comparison: Comparison, place: int, item: Item, query: str, facts: Sequence[tuple[str, str]]
 ) -> dict[str, Any]:
     """Return the item at a place, with its annotations (`facts`), and what each model expected in its blank.
 
@@ -344,7 +347,7 @@ def passage_view(
     return {
         "id": item.item_id, "kind": [k for k in kind if k], "answer": item.answer, "context": context,
         "query": target, "candidates": item.candidates, "models": answers,
-        "facts": [[name, cell_text(value)] for name, value in facts],
+        "facts": list(map(list, facts)),
     }  # fmt: skip
 
 
