@@ -1,5 +1,6 @@
 import dataclasses
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -7,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workbench.datasets import load
 from workbench.items.items import COLUMNS, DataError, Item, Items, items_from_frame, items_from_text
+from workbench.items.query import parse
 
 TEXT = "It rained . The dog ran ."
 SPANS = {"answer_span": (16, 19), "sentences": ((0, 11), (12, 25))}
@@ -234,9 +237,101 @@ def test_a_table():
     assert items[0].candidates == ("dog", "cat")
     assert items[0].word_class == "CN"
     assert (items[1].word_class, items[1].book_id, items[1].answer) == (None, None, None)
-    numbered = Items.from_frame(frame, text="Passage", answer="word")
-    assert numbered.frame["item_id"].tolist() == ["own/dev/000000", "own/dev/000001"]
-    assert items_from_frame(numbered.frame).frame.equals(numbered.frame)
+    assert items_from_frame(items.frame).frame.equals(items.frame)
+
+
+def test_an_own_id_names_the_text():
+    texts = ["The ___ ran.", "A ___ sat.", "The ___ ran."]
+    first, second, again = items_from_text(texts).frame["item_id"]
+    assert re.fullmatch(r"own/dev/[0-9a-f]{16}", first)
+    assert again == f"{first}-2"
+    assert items_from_text(texts[1])[0].item_id == second
+    assert items_from_text("The ran ___.")[0].item_id != first
+    assert items_from_text("The ran.")[0].item_id != first
+    named = items_from_text(texts[0], dataset="mine", split="test")
+    assert named[0].item_id == first.replace("own/dev", "mine/test")
+
+
+def own_table():
+    return items_from_frame(pd.DataFrame({
+        "text": ['The ___ ran, "quick".', "He sat , then ate the ___ .", "A ___."],
+        "answer": ["dog", "pie", None],
+        "candidates": ["dog|cat", ["pie", "cake"], None], "genre": ["novel", "play", None],
+        "year": [1851, 1900, None], "tags": [["odd", "short"], [], None], "read": [True, False, None],
+    }), candidates="candidates")  # fmt: skip
+
+
+def test_further_columns_stay(tmp_path):
+    items = own_table()
+    assert items[0].meta == {"genre": "novel", "year": 1851, "tags": ["odd", "short"], "read": True}
+    items.to_parquet(tmp_path / "own.parquet")
+    other = items_from_text("And the ___ slept.")
+    joined = Items.concat([Items.from_parquet(tmp_path / "own.parquet").where([True, True, False]), other])
+    assert joined.extra["genre"].dropna().tolist() == ["novel", "play"]
+    assert items.extra.columns.tolist() == ["genre", "year", "tags", "read"]
+    assert (other.extra.shape, Items.from_records([]).extra.shape) == ((1, 0), (0, 0))
+    rows = {"year > 1860": [1], "genre = novel and read": [0], "tags = short": [0], "n_tokens >= 6": [0, 1],
+            "genre is missing and n_context_sentences = 0": [2], "candidates contains CAKE": [1]}  # fmt: skip
+    for text, places in rows.items():
+        assert [item.text for item in items.query(text)] == [items[place].text for place in places]
+
+
+def test_a_typed_filter_reads_annotations_too():
+    items = several()
+    table = pd.DataFrame({"item_id": ["x/dev/3", "x/dev/1"], "mention_distance": [50, 30], "text": "other"})
+    assert items.query("mention_distance > 40", table)[0].item_id == "x/dev/3"
+    assert len(items.query('mention_distance is missing and text contains "the dog"', table)) == 3
+    assert items.query(parse("n > 2")).frame.equals(items[3:].frame)
+    with pytest.raises(DataError, match=r"no column 'mention_distance'.*n_context_sentences"):
+        items.query("mention_distance > 40")
+    with pytest.raises(DataError, match="no column 'item_id', or an item twice"):
+        items.query("n > 2", pd.concat([table, table]))
+
+
+def test_csv_is_read_again(tmp_path):
+    items = own_table()
+    items.to_csv(tmp_path / "own.csv")
+    assert "The _____ ran" in (tmp_path / "own.csv").read_text(encoding="utf-8")
+    again = load(tmp_path / "own.csv")
+    assert again.frame.drop(columns="meta").equals(items.frame.drop(columns="meta"))
+    assert again.extra["year"].tolist()[:2] == [1851, 1900]
+
+
+@pytest.mark.parametrize("mask", [[False, True, False, False, True], np.array([0, 1, 0, 0, 1], dtype=bool),
+    pd.Series([False, True, None, False, True], dtype="boolean"), pd.Series({4: True, 1: True, 0: False}),
+    pd.array([False, True, None, False, True], dtype="boolean")])  # fmt: skip
+def test_a_mask_filters(mask):
+    assert several()[mask].frame["item_id"].tolist() == ["x/dev/1", "x/dev/4"]
+    assert several().where(mask).frame.equals(several()[mask].frame)
+
+
+def test_a_position_may_be_of_numpy_and_nothing_else_chooses():
+    items = several()
+    assert items[np.int64(1)] == items[1]
+    assert len(items.head(2)) == 2
+    assert len(Items.from_records([])[np.array([], dtype=bool)]) == 0
+    for key in (np.array([0, 1]), [0, 1], ["x/dev/1"], pd.Series([1, 0, 1, 0, 1]), True, 1.0, None, (0, 1)):
+        with pytest.raises(
+            TypeError, match="a position, an id, a slice, or a mask of True and False, not by"
+        ):
+            items[key]
+    with pytest.raises(DataError, match=r"shape \(2,\), expected \(5,\)"):
+        items[[True, False]]
+
+
+def test_what_a_notebook_shows():
+    hostile = "<img src=x onerror=alert(1)>"
+    items = items_from_text(f"{hostile} He saw , at last , the ___ .", answers=["dog"], dataset=hostile)
+    item, table = items[0]._repr_html_(), Items.concat([items, several(9)])._repr_html_()
+    for page in (item, table):
+        assert hostile not in page
+        assert "&lt;img" in page
+        assert "He saw, at last, the <mark>▁▁▁</mark>." in page.replace("</span>", "")
+    assert re.search(r"<details><summary>target</summary>dog</details>", item)
+    assert "dog" not in item.split("<details>")[0]
+    assert table.count("<tr>") == 6
+    assert "5 of 10: 1 x " in table
+    assert "0 of 0: empty" in Items.from_records([])._repr_html_()
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,9 @@ def test_texts_are_found_exactly_then_by_wording_then_by_key():
 
 
 def test_what_cannot_be_told_apart_is_reported_and_not_guessed(notes):
-    index = Index(own(["a b c", "a b c", "A b, c", "d e f"]))
-    placed = place(rows_of("A B C", "d e f", "g", "own/dev/000002"), index, notes)
+    items = own(["a b c", "a b c", "A b, c", "d e f"])
+    index = Index(items)
+    placed = place(rows_of("A B C", "d e f", "g", items[2].item_id), index, notes)
     assert [(one.row.line, one.place, one.how) for one in placed] == [(2, 3, "exact"), (4, 2, "id")]
     report = notes.frame()[["line", "problem", "text"]].to_numpy().tolist()
     assert report == [[1, "3 items have this text", "A B C"], [3, "no item has this id or text", "g"]]

@@ -1,8 +1,9 @@
 """Data sets: each is read into the same kind of items.
 
 One short module per data set has `load` and `at_hand`; `sources` and `archives` find and read files, `fetch`
-downloads, `books` streams novels, `published` has the papers' numbers. A package adds a data set through the
-entry points ``workbench.datasets``; what `load` returns for a released file must not change.
+downloads, `books` streams novels, `own_table` reads a user's table, `published` has the papers' numbers. A
+package adds a data set through the entry points ``workbench.datasets``; what `load` returns for a released
+file must not change.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import pandas as pd
 
 from workbench.datasets import sources
 from workbench.datasets.books import Book, at_hand, books
+from workbench.datasets.own_table import is_table, read_table
 from workbench.items.items import Items
+from workbench.items.schema import DataError
 
 __all__ = ["Book", "available", "books", "dataset_names", "load"]
 
@@ -35,20 +38,24 @@ def dataset_names() -> list[str]:
 
 
 def load(
-    dataset: str,
+    dataset: str | Path,
+    /,
     split: str | None = None,
     *,
     variant: str | None = None,
     path: Path | str | None = None,
     on_error: str = "raise",
+    **options: Any,
 ) -> Items:
-    """Read one split of a data set.
+    """Read one split of a data set, or a table of your own.
 
     Parameters
     ----------
     dataset : str
         "lambada", "cbt", "msrcc", "cnnqa", "sample", or a name that another package gives in
-        the entry point group ``workbench.datasets``.
+        the entry point group ``workbench.datasets``. Or the path of a table, one row a passage, in a file
+        that ends in .csv, .tsv, .json, .jsonl or .parquet: texts, answers and candidates are found by the
+        names of their columns, and all others are kept (see :func:`workbench.items_from_frame`).
     split : str, optional
         "train", "dev", "test", "control" or "rejected"; null gives the data set's usual one:
         "test" for msrcc, else "dev".
@@ -60,6 +67,8 @@ def load(
         ``$WORKBENCH_DATA`` is searched, then ``raw/`` in :func:`workbench.storage.files.data_home`.
     on_error : {"raise", "skip"}
         Whether a bad record stops the reading, or is left out and kept in ``.problems``.
+    **options
+        For a table of your own, those of :func:`workbench.items_from_frame`: ``text="passage"``.
 
     Returns
     -------
@@ -71,6 +80,14 @@ def load(
     DataError
         If the files are not there (it says what to do), or not what they should be.
     """
+    if is_table(dataset):
+        if path is not None or on_error != "raise":
+            raise DataError("a table of your own is read whole", remedy="leave out path= and on_error=")
+        names = {name: value for name, value in (("split", split), ("variant", variant)) if value is not None}
+        return read_table(dataset, **names, **options)
+    if options:
+        raise TypeError(f"load() got {', '.join(options)}: only a table of your own takes further options")
+    dataset = str(dataset)
     sources.choose("data set", dataset, dataset_names(), "the workbench")
     sources.choose("mode", on_error, sources.ON_ERROR, "on_error")
     reader: Any

@@ -6,21 +6,27 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from workbench.items import schema
 from workbench.items import text as wt
-from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, DataError, Item, Span
+from workbench.items.query import Query, parse
+from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, DataError, Item, Span, content_digest
+from workbench.items.view import items_html
 from workbench.storage.files import atomic_path
 
 __all__ = ["BLANK", "COLUMNS", "WORD_CLASSES", "DataError", "Item", "Items", "Span"]
+
+Mask: TypeAlias = "list[bool] | NDArray[np.bool_] | pd.Series[bool]"
 
 MARKER = re.compile(r"_{3,}|XXXXX|@placeholder")
 """Marks of the blank: three or more underscores, or those of CBT and CNN QA."""
@@ -125,34 +131,93 @@ class Items:
     @overload
     def __getitem__(self, key: int | str) -> Item: ...
     @overload
-    def __getitem__(self, key: slice) -> Items: ...
-    def __getitem__(self, key: int | str | slice) -> Item | Items:
-        """Return one item by position or id, or several by a slice."""
+    def __getitem__(self, key: slice | Mask) -> Items: ...
+    def __getitem__(self, key: int | str | slice | Mask) -> Item | Items:
+        """Return one item by position or id, or several by a slice or a mask of True and False."""
         if isinstance(key, slice):
             return self._trusted(self._frame.iloc[key], self.attrs)
+        if _is_mask(key):
+            return self.where(key)
         if isinstance(key, str):
             places = np.flatnonzero((self._frame["item_id"] == key).to_numpy())
             if not len(places):
                 raise KeyError(key)
             key = int(places[0])
+        if isinstance(key, bool) or not isinstance(key, int | np.integer):
+            raise TypeError(
+                "items are chosen by a position, an id, a slice, or a mask of True and False, not by "
+                f"{key!r:.60} ({type(key).__name__}); for several positions: [items[i] for i in positions]"
+            )
         return _item(*(array[key] for array in self._arrays))
 
     def where(self, mask: Any) -> Items:
         """Return the items for which a mask holds.
 
-        It is an array of bool (n,) in their order, a Series indexed by ``item_id``, or a callable that gets
-        the frame and returns one of these.
+        It is an array of bool (n,) in their order, a Series indexed by ``item_id`` or by position, or a
+        callable that gets the frame and returns one of these. What a Series leaves out does not pass.
         """
         if callable(mask):
             mask = mask(self.frame)
         if isinstance(mask, pd.Series) and not isinstance(mask.index, pd.RangeIndex):
-            mask = mask.reindex(self._frame["item_id"])
+            by_position = pd.api.types.is_integer_dtype(mask.index)
+            mask = mask.reindex(self._frame.index if by_position else self._frame["item_id"])
         values = np.asarray(mask)
         if values.shape != (len(self),):
             raise DataError(f"the mask has shape {values.shape}, expected ({len(self)},)")
         if values.dtype != bool:
             values = pd.array(values, dtype="boolean").to_numpy(dtype=bool, na_value=False)
         return self._trusted(self._frame[values], self.attrs)
+
+    def query(self, text: str | Query, annotations: pd.DataFrame | None = None) -> Items:
+        """Return the items that pass a typed filter; see :mod:`workbench.items.query` for the language.
+
+        Parameters
+        ----------
+        text : str or Query
+            Over the columns of the items, those of :attr:`extra`, ``n_context_sentences``, ``n_tokens``, and
+            the columns of `annotations`.
+        annotations : DataFrame, optional
+            Any table with a column ``item_id`` and at most one row an item.
+
+        Examples
+        --------
+        >>> import workbench as wb
+        >>> items = wb.load("sample")
+        >>> len(items.query("n_context_sentences < 5 and answer contains er"))
+        20
+        """
+        query = parse(text) if isinstance(text, str) else text
+        table = self._frame.drop(columns=["answer_span", "sentences", "meta"])
+        table["n_context_sentences"] = self._frame["sentences"].map(len) - 1
+        table = table.join(self.extra[[name for name in self.extra if name not in table]])
+        if annotations is not None:
+            if "item_id" not in annotations or annotations["item_id"].duplicated().any():
+                problem = "the annotations have no column 'item_id', or an item twice"
+                raise DataError(
+                    problem, remedy="pass a table with one row an item, such as wb.annotate(items)"
+                )
+            known = table.columns.difference(["item_id"])
+            table = table.merge(annotations.drop(columns=known, errors="ignore"), "left", on="item_id")
+        if "n_tokens" in query.columns and "n_tokens" not in table:
+            table["n_tokens"] = [len(item.tokens) for item in self]
+        return self.where(query.mask(table))
+
+    @property
+    def extra(self) -> pd.DataFrame:
+        """Further columns, such as those of a user's own table: (n, k), in the order of the items.
+
+        They are the entries of ``meta`` that hold text, numbers, truth values or lists of them; a row without
+        an entry is missing. Facets are made of them as of annotations.
+        """
+        rows = [
+            {key: value for key, value in meta.items() if not isinstance(value, Mapping)}
+            for meta in self._frame["meta"]
+        ]
+        return pd.DataFrame(rows, index=self._frame.index)
+
+    def head(self, n: int = 5) -> Items:
+        """Return the first `n` items."""
+        return self[: max(n, 0)]
 
     def sample(self, n: int, seed: int = 0) -> Items:
         """Return `n` items drawn without replacement, in their order (all, if there are fewer)."""
@@ -171,6 +236,20 @@ class Items:
         extra = json.dumps({"attrs": self.attrs}, ensure_ascii=False)
         with atomic_path(path) as temporary:
             pq.write_table(table.replace_schema_metadata({"workbench": extra}), temporary)
+
+    def to_csv(self, path: Path | str) -> None:
+        """Write a table that people can read, atomically; ``wb.load(path)`` makes items of it again.
+
+        ``text`` has the blank in place of the answer; lists are written as JSON; the columns of :attr:`extra`
+        follow. Offsets are left out: :meth:`to_parquet` keeps the items exactly.
+        """
+        table = self._frame.drop(columns=["answer_span", "sentences", "meta"])
+        table["text"] = [item.passage for item in self]
+        table = table.join(self.extra[[name for name in self.extra if name not in COLUMNS]])
+        for name in table.columns[table.dtypes == object]:
+            table[name] = table[name].map(_json_list)
+        with atomic_path(path) as temporary:
+            table.to_csv(temporary, index=False)
 
     @classmethod
     def from_parquet(cls, path: Path | str) -> Items:
@@ -200,6 +279,20 @@ class Items:
         notes += [f"{len(self.problems):,} problems skipped"] if self.problems else []
         return f"Items({len(self):,}: {', '.join(parts) or 'empty'}{''.join(f'; {n}' for n in notes)})"
 
+    def _repr_html_(self) -> str:
+        return items_html(self.head(), repr(self).removeprefix("Items(").removesuffix(")"))
+
+
+def _is_mask(key: Any) -> bool:
+    kinds = (list, np.ndarray, pd.Series, pd.api.extensions.ExtensionArray)
+    return (
+        isinstance(key, kinds) and getattr(key, "ndim", 1) == 1 and pd.api.types.infer_dtype(key) == "boolean"
+    )
+
+
+def _json_list(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, tuple | list) else value
+
 
 def _item(*values: Any) -> Item:
     row = dict(zip(COLUMNS, values, strict=True))
@@ -218,12 +311,12 @@ def items_from_frame(
     item_id: str | None = None,
     word_class: str | None = None,
     book_id: str | None = None,
-    dataset: str = "own",
-    split: str = "dev",
-    variant: str = "own",
+    dataset: str | None = None,
+    split: str | None = None,
+    variant: str | None = None,
     tokenised: bool | None = None,
 ) -> Items:
-    """Make items from a table, one row an item.
+    """Make items from a table, one row an item; columns without a role are kept as :attr:`Items.extra`.
 
     Parameters
     ----------
@@ -236,11 +329,13 @@ def items_from_frame(
         The column of answers. Where it is absent or null, a marked blank stays empty. Without a
         mark, an answer must be the last word.
     candidates : str, optional
-        The column of candidates: sequences of words, or words joined by ``|``.
+        The column of candidates: sequences of words, or words joined by ``|``, or a list in JSON.
     item_id, word_class, book_id : str, optional
-        Columns with these values; the default ids are ``own/dev/000000`` and so on.
-    dataset, split, variant : str
-        Names of the set.
+        Columns with these values. The default id names the text and the place of the blank
+        (``own/dev/3f9c0b12a4d5e6f7``), so that tags and notes stay with their passage whatever else is in
+        the table; equal texts are numbered from the second on (``own/dev/3f9c0b12a4d5e6f7-2``).
+    dataset, split, variant : str, optional
+        Names of the set; by default what columns of these names hold, else "own", "dev" and "own".
     tokenised : bool, optional
         Whether words are space-separated tokens; guessed for every text by default.
 
@@ -263,15 +358,38 @@ def items_from_frame(
             problem = f"there is no column {column!r}; there is {', '.join(map(str, frame.columns))}"
             raise DataError(problem, remedy="name the column, such as text=")
     cells = {name: frame[column].tolist() for name, column in columns.items()}
-    about: dict[str, Any] = {"dataset": dataset, "split": split, "variant": variant}
-    records = []
+    further = {name: frame[name].tolist() for name in frame if name not in {*columns.values(), *COLUMNS}}
+    sets = {"dataset": dataset, "split": split, "variant": variant}
+    cells |= {name: frame[name].tolist() for name, value in sets.items() if value is None and name in frame}
+    usual = {"dataset": "own", "split": "dev", "variant": "own"}
+    records: list[Item] = []
+    times: Counter[str] = Counter()
     for number, label in enumerate(frame.index):
         row = {name: values[number] for name, values in cells.items()}
+        about: dict[str, Any] = {k: sets[k] or _text(row, k) or default for k, default in usual.items()}
+        meta = {str(name): _plain(values[number]) for name, values in further.items()}
         try:
-            records.append(_built(row, number, about, tokenised=tokenised))
+            item = _built(row, about | {"meta": {k: v for k, v in meta.items() if v is not None}}, tokenised)
         except DataError as error:
             raise DataError(f"row {label}: {error.problem}", remedy=error.remedy) from None
+        if not item.item_id:
+            name = f"{item.dataset}/{item.split}/{content_digest(item.text, item.answer_span)}"
+            times[name] += 1
+            item = replace(item, item_id=f"{name}-{times[name]}" if times[name] > 1 else name)
+        records.append(item)
     return Items.from_records(records)
+
+
+def _plain(value: Any) -> Any:
+    """Return a cell as JSON can hold it; None for what is missing, the text of what has no such form."""
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(part) for part in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    value = value.item() if isinstance(value, np.generic) else value
+    if pd.isna(value):
+        return None
+    return value if isinstance(value, str | bool | int | float) else str(value)
 
 
 def items_from_text(
@@ -298,7 +416,7 @@ def items_from_text(
     return items_from_frame(frame, **options)
 
 
-def _built(row: Mapping[str, Any], number: int, about: Mapping[str, Any], *, tokenised: bool | None) -> Item:
+def _built(row: Mapping[str, Any], about: Mapping[str, Any], tokenised: bool | None) -> Item:  # noqa: FBT001
     text, answer = row["text"], _text(row, "answer")
     if not isinstance(text, str) or not text.strip():
         raise DataError(f"the text is {text!r}, expected a passage")
@@ -322,7 +440,7 @@ def _built(row: Mapping[str, Any], number: int, about: Mapping[str, Any], *, tok
             raise DataError("the text holds half a surrogate pair, which no file can hold")
     spans = wt.sentences_around(text, span, tokenised=known)
     return Item(
-        item_id=_text(row, "item_id") or f"{about['dataset']}/{about['split']}/{number:06d}",
+        item_id=_text(row, "item_id") or "",  # where there is none, the content gives one
         text=text,
         answer=answer,
         answer_span=span,
@@ -363,7 +481,12 @@ def _text(row: Mapping[str, Any], name: str) -> str | None:
 def _choices(value: Any) -> tuple[str, ...] | None:
     if value is None or value is pd.NA or isinstance(value, float):
         return None
-    words = value.split("|") if isinstance(value, str) else value
+    words = value
+    if isinstance(value, str):
+        try:
+            words = json.loads(value) if value.startswith("[") else value.split("|")
+        except ValueError:  # a bracket is a word too
+            words = value.split("|")
     if not isinstance(words, Iterable):
         raise DataError(f"the candidates are {value!r}, expected a list of words")
     words = tuple(words)

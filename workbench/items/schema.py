@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.items import text as wt
+from workbench.items import view
 
 BLANK = "_____"
 """How a blank is shown in :attr:`Item.query` and :attr:`Item.passage`."""
@@ -98,6 +100,14 @@ class Item:
     def tokens(self) -> list[str]:
         """The words of the whole text, the answer in place (Treebank tokens)."""
         return self.text.split() if self.tokenised else wt.tokenize(self.text)
+
+    def _repr_html_(self) -> str:
+        return view.item_html(self)
+
+
+def content_digest(*parts: Any) -> str:
+    """Return 16 hexadecimal digits that name a content: equal for equal parts only."""
+    return hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def objects(values: Sequence[Any]) -> pd.Series[Any]:

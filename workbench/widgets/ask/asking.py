@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import threading
 import time
@@ -19,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.items.items import Items, items_from_text
-from workbench.items.schema import DataError, Item, Span, objects
+from workbench.items.schema import DataError, Item, Span, content_digest, objects
 from workbench.items.text import is_encodable, sentences_around
 from workbench.models.base import Predictor
 from workbench.models.passage import distinct, is_word, passages
@@ -294,8 +293,7 @@ def _plain(value: Any) -> Any:
 def _named(item: Item) -> Item:
     """Give an item an id that depends on what is asked and nothing else."""
     parts: Sequence[Any] = (item.text, item.answer_span, item.sentences, item.candidates, item.tokenised)
-    key = hashlib.blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    return replace(item, item_id=f"{item.dataset}/{item.split}/{key}")
+    return replace(item, item_id=f"{item.dataset}/{item.split}/{content_digest(*parts)}")
 
 
 # -- the answers of several models

@@ -1,0 +1,79 @@
+import json
+
+import pandas as pd
+import pytest
+
+from workbench.datasets import load
+from workbench.items.items import DataError, items_from_text
+
+ROWS = [
+    {"Passage": "The ___ ran.", "Target": "None", "choices": "None|NA", "year": 1851, "split": "test"},
+    {"Passage": 'He said: "NA', "Target": "NA", "choices": None, "year": None, "split": None},
+]
+
+
+def written(folder, suffix):
+    frame, path = pd.DataFrame(ROWS), folder / f"own{suffix}"
+    match suffix:
+        case ".csv" | ".TSV":
+            frame.to_csv(path, index=False, sep="," if suffix == ".csv" else "\t")
+        case ".parquet":
+            frame.to_parquet(path)
+        case ".json":
+            path.write_text(json.dumps(ROWS), encoding="utf-8")
+        case _:
+            path.write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".TSV", ".json", ".jsonl", ".parquet"])
+def test_a_table_of_each_kind(tmp_path, suffix):
+    items = load(str(written(tmp_path, suffix)))
+    assert [item.answer for item in items] == ["None", "NA"]
+    assert [item.candidates for item in items] == [("None", "NA"), None]
+    assert items.frame["split"].tolist() == ["test", "dev"]
+    assert items[0].item_id.startswith("own/test/")
+    assert items.extra["year"].dropna().tolist() == [1851]
+    assert items.attrs == {"source": f"own{suffix}"}
+    assert len(items.query("year > 1800")) == 1
+
+
+def test_options_come_first(tmp_path):
+    path = written(tmp_path, ".csv")
+    with pytest.raises(DataError, match=r"own\.csv: .*no column 'text'; there is Passage, Target"):
+        load(path, text="text")
+    items = load(path, "train", answer=None, candidates=None, dataset="mine")
+    assert (items[0].answer, items[0].candidates, items[0].dataset, items[0].split) == (
+        None,
+        None,
+        "mine",
+        "train",
+    )
+    assert items[0].meta["choices"] == "None|NA"
+    with pytest.raises(DataError, match="leave out path= and on_error="):
+        load(path, on_error="skip")
+    with pytest.raises(TypeError, match="only a table of your own"):
+        load("sample", text="passage")
+
+
+def test_what_cannot_be_read_is_named(tmp_path):
+    files = {
+        "a.csv": b"\xff,b\n",
+        "b.jsonl": b"{",
+        "c.parquet": b"PAR1",
+        "d.csv": b"",
+        "e.csv": b"text\n___ b ___\n",
+    }
+    for name, content in files.items():
+        problem = "row 0: the text has 2 blanks" if name == "e.csv" else "cannot be read"
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=f"{name}: .*{problem}"):
+            load(tmp_path / name)
+    with pytest.raises(DataError, match="there is no such file"):
+        load("nowhere.csv")
+
+
+def test_items_that_were_kept_are_read_as_they_are(tmp_path):
+    items = items_from_text("It rained . The ___ ran .", answers=["dog"], tokenised=False)
+    items.to_parquet(tmp_path / "kept.parquet")
+    assert load(tmp_path / "kept.parquet").frame.equals(items.frame)
