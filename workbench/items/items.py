@@ -246,7 +246,7 @@ class Items:
         table = self._frame.drop(columns=["answer_span", "sentences", "meta"])
         table["text"] = [item.passage for item in self]
         table = table.join(self.extra[[name for name in self.extra if name not in COLUMNS]])
-        for name in table.select_dtypes(object):
+        for name in filter(lambda name: pd.api.types.is_object_dtype(table[name]), table.columns):
             table[name] = table[name].map(_json_list)
         with atomic_path(path) as temporary:
             table.to_csv(temporary, index=False)
