@@ -147,6 +147,17 @@ def test_tags_and_notes(home, browser):
     assert again._passage(1)["note"] == "why?"
 
 
+@pytest.mark.parametrize("options", [{}, {"item_id": "key"}])
+def test_a_tag_on_one_set_of_ones_own_is_not_on_another(options):
+    tables = [pd.DataFrame({"text": [text], "key": ["7"]}) for text in ("The ___ ran.", "The ___ sat.")]
+    first, second = (listening(wb.browse(wb.items_from_frame(table, **options))) for table in tables)
+    ask(first, "tags", id=first.current_id, tags=["odd"])
+    assert wb.browse(wb.items_from_frame(tables[0], **options)).to_frame()["tags"].tolist() == [["odd"]]
+    assert second.to_frame()["tags"].tolist() == [[]]
+    ask(second, "tags", id=second.current_id, tags=["plain"])
+    assert wb.notes("own")["tags"].tolist() == [["odd"], ["plain"]]
+
+
 def test_a_mark_is_kept_with_its_data_set(home):
     items = Items.from_records([cloze("a {dog}", "x/dev/0"), cloze("a {dog}", "y/dev/0")])
     browser = listening(wb.browse(items))

@@ -45,7 +45,7 @@ def test_one_part_can_be_set_alone_and_nothing_is_nothing(tmp_path):
 def test_the_table_of_all_notes(tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
     empty = notes()
-    assert list(empty.columns) == ["item_id", "tags", "note", "updated", "dataset"]
+    assert list(empty.columns) == ["item_id", "tags", "note", "updated", "dataset", "text_digest"]
     assert len(empty) == 0
     assert str(empty["updated"].dt.tz) == "UTC"
     write_note("x", "x/1", tags=["plot"])
@@ -58,6 +58,23 @@ def test_the_table_of_all_notes(tmp_path, monkeypatch):
     assert (pd.Timestamp.now("UTC") - table["updated"]).dt.total_seconds().between(0, 60).all()
     assert notes("y")["item_id"].tolist() == ["y/1"]
     assert (tmp_path / "notes" / "x.jsonl").is_file()
+
+
+def test_a_note_stays_with_its_text(tmp_path):
+    write_note("own", "7", tags=["old"], note="from before", folder=tmp_path)
+    one, other, cased = "he did n't run .", "She sat .", "He didn't run."
+    for texts in ({"7": one}, {"7": other}, None):
+        assert read_notes(["own"], texts=texts, folder=tmp_path)["7"].tags == ("old",)
+    assert write_note("own", "7", text=one, note="mine", folder=tmp_path).tags == ("old",)
+    assert read_notes(["own"], texts={"7": cased}, folder=tmp_path)["7"].note == "mine"
+    assert read_notes(["own"], texts={"7": other}, folder=tmp_path) == {}
+    write_note("own", "7", text=other, tags=["new"], folder=tmp_path)
+    assert read_notes(["own"], texts={"7": one}, folder=tmp_path)["7"].tags == ("old",)
+    assert read_notes(["own"], texts={"7": other}, folder=tmp_path)["7"].tags == ("new",)
+    table = notes("own", folder=tmp_path)
+    assert table["item_id"].tolist() == ["7", "7"]
+    assert table["text_digest"].nunique() == 2
+    assert table["tags"].tolist() == [["old"], ["new"]]
 
 
 def test_times_by_hand_are_read(tmp_path):

@@ -1,10 +1,14 @@
-"""Tags and notes on items: one JSON line per item, one file per data set."""
+"""Tags and notes on items: one JSON line per item, one file per data set.
+
+A note names the text that it was written on by a digest of its letters and digits, so that it stays with the
+passage: it shows on every variant of the text, and on no other passage that happens to have the same id.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +17,7 @@ from typing import Any
 import pandas as pd
 from filelock import FileLock
 
-from workbench.items.schema import DataError
+from workbench.items.schema import DataError, content_digest
 from workbench.storage.files import atomic_path, data_home
 
 
@@ -25,10 +29,11 @@ class Note:
     tags: tuple[str, ...] = ()
     note: str = ""
     updated: str = ""
+    text_digest: str = ""  # empty in notes of before there were digests: they show on any text
 
 
 def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd.DataFrame:
-    """Return all tags and notes as a table.
+    """Return all tags and notes as a table, those on texts that are loaded no longer included.
 
     Parameters
     ----------
@@ -40,7 +45,8 @@ def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd
     Returns
     -------
     DataFrame
-        ``item_id``, ``tags`` (list of str), ``note``, ``updated`` (UTC), ``dataset``.
+        ``item_id``, ``tags`` (list of str), ``note``, ``updated`` (UTC), ``dataset``, ``text_digest``
+        (which text the note is on: two notes on one id with two digests are on two texts).
     """
     files = sorted(_home(folder).glob("*.jsonl")) if dataset is None else [_file(folder, dataset)]
     rows = [
@@ -48,16 +54,29 @@ def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd
         for file in files
         for row in _read(file).values()
     ]
-    frame = pd.DataFrame(rows, columns=["item_id", "tags", "note", "updated", "dataset"])
+    frame = pd.DataFrame(rows, columns=["item_id", "tags", "note", "updated", "dataset", "text_digest"])
     frame["updated"] = pd.to_datetime(frame["updated"], utc=True, format="ISO8601")
     return frame
 
 
-def read_notes(datasets: Iterable[str], *, folder: Path | str | None = None) -> dict[str, Note]:
-    """Return the notes of some data sets by item id."""
+def text_digest(text: str) -> str:
+    """Return a short name of a text: the same for its tokenised, cased and lower-cased forms."""
+    return content_digest("".join(filter(str.isalnum, text.casefold())))
+
+
+def read_notes(
+    datasets: Iterable[str],
+    *,
+    texts: Mapping[str, str] | None = None,
+    folder: Path | str | None = None,
+) -> dict[str, Note]:
+    """Return the notes of some data sets by item id; with `texts` (by item id), only those on these texts."""
     result: dict[str, Note] = {}
     for dataset in dict.fromkeys(datasets):
-        result |= _read(_file(folder, dataset))
+        for note in _read(_file(folder, dataset)).values():
+            text = None if texts is None else texts.get(note.item_id, "")
+            if text is None or note.text_digest in {"", text_digest(text)}:
+                result[note.item_id] = note
     return result
 
 
@@ -65,11 +84,14 @@ def write_note(
     dataset: str,
     item_id: str,
     *,
+    text: str | None = None,
     tags: Iterable[str] | None = None,
     note: str | None = None,
     folder: Path | str | None = None,
 ) -> Note:
     """Set the tags or the note of one item (None leaves it as it is) and return the new note.
+
+    The item's `text` says which passage is meant where several sets use the same ids.
 
     The file is read again under a lock and replaced atomically, so notebooks that write at the
     same time lose nothing, and a killed kernel leaves the old file or the new one.
@@ -78,16 +100,18 @@ def write_note(
     file.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(file.with_name(f".{file.name}.lock")):  # against other threads and processes
         rows = _read(file)
-        old = rows.get(item_id, Note(item_id))
+        key = item_id, "" if text is None else text_digest(text)
+        old = rows.get(key) or rows.pop((item_id, ""), None) or Note(item_id)
         new = Note(
             item_id,
             old.tags if tags is None else tuple(dict.fromkeys(t for tag in tags if (t := tag.strip()))),
             old.note if note is None else note.strip(),
             datetime.now(UTC).isoformat(timespec="milliseconds"),
+            key[1],
         )
-        rows[item_id] = new
+        rows[key] = new
         if not (new.tags or new.note):
-            del rows[item_id]
+            del rows[key]
         with atomic_path(file) as temporary, temporary.open("w", encoding="utf-8") as out:
             out.writelines(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows.values())
     return new
@@ -103,8 +127,8 @@ def _file(folder: Path | str | None, dataset: str) -> Path:
     return _home(folder) / f"{name}.jsonl"
 
 
-def _read(file: Path) -> dict[str, Note]:
-    rows: dict[str, Note] = {}
+def _read(file: Path) -> dict[tuple[str, str], Note]:
+    rows: dict[tuple[str, str], Note] = {}
     if not file.is_file():
         return rows
     # only "\n" ends a line here: a note may hold any other line separator
@@ -113,7 +137,8 @@ def _read(file: Path) -> dict[str, Note]:
             continue
         try:
             row: dict[str, Any] = json.loads(line.decode())
-            read = Note(str(row["item_id"]), _tags(row["tags"]), str(row["note"]), row["updated"])
+            parts = str(row["item_id"]), _tags(row["tags"]), str(row["note"]), row["updated"]
+            read = Note(*parts, str(row.get("text_digest", "")))
             datetime.fromisoformat(read.updated)
         except (ValueError, KeyError, TypeError) as error:
             problem, remedy = (
@@ -121,7 +146,7 @@ def _read(file: Path) -> dict[str, Note]:
                 "mend or delete the line; nothing was changed",
             )
             raise DataError(problem, file=file, line=number, remedy=remedy) from error
-        rows[read.item_id] = read
+        rows[read.item_id, read.text_digest] = read
     return rows
 
 

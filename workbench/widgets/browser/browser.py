@@ -71,7 +71,8 @@ class Browser(Widget):
         self._marks = marks(self._annotations, self._frame)
         self._columns = self._annotations.drop(columns=list(self._marks))
         self._predictions = prediction_cells(predictions)
-        self._notes = remarks.read_notes(self._frame["dataset"].unique().tolist())
+        texts = dict(zip(self._frame["item_id"], self._frame["text"], strict=True))
+        self._notes = remarks.read_notes(self._frame["dataset"].unique().tolist(), texts=texts)
         columns = {str(name): column for name, column in self._columns.items()}
         self._filters = Filters(items, columns | outcomes(predictions, self._frame["item_id"]))
         self._label()
@@ -227,8 +228,8 @@ class Browser(Widget):
         return find(self._items[row]) if known is None else known
 
     def _mark(self, item_id: str, **change: Any) -> None:
-        dataset = str(self._frame["dataset"].iloc[self._place[item_id]])
-        note = remarks.write_note(dataset, item_id, **change)
+        item = self._items[self._place[item_id]]
+        note = remarks.write_note(item.dataset, item_id, text=item.text, **change)
         self._notes[item_id] = note
         self._label()
         _, self._described = self._filters.apply(self._applied)
