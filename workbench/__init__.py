@@ -24,12 +24,24 @@ def _training_html(training: Any) -> str:
     return training_html(training)
 
 
+def _chart_bundle(chart: Any, **options: Any) -> Any:
+    """Return an Altair chart as what a notebook shows with no network, unless a renderer was chosen."""
+    import workbench.charts  # noqa: F401, PLC0415 - slow; it lets charts show offline
+
+    return chart._repr_mimebundle_(**options)
+
+
 def _register_views() -> None:
-    """Tell IPython, where it runs, how a notebook shows a training: models know nothing of charts."""
+    """Tell IPython, where it runs, how it shows trainings and charts: models know nothing of charts."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is not None:
-        formatter = shell.display_formatter.formatters["text/html"]
-        formatter.for_type_by_name("workbench.training.history", "Training", _training_html)
+        formatter = shell.display_formatter
+        formatter.formatters["text/html"].for_type_by_name(
+            "workbench.training.history", "Training", _training_html
+        )
+        formatter.mimebundle_formatter.for_type_by_name(
+            "altair.vegalite.v6.api", "TopLevelMixin", _chart_bundle
+        )
 
 
 _register_views()

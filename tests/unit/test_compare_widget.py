@@ -335,9 +335,7 @@ def test_a_notebook_keeps_the_measures_and_no_passage():
     names = [attack, *(f"model {k} of a long family" for k in range(19))]
     frames = predicted(ITEMS, 20, names=names)
     made = compare(ITEMS, frames, TABLE, resamples=20, pair=names[:2], query=attack)
-    kept = made._repr_mimebundle_()[0]
-    assert kept["application/vnd.jupyter.widget-view+json"]["model_id"] == made.model_id
-    html = kept["text/html"]
+    html = made.saved.html()
     assert len(html) < 12_000
     assert "<img" not in html
     assert html.count("&lt;img") == 3, "its name, the pair and the search"

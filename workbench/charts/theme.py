@@ -30,6 +30,7 @@ FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 
 _ENDINGS = (".svg", ".png", ".pdf", ".html")
 _RENDERER = "workbench"
+_VEGA_LITE = "application/vnd.vegalite.v5+json"
 
 _LIGHT = ("#222222", "#ffffff")  # text and background
 _DARK = ("#dddddd", "#111111")
@@ -204,11 +205,9 @@ def offline() -> None:
 def _render(spec: dict[str, Any], **options: Any) -> Any:
     """Return a live chart, and a picture for where it cannot live: a saved page, a viewer.
 
-    Altair's own renderer returns the live chart alone; a notebook that was run without a page,
-    or opened without its kernel, then shows nothing in its place.
+    JupyterLab draws the specification itself, so a chart lives with no network and no kernel, in a notebook
+    that is opened again too. It has Vega-Lite 5, which reads what Altair writes for 6.
     """
-    alt.JupyterChart.enable_offline()
-    chart = alt.JupyterChart(chart=alt.Chart.from_dict(spec), embed_options=options.get("embed_options"))
-    shown = chart._repr_mimebundle_()
-    data, metadata = shown if isinstance(shown, tuple) else (shown, {})
-    return {**(data or {}), "image/svg+xml": picture(spec)}, metadata
+    live = {**spec, "$schema": "https://vega.github.io/schema/vega-lite/v5.json"}
+    metadata = {_VEGA_LITE: {"embed_options": {**_EMBED, **(options.get("embed_options") or {})}}}
+    return {_VEGA_LITE: live, "image/svg+xml": picture(spec)}, metadata

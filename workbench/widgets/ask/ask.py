@@ -143,6 +143,7 @@ class Ask(Widget):
             If a model still computes after `timeout` seconds.
         """
         self._asking.wait(timeout)
+        self.saved.update()
         return self
 
     def keep(self) -> None:
@@ -175,8 +176,8 @@ class Ask(Widget):
             self._asking.close()
         super().close()
 
-    def _static(self) -> str:
-        return history_page(self._asking, [self._asking.current] if self.text.strip() else [])
+    def _static(self, most: int) -> str:
+        return history_page(self._asking, [self._asking.current] if self.text.strip() else [], words=most)
 
     # -- what the page asks
 
@@ -503,14 +504,17 @@ def history_row(number: int, record: AskedQuestion) -> dict[str, Any]:
             "text": snippet(item, None)[0], "pairs": len(question.passages) > 1}  # fmt: skip
 
 
-def history_page(asking: Asking, records: Sequence[AskedQuestion]) -> str:
-    """Return questions with their answers as HTML that needs neither kernel nor script; all is escaped."""
+def history_page(asking: Asking, records: Sequence[AskedQuestion], *, words: int | None = None) -> str:
+    """Return questions with their answers as HTML that needs neither kernel nor script; all is escaped.
+
+    Of each list so many `words` are shown, all by default.
+    """
     with asking.lock:
-        questions = [_question(asking, record) for record in records]
+        questions = [_question(asking, record, words) for record in records]
     return render("ask/static.html", questions=questions, heads=_HEADS)
 
 
-def _question(asking: Asking, record: AskedQuestion) -> dict[str, Any]:
+def _question(asking: Asking, record: AskedQuestion, words: int | None) -> dict[str, Any]:
     question = record.question
     views = {p: answer_view(question, answer, asking.top_k) for p, answer in sorted(record.answers.items())}
     sides = [side for view in views.values() for side in view.get("sides", [])]
@@ -519,7 +523,8 @@ def _question(asking: Asking, record: AskedQuestion) -> dict[str, Any]:
     top = max(values, default=1.0) or 1.0
     for cell in cells:
         scale = top if cell.get("kind") == "p" else 1.0
-        cell["rows"] = [(word, f"{value / scale:.2%}", *rest) for word, value, *rest in cell.get("bars", ())]
+        bars = cell.get("bars", [])[:words]
+        cell["rows"] = [(word, f"{value / scale:.2%}", *rest) for word, value, *rest in bars]
     labels = asking.labels if question.passages else []
     return {
         "time": f"{question.asked:%Y-%m-%d %H:%M:%S}", "read": preview(question),

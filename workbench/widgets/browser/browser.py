@@ -115,8 +115,9 @@ class Browser(Widget):
         """Return a page of its own with the first `limit` shown items; targets open on a click."""
         return self._page(self._view[:limit].tolist())
 
-    def _static(self) -> str:
-        return self._page([self._place[self.current_id]] if self.current_id else [])
+    def _static(self, most: int) -> str:
+        first = max(0, self._index(self.current_id))
+        return self._page(self._view[first : first + most].tolist())
 
     def _page(self, rows: Sequence[int]) -> str:
         passages = [self._passage(row) for row in rows]

@@ -116,9 +116,10 @@ class Compare(Widget):
             outcome=view.chosen["outcome"] if view.chosen["pair"] else "any",
         )  # fmt: skip
 
-    def _static(self) -> str:
-        overview, view = self._view.overview(quick=True), self._view
-        parts = [f"{len(view.rows):,} of {view.comparison.n:,} items", "; ".join(view.filters())]
+    def _static(self, most: int) -> str:  # noqa: ARG002 - it holds no passages
+        with self._lock:
+            overview, view = self._view.overview(quick=True), self._view
+            parts = [f"{len(view.rows):,} of {view.comparison.n:,} items", "; ".join(view.filters())]
         summary = ": ".join(filter(None, parts))
         return models_table(overview["models"], summary, overview["warnings"])
 

@@ -216,6 +216,7 @@ function render({ model, el }) {
   };
   model.on("change:state", changed);
   model.on("msg:custom", listen);
+  ask("open", { type: "open" });
   draw();
   return () => {
     rest();

@@ -29,7 +29,8 @@ from workbench.widgets.shared.facets import (
     Number,
 )
 from workbench.widgets.shared.passages import cell_text, check_items
-from workbench.widgets.shared.widget import Widget, read_assets, render, with_static
+from workbench.widgets.shared.saved import SavedPage
+from workbench.widgets.shared.widget import Widget, read_assets, render
 
 _MOST_BARS = 8
 _WIDE, _HIGH = 250, 100  # of a static histogram, in px
@@ -264,7 +265,10 @@ class Charts(Widget):
         facets = {name: values for name, values in facets.items() if values is not None}
         self._browser.filters = filters | {"facets": facets}
 
-    def _static(self) -> str:
+    def _on_open(self, _message: Mapping[str, Any]) -> None:
+        """Answer, so that the page knows of a kernel."""
+
+    def _static(self, most: int) -> str:  # noqa: ARG002 - it holds no passages
         return _static_charts(self.state)
 
 
@@ -281,6 +285,10 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
         self.browser: Browser = browser
         self._charts = Charts(browser)
         super().__init__([self._charts, browser], **options)
+        pages = [part.saved.render for part in (self._charts, browser)]
+        self.saved = SavedPage(lambda most: "".join(page(most) for page in pages))
+        for part in (self._charts, browser):
+            part.keep_in(self.saved)
 
     @property
     def selection(self) -> Items:
@@ -304,9 +312,9 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
         """Return a page of its own: the charts, and the first `limit` shown items."""
         return _static_charts(self._charts.state) + self.browser.to_html(limit=limit)
 
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        """Add a static picture for pages that run no kernel."""
-        return with_static(super()._repr_mimebundle_(**options), self.to_html(limit=1))
+    def _ipython_display_(self) -> None:
+        """Show the live view, and the static page beside it."""
+        self.saved.show(super()._repr_mimebundle_())
 
 
 def _static_charts(state: Mapping[str, Any]) -> str:

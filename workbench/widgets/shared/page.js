@@ -2,6 +2,7 @@
    Text from the data reaches the page through textContent and attributes alone, never as HTML. */
 
 const PATIENCE = 5000; // ms without an answer of the kernel before the reader is told
+const GIVE_WAY = 2000; // ms without a first answer before the saved page shows in place of an empty view
 const SILENCE = "The kernel does not answer. If it is busy, wait; if it was restarted, run this cell again.";
 const MINUS = "\u2212";
 const DASH = "\u2013";
@@ -40,6 +41,27 @@ function alarmOf(kind) {
   return { node, complain };
 }
 
+/** Hide the page that the notebook keeps of this widget, while the live view is there.
+
+    A view that hears nothing, as one restored without its kernel, gives way to the page until it does.
+*/
+function takeOver(model, root) {
+  const page = `.wb-saved-${model.get("saved_key")}`;
+  const style = h("style");
+  root.append(style);
+  const show = (live, known = true) => {
+    style.textContent = live ? `${page}, .jp-OutputArea-child:has(${page}) { display: none !important; }` : "";
+    root.style.display = live || !document.querySelector(page) ? "" : "none";
+    root.dataset.live = known ? live : "";
+  };
+  show(true, false);
+  const clock = setTimeout(() => show(false), GIVE_WAY);
+  return () => {
+    clearTimeout(clock);
+    if (root.dataset.live !== "true") show(true);
+  };
+}
+
 /** Requests to the kernel. In each lane one is under way at a time, and the newest one waits.
 
     `root` names the lanes whose answer is awaited (data-waits). Where no answer comes in time, `complain` is called.
@@ -47,6 +69,7 @@ function alarmOf(kind) {
 function lineTo(model, root, complain) {
   const lanes = {}; // by name: {next}, while a request is under way
   let clock = null;
+  const live = takeOver(model, root);
   const draw = () => { root.dataset.waits = Object.keys(lanes).join(" "); };
   const send = (message) => {
     clock ??= setTimeout(() => complain(SILENCE), PATIENCE);
@@ -73,6 +96,7 @@ function lineTo(model, root, complain) {
     return !next;
   };
   const heard = () => {
+    live();
     clearTimeout(clock);
     clock = null;
   };

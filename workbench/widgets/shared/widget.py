@@ -9,7 +9,10 @@ from typing import Any
 
 import anywidget
 import jinja2
+import traitlets
 from markupsafe import Markup
+
+from workbench.widgets.shared.saved import SavedPage
 
 _WIDGETS = Path(__file__).parents[1]
 
@@ -37,24 +40,34 @@ def render(template: str, **values: Any) -> str:
     return _templates().get_template(template).render(values)
 
 
-def with_static(bundle: Any, html: str) -> Any:
-    """Return a widget's MIME bundle with HTML for pages that run no kernel."""
-    data = bundle[0] if isinstance(bundle, tuple) else bundle
-    if data is not None:
-        data["text/html"] = html
-    return bundle
-
-
 class Widget(anywidget.AnyWidget):
-    """A widget that answers messages of its page, and has a static twin.
+    """A widget that answers messages of its page, and keeps a static page in the notebook.
 
     A message has a ``type``; the method ``_on_<type>`` answers it. It may name a ``lane``, in which the page
     sends one request at a time, and its sender (``from``): both come back with an error.
     """
 
+    saved_key = traitlets.Unicode("").tag(sync=True)
+
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        self.saved = SavedPage(self._static)
+        super().__init__(saved_key=self.saved.key, **options)
         self.on_msg(self._hear)
+        self.observe(lambda _change: self.saved.touch())
+
+    def send(self, content: Any, buffers: Any = None) -> None:
+        """Send a message to the page; what it shows may have changed."""
+        super().send(content, buffers)
+        self.saved.touch()
+
+    def keep_in(self, saved: SavedPage) -> None:
+        """Let the page of another widget, which this one is a part of, stand for this one."""
+        self.saved, self.saved_key = saved, saved.key
+
+    def close(self) -> None:
+        """Close the widget; the page in the notebook stays."""
+        self.saved.close()
+        super().close()
 
     def _hear(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
         """Answer the page; whatever goes wrong is shown there."""
@@ -67,10 +80,10 @@ class Widget(anywidget.AnyWidget):
     def _answer(self, message: Mapping[str, Any]) -> None:
         getattr(self, f"_on_{message['type']}")(message)
 
-    def _static(self) -> str:
-        """Return the static twin that a saved notebook keeps."""
+    def _static(self, most: int) -> str:
+        """Return what a saved notebook keeps: HTML of at most so many passages, or words of a list."""
         raise NotImplementedError
 
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        """Add the static twin for pages that run no kernel."""
-        return with_static(super()._repr_mimebundle_(**options), self._static())
+    def _ipython_display_(self) -> None:
+        """Show the live view, and the static page beside it."""
+        self.saved.show(super()._repr_mimebundle_()[0])

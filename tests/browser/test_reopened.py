@@ -1,0 +1,152 @@
+"""Notebooks that are opened again without their kernel."""
+
+import json
+import subprocess
+import sys
+
+import nbformat
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from conftest import FORGET
+from nbformat.sign import NotebookNotary
+from side_by_side import annotated, predicted
+from test_ask import MODELS, TEXT
+
+import workbench as wb
+from workbench.runs import predictions
+
+pytestmark = pytest.mark.browser
+
+READ = """
+import json
+import altair as alt, ipywidgets, pandas as pd, pyarrow.parquet as pq, workbench as wb
+from ask_models import Counting
+from workbench.runs import predictions
+items = wb.load("sample", variant="capitalised")
+table, frame = pd.read_parquet("table.parquet"), predictions.from_table(pq.read_table("frame.parquet"))
+"""
+CELLS = (
+    READ,
+    "browser = wb.browse(items, table)\nbrowser",
+    "explorer = wb.explore(items, table)\nexplorer",
+    "widget = wb.compare(items, frame, table, resamples=200)\nwidget",
+    "asker = wb.ask(Counting('quick'))\nasker",
+    "alt.Chart(pd.DataFrame({'mine': [1, 2]})).mark_point().encode(x='mine')",
+    "wb.charts.target_classes(table)",
+)
+CHANGE = f"""
+browser.filters = {{"query": "the"}}
+explorer.filters = {{"facets": {{"target_class": ["CN"]}}}}
+widget.chosen = widget.chosen | {{"query": "she"}}
+asker.text = {TEXT!r}
+asker.wait(20)
+"""
+"""What is chosen after the first display."""
+
+HTML = """() => window.jupyterapp.shell.currentWidget.content.widgets
+    .flatMap((cell) => cell.model.outputs?.toJSON() ?? [])
+    .map((output) => output.data?.["text/html"]).filter(Boolean).map((html) => [].concat(html).join(""))"""
+SAVED, LIVE = ".wb-saved", ".wb-browser, .we-charts, .wc-compare, .wa-ask"
+ERROR = "text=/Error displaying widget|Loading widget/ >> visible=true"
+FAILED = """() => [...document.querySelectorAll(".jp-OutputArea-output")]
+    .every((node) => node.textContent !== "Loading widget...")"""
+TOLD = ("passage matches “the”", "common noun", "she", "keeper")
+"""What the pages of browse, explore, compare and ask say of that state."""
+
+
+@pytest.fixture
+def kept(lab, notebook):
+    """Run the notebook, choose something in each widget, save it; return the file and the models' state."""
+
+    def run(name):
+        items = wb.load("sample", variant="capitalised")
+        annotated(items).to_parquet(lab.folder / "table.parquet")
+        made = pd.concat(predicted(items, 2), ignore_index=True)
+        pq.write_table(predictions.to_table(made), lab.folder / "frame.parquet")
+        (lab.folder / "ask_models.py").write_text(MODELS)
+        page = notebook.page
+        notebook.open(lab.write(f"{name}.ipynb", *CELLS))
+        notebook.run_all()
+        for root in LIVE.split(", "):
+            page.locator(f"{root}[data-live='true']").first.wait_for(state="attached", timeout=60_000)
+        page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 4")
+        assert page.locator(f"{SAVED}:visible").count() == 0
+        assert notebook.evaluate(CHANGE) == ""
+        print_pages = "print(json.dumps([one.saved.html() for one in (browser, explorer, widget, asker)]))"
+        pages = json.loads(notebook.evaluate(print_pages))
+        assert all(len(html.encode()) <= 50_000 for html in pages)
+        page.wait_for_function(f"(pages) => pages.every((one) => ({HTML})().includes(one))", arg=pages)
+        assert page.locator(f"{SAVED}:visible").count() == 0
+        state = notebook.evaluate("print(json.dumps(ipywidgets.Widget.get_manager_state()))")
+        page.evaluate("() => window.jupyterapp.shell.currentWidget.context.save()")
+        close(notebook)
+        return lab.folder / f"{name}.ipynb", json.loads(state)
+
+    return run
+
+
+def close(notebook):
+    """Close the notebook; its kernel has no models any more, like a new one."""
+    notebook.evaluate(FORGET)
+    notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.dispose()")
+
+
+def write(lab, file, name, *, trusted, state=None):
+    """Write a copy that a notebook server has or has not signed, with the widgets' state or without."""
+    copy = nbformat.read(file, as_version=4)
+    copy.metadata["name"] = name
+    if state is not None:
+        kind = "application/vnd.jupyter.widget-state+json"
+        copy.metadata["widgets"] = {kind: state}
+    nbformat.write(copy, lab.folder / name)
+    if trusted:
+        NotebookNotary(data_dir=str(lab.home.parent / "data")).sign(copy)
+    return name
+
+
+def test_the_views_are_there_again(kept, lab, notebook):
+    file, state = kept("kept")
+    page = notebook.page
+    cases = {
+        "signed": (True, None),
+        "unsigned": (False, None),
+        "state": (True, state),
+        "unsigned-state": (False, state),
+    }
+    for case, (trusted, widgets) in cases.items():
+        name = write(lab, file, f"{case}.ipynb", trusted=trusted, state=widgets)
+        notebook.open(name)
+        if widgets:  # the views are made of their state, and hear nothing
+            given_way = "() => document.querySelectorAll('[data-live=false]').length === 5"
+            page.wait_for_function(given_way, timeout=90_000)
+        for place, told in enumerate(TOLD):
+            page.locator(SAVED).nth(place).filter(has_text=told, visible=True).wait_for()
+        page.wait_for_function("() => document.querySelectorAll('.vega-embed svg.marks').length === 2")
+        page.wait_for_function(FAILED)
+        assert page.locator(ERROR).count() == 0
+        assert page.locator(", ".join(f"{root}:visible" for root in LIVE.split(", "))).count() == 0
+        notebook.screenshot(
+            f"reopened-{case}", ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-inner"
+        )
+        shown = subprocess.run(
+            [sys.executable, "-m", "nbconvert", "--to", "html", "--stdout", name],
+            cwd=lab.folder, capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        assert [shown.count(told) > 0 for told in TOLD] == [True] * 4
+        assert shown.count("<svg") >= 2
+        assert "Error displaying" not in shown
+        close(notebook)
+
+
+def test_the_live_view_takes_over_when_the_cell_runs(kept, notebook):
+    file, _ = kept("again")
+    page = notebook.page
+    notebook.open(file.name)
+    page.locator(SAVED).first.wait_for()
+    notebook.run_all()
+    for root in LIVE.split(", "):
+        page.locator(f"{root}[data-live='true']").first.wait_for(timeout=60_000)
+    page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 4")
+    assert page.locator(f"{SAVED}:visible").count() == 0
+    assert page.locator(ERROR).count() == 0
