@@ -174,6 +174,8 @@ def test_several_models_stand_side_by_side():
     both = pd.concat([predicted(model="3", rank=[7, 8]), predicted(model="5")], ignore_index=True)
     below = [" ".join(panel.below) for panel in panels(charts.expected(both))]
     assert ("rank 8," in below[2], "rank 1,234," in below[3]) == (True, True)
+    listed = charts.expected([predicted(model="3"), predicted(model="5")], items=ITEMS[1:])
+    assert [panel.title for panel in panels(listed)] == [["3"], ["5"]]  # of these items alone
 
 
 @pytest.mark.parametrize(
@@ -252,7 +254,7 @@ def test_a_chart_has_so_many_panels_and_no_more(models, n, most):
     data = table([["a"]] * n, [[0.5]] * n, [f"x/{i}" for i in range(n)])
     with pytest.raises(DataError, match=f"{models * n} panels are more .* expected 24 at most") as error:
         charts.expected({str(k): data for k in range(models)})
-    assert f"ids[:{most}]" in error.value.remedy
+    assert f"items[:{most}]" in error.value.remedy
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import DataError, Item
 
+_Frames = list[tuple[str | None, pd.DataFrame]]  # what is expected, by the name that it was passed with
 _LIMIT = 24  # panels of a chart
 _SIGN = "← answer"
 _NEEDED = ("item_id", "place", "word", "log_prob")
@@ -43,7 +44,7 @@ _BARS, _ROOM = 190, 110  # pixels for bars, and for what stands at their ends
 
 
 def expected(
-    expected: pd.DataFrame | Mapping[str, pd.DataFrame] | Any,
+    expected: pd.DataFrame | Mapping[str, pd.DataFrame] | Sequence[Any] | Any,
     *,
     answers: Mapping[str, str] | pd.DataFrame | None = None,
     items: Items | None = None,
@@ -55,7 +56,7 @@ def expected(
 
     Parameters
     ----------
-    expected : DataFrame, run, or mapping of name to such
+    expected : DataFrame, run, sequence of such, or mapping of name to such
         Either with the columns ``item_id``, ``place`` (1 is the most probable), ``word`` and ``log_prob``
         (natural), as :meth:`workbench.models.ngram.model.NGram.expected` gives, or predictions. There may be
         a column ``model``; models can be given by name too: ``{"5-gram": a, "3-gram": b}``. Where predictions
@@ -64,7 +65,8 @@ def expected(
         A frame has the columns ``item_id`` and ``answer``, and perhaps ``rank``, ``log_prob``, ``known`` and
         ``model``: predictions have them. By default what `expected` says, else what `items` say.
     items : Items, optional
-        With them, a panel's heading is the passage's last words before the blank, else the item's id.
+        The items that are drawn, each with the last words before the blank as its heading; by default all
+        that `expected` has, with their ids.
     top_k : int, default 10
         Bars a panel, at most.
     columns : int, default 2
@@ -84,15 +86,16 @@ def expected(
         If a column is missing, there is nothing to show, there are more than 24 panels, or the predictions
         hold scores that are no probabilities, or a word's place is taken twice.
     """
-    data = _table(expected, top_k)
+    frames = _frames(expected, items)
+    data = _table(frames, top_k)
     models, ids = list(dict.fromkeys(data["model"])), list(dict.fromkeys(data["item_id"]))
     panels = data[["item_id", "model"]].drop_duplicates()
     if len(panels) > _LIMIT:
         raise DataError(
             f"{len(panels)} panels are more than one can read, expected {_LIMIT} at most",
-            remedy=f"choose passages: expected[expected['item_id'].isin(ids[:{_LIMIT // len(models)}])]",
+            remedy=f"choose items: items=items[:{_LIMIT // len(models)}]",
         )
-    known = _answers(expected, answers, items, alone=len(models) == 1)
+    known = _answers(frames, answers, items, alone=len(models) == 1)
     shown = items.where(items.frame["item_id"].isin(ids).to_numpy()) if items else ()
     texts = {item.item_id: item for item in shown}
     extent = min(max(map(len, data["shown"])), _LONGEST + 3) * _LETTER + 10
@@ -124,10 +127,10 @@ def expected(
     return theme.themed(chart)  # type: ignore[type-var] # it dresses any chart
 
 
-def _table(expected: Any, top_k: int) -> pd.DataFrame:
+def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
     """Return one row a bar: item_id, model, place, word, shown, p, among (of candidates only)."""
     tables: list[pd.DataFrame] = []
-    for name, frame in _frames(expected):
+    for name, frame in frames:
         if set(_PREDICTED) <= set(frame.columns):
             table = _unfolded(frame, top_k)
         elif lacking := [column for column in _NEEDED if column not in frame.columns]:
@@ -154,9 +157,16 @@ def _table(expected: Any, top_k: int) -> pd.DataFrame:
     return data[["item_id", "model", "place", "word", "shown", "p", "among"]]
 
 
-def _frames(expected: Any) -> list[tuple[str | None, pd.DataFrame]]:
-    parts: Any = expected.items() if isinstance(expected, Mapping) else [(None, expected)]
-    return [(name, getattr(one, "predictions", one)) for name, one in parts]
+def _frames(expected: Any, items: Items | None) -> _Frames:
+    """Return the frames with the names that they were passed by, of these items alone."""
+    if not isinstance(expected, Mapping | list | tuple):
+        expected = [expected]
+    parts = expected.items() if isinstance(expected, Mapping) else [(None, one) for one in expected]
+    frames = [(name, getattr(one, "predictions", one)) for name, one in parts]
+    if items is None:
+        return frames
+    ids = items.frame["item_id"]
+    return [(name, f[f["item_id"].isin(ids)] if "item_id" in f.columns else f) for name, f in frames]
 
 
 def _unfolded(frame: pd.DataFrame, top_k: int) -> pd.DataFrame:
@@ -188,7 +198,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _answers(
-    expected: Any, answers: Any, items: Items | None, *, alone: bool
+    frames: _Frames, answers: Any, items: Items | None, *, alone: bool
 ) -> dict[tuple[str, str | None], dict[str, Any]]:
     """Return what is known of the answers, by item and model; None where it holds for every model."""
     known: dict[tuple[str, str | None], dict[str, Any]] = {}
@@ -201,7 +211,7 @@ def _answers(
     if "answer" not in table.columns:
         raise DataError("the answers have no column 'answer'", remedy="pass predictions, or a mapping")
     one = alone and ("model" not in table or len(table["model"].unique()) == 1)  # so they are that model's
-    for name, row in [*((name, row) for name, frame in _frames(expected) for row in _answer_rows(frame)),
+    for name, row in [*((name, row) for name, frame in frames for row in _answer_rows(frame)),
                        *((None, row) for row in _answer_rows(table))]:  # fmt: skip
         known[row["item_id"], name or row.get("model")] = row
     for row in _answer_rows(table):

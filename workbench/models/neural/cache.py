@@ -36,7 +36,7 @@ from workbench.models.neural.network import (
 from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer, rows_of
 from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, named_sets, summary
 
-FLATNESSES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)
+FLATNESSES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
 """Values that :meth:`CachedNeural.tuned` tries."""
 
 
