@@ -13,8 +13,8 @@ export PORT IP
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-setup:  ## make the environment in .venv and KenLM's programs in .tools
-	$(SETUP)
+setup:  ## make the environment in .venv, with what tests need, and KenLM's programs in .tools
+	$(SETUP) --dev
 
 lab:  ## start JupyterLab on the tour (PORT=8888, IP=localhost)
 	$(SETUP)
@@ -25,7 +25,7 @@ check: lint  ## style, types and the quick tests, in about a minute
 		-m "not slow and not browser and not data and not gpu" tests/unit $(ARGS)
 
 test:  ## run all tests (ARGS="-m 'not slow'")
-	$(SETUP) --browser
+	$(SETUP) --dev --browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 reproduce:  ## compute the reported numbers again
@@ -33,7 +33,7 @@ reproduce:  ## compute the reported numbers again
 	$(BIN)/workbench reproduce $(ARGS)
 
 bench:  ## run every benchmark, one after another
-	$(SETUP)
+	$(SETUP) --dev
 	@set -e; for script in benchmarks/[!_]*.py; do \
 		if [ -e "$$script" ]; then echo "== $$script"; $(BIN)/python "$$script"; fi; \
 	done
@@ -49,7 +49,7 @@ tagger-scores:  ## score en_narrative and its rules for quoted speech again (ARG
 	$(BIN)/python tools/tagger/speech_scores.py
 
 lint:  ## check style and types
-	$(SETUP)
+	$(SETUP) --dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy

@@ -6,6 +6,7 @@ here may break the set-up: without the programs all but the estimation works, an
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -61,6 +62,12 @@ def ensure(find_uv: Callable[[], Path], find_compiler: Callable[[], str]) -> Non
         say(f"no n-gram estimation ({' and '.join(PROGRAMS)} are not there): {problem}")
 
 
+def ensure_beside(find_uv: Callable[[], Path], find_compiler: Callable[[], str]) -> None:
+    """Do what `ensure` does in a process of its own, which ends quietly at Ctrl-C."""
+    with contextlib.suppress(KeyboardInterrupt):
+        ensure(find_uv, find_compiler)
+
+
 def attempt(version: str, digests: list[str], find_uv: Callable[[], Path], compiler: str) -> None:
     """Build the programs if Boost is there and the same build has not failed before."""
     if not has_boost(compiler) and not (apt_install(*PACKAGES) and has_boost(compiler)):
@@ -71,7 +78,7 @@ def attempt(version: str, digests: list[str], find_uv: Callable[[], Path], compi
         raise BuildError(
             f"the build failed before, see {name_of(LOG)}; remove {name_of(FAILED)} to try again"
         )
-    with step(f"{' and '.join(PROGRAMS)} of kenlm {version} (about a minute)"):
+    with step(f"{' and '.join(PROGRAMS)} of kenlm {version}"):
         try:
             build(find_uv(), version, digests)
         except (BuildError, OSError, tarfile.TarError):

@@ -1,8 +1,9 @@
 """Set up the workbench with nothing but python3: uv, the environment, KenLM's programs, a browser.
 
-uv goes to ``.tools/uv``, the environment (exactly ``requirements.lock``, then the project itself)
-to ``.venv``, KenLM's programs to ``.tools/kenlm/bin``. A set-up that is current is left as it is;
-one that was killed starts again. This file and those it imports run on Python 3.8.
+uv goes to ``.tools/uv``, the environment (exactly ``requirements.lock``, without what only tests and
+benchmarks need unless ``--dev`` is given, then the project itself) to ``.venv``, KenLM's programs to
+``.tools/kenlm/bin``; they are compiled while the packages are installed. A set-up that is current is left as
+it is; one that was killed starts again. This file and those it imports run on Python 3.8.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import argparse
 import fcntl
 import hashlib
+import multiprocessing
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,10 +25,13 @@ from steps import ROOT, TOOLS, VENV, SetupError, apt_install, output, run, say, 
 
 UV_VERSION = "0.13.8"
 PYTHONS = ("3.11", "3.12")
+PROJECT = "lambada-workbench"
 STAMP = VENV / "workbench-stamp"
 LOCK_FILE = ROOT / "requirements.lock"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 OLDEST = (3, 8)
+MINUTES = "2 to 7"  # on two cores: 1.7 of work, and the download
+GIGABYTES = {False: 6.8, True: 7.2}  # of disk, without and with `dev`
 
 
 @contextmanager
@@ -47,6 +53,39 @@ def fingerprint(root: Path = ROOT) -> str:
     for name in ("requirements.lock", "pyproject.toml", "tools/setup.py", "tools/steps.py"):
         digest.update((root / name).read_bytes())
     return digest.hexdigest()
+
+
+def installed(wanted: str) -> str:
+    """Return which packages of this fingerprint are in ``.venv``: "lab", "dev" or, with others, nothing."""
+    if not (STAMP.exists() and (VENV / "bin" / "python").exists()):
+        return ""
+    known, _, packages = STAMP.read_text(encoding="utf-8").partition(" ")
+    return packages if known == wanted else ""
+
+
+def without_dev(lock: str, project: str) -> str:
+    """Return a lock without the packages that only the extra ``dev`` of a pyproject.toml asks for."""
+    block = re.search(r"^dev = \[\n(.*?)^\]", project, re.MULTILINE | re.DOTALL)
+    extra = {
+        _plain(name) for name in re.findall(r'^\s*"([\w.-]+)', block.group(1) if block else "", re.MULTILINE)
+    }
+    parts = re.split(r"\n(?=[A-Za-z0-9])", lock.strip())
+    askers: dict[str, set[str]] = {}
+    for part in parts:
+        name = _plain(re.split(r"[\[=]", part, maxsplit=1)[0])
+        via = re.findall(r"^    #(?: via|  ) +([A-Za-z0-9][\w.-]*)", part, re.MULTILINE)
+        askers.setdefault(name, set()).update(map(_plain, via))
+    own = _plain(PROJECT)
+    needed = {name for name, by in askers.items() if own in by and name not in extra}
+    while more := {name for name, by in askers.items() if name not in needed and by & needed}:
+        needed |= more
+    kept = [part for part in parts if _plain(re.split(r"[\[=]", part, maxsplit=1)[0]) in needed]
+    return "\n".join([*kept, ""])
+
+
+def _plain(name: str) -> str:
+    """Return the name of a package as all its spellings have it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def find_uv() -> Path:
@@ -118,31 +157,55 @@ def _has_headers(python: str) -> bool:
     return output([python, "-c", code]) == "True"
 
 
-def make_environment() -> None:
-    """Bring ``.venv`` to exactly the lock and the project, unless it is there already."""
+def set_up(*, dev: bool) -> None:
+    """Bring ``.venv`` to the lock and the project, and build KenLM's programs meanwhile."""
     wanted = fingerprint()
-    python = VENV / "bin" / "python"
-    known = STAMP.exists() and python.exists()
-    if known and STAMP.read_text(encoding="utf-8") == wanted:
+    have = installed(wanted)
+    if have == "dev" or (have and not dev):
+        kenlm_build.ensure(find_uv, find_compiler)
         return
+    if not have:
+        free = shutil.disk_usage(str(ROOT)).free / 1e9
+        say(
+            f"{MINUTES} minutes and {GIGABYTES[dev]} GB of disk, once (free: {free:,.0f} GB; "
+            "4 GB are CUDA's libraries, as torch's package brings them)"
+        )
     find_compiler()
     uv = find_uv()
-    if known:
+    programs = multiprocessing.Process(target=kenlm_build.ensure_beside, args=(find_uv, find_compiler))
+    programs.start()
+    try:
+        make_environment(uv, wanted, dev=dev)
+    finally:
+        programs.join()
+
+
+def make_environment(uv: Path, wanted: str, *, dev: bool) -> None:
+    """Install the packages of the lock and the project into ``.venv``, which is made where it is missing."""
+    python = VENV / "bin" / "python"
+    if STAMP.exists() and python.exists():
+        dev = dev or not STAMP.read_text(encoding="utf-8").endswith(" lab")  # nothing is taken away
         STAMP.unlink()  # one that is killed from here on starts from nothing
     else:
         base = find_python(uv)
         with step(f"new .venv with {base}"):
             _must([uv, "venv", "--quiet", "--clear", "--no-project", "--python", base, VENV])
+    packages = "dev" if dev else "lab"
+    lock_file = LOCK_FILE
+    if not dev:
+        lock_file = TOOLS / "requirements-lab.txt"
+        project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+        lock_file.write_text(without_dev(LOCK_FILE.read_text(encoding="utf-8"), project), encoding="utf-8")
     try:
-        with step("packages of requirements.lock into .venv"):
-            checked = ["--compile-bytecode", "--require-hashes"]
-            _must([uv, "pip", "sync", *checked, "--python", python, LOCK_FILE])
+        with step("packages into .venv" + ("" if dev else ", those for tests left out")):
+            checked = ["--quiet", "--compile-bytecode", "--require-hashes"]
+            _must([uv, "pip", "sync", *checked, "--python", python, lock_file])
         with step("the project itself into .venv"):
-            _must([uv, "pip", "install", "--no-deps", "--python", python, "-e", ROOT])
+            _must([uv, "pip", "install", "--quiet", "--no-deps", "--python", python, "-e", ROOT])
     except SetupError:  # no network, mostly: what is there stays, and the next set-up goes on
-        STAMP.write_text("unfinished", encoding="utf-8")
+        STAMP.write_text(f"unfinished {packages}", encoding="utf-8")
         raise
-    STAMP.write_text(wanted, encoding="utf-8")
+    STAMP.write_text(f"{wanted} {packages}", encoding="utf-8")
 
 
 def _must(command: Sequence[object]) -> None:
@@ -178,6 +241,7 @@ def check_python() -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line asks for; without options the usual set-up."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--dev", action="store_true", help="also what tests and benchmarks need")
     parser.add_argument("--browser", action="store_true", help="also look for a Chromium for the tests")
     parser.add_argument("--programs", action="store_true", help="only KenLM's programs, no environment")
     parser.add_argument("--lock", action="store_true", help="only resolve requirements.lock; more goes to uv")
@@ -190,9 +254,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             if options.lock:
                 lock(rest)
                 return 0
-            if not options.programs:
-                make_environment()
-            kenlm_build.ensure(find_uv, find_compiler)
+            if options.programs:
+                kenlm_build.ensure(find_uv, find_compiler)
+            else:
+                set_up(dev=options.dev)
             if options.browser:
                 find_browser()
     except SetupError as problem:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,16 +25,35 @@ class SetupError(Exception):
 
 def say(message: str) -> None:
     """Print one line at once, in order with what the programs print."""
-    print(f"setup: {message}", flush=True)
+    print(f"{_clear()}setup: {message}", flush=True)
+
+
+def _clear() -> str:
+    """Return what removes the line on a terminal that shows the seconds of a step."""
+    return "\r\033[K" if sys.stdout.isatty() else ""
 
 
 @contextmanager
 def step(what: str) -> Iterator[None]:
-    """Say what is being done, and afterwards how long it took."""
-    say(f"{what} ...")
-    start = time.monotonic()
-    yield
-    say(f"{what}: {time.monotonic() - start:.1f} s")
+    """Say how long something took, in one line; on a terminal the seconds are shown while it is done."""
+    start, ended = time.monotonic(), threading.Event()
+
+    def show() -> None:
+        while not ended.wait(1):
+            print(f"{_clear()}setup: {what} ... {time.monotonic() - start:.0f} s", end="", flush=True)
+
+    ticking = threading.Thread(target=show, daemon=True)
+    if sys.stdout.isatty():
+        ticking.start()
+    else:
+        say(f"{what} ...")
+    try:
+        yield
+    finally:
+        ended.set()
+        if ticking.is_alive():
+            ticking.join()
+    say(f"{what}: {time.monotonic() - start:.0f} s")
 
 
 def settings() -> dict[str, str]:
@@ -105,7 +126,8 @@ def apt_install(*packages: str) -> bool:
     env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     log = TOOLS / "apt.log"
     apt = ["apt-get", "-o", "DPkg::Lock::Timeout=120"]
-    with step(f"apt-get install {names}"):
+    with step(f"apt-get install {names}"), (TOOLS / "apt.lock").open("w", encoding="utf-8") as one:
+        fcntl.flock(one, fcntl.LOCK_EX)  # the build of KenLM may need packages at the same time
         run([*apt, "update"], log=log, env=env)
         done = run([*apt, "install", "-y", "--no-install-recommends", *packages], log=log, env=env)
     if not done:

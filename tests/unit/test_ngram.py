@@ -20,13 +20,14 @@ import pytest
 from clozes import passages
 from hypothesis import given
 from hypothesis import strategies as st
-from ngrams import Loop, asked, by_value, fitted, slow_log_probs, text
+from ngrams import Loop, asked, by_value, compiled, fitted, slow_log_probs, text
 
 import workbench as wb
 from workbench.items.items import Items, items_from_text
 from workbench.items.schema import DataError
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor
+from workbench.models.ngram import arpa
 from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram import kenlm as tools
 from workbench.models.ngram.model import NGram
@@ -382,6 +383,7 @@ CHILD = """
 import os, sys, time
 from pathlib import Path
 from workbench.models.ngram import arpa
+from workbench.models.ngram import arpa
 from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram.model import NGram
 from workbench.texts.corpus import Corpus
@@ -396,7 +398,7 @@ def lines(self, vocabulary=None, own=Corpus.lines):
 
 texts = Path(sys.argv[1]).read_text(encoding="utf-8").split("\\n")
 stages = {
-    "lmplz": (Corpus, "lines", lines), "binary": (estimating.kenlm, "build_binary", stop),
+    "lmplz": (Corpus, "lines", lines),
     "arrays": (arpa, "_falling", stop), "last": (arpa.BackOff, "open", stop),
 }
 for stage in stages:
@@ -416,11 +418,11 @@ def test_a_killed_fit_leaves_nothing_that_looks_whole(tmp_path, monkeypatch):
     lines = tmp_path / "lines.txt"
     lines.write_text("\n".join(text()[:400]), encoding="utf-8")
     with subprocess.Popen([sys.executable, "-c", CHILD, lines], stdout=subprocess.PIPE) as parent:
-        fits = [int(parent.stdout.readline()) for _ in range(4)]
+        fits = [int(parent.stdout.readline()) for _ in range(3)]
         for fit in fits:
             os.kill(fit, signal.SIGKILL)
-        assert [int(parent.stdout.readline()) for _ in range(4)] == [signal.SIGKILL] * 4
-    for stage in ("lmplz", "binary", "arrays", "last"):
+        assert [int(parent.stdout.readline()) for _ in range(3)] == [signal.SIGKILL] * 3
+    for stage in ("lmplz", "arrays", "last"):
         home = tmp_path / stage
         monkeypatch.setenv("WORKBENCH_HOME", str(home))
         assert models(home) == []
@@ -436,6 +438,26 @@ def test_a_killed_fit_leaves_nothing_that_looks_whole(tmp_path, monkeypatch):
         for level, wanted in zip(fit.model.levels, other.model.levels, strict=True):
             for name, array in level.items():
                 np.testing.assert_array_equal(array, wanted[name])
+
+
+@pytest.mark.parametrize("smoothing", ["kneser-ney", "good-turing"])
+@pytest.mark.usefixtures("no_data")
+def test_the_binary_is_made_when_it_is_asked_for(smoothing, tmp_path):
+    """From the arrays, of which each number is written so that it is read as the same."""
+    fit = fitted(order=3, vocabulary=100, n_lines=200, smoothing=smoothing)
+    names = sorted(path.name for path in fit.folder.iterdir())
+    assert estimating.BINARY not in names
+    stopped = mock.patch.object(estimating.kenlm, "run_program", side_effect=KeyboardInterrupt)
+    with stopped, pytest.raises(KeyboardInterrupt):
+        _ = fit.binary
+    assert sorted(path.name for path in fit.folder.iterdir()) == names
+    assert kenlm.Model(str(fit.binary)).order == 3
+    assert sorted(path.name for path in fit.folder.iterdir()) == sorted([*names, estimating.BINARY])
+    arpa.save_arpa(fit.model, tmp_path / "m.arpa", progress=False)
+    again = compiled(tmp_path / "m.arpa", tmp_path / "again", fit.vocabulary)
+    for level, wanted in zip(again.levels, fit.model.levels, strict=True):
+        assert set(level) == set(wanted)
+        assert all(array.tobytes() == wanted[name].tobytes() for name, array in level.items())
 
 
 def test_the_model_of_one_name_is_written_by_two_at_once(no_data, monkeypatch):

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -153,30 +154,93 @@ def test_fingerprint_follows_the_lock_and_the_place(tools, tmp_path):
     assert before != tools.setup.fingerprint(one)
 
 
-def test_current_environment_is_left_alone_and_another_is_not(tools, monkeypatch, tmp_path):
-    setup = tools.setup
+@pytest.fixture
+def made(tools, monkeypatch, tmp_path):
+    """A set-up whose programs only say what they would do: the list of that."""
+    setup, events = tools.setup, []
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").touch()
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copy(ROOT / "requirements.lock", tmp_path)
     monkeypatch.setattr(setup, "VENV", tmp_path)
     monkeypatch.setattr(setup, "STAMP", tmp_path / "stamp")
-    results = {"find_compiler": "c++", "find_uv": Path("uv"), "find_python": "python3.11"}
-    for name, result in (results | {"fingerprint": "now"}).items():
+    results = {
+        "find_compiler": "c++",
+        "find_uv": Path("uv"),
+        "find_python": "python3.11",
+        "fingerprint": "now",
+    }
+    for name, result in results.items():
         monkeypatch.setattr(setup, name, lambda *_, result=result: result)
-    commands = []
+
+    class Beside:  # the process that builds KenLM's programs
+        def __init__(self, target, args):
+            assert (target, args[0]()) == (tools.kenlm_build.ensure_beside, Path("uv"))
+
+        def start(self):
+            events.append("programs")
+
+        def join(self):
+            events.append("programs ended")
 
     def run(command, **_options):
         assert not (tmp_path / "stamp").exists()  # a set-up that is killed here starts again
-        commands.append(command[1:3])
-        return True
+        if command[1] == "pip":
+            assert "--quiet" in command
+        events.append(" ".join(map(str, command[1:3])) + (" lab" if "lab" in str(command[-1]) else ""))
+        return "offline" not in events
 
+    monkeypatch.setattr(setup.multiprocessing, "Process", Beside)
+    monkeypatch.setattr(setup.kenlm_build, "ensure", lambda *_: events.append("look"))
     monkeypatch.setattr(setup, "run", run)
-    setup.make_environment()
-    assert commands == [["venv", "--quiet"], ["pip", "sync"], ["pip", "install"]]
-    setup.make_environment()
-    assert len(commands) == 3
-    monkeypatch.setattr(setup, "fingerprint", lambda: "later")
-    setup.make_environment()
-    assert commands[3:] == [["pip", "sync"], ["pip", "install"]]
+    return events
+
+
+def test_current_environment_is_left_alone_and_another_is_not(tools, made, monkeypatch, capsys):
+    """KenLM's programs are built while the packages are installed; what a test needs is added, and stays."""
+    install, around = ["pip sync", "pip install"], lambda steps: ["programs", *steps, "programs ended"]
+    tools.setup.set_up(dev=False)
+    assert made == around(["venv --quiet", "pip sync lab", "pip install"])
+    lines = capsys.readouterr().out.splitlines()
+    assert "minutes and" in lines[0]
+    assert "GB of disk" in lines[0]
+    assert len(lines) == 1 + 2 * 3  # a line at the beginning and one at the end of a step; no package
+    made.clear()
+    tools.setup.set_up(dev=False)
+    assert made == ["look"]
+    tools.setup.set_up(dev=True)
+    assert made[1:] == around(install)
+    made.clear()
+    tools.setup.set_up(dev=False)
+    assert made == ["look"]
+    monkeypatch.setattr(tools.setup, "fingerprint", lambda: "later")
+    tools.setup.set_up(dev=False)
+    assert made[1:] == around(install)
+
+
+def test_a_set_up_that_failed_goes_on_where_it_was(tools, made):
+    made.append("offline")
+    tools.setup.STAMP.write_text("before lab")
+    with pytest.raises(tools.steps.SetupError, match="what is done so far is kept"):
+        tools.setup.set_up(dev=False)
+    assert made[1:] == ["programs", "pip sync lab", "programs ended"]
+    made.clear()
+    tools.setup.set_up(dev=False)
+    assert made == ["programs", "pip sync lab", "pip install", "programs ended"]
+
+
+def test_the_lab_has_no_packages_of_tests_and_all_that_the_others_need(tools):
+    lock, project = ((ROOT / name).read_text() for name in ("requirements.lock", "pyproject.toml"))
+    lab = tools.setup.without_dev(lock, project)
+    names = {text: set(re.findall(r"^([\w.-]+)==", text, re.MULTILINE)) for text in (lock, lab)}
+    assert names[lab] < names[lock]
+    assert {"torch", "jupyterlab", "transformers", "pyarrow", "six"} <= names[lab]
+    assert not {"pytest", "mypy", "playwright", "lm-eval", "sacrebleu", "greenlet"} & names[lab]
+    assert all("--hash=sha256:" in part for part in re.split(r"\n(?=\w)", lab.strip()))
+    small = "a==1\n    # via lambada-workbench (x)\nb==1\n    # via\n    #   a\n    #   d\n"
+    small += "c==1\n    # via d\nd==1\n    # via lambada-workbench (x)\n"
+    kept = tools.setup.without_dev(small, 'dev = [\n  "D>=1",\n]\n')
+    assert re.findall(r"^(\w)==", kept, re.MULTILINE) == ["a", "b"]
 
 
 def test_missing_compiler_and_python_are_named(tools, monkeypatch):

@@ -1,4 +1,4 @@
-"""From an ARPA file to sorted arrays on disk, once; :mod:`workbench.models.ngram.backoff` computes with them.
+"""From an ARPA file to sorted arrays on disk, and back; `backoff` computes with them.
 
 An n-gram of order j is a row of ``key.j``: the place of its first j - 1 words in the order below, and
 its last word. Rows are sorted, so the words that follow a context lie side by side.
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ _BLOCK = 1 << 25  # bytes of text that are read at a time
 _NO_WEIGHT = re.compile(rb"^([^\t\n]+\t[^\t\n]+)$", re.MULTILINE)
 _COUNT = re.compile(rb"^ngram (\d+)\s*=\s*(\d+)\s*$", re.MULTILINE)
 _LOW = np.uint64(2**32 - 1)
+_ROWS = 1 << 20  # n-grams that are written at a time
 
 
 class _Section(NamedTuple):
@@ -102,6 +103,52 @@ def compile_arpa(arpa: Path, folder: Path, vocabulary: Sequence[str], *, progres
     with atomic_path(folder / MANIFEST) as path:
         path.write_text(json.dumps(manifest), encoding="utf-8")
     return BackOff.open(folder)
+
+
+def save_arpa(model: BackOff, path: Path, *, progress: bool = True) -> None:
+    """Write a back-off model in the ARPA format, whole or not at all; each number reads as the same float."""
+    words = pa.array([*model.words, *SPECIAL], pa.string())
+    sizes = [len(level["logp"]) for level in model.levels]
+    with (
+        atomic_path(path) as target,
+        target.open("wb") as file,
+        progress_bar(sum(sizes), label="ARPA", unit="n-grams", shown=progress) as bar,
+    ):
+        counts = (f"ngram {n}={size}\n" for n, size in enumerate(sizes, start=1))
+        file.write("\\data\\\n{}".format("".join(counts)).encode())
+        for n, level in enumerate(model.levels, start=1):
+            file.write(b"\n\\%d-grams:\n" % n)
+            for first in range(0, sizes[n - 1], _ROWS):
+                rows = slice(first, min(first + _ROWS, sizes[n - 1]))
+                weights = np.asarray(level["backoff"][rows]) if "backoff" in level else None
+                grams = _grams(model, n, np.arange(rows.start, rows.stop))
+                write_grams(file, words, grams, np.asarray(level["logp"][rows]), weights)
+                bar.update(rows.stop - rows.start)
+        file.write(b"\n\\end\\\n")
+
+
+def _grams(model: BackOff, order: int, places: Any) -> npt.NDArray[np.int64]:
+    """Return the ids of the words of n-grams, shape (n, order), by their places."""
+    columns = []
+    for level in model.levels[order - 1 : 0 : -1]:
+        key = level["key"][places]
+        columns.append(key & _LOW)
+        places = (key >> np.uint64(32)).astype(np.int64)
+    return np.stack([places, *columns[::-1]], axis=1).astype(np.int64)
+
+
+def write_grams(
+    file: BinaryIO, words: pa.Array, grams: Any, log10: npt.NDArray[np.float32], backoff: Any | None
+) -> None:
+    """Write lines of a section of an ARPA file: n-grams as ids (n, order), log-probabilities and weights."""
+    parts: list[Any] = [pa.array(log10).cast(pa.string()), pa.scalar("\t")]
+    for column in range(grams.shape[1]):
+        parts += [words.take(pa.array(grams[:, column])), pa.scalar(" ")]
+    weights = [] if backoff is None else [pa.scalar("\t"), pa.array(backoff).cast(pa.string())]
+    text = pc.binary_join_element_wise(*parts[:-1], *weights, pa.scalar("\n"), "")
+    _, offsets, data = text.buffers()
+    ends = np.frombuffer(offsets, np.int32)[text.offset : text.offset + len(text) + 1]
+    file.write(memoryview(data)[ends[0] : ends[-1]])
 
 
 def rename_unknown(arpa: Path, word: str) -> None:

@@ -1,4 +1,4 @@
-"""From texts to an n-gram model on disk, made once: KenLM's binary, the arrays, and what it was made of."""
+"""From texts to an n-gram model on disk, made once: the arrays, and what it was made of."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 from workbench.items.schema import DataError
 from workbench.models.ngram import counts, good_turing, kenlm
-from workbench.models.ngram.arpa import compile_arpa
+from workbench.models.ngram.arpa import compile_arpa, save_arpa
+from workbench.models.ngram.backoff import BackOff
 from workbench.storage import cache
 from workbench.storage.files import data_home
 from workbench.texts.corpus import Corpus, scratch_folder
@@ -74,6 +75,15 @@ def estimated(
     return target
 
 
+def kenlm_binary(folder: Path, model: BackOff) -> Path:
+    """Return the model in KenLM's own form, which is made of the arrays where it does not exist yet."""
+    if not (folder / BINARY).is_file():
+        with scratch_folder(folder) as scratch:
+            save_arpa(model, scratch / "model.arpa")
+            kenlm.build_binary(scratch / "model.arpa", folder / BINARY)
+    return folder / BINARY
+
+
 def _publish(partial: Path, target: Path) -> None:
     """Give a complete model its name, unless another process was first."""
     try:
@@ -107,7 +117,7 @@ def _estimate(
     temporary: Path | None,
     progress: bool,
 ) -> dict[str, Any]:
-    """Write the binary and the arrays into a folder; return what the estimation reports."""
+    """Write the arrays into a folder; return what the estimation reports."""
     arpa, order, pruning = folder / "model.arpa", settings["order"], settings["pruning"]
     if settings["smoothing"] == "kneser-ney":
         known = set(words)
@@ -122,7 +132,6 @@ def _estimate(
             corpus, order, vocabulary=words, cutoffs=cutoffs, folder=temporary, progress=progress
         )
         report = good_turing.write_arpa(counted, arpa, words, progress=progress)
-    kenlm.build_binary(arpa, folder / BINARY, memory=memory, temporary=temporary, progress=progress)
     model = compile_arpa(arpa, folder, words, progress=progress)
     arpa.unlink()
     return report | {"n_grams": [len(level["logp"]) for level in model.levels]}

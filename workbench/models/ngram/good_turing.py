@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from workbench.items.schema import DataError
+from workbench.models.ngram.arpa import write_grams
 from workbench.models.ngram.counts import SHIFT, WORD, NGramCounts
 from workbench.storage.files import atomic_path
 from workbench.storage.progress import progress_bar
@@ -235,19 +236,13 @@ def _lines(
     for first in range(0, len(probability), _ROWS):
         rows = slice(first, first + _ROWS)
         grams = counts.grams(n, first, first + _ROWS)
-        parts = [_numbers(probability[rows]), "\t"]
-        for column in range(n):
-            parts += [words.take(pa.array(grams[:, column])), " "]
-        parts[-1:] = ["\n"] if backoff is None else ["\t", _numbers(backoff[rows]), "\n"]
-        text = pc.binary_join_element_wise(*[pa.scalar(p) if isinstance(p, str) else p for p in parts], "")
-        _, offsets, data = text.buffers()
-        ends = np.frombuffer(offsets, np.int32)[text.offset : text.offset + len(text) + 1]
-        file.write(memoryview(data)[ends[0] : ends[-1]])
-        bar.update(len(text))
+        weights = None if backoff is None else _log10(backoff[rows])
+        write_grams(file, words, grams, _log10(probability[rows]), weights)
+        bar.update(len(grams))
 
 
-def _numbers(values: Floats) -> pa.Array:
-    """Return log10 as text: the shortest that reads back as the same 32-bit float, which KenLM holds."""
+def _log10(values: Floats) -> NDArray[np.float32]:
+    """Return log10 as the 32-bit floats that KenLM holds."""
     logs = np.full(len(values), _NEVER)
     np.log10(values, out=logs, where=values > 0)
-    return pa.array((logs + 0.0).astype(np.float32)).cast(pa.string())
+    return (logs + 0.0).astype(np.float32)

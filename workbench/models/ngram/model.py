@@ -200,8 +200,8 @@ class NGram(PositionScorer):
 
     @property
     def binary(self) -> Path:
-        """KenLM's own model, which ``kenlm.Model`` reads."""
-        return self.folder / estimating.BINARY
+        """KenLM's own model, which ``kenlm.Model`` reads; it is made when it is first asked for."""
+        return estimating.kenlm_binary(self.folder, self.model)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -326,7 +326,7 @@ class NGram(PositionScorer):
 
     def _save(self, folder: Path) -> None:
         with atomic_folder(folder / "model", replace=True) as target:
-            shutil.copytree(self.folder, target, dirs_exist_ok=True)
+            shutil.copytree(self.folder, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
