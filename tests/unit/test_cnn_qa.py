@@ -1,7 +1,7 @@
 import builders as b
 import pytest
 
-from workbench.datasets import load
+from workbench.datasets import available, load
 from workbench.items.items import DataError
 
 
@@ -12,7 +12,7 @@ def read(folder, files, *args, **options):
 @pytest.mark.parametrize("content", [b.cnn(), b.cnn() + "\n", b.cnn().replace("\n", "\r\n") + "\r\n"])
 def test_an_item(tmp_path, content):
     item = read(tmp_path, {"one.question": content})[0]
-    assert item.item_id == "cnnqa/dev/one"
+    assert item.item_id == "cnnqa/all/one"
     assert item.answer == "@entity3"
     assert item.query == "_____ sails to @entity1 on friday"
     assert item.text.endswith("\n\n@entity3 sails to @entity1 on friday")
@@ -44,17 +44,31 @@ def test_the_released_folders(tmp_path, packed, variant, split, n):
     assert "note" not in items.attrs
 
 
-def test_a_loose_folder_is_the_split_that_was_asked_for(tmp_path):
-    items = read(tmp_path, {"a.question": b.cnn(), "b.question": b.cnn()}, "test")
-    assert len(items) == 2
-    assert items.attrs["note"] == "the folder names no split: taken as test"
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_folder_without_splits_is_one_set(tmp_path, packed):
+    files = {"a.question": b.cnn(), "b.question": b.cnn()}
+    path = b.write(tmp_path, {"all.tgz": b.tar(files)} if packed else files) / ("all.tgz" if packed else "")
+    for split in (None, "all"):
+        assert load("cnnqa", split, path=path).frame["item_id"].tolist() == ["cnnqa/all/a", "cnnqa/all/b"]
+    for split in ("train", "dev", "test"):
+        with pytest.raises(DataError, match=f"without splits, so there is no '{split}'.*leave the split out"):
+            load("cnnqa", split, path=path)
+        with pytest.raises(DataError, match="without splits"):
+            load("cnnqa", split, path=b.write(tmp_path, files) / "a.question")
+
+
+def test_what_is_listed_as_available_is_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_DATA", str(b.write(tmp_path, {"cnn/a.question": b.cnn()})))
+    listed = available()[lambda frame: (frame["dataset"] == "cnnqa") & frame["found"]]
+    assert listed["split"].tolist() == ["all"]
+    assert len(load("cnnqa")) == 1
 
 
 def test_a_folder_or_file_tells_what_it_is(tmp_path):
     path = b.write(tmp_path, tree())
     items = load("cnnqa", path=path / "dailymail/questions/test")
     assert (items[0].split, items[0].variant) == ("test", "dailymail")
-    assert len(load("cnnqa", path=path / "cnn/questions/test/cnn0.question")) == 1
+    assert load("cnnqa", path=path / "cnn/questions/test/cnn0.question")[0].split == "test"
 
 
 def test_nothing_there(tmp_path, no_data):
@@ -82,7 +96,7 @@ def test_bad_files(tmp_path, content, line, message):
         read(tmp_path, files)
     assert raised.value.line == line
     items = read(tmp_path, files, on_error="skip")
-    assert [item.item_id for item in items] == ["cnnqa/dev/a", "cnnqa/dev/c"]
+    assert [item.item_id for item in items] == ["cnnqa/all/a", "cnnqa/all/c"]
     assert len(items.problems) == 1
 
 
@@ -92,3 +106,5 @@ def test_real_questions():
     items = load("cnnqa")
     assert len(items) == 5
     assert all("@placeholder" not in item.text for item in items)
+    with pytest.raises(DataError, match="leave the split out"):
+        load("cnnqa", "train")

@@ -20,6 +20,8 @@ from workbench.items.schema import DataError, Item
 from workbench.storage.progress import progress_bar
 
 SPLITS = ("train", "dev", "test")
+UNNAMED = "all"
+"""The split of questions whose folder is not called training, validation or test."""
 VARIANTS = ("cnn", "dailymail")
 BLANK = "@placeholder"
 SUFFIX = ".question"
@@ -38,24 +40,29 @@ def load(
 ) -> Items:
     """Read the questions of one split; see :func:`workbench.datasets.load`.
 
-    `variant` is "cnn" or "dailymail". The candidates are all entities that the file lists, by
+    `variant` is "cnn" or "dailymail". Questions in a folder that names no split are one set, the split "all";
+    it is also read where no split is asked for. The candidates are all entities that the file lists, by
     number; their names and the article's address are in ``meta``.
     """
     parts = [] if path is None else [part.lower() for part in Path(path).parts]
     if variant is None and any("dailymail" in part for part in parts[-4:]):
         variant = "dailymail"
     variant = sources.choose("variant", variant, VARIANTS, "cnnqa", "cnn")
-    if split is None and parts:
-        split = {folder: split for split, folder in _FOLDERS.items()}.get(parts[-1])
-    split = sources.choose("split", split, SPLITS, "cnnqa", "dev")
+    if split is None and path is not None:
+        place = Path(path).absolute()
+        split = _named_split(place if place.is_file() else place / "-")
+    asked = split
+    split = sources.choose("split", split, (*SPLITS, UNNAMED), "cnnqa", "dev")
     sources.choose("mode", on_error, sources.ON_ERROR, "on_error")
 
     attrs: dict[str, Any] = {}
     total = None
     if path is not None and archives.is_archive(path) and Path(path).is_file():
         attrs["source"] = Path(path).name
-        files = _packed(Path(path), split, variant)
+        files = _packed(Path(path), split, variant, flat=asked in {None, UNNAMED})
     elif (file := sources.single(path)) is not None:
+        if asked in SPLITS and asked != _named_split(file.path.absolute()):
+            raise _no_split(file.path, split)
         attrs["source"] = file.source
         files, total = iter([file]), 1
     else:
@@ -64,23 +71,26 @@ def load(
         if folder:
             total, attrs["source"] = len(names), f"{Path(folder).name}/*{SUFFIX}"
             files = (sources.File(Path(name)) for name in names)
-            if not official:
-                attrs["note"] = f"the folder names no split: taken as {split}"
+            if not official and asked not in {None, UNNAMED}:
+                raise _no_split(folder, split)
         else:
             archive = _archive(roots, variant, split)
             attrs["source"] = archive.name
-            files = _packed(archive, split, variant)
+            files = _packed(archive, split, variant, flat=asked in {None, UNNAMED})
     with progress_bar(total, label=f"{variant} {split}", unit="questions", delay=1) as bar:
-        return sources.gather("cnnqa", _records(files, split, variant, bar.update), on_error, attrs=attrs)
+        return sources.gather("cnnqa", _records(files, variant, bar.update), on_error, attrs=attrs)
 
 
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
     """Yield split, variant and place, None where it is not on this machine."""
     for variant in VARIANTS:
-        for split in SPLITS:
-            folder = _folder(searched, split, variant, by_path=False)[0]
-            archive = sources.spot(searched, archives=_packs(variant))
-            yield split, variant, Path(folder) if folder else archive
+        archive = sources.spot(searched, archives=_packs(variant))
+        for split in (*SPLITS, UNNAMED):
+            folder, _, official = _folder(searched, split, variant, by_path=False)
+            if official or split in SPLITS:
+                yield split, variant, Path(folder) if official else archive
+            elif folder:
+                yield split, variant, Path(folder)
 
 
 def _folder(
@@ -98,8 +108,8 @@ def _folder(
         unnamed = by_path or variant == VARIANTS[0]  # what no folder calls dailymail is not
         ours = [f for f, names in parts.items() if variant in names or (unnamed and other not in names)]
         for official, fits in (
-            (True, [f for f in ours if parts[f][-1] == _FOLDERS[split] and variant in parts[f]]),
-            (True, [f for f in ours if parts[f][-1] == _FOLDERS[split]]),
+            (True, [f for f in ours if parts[f][-1] == _FOLDERS.get(split) and variant in parts[f]]),
+            (True, [f for f in ours if parts[f][-1] == _FOLDERS.get(split)]),
             (False, [f for f in ours if parts[f][-1] not in _FOLDERS.values()]),
         ):
             if len(fits) > 1:
@@ -117,35 +127,58 @@ def _packs(variant: str) -> tuple[str, ...]:
 def _archive(roots: Sequence[sources.Root], variant: str, split: str) -> Path:
     if archive := sources.spot(roots, archives=_packs(variant)):
         return archive
-    names = [f"{variant}/questions/{_FOLDERS[split]}/*{SUFFIX}", f"{variant}.tgz"]
+    names = [f"{variant}/questions/{_FOLDERS.get(split, '')}/*{SUFFIX}".replace("//", "/"), f"{variant}.tgz"]
     raise sources.missing("cnnqa", names, roots)
 
 
-def _packed(archive: Path, split: str, variant: str) -> Iterator[sources.File]:
-    empty = True
+def _no_split(place: Path | str, split: str) -> DataError:
+    folders = ", ".join(_FOLDERS.values())
+    problem = f"these questions are one set without splits, so there is no {split!r}"
+    return DataError(
+        f"{problem}: no folder is called {folders}",
+        file=place,
+        remedy='leave the split out: wb.load("cnnqa")',
+    )
+
+
+def _packed(archive: Path, split: str, variant: str, *, flat: bool) -> Iterator[sources.File]:
+    empty, unnamed = True, False
     for member in archives.members(archive):
         folders = member.name.lower().split("/")[:-1]
         last = folders[-1] if folders else ""
         other = set(VARIANTS) - {variant}
         if not member.name.endswith(SUFFIX) or (variant not in folders and other & set(folders)):
             continue
-        if last == _FOLDERS[split] or last not in _FOLDERS.values():
+        unnamed |= last not in _FOLDERS.values()
+        if last == _FOLDERS.get(split) or (flat and last not in _FOLDERS.values()):
             empty = False
             yield sources.File(archive, member.name, member.read())
+    if empty and unnamed:
+        raise _no_split(archive, split)
     if empty:
-        problem = f"no questions/{_FOLDERS[split]}/*{SUFFIX} of {variant} in this archive"
+        problem = f"no questions/{_FOLDERS.get(split, '')}/*{SUFFIX} of {variant} in this archive"
         remedy = f"pass the archive of the questions, {variant}.tgz"
         raise DataError(problem, file=archive, remedy=remedy)
 
 
+def _named_split(file: Path) -> str | None:
+    """Return the split that the folder of a file names, if it does."""
+    folder = file.parent.name.lower()
+    return next((split for split, name in _FOLDERS.items() if name == folder), None)
+
+
 def _records(
-    files: Iterator[sources.File], split: str, variant: str, step: Callable[[], Any]
+    files: Iterator[sources.File], variant: str, step: Callable[[], Any]
 ) -> Iterator[Item | DataError]:
     # In this process: with eight more, the training split took 18.2 s in place of 19.0 s.
     for file in files:
         step()
         try:
-            yield _question(file, split, variant)
+            yield _question(
+                file,
+                _named_split(Path(file.member) if file.member else file.path.absolute()) or UNNAMED,
+                variant,
+            )
         except DataError as error:
             yield error
 
