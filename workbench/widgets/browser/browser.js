@@ -1,61 +1,61 @@
 /* The passage browser. All data stays in the kernel; only the rows in view and one passage travel.
    Text from the data reaches the page through textContent alone, never as HTML. */
 
-const ROW = 64; // height of a list row in px, as in the style sheet
-const PAGE = 60; // rows asked for at a time
-
-const KEYS = [
-  ["j, ↓ / k, ↑", "next / previous passage"],
-  ["Page Down / Page Up", "ten passages on / back"],
-  ["Home / End", "first / last passage"],
-  ["space", "show or hide the target"],
-  ["/", "search"],
-  ["t", "tags of this passage"],
-  ["n", "note on this passage"],
-  ["Esc", "close what is open, back to the list"],
-  ["?", "this help"],
-];
-
-const plain = (x) => (Number.isInteger(x) ? String(x) : String(Number(x.toPrecision(4))));
-
 function render({ model, el }) {
   const uid = `wb${Math.random().toString(36).slice(2, 9)}`;
   const s = {
-    filters: null, facets: {}, n: 0, total: 0, version: -1, index: -1, passage: null,
-    rows: new Map(), asked: null, shown: model.get("reveal"), waiting: false, open: null, labels: [],
+    filters: null, facets: {}, names: {}, columns: [], n: 0, total: 0, version: -1, index: -1, passage: null, rows: new Map(), asked: null,
+    shown: model.get("reveal"), waiting: false, open: null, labels: [], line: "", code: "", asks: false, annotating: null, picked: new Set(),
   };
+  const c = { model, s, uid, choose, sortBy, drawBar, pickedRanges: () => items.ranges(), openTags: () => panels.tags() };
 
   // ---- the frame of the widget
   const search = h("input", {
-    type: "search", class: "wb-search", placeholder: "Search passages", "aria-label": "Search passages",
-    spellcheck: "false", oninput: () => refilter(),
+    type: "search", class: "wb-search", placeholder: "Search (ignores case)", "aria-label": "Search items", spellcheck: "false",
+    title: "Search the items; matching ignores case", oninput: () => refilter(),
   });
   const field = h("select", { class: "wb-field", "aria-label": "Search in", onchange: () => refilter() },
     ...["passage", "sentence", "answer"].map((name) => h("option", { value: name }, `in ${name}`)));
-  const regex = toggle(".*", "Regular expression", () => refilter());
+  const regex = toggle(".*", "Regular expression (RE2 syntax)", () => refilter());
   const count = h("span", { class: "wb-count", role: "status", "aria-live": "polite" }, "…");
-  const reset = h("button", { class: "wb-button", type: "button", onclick: () => apply({}) }, "Reset");
+  const reset = h("button", { class: "wb-button", type: "button", title: "Remove search and filters", onclick: () => apply({ sort: s.filters?.sort ?? "" }) }, "Clear");
+  const sort = h("select", { class: "wb-sort", "aria-label": "Sort by", title: "Sort by", onchange: () => sortBy(sort.value) });
+  const way = h("button", { class: "wb-button", type: "button", onclick: () => sortBy(descends() ? sort.value : `-${sort.value}`) });
   const reveal = toggle("Show targets", "Show every target from the start", () => {
     model.set("reveal", on(reveal));
     model.save_changes();
     s.shown = on(reveal);
     drawPassage();
   });
-  const help = h("button", { class: "wb-button", type: "button", "aria-label": "Keyboard help", onclick: () => openHelp() }, "?");
+  const table = toggle("Table", "Show the list as a table", () => {
+    model.set("layout", on(table) ? "table" : "list");
+    s.rows.clear();
+    model.save_changes();
+  });
+  c.download = h("button", { class: "wb-button", type: "button", "aria-haspopup": "dialog", title: "Download the listed items", onclick: () => panels.files() }, "Download");
+  const copyView = copier("Copy this view", () => s.code, "Copy the line of Python that builds this view again");
+  c.helper = h("button", { class: "wb-button", type: "button", "aria-label": "Keyboard help", title: "Keyboard help", onclick: () => panels.help() }, "?");
   const bar = h("div", { class: "wb-facets", role: "group", "aria-label": "Filters" });
-  const panel = h("div", { class: "wb-panel", hidden: true });
+  const line = h("input", {
+    class: "wb-line", type: "text", spellcheck: "false", autocomplete: "off", placeholder: "Filter, such as: n_tokens > 60 and not direct_speech", "aria-label": "Filter by a condition",
+    role: "combobox", "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": `${uid}-choices`,
+    oninput: suggest, onkeydown: onLineKey, onblur: () => drawChoices(null), onchange: () => submit(),
+  });
+  const choices = h("ul", { class: "wb-choices", role: "listbox", id: `${uid}-choices`, "aria-label": "Completions", hidden: true });
   const { node: alarm, complain } = alarmOf("wb-alarm");
-  const spacer = h("div", { class: "wb-spacer", role: "presentation" });
-  const list = h("div", {
-    class: "wb-list", role: "listbox", tabindex: 0, "aria-label": "Passages", onscroll: () => drawSoon(),
-  }, spacer);
+  const progress = h("div", { class: "wb-progress", role: "status", hidden: true });
+  const items = listingOf(c);
+  const { list } = items;
   const view = h("div", { class: "wb-passage", role: "region", tabindex: 0, "aria-label": "Passage" });
+  Object.assign(c, { bar, list, view, picking: items.picking });
+  const panels = panelsOf(c);
   const root = h("div", { class: "wb-browser", "data-lm-suppress-shortcuts": "true", onkeydown: (e) => onKey(e) },
-    h("div", { class: "wb-top" }, search, field, regex, count, reset, reveal, help),
-    bar, alarm, h("div", { class: "wb-main" }, list, view), panel);
+    h("div", { class: "wb-top" }, search, field, regex, h("span", { class: "wb-sorting" }, sort, way), count, reset, reveal, table, c.helper),
+    bar, h("div", { class: "wb-typed" }, line, copyView, c.download, choices), alarm, progress, h("div", { class: "wb-main" }, items.node, view), panels.node);
   root.style.setProperty("--wb-height", `${model.get("height")}px`);
   el.append(root);
-  const { ask, answered, heard: rest } = lineTo(model, root, complain);
+  const { ask, answered, busy, heard: rest } = lineTo(model, root, complain);
+  Object.assign(c, { root, ask });
 
   function toggle(label, title, act) {
     const button = h("button", { class: "wb-button", type: "button", title, "aria-label": title, "aria-pressed": "false" }, label);
@@ -67,228 +67,129 @@ function render({ model, el }) {
   }
   function press(button, value) { button.setAttribute("aria-pressed", String(value)); }
   function on(button) { return button.getAttribute("aria-pressed") === "true"; }
+  /** A button that copies what `text()` returns, and says so. */
+  function copier(label, text, title, kind = "wb-button wb-copier") {
+    return h("button", {
+      class: kind, type: "button", title,
+      onclick: async (e) => {
+        const button = e.currentTarget;
+        const done = await copied(text());
+        button.dataset.done = done ? "copied" : "press Ctrl+C";
+        setTimeout(() => delete button.dataset.done, 1200);
+      },
+    }, label);
+  }
+
   // ---- filters
   function current() {
-    return { query: search.value, field: field.value, regex: on(regex), facets: { ...(s.filters?.facets ?? {}) } };
+    return {
+      query: search.value, field: field.value, regex: on(regex), facets: { ...(s.filters?.facets ?? {}) },
+      where: s.filters?.where ?? "", sort: s.filters?.sort ?? "",
+    };
   }
-  function refilter(facets) {
-    const filters = current();
-    if (facets) filters.facets = facets;
-    s.filters = filters;
-    ask("filter", { type: "filter", filters });
+  function refilter(changed = {}) {
+    s.filters = { ...current(), ...changed };
+    ask("filter", { type: "filter", filters: s.filters });
   }
   function apply(filters) { // from outside the controls: they follow the kernel's answer
-    closePanel();
+    panels.close();
     search.value = "";
     ask("filter", { type: "filter", filters });
   }
-  function choose(name, values) {
+  function choose(name, choice) {
     const facets = { ...(s.filters?.facets ?? {}) };
-    if (values && values.length) facets[name] = values;
+    if (valuesOf(choice).length) facets[name] = choice;
     else delete facets[name];
-    refilter(facets);
+    refilter({ facets });
     drawBar();
+  }
+  function sortBy(name) { refilter({ sort: name.replace(/^-$/, "") }); }
+  function descends() { return (s.filters?.sort ?? "").startsWith("-"); }
+  function drawSort() {
+    const by = (s.filters?.sort ?? "").replace(/^-/, "");
+    sort.replaceChildren(h("option", { value: "" }, "original order"), ...Object.entries(s.names).map(([name, label]) => h("option", { value: name }, `by ${label}`)));
+    sort.value = by;
+    way.hidden = !by;
+    way.textContent = descends() ? "▼" : "▲";
+    way.title = descends() ? "Descending: the greatest value first" : "Ascending: the least value first";
+    way.setAttribute("aria-label", way.title);
   }
   function drawBar() {
     const chosen = s.filters?.facets ?? {};
     const focused = bar.contains(document.activeElement) ? document.activeElement.dataset.name : null;
-    bar.replaceChildren(...Object.keys(s.facets).map((name) => {
-      const values = chosen[name];
-      const { label, tooltip } = s.facets[name];
-      const text = !values ? label : s.facets[name].kind === "number"
-        ? `${label}: ${values[0] === null ? "" : plain(values[0])}–${values[1] === null ? "" : plain(values[1])}`
-        : `${label}: ${values.join(", ")}`;
+    const analyse = s.annotating?.state === "idle" && s.total > 0 && h("button", {
+      class: "wb-button wb-analyse", type: "button", title: "Find class, mentions and direct speech of the targets in the background; they become filters",
+      onclick: () => ask("annotate", { type: "annotate" }),
+    }, "Analyse targets");
+    fill(bar, ...Object.keys(s.facets).map((name) => {
+      const facet = s.facets[name];
+      const text = chosen[name] ? `${facet.label}: ${choiceText(facet, chosen[name])}` : facet.label;
       return h("button", {
-        class: `wb-facet${values ? " wb-on" : ""}`, type: "button", title: [text, tooltip].filter(Boolean).join("\n"), "data-name": name, "aria-haspopup": "dialog",
-        "aria-expanded": String(s.open === name), onclick: () => (s.open === name ? closePanel() : openFacet(name)),
+        class: `wb-facet${chosen[name] ? " wb-on" : ""}`, type: "button", title: [text, facet.tooltip].filter(Boolean).join("\n"), "data-name": name, "aria-haspopup": "dialog",
+        "aria-expanded": String(s.open === name), onclick: () => (s.open === name ? panels.close() : panels.facet(name)),
       }, h("span", { class: "wb-facet-name" }, text), h("span", { "aria-hidden": "true" }, "▾"));
-    }));
-    bar.hidden = !Object.keys(s.facets).length;
+    }), analyse);
+    bar.hidden = !bar.children.length;
     if (focused) bar.querySelector(`[data-name="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
-
-  // ---- the panel that a facet, the tags, the note or the help opens
-  function openPanel(what, label, ...content) {
-    s.open = what;
-    panel.replaceChildren(...content);
-    panel.setAttribute("role", "dialog");
-    panel.setAttribute("aria-label", label);
-    panel.hidden = false;
-    drawBar();
-    panel.style.top = `${view.parentElement.offsetTop + 4}px`;
-  }
-  function closePanel() {
-    if (s.open === null) return;
-    s.open = null;
-    panel.hidden = true;
-    panel.replaceChildren();
-    drawBar();
-  }
-  function openFacet(name) {
-    openPanel(name, `Filter by ${s.facets[name].label}`);
-    drawFacet();
-    panel.querySelector("button, input")?.focus({ preventScroll: true });
-  }
-  function drawFacet() {
-    const name = s.open;
-    const facet = s.facets[name];
-    if (!facet) return;
-    const chosen = s.filters?.facets?.[name] ?? [];
-    const head = h("div", { class: "wb-panel-head" }, h("b", { title: facet.tooltip }, facet.unit ? `${facet.label} (${facet.unit})` : facet.label),
-      h("button", { class: "wb-button", type: "button", onclick: () => { choose(name, null); drawFacet(); } }, "Clear"),
-      h("button", { class: "wb-button", type: "button", onclick: () => closeTo(bar.querySelector(`[data-name="${CSS.escape(name)}"]`)) }, "Close"));
-    if (facet.kind === "number") {
-      if (panel.dataset.facet === name && panel.querySelector("input")) {
-        panel.querySelector(".wb-bars").replaceChildren(...bars(facet, chosen));
-        return; // the boxes keep what is being typed
-      }
-      const ends = [0, 1].map((end) => h("input", {
-        type: "number", step: "any", value: chosen[end] ?? "", placeholder: facet.low === null ? "" : plain(end ? facet.high : facet.low),
-        "aria-label": end ? `${facet.label}, at most` : `${facet.label}, at least`, oninput: () => {
-          const values = ends.map((box) => (box.value === "" ? null : Number(box.value)));
-          choose(name, values.every((value) => value === null) ? null : values);
-        },
-      }));
-      panel.replaceChildren(head, h("div", { class: "wb-bars", "aria-hidden": "true" }, ...bars(facet, chosen)),
-        h("div", { class: "wb-range" }, ends[0], h("span", {}, "to"), ends[1]));
-    } else {
-      const typed = panel.dataset.facet === name ? panel.querySelector(".wb-find")?.value ?? "" : "";
-      const focus = panel.contains(document.activeElement) ? document.activeElement.dataset.value : null;
-      const chips = h("div", { class: "wb-chips" });
-      const draw = (text) => chips.replaceChildren(...facet.choices
-        .filter(([value]) => value.toLowerCase().includes(text.toLowerCase()))
-        .map(([value, n]) => h("button", {
-          class: "wb-chip", type: "button", "data-value": value, "aria-pressed": String(chosen.includes(value)),
-          onclick: () => choose(name, chosen.includes(value) ? chosen.filter((v) => v !== value) : [...chosen, value]),
-        }, value, h("span", { class: "wb-n" }, number(n)))));
-      draw(typed);
-      const find = facet.choices.length > 12
-        && h("input", { class: "wb-find", type: "search", value: typed, placeholder: `Find among ${facet.choices.length}`, "aria-label": `Find in ${facet.label}`, oninput: (e) => draw(e.target.value) });
-      const scroll = panel.scrollTop;
-      panel.replaceChildren(head, ...(find ? [find] : []), chips,
-        ...(facet.more ? [h("div", { class: "wb-hint" }, `${number(facet.more)} rarer values are not listed`)] : []));
-      panel.scrollTop = scroll;
-      if (focus) panel.querySelector(`[data-value="${CSS.escape(focus)}"]`)?.focus({ preventScroll: true });
+  function drawProgress() {
+    const { state = "idle", done = 0, total = 0, problem = "" } = s.annotating ?? {};
+    progress.hidden = state !== "running" && state !== "failed";
+    progress.classList.toggle("wb-failed", state === "failed");
+    if (state === "running") {
+      const meter = h("progress", { max: total, "aria-label": "Items analysed" });
+      if (done) meter.value = done;
+      fill(progress, h("span", {}, "Analysing targets"), meter, h("span", {}, `${number(done)} of ${number(total)} items`));
+    } else if (state === "failed") {
+      fill(progress, h("span", {}, calm(problem)), h("button", { class: "wb-button", type: "button", onclick: () => ask("annotate", { type: "annotate" }) }, "Try again"));
     }
-    panel.dataset.facet = name;
-  }
-  function bars(facet, chosen) {
-    const most = Math.max(1, ...facet.bars);
-    const width = (facet.high - facet.low || 1) / facet.bars.length;
-    return facet.bars.map((n, i) => {
-      const low = facet.low + i * width;
-      const inside = (chosen[0] ?? -Infinity) <= low + width && (chosen[1] ?? Infinity) >= low;
-      const bar = h("span", { class: inside ? "wb-bar wb-in" : "wb-bar", title: `${plain(low)}–${plain(low + width)}: ${number(n)}` });
-      bar.style.height = `${n ? Math.max(6, (100 * n) / most) : 0}%`;
-      return bar;
-    });
-  }
-  function openHelp() {
-    openPanel("?", "Keyboard help", h("div", { class: "wb-panel-head" }, h("b", {}, "Keys"),
-      h("button", { class: "wb-button", type: "button", onclick: () => closeTo(list) }, "Close")),
-    h("dl", { class: "wb-keys" }, ...KEYS.flatMap(([key, what]) => [h("dt", {}, key), h("dd", {}, what)])),
-    h("p", { class: "wb-hint" }, "Direct speech is tinted. Click the blank, or press space, to show the target; its earlier mentions are then underlined."));
-    panel.querySelector("button").focus({ preventScroll: true });
-  }
-  function openTags() {
-    if (!s.passage) return;
-    const box = h("input", { type: "text", value: s.passage.tags.join(", "), "aria-label": "Tags, separated by commas", list: `${uid}tags`, placeholder: "tags, separated by commas" });
-    const save = () => {
-      ask("mark", { type: "tags", id: s.passage.id, tags: box.value.split(",") });
-      closeTo(list);
-    };
-    editor("t", "Tags", box, save, h("datalist", { id: `${uid}tags` }, ...s.labels.map((label) => h("option", { value: label }))));
-  }
-  function openNote() {
-    if (!s.passage) return;
-    const box = h("textarea", { rows: 4, value: s.passage.note, "aria-label": "Note" });
-    editor("n", "Note", box, () => {
-      ask("mark", { type: "note", id: s.passage.id, note: box.value });
-      closeTo(list);
-    });
-  }
-  function editor(what, title, box, save, ...more) {
-    box.addEventListener("keydown", (e) => {
-      if (e.key === "Enter" && (box.tagName === "INPUT" || e.ctrlKey || e.metaKey)) {
-        e.preventDefault();
-        e.stopPropagation(); // Ctrl+Enter outside runs the cell
-        save();
-      }
-    });
-    openPanel(what, title, h("div", { class: "wb-panel-head" }, h("b", {}, `${title} on ${s.passage.id}`),
-      h("button", { class: "wb-button", type: "button", onclick: save }, box.tagName === "INPUT" ? "Save (Enter)" : "Save (Ctrl+Enter)"),
-      h("button", { class: "wb-button", type: "button", onclick: () => closeTo(list) }, "Cancel")), box, ...more);
-    box.focus({ preventScroll: true });
-    if (box.select) box.select();
-  }
-  function closeTo(node) {
-    closePanel();
-    (node ?? list).focus({ preventScroll: true });
   }
 
-  // ---- the list: only the rows in view are in the page
-  let drawing = false;
-  function drawSoon() {
-    if (drawing) return;
-    drawing = true;
-    requestAnimationFrame(() => { drawing = false; drawList(); });
+  // ---- the condition that is typed
+  let completed = null; // {start, cursor, choices, at}
+  function suggest() { ask("suggest", { type: "suggest", text: line.value, cursor: line.selectionStart }); }
+  function submit() {
+    drawChoices(null);
+    if (line.value.trim() !== s.line) ask("filter", { type: "filter", filters: current(), line: line.value });
   }
-  function drawList() {
-    if (!list.clientHeight) return; // not laid out (hidden, or the theme is changing): drawn once it is
-    const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 4);
-    const last = Math.min(s.n, Math.ceil((list.scrollTop + list.clientHeight) / ROW) + 4);
-    const nodes = [];
-    let missing = null;
-    for (let i = first; i < last; i += 1) {
-      const row = s.rows.get(i);
-      if (!row && missing === null) missing = i;
-      const node = h("div", {
-        class: `wb-row${i === s.index ? " wb-selected" : ""}`, role: "option", id: `${uid}-${i}`,
-        "aria-selected": String(i === s.index), "aria-setsize": s.n, "aria-posinset": i + 1,
-        onclick: () => { select(i); list.focus({ preventScroll: true }); },
-      }, ...(row ? [
-        h("div", { class: "wb-row-head" }, h("span", { class: "wb-id" }, row.id),
-          ...row.tags.map((tag) => h("span", { class: "wb-tag" }, tag)), row.note && h("span", { class: "wb-tag", title: "has a note" }, "✎")),
-        h("div", { class: "wb-snippet" }, row.text[0], row.text[1] && h("mark", {}, row.text[1]), row.text[2]),
-      ] : [h("div", { class: "wb-snippet wb-hint" }, "…")]));
-      node.style.top = `${i * ROW}px`;
-      nodes.push(node);
-    }
-    spacer.style.height = `${s.n * ROW}px`;
-    if (!s.n && s.version >= 0) {
-      nodes.push(h("div", { class: "wb-empty" }, s.total ? "No passage matches." : "There are no passages here."));
-    }
-    spacer.replaceChildren(...nodes);
-    list.setAttribute("aria-activedescendant", s.index >= 0 ? `${uid}-${s.index}` : "");
-    if (missing !== null) {
-      const start = Math.max(0, missing - 10);
-      const want = `${s.version}:${start}`;
-      if (s.asked !== want) {
-        s.asked = want;
-        ask("rows", { type: "rows", version: s.version, start, end: start + PAGE });
-      }
-    }
+  function drawChoices(found) {
+    completed = found?.choices.length ? { at: -1, ...found } : null;
+    choices.hidden = !completed;
+    line.setAttribute("aria-expanded", String(Boolean(completed)));
+    line.setAttribute("aria-activedescendant", "");
+    fill(choices, ...(completed?.choices ?? []).map((text, i) => h("li", {
+      role: "option", id: `${uid}-choice-${i}`, "aria-selected": "false", onmousedown: (e) => { e.preventDefault(); complete(i); },
+    }, text)));
   }
-  function reach(index) { // scroll no more than is needed
-    const top = index * ROW;
-    if (top < list.scrollTop) list.scrollTop = top;
-    else if (top + ROW > list.scrollTop + list.clientHeight) list.scrollTop = top + ROW - list.clientHeight;
+  function move(step) {
+    const n = completed.choices.length;
+    completed.at = (completed.at + step + (completed.at < 0 && step < 0 ? 1 : 0) + n) % n;
+    [...choices.children].forEach((node, i) => node.setAttribute("aria-selected", String(i === completed.at)));
+    choices.children[completed.at].scrollIntoView({ block: "nearest" });
+    line.setAttribute("aria-activedescendant", `${uid}-choice-${completed.at}`);
   }
-  function select(index) {
-    if (!s.n) return;
-    s.index = Math.min(Math.max(index, 0), s.n - 1);
-    s.shown = model.get("reveal");
-    s.waiting = true;
-    reach(s.index);
-    drawList();
-    ask("show", { type: "show", version: s.version, index: s.index });
+  function complete(i) {
+    const { start, cursor, choices: words } = completed;
+    drawChoices(null);
+    line.setRangeText(`${words[i]} `, start, cursor, "end");
+    suggest();
+  }
+  function onLineKey(e) {
+    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    if (completed && (e.key === "ArrowDown" || e.key === "ArrowUp")) move(e.key === "ArrowDown" ? 1 : -1);
+    else if (completed && (e.key === "Tab" || e.key === "Enter") && completed.at >= 0) complete(completed.at);
+    else if (e.key === "Enter") submit();
+    else if (e.key === "Escape" && completed) drawChoices(null);
+    else return;
+    e.preventDefault();
+    e.stopPropagation();
   }
 
   // ---- the passage
   function drawPassage() {
     const p = s.passage;
     if (!p) {
-      view.replaceChildren(h("div", { class: "wb-empty" }, s.total ? "Nothing to show: loosen the filters (Reset)." : "There are no passages here."));
+      view.replaceChildren(h("div", { class: "wb-empty" }, s.total ? "No item to show." : "There are no items here."));
       return;
     }
     const blank = () => h("button", {
@@ -305,26 +206,28 @@ function render({ model, el }) {
       const marks = [...kinds].filter((kind) => kind !== "m" || s.shown);
       return marks.length ? h("span", { class: marks.map((kind) => `wb-${kind}`).join(" ") }, text) : text;
     });
-    const copy = (text, label) => h("button", {
-      class: "wb-copy", type: "button", title: `Copy ${label}`, "aria-label": `Copy ${label} ${text}`,
-      onclick: async (e) => {
-        const button = e.currentTarget;
-        const done = await copied(text);
-        button.dataset.done = done ? "copied" : "press Ctrl+C";
-        setTimeout(() => delete button.dataset.done, 1200);
-      },
-    }, text);
+    const readable = () => [p.context, p.query].filter((part) => part.length)
+      .map((part) => part.map(([text, kinds]) => (kinds.includes("b") ? (s.shown ? p.answer ?? "_____" : "_____") : text)).join("")).join(p.context.at(-1)?.[0].endsWith("\n") ? "" : " ");
+    const copy = (text, label) => copier(text, () => text, `Copy ${label}`, "wb-copy");
+    const asking = s.asks
+      ? h("button", { class: "wb-button", type: "button", title: "Put the item into the widget of wb.ask", onclick: () => ask("ask", { type: "ask", id: p.id }) }, "Ask about this")
+      : copier("Ask about this", () => `wb.ask(models, items[${JSON.stringify(p.id)}])`, "Copy a line of Python that asks models about this item");
     const right = s.shown ? p.answer : null;
-    view.replaceChildren(
-      h("div", { class: "wb-meta" }, copy(p.id, "id"), ...(p.source ? [copy(p.source, "source")] : []),
-        ...p.kind.map((kind) => h("span", { class: "wb-kind" }, kind))),
-      ...(p.context.length ? [h("div", { class: "wb-context", dir: "auto" }, ...words(p.context))] : []),
+    const first = s.labels.slice(0, 9);
+    const tags = [...first.map((tag, i) => h("button", {
+      class: "wb-tag", type: "button", "data-key": i + 1, "data-tag": tag, "aria-pressed": String(p.tags.includes(tag)), title: `${tag}: key ${i + 1} adds or removes it`, onclick: () => tagAs(i),
+    }, tag)), ...p.tags.filter((tag) => !first.includes(tag)).map((tag) => h("span", { class: "wb-tag" }, tag))];
+    fill(view,
+      h("div", { class: "wb-meta" }, h("span", { class: "wb-place" }, `${number(s.index + 1)} of ${number(s.n)}`), copy(p.id, "id"), p.source && copy(p.source, "source"),
+        ...p.kind.map((kind) => h("span", { class: "wb-kind" }, kind)),
+        h("span", { class: "wb-acts" }, copier("Copy text", readable, "Copy the readable text; a hidden target stays a blank"), asking)),
+      p.context.length > 0 && h("div", { class: "wb-context", dir: "auto" }, ...words(p.context)),
       h("div", { class: "wb-target" }, h("div", { class: "wb-query", dir: "auto" }, ...words(p.query)),
-        p.candidates && h("ul", { class: "wb-candidates", "aria-label": "Candidates" },
-          ...p.candidates.map((word) => h("li", { class: word === right ? "wb-right" : "" }, word)))),
+        p.candidates && h("div", { class: "wb-candidates" }, h("span", { class: "wb-hint", id: `${uid}-cand` }, "Candidates"), h("ul", { "aria-labelledby": `${uid}-cand` },
+          ...p.candidates.map((word) => h("li", { class: word === right ? "wb-right" : "" }, word))))),
       h("div", { class: "wb-marks" },
-        h("button", { class: "wb-button", type: "button", onclick: () => openTags() }, "Tags (t)"), ...p.tags.map((tag) => h("span", { class: "wb-tag" }, tag)),
-        h("button", { class: "wb-button", type: "button", onclick: () => openNote() }, "Note (n)"), p.note && h("span", { class: "wb-note", dir: "auto" }, p.note)),
+        h("button", { class: "wb-button", type: "button", "data-opens": "t", onclick: () => panels.tags() }, "Tags (t)"), ...tags,
+        h("button", { class: "wb-button", type: "button", "data-opens": "n", onclick: () => panels.note() }, "Note (n)"), p.note && h("span", { class: "wb-note", dir: "auto" }, p.note)),
       ...extras(p));
   }
   function extras(p) {
@@ -333,8 +236,8 @@ function render({ model, el }) {
     const cells = (row, tag) => h("tr", {}, ...row.map((cell) => h(tag, {}, cell)));
     return [
       ...(p.predictions.length ? [h("table", { class: "wb-table", "aria-label": "Predictions" },
-        cells(["model", "prediction", "", "rank", "log prob"], "th"), ...p.predictions.map((row) => cells(row, "td")))] : []),
-      ...(p.columns.length ? [h("dl", { class: "wb-columns" }, ...p.columns.flatMap(([name, value]) => [h("dt", {}, name), h("dd", { dir: "auto" }, value)]))] : []),
+        cells(["model", "prediction", "", "rank", "ln p"], "th"), ...p.predictions.map((row) => cells(row, "td")))] : []),
+      ...(p.columns.length ? [h("dl", { class: "wb-columns" }, ...p.columns.flatMap(([name, value]) => [h("dt", { title: name }, s.names[name] ?? name), h("dd", { dir: "auto" }, value)]))] : []),
     ];
   }
   function flip() {
@@ -343,6 +246,11 @@ function render({ model, el }) {
     if (s.waiting) return; // the passage that this is meant for is on its way
     drawPassage();
     if (focused) view.querySelector(".wb-blank")?.focus({ preventScroll: true });
+  }
+  function tagAs(i) { // the item, or all that are selected
+    if (!s.labels[i] || s.index < 0 || s.waiting) return;
+    const ranges = items.ranges();
+    ask("mark", { type: "tag", version: s.version, ranges: ranges.length ? ranges : [[s.index, s.index + 1]], tags: [s.labels[i]] });
   }
   async function copied(text) {
     try {
@@ -361,11 +269,18 @@ function render({ model, el }) {
   // ---- keys
   function onKey(e) {
     const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName);
+    if (e.key === "a" && (e.ctrlKey || e.metaKey) && e.target === list) {
+      e.preventDefault();
+      e.stopPropagation();
+      items.all();
+      return;
+    }
     // a plain key is for the widget alone: outside, "d d" deletes the cell
     if (!e.ctrlKey && !e.metaKey && !e.altKey) e.stopPropagation();
     if (e.key === "Escape") {
       e.preventDefault();
-      closeTo(list);
+      if (s.open === null) items.none();
+      panels.closeTo(list);
       return;
     }
     if (e.target === search && (e.key === "ArrowDown" || e.key === "Enter")) {
@@ -375,41 +290,53 @@ function render({ model, el }) {
     }
     if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
     const onButton = e.target.tagName === "BUTTON" && (e.key === " " || e.key === "Enter");
-    const reading = e.target === view && !["j", "k", " ", "/", "t", "n", "?"].includes(e.key);
+    const reading = e.target === view && !/^[jk /ftnx?1-9]$/.test(e.key);
     if (onButton || reading) return; // buttons are pressed, the passage scrolls
+    const to = (node) => () => { node.focus({ preventScroll: true }); node.select(); };
     const acts = {
-      j: () => select(s.index + 1), ArrowDown: () => select(s.index + 1), k: () => select(s.index - 1), ArrowUp: () => select(s.index - 1),
-      PageDown: () => select(s.index + 10), PageUp: () => select(s.index - 10), Home: () => select(0), End: () => select(s.n - 1),
-      " ": () => flip(), "/": () => { search.focus({ preventScroll: true }); search.select(); }, t: () => openTags(), n: () => openNote(), "?": () => openHelp(),
+      j: () => items.select(s.index + 1), ArrowDown: () => items.select(s.index + 1), k: () => items.select(s.index - 1), ArrowUp: () => items.select(s.index - 1),
+      PageDown: () => items.select(s.index + 10), PageUp: () => items.select(s.index - 10), Home: () => items.select(0), End: () => items.select(s.n - 1),
+      " ": () => flip(), "/": to(search), f: to(line), x: () => items.toggle(), t: () => panels.tags(), n: () => panels.note(), "?": () => panels.help(),
     };
-    if (acts[e.key]) {
+    const act = /^[1-9]$/.test(e.key) ? () => tagAs(Number(e.key) - 1) : acts[e.key];
+    if (act) {
       e.preventDefault();
-      acts[e.key]();
+      act();
     }
   }
 
   // ---- what the kernel says
   const heard = {
     view(m) {
-      const newest = answered("filter");
-      Object.assign(s, { facets: m.facets, n: m.n, total: m.total, version: m.version, index: m.index, passage: m.passage, labels: m.labels, asked: null });
+      const newest = m.lane ? answered(m.lane) : !busy("filter");
+      if (m.version !== s.version) s.picked.clear();
+      if (m.passage?.id !== s.passage?.id || model.get("reveal") !== on(reveal)) s.shown = model.get("reveal");
+      const { facets, names, columns, n, total, version, index, passage, labels, code, asks, annotating } = m;
+      Object.assign(s, { facets, names, columns, n, total, version, index, passage, labels, code, asks, annotating, asked: null });
       s.rows = new Map(m.rows.map((row, i) => [m.start + i, row]));
-      s.shown = model.get("reveal");
       s.waiting = false;
       if (newest) { // else the reader has typed on: the boxes are theirs
         s.filters = m.filters;
+        s.line = m.line;
         if (search.value.trim() !== m.filters.query.trim()) search.value = m.filters.query;
+        if (line.value !== m.line && (document.activeElement !== line || m.lane === "filter")) line.value = m.line;
         field.value = m.filters.field;
         press(regex, m.filters.regex);
       }
       press(reveal, model.get("reveal"));
+      press(table, model.get("layout") === "table");
+      root.dataset.layout = model.get("layout");
       count.textContent = `${number(m.n)} of ${number(m.total)}`;
       complain("");
-      spacer.style.height = `${s.n * ROW}px`;
-      if (s.index >= 0) reach(s.index);
+      items.drawHead();
+      items.drawPicking();
+      drawSort();
       drawBar();
-      drawFacet();
-      drawList();
+      drawProgress();
+      panels.drawFacet();
+      items.draw(); // sets the height
+      if (s.index >= 0) items.reach(s.index);
+      items.draw();
       drawPassage();
     },
     rows(m) {
@@ -417,7 +344,7 @@ function render({ model, el }) {
       s.asked = null;
       if (m.version !== s.version) return;
       m.rows.forEach((row, i) => s.rows.set(m.start + i, row));
-      drawList();
+      items.draw();
     },
     passage(m) {
       if (!answered("show")) return;
@@ -426,8 +353,8 @@ function render({ model, el }) {
       s.passage = m.passage;
       s.waiting = false;
       view.scrollTop = 0;
-      reach(s.index);
-      drawList();
+      items.reach(s.index);
+      items.draw();
       drawPassage();
     },
     marked(m) {
@@ -436,20 +363,45 @@ function render({ model, el }) {
       if (s.passage?.id === m.id) Object.assign(s.passage, { tags: m.tags, note: m.note });
       for (const row of s.rows.values()) if (row.id === m.id) Object.assign(row, { tags: m.tags, note: Boolean(m.note) });
       drawBar();
-      drawList();
+      items.drawPicking();
+      items.draw();
       drawPassage();
+    },
+    suggestions(m) {
+      const newest = answered("suggest");
+      if (newest && document.activeElement === line && m.text === line.value) drawChoices(m);
+    },
+    annotating(m) {
+      answered("annotate");
+      s.annotating = m;
+      drawBar();
+      drawProgress();
+    },
+    asked(m) {
+      answered("ask");
+      complain("");
+      const button = view.querySelector(".wb-acts > :last-child");
+      if (s.passage?.id !== m.id || !button) return;
+      button.dataset.done = "sent";
+      setTimeout(() => delete button.dataset.done, 1200);
+    },
+    file(m, buffers) {
+      answered("export");
+      const link = h("a", { href: URL.createObjectURL(new Blob([buffers[0]])), download: m.name });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
     },
     error(m) {
       if (m.lane) answered(m.lane);
-      complain(m.message);
+      if (m.lane !== "suggest") complain(m.message);
     },
   };
-  const listen = (message) => {
+  const listen = (message, buffers) => {
     rest();
     if (alarm.textContent === SILENCE) complain("");
-    heard[message.type]?.(message);
+    heard[message.type]?.(message, buffers);
   };
-  const sized = new ResizeObserver(() => drawSoon());
+  const sized = new ResizeObserver(() => items.drawSoon());
   model.on("msg:custom", listen);
   sized.observe(list);
   ask("filter", { type: "open" });

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -13,9 +16,13 @@ from workbench.analysis.mentions import mentions
 from workbench.analysis.speech import speech
 from workbench.items import notes as remarks
 from workbench.items.items import DataError, Item, Items, Span
+from workbench.items.query import suggest, word_start
 from workbench.items.schema import objects
 from workbench.render.labels import label
-from workbench.widgets.shared.facets import TAGS, Filters, Labels, item_hits
+from workbench.storage.files import atomic_path
+from workbench.widgets.browser.listing import encoded, table_cells, table_columns, view_code
+from workbench.widgets.shared.annotating import AUTO, Annotating, available
+from workbench.widgets.shared.facets import NO_FILTERS, Filters, item_hits
 from workbench.widgets.shared.passages import (
     align_to_items,
     cell_text,
@@ -29,6 +36,7 @@ from workbench.widgets.shared.passages import (
 from workbench.widgets.shared.widget import Widget, read_assets, render
 
 _FIRST_ROWS = 28
+_AUTOMATIC = f'annotations="{AUTO}"'
 
 
 class Browser(Widget):
@@ -37,55 +45,109 @@ class Browser(Widget):
     Attributes
     ----------
     filters : dict
-        What is searched and chosen: ``query``, ``field``, ``regex``, ``facets``. Setting it
-        changes the view; ``wb.browse(items, **browser.filters)`` builds it again.
+        What is searched and chosen: ``query``, ``field``, ``regex``, ``facets``, ``where`` (the
+        condition that was typed) and ``sort``. Setting it changes the view;
+        ``wb.browse(items, **browser.filters)`` builds it again.
+    layout : str
+        ``list``, or ``table`` for a row of columns an item.
     selection : Items
-        The items that pass the filters.
+        The items that pass the filters, as they are listed.
     current : Item or None
         The one that is shown; an id or an Item can be assigned.
     reveal : bool
         Whether targets are shown from the start.
     """
 
-    _esm = read_assets("shared/page.js", "browser/browser.js")
+    _verb = "browse"  # of the line of Python that builds the view again
+    _esm = read_assets("shared/page.js", "browser/panels.js", "browser/listing.js", "browser/browser.js")
     _css = read_assets("browser/browser.css")
     filters = traitlets.Dict().tag(sync=True)
     current_id = traitlets.Unicode("").tag(sync=True)
     reveal = traitlets.Bool(default_value=False).tag(sync=True)
+    layout = traitlets.Enum(["list", "table"], "list").tag(sync=True)
     height = traitlets.Int(620, min=240).tag(sync=True)
 
     def __init__(
         self,
         items: Items,
         *,
-        annotations: pd.DataFrame | None,
+        annotations: pd.DataFrame | Literal["auto"] | None,
         predictions: pd.DataFrame | None,
         filters: Mapping[str, Any],
+        ask: Any = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self._items = items
-        self._frame = items.frame
+        self._lock = threading.RLock()  # annotations arrive in another thread
+        self._items, self._frame, self._asked = items, items.frame, ask
         self._place = {item_id: row for row, item_id in enumerate(self._frame["item_id"])}
-        self._annotations = align_to_items(annotations, self._frame["item_id"], "annotations")
-        self._marks = marks(self._annotations, self._frame)
-        self._columns = self._annotations.drop(columns=list(self._marks))
         self._predictions = prediction_cells(predictions)
+        self._outcomes = outcomes(predictions, self._frame["item_id"])
         texts = dict(zip(self._frame["item_id"], self._frame["text"], strict=True))
         self._notes = remarks.read_notes(self._frame["dataset"].unique().tolist(), texts=texts)
-        columns = {str(name): column for name, column in self._columns.items()}
-        self._filters = Filters(items, columns | outcomes(predictions, self._frame["item_id"]))
-        self._label()
+        self._labels: list[str] = []
         self._version = 0
+        self._applied = NO_FILTERS
         self._view = np.arange(len(items))
-        self._set(filters)
+        self._arguments = ["items"]
+        if annotations is not None:
+            self._arguments.append(_AUTOMATIC if isinstance(annotations, str) else "annotations")
+        if predictions is not None:
+            self._arguments.append("predictions=predictions")
+        self._annotating = Annotating(items, arrived=self._arrived, changed=self._send_progress)
+        self._waiting: Mapping[str, Any] = {}  # filters by columns that are still to come
+        automatic = isinstance(annotations, str)
+        if automatic and annotations != AUTO:
+            raise DataError(f"annotations are {annotations!r}, expected a DataFrame, {AUTO!r} or None")
+        table = available(items) if automatic else cast("pd.DataFrame | None", annotations)
+        self._load(table)
+        try:
+            self._set(filters)
+        except DataError:
+            if not automatic or table is not None:
+                raise
+            self._waiting = filters
+            self._set(NO_FILTERS)
+        if automatic and table is None:
+            self._annotating.start()
         self.observe(self._filters_set, "filters")
+        self.observe(lambda _change: self._send_view(), ["layout", "reveal"])
+
+    def _load(self, annotations: pd.DataFrame | None) -> None:
+        """Take annotations: columns to show and choose by, and spans to mark."""
+        self._annotated = annotations is not None
+        self._annotations = align_to_items(annotations, self._frame["item_id"], "annotations")
+        self._marks = marks(self._annotations, self._frame)
+        extra = self._items.extra.reset_index(drop=True)
+        extra = extra.loc[:, ~extra.columns.isin(self._annotations.columns)]
+        self._known = pd.concat([extra, self._annotations], axis=1)
+        self._columns = self._known.drop(columns=list(self._marks))
+        columns = {str(name): column for name, column in self._columns.items()}
+        self._filters = Filters(self._items, columns | self._outcomes)
+        self._label()
+
+    def _arrived(self, annotations: pd.DataFrame) -> None:
+        with self._lock:
+            self._load(annotations)
+            waiting, self._waiting = self._waiting, {}
+            if _AUTOMATIC not in self._arguments:
+                self._arguments.insert(1, _AUTOMATIC)
+            self._set(waiting or self._applied)
+            self._send_view()
+
+    def close(self) -> None:
+        """Close the widget; annotations that are being made are given up."""
+        if hasattr(self, "_annotating"):
+            self._annotating.close()
+        super().close()
 
     # -- state, as Python sees it
 
     @property
     def selection(self) -> Items:
-        """The items that pass the filters, in order."""
+        """The items that pass the filters, as they are listed."""
+        if self._applied["sort"]:
+            return Items(self._frame.iloc[self._view].reset_index(drop=True), attrs=self._items.attrs)
         mask = np.zeros(len(self._items), dtype=bool)
         mask[self._view] = True
         return self._items.where(mask)
@@ -104,15 +166,23 @@ class Browser(Widget):
         self._send_view()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the shown items with annotations, tags and notes, one row an item."""
+        """Return the listed items with annotations, tags and notes, one row an item."""
         frame = self._frame.iloc[self._view].reset_index(drop=True)
-        extra = self._annotations.iloc[self._view].reset_index(drop=True)
+        extra = self._known.iloc[self._view].reset_index(drop=True)
         frame = pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
         notes = list(map(self._note, frame["item_id"]))
         return frame.assign(tags=objects([list(n.tags) for n in notes]), note=[n.note for n in notes])
 
+    def export(self, path: str | Path) -> Path:
+        """Write what :meth:`to_frame` returns to a ``.csv``, ``.jsonl`` or ``.parquet`` file."""
+        target = Path(path)
+        content = encoded(self.to_frame(), target.suffix.removeprefix("."))
+        with atomic_path(target) as temporary:
+            temporary.write_bytes(content)
+        return target
+
     def to_html(self, *, limit: int = 200) -> str:
-        """Return a page of its own with the first `limit` shown items; targets open on a click."""
+        """Return a page of its own with the first `limit` listed items; targets open on a click."""
         return self._page(self._view[:limit].tolist())
 
     def _static(self, most: int) -> str:
@@ -121,17 +191,43 @@ class Browser(Widget):
 
     def _page(self, rows: Sequence[int]) -> str:
         passages = [self._passage(row) for row in rows]
-        return static_page(passages, len(self._view), len(self._items), self.filters)
+        condition = self._filters.text(self._applied)
+        return static_page(passages, len(self._view), len(self._items), self._applied, condition)
 
     # -- what the page asks
 
-    def _on_open(self, _message: Mapping[str, Any]) -> None:
-        self._send_view()
+    def _on_open(self, message: Mapping[str, Any]) -> None:
+        self._send_view(message.get("lane"))
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        with self._lock:
+            super()._answer(message)
 
     def _on_filter(self, message: Mapping[str, Any]) -> None:
+        filters = message["filters"]
+        if "line" in message:
+            filters = self._filters.typed(message["line"], self._filters.checked(filters))
         with self.hold_sync():  # the view is what the reader waits for; the traits follow
-            self._set(message["filters"])
-            self._send_view()
+            self._set(filters)
+            self._send_view(message.get("lane"))
+
+    def _on_suggest(self, message: Mapping[str, Any]) -> None:
+        text, cursor = message["text"], int(message["cursor"])
+        choices = suggest(text, cursor, self._filters.table)
+        start = word_start(text, cursor)
+        self.send({"type": "suggestions", "text": text, "start": start, "cursor": cursor, "choices": choices})
+
+    def _on_annotate(self, _message: Mapping[str, Any]) -> None:
+        self._annotating.start()
+        self._send_progress()
+
+    def _on_export(self, message: Mapping[str, Any]) -> None:
+        name = f"items.{message['kind']}"
+        self.send({"type": "file", "name": name}, [encoded(self.to_frame(), message["kind"])])
+
+    def _on_ask(self, message: Mapping[str, Any]) -> None:
+        self._asked.put(self._items[self._place[message["id"]]])
+        self.send({"type": "asked", "id": message["id"]})
 
     def _on_rows(self, message: Mapping[str, Any]) -> None:
         start = max(0, int(message["start"]))
@@ -150,6 +246,22 @@ class Browser(Widget):
     def _on_tags(self, message: Mapping[str, Any]) -> None:
         self._mark(message["id"], tags=message["tags"])
 
+    def _on_tag(self, message: Mapping[str, Any]) -> None:
+        """Put tags on all rows of some ranges of the list; without ``on``, take off what all of them have."""
+        if message["version"] != self._version:
+            raise DataError("the list has changed since items were selected", remedy="select them again")
+        picked = [int(row) for start, end in message["ranges"] for row in self._view[start:end]]
+        tags = [tag for text in message["tags"] if (tag := text.strip())]
+        ids = self._frame["item_id"].iloc[picked].tolist()
+        everywhere = all(set(tags) <= set(self._note(item_id).tags) for item_id in ids)
+        for item_id in ids:
+            old = self._note(item_id).tags
+            new = [t for t in old if t not in tags] + (tags if message.get("on") or not everywhere else [])
+            self._write(item_id, tags=[*dict.fromkeys([*(t for t in old if t in new), *new])])
+        self._label()
+        _, self._described = self._filters.apply(self._applied)
+        self._send_view(message.get("lane"))
+
     def _on_note(self, message: Mapping[str, Any]) -> None:
         self._mark(message["id"], note=message["note"])
 
@@ -158,50 +270,68 @@ class Browser(Widget):
     def _set(self, filters: Mapping[str, Any]) -> None:
         checked = self._filters.checked(filters)
         mask, self._described = self._filters.apply(checked)
-        self._view = np.flatnonzero(mask)
+        order = self._filters.order(checked["sort"])
+        self._view = order[mask[order]]
+        self._index_of = np.full(len(self._items), -1)
+        self._index_of[self._view] = np.arange(len(self._view))
         self._version += 1
+        self._applied = checked
         if self._index(self.current_id) < 0:
             self.current_id = self._frame["item_id"].iloc[self._view[0]] if len(self._view) else ""
-        self._applied = checked
         self.filters = checked
 
     def _filters_set(self, change: Mapping[str, Any]) -> None:
         if change["new"] == self._applied:
             return
-        try:
-            self._set(change["new"])
-        except DataError:
-            self.filters = self._applied
-            raise
-        self._send_view()
+        with self._lock:
+            try:
+                self._set(change["new"])
+            except DataError:
+                self.filters = self._applied
+                raise
+            self._send_view()
 
     def _index(self, item_id: str) -> int:
-        row = self._place.get(item_id, -1)
-        index = int(np.searchsorted(self._view, row))
-        return index if row >= 0 and index < len(self._view) and self._view[index] == row else -1
+        row = self._place.get(item_id)
+        return -1 if row is None else int(self._index_of[row])
 
-    def _send_view(self) -> None:
+    def _send_progress(self) -> None:
+        self.send({"type": "annotating", **self._annotating.describe()})
+
+    def _send_view(self, lane: str | None = None) -> None:
         index = self._index(self.current_id)
         start = max(0, index - _FIRST_ROWS // 2)
         passage = self._passage(int(self._view[index])) if index >= 0 else None
+        self._shown_columns = table_columns(self._filters, self._applied["sort"])
+        names = {name: label(name) for name in self._filters.sortable}
+        condition = self._filters.text(self._applied)
         self.send(
             {
-                "type": "view", "version": self._version, "n": len(self._view), "total": len(self._items),
-                "filters": self.filters, "facets": self._described, "labels": self._labels, "index": index,
-                "start": start, "rows": self._rows(start, start + _FIRST_ROWS), "passage": passage,
+                "type": "view", "lane": lane, "version": self._version,
+                "n": len(self._view), "total": len(self._items),
+                "filters": self._applied, "line": condition,
+                "facets": self._described, "labels": self._labels,
+                "columns": self._shown_columns, "names": names,
+                "code": view_code(self._verb, self._arguments, self._applied, condition),
+                "asks": self._asked is not None,
+                "annotating": None if self._annotated else self._annotating.describe(),
+                "index": index, "start": start, "rows": self._rows(start, start + _FIRST_ROWS),
+                "passage": passage,
             }
         )  # fmt: skip
 
     def _rows(self, start: int, end: int) -> list[dict[str, Any]]:
-        return [self._row(self._items[int(row)]) for row in self._view[start : max(start, end)]]
+        return [self._row(int(row)) for row in self._view[start : max(start, end)]]
 
-    def _row(self, item: Item) -> dict[str, Any]:
-        spans = item_hits(item, self._applied)
+    def _row(self, row: int) -> dict[str, Any]:
+        item = self._items[row]
         note = self._note(item.item_id)
-        return {
-            "id": item.item_id, "text": snippet(item, spans[0] if spans else None),
-            "tags": note.tags, "note": bool(note.note),
-        }  # fmt: skip
+        shown = {"id": item.item_id, "tags": note.tags, "note": bool(note.note)}
+        if self.layout == "table":
+            table = self._filters.table
+            return shown | {"cells": table_cells(table, row, self._shown_columns, reveal=self.reveal)}
+        spans = item_hits(item, self._applied)
+        return shown | {"text": snippet(item, spans[0] if spans else None)}
 
     def _note(self, item_id: str) -> remarks.Note:
         return self._notes.get(item_id, remarks.Note(item_id))
@@ -229,9 +359,7 @@ class Browser(Widget):
         return find(self._items[row]) if known is None else known
 
     def _mark(self, item_id: str, **change: Any) -> None:
-        item = self._items[self._place[item_id]]
-        note = remarks.write_note(item.dataset, item_id, text=item.text, **change)
-        self._notes[item_id] = note
+        note = self._write(item_id, **change)
         self._label()
         _, self._described = self._filters.apply(self._applied)
         self.send(
@@ -241,57 +369,83 @@ class Browser(Widget):
             }
         )  # fmt: skip
 
+    def _write(self, item_id: str, **change: Any) -> remarks.Note:
+        item = self._items[self._place[item_id]]
+        self._notes[item_id] = remarks.write_note(item.dataset, item_id, text=item.text, **change)
+        return self._notes[item_id]
+
     def _label(self) -> None:
-        tags = Labels(self._note(item_id).tags for item_id in self._frame["item_id"])
-        self._filters.facets[TAGS] = tags
-        self._labels = list(tags.masks)
+        rows = [self._notes[i].tags if i in self._notes else () for i in self._frame["item_id"]]
+        self._filters.set_tags(rows)
+        counts = Counter(tag for row in rows for tag in row)
+        known = [tag for tag in self._labels if tag in counts]  # their numbers stay while one works
+        self._labels = known + sorted(set(counts) - set(known), key=lambda tag: (-counts[tag], tag))
 
 
 def static_page(
-    passages: Sequence[Mapping[str, Any]], shown: int, total: int, filters: Mapping[str, Any]
+    passages: Sequence[Mapping[str, Any]],
+    shown: int,
+    total: int,
+    filters: Mapping[str, Any],
+    condition: str = "",
 ) -> str:
     """Return passages, as the page gets them, as HTML that stands by itself, everything from data escaped.
 
-    So many items are `shown` of `total` under these filters.
+    So many items are listed (`shown`) of `total` under these filters; `condition` is what was chosen.
     """
-    chosen = [f"{filters['field']} matches “{filters['query']}”"] if filters.get("query") else []
-    facets = filters.get("facets", {})
-    chosen += [f"{label(name)}: {', '.join(map(str, values))}" for name, values in facets.items()]
-    first = f"{len(passages):,} of " if len(passages) < shown else ""
-    summary = "; ".join([f"{first}{shown:,} of {total:,} items", *chosen])
+    counts = f"{shown:,} of {total:,} items"
+    if len(passages) < shown:
+        first = f"first {len(passages):,} of {shown:,}"
+        counts = f"{first} items" if shown == total else f"{first} matches ({total:,} in total)"
+    search = f"{filters['field']} matches “{filters['query']}”" if filters.get("query") else ""
+    order = f"sorted by {label(filters['sort'].removeprefix('-'))}" if filters.get("sort") else ""
+    order += ", descending" if order and filters["sort"].startswith("-") else ""
+    summary = "; ".join(filter(None, [counts, search, condition, order]))
     return render("browser/static.html", summary=summary, passages=passages)
 
 
 def browse(
     items: Items,
-    annotations: pd.DataFrame | None = None,
+    annotations: pd.DataFrame | Literal["auto"] | None = None,
     predictions: pd.DataFrame | None = None,
     *,
     query: str = "",
     field: str = "passage",
     regex: bool = False,
     facets: Mapping[str, Any] | None = None,
+    where: str = "",
+    sort: str = "",
+    ask: Any = None,
     reveal: bool = False,
     height: int = 620,
 ) -> Browser:
-    """Browse items in JupyterLab: search, filter, read, tag.
+    """Browse items in JupyterLab: search, filter, sort, read, tag.
 
     Parameters
     ----------
     items : Items
-        What to browse.
-    annotations : DataFrame, optional
+        What to browse. Columns of one's own (``items.extra``) become filters, too.
+    annotations : DataFrame or "auto", optional
         One row an item, with ``item_id`` as a column or the index; each further column
         becomes a filter (text a choice, numbers a range) and is shown beside the passage.
         ``mentions`` and ``speech``, lists of character spans, are marked in it instead;
-        without them, the marks are found from the text.
+        without them, the marks are found from the text. With ``"auto"`` the view shows at once and
+        ``wb.annotate(items)`` runs in the background; without annotations, a button starts it.
     predictions : DataFrame, optional
         Rows of the predictions table (``item_id``, ``model``, ``prediction``, ...), shown
         beside the passage; each model's right and wrong answers become a filter.
     query, field, regex, facets
-        Filters to start with, as in ``Browser.filters``: text to search for, where
+        Filters to start with, as in ``Browser.filters``: text to search for (ignoring case), where
         (``passage``, ``sentence`` or ``answer``), whether it is a regular expression
-        (RE2's syntax), and choices by column (``{"split": ["dev"], "n_tokens": [60, 80]}``).
+        (RE2's syntax), and choices by column: ``{"split": ["dev"], "n_tokens": [60, 80]}``;
+        ``[None]`` chooses missing numbers, ``{"split": {"not": ["dev"]}}`` excludes.
+    where : str
+        A condition on columns, as for ``items.query``:
+        ``"target_class = CN and mention_distance > 40 and not direct_speech"``.
+    sort : str
+        Column to sort by; ``"-n_tokens"`` sorts in descending order. Missing values come last.
+    ask : Ask, optional
+        What ``wb.ask`` returned: the button "Ask about this" puts the item into it.
     reveal : bool
         Show the targets from the start.
     height : int
@@ -307,7 +461,10 @@ def browse(
         If the filters name what is not there, or a table has no ``item_id``.
     """
     check_items(items, "browse")
-    filters = {"query": query, "field": field, "regex": regex, "facets": facets or {}}
+    filters = {
+        "query": query, "field": field, "regex": regex, "facets": facets or {}, "where": where, "sort": sort,
+    }  # fmt: skip
     return Browser(
-        items, annotations=annotations, predictions=predictions, filters=filters, reveal=reveal, height=height
-    )
+        items, annotations=annotations, predictions=predictions, filters=filters, ask=ask, reveal=reveal,
+        height=height,
+    )  # fmt: skip

@@ -16,16 +16,23 @@ from numpy.typing import NDArray
 from workbench.analysis.histograms import even_bins
 from workbench.items import text as wt
 from workbench.items.items import DataError, Item, Items, Span
+from workbench.items.query import Query, of_facets, parse
+from workbench.items.schema import objects
 from workbench.render.labels import column_label
 
 Mask = NDArray[np.bool_]
 
 FIELDS = ("passage", "sentence", "answer")
-NO_FILTERS: dict[str, Any] = {"query": "", "field": "passage", "regex": False, "facets": {}}
+NO_FILTERS: dict[str, Any] = {
+    "query": "", "field": "passage", "regex": False, "facets": {}, "where": "", "sort": "",
+}  # fmt: skip
 ITEM_FACETS = ("dataset", "split", "variant", "word_class", "book_id")
 TAGS = "tags"
 NONE = "(none)"
 YES, NO, UNKNOWN = "yes", "no", "unknown"
+MISSING = {"mention_distance": "no earlier mention"}
+"""What a missing number of a column means; "missing" for all others."""
+
 _BINS = 24
 _MOST = 200
 _MANY = (list, tuple, set, frozenset, np.ndarray)
@@ -86,7 +93,9 @@ class Number:
     values: NDArray[np.float64]
 
     def mask(self, chosen: Sequence[float | None]) -> Mask:
-        """Return the rows inside the range; None leaves an end open."""
+        """Return the rows inside the range; None leaves an end open, and ``[None]`` is for missing values."""
+        if len(chosen) == 1:
+            return np.isnan(self.values)
         low, high = chosen
         inside = ~np.isnan(self.values)
         if low is not None:
@@ -96,13 +105,19 @@ class Number:
         return inside
 
     def describe(self, rows: Mask, chosen: Sequence[float | None]) -> dict[str, Any]:  # noqa: ARG002 - as its twins
-        """Return the ends of the whole column and a histogram of `rows` over it."""
-        known = self.values[np.isfinite(self.values)]
-        if not len(known):
-            return {"kind": "number", "low": None, "high": None, "bars": []}
-        low, high = float(known.min()), float(known.max())
-        bars = even_bins(low, high, _BINS).count(self.values[rows & np.isfinite(self.values)])
-        return {"kind": "number", "low": low, "high": high, "bars": bars.tolist()}
+        """Return the ends of the whole column, a histogram of `rows` over it, and how many have no value."""
+        finite, missing = np.isfinite(self.values), np.isnan(self.values)
+        known = self.values[finite]
+        described: dict[str, Any] = {
+            "kind": "number", "low": None, "high": None, "bars": [],
+            "whole": bool((known == np.round(known)).all()),
+            "missing": int((missing & rows).sum()) if missing.any() else None,
+        }  # fmt: skip
+        if len(known):
+            low, high = float(known.min()), float(known.max())
+            bars = even_bins(low, high, _BINS).count(self.values[rows & finite]).tolist()
+            described |= {"low": low, "high": high, "bars": bars}
+        return described
 
 
 Facet = Category | Labels | Number
@@ -115,7 +130,7 @@ def facet(column: pd.Series[Any]) -> Facet | None:
     sets; columns of other objects, of one value only, or of text or labels that differ from row to row (ids,
     notes, tokens) have nothing to choose by.
     """
-    kinds = {type(value) for value in column.head(1000)} - {type(None), type(pd.NA), float}
+    kinds = _kinds(column)
     if kinds and kinds <= set(_MANY):
         return _labels([list(value) if isinstance(value, _MANY) else [] for value in column])
     if pd.api.types.infer_dtype(column, skipna=True) == "boolean":
@@ -134,6 +149,10 @@ def facet(column: pd.Series[Any]) -> Facet | None:
     return _category(names, counts.index.tolist())
 
 
+def _kinds(column: pd.Series[Any]) -> set[type]:
+    return {type(value) for value in column.head(1000)} - {type(None), type(pd.NA), float}
+
+
 def _category(names: pd.Series[Any], order: list[str]) -> Category:
     return Category(order, pd.Categorical(names, categories=order).codes.astype(np.int32))
 
@@ -146,16 +165,22 @@ def _labels(rows: list[list[Any]]) -> Labels | None:
 
 
 class Filters:
-    """The rows of n items under a search and facets; `columns` (n,) are further ones to choose by."""
+    """The rows of n items under a search, facets and a typed condition, and their order.
+
+    `columns` (n,) are those to choose and sort by besides the items' own.
+    """
 
     def __init__(self, items: Items, columns: Mapping[str, pd.Series[Any]]) -> None:
         frame = items.frame
         self._n = len(frame)
         self._last: tuple[tuple[str, str, bool], Mask] | None = None
+        self._parsed: tuple[str, Mask] | None = None
         self.facets: dict[str, Facet] = {}
-        for name, column in [(n, frame[n]) for n in ITEM_FACETS] + list(columns.items()):
-            made = facet(column)
-            if made and not (name == "variant" and column.equals(frame["word_class"])):
+        self.table = frame[["item_id", "answer", *ITEM_FACETS]].assign(**dict(columns))
+        self.sortable = [str(name) for name in self.table if not _kinds(self.table[name]) & {dict, *_MANY}]
+        for name in (*ITEM_FACETS, *columns):
+            made = facet(self.table[name])
+            if made and not (name == "variant" and self.table[name].equals(frame["word_class"])):
                 self.facets[name] = made
         texts, starts = frame["text"].tolist(), [spans[-1][0] for spans in frame["sentences"]]
         values = {
@@ -167,6 +192,12 @@ class Filters:
         self._fields = {name: pa.array(column, pa.large_string()) for name, column in values.items()}
         self._tokenised = bool(frame["tokenised"].any())
 
+    def set_tags(self, rows: Sequence[Sequence[str]]) -> None:
+        """Set the tags of the items, a facet and a column as others are."""
+        self.facets[TAGS] = Labels(rows)
+        self.table[TAGS] = objects([list(row) or None for row in rows])
+        self._parsed = None
+
     def checked(self, filters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the filters with all their parts, or raise DataError with what is wrong in them."""
         checked = NO_FILTERS | dict(filters)
@@ -174,21 +205,77 @@ class Filters:
             raise DataError(f"there is no filter {min(unknown)!r}; known are {', '.join(NO_FILTERS)}")
         if checked["field"] not in FIELDS:
             raise DataError(f"there is no field {checked['field']!r}; known are {', '.join(FIELDS)}")
-        for name, chosen in checked["facets"].items():
+        facets = {}
+        for name, choice in checked["facets"].items():
             if name not in self.facets:
                 known = ", ".join(self.facets)
                 raise DataError(f"there is no column {name!r} to filter by; known are {known}")
+            chosen, excluded = chosen_values(choice)
             if isinstance(chosen, str) or not isinstance(chosen, Sequence):
                 raise DataError(f"the filter {name!r} is {chosen!r}, expected a list")
             if isinstance(self.facets[name], Number) and not _is_range(chosen):
-                raise DataError(f"the filter {name!r} is {chosen!r}, expected [lowest, highest]")
-        checked["facets"] = {
-            name: [(YES if value else NO) if isinstance(value, bool) else value for value in chosen]
-            for name, chosen in checked["facets"].items()
-            if len(chosen)
+                expected = "[lowest, highest], or [None] for missing values"
+                raise DataError(f"the filter {name!r} is {chosen!r}, expected {expected}")
+            if len(chosen):
+                names = [(YES if value else NO) if isinstance(value, bool) else value for value in chosen]
+                facets[name] = {"not": names} if excluded else names
+        for part in ("query", "where", "sort"):
+            checked[part] = str(checked[part] or "")
+        if (column := checked["sort"].removeprefix("-")) and column not in self.sortable:
+            known = ", ".join(map(str, self.sortable))
+            raise DataError(f"there is no column {column!r} to sort by; known are {known}")
+        return checked | {
+            "facets": facets,
+            "where": checked["where"].strip(),
+            "regex": bool(checked["regex"]),
         }
-        checked["query"], checked["regex"] = str(checked["query"]), bool(checked["regex"])
-        return checked
+
+    def order(self, sort: str) -> NDArray[np.intp]:
+        """Return all rows sorted by a column, in descending order with ``-`` before it; missing come last."""
+        if not sort:
+            return np.arange(self._n)
+        column = self.table[sort.removeprefix("-")].reset_index(drop=True)
+        if not pd.api.types.is_numeric_dtype(column):
+            column = column.astype("str").str.casefold().where(column.notna())
+        ascending = not sort.startswith("-")
+        return column.sort_values(ascending=ascending, kind="stable").index.to_numpy()
+
+    def text(self, filters: Mapping[str, Any]) -> str:
+        """Return the facets of checked filters and the typed condition as one text, as it could be typed."""
+        clicked, where = self._clicked(filters["facets"]), filters["where"]
+        if clicked is None:
+            return str(where)
+        return str(clicked & parse(where) if where else clicked)
+
+    def typed(self, text: str, filters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return checked filters after their :meth:`text` was edited; facets that still begin it stay."""
+        text, clicked = text.strip(), self._clicked(filters["facets"])
+        rest = text.removeprefix(str(clicked)).strip()
+        if clicked is not None and text.startswith(str(clicked)):
+            where = rest.removeprefix("and ").strip()
+            if not rest or (where != rest and parse(text) == clicked & parse(where)):
+                return {**filters, "where": where}
+        return {**filters, "facets": {}, "where": text}
+
+    def _clicked(self, facets: Mapping[str, Any]) -> Query | None:
+        query = None
+        for name, choice in facets.items():
+            chosen, excluded = chosen_values(choice)
+            values: dict[str, Any] = {} if isinstance(self.facets[name], Number) else {NONE: None}
+            if pd.api.types.infer_dtype(self.table[name], skipna=True) == "boolean":
+                values = {YES: True, NO: False, UNKNOWN: None}
+            part = of_facets({name: [values.get(value, value) for value in chosen]})
+            if part is not None:
+                part = ~part if excluded else part
+                query = part if query is None else query & part
+        return query
+
+    def _where(self, text: str) -> Mask:
+        if not text:
+            return np.ones(self._n, dtype=bool)
+        if self._parsed is None or self._parsed[0] != text:
+            self._parsed = (text, parse(text).mask(self.table))
+        return self._parsed[1]
 
     def apply(self, filters: Mapping[str, Any]) -> tuple[Mask, dict[str, dict[str, Any]]]:
         """Return the rows that pass, and each facet as the others leave it.
@@ -196,20 +283,28 @@ class Filters:
         The counts beside a facet's choices are those that a click would give: all other
         filters hold, the facet's own does not.
         """
-        mask = self._search(filters)
+        mask = self._search(filters) & self._where(filters["where"])
         chosen = filters["facets"]
-        masks = {name: self.facets[name].mask(chosen[name]) for name in chosen}
+        masks = {name: self._chosen(name, chosen[name]) for name in chosen}
         described = {}
         for name, made in self.facets.items():
             others = [mask for other, mask in masks.items() if other != name]
-            counts = made.describe(_all(mask, others), chosen.get(name, ()))
+            counts = made.describe(_all(mask, others), chosen_values(chosen.get(name, ()))[0])
             described[name] = column_label(name)._asdict() | counts
+            if "missing" in counts:
+                described[name]["missing_label"] = MISSING.get(name, "missing")
         return _all(mask, masks.values()), described
 
     def mask(self, filters: Mapping[str, Any], *, but: str | None = None) -> Mask:
         """Return the rows that pass all of the checked `filters` except that on the column `but`."""
         chosen = {name: values for name, values in filters["facets"].items() if name != but}
-        return _all(self._search(filters), (self.facets[name].mask(chosen[name]) for name in chosen))
+        mask = self._search(filters) & self._where(filters["where"])
+        return _all(mask, (self._chosen(name, chosen[name]) for name in chosen))
+
+    def _chosen(self, name: str, choice: Any) -> Mask:
+        chosen, excluded = chosen_values(choice)
+        mask = self.facets[name].mask(chosen)
+        return ~mask if excluded else mask
 
     def _search(self, filters: Mapping[str, Any]) -> Mask:
         query = filters["query"].strip()
@@ -282,7 +377,7 @@ def _matches(column: pa.Array, pattern: str) -> Mask:
         matches = pc.match_substring_regex(column, pattern, ignore_case=True)
     except pa.ArrowInvalid as error:
         raise DataError(
-            f"this is no regular expression: {error}", remedy="RE2's syntax is understood (no look-around)"
+            f"Invalid regular expression: {str(error).split(': ', 1)[-1]} (RE2 syntax; no look-around)"
         ) from error
     mask: Mask = matches.to_numpy(zero_copy_only=False)
     return mask
@@ -294,7 +389,14 @@ def _all(first: Mask, others: Iterable[Mask]) -> Mask:
     return first
 
 
+def chosen_values(choice: Any) -> tuple[Any, bool]:
+    """Return the values that a facet's choice names, and whether it excludes them (``{"not": [...]}``)."""
+    return (choice.get("not"), True) if isinstance(choice, Mapping) else (choice, False)
+
+
 def _is_range(chosen: Sequence[Any]) -> bool:
+    if list(chosen) in ([], [None]):
+        return True
     return len(chosen) == 2 and all(  # noqa: PLR2004 - two ends
         end is None or (isinstance(end, (int, float)) and not isinstance(end, bool)) for end in chosen
     )

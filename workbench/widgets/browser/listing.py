@@ -1,0 +1,75 @@
+"""What is listed, as other forms have it: cells of a table, files, the line of Python that lists it again."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.items.schema import DataError
+from workbench.widgets.shared.facets import ITEM_FACETS, NO_FILTERS, TAGS, Filters
+from workbench.widgets.shared.passages import BLANK_MARK, cell_text
+
+_FIRST = ("answer", "target_class", "word_class", "n_tokens", "mention_distance")
+_LATER = ("n_mentions", "in_context", "direct_speech", "book_id")
+_TELLING = ("answer", "target_lemma")
+"""Columns that would give a hidden target away."""
+
+_MOST = 6
+_FORMATS = ("csv", "jsonl", "parquet")
+
+
+def table_columns(filters: Filters, sort: str) -> list[str]:
+    """Return the columns of the table view: the usual ones, a user's own, and the one it is sorted by."""
+    there = {name for name in filters.sortable if name == "answer" or name in filters.facets}
+    others = [name for name in filters.sortable if name in there - set(ITEM_FACETS)]
+    usual = [name for name in (*_FIRST, *_LATER, *others) if name in there and name != TAGS]
+    sorted_by = [sort.removeprefix("-")] if sort else []
+    columns = list(dict.fromkeys(usual))[:_MOST]
+    return columns + [name for name in sorted_by if name not in (*columns, "item_id")]
+
+
+def table_cells(table: pd.DataFrame, row: int, columns: Sequence[str], *, reveal: bool) -> list[str]:
+    """Return the cells of a row as text; those that name the target only with `reveal`."""
+    return [
+        cell_text(table[name].iloc[row]) if reveal or name not in _TELLING else BLANK_MARK for name in columns
+    ]
+
+
+def encoded(frame: pd.DataFrame, kind: str) -> bytes:
+    """Return a frame as the content of a CSV, JSONL or Parquet file; in CSV, lists are JSON."""
+    if kind not in _FORMATS:
+        raise DataError(f"there is no format {kind!r}; known are {', '.join(_FORMATS)}")
+    out = io.BytesIO()
+    if kind == "csv":
+        frame.map(_cell).to_csv(out, index=False)
+    elif kind == "jsonl":
+        frame.to_json(out, orient="records", lines=True, force_ascii=False)
+    else:
+        frame.to_parquet(out, index=False)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, (list, tuple, dict, np.ndarray)):
+        return json.dumps(value, ensure_ascii=False, default=np.ndarray.tolist)
+    return value
+
+
+def view_code(verb: str, arguments: Sequence[str], filters: Mapping[str, Any], condition: str) -> str:
+    """Return the line of Python that lists the same items: ``wb.browse(items, where="n_tokens > 60")``."""
+    values = {**filters, "where": condition, "facets": {}}
+    changed = {name: value for name, value in values.items() if value != NO_FILTERS[name]}
+    parts = [*arguments]
+    parts += [
+        f"{name}={_literal(value)}" for name, value in changed.items() if filters["query"] or name != "field"
+    ]
+    return f"wb.{verb}({', '.join(parts)})"
+
+
+def _literal(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

@@ -1,0 +1,250 @@
+/* What opens over the browser: a filter, tags, a note, files, help. Each stands beside what it belongs to. */
+
+const KEYS = [
+  ["j, ↓ / k, ↑", "next / previous item"],
+  ["Page Down / Page Up", "ten items on / back"],
+  ["Home / End", "first / last item"],
+  ["space", "show or hide the target"],
+  ["/", "search"],
+  ["f", "filter by a typed condition"],
+  ["x, Ctrl-click", "select or deselect the item"],
+  ["Shift-click", "select all items up to this one"],
+  ["1 to 9", "add or remove a tag, of the item or of all that are selected"],
+  ["t", "edit tags"],
+  ["n", "edit the note"],
+  ["Esc", "close what is open, drop the selection, back to the list"],
+  ["?", "this help"],
+];
+const FORMATS = { csv: "CSV", jsonl: "JSON Lines", parquet: "Parquet" };
+
+const plain = (x) => (Number.isInteger(x) ? String(x) : String(Number(x.toPrecision(4))));
+const valuesOf = (choice) => choice?.not ?? choice ?? [];
+
+/** Words for what is chosen of a facet. */
+function choiceText(facet, choice) {
+  const values = valuesOf(choice);
+  const [low, high] = values;
+  const missing = facet.kind === "number" && values.length === 1;
+  const text = facet.kind !== "number" ? values.join(", ") : missing ? facet.missing_label
+    : low === null ? `≤ ${plain(high)}` : high === null ? `≥ ${plain(low)}` : `${plain(low)}–${plain(high)}`;
+  return choice?.not ? `not ${text}` : text;
+}
+
+function panelsOf(c) {
+  const { s, uid } = c;
+  const node = h("div", { class: "wb-panel", hidden: true });
+  const button = (text, act, more = {}) => h("button", { class: "wb-button", type: "button", onclick: act, ...more }, text);
+  const facetButton = (name) => c.bar.querySelector(`[data-name="${CSS.escape(name)}"]`);
+
+  function open(what, label, anchor, ...content) {
+    s.open = what;
+    s.anchor = anchor;
+    node.dataset.facet = "";
+    node.replaceChildren(...content.filter(isNode));
+    node.setAttribute("role", "dialog");
+    node.setAttribute("aria-label", label);
+    node.hidden = false;
+    c.drawBar();
+    place();
+  }
+  /** Stand below what the panel belongs to; what belongs to the passage stands over the list beside it. */
+  function place() {
+    const box = c.root.getBoundingClientRect();
+    const at = s.anchor()?.getBoundingClientRect();
+    if (!at) return;
+    const main = c.view.parentElement.getBoundingClientRect();
+    const inPassage = c.view.contains(s.anchor());
+    const list = c.list.getBoundingClientRect();
+    const beside = (inPassage && list.right <= at.left) || s.anchor() === c.picking;
+    node.style.maxWidth = beside ? `${list.width - 12}px` : "";
+    const size = node.getBoundingClientRect();
+    const most = (value, low, high) => Math.max(low, Math.min(value, high));
+    const left = beside ? list.right - box.left - size.width - 6 : at.left - box.left;
+    const inRow = inPassage || c.bar.contains(s.anchor()); // the other filters, and the line of them, stay in view
+    const top = beside ? (inPassage ? at.top : at.top - size.height - 4) - box.top : (inRow ? main.top : at.bottom) - box.top + 4;
+    node.style.left = `${most(left, 8, box.width - size.width - 8)}px`;
+    node.style.top = `${most(top, 4, Math.max(4, box.height - size.height - 8))}px`;
+  }
+  function close() {
+    if (s.open === null) return;
+    s.open = null;
+    node.hidden = true;
+    node.replaceChildren();
+    c.drawBar();
+  }
+  function closeTo(target) {
+    close();
+    (target ?? c.list).focus({ preventScroll: true });
+  }
+
+  // ---- a facet
+  function facet(name) {
+    s.excluding = Boolean(s.filters?.facets?.[name]?.not);
+    open(name, `Filter by ${s.facets[name].label}`, () => facetButton(name));
+    drawFacet();
+    place();
+    node.querySelector("button, input")?.focus({ preventScroll: true });
+  }
+  function drawFacet() {
+    const name = s.open;
+    const made = s.facets[name];
+    if (!made) return;
+    const chosen = valuesOf(s.filters?.facets?.[name]);
+    const choose = (values) => c.choose(name, values && values.length && s.excluding ? { not: values } : values);
+    const exclude = button("Exclude", () => {
+      s.excluding = !s.excluding;
+      choose(valuesOf(s.filters?.facets?.[name]));
+      drawFacet();
+    }, { "aria-pressed": String(s.excluding), title: "List the items that are not as chosen here", class: "wb-button wb-exclude" });
+    const head = h("div", { class: "wb-panel-head" }, h("b", { title: made.tooltip }, made.unit ? `${made.label} (${made.unit})` : made.label),
+      exclude, button("Clear", () => { s.excluding = false; c.choose(name, null); drawFacet(); }), button("Close", () => closeTo(facetButton(name))));
+    const focus = node.contains(document.activeElement) ? document.activeElement.dataset.value ?? document.activeElement.className : null;
+    if (made.kind === "number") drawNumber(name, made, chosen, choose, head);
+    else drawChoices(name, made, chosen, choose, head);
+    node.dataset.facet = name;
+    if (focus && !node.contains(document.activeElement)) [...node.querySelectorAll("button, input")].find((n) => (n.dataset.value ?? n.className) === focus)?.focus({ preventScroll: true });
+  }
+  function chip(value, label, n, chosen, choose) {
+    const pressed = chosen.includes(value);
+    return h("button", {
+      class: "wb-chip", type: "button", "data-value": label, "aria-pressed": String(pressed),
+      onclick: () => choose(pressed ? chosen.filter((v) => v !== value) : [...chosen, value]),
+    }, label, h("span", { class: "wb-n" }, number(n)));
+  }
+  function drawChoices(name, made, chosen, choose, head) {
+    const typed = node.dataset.facet === name ? node.querySelector(".wb-find")?.value ?? "" : "";
+    const chips = h("div", { class: "wb-chips" });
+    const draw = (text) => chips.replaceChildren(...made.choices
+      .filter(([value]) => value.toLowerCase().includes(text.toLowerCase()))
+      .map(([value, n]) => chip(value, value, n, chosen, choose)));
+    draw(typed);
+    const find = made.choices.length > 12
+      && h("input", { class: "wb-find", type: "search", value: typed, placeholder: `Find among ${made.choices.length}`, "aria-label": `Find in ${made.label}`, oninput: (e) => draw(e.target.value) });
+    const scroll = node.scrollTop;
+    fill(node, head, find, chips, made.more > 0 && h("div", { class: "wb-hint" }, `${number(made.more)} rarer values are not listed`));
+    node.scrollTop = scroll;
+  }
+  function drawNumber(name, made, chosen, choose, head) {
+    const range = chosen.length === 2 ? chosen : [null, null];
+    const missing = made.missing !== null && h("div", { class: "wb-chips" },
+      chip(null, made.missing_label, made.missing, chosen.length === 1 ? [null] : [], (values) => choose(values.length ? [null] : null)));
+    if (node.dataset.facet === name && node.querySelector(".wb-range")) { // the boxes keep what is being typed
+      node.querySelector(".wb-panel-head").replaceWith(head);
+      node.querySelector(".wb-bars").replaceChildren(...bars(made, chosen));
+      node.querySelectorAll(".wb-range input").forEach((box, end) => { if (box !== document.activeElement) box.value = range[end] ?? ""; });
+      if (missing) node.querySelector(".wb-chips").replaceWith(missing);
+      return;
+    }
+    const ends = [0, 1].map((end) => h("input", {
+      type: "number", step: "any", value: range[end] ?? "", placeholder: made.low === null ? "" : plain(end ? made.high : made.low),
+      "aria-label": end ? `${made.label}, at most` : `${made.label}, at least`, oninput: () => {
+        const values = ends.map((box) => (box.value === "" ? null : Number(box.value)));
+        choose(values.every((value) => value === null) ? null : values);
+      },
+    }));
+    const plot = h("div", { class: "wb-bars", title: "Drag over the bars to choose a range" }, ...bars(made, chosen));
+    brush(plot, () => s.facets[name], choose);
+    fill(node, head, plot, h("div", { class: "wb-range" }, ends[0], h("span", {}, "to"), ends[1]),
+      h("div", { class: "wb-hint" }, "Drag over the bars, or type the ends."), missing);
+  }
+  const binWidth = (made) => (made.high - made.low || 1) / made.bars.length;
+  function bars(made, chosen) {
+    const most = Math.max(1, ...made.bars);
+    const width = binWidth(made);
+    return made.bars.map((n, i) => {
+      const low = made.low + i * width;
+      const inside = chosen.length !== 1 && (chosen[0] ?? -Infinity) <= low + width && (chosen[1] ?? Infinity) >= low;
+      const bar = h("span", { class: inside ? "wb-bar wb-in" : "wb-bar", title: `${plain(low)}–${plain(low + width)}: ${number(n)}` });
+      bar.style.height = `${n ? Math.max(6, (100 * n) / most) : 0}%`;
+      return bar;
+    });
+  }
+  /** Choose the range of the bins that the pointer is dragged over; a click chooses one bin. */
+  function brush(plot, facetOf, choose) {
+    let held = null; // bins where the drag began and where it is
+    const under = (e) => {
+      const box = plot.getBoundingClientRect();
+      const n = facetOf().bars.length;
+      return Math.max(0, Math.min(n - 1, Math.floor(((e.clientX - box.left) / box.width) * n)));
+    };
+    const take = () => {
+      const made = facetOf();
+      const [first, last] = held[0] < held[1] ? held : [held[1], held[0]];
+      const at = (i) => Number((made.low + i * binWidth(made)).toPrecision(12));
+      const end = last === made.bars.length - 1 ? made.high : made.whole ? Math.ceil(at(last + 1)) - 1 : at(last + 1);
+      const low = made.whole ? Math.ceil(at(first)) : at(first);
+      choose([low, Math.max(low, end)]);
+      drawFacet();
+    };
+    plot.addEventListener("pointerdown", (e) => {
+      if (e.button !== 0 || !facetOf().bars.length) return;
+      e.preventDefault(); // no text is selected
+      plot.setPointerCapture(e.pointerId);
+      held = [under(e), under(e)];
+      take();
+    });
+    plot.addEventListener("pointermove", (e) => {
+      if (!held || under(e) === held[1]) return;
+      held[1] = under(e);
+      take();
+    });
+    for (const end of ["pointerup", "pointercancel"]) plot.addEventListener(end, () => { held = null; });
+  }
+
+  // ---- tags, note, files, help
+  function tags() {
+    const ranges = c.pickedRanges();
+    if (!s.passage && !ranges.length) return;
+    const many = ranges.length > 0;
+    const box = h("input", {
+      type: "text", value: many ? "" : s.passage.tags.join(", "), list: `${uid}tags`, placeholder: many ? "tags to add, separated by commas" : "tags, separated by commas",
+      "aria-label": many ? "Tags to add, separated by commas" : "Tags, separated by commas",
+    });
+    const save = () => {
+      const words = box.value.split(",");
+      if (many) c.ask("mark", { type: "tag", version: s.version, ranges, tags: words, on: true });
+      else c.ask("mark", { type: "tags", id: s.passage.id, tags: words });
+      closeTo(c.list);
+    };
+    editor("t", many ? `Tags for ${number(s.picked.size)} items` : `Tags of ${s.passage.id}`, box, save,
+      h("datalist", { id: `${uid}tags` }, ...s.labels.map((label) => h("option", { value: label }))));
+  }
+  function note() {
+    if (!s.passage) return;
+    const box = h("textarea", { rows: 5, value: s.passage.note, "aria-label": "Note" });
+    editor("n", `Note on ${s.passage.id}`, box, () => {
+      c.ask("mark", { type: "note", id: s.passage.id, note: box.value });
+      closeTo(c.list);
+    });
+  }
+  function editor(what, title, box, save, ...more) {
+    box.addEventListener("keydown", (e) => {
+      if (e.key === "Enter" && (box.tagName === "INPUT" || e.ctrlKey || e.metaKey)) {
+        e.preventDefault();
+        e.stopPropagation(); // Ctrl+Enter outside runs the cell
+        save();
+      }
+    });
+    const anchor = () => (c.picking.hidden || what === "n" ? c.view.querySelector(`[data-opens="${what}"]`) : c.picking);
+    open(what, title, anchor, h("div", { class: "wb-panel-head" }, h("b", {}, title),
+      button(box.tagName === "INPUT" ? "Save (Enter)" : "Save (Ctrl+Enter)", save), button("Cancel", () => closeTo(c.list))), box, ...more);
+    box.focus({ preventScroll: true });
+    box.select();
+  }
+  function files() {
+    open("files", "Download", () => c.download, h("div", { class: "wb-panel-head" }, h("b", {}, `Download ${number(s.n)} items`), button("Close", () => closeTo(c.download))),
+      h("div", { class: "wb-chips" }, ...Object.entries(FORMATS).map(([kind, label]) => button(label, () => {
+        c.ask("export", { type: "export", kind });
+        closeTo(c.download);
+      }))),
+      h("p", { class: "wb-hint" }, "The listed items in their order, with annotations, tags and notes. In Python: browser.export(\"items.csv\")."));
+    node.querySelector(".wb-chips button").focus({ preventScroll: true });
+  }
+  function help() {
+    open("?", "Keyboard help", () => c.helper, h("div", { class: "wb-panel-head" }, h("b", {}, "Keys"), button("Close", () => closeTo(c.list))),
+      h("dl", { class: "wb-keys" }, ...KEYS.flatMap(([key, what]) => [h("dt", {}, key), h("dd", {}, what)])),
+      h("p", { class: "wb-hint" }, "Search ignores case. Direct speech is tinted. Click the blank, or press space, to show the target; its earlier mentions are then underlined."));
+    node.querySelector("button").focus({ preventScroll: true });
+  }
+  return { node, facet, drawFacet, tags, note, files, help, close, closeTo, place };
+}
