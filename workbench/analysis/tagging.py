@@ -250,7 +250,8 @@ def tag(
                 lemmas[index] = _lemma(doc[place], tags[index][place], lemmatizer if single else None)
     if any(map(len, words)) and not any_tag:
         raise DataError(
-            f"the pipeline {pipeline_label(nlp)} sets no parts of speech (it has: {', '.join(nlp.pipe_names)})",
+            f"the pipeline {pipeline_label(nlp)} sets no parts of speech"
+            f" (it has: {', '.join(nlp.pipe_names)})",
             remedy="use one with a tagger or a morphologizer, such as en_narrative",
         )
     return tags, lemmas
