@@ -9,6 +9,8 @@ import pandas as pd
 
 from workbench.analysis.proportions import Floats, holm
 from workbench.items.schema import DataError
+from workbench.render.labels import label
+from workbench.render.results import Column, Layout, Table
 
 SKIPPED = ("item_id", "pipeline", "mentions", "speech", "names")
 """Columns of the annotations that are no features."""
@@ -19,6 +21,7 @@ _COLUMNS = (
     "feature", "level", "kind", "a", "b", "n_a", "n_b", "median_a", "median_b",
     "difference", "low", "high", "cliff_delta", "cohen_h", "odds_ratio", "test", "p",
 )  # fmt: skip
+_ONE_QUESTION = ("target_class", "target_pos")
 _LEVELS = 20
 _LEAST = 2  # values from which a variance can be computed
 
@@ -30,7 +33,7 @@ def contrast(
     names: tuple[str, str] = ("a", "b"),
     level: float = 0.95,
     correction: str = "holm",
-) -> pd.DataFrame:
+) -> Table:
     """Compare every feature of two sets of annotations.
 
     The sets are taken as independent samples of items; where items of one set come from few
@@ -50,8 +53,9 @@ def contrast(
 
     Returns
     -------
-    DataFrame
-        One row a feature (a value of it), the largest effect first; null where a set has no value:
+    Table
+        A DataFrame that shows its most important columns in a notebook. One row a feature (a value of it),
+        the largest effect first; null where a set has no value:
 
         `feature`, `level`, `kind`
             The column, its value where it is a text, and ``share`` or ``number``.
@@ -70,7 +74,9 @@ def contrast(
             odds in the first set over odds in the second.
         `test`, `p`, `p_<correction>`
             Fisher's exact test for shares, the Mann-Whitney test (normal approximation with
-            correction for ties and continuity) for numbers; two-sided.
+            correction for ties and continuity) for numbers; two-sided. `target_class` is made from
+            `target_pos`, so both ask one question: the tests of `target_pos` are corrected together with
+            all others but those of `target_class`, and all others without those of `target_pos`.
 
         ``.attrs["left_out"]`` names the columns that are no features, with the reason.
 
@@ -104,7 +110,32 @@ def contrast(
             left_out[feature] = kind
     table = _table(rows, names, correction)
     table.attrs["left_out"] = left_out
-    return table
+    table.attrs["note"] = (
+        f"In brackets: {100 * level:g} % intervals (Newcombe's for shares, Welch's for means).",
+        "Fisher's exact test for shares, the Mann-Whitney test for numbers.",
+        *(f"{label(name)} is left out: {reason}." for name, reason in left_out.items()),
+    )
+    return Table(table, _layout(names, correction))
+
+
+def _layout(names: tuple[str, str], correction: str) -> Layout:
+    differences = {"share": "percentage points", "number": "signed"}
+    columns = (
+        Column("feature", "column", detail="level"),
+        *(
+            Column(
+                name,
+                ("kind", {"share": "percent"}),
+                heading=name,
+                tooltip=f"Share of items, or mean, in {name}.",
+            )
+            for name in names
+        ),
+        Column("difference", ("kind", differences), ("low", "high"), tooltip=f"{names[0]} minus {names[1]}."),
+        Column("cliff_delta", "effect"),
+        Column(f"p_{correction}", "p"),
+    )
+    return Layout(f"{names[0]} and {names[1]}: features of the items", columns)
 
 
 def _check(a: Any, b: Any, names: tuple[str, str], level: float, correction: str) -> None:
@@ -127,7 +158,13 @@ def _table(rows: list[dict[str, Any]], names: tuple[str, str], correction: str) 
     named = {f"{part}{side}": f"{part}{name}" for part in ("", "n_", "median_")
              for side, name in zip("ab", names, strict=True)}  # fmt: skip
     table = pd.DataFrame(rows, columns=list(_COLUMNS)).rename(columns=named)
-    table[f"p_{correction}"] = _corrected(table["p"].to_numpy(dtype=float), correction)
+    p, feature = table["p"].to_numpy(dtype=float), table["feature"].to_numpy()
+    corrected = _corrected(p, correction)
+    if set(_ONE_QUESTION) <= set(feature):
+        for other in _ONE_QUESTION:  # first all without target_class, then all without target_pos
+            family = feature != other
+            corrected[family] = _corrected(p[family], correction)
+    table[f"p_{correction}"] = corrected
     size = table["cliff_delta"].astype(float).abs()
     return table.loc[size.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
 

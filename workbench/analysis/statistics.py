@@ -19,6 +19,7 @@ from workbench.analysis.proportions import wilson
 from workbench.datasets import published
 from workbench.items.items import Items
 from workbench.items.schema import DataError
+from workbench.render.results import Column, Layout, Table
 
 Sets = pd.DataFrame | Mapping[str, pd.DataFrame]
 """One frame of annotations, or several by the name under which they are shown."""
@@ -33,6 +34,14 @@ COLUMNS = (
 )  # fmt: skip
 """Columns of :func:`statistics`."""
 
+_SHOWN = (
+    Column("quantity"),
+    Column("value", ("unit", {"count": "count", "percent": "percentage"}), ("low", "high")),
+    Column("sd", "quantity"),
+    Column("n", "count"),
+    Column("paper", ("unit", {"count": "number", "mean": "number", "percent": "printed percent"})),
+)
+_INTERVALS = "In brackets: Wilson's 95 % intervals of percentages. SD: sample standard deviation of means."
 _PAPER_SPLITS = ("dev", "test")
 _STAND_IN = "the paper's value is that of its input, which was not released"
 _PERCENT = 100
@@ -237,7 +246,7 @@ class _Row(NamedTuple):
     note: str = ""
 
 
-def statistics(items: Items, annotations: pd.DataFrame | None = None) -> pd.DataFrame:
+def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
     """Describe a set as the paper describes LAMBADA, beside the paper's values.
 
     Parameters
@@ -249,8 +258,9 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> pd.Data
 
     Returns
     -------
-    DataFrame
-        One row a data set, split and quantity; of a data set in several splits also one for all of them
+    Table
+        A DataFrame that shows its most important columns in a notebook. One row a data set, split and
+        quantity; of a data set in several splits also one for all of them
         (split ``all``). `value` with `sd` (sample standard deviation of means) or `low` and `high` (Wilson's
         95 % interval of percentages), the number `n` of cases, `unit` (``count``, ``mean``, ``percent``), the
         `paper`'s value as printed, its `paper_row` in the published tables, and a `note`. Null: unknown.
@@ -281,7 +291,10 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> pd.Data
                 rows.append(place | row._asdict() | (_beside(split, row) if paper else {}))
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     numbers = dict.fromkeys(("value", "sd", "low", "high"), "Float64")
-    return table.astype(numbers).astype({"n": "Int64", "paper": "str", "paper_row": "str"})
+    table = table.astype(numbers).astype({"n": "Int64", "paper": "str", "paper_row": "str"})
+    notes = table[table["note"] != ""].groupby("note", sort=False)["quantity"].unique()
+    table.attrs["note"] = (_INTERVALS, *(f"{', '.join(who)}: {note}." for note, who in notes.items()))
+    return Table(table, Layout("Statistics of the items", _SHOWN, ("dataset", "split")))
 
 
 def _joined(frame: pd.DataFrame, annotations: pd.DataFrame) -> pd.DataFrame:

@@ -24,6 +24,7 @@ from workbench.evaluation.slices import Bin, Slices
 from workbench.items.items import Items
 from workbench.items.schema import DataError
 from workbench.render.numbers import p_value, percent, points, quantity, rank_text, span
+from workbench.render.tables import text_table
 
 OUTCOMES = ("only first", "only second", "both right", "both wrong", "any")
 """Cells of two models: which of them got an item right; ``any``: all four cells."""
@@ -458,7 +459,7 @@ class Comparison:
                 [part["bin"].iloc[0], f"{part['n'].iloc[0]:,}", *map(_percent, part["accuracy"])]
                 for _, part in self.slices(column).groupby("key", sort=False)
             ]
-            parts.append(f"Accuracy by {column}:\n{_text_table([column, 'n', *self.labels], rows)}")
+            parts.append(f"Accuracy by {column}:\n{text_table([column, 'n', *self.labels], rows)}")
         if self.warnings:
             parts.append("Warnings:\n" + "\n".join(f"- {text}" for text in self.warnings))
         return "\n\n".join(parts)
@@ -469,7 +470,7 @@ class Comparison:
             [row["label"], *(_with_span(row, name, write) for name, write in formats.items())]
             for row in self.table().to_dict("records")
         ]
-        return _text_table(["model", "accuracy %", "perplexity", "median rank"], rows)
+        return text_table(["model", "accuracy %", "perplexity", "median rank"], rows)
 
     def _pairs_text(self) -> str:
         columns = ["pair", "difference", "only one right", "p", "p (Holm)", "p by novel"]
@@ -483,7 +484,7 @@ class Comparison:
             for row in self.pairs().to_dict("records")
         ]
         width = len(columns) if self._units.by == "novel" else len(columns) - 1
-        return _text_table(columns[:width], [row[:width] for row in rows])
+        return text_table(columns[:width], [row[:width] for row in rows])
 
 
 def _percent(share: float) -> str:
@@ -492,15 +493,6 @@ def _percent(share: float) -> str:
 
 def _with_span(row: dict[Any, Any], name: str, write: Callable[[float], str]) -> str:
     return f"{write(row[name])} {span(row[f'{name}_low'], row[f'{name}_high'], write)}".rstrip()
-
-
-def _text_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return lines with the first column to the left and the others to the right."""
-    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-        for row in [names, *rows]
-    )
 
 
 def _labels(models: Sequence[ModelPredictions]) -> list[str]:

@@ -18,10 +18,11 @@ from workbench.evaluation.paper import layout_of
 from workbench.evaluation.reading import NEEDED, VARIANT, ModelPredictions, one_value, predictions_of
 from workbench.evaluation.significance import compare_pair
 from workbench.items.schema import DataError
+from workbench.render.results import Column, Layout, Table, with_interval
 
 _MEASURED = (
     "n", "n_known", "accuracy", "accuracy_low", "accuracy_high", "interval", "accuracy_known", "perplexity",
-    "median_rank", "resampled_by", "n_novels",
+    "median_rank", "resampled_by", "n_novels", "signature",
 )  # fmt: skip
 _PUBLISHED = ("published", "source")
 _REPORTED = (
@@ -29,6 +30,24 @@ _REPORTED = (
     "rules of their own."
 )
 _AGAINST = ("difference", "difference_low", "difference_high", "n_paired", "p", "p_holm")
+_SHOWN = (
+    Column("place", "count"),
+    Column("model", detail="source"),
+    Column("n", "count"),
+    with_interval("accuracy", "share"),
+    Column("perplexity", "quantity"),
+    Column("median_rank", "rank"),
+    with_interval(
+        "difference", "points", heading="Difference from the best",
+        tooltip="Accuracy minus that of the best model, on the items that both predicted; in brackets the"
+        " interval of the paired bootstrap.",
+    ),
+    Column(
+        "p_holm", "p",
+        tooltip="Paired test against the best model: McNemar's exact test, or a sign-flip test by novel;"
+        " corrected for the number of tests (Holm 1979).",
+    ),
+)  # fmt: skip
 _SCORE_COLUMNS = (
     "dataset", "split", "variant", "word_class", "model", "system", "accuracy", "perplexity", "median_rank",
     "source",
@@ -54,7 +73,7 @@ def leaderboard(
     resamples: int = 2000,
     seed: int = 0,
     published: bool = True,
-) -> pd.DataFrame:
+) -> Table:
     """Rank runs by accuracy, and test each against the best.
 
     Parameters
@@ -75,13 +94,14 @@ def leaderboard(
 
     Returns
     -------
-    DataFrame
-        One row a group, model and run, the best first:
+    Table
+        A DataFrame that shows its most important columns in a notebook. One row a group, model and run, the
+        best first:
 
         columns of `by`, `place` (equal accuracies share one), `model`, `system`, `run`
         `unit`, `filter`, `vocabulary_size`, `unknown`, `prompt`
             Results that differ here must not be compared blindly.
-        `n` ... `n_novels`
+        `n` ... `signature`
             As :func:`workbench.evaluation.metrics.evaluate` gives them; accuracies are fractions.
         `difference`, `difference_low`, `difference_high`, `n_paired`
             Accuracy minus that of the best, with the interval of the paired bootstrap, on the
@@ -119,7 +139,7 @@ def leaderboard(
     table.attrs["note"] = note(measured, datasets, drawing)
     if len(table) > len(measured):
         table.attrs["note"] += f" {_REPORTED}"
-    return table
+    return Table(table, Layout("Models ranked by accuracy", _SHOWN, tuple(names), "signature"))
 
 
 Group = tuple[Any, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ import pandas as pd
 from workbench.analysis.proportions import wilson
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing, Floats, Units
-from workbench.evaluation.reading import floats, joined, predictions_of
+from workbench.evaluation.reading import VARIANT, floats, joined, one_value, predictions_of
 from workbench.items.items import Items
 from workbench.items.schema import DataError
+from workbench.render.results import Column, Layout, Table, with_interval
+from workbench.storage.cache import digest
 
 _INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels")
 _FLOATS = (
@@ -24,9 +27,19 @@ _FLOATS = (
 )  # fmt: skip
 MEASURES = (
     "n", "n_known", *_FLOATS[:3], "interval", *_FLOATS[3:7], "n_perplexity", *_FLOATS[7:], "n_tied_items",
-    "resampled_by", "n_novels",
+    "resampled_by", "n_novels", "signature",
 )  # fmt: skip
 """Columns that `measure` gives."""
+
+SHOWN = (
+    Column("n", "count"),
+    with_interval("accuracy", "share"),
+    with_interval("perplexity", "quantity"),
+    with_interval("median_rank", "rank"),
+)
+"""Measures as tables show them."""
+
+_PARTS = ("unit", "filter", "vocab", "unknown", "prompt")  # of a signature, for the columns `VARIANT`
 
 
 def evaluate(
@@ -38,7 +51,7 @@ def evaluate(
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
-) -> pd.DataFrame:
+) -> Table:
     """Measure how good predictions are.
 
     Parameters
@@ -57,8 +70,9 @@ def evaluate(
 
     Returns
     -------
-    DataFrame
-        One row a model and run, or one for each of their groups. Null: not known.
+    Table
+        A DataFrame that shows its most important columns in a notebook. One row a model and run, or one for
+        each of their groups. Null: not known.
 
         `model`, `run`, and the columns of `by`
         `n`, `n_known`
@@ -82,6 +96,8 @@ def evaluate(
             Items whose answer shares its rank with another word.
         `resampled_by`, `n_novels`
             ``novel`` where every item of the group has a ``book_id``, else ``item``.
+        `signature`
+            What was measured, and how: items, `n`, the columns that name the variant, intervals, version.
 
         All other intervals are percentile bootstrap intervals. ``.attrs["note"]`` says what was
         resampled, and why.
@@ -107,7 +123,14 @@ def evaluate(
     columns = [name for name in ("model", "run") if name not in names] + names
     table = typed(pd.DataFrame(rows, columns=[*columns, *MEASURES]))
     table.attrs["note"] = note(table, datasets, drawing)
-    return table
+    model = Column("model", detail="run" if table.duplicated(["model", *names]).any() else "")
+    groups = (_group_column(table[name]) for name in names if name != "model")
+    columns = (model, *groups, *SHOWN)
+    return Table(table, Layout("Accuracy, perplexity and median rank", columns, signature="signature"))
+
+
+def _group_column(values: pd.Series[Any]) -> Column:
+    return Column(str(values.name), "number" if pd.api.types.is_numeric_dtype(values) else "text")
 
 
 def _groups(frame: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
@@ -143,6 +166,7 @@ def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
         "expected_accuracy": float(frame["p_correct"].mean()),
         "n_perplexity": 0,
         "n_tied_items": 0,
+        "signature": signature(frame, of, drawing),
     }
     measures |= _share("accuracy", correct, of, drawing)
     measures |= _share("accuracy_known", correct[known], of.of(known), drawing)
@@ -160,6 +184,23 @@ def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
         measures["median_rank"] = float(np.median(ranks[mask]))
         measures["n_tied_items"] = int((frame["n_tied"].fillna(1) > 1).sum())
     return measures
+
+
+def signature(frame: pd.DataFrame, of: Units, drawing: Drawing) -> str:
+    """Return what identifies measures of predictions, as sacrebleu does for BLEU (Post 2018).
+
+    ``lambada/dev/plain|n:4869|unit:word|filter:none|vocab:60000|unknown:shared|prompt:none|ci:95|boot:2000|
+    by:item|seed:0|version:0.1.0``: data set, split and variant (several with +), items, the columns `VARIANT`
+    (of a prompt a digest), intervals, and this package.
+    """
+    place = ("+".join(sorted(set(frame[name].dropna().map(str)))) for name in ("dataset", "split", "variant"))
+    values = [one_value(frame[name]) for name in VARIANT]
+    parts = {"n": len(frame)} | dict(zip(_PARTS, values, strict=True))
+    if parts["prompt"] is not None:
+        parts["prompt"] = digest(parts["prompt"])[:8]
+    parts |= {"ci": f"{100 * drawing.level:g}", "boot": drawing.resamples, "by": of.by, "seed": drawing.seed}
+    parts["version"] = metadata.version("lambada-workbench")
+    return "|".join(["/".join(place), *(f"{k}:{'none' if v is None else v}" for k, v in parts.items())])
 
 
 def clustered(accuracy: float, of: Units) -> bool:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,8 +19,9 @@ from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.metrics import measure
 from workbench.evaluation.reading import VARIANT, ModelPredictions, one_value, predictions_of
 from workbench.items.schema import DataError
-from workbench.render import tables
-from workbench.render.numbers import in_unit
+from workbench.render.labels import tooltip
+from workbench.render.numbers import MISSING, in_unit
+from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown
 
 NAMES = ("lambada", "cbt", "msrcc", "cnnqa", "cbt-variants", "cbt-anonymised", "cnnqa-ablation")
 """Tables that can be shown."""
@@ -67,6 +69,11 @@ _NOTES = {
 }
 _VARIANTS = ("plain", "capitalised", "openai")
 _PERCENT = 100
+_EACH = (
+    Heading("paper", "The published value, as the paper prints it."),
+    Heading("ours", "Our value; in brackets its confidence interval."),
+    Heading("difference", "Our value minus the paper's."),
+)
 _KEYS = ("system", "variant", *VARIANT)
 _KINDS = {
     **dict.fromkeys(("section", "system", "model", "run", "column", "split", "word_class", "measure"), "str"),
@@ -173,27 +180,46 @@ class ResultsTable:
         (on the `n_known` items whose answer is in the vocabulary) and `expected` (mean over random
         choices among ties); and the columns that name the variant.
     notes : tuple of str
+    rows : {"ours", "all"}
+        Which rows are shown; `frame` has all of them.
     """
 
     name: str
     title: str
     frame: pd.DataFrame = field(repr=False)
     notes: tuple[str, ...] = ()
+    rows: str = "ours"
 
     def to_html(self) -> str:
         """Return the table as an HTML fragment for light and dark pages, everything escaped."""
-        return tables.results_html(self._grid())
+        return grid_html(self._grid())
 
     def to_latex(self) -> str:
         r"""Return the table as a LaTeX ``table`` that needs ``\usepackage{booktabs,graphicx}``."""
-        return tables.latex(self._grid(), f"tab:{self.name}")
+        return grid_latex(self._grid(), f"tab:{self.name}")
 
     def to_markdown(self) -> str:
         """Return the table as GitHub Markdown: one table a section, then the notes."""
-        return tables.markdown(self._grid())
+        return grid_markdown(self._grid())
 
-    def _grid(self) -> tables.Grid:
-        return tables.grid(self.frame, self.title, self.notes)
+    def to_csv(self, path: Any = None) -> Any:
+        """Write `frame` as CSV; return it as text without a path."""
+        return self.frame.to_csv(path, index=False)
+
+    def _grid(self) -> Grid:
+        columns, frame = list(dict.fromkeys(self.frame["column"])), self.frame
+        sections: dict[str, list[list[Cell]]] = {}
+        every = self.rows == "all" or frame["model"].isna().all()
+        records: list[dict[Any, Any]] = frame.to_dict("records")
+        for start in range(0, len(records), len(columns)):
+            cells = records[start : start + len(columns)]
+            if every or not pd.isna(cells[0]["model"]):
+                sections.setdefault(cells[0]["section"], []).append(_line(cells))
+        headings = [Heading("System", tooltip("system"), numeric=False), Heading("Model", numeric=False)]
+        headings += [heading for _ in columns for heading in _EACH]
+        headings += [Heading("n", tooltip("n"))]
+        groups = [("", 2), *((name, len(_EACH)) for name in columns), ("", 1)]
+        return Grid(self.title, headings, sections, self.notes, groups=groups)
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -202,10 +228,23 @@ class ResultsTable:
         return self.to_markdown()
 
 
+def _line(cells: Sequence[dict[Any, Any]]) -> list[Cell]:
+    """Return a row: system, model, three cells a column, the number of items."""
+    line = [Cell(MISSING if pd.isna(cells[0][name]) else str(cells[0][name])) for name in ("system", "model")]
+    for cell in cells:
+        write = partial(in_unit, unit=cell["measured_in"])
+        interval = "" if pd.isna(cell["low"]) else f"[{write(cell['low'])}, {write(cell['high'])}]"
+        line.append(Cell(MISSING if pd.isna(cell["printed"]) else str(cell["printed"])))
+        line += [Cell(write(cell["ours"]), interval), Cell(write(cell["difference"], sign=True))]
+    counts = dict.fromkeys(f"{cell['n']:,}" for cell in cells if not pd.isna(cell["n"]))
+    return [*line, Cell(" / ".join(counts) or MISSING)]
+
+
 def table(
     name: str,
     runs: Any,
     *,
+    rows: Literal["ours", "all"] = "ours",
     split: str | None = None,
     dataset: str | None = None,
     level: float = 0.95,
@@ -223,6 +262,8 @@ def table(
     runs : Run, DataFrame or str, or several of these
         Predictions; those for other data sets are left out. The column ``system`` names the row of the paper
         that they belong to. Without any, all of ours are missing.
+    rows : {"ours", "all"}, default "ours"
+        Show our rows, or the paper's other rows too; these are always shown where there is none of ours.
     split : {"dev", "test"}, optional
         Which of our items; by default the test set where there are predictions for it, else the
         development set (``cnnqa`` shows both). LAMBADA's control set is always shown.
@@ -235,7 +276,7 @@ def table(
     -------
     ResultsTable
         Rows in the order of the paper, then ours without a published counterpart. Several models of
-        one system all have rows. ``-``: missing.
+        one system all have rows. ``-``: missing. Its `frame` has every row of the paper.
 
     Raises
     ------
@@ -243,6 +284,8 @@ def table(
         If there is no such table or split, or the predictions lack a column.
     """
     drawing = Drawing(level, resamples, seed).checked()
+    if rows not in {"ours", "all"}:
+        raise DataError(f"there are no rows {rows!r}", remedy='use rows="ours" or rows="all"')
     task = name.partition("-")[0]
     models = [
         replace(model, data=_of_task(model.frame, name, dataset or task))
@@ -257,7 +300,7 @@ def table(
             cells += [_cell(column, system, row) for column in columns]
     frame = pd.DataFrame(cells, columns=list(_KINDS)).astype(_KINDS)
     notes = _notes(layout, frame, models, dataset, drawing)
-    return ResultsTable(name, layout.title, frame, tuple(notes))
+    return ResultsTable(name, layout.title, frame, tuple(notes), rows)
 
 
 @dataclass(eq=False)
@@ -389,7 +432,7 @@ def _notes(
         yield f"{bootstrap.LAMBADA}."
     seeds = {f"{model.model}: {model.info['seed']}" for model in models if model.info.get("seed") is not None}
     if seeds:
-        yield f"Seeds of the runs: {', '.join(sorted(seeds))}."
+        yield f"Seeds of the runs: {'; '.join(sorted(seeds))}."
 
 
 def _variants(ours: pd.DataFrame) -> str:
@@ -399,15 +442,14 @@ def _variants(ours: pd.DataFrame) -> str:
         models: Mapping[Any, Any] = ours.groupby(name, sort=False)["model"].unique().to_dict()
         title = {"vocabulary_size": "vocabulary size", "unknown": "unknown answers"}.get(name, name)
         values = {
-            f"{value:,}" if name == "vocabulary_size" else str(value): ", ".join(sorted(who))
+            f"{value:,}" if name == "vocabulary_size" else str(value): "; ".join(sorted(who))
             for value, who in models.items()
         }
         if len(values) == 1 and ours[name].notna().all():
             parts.append(f"{title} {next(iter(values))}")
         elif values:
             parts.append(f"{title} " + ", ".join(f"{value} ({who})" for value, who in values.items()))
-    text = "; ".join(parts)
-    return f"{text[:1].upper()}{text[1:]}"
+    return ". ".join(f"{text[:1].upper()}{text[1:]}" for text in parts)
 
 
 def _resampled(ours: pd.DataFrame) -> str:

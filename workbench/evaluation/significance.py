@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from workbench.evaluation.bootstrap import Drawing, Floats
 from workbench.evaluation.reading import VARIANT, ModelPredictions, floats, one_value, predictions_of
 from workbench.items.schema import DataError
 from workbench.render.numbers import p_value, percent, points
-from workbench.render.tables import html_table
+from workbench.render.results import Column, Layout, Table
 
 Interval = tuple[float, float]
 
@@ -87,25 +87,65 @@ class Significance:
             f"{'' if np.isnan(low) else span} (p {p_value(self.p_value, sign=True)}, {self.test})."
         )
 
-    def _repr_html_(self) -> str:
-        """Show the two models, the difference and the notes."""
+    @property
+    def frame(self) -> pd.DataFrame:
+        """All numbers, one row: the attributes, intervals in two columns each."""
+        values = asdict(self) | {"notes": " ".join(self.notes)}
+        for name in ("interval", "log_prob_interval"):
+            low, high = values.pop(name) or (None, None)
+            values |= {f"{name}_low": low, f"{name}_high": high}
+        return pd.DataFrame([values])
 
-        def cells(interval: Interval | None, scale: float, digits: int, p: float | None) -> tuple[str, str]:
-            bounds = [] if interval is None or np.isnan(interval[0]) else interval
-            text = " to ".join(f"{scale * bound:+.{digits}f}" for bound in bounds)
-            return text, "" if p is None else p_value(p)
-
-        shares = percent(self.accuracy_a), percent(self.accuracy_b), points(self.difference)
-        rows = [
-            ("accuracy", *shares, *cells(self.interval, 100, 1, self.p_value)),
-            ("right where the other is wrong", f"{self.n_only_a:,}", f"{self.n_only_b:,}", "", "", ""),
+    @property
+    def table(self) -> Table:
+        """The comparison as a table: accuracies, items that one of the two got right, log-probabilities."""
+        names, interval = ("quantity", "kind", "a", "b", "difference", "low", "high", "p"), self.interval
+        right = ("right where the other is wrong", "count", self.n_only_a, self.n_only_b)
+        rows: list[tuple[Any, ...]] = [
+            ("accuracy", "share", self.accuracy_a, self.accuracy_b, self.difference, *interval, self.p_value),
+            (*right, self.n_only_a - self.n_only_b, None, None, None),
         ]
         if self.log_prob_difference is not None:
-            bounds = cells(self.log_prob_interval, 1, 3, self.log_prob_p_value)
-            rows.append(("mean ln p per target word", "", "", f"{self.log_prob_difference:+.3f}", *bounds))
-        columns = ("", self.a, self.b, "difference", f"{100 * self.level:g} % interval", "p")
-        caption = " ".join([f"{self.n:,} items; {self.test}.", *self.notes])
-        return html_table(columns, rows, caption=caption)
+            bounds = self.log_prob_interval or (None, None)
+            log_probs = ("mean ln p per target word (nats)", "nats", None, None, self.log_prob_difference)
+            rows.append((*log_probs, *bounds, self.log_prob_p_value))
+        kinds = {"share": "percentage points", "count": "whole difference", "nats": "signed"}
+        columns = (
+            Column("quantity", heading=" "),
+            *(
+                Column(side, ("kind", {"share": "percent", "count": "count"}), heading=name, tooltip="Model.")
+                for side, name in (("a", self.a), ("b", self.b))
+            ),
+            Column("difference", ("kind", kinds), ("low", "high"), tooltip="First minus second model."),
+            Column("p", "p", tooltip=f"Of the difference in accuracy: {self.test}."),
+        )
+        frame = pd.DataFrame(rows, columns=list(names))
+        frame.attrs["note"] = (
+            f"{self.n:,} items; {self.test}.",
+            f"In brackets: {100 * self.level:g} % intervals of the paired bootstrap.",
+            f"{self.resamples:,} replicates, seed {self.seed}.",
+            *self.notes,
+        )
+        return Table(frame, Layout(f"{self.a} and {self.b} on the same items", columns))
+
+    def to_html(self) -> str:
+        """Return the table as an HTML fragment."""
+        return self.table.to_html()
+
+    def to_latex(self) -> str:
+        """Return the table in LaTeX."""
+        return self.table.to_latex("tab:significance")
+
+    def to_markdown(self) -> str:
+        """Return the table in Markdown."""
+        return self.table.to_markdown()
+
+    def to_csv(self, path: Any = None) -> Any:
+        """Write `frame` as CSV; return it as text without a path."""
+        return self.frame.to_csv(path, index=False)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
 
 
 def significance(

@@ -1,4 +1,7 @@
-"""How numbers are written: shares, probabilities, p values, perplexities, ranks, intervals."""
+"""How numbers are written: shares, probabilities, p values, perplexities, ranks, intervals.
+
+A zero has no sign, a missing value is `MISSING`, an infinite one ∞.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,24 @@ _THOUSAND = 1000
 _LARGE = 1e9
 
 
+def fixed(value: float, digits: int, *, sign: bool = False) -> str:
+    """Return a number with so many digits after the point: ``1,234.5``, with `sign` ``+1,234.5``."""
+    if pd.isna(value):
+        return MISSING
+    if np.isinf(value):
+        return "-∞" if value < 0 else "+∞" if sign else "∞"
+    text = f"{value:{'+' if sign else ''},.{digits}f}"
+    return text if text.strip("+-0.") else text.strip("+-")
+
+
 def percent(share: float, *, unit: bool = True) -> str:
     """Return a share as a percentage with one digit: ``12.3 %``."""
-    return MISSING if pd.isna(share) else f"{100 * share:.1f}{' %' if unit else ''}"
+    return MISSING if pd.isna(share) else f"{fixed(100 * share, 1)}{' %' if unit else ''}"
 
 
 def points(share: float) -> str:
     """Return a difference of shares in percentage points, with its sign: ``+1.2``."""
-    text = f"{100 * share:+.1f}"
-    return "0.0" if text[1:] == "0.0" else text
+    return fixed(100 * share, 1, sign=True)
 
 
 def probability(p: float) -> str:
@@ -42,11 +54,11 @@ def p_value(p: float, *, sign: bool = False) -> str:
     return f"< {_LEAST_P}" if p < _LEAST_P else f"{'= ' if sign else ''}{p:.2g}"
 
 
-def quantity(value: float) -> str:
-    """Return a perplexity or a rank with four digits, from 1,000 on as a whole number."""
-    if pd.isna(value):
-        return MISSING
-    return f"{value:,.0f}" if abs(value) >= _THOUSAND else f"{value:.4g}"
+def quantity(value: float, *, digits: int = 4, sign: bool = False) -> str:
+    """Return a perplexity, a rank or a mean with four digits, from 1,000 on as a whole number."""
+    if pd.isna(value) or np.isinf(value) or _THOUSAND - 0.05 <= abs(value) < _LARGE:
+        return fixed(value, 0, sign=sign)
+    return f"{value + 0.0:{'+' if sign and value else ''}.{digits}g}"
 
 
 def rank_text(rank: float | None, n_tied: float | None = None, *, bound: bool = False) -> str:
@@ -74,24 +86,25 @@ def span(low: float, high: float, write: Callable[[float], str]) -> str:
     return "" if pd.isna(low) or pd.isna(high) else f"[{write(low)}, {write(high)}]"
 
 
-def in_unit(value: Any, unit: str) -> str:
+def in_unit(value: Any, unit: str, *, sign: bool = False) -> str:
     """Return a number as the papers' tables show it: percents with one digit, fractions with three.
 
     Parameters
     ----------
     value : number or null
     unit : {"percent", "fraction", "per target word", "rank"}
+    sign : bool, default False
+        Write the sign of positive numbers too.
     """
     if pd.isna(value):
         return MISSING
     size = abs(value)
-    if np.isinf(size):
-        text = "∞"
-    elif size >= _LARGE:
-        text = f"{size:.2e}"
+    if _LARGE <= size < np.inf:
+        text = f"{value:{'+' if sign else ''}.2e}"
     elif unit == "rank":
-        text = f"{size:.1f}".removesuffix(".0")
+        text = fixed(value, 1, sign=sign).removesuffix(".0")
     else:
         rounded = unit == "per target word" and size >= 100  # noqa: PLR2004 - three digits are enough
-        text = f"{size:.{3 if unit == 'fraction' else 0 if rounded else 1}f}"
-    return f"{MINUS}{text}" if value < 0 else text
+        text = fixed(value, 3 if unit == "fraction" else 0 if rounded else 1, sign=sign)
+    text = text.replace(",", "")  # as the papers print them
+    return text.replace("-", MINUS, 1) if text.startswith("-") else text

@@ -12,13 +12,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from workbench.render.results import Table
 
 
 class _Runs(ModuleType):
     """A package that can be called (Python data model, "Customizing module attribute access")."""
 
-    def __call__(self) -> pd.DataFrame:
+    def __call__(self) -> Table:
         """List the stored runs, newest first; see :func:`workbench.runs.store.runs`."""
         from workbench.runs.store import runs  # noqa: PLC0415 - heavy
 

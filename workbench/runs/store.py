@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
+from workbench.render.results import Column, Layout, Table
 from workbench.runs import predictions
 from workbench.storage import cache
 from workbench.storage.files import atomic_folder, data_home, sweep
@@ -202,7 +203,17 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
     return run
 
 
-def runs() -> pd.DataFrame:
+_SHOWN = Layout(
+    "Stored runs",
+    (
+        Column("run"), Column("model"), Column("n", "count"), Column("accuracy", "share"),
+        Column("finished"), Column("seconds", "quantity"),
+    ),
+    ("dataset", "split", "variant"),
+)  # fmt: skip
+
+
+def runs() -> Table:
     """List the stored runs, newest first, one row a run.
 
     Columns: run, model, dataset, split, variant, n, accuracy (fraction), finished, seconds, device, seed.
@@ -211,7 +222,8 @@ def runs() -> pd.DataFrame:
     for name, kind in _LISTED.items():
         values = [info.get(name) for info in infos]
         data[name] = pd.Series([v if isinstance(v, _KINDS[kind]) else None for v in values], dtype=kind)
-    return pd.DataFrame(data).sort_values("finished", ascending=False, ignore_index=True, kind="stable")
+    table = pd.DataFrame(data).sort_values("finished", ascending=False, ignore_index=True, kind="stable")
+    return Table(table, _SHOWN)
 
 
 def find_run(name: str) -> Run:
@@ -243,7 +255,7 @@ def query(sql: str) -> pd.DataFrame:
 
     infos, home = _infos(), data_home() / "runs"
     with duckdb.connect() as base:
-        base.register("runs", runs())
+        base.register("runs", runs().frame)
         base.register("nothing", predictions.SCHEMA.empty_table())  # has the columns that old runs lack
         try:
             if infos:

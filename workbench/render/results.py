@@ -1,0 +1,200 @@
+"""Frames of results that show what answers their question: a notebook sees a few columns, Python sees all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from workbench.render.labels import column_label, label, tooltip
+from workbench.render.numbers import MINUS, MISSING, fixed, in_unit, p_value, percent, points, quantity, span
+from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown, grid_text
+
+_WRITERS: Mapping[str, Callable[[Any], str]] = {
+    "text": str,  # to the left
+    "column": label,  # the name of a column, to the left
+    "number": str,  # as it is, to the right
+    "printed percent": "{} %".format,
+    "count": partial(fixed, digits=0),  # 1,234
+    "share": partial(percent, unit=False),  # 0.123 as 12.3; the heading names the unit
+    "percent": percent,  # 0.123 as 12.3 %
+    "percentage": "{:.1f} %".format,  # 12.3 as 12.3 %
+    "points": points,  # 0.012 as +1.2; the heading names the unit
+    "percentage points": lambda share: f"{points(share)} points",  # 0.012 as +1.2 points
+    "quantity": quantity,  # 12.34
+    "rank": partial(in_unit, unit="rank"),  # 28.5
+    "signed": partial(quantity, digits=3, sign=True),  # +12.3
+    "whole difference": partial(fixed, digits=0, sign=True),  # +12
+    "effect": partial(fixed, digits=2, sign=True),  # +0.12
+    "p": p_value,  # 0.012
+}
+_BOUNDS = {  # how bounds are written where the value beside them has the unit
+    "percent": _WRITERS["share"],
+    "percentage": partial(fixed, digits=1),
+    "percentage points": points,
+}
+_TEXT = ("text", "column")
+_UNITS = {"share": "%", "points": "points"}
+
+
+class Column(NamedTuple):
+    """How a column is shown.
+
+    Attributes
+    ----------
+    name : str
+        Name in the frame.
+    kind : str, or (str, mapping of str to str)
+        How its values are written, a key of `_WRITERS`; or the column that tells the kind of each row, and
+        the kinds by its values (else ``quantity``).
+    interval : (str, str), optional
+        Columns with the bounds that stand in brackets.
+    detail : str, optional
+        A column with text that stands smaller beside the value.
+    heading, tooltip : str, optional
+        Instead of those of :mod:`workbench.render.labels`.
+    """
+
+    name: str
+    kind: str | tuple[str, Mapping[str, str]] = "text"
+    interval: tuple[str, str] | None = None
+    detail: str = ""
+    heading: str = ""
+    tooltip: str = ""
+
+
+def with_interval(name: str, kind: str, **texts: str) -> Column:
+    """Return a column whose interval is in ``<name>_low`` and ``<name>_high``."""
+    return Column(name, kind, (f"{name}_low", f"{name}_high"), **texts)
+
+
+class Layout(NamedTuple):
+    """What is shown of a frame: a caption, columns, and columns whose values head a section of rows.
+
+    `signature` names the column with the signatures of the rows: what they share stands under the table.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    sections: tuple[str, ...] = ()
+    signature: str = ""
+
+
+class Table(pd.DataFrame):
+    """A frame of results that shows its most important columns.
+
+    Every operation gives a plain DataFrame. ``.attrs["note"]`` says how the numbers were made.
+    """
+
+    _metadata = ["_layout"]  # noqa: RUF012 - pandas keeps these attributes when it pickles
+
+    def __init__(self, frame: pd.DataFrame, layout: Layout) -> None:
+        super().__init__(frame)
+        self.attrs = dict(frame.attrs)
+        self._layout = layout
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """All columns, as a plain DataFrame."""
+        return self.copy()
+
+    def to_html(self) -> str:  # type: ignore[override]
+        """Return the shown columns as an HTML fragment for light and dark pages, everything escaped."""
+        return grid_html(self._grid())
+
+    def to_latex(self, label: str = "tab:results") -> str:  # type: ignore[override]
+        r"""Return the shown columns as a LaTeX ``table`` that needs ``\usepackage{booktabs,graphicx}``."""
+        return grid_latex(self._grid(), label)
+
+    def to_markdown(self) -> str:  # type: ignore[override]
+        """Return the shown columns as GitHub Markdown."""
+        return grid_markdown(self._grid())
+
+    def to_csv(self, path: Any = None, *, index: bool = False, **options: Any) -> Any:  # type: ignore[override]
+        """Write all columns as CSV; options as for ``DataFrame.to_csv``."""
+        return super().to_csv(path, index=index, **options)
+
+    def _repr_html_(self) -> str:  # type: ignore[override]
+        return self.to_html()
+
+    def __repr__(self) -> str:
+        return grid_text(self._grid())
+
+    __str__ = __repr__
+
+    def _grid(self) -> Grid:
+        layout, note = self._layout, self.attrs.get("note", ())
+        columns, footer, records = layout.columns, "", self.to_dict("records")
+        if layout.signature:
+            shared, rest = split_signatures(self[layout.signature], sets=not layout.sections)
+            footer = f"{label(layout.signature)}: {shared}" if shared else ""
+            if any(rest):
+                columns = (*columns, Column(layout.signature))
+                records = [row | {layout.signature: text} for row, text in zip(records, rest, strict=True)]
+        sections: dict[str, list[list[Cell]]] = {}
+        for row in records:
+            heading = ", ".join(_named(name, row[name]) for name in layout.sections)
+            sections.setdefault(heading, []).append([_cell(column, row) for column in columns])
+        notes = (note,) if isinstance(note, str) else tuple(note)
+        return Grid(layout.title, list(map(_heading, columns)), sections, tuple(filter(None, notes)), footer)
+
+
+def _heading(column: Column) -> Heading:
+    texts, kind = column_label(column.name), column.kind if isinstance(column.kind, str) else ""
+    unit = _UNITS.get(kind, "" if texts.unit == "%" else texts.unit)
+    text = column.heading or texts.label
+    name = f"{text} ({unit})" if unit and kind not in _TEXT else text
+    return Heading(name, column.tooltip or tooltip(column.name), kind not in _TEXT)
+
+
+def _text(value: Any) -> str:
+    missing = pd.api.types.is_scalar(value) and pd.isna(value)
+    return MISSING if missing or value == "" else str(value)
+
+
+def _named(name: str, value: Any) -> str:
+    text = _text(value)
+    return f"{label(name).lower()} not stated" if text == MISSING else text
+
+
+def _cell(column: Column, row: Mapping[Any, Any]) -> Cell:
+    value, kind = row[column.name], column.kind
+    if not isinstance(kind, str):
+        of, kinds = kind
+        kind = kinds.get(row[of], "quantity")
+    if kind in _TEXT or _text(value) == MISSING:
+        text, detail = _WRITERS[kind](_text(value)) if kind in _TEXT else MISSING, ""
+    else:
+        write = _WRITERS[kind]
+        text = _minus(write(value))
+        bounds = [row[name] for name in column.interval or ()]
+        write = _BOUNDS.get(kind, write)
+        detail = _minus(span(*bounds, write)) if bounds else ""
+    if column.detail and (remark := _text(row[column.detail])) != MISSING:
+        detail = f"{detail} ({remark})".lstrip()
+    return Cell(text, detail)
+
+
+def _minus(text: str) -> str:
+    return text if text == MISSING else text.replace("-", MINUS)
+
+
+def split_signatures(signatures: Iterable[Any], *, sets: bool = True) -> tuple[str, list[str]]:
+    """Return the parts that all signatures share, and the other parts of each but the number of its items.
+
+    `sets` tells whether these name the items too.
+    """
+    parts = [[] if pd.isna(text) else str(text).split("|") for text in signatures]
+    known = [row for row in parts if row]
+    shared = [part for part in known[0] if all(part in row for row in known)] if known else []
+    rest = [
+        [
+            part
+            for k, part in enumerate(row)
+            if part not in shared and (k or sets) and not part.startswith("n:")
+        ]
+        for row in parts
+    ]
+    return "|".join(shared), list(map("|".join, rest))
