@@ -112,7 +112,9 @@ def cells_and_bars(page, notebook, items, right):
     wait_count(page, both.sum(), total)
     page.locator(".wc-clear").click()
     wait_count(page, total, total)
-    assert page.locator(".wc-strip:visible, .wc-compare [hidden]:visible").count() == 1, "one warning, no more"
+    assert page.locator(".wc-strip:visible, .wc-compare [hidden]:visible").count() == 1, (
+        "one warning, no more"
+    )
     numbers = page.locator(".wc-numbers tbody tr").nth(1)
     for outcome, cell in [("both right", right["model 0"] & right["model 1"]), ("both wrong", None)]:
         cell = ~(right["model 0"] | right["model 1"]) if cell is None else cell

@@ -60,6 +60,32 @@ def test_shares_are_those_of_the_libraries(level):
         assert (found["kind"], found["test"]) == ("share", "Fisher")
 
 
+@pytest.mark.parametrize("correction", ["holm", "bonferroni", "fdr_bh"])
+def test_part_of_speech_and_class_of_the_target_are_one_question(correction):
+    tags = {"x": ("NOUN", "CN"), "y": ("PROPN", "PN"), "z": ("VERB", "V")}
+    sets = [
+        side.assign(
+            target_pos=[tags[word][0] for word in side["word"]],
+            target_class=[tags[word][1] for word in side["word"]],
+        )
+        for side in (A, B)
+    ]
+    table = contrast(*sets, correction=correction)
+    name = f"p_{correction}"
+    for left_out, kept in (("target_class", "target_pos"), ("target_pos", "target_class")):
+        family = table[table["feature"] != left_out]
+        wanted = pd.Series(multipletests(family["p"], method=correction)[1], family.index)
+        part = table["feature"] == kept
+        assert part.sum() == 3
+        assert table[name][part].tolist() == pytest.approx(wanted[part[part].index].tolist())
+    others = ~table["feature"].isin(["target_pos", "target_class"])
+    assert table[name][others].tolist() == pytest.approx(wanted[others[others].index].tolist())
+    alone = contrast(
+        sets[0].drop(columns="target_class"), sets[1].drop(columns="target_class"), correction=correction
+    )
+    assert alone[name].tolist() == pytest.approx(multipletests(alone["p"], method=correction)[1].tolist())
+
+
 @pytest.mark.parametrize("feature", ["number", "ratio"])
 def test_numbers_are_those_of_the_libraries(feature):
     found = row(contrast(A, B), feature)

@@ -163,7 +163,7 @@ def nasty():
         scores(lambada("test", system=NASTY, model="two\nlines")),
         lambada("test", system="LSTM", model="never", log_prob=-np.inf),
     ]
-    return table("lambada", frames, **QUICK)
+    return table("lambada", frames, rows="all", **QUICK)
 
 
 def test_the_html_is_balanced_and_escaped(nasty):
@@ -171,6 +171,7 @@ def test_the_html_is_balanced_and_escaped(nasty):
     page = Page(html)
     assert page.open == []
     allowed = {"style", "div", "table", "caption", "thead", "tbody", "tr", "th", "td", "small", "ul", "li"}
+    allowed |= {"details", "summary"}
     assert set(page.tags) <= allowed
     assert NASTY in page.text
     assert nasty._repr_html_() == html
@@ -213,6 +214,50 @@ def test_any_text_is_one_line_without_open_marks_in_latex(text):
     assert "\n" not in found
     left = re.sub(r"\\(text\w+{}|infty|[&%$#_{}])|\$-\$|\$\\infty\$", "", found)
     assert not set(left) & set("\\&%$#_{}~^<>|")
+
+
+def shown_systems(text):
+    return re.findall(r"^\| ((?!System|:--)[^|]*?) \|", text, re.MULTILINE)
+
+
+def test_our_rows_are_shown_and_the_papers_others_if_wanted():
+    ours = lambada(system="LSTM", model="LSTM, 2 layers", variant="plain")
+    other = lambada(system="RNN", model="RNN, small", variant="capitalised")
+    shown = table("lambada", [ours, other], **QUICK)
+    assert shown_systems(shown.to_markdown()) == ["RNN", "LSTM"]
+    assert len(shown.frame) == len(table("lambada", [], **QUICK).frame)
+    printed = published.published_table("lambada_table1")["system"].tolist()
+    for complete in (table("lambada", [ours, other], rows="all", **QUICK), table("lambada", [])):
+        assert shown_systems(complete.to_markdown()) == printed
+    with pytest.raises(DataError, match='use rows="ours" or rows="all"'):
+        table("lambada", [ours], rows="mine")
+
+
+def test_model_names_are_separated_by_semicolons():
+    names = ["LSTM, 2 layers", "RNN, small"]
+    notes = " ".join(table("lambada", [lambada(model=name) for name in names], **QUICK).notes)
+    assert "plain" in notes
+    both = [lambada(model=name) for name in names] + [lambada(model="third", variant="capitalised")]
+    notes = " ".join(table("lambada", both, **QUICK).notes)
+    assert "Variant plain (LSTM, 2 layers; RNN, small), capitalised (third)." in notes
+
+
+ZERO = re.compile(r"[+\-\N{MINUS SIGN}]0(\.0*)?(?![\d.e])")
+WRITERS = [
+    numbers.percent, numbers.points, numbers.quantity, partial(numbers.quantity, sign=True),
+    *(partial(numbers.fixed, digits=digits, sign=sign) for digits in (0, 1, 3) for sign in (False, True)),
+    *(partial(in_unit, unit=unit, sign=sign) for unit in ("percent", "fraction", "per target word", "rank")
+      for sign in (False, True)),
+]  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.floats(allow_subnormal=True) | st.floats(-0.1, 0.1), st.sampled_from(WRITERS))
+def test_a_zero_has_no_sign(value, write):
+    text = write(value)
+    assert not ZERO.search(text)
+    assert "nan" not in text
+    assert "inf" not in text
 
 
 @pytest.mark.parametrize(

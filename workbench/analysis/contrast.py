@@ -10,7 +10,7 @@ import pandas as pd
 from workbench.analysis.proportions import Floats, holm
 from workbench.items.schema import DataError
 from workbench.render.labels import label
-from workbench.render.results import Column, Layout, Table
+from workbench.render.results import TableColumn, TableLayout, Table
 
 SKIPPED = ("item_id", "pipeline", "mentions", "speech", "names")
 """Columns of the annotations that are no features."""
@@ -118,12 +118,12 @@ def contrast(
     return Table(table, _layout(names, correction))
 
 
-def _layout(names: tuple[str, str], correction: str) -> Layout:
+def _layout(names: tuple[str, str], correction: str) -> TableLayout:
     differences = {"share": "percentage points", "number": "signed"}
     columns = (
-        Column("feature", "column", detail="level"),
+        TableColumn("feature", "column", detail="level"),
         *(
-            Column(
+            TableColumn(
                 name,
                 ("kind", {"share": "percent"}),
                 heading=name,
@@ -131,11 +131,13 @@ def _layout(names: tuple[str, str], correction: str) -> Layout:
             )
             for name in names
         ),
-        Column("difference", ("kind", differences), ("low", "high"), tooltip=f"{names[0]} minus {names[1]}."),
-        Column("cliff_delta", "effect"),
-        Column(f"p_{correction}", "p"),
+        TableColumn(
+            "difference", ("kind", differences), ("low", "high"), tooltip=f"{names[0]} minus {names[1]}."
+        ),
+        TableColumn("cliff_delta", "effect"),
+        TableColumn(f"p_{correction}", "p"),
     )
-    return Layout(f"{names[0]} and {names[1]}: features of the items", columns)
+    return TableLayout(f"{names[0]} and {names[1]}: features of the items", columns)
 
 
 def _check(a: Any, b: Any, names: tuple[str, str], level: float, correction: str) -> None:

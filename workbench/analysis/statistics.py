@@ -19,7 +19,7 @@ from workbench.analysis.proportions import wilson
 from workbench.datasets import published
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.render.results import Column, Layout, Table
+from workbench.render.results import TableColumn, TableLayout, Table
 
 Sets = pd.DataFrame | Mapping[str, pd.DataFrame]
 """One frame of annotations, or several by the name under which they are shown."""
@@ -35,11 +35,11 @@ COLUMNS = (
 """Columns of :func:`statistics`."""
 
 _SHOWN = (
-    Column("quantity"),
-    Column("value", ("unit", {"count": "count", "percent": "percentage"}), ("low", "high")),
-    Column("sd", "quantity"),
-    Column("n", "count"),
-    Column("paper", ("unit", {"count": "number", "mean": "number", "percent": "printed percent"})),
+    TableColumn("quantity"),
+    TableColumn("value", ("unit", {"count": "count", "percent": "percentage"}), ("low", "high")),
+    TableColumn("sd", "quantity"),
+    TableColumn("n", "count"),
+    TableColumn("paper", ("unit", {"count": "number", "mean": "number", "percent": "printed percent"})),
 )
 _INTERVALS = "In brackets: Wilson's 95 % intervals of percentages. SD: sample standard deviation of means."
 _PAPER_SPLITS = ("dev", "test")
@@ -294,7 +294,7 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
     table = table.astype(numbers).astype({"n": "Int64", "paper": "str", "paper_row": "str"})
     notes = table[table["note"] != ""].groupby("note", sort=False)["quantity"].unique()
     table.attrs["note"] = (_INTERVALS, *(f"{', '.join(who)}: {note}." for note, who in notes.items()))
-    return Table(table, Layout("Statistics of the items", _SHOWN, ("dataset", "split")))
+    return Table(table, TableLayout("Statistics of the items", _SHOWN, ("dataset", "split")))
 
 
 def _joined(frame: pd.DataFrame, annotations: pd.DataFrame) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from workbench.evaluation.paper import layout_of
 from workbench.evaluation.reading import NEEDED, VARIANT, ModelPredictions, one_value, predictions_of
 from workbench.evaluation.significance import compare_pair
 from workbench.items.schema import DataError
-from workbench.render.results import Column, Layout, Table, with_interval
+from workbench.render.results import TableColumn, TableLayout, Table, with_interval
 
 _MEASURED = (
     "n", "n_known", "accuracy", "accuracy_low", "accuracy_high", "interval", "accuracy_known", "perplexity",
@@ -31,18 +31,18 @@ _REPORTED = (
 )
 _AGAINST = ("difference", "difference_low", "difference_high", "n_paired", "p", "p_holm")
 _SHOWN = (
-    Column("place", "count"),
-    Column("model", detail="source"),
-    Column("n", "count"),
+    TableColumn("place", "count"),
+    TableColumn("model", detail="source"),
+    TableColumn("n", "count"),
     with_interval("accuracy", "share"),
-    Column("perplexity", "quantity"),
-    Column("median_rank", "rank"),
+    TableColumn("perplexity", "quantity"),
+    TableColumn("median_rank", "rank"),
     with_interval(
         "difference", "points", heading="Difference from the best",
         tooltip="Accuracy minus that of the best model, on the items that both predicted; in brackets the"
         " interval of the paired bootstrap.",
     ),
-    Column(
+    TableColumn(
         "p_holm", "p",
         tooltip="Paired test against the best model: McNemar's exact test, or a sign-flip test by novel;"
         " corrected for the number of tests (Holm 1979).",
@@ -139,7 +139,7 @@ def leaderboard(
     table.attrs["note"] = note(measured, datasets, drawing)
     if len(table) > len(measured):
         table.attrs["note"] += f" {_REPORTED}"
-    return Table(table, Layout("Models ranked by accuracy", _SHOWN, tuple(names), "signature"))
+    return Table(table, TableLayout("Models ranked by accuracy", _SHOWN, tuple(names), "signature"))
 
 
 Group = tuple[Any, ...]

@@ -15,7 +15,7 @@ from workbench.evaluation.bootstrap import Drawing, Floats, Units
 from workbench.evaluation.reading import VARIANT, floats, joined, one_value, predictions_of
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.render.results import Column, Layout, Table, with_interval
+from workbench.render.results import TableColumn, TableLayout, Table, with_interval
 from workbench.storage.cache import digest
 
 _INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels")
@@ -32,7 +32,7 @@ MEASURES = (
 """Columns that `measure` gives."""
 
 SHOWN = (
-    Column("n", "count"),
+    TableColumn("n", "count"),
     with_interval("accuracy", "share"),
     with_interval("perplexity", "quantity"),
     with_interval("median_rank", "rank"),
@@ -123,14 +123,14 @@ def evaluate(
     columns = [name for name in ("model", "run") if name not in names] + names
     table = typed(pd.DataFrame(rows, columns=[*columns, *MEASURES]))
     table.attrs["note"] = note(table, datasets, drawing)
-    model = Column("model", detail="run" if table.duplicated(["model", *names]).any() else "")
+    model = TableColumn("model", detail="run" if table.duplicated(["model", *names]).any() else "")
     groups = (_group_column(table[name]) for name in names if name != "model")
-    columns = (model, *groups, *SHOWN)
-    return Table(table, Layout("Accuracy, perplexity and median rank", columns, signature="signature"))
+    shown = (model, *groups, *SHOWN)
+    return Table(table, TableLayout("Accuracy, perplexity and median rank", shown, signature="signature"))
 
 
-def _group_column(values: pd.Series[Any]) -> Column:
-    return Column(str(values.name), "number" if pd.api.types.is_numeric_dtype(values) else "text")
+def _group_column(values: pd.Series[Any]) -> TableColumn:
+    return TableColumn(str(values.name), "number" if pd.api.types.is_numeric_dtype(values) else "text")
 
 
 def _groups(frame: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:

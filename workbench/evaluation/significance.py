@@ -14,7 +14,7 @@ from workbench.evaluation.bootstrap import Drawing, Floats
 from workbench.evaluation.reading import VARIANT, ModelPredictions, floats, one_value, predictions_of
 from workbench.items.schema import DataError
 from workbench.render.numbers import p_value, percent, points
-from workbench.render.results import Column, Layout, Table
+from workbench.render.results import TableColumn, TableLayout, Table
 
 Interval = tuple[float, float]
 
@@ -111,13 +111,15 @@ class Significance:
             rows.append((*log_probs, *bounds, self.log_prob_p_value))
         kinds = {"share": "percentage points", "count": "whole difference", "nats": "signed"}
         columns = (
-            Column("quantity", heading=" "),
+            TableColumn("quantity", heading=" "),
             *(
-                Column(side, ("kind", {"share": "percent", "count": "count"}), heading=name, tooltip="Model.")
+                TableColumn(
+                    side, ("kind", {"share": "percent", "count": "count"}), heading=name, tooltip="Model."
+                )
                 for side, name in (("a", self.a), ("b", self.b))
             ),
-            Column("difference", ("kind", kinds), ("low", "high"), tooltip="First minus second model."),
-            Column("p", "p", tooltip=f"Of the difference in accuracy: {self.test}."),
+            TableColumn("difference", ("kind", kinds), ("low", "high"), tooltip="First minus second model."),
+            TableColumn("p", "p", tooltip=f"Of the difference in accuracy: {self.test}."),
         )
         frame = pd.DataFrame(rows, columns=list(names))
         frame.attrs["note"] = (
@@ -126,7 +128,7 @@ class Significance:
             f"{self.resamples:,} replicates, seed {self.seed}.",
             *self.notes,
         )
-        return Table(frame, Layout(f"{self.a} and {self.b} on the same items", columns))
+        return Table(frame, TableLayout(f"{self.a} and {self.b} on the same items", columns))
 
     def to_html(self) -> str:
         """Return the table as an HTML fragment."""

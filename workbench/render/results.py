@@ -30,7 +30,9 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "effect": partial(fixed, digits=2, sign=True),  # +0.12
     "p": p_value,  # 0.012
 }
-_BOUNDS = {  # how bounds are written where the value beside them has the unit
+_BOUNDS: Mapping[
+    str, Callable[[Any], str]
+] = {  # how bounds are written where the value beside them has the unit
     "percent": _WRITERS["share"],
     "percentage": partial(fixed, digits=1),
     "percentage points": points,
@@ -39,7 +41,7 @@ _TEXT = ("text", "column")
 _UNITS = {"share": "%", "points": "points"}
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """How a column is shown.
 
     Attributes
@@ -65,19 +67,19 @@ class Column(NamedTuple):
     tooltip: str = ""
 
 
-def with_interval(name: str, kind: str, **texts: str) -> Column:
+def with_interval(name: str, kind: str, **texts: str) -> TableColumn:
     """Return a column whose interval is in ``<name>_low`` and ``<name>_high``."""
-    return Column(name, kind, (f"{name}_low", f"{name}_high"), **texts)
+    return TableColumn(name, kind, (f"{name}_low", f"{name}_high"), **texts)
 
 
-class Layout(NamedTuple):
+class TableLayout(NamedTuple):
     """What is shown of a frame: a caption, columns, and columns whose values head a section of rows.
 
     `signature` names the column with the signatures of the rows: what they share stands under the table.
     """
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     sections: tuple[str, ...] = ()
     signature: str = ""
 
@@ -90,8 +92,8 @@ class Table(pd.DataFrame):
 
     _metadata = ["_layout"]  # noqa: RUF012 - pandas keeps these attributes when it pickles
 
-    def __init__(self, frame: pd.DataFrame, layout: Layout) -> None:
-        super().__init__(frame)
+    def __init__(self, frame: pd.DataFrame, layout: TableLayout) -> None:
+        super().__init__(frame)  # type: ignore[call-arg] # the stubs have __new__ alone
         self.attrs = dict(frame.attrs)
         self._layout = layout
 
@@ -116,7 +118,7 @@ class Table(pd.DataFrame):
         """Write all columns as CSV; options as for ``DataFrame.to_csv``."""
         return super().to_csv(path, index=index, **options)
 
-    def _repr_html_(self) -> str:  # type: ignore[override]
+    def _repr_html_(self) -> str:
         return self.to_html()
 
     def __repr__(self) -> str:
@@ -131,7 +133,7 @@ class Table(pd.DataFrame):
             shared, rest = split_signatures(self[layout.signature], sets=not layout.sections)
             footer = f"{label(layout.signature)}: {shared}" if shared else ""
             if any(rest):
-                columns = (*columns, Column(layout.signature))
+                columns = (*columns, TableColumn(layout.signature))
                 records = [row | {layout.signature: text} for row, text in zip(records, rest, strict=True)]
         sections: dict[str, list[list[Cell]]] = {}
         for row in records:
@@ -141,7 +143,7 @@ class Table(pd.DataFrame):
         return Grid(layout.title, list(map(_heading, columns)), sections, tuple(filter(None, notes)), footer)
 
 
-def _heading(column: Column) -> Heading:
+def _heading(column: TableColumn) -> Heading:
     texts, kind = column_label(column.name), column.kind if isinstance(column.kind, str) else ""
     unit = _UNITS.get(kind, "" if texts.unit == "%" else texts.unit)
     text = column.heading or texts.label
@@ -159,7 +161,7 @@ def _named(name: str, value: Any) -> str:
     return f"{label(name).lower()} not stated" if text == MISSING else text
 
 
-def _cell(column: Column, row: Mapping[Any, Any]) -> Cell:
+def _cell(column: TableColumn, row: Mapping[Any, Any]) -> Cell:
     value, kind = row[column.name], column.kind
     if not isinstance(kind, str):
         of, kinds = kind

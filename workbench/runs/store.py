@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.render.results import Column, Layout, Table
+from workbench.render.results import TableColumn, TableLayout, Table
 from workbench.runs import predictions
 from workbench.storage import cache
 from workbench.storage.files import atomic_folder, data_home, sweep
@@ -203,11 +203,11 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
     return run
 
 
-_SHOWN = Layout(
+_SHOWN = TableLayout(
     "Stored runs",
     (
-        Column("run"), Column("model"), Column("n", "count"), Column("accuracy", "share"),
-        Column("finished"), Column("seconds", "quantity"),
+        TableColumn("run"), TableColumn("model"), TableColumn("n", "count"), TableColumn("accuracy", "share"),
+        TableColumn("finished"), TableColumn("seconds", "quantity"),
     ),
     ("dataset", "split", "variant"),
 )  # fmt: skip

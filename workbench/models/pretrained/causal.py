@@ -307,7 +307,9 @@ class CausalLM(PretrainedModel):
         pairs = iter(subwords.pairs([(text.before, text.word) for text in texts if text.word]))
         contexts = iter(subwords.contexts([text.before for text in texts if not text.word]))
         return [
-            WordQuery(*next(pairs), self._index.get(answer)) if text.word else WordQuery(next(contexts), [], None)
+            WordQuery(*next(pairs), self._index.get(answer))
+            if text.word
+            else WordQuery(next(contexts), [], None)
             for text, answer in zip(texts, items.frame["answer"], strict=True)
         ]
 

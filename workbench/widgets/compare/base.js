@@ -1,6 +1,7 @@
 /* What all parts of the comparison share. The files are joined into one module, this one after `page.js`. */
 
-const points = (x, digits = 1) => (100 * x).toFixed(digits).replace("-", MINUS);
+const fixed = (x, digits) => x.toFixed(digits).replace(/^-(?=[0.]*$)/, "").replace("-", MINUS); // a zero has no sign
+const points = (x, digits = 1) => fixed(100 * x, digits);
 const signed = (x) => (Math.abs(100 * x) < 0.05 ? "0.0" : `${x > 0 ? "+" : ""}${points(x)}`);
 const three = (x) => Number(x.toPrecision(3));
 const short = (x) => (x >= 1e9 ? x.toExponential(1).replace("e+", "e") : x >= 1e6 ? `${three(x / 1e6)}M` : x >= 1e4 ? `${three(x / 1000)}k` : x >= 1000 ? number(Math.round(x)) : String(three(x)));

@@ -162,7 +162,7 @@ function passageView(c) {
   function answerOf(m) {
     const parts = [];
     if (m.rank) parts.push(m.rank);
-    if (m.log_prob !== null) parts.push(`ln p ${m.log_prob.toFixed(2).replace("-", MINUS)} (${percent(Math.exp(m.log_prob))})`);
+    if (m.log_prob !== null) parts.push(`ln p ${fixed(m.log_prob, 2)} (${percent(Math.exp(m.log_prob))})`);
     else if (m.impossible) parts.push("probability 0");
     return parts.join(" · ") || "rank and probability not known";
   }

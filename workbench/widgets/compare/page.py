@@ -13,7 +13,7 @@ from workbench.analysis.proportions import wilson
 from workbench.evaluation.comparison import Comparison
 from workbench.items.tokens import readable_tokens, tokens
 from workbench.render.labels import column_label, label
-from workbench.render.numbers import p_value, percent, points, probability, span
+from workbench.render.numbers import fixed, p_value, percent, points, probability, span
 from workbench.widgets.shared.passages import pieces, words_around
 from workbench.widgets.shared.widget import render
 
@@ -175,7 +175,7 @@ def _cell(
     if not pd.isna(row["p_novel"]):
         title.append(f"by novel p = {p_value(row['p_novel'])}")
     if not pd.isna(row["log_prob_difference"]):
-        title.append(f"mean ln p {sign * row['log_prob_difference']:+.3f}")
+        title.append(f"mean ln p {fixed(sign * row['log_prob_difference'], 3, sign=True)}")
     better = ("up" if difference > 0 else "down") if row["p_holm"] < _LEVEL else ""
     css = [better, "chosen" if (row[a], row[b]) == chosen else ""]
     return {

@@ -1,0 +1,141 @@
+"""What results of the evaluation and of the analysis show, and that they stay frames."""
+
+import io
+import pickle
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from html_page import Page
+from made_predictions import made, run, scores
+
+from workbench.evaluation.leaderboard import leaderboard
+from workbench.evaluation.metrics import evaluate
+from workbench.evaluation.significance import significance
+from workbench.render.results import TableColumn, TableLayout, Table, split_signatures, with_interval
+
+QUICK = {"resamples": 20}
+FRAME = pd.DataFrame({
+    "model": ["<b>&_one", "two"], "source": [None, "a paper"], "set": ["dev", "test"],
+    "accuracy": [0.1234, np.nan], "accuracy_low": [0.1, np.nan], "accuracy_high": [0.2, np.nan],
+    "kind": ["share", "number"], "value": [0.5, 1234.5], "p_holm": [1e-9, 0.04],
+    "difference": [-0.00001, 0.02], "hidden": [1, 2],
+    "signature": ["s/dev|n:3|unit:word|seed:0", "s/dev|n:4|unit:token|seed:0"],
+})  # fmt: skip
+LAYOUT = TableLayout(
+    "A title",
+    (
+        TableColumn("model", detail="source"), with_interval("accuracy", "share"), TableColumn("difference", "points"),
+        TableColumn("value", ("kind", {"share": "percent"})), TableColumn("p_holm", "p"),
+    ),
+    ("set",), "signature",
+)  # fmt: skip
+
+
+@pytest.fixture
+def shown():
+    FRAME.attrs["note"] = "How it was measured."
+    return Table(FRAME, LAYOUT)
+
+
+def headings(html):
+    return re.findall(r"<th[^>]*>([^<]*)</th>", html.split("</thead>")[0])
+
+
+def test_a_notebook_sees_the_columns_that_matter(shown):
+    html = shown._repr_html_()
+    page = Page(html)
+    assert page.open == []
+    wanted = ["Model", "Accuracy (%)", "Difference (points)", "Value", "p (Holm)", "Signature"]
+    assert headings(html) == wanted
+    assert html.count(' title="') >= len(wanted)
+    assert (
+        "McNemar" in evaluate.__doc__
+        or 'title="p value corrected for the number of tests (Holm 1979)."' in html
+    )
+    for text in ("<b>&_one - 12.3", "two (a paper)", "12.3 [10.0, 20.0]", "50.0 %", "1,234", "< 0.0001"):
+        assert text in page.text or text.removeprefix("<b>&_one - ") in page.text
+    assert "<b>" not in html
+    assert "<details><summary>Notes</summary>" in html
+    assert "Signature: s/dev|seed:0" in page.text
+    assert "unit:token" in page.text
+    assert "hidden" not in page.text
+    assert "0.0" in page.text
+    assert not re.search("[-+\N{MINUS SIGN}]0\\.0", page.text)
+
+
+def test_it_is_written_for_papers_pages_and_spreadsheets(shown):
+    latex = shown.to_latex("tab:mine")
+    assert r"\resizebox{\ifdim\width>\linewidth \linewidth\else\width\fi}{!}{%" in latex
+    assert r"\label{tab:mine}" in latex
+    assert r"two (a paper) & - & +2.0 & 1,234 & 0.04 & unit:token \\" in latex
+    assert r"\textless{}b\textgreater{}\&\_one" in latex
+    markdown = shown.to_markdown()
+    assert markdown.count("| :-- | --: | --: | --: | --: | :-- |") == 2  # one table a section
+    text = shown.to_csv()
+    assert pd.read_csv(io.StringIO(text)).columns.tolist() == FRAME.columns.tolist()
+    assert str(shown).split("\n")[0].split("  ")[0] == "Model"
+    assert "How it was measured." in str(shown)
+
+
+def test_it_stays_a_frame(shown):
+    assert type(shown.frame) is type(shown.head(1)) is type(shown[["model"]]) is pd.DataFrame
+    pd.testing.assert_frame_equal(shown.frame, FRAME)
+    assert shown.frame.attrs == FRAME.attrs
+    again = pickle.loads(pickle.dumps(shown))  # noqa: S301 - our own
+    assert again.to_html() == shown.to_html()
+    assert shown.copy()["accuracy"].iloc[0] == shown["accuracy"].iloc[0]
+    assert shown.query("set == 'dev'").to_dict("records")[0]["hidden"] == 1
+    empty = Table(FRAME.iloc[:0], LAYOUT)
+    assert "no rows" in empty.to_html()
+    assert "no rows" in str(empty)
+    assert Page(empty.to_html()).open == []
+    assert r"\bottomrule" in empty.to_latex()
+    assert "| Model |" in empty.to_markdown()
+
+
+def test_signatures_are_cut_into_what_they_share_and_the_rest():
+    assert split_signatures(["a|n:1|x:1", None, "a|n:2|x:2"]) == ("a", ["x:1", "", "x:2"])
+    assert split_signatures(["a|x:1", "b|x:1"], sets=False) == ("x:1", ["", ""])
+    assert split_signatures([None]) == ("", [""])
+
+
+def test_results_show_five_to_eight_columns_in_percent():
+    a, b = made(80), made(80, model="other, capitalised", seed=1, variant="capitalised")
+    table = evaluate([run(a, "a"), run(b, "b")], **QUICK)
+    assert headings(table.to_html()) == [
+        "Model", "n", "Accuracy (%)", "Perplexity (per target word)", "Median rank", "Signature",
+    ]  # fmt: skip
+    assert f"{100 * table['accuracy'].iloc[0]:.1f} [" in Page(table.to_html()).text
+    by = evaluate(a, by=["split", "known"], **QUICK)
+    assert headings(by.to_html())[:4] == ["Model", "Split", "Answer in vocabulary", "n"]
+    twice = evaluate([run(a, "first"), run(a, "second")], **QUICK)
+    assert "made (first)" in Page(twice.to_html()).text
+    board = leaderboard([a, b.assign(variant="plain")], **QUICK)
+    assert headings(board.to_html())[:8] == [
+        "Place", "Model", "n", "Accuracy (%)", "Perplexity (per target word)", "Median rank",
+        "Difference from the best (points)", "p (Holm)",
+    ]  # fmt: skip
+
+
+def test_a_signature_names_what_was_measured():
+    table = evaluate(made(60), level=0.9, seed=4, **QUICK)
+    parts = table["signature"].iloc[0].split("|")
+    assert parts[:2] == ["lambada/dev/plain", "n:60"]
+    assert {"unit:word", "vocab:1000", "ci:90", "boot:20", "seed:4", "version:0.1.0"} <= set(parts)
+    assert evaluate(made(60), level=0.9, seed=4, **QUICK)["signature"].iloc[0] == "|".join(parts)
+    prompted = made(60).assign(prompt='{"template": "{passage}", "shots": 0}')
+    assert evaluate(prompted, level=0.9, seed=4, **QUICK)["signature"].iloc[0] != "|".join(parts)
+
+
+def test_a_paired_comparison_is_a_table_and_a_row():
+    a, b = made(80), made(80, model="other", seed=1)
+    result = significance(a, b, **QUICK)
+    assert headings(result._repr_html_())[1:] == ["made", "other", "Difference", "p"]
+    assert result.frame["difference"].item() == result.difference
+    assert (result.frame["interval_low"].item(), result.frame["interval_high"].item()) == result.interval
+    assert result.to_csv().startswith("a,b,n,")
+    assert r"\begin{tabular}{lrrrr}" in result.to_latex()
+    assert "points" in result.to_markdown()
+    assert "ln p" not in significance(a, scores(b), **QUICK).to_html()
