@@ -13,7 +13,7 @@ from made_predictions import made, run, scores
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.significance import significance
-from workbench.render.results import TableColumn, TableLayout, Table, split_signatures, with_interval
+from workbench.render.results import Table, TableColumn, TableLayout, split_signatures, with_interval
 
 QUICK = {"resamples": 20}
 FRAME = pd.DataFrame({
@@ -26,7 +26,8 @@ FRAME = pd.DataFrame({
 LAYOUT = TableLayout(
     "A title",
     (
-        TableColumn("model", detail="source"), with_interval("accuracy", "share"), TableColumn("difference", "points"),
+        TableColumn("model", detail="source"), with_interval("accuracy", "share"),
+        TableColumn("difference", "points"),
         TableColumn("value", ("kind", {"share": "percent"})), TableColumn("p_holm", "p"),
     ),
     ("set",), "signature",

@@ -10,7 +10,7 @@ import pandas as pd
 from workbench.analysis.proportions import Floats, holm
 from workbench.items.schema import DataError
 from workbench.render.labels import label
-from workbench.render.results import TableColumn, TableLayout, Table
+from workbench.render.results import Table, TableColumn, TableLayout
 
 SKIPPED = ("item_id", "pipeline", "mentions", "speech", "names")
 """Columns of the annotations that are no features."""

@@ -19,7 +19,7 @@ from workbench.analysis.proportions import wilson
 from workbench.datasets import published
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.render.results import TableColumn, TableLayout, Table
+from workbench.render.results import Table, TableColumn, TableLayout
 
 Sets = pd.DataFrame | Mapping[str, pd.DataFrame]
 """One frame of annotations, or several by the name under which they are shown."""

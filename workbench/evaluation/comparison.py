@@ -465,7 +465,11 @@ class Comparison:
         return "\n\n".join(parts)
 
     def _models_text(self) -> str:
-        formats = {"accuracy": _percent, "perplexity": quantity, "median_rank": quantity}
+        formats: dict[str, Callable[[float], str]] = {
+            "accuracy": _percent,
+            "perplexity": quantity,
+            "median_rank": quantity,
+        }
         rows = [
             [row["label"], *(_with_span(row, name, write) for name, write in formats.items())]
             for row in self.table().to_dict("records")

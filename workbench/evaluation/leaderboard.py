@@ -18,7 +18,7 @@ from workbench.evaluation.paper import layout_of
 from workbench.evaluation.reading import NEEDED, VARIANT, ModelPredictions, one_value, predictions_of
 from workbench.evaluation.significance import compare_pair
 from workbench.items.schema import DataError
-from workbench.render.results import TableColumn, TableLayout, Table, with_interval
+from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 
 _MEASURED = (
     "n", "n_known", "accuracy", "accuracy_low", "accuracy_high", "interval", "accuracy_known", "perplexity",

@@ -15,7 +15,7 @@ from workbench.evaluation.bootstrap import Drawing, Floats, Units
 from workbench.evaluation.reading import VARIANT, floats, joined, one_value, predictions_of
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.render.results import TableColumn, TableLayout, Table, with_interval
+from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.cache import digest
 
 _INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels")

@@ -14,7 +14,7 @@ from workbench.evaluation.bootstrap import Drawing, Floats
 from workbench.evaluation.reading import VARIANT, ModelPredictions, floats, one_value, predictions_of
 from workbench.items.schema import DataError
 from workbench.render.numbers import p_value, percent, points
-from workbench.render.results import TableColumn, TableLayout, Table
+from workbench.render.results import Table, TableColumn, TableLayout
 
 Interval = tuple[float, float]
 

@@ -62,7 +62,7 @@ def quantity(value: float, *, digits: int = 4, sign: bool = False) -> str:
 
 
 def rank_text(rank: float | None, n_tied: float | None = None, *, bound: bool = False) -> str:
-    """Return the rank of an answer: ``rank 7``, ``tied 1–58`` with all ranks that tied words share.
+    """Return the rank of an answer: ``rank 7``, ``tied 1-58`` with all ranks that tied words share.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ def rank_text(rank: float | None, n_tied: float | None = None, *, bound: bool = 
         return ""
     if bound:
         return f"rank ≥ {rank:,.0f}"
-    more = 0 if n_tied is None or pd.isna(n_tied) else n_tied - 1
-    return f"tied {rank:,.0f}\N{EN DASH}{rank + more:,.0f}" if more > 0 else f"rank {rank:,.0f}"
+    others = 0 if n_tied is None or pd.isna(n_tied) else n_tied - 1
+    return f"tied {rank:,.0f}\N{EN DASH}{rank + others:,.0f}" if others > 0 else f"rank {rank:,.0f}"
 
 
 def span(low: float, high: float, write: Callable[[float], str]) -> str:

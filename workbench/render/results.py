@@ -171,9 +171,9 @@ def _cell(column: TableColumn, row: Mapping[Any, Any]) -> Cell:
     else:
         write = _WRITERS[kind]
         text = _minus(write(value))
-        bounds = [row[name] for name in column.interval or ()]
         write = _BOUNDS.get(kind, write)
-        detail = _minus(span(*bounds, write)) if bounds else ""
+        low, high = (row[name] for name in column.interval) if column.interval else (None, None)
+        detail = _minus(span(low, high, write))
     if column.detail and (remark := _text(row[column.detail])) != MISSING:
         detail = f"{detail} ({remark})".lstrip()
     return Cell(text, detail)

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.render.results import TableColumn, TableLayout, Table
+from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.runs import predictions
 from workbench.storage import cache
 from workbench.storage.files import atomic_folder, data_home, sweep
