@@ -161,7 +161,7 @@ def _named(name: str, value: Any) -> str:
     return f"{label(name).lower()} not stated" if text == MISSING else text
 
 
-def _cell(column: TableColumn, row: Mapping[Any, Any]) -> Cell:
+def _cell(column: TableColumn, row: dict[Any, Any]) -> Cell:
     value, kind = row[column.name], column.kind
     if not isinstance(kind, str):
         of, kinds = kind
@@ -172,7 +172,7 @@ def _cell(column: TableColumn, row: Mapping[Any, Any]) -> Cell:
         write = _WRITERS[kind]
         text = _minus(write(value))
         write = _BOUNDS.get(kind, write)
-        low, high = (row[name] for name in column.interval) if column.interval else (None, None)
+        low, high = map(row.get, column.interval or ("", ""))
         detail = _minus(span(low, high, write))
     if column.detail and (remark := _text(row[column.detail])) != MISSING:
         detail = f"{detail} ({remark})".lstrip()
