@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from workbench.storage import cache as disk
 from workbench.storage.cache import Cache, content, digest, fingerprint
+from workbench.storage.disk import make_room
 
 COLUMNS = {
     "word": (pa.string(), st.text(st.characters(exclude_categories=["Cs"]), max_size=5)),
@@ -104,11 +105,9 @@ def test_what_was_not_used_for_longest_goes_first(kept):
         os.utime(kept.path(key), (1000 - age, 1000 - age))
     size = kept.path("a").stat().st_size
     assert kept.get("c", SCHEMA) is not None  # used now
-    kept.limit = 3 * size
-    kept.trim()
+    make_room(3 * size)
     assert sorted(path.stem for path in kept.folder.iterdir()) == ["a", "b", "c"]
-    kept.limit = size
-    kept.trim()
+    make_room(0)
     assert [path.stem for path in kept.folder.iterdir()] == ["c"]
     assert kept.get("c", SCHEMA).to_pylist() == ONE
 

@@ -20,7 +20,7 @@ from workbench.items.schema import DataError
 from workbench.models.base import Predictor, pad
 from workbench.models.passage import is_word, one_of, passages
 from workbench.runs.predictions import Floats
-from workbench.storage import cache
+from workbench.storage import cache, disk
 from workbench.storage.files import atomic_path, data_home
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus, Texts
@@ -84,11 +84,13 @@ class Vectors:
         try:
             manifest = json.loads((folder / _FILE).read_text(encoding="utf-8"))
             arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in manifest["arrays"]}
-            return cls(manifest["words"], arrays, manifest["info"])
+            vectors = cls(manifest["words"], arrays, manifest["info"])
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise DataError(
                 f"there are no complete vectors: {error}", file=folder, remedy="make them again"
             ) from None
+        disk.hold(vectors, folder)
+        return vectors
 
 
 class VectorModel(Predictor):
@@ -130,6 +132,7 @@ class VectorModel(Predictor):
         except DataError:
             make(corpus, info, progress=progress).write(folder)
             vectors = Vectors.read(folder)
+            disk.make_room()
         return cls._with(vectors, **options, checked_for=checked_for)
 
     @classmethod

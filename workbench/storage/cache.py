@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from workbench.storage.disk import make_room
 from workbench.storage.files import atomic_path, data_home
 
-LIMIT = 2 * 1024**3
-"""Bytes that one cache may take; what was not used for longest goes first."""
-
-_LEFTOVER = 3600  # seconds after which a file that was never finished is not being written any more
 _WHOLE = 32 * 1024**2  # bytes up to which a file is read whole for a fingerprint
 _ENDS = 1024**2
 
@@ -58,13 +54,11 @@ class Cache:
     """Tables on disk, by key, in the folder `name` of ``cache/``.
 
     A table is a Parquet file, written atomically, with its key and a digest of its content. A file that is
-    damaged or has another key counts as absent. Several processes may use one cache at a time. `trim` leaves
-    at most `limit` bytes, beginning with what was used last.
+    damaged or has another key counts as absent. Several processes may use one cache at a time.
     """
 
-    def __init__(self, name: str, limit: int = LIMIT) -> None:
+    def __init__(self, name: str) -> None:
         self.folder = data_home() / "cache" / name
-        self.limit = limit
 
     def path(self, key: str) -> Path:
         """Return the path of the table of a key."""
@@ -95,16 +89,8 @@ class Cache:
             pq.write_table(table.replace_schema_metadata(metadata), temporary, compression="zstd")
 
     def trim(self) -> None:
-        """Remove the least recently used files beyond the limit, and leftovers of killed processes."""
-        with contextlib.suppress(OSError):
-            with os.scandir(self.folder) as files:
-                entries = [(entry, entry.stat()) for entry in files if entry.is_file()]
-            left, now = self.limit, time.time()
-            for entry, stat in sorted(entries, key=lambda pair: pair[1].st_mtime, reverse=True):
-                left -= stat.st_size
-                unfinished = entry.name.startswith(".")  # by a process that was killed, unless just now
-                if (left < 0 and not unfinished) or (unfinished and now - stat.st_mtime > _LEFTOVER):
-                    Path(entry.path).unlink(missing_ok=True)
+        """Keep the whole cache, other kinds included, within its bound."""
+        make_room()
 
 
 def content(table: pa.Table) -> str:

@@ -23,6 +23,7 @@ from workbench.models.passage import Passage, lefts, parts, passages
 from workbench.models.rows import Ranked
 from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, named_sets
 from workbench.runs.predictions import UNKNOWN, Floats
+from workbench.storage.disk import hold, make_room
 from workbench.storage.files import atomic_folder
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
@@ -104,6 +105,7 @@ class NGram(PositionScorer):
     ) -> None:
         self.folder = Path(folder)
         self.info = estimating.read_info(self.folder)
+        hold(self, self.folder)
         if unknown not in UNKNOWN[1:]:
             raise DataError(f"unknown is {unknown!r}, expected one of {', '.join(UNKNOWN[1:])}")
         self.after, self.unknown, self.checked_for = after, unknown, checked_for
@@ -179,7 +181,9 @@ class NGram(PositionScorer):
             corpus, order=order, smoothing=smoothing, vocabulary=vocabulary, pruning=pruning, memory=memory,
             temporary=temporary, progress=progress,
         )  # fmt: skip
-        return cls(folder, checked_for=checked_for, **options)
+        model = cls(folder, checked_for=checked_for, **options)
+        make_room()
+        return model
 
     @property
     def systems(self) -> dict[str, str]:  # type: ignore[override] # depends on the smoothing

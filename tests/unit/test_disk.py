@@ -1,0 +1,98 @@
+"""One bound for all that lies in the cache; what is in use stays."""
+
+import gc
+import os
+import subprocess
+import sys
+
+import pytest
+
+import workbench as wb
+from workbench.models.ngram.model import NGram
+from workbench.storage import disk
+from workbench.texts.corpus import Corpus
+
+LINES = ["the heron saw the eel .", "the eel saw the heron ."] * 30
+
+
+@pytest.fixture
+def home(no_data):
+    """A cache with entries of several kinds: of 10 bytes each, used one after another, long ago."""
+    for number, place in enumerate(("old/file", "models/one/weights", "corpus/two/ids", "old/new")):
+        file = no_data / "cache" / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"0123456789")
+        for path in (file, file.parent):
+            os.utime(path, (1000 + number,) * 2)
+    return no_data / "cache"
+
+
+def names():
+    return [f"{entry.kind}/{entry.path.name}" for entry in disk.cache_entries()]
+
+
+def age():
+    for entry in disk.cache_entries():
+        os.utime(entry.path, (1000, 1000))
+
+
+def test_the_bound_is_one_for_all_kinds(home, monkeypatch):
+    assert names() == ["old/file", "models/one", "corpus/two", "old/new"]
+    assert [entry.size for entry in disk.cache_entries()] == [10] * 4
+    monkeypatch.setenv(disk.VARIABLE, "29e-9")
+    disk.make_room()
+    assert names() == ["corpus/two", "old/new"]
+    monkeypatch.setenv(disk.VARIABLE, "two")
+    with pytest.raises(ValueError, match="gigabytes in WORKBENCH_CACHE_GB, got 'two'"):
+        disk.make_room()
+    monkeypatch.delenv(disk.VARIABLE)
+    assert disk.cache_limit() == 10**10
+    disk.make_room()
+    assert names() == ["corpus/two", "old/new"]
+    (home / "models" / ".one.removed").mkdir()  # by a process that was killed
+    disk.make_room()
+    assert not list((home / "models").iterdir())
+
+
+def test_what_is_in_use_stays_whoever_uses_it(home):
+    class Model:
+        pass
+
+    model = Model()
+    disk.hold(model, home / "models" / "one")
+    other = (
+        "import sys, pathlib; from workbench.storage import disk; disk.hold(disk, pathlib.Path(sys.argv[1]))"
+    )
+    command = [sys.executable, "-c", f"{other}; print(1, flush=True); input()", home / "corpus" / "two"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"1\n"
+        age()
+        disk.make_room(0)
+        assert sorted(names()) == ["corpus/two", "models/one"]
+        process.kill()
+    disk.make_room(0)
+    assert names() == ["models/one"]
+    del model
+    gc.collect()
+    disk.make_room(0)
+    assert names() == []
+
+
+def test_models_and_texts_are_held_and_count_as_used(no_data):
+    model, corpus = NGram.fit(LINES, order=2, memory="60M", progress=False), Corpus.of(LINES, progress=False)
+    kinds = {entry.kind for entry in disk.cache_entries()}
+    assert {"ngram", "corpus", "corpus-parts"} <= kinds
+    age()
+    disk.make_room(0)
+    assert {entry.kind for entry in disk.cache_entries()} == {"ngram", "corpus"}
+    items = wb.items_from_text(["The heron saw the eel."])
+    assert model.predict(items)["rank"].notna().all()
+    used = {entry.kind: entry.used for entry in disk.cache_entries()}
+    del model, corpus
+    gc.collect()
+    assert NGram.fit(LINES, order=2, memory="60M", progress=False).vocabulary
+    assert all(entry.used > used[entry.kind] for entry in disk.cache_entries() if entry.kind in used)
+    gc.collect()
+    age()
+    disk.make_room(0)
+    assert names() == []
