@@ -172,8 +172,8 @@ def _cell(column: TableColumn, row: dict[Any, Any]) -> Cell:
         write = _WRITERS[kind]
         text = _minus(write(value))
         write = _BOUNDS.get(kind, write)
-        low, high = map(row.get, column.interval or ("", ""))
-        detail = _minus(span(low, high, write))
+        ends = column.interval
+        detail = _minus(span(row[ends[0]], row[ends[1]], write)) if ends else ""
     if column.detail and (remark := _text(row[column.detail])) != MISSING:
         detail = f"{detail} ({remark})".lstrip()
     return Cell(text, detail)
