@@ -2,6 +2,15 @@
 
 ``import workbench as wb`` gives the names listed in ``__init__.pyi``; each is imported when it is first used,
 so that importing the package stays quick. A new public name is added there.
+
+The examples of all functions use these names:
+
+>>> import workbench as wb
+>>> from workbench.models import NGram, RandomWord
+>>> items = wb.load("sample", "dev").sample(30)
+>>> annotations = wb.annotate(items, progress=False)
+>>> ngram = NGram.fit(wb.books("sample"), order=3, progress=False)
+>>> runs = [wb.predict(items, model) for model in (RandomWord("passage"), ngram)]
 """
 
 from __future__ import annotations

@@ -115,6 +115,12 @@ def annotate(
         If the pipeline is not installed, or an item cannot be annotated (says which).
     WorkerError
         If worker processes, or those of the cluster, die repeatedly.
+
+    Examples
+    --------
+    >>> annotations = wb.annotate(wb.load("sample", "dev"), progress=False)
+    >>> annotations[["target_class", "in_context", "n_mentions"]].head(2).values.tolist()
+    [['PN', False, 0], ['CN', False, 0]]
     """
     rows = _contents(items)
     ids = items.frame["item_id"].tolist()

@@ -84,6 +84,13 @@ def contrast(
     ------
     DataError
         If something is no frame, the names are equal, or level or correction are unknown.
+
+    Examples
+    --------
+    >>> control = wb.annotate(wb.load("sample", "control"), progress=False)
+    >>> table = wb.contrast(annotations, control, names=("LAMBADA", "control"))
+    >>> table["feature"].tolist()[:1]
+    ['in_context']
     """
     _check(a, b, names, level, correction)
     left_out: dict[str, str] = {}

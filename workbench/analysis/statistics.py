@@ -270,6 +270,12 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
     ------
     DataError
         If there are no items, or the annotations lack an item or hold one twice.
+
+    Examples
+    --------
+    >>> table = wb.statistics(items, annotations)
+    >>> table.columns.tolist()
+    ['dataset', 'split', 'quantity', 'value', 'sd', 'low', 'high', 'n', 'unit', 'paper', 'paper_row', 'note']
     """
     if not len(items):
         raise DataError("there are no items to describe", remedy="load some: wb.load('lambada', 'dev')")

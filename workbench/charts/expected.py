@@ -85,6 +85,10 @@ def expected(
     DataError
         If a column is missing, there is nothing to show, there are more than 24 panels, or the predictions
         hold scores that are no probabilities, or a word's place is taken twice.
+
+    Examples
+    --------
+    >>> chart = wb.charts.expected(runs[1], items=items[:2], top_k=5)
     """
     frames = _frames(expected, items)
     data = _table(frames, top_k)

@@ -86,6 +86,10 @@ def ranks(runs: Any) -> alt.HConcatChart:
     runs : Run, DataFrame or str, or several of these
         As for :func:`answers_among`, which raises the same errors. At k = 1 a line shows the accuracy, ties
         counted as right; where it crosses a half, the median rank.
+
+    Examples
+    --------
+    >>> chart = wb.charts.ranks(runs)
     """
     data = answers_among(runs)
     models = data["model"].unique().tolist()
@@ -157,6 +161,11 @@ def context(runs: Mapping[str, Mapping[Reads, Any]]) -> alt.HConcatChart:
     -------
     alt.HConcatChart
         Bars are Wilson's intervals (95 %).
+
+    Examples
+    --------
+    >>> shorter = wb.predict(items, NGram.fit(wb.books("sample"), order=2, progress=False))
+    >>> chart = wb.charts.context({"n-gram": {1: shorter, 2: runs[1]}})
     """
     data = accuracy_by_context(runs)
     models, steps = data["model"].unique().tolist(), data["reads"].unique().tolist()
@@ -204,6 +213,12 @@ def training_curves(history: pd.DataFrame, scores: pd.DataFrame | None = None) -
     alt.ConcatChart
         A panel each for loss, speed and every score. A long history is averaged over equal stretches; values
         that are not finite are left out.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> history = pd.DataFrame({"tokens": [1000, 2000], "loss": [9.1, 8.2], "tokens_per_second": [800, 900]})
+    >>> chart = wb.charts.training_curves(history)
     """
     columns = ["tokens", "loss", "tokens_per_second"]
     points = history[columns].apply(pd.to_numeric, errors="coerce")

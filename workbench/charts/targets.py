@@ -249,6 +249,10 @@ def figure_2(
     ------
     DataError
         If no set is given, two have one name, or a column is missing.
+
+    Examples
+    --------
+    >>> chart = wb.figure_2(lambada=annotations)
     """
     stands_in = input is not None and _is_stand_in(input)
     input_name = input_name or ("control" if stands_in else "input")

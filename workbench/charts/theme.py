@@ -90,6 +90,10 @@ def side_by_side(*charts: alt.LayerChart) -> alt.HConcatChart:
     ----------
     *charts : alt.LayerChart
         Two or more; each keeps its own legend. At most one may have a selection.
+
+    Examples
+    --------
+    >>> chart = wb.charts.side_by_side(wb.charts.in_context(annotations), wb.charts.target_classes(annotations))
     """
     bare = [chart.copy() for chart in charts]
     for chart in bare:
@@ -143,6 +147,12 @@ def save(chart: alt.TopLevelMixin, path: Path | str, *, scale: float = 2, dark: 
     ------
     DataError
         If the ending is none of these.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> wb.save(wb.charts.in_context(annotations), f"{mkdtemp()}/figure.svg").suffix
+    '.svg'
     """
     target = Path(path)
     ending = target.suffix.lower()
@@ -194,7 +204,12 @@ def _rendered(spec: dict[str, Any], ending: str, *, scale: float = 1) -> bytes:
 
 
 def offline() -> None:
-    """Let notebooks show charts with what is installed here, unless another way was chosen."""
+    """Let notebooks show charts with what is installed here, unless another way was chosen.
+
+    Examples
+    --------
+    >>> wb.charts.offline()
+    """
     alt.JupyterChart.enable_offline()
     if _RENDERER not in alt.renderers.names():
         alt.renderers.register(_RENDERER, _render)

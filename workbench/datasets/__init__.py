@@ -79,6 +79,12 @@ def load(
     ------
     DataError
         If the files are not there (it says what to do), or not what they should be.
+
+    Examples
+    --------
+    >>> items = wb.load("sample", "dev", variant="capitalised")
+    >>> len(items), items[0].answer
+    (222, 'Colonel')
     """
     if is_table(dataset):
         if path is not None or on_error != "raise":
@@ -107,6 +113,12 @@ def available() -> pd.DataFrame:
     DataFrame
         ``dataset``, ``split``, ``variant`` ("books" for what :func:`books` streams), ``found``,
         and ``where``: the file or folder, relative to the place that was searched.
+
+    Examples
+    --------
+    >>> table = wb.available()
+    >>> sorted(set(table.loc[table["dataset"] == "sample", "split"]))
+    ['control', 'dev', 'rejected']
     """
     searched = sources.search_roots("workbench")
     rows: list[tuple[str, str, str, Path | None]] = []

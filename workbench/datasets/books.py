@@ -36,6 +36,12 @@ class Book:
         Whether words are space-separated tokens.
     source : str
         The file it was read from.
+
+    Examples
+    --------
+    >>> book = next(iter(wb.books("sample")))
+    >>> book.title, len(book.text.split())
+    ('A Room for the Inspector', 1704)
     """
 
     book_id: str
@@ -124,6 +130,11 @@ def books(
     ------
     DataError
         At once if nothing is there; while reading if a file is no text or an archive is damaged.
+
+    Examples
+    --------
+    >>> [book.title for book in wb.books("sample")][:2]
+    ['A Room for the Inspector', 'Bees for the Bishop']
     """
     names = [*dict.fromkeys(name for name, _ in _SETS), "sample"]
     name = str(dataset_or_path)

@@ -128,6 +128,16 @@ def fetch(
     Environment variables: ``WORKBENCH_TIMEOUT``, the seconds that a server may stay silent (30 by default);
     ``WORKBENCH_HOME``, the folder that holds ``raw/``, in place of ``data/``; and ``HTTP_PROXY``,
     ``HTTPS_PROXY`` and ``NO_PROXY``.
+
+    Examples
+    --------
+    >>> wb.fetch("lambada", dry_run=True)
+    lambada: The LAMBADA dataset
+      licence: CC BY 4.0
+      into: ...raw/lambada
+      lambada-dataset.tar.gz: 334,527,694 bytes, to be fetched
+        https://zenodo.org/record/2630551/files/lambada-dataset.tar.gz
+    ...Path('...raw/lambada')
     """
     known = entries()
     it = known[sources.choose("data set", dataset, list(known), "the registry")]

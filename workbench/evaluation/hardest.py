@@ -103,6 +103,12 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
     ------
     DataError
         If the models have no item in common, the items are not found, or an option is invalid.
+
+    Examples
+    --------
+    >>> hard = wb.hardest(runs, items, by="all wrong", n=5)
+    >>> len(hard.items)
+    5
     """
     if by not in get_args(By):
         raise DataError(f"by={by!r} is unknown", remedy=f"use one of {', '.join(get_args(By))}")

@@ -119,6 +119,12 @@ def leaderboard(
     ------
     DataError
         If a column is missing, or an option makes no sense.
+
+    Examples
+    --------
+    >>> board = wb.leaderboard(runs)
+    >>> board["model"].tolist()
+    ['3-gram, Kneser-Ney', 'Random word from passage']
     """
     drawing = Drawing(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by))

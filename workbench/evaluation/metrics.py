@@ -109,7 +109,9 @@ def evaluate(
 
     Examples
     --------
-    >>> wb.evaluate([run, other], by="word_class")  # doctest: +SKIP
+    >>> table = wb.evaluate(runs, by="split")
+    >>> table[["model", "n"]].values.tolist()
+    [['Random word from passage', 30], ['3-gram, Kneser-Ney', 30]]
     """
     drawing = Drawing(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by or ()))

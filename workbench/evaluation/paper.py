@@ -282,6 +282,11 @@ def table(
     ------
     DataError
         If there is no such table or split, or the predictions lack a column.
+
+    Examples
+    --------
+    >>> table = wb.table("lambada", runs, dataset="sample")
+    >>> latex = table.to_latex()
     """
     drawing = Drawing(level, resamples, seed).checked()
     if rows not in {"ours", "all"}:

@@ -179,6 +179,12 @@ def significance(
     References
     ----------
     McNemar 1947; Efron and Tibshirani 1993 (percentile interval); Fisher 1935, section 21 (sign flips).
+
+    Examples
+    --------
+    >>> test = wb.significance(runs[1], runs[0])
+    >>> test.n == len(items), 0 <= test.p_value <= 1
+    (True, True)
     """
     drawing = Drawing(level, resamples, seed).checked()
     return compare_pair(_single(a, "a"), _single(b, "b"), drawing)

@@ -55,6 +55,13 @@ class Items:
     DataError
         If an id occurs twice, a span is out of range or out of order, the answer differs from the
         text of its span or is not a candidate, or a column is missing or of the wrong type.
+
+    Examples
+    --------
+    >>> items = wb.load("sample", "dev")
+    >>> long = items.where([len(item.tokens) > 80 for item in items])
+    >>> len(items), len(items[:5]), len(items.sample(7)), items[0].answer
+    (222, 5, 7, 'colonel')
     """
 
     def __init__(
@@ -343,6 +350,13 @@ def items_from_frame(
     ------
     DataError
         If a column is missing or a row is invalid; the message names the row.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"text": ["The ___ barked ."], "answer": ["dog"]})
+    >>> wb.items_from_frame(frame)[0].text
+    'The dog barked .'
     """
     if not isinstance(frame, pd.DataFrame):
         raise DataError(f"this is a {type(frame).__name__}, expected a pandas DataFrame")
@@ -401,7 +415,20 @@ def items_from_text(
 ) -> Items:
     """Make items from one text or several, with one entry of `answers` and `candidates` for each.
 
-    See :func:`items_from_frame` for the blank and the other options.
+    Parameters
+    ----------
+    texts : str, or iterable of str
+        With ``___`` for the blank; without, the last word is the target.
+    answers : sequence of str, optional
+    candidates : sequence of sequences of str, optional
+    **options
+        Those of :func:`items_from_frame`.
+
+    Examples
+    --------
+    >>> items = wb.items_from_text(["Nobody had fed the dog", "The ___ barked ."], answers=["dog", "dog"])
+    >>> [item.answer for item in items]
+    ['dog', 'dog']
     """
     columns: dict[str, Any] = {"text": [texts] if isinstance(texts, str) else list(texts)}
     for name, values in (("answer", answers), ("candidates", candidates)):

@@ -47,6 +47,11 @@ def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd
     DataFrame
         ``item_id``, ``tags`` (list of str), ``note``, ``updated`` (UTC), ``dataset``, ``text_digest``
         (which text the note is on: two notes on one id with two digests are on two texts).
+
+    Examples
+    --------
+    >>> wb.notes("sample").columns.tolist()
+    ['item_id', 'tags', 'note', 'updated', 'dataset', 'text_digest']
     """
     files = sorted(_home(folder).glob("*.jsonl")) if dataset is None else [_file(folder, dataset)]
     rows = [

@@ -54,7 +54,33 @@ class DataError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One cloze item. Spans are character offsets into `text`, end excluded."""
+    """One cloze item. Spans are character offsets into `text`, end excluded.
+
+    Parameters
+    ----------
+    item_id, dataset, split, variant : str
+        A unique name, and what the item belongs to.
+    text : str
+        As it was released, the answer in place.
+    answer : str or None
+    answer_span : (int, int)
+        Where the answer or the blank is in `text`.
+    sentences : sequence of (int, int)
+        Spans; the last is the target sentence.
+    candidates : sequence of str, optional
+    word_class : str, optional
+        ``NE``, ``CN``, ``V`` or ``P``: of questions of the Children's Book Test.
+    tokenised : bool, default True
+        Whether words are tokens between spaces.
+    book_id : str, optional
+    meta : dict
+
+    Examples
+    --------
+    >>> item = wb.items_from_text("The dog barked . Nobody fed the ___", answers="dog")[0]
+    >>> item.query, item.answer, len(item.context)
+    ('Nobody fed the _____', 'dog', 1)
+    """
 
     item_id: str
     dataset: str

@@ -48,6 +48,14 @@ class Predictor(ABC):
         Where it computes.
     unknown : {"none", "unk", "shared"}
         How an answer outside the vocabulary is scored (:data:`workbench.runs.predictions.UNKNOWN`).
+
+    Examples
+    --------
+    >>> from workbench.models.base import Predictor
+    >>> class Shortest(Predictor):
+    ...     name, config = "shortest word", {}
+    ...     def score(self, items, words):
+    ...         return [[-len(word) for word in row] for row in words]
     """
 
     name: str

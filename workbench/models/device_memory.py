@@ -133,6 +133,10 @@ def free(*models: object) -> str:
     -------
     str
         One line: what each model gave back, and what is free now.
+
+    Examples
+    --------
+    >>> report = wb.free()
     """
     reports = [f"{getattr(model, 'name', type(model).__name__)}: {_offload(model)}" for model in models]
     gc.collect()

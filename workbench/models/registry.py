@@ -112,6 +112,11 @@ def models() -> pd.DataFrame:
     DataFrame
         ``name``, as `workbench train` and `workbench evaluate` take it, ``class``, ``fitted_on``, and
         ``description``. The workbench's own classes are imported from ``workbench.models``.
+
+    Examples
+    --------
+    >>> "lstm" in set(wb.models()["name"])
+    True
     """
     rows: list[dict[str, Any]] = []
     for name in model_names():

@@ -198,6 +198,14 @@ class LSA(VectorModel):
     of the challenge's training texts: 44 % of them right, 42 % with tf-idf and 41 % with log-entropy (both
     without punctuation), 32 to 35 % with scaled vectors. Words that the model does not know have no vector
     and are left out; a candidate that it does not know has the cosine 0.
+
+    Examples
+    --------
+    >>> from workbench.models import LSA
+    >>> lsa = LSA.fit(wb.books("sample"), dimensions=20, minimum=2, progress=False)
+    >>> questions = wb.load("sample", variant="msrcc")
+    >>> round(float(lsa.predict(questions)["p_correct"].mean()), 2)
+    0.56
     """
 
     version = 1
@@ -325,6 +333,13 @@ class CBOW(VectorModel):
     cosines over the vocabulary, which lie between 1 / (1 + (n - 1) e^2) and 1 / (1 + (n - 1) / e^2).
     Words without a vector are not added; a candidate without one has the cosine 0, and an answer
     outside the vocabulary has no probability.
+
+    Examples
+    --------
+    >>> from workbench.models import CBOW
+    >>> cbow = CBOW.fit(wb.books("sample"), dimensions=20, epochs=1, progress=False)
+    >>> len(cbow.predict(items))
+    30
     """
 
     version = 1

@@ -131,6 +131,12 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Ru
     when their results change. A class of your own is predicted with anew each time, since nothing tells
     that its code has changed; give it a ``version = 1`` to have its runs found again, and raise that when
     you change its code.
+
+    Examples
+    --------
+    >>> run = wb.predict(items, ngram)
+    >>> run.predictions[["item_id", "prediction", "rank"]].shape
+    (30, 3)
     """
     if not isinstance(items, Items):
         raise TypeError(
@@ -217,6 +223,11 @@ def runs() -> Table:
     """List the stored runs, newest first, one row a run.
 
     Columns: run, model, dataset, split, variant, n, accuracy (fraction), finished, seconds, device, seed.
+
+    Examples
+    --------
+    >>> set(wb.runs()["model"]) >= {run.model for run in runs}
+    True
     """
     infos, data = _infos(), {}
     for name, kind in _LISTED.items():

@@ -57,6 +57,13 @@ def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -
     Columns and types are those of :data:`workbench.runs.predictions.SCHEMA`. Numbers are written in full.
     JSON has no infinity: it is the text ``"-inf"`` in JSON lines. CSV does not tell empty text from none:
     both read back as none, but for `run`.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> path = wb.export_results(runs, f"{mkdtemp()}/predictions.csv")
+    >>> len(wb.import_results(path, items).predictions) == 2 * len(items)
+    True
     """
     path = Path(path)
     suffix = path.suffix.lower()

@@ -186,7 +186,12 @@ def import_results(
 
     Examples
     --------
-    >>> wb.import_results("samples_lambada_openai_2025-01-01T00-00-00.jsonl")  # doctest: +SKIP
+    >>> import pandas as pd
+    >>> from tempfile import mkdtemp
+    >>> answers = pd.DataFrame({"text": [item.passage for item in items], "prediction": "time"})
+    >>> answers.to_csv(path := f"{mkdtemp()}/answers.csv")
+    >>> len(wb.import_results(path, items, model="always the same").predictions)
+    30
     """
     path = Path(path)
     notes = Notes(path, on_error)

@@ -65,6 +65,13 @@ class RandomWord(Predictor):
     The paper does not say how it drew. On the development set in its original case, different words
     as written give an expected accuracy of 1.61 %, capitalised ones 7.27 %; published for the test set are
     1.6 and 7.3 %.
+
+    Examples
+    --------
+    >>> from workbench.models import RandomWord
+    >>> frame = RandomWord("passage").predict(items)
+    >>> round(float(frame["p_correct"].mean()), 2)
+    0.01
     """
 
     version = 1

@@ -104,6 +104,13 @@ class MaximumFrequency(PassageBaseline):
         The training corpus, or its words' counts; needed for ``"corpus"``.
     query, lower : bool
         See `PassageBaseline`.
+
+    Examples
+    --------
+    >>> from workbench.models import MaximumFrequency
+    >>> questions = wb.load("sample", variant="cbt")
+    >>> round(float(MaximumFrequency("context").predict(questions)["p_correct"].mean()), 2)
+    0.17
     """
 
     version = 1
@@ -206,6 +213,13 @@ class SlidingWindow(PassageBaseline):
         Whether tokens without letter or digit count as words.
     query, lower : bool
         See `PassageBaseline`.
+
+    Examples
+    --------
+    >>> from workbench.models import SlidingWindow
+    >>> questions = wb.load("sample", variant="cbt")
+    >>> round(float(SlidingWindow().predict(questions)["p_correct"].mean()), 2)
+    0.19
     """
 
     version = 1
@@ -311,6 +325,13 @@ class WordDistance(PassageBaseline):
         Whether tokens of the query without letter or digit have a cost.
     query, lower : bool
         See `PassageBaseline`.
+
+    Examples
+    --------
+    >>> from workbench.models import WordDistance
+    >>> questions = wb.load("sample", variant="cbt")
+    >>> round(float(WordDistance().predict(questions)["p_correct"].mean()), 2)
+    0.26
     """
 
     version = 1

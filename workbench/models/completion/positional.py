@@ -71,6 +71,13 @@ class Reversed(_Wrapped):
     Parameters
     ----------
     model : Predictor
+
+    Examples
+    --------
+    >>> from workbench.models import Reversed
+    >>> questions = wb.load("sample", variant="msrcc")
+    >>> round(float(Reversed(ngram).predict(questions)["p_correct"].mean()), 2)
+    0.0
     """
 
     version = 1
@@ -100,6 +107,12 @@ class Generating(_Wrapped):
         Whether the lowest score wins.
     datasets : sequence of str, default ("held-in",)
         The data sets whose decoys the model made.
+
+    Examples
+    --------
+    >>> from workbench.models import Generating
+    >>> Generating(ngram).name
+    'Generating model (3-gram, Kneser-Ney)'
     """
 
     version = 1
@@ -142,6 +155,13 @@ class Positional(_Wrapped):
         By position.
     fitted : mapping, optional
         A record of what the weights were fitted on.
+
+    Examples
+    --------
+    >>> from workbench.models import Positional
+    >>> questions = wb.load("sample", variant="msrcc")
+    >>> round(float(Positional(ngram).predict(questions)["p_correct"].mean()), 2)
+    0.28
     """
 
     version = 1
@@ -237,6 +257,13 @@ class NextWord(_OnePosition):
     ----------
     ngram : NGram
         See `Positional`: the paper's score is that of a model of order 3.
+
+    Examples
+    --------
+    >>> from workbench.models import NextWord
+    >>> questions = wb.load("sample", variant="msrcc")
+    >>> round(float(NextWord(ngram).predict(questions)["p_correct"].mean()), 2)
+    0.0
     """
 
     version = 1
@@ -251,6 +278,13 @@ class WordTwoOn(_OnePosition):
     ----------
     ngram : NGram
         See `Positional`.
+
+    Examples
+    --------
+    >>> from workbench.models import WordTwoOn
+    >>> questions = wb.load("sample", variant="msrcc")
+    >>> round(float(WordTwoOn(ngram).predict(questions)["p_correct"].mean()), 2)
+    1.0
     """
 
     version = 1

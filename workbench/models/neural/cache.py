@@ -55,6 +55,13 @@ class CachedNeural(NetworkPredictor):
         Of the cache, from 0 to below 1. To be tuned on development data: :meth:`tuned`.
     flatness : float, default 0.3
         0 makes it a cache of unigrams; the higher it is, the more similar states count.
+
+    Examples
+    --------
+    >>> from workbench.models import LSTM
+    >>> lstm = LSTM.fit(wb.books("sample"), width=16, tokens=2000, progress=False)
+    >>> lstm.cached(0.2).name
+    'LSTM 16, cache 0.2, flatness 0.3'
     """
 
     version = 1

@@ -131,7 +131,17 @@ def _vectors(cbow: CBOW, stream: Stream) -> Matrix:
 
 
 class SupCBOW(Neural):
-    """Predict the missing word from all other words of the passage, whatever their order; made by `fit`."""
+    """Predict the missing word from all other words of the passage, whatever their order; made by `fit`.
+
+    Examples
+    --------
+    >>> from workbench.models import CBOW, SupCBOW
+    >>> cbow = CBOW.fit(wb.books("sample"), dimensions=20, epochs=1, progress=False)
+    >>> model = SupCBOW.fit(wb.books("sample"), cbow=cbow, passages=100, progress=False)
+    >>> frame = model.predict(items)
+    >>> bool(frame["rank"].notna().all())
+    True
+    """
 
     version = 1
     title: ClassVar[str] = "Sup-CBOW"

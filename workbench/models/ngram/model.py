@@ -89,6 +89,13 @@ class NGram(PositionScorer):
         The name in tables.
     checked_for : dict, optional
         The items that the texts were checked for (`fit` with ``held_out``).
+
+    Examples
+    --------
+    >>> from workbench.models import NGram
+    >>> ngram = NGram.fit(wb.books("sample"), order=3, progress=False)
+    >>> ngram.expected(items[:1], top_k=3)["word"].tolist()
+    ['.', ',', 'other']
     """
 
     version = 1
@@ -352,6 +359,12 @@ class CachedNGram(PositionScorer):
         Weight of the cache, 0 <= weight < 1; :meth:`tuned` finds it on development data.
     decay : float, default 1
         1 counts all tokens alike (a plain unigram cache); less favours the last ones.
+
+    Examples
+    --------
+    >>> cached = ngram.cached(0.2)
+    >>> cached.name
+    '3-gram, Kneser-Ney, cache 0.2'
     """
 
     version = 1

@@ -122,6 +122,13 @@ class CausalLM(PretrainedModel):
 
     Candidates are scored by ln p(candidate and the rest of the sentence | all before); where nothing follows
     the blank, by the candidate's ``log_prob``.
+
+    Examples
+    --------
+    >>> from workbench.models import CausalLM
+    >>> model = CausalLM(gpt2, vocabulary=ngram.vocabulary, progress=False)  # a folder of save_pretrained
+    >>> len(model.predict(items[:2], top_k=3))
+    2
     """
 
     version = 1

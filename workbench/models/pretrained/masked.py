@@ -76,6 +76,13 @@ class MaskedLM(PretrainedModel):
     -----
     A PLL is no log-probability: those of different sentences do not sum to one. So `score_type` is
     "score", ``log_prob`` is null, and there is no perplexity. It ranks candidates only: it has no vocabulary.
+
+    Examples
+    --------
+    >>> from workbench.models import MaskedLM
+    >>> model = MaskedLM(bert)  # a folder of save_pretrained
+    >>> len(model.predict(wb.load("sample", variant="msrcc")[:2]))
+    2
     """
 
     version = 1

@@ -297,6 +297,14 @@ def ask(
     DataError
         If there is no model, or something that is none. A passage that cannot be read raises nothing:
         what is wrong shows in the widget and in ``.problem``.
+
+    Examples
+    --------
+    >>> asked = wb.ask([ngram], "She opened the bag and looked for the ___ again.", word="key")
+    >>> frame = asked.wait(60).to_frame()
+    >>> asked.close()
+    >>> sorted(frame["version"])
+    ['passage', 'sentence']
     """
     choices = candidates if isinstance(candidates, str | None) else "|".join(candidates)
     options = {"word": word, "other": other, "candidates": choices}

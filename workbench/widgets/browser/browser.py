@@ -459,6 +459,13 @@ def browse(
     ------
     DataError
         If the filters name what is not there, or a table has no ``item_id``.
+
+    Examples
+    --------
+    >>> browser = wb.browse(items, annotations, facets={"in_context": [True]})
+    >>> len(browser.selection) < len(items)
+    True
+    >>> browser.close()
     """
     check_items(items, "browse")
     filters = {

@@ -274,6 +274,13 @@ def compare(
     DataError
         If there are no predictions, the models have no item in common, or the state names what is not
         there.
+
+    Examples
+    --------
+    >>> comparison = wb.compare(items, runs, annotations)
+    >>> len(comparison.selection)
+    30
+    >>> comparison.close()
     """
     check_items(items, "compare")
     if annotations is True or not (annotations is None or isinstance(annotations, bool | pd.DataFrame)):

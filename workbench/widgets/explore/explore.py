@@ -398,6 +398,13 @@ def explore(
     ------
     DataError
         As ``wb.browse``.
+
+    Examples
+    --------
+    >>> explorer = wb.explore(items, annotations)
+    >>> len(explorer.selection)
+    30
+    >>> explorer.close()
     """
     check_items(items, "explore")
     if annotations is None:
