@@ -16,7 +16,14 @@ import pandas as pd
 from workbench.analysis import statistics
 from workbench.analysis.statistics import Sets
 from workbench.charts import theme
-from workbench.datasets import published
+from workbench.charts.published_values import (
+    STAND_IN,
+    Beside,
+    PublishedBars,
+    is_stand_in,
+    published_marks,
+    published_means,
+)
 from workbench.items.schema import DataError
 from workbench.render.labels import label
 
@@ -36,25 +43,14 @@ _WIDE = 6.5  # pixels a letter of a label
 _ORDER = ("diamond", "triangle-up", "triangle-down")
 _ASIDE = 0.77  # of a bar's width: the paper's mark stands beside the interval, which has the middle
 
-Beside = bool | Mapping[str, str]
-"""True: by the sets' items and names; False: none; or set name -> set of the paper."""
-
-_SETS = ("lambada", "input")
-_STAND_IN = "the paper's input sample was not released: its values stand beside the unfiltered control set"
-
-_SOURCES = {"lambada/dev": "lambada", "lambada/test": "lambada", "lambada/control": "input"}
-_COLUMNS = ["set", "label", "share", "kind", "shape", "source"]
-
-_PublishedBars = Mapping[str, tuple[str, str]]  # label of a bar -> figure and quantity in the published table
-
-_IN_CONTEXT: _PublishedBars = {
+_IN_CONTEXT: PublishedBars = {
     "in context": ("2a", "target (or its lemma) in context"),
     "not in context": ("text", "target (or its lemma) not in context"),
 }
-_CLASSES: _PublishedBars = {"PN": ("2b", "proper nouns"), "CN": ("2b", "common nouns"), "V": ("2b", "verbs")}
-_OUT: _PublishedBars = {"PN": ("2c", "proper nouns among targets whose lemma is not in context")}
+_CLASSES: PublishedBars = {"PN": ("2b", "proper nouns"), "CN": ("2b", "common nouns"), "V": ("2b", "verbs")}
+_OUT: PublishedBars = {"PN": ("2c", "proper nouns among targets whose lemma is not in context")}
 _AXIS = "PN proper noun, CN common noun, V verb, J adjective, R adverb, O other"
-_SPEECH: _PublishedBars = {"in the passage": ("text", "passages with quoted direct speech")}
+_SPEECH: PublishedBars = {"in the passage": ("text", "passages with quoted direct speech")}
 _WIDTH = 460  # of a histogram, in pixels
 _SPARE = 0.08  # of a bin, around it
 _ROOM = 0.12  # of the height, for the means
@@ -104,13 +100,17 @@ def in_context(
     ------
     DataError
         If a column of the annotations is missing (it is named).
+
+    Examples
+    --------
+    >>> chart = wb.charts.in_context({"LAMBADA": annotations}, by="form")
     """
     frames = statistics.named_sets(sets)
     what = "Target" if by == "form" else "Target (or its lemma)"
     where = "in the passage" if within == "passage" else "in the context sentences"
     return _chart(
         statistics.count_in_context(frames, by=by, within=within),
-        _published_marks(frames, paper, _IN_CONTEXT if (by, within) == ("lemma", "passage") else {}),
+        published_marks(frames, paper, _IN_CONTEXT if (by, within) == ("lemma", "passage") else {}),
         frames,
         title or f"{what} elsewhere {where}",
         top=1,
@@ -124,13 +124,20 @@ def target_classes(
 ) -> alt.LayerChart:
     """Draw the classes of the targets, any number of sets side by side: Figure 2b.
 
-    Parameters, result and errors are as for :func:`in_context`; a picked bar stands for a value of
-    ``target_class``.
+    Result and errors are as for :func:`in_context`; a picked bar stands for a value of ``target_class``.
+
+    Parameters
+    ----------
+    sets, paper, title, select : see :func:`in_context`
+
+    Examples
+    --------
+    >>> chart = wb.charts.target_classes(annotations)
     """
     frames = statistics.named_sets(sets)
     return _chart(
         statistics.count_classes(frames),
-        _published_marks(frames, paper, _CLASSES),
+        published_marks(frames, paper, _CLASSES),
         frames,
         title or label("target_class"),
         axis=_AXIS,
@@ -148,14 +155,22 @@ def target_classes_out_of_context(
 ) -> alt.LayerChart:
     """Draw the classes of the targets that occur nowhere else in the passage: Figure 2c.
 
-    Parameters, result and errors are as for :func:`in_context`. A picked bar stands for a value of
-    ``target_class`` among the rows out of context (``lemma_in_context`` or ``in_context`` is false).
+    Result and errors are as for :func:`in_context`. A picked bar stands for a value of ``target_class`` among
+    the rows out of context (``lemma_in_context`` or ``in_context`` is false).
+
+    Parameters
+    ----------
+    sets, by, paper, title, select : see :func:`in_context`
+
+    Examples
+    --------
+    >>> chart = wb.charts.target_classes_out_of_context(annotations)
     """
     frames = statistics.named_sets(sets)
     what = "no lemma" if by == "lemma" else "no such form"
     return _chart(
         statistics.count_classes_out_of_context(frames, by=by),
-        _published_marks(frames, paper, _OUT if by == "lemma" else {}),
+        published_marks(frames, paper, _OUT if by == "lemma" else {}),
         frames,
         title or f"{label('target_class')} where {what} is in context",
         axis=_AXIS,
@@ -169,13 +184,21 @@ def direct_speech(
 ) -> alt.LayerChart:
     """Draw how many passages hold quoted speech, and how many targets lie within it (section 3.3).
 
-    Parameters, result and errors are as for :func:`in_context`; a picked bar stands for
-    ``direct_speech`` or ``target_in_speech`` being true.
+    Result and errors are as for :func:`in_context`; a picked bar stands for ``direct_speech`` or
+    ``target_in_speech`` being true.
+
+    Parameters
+    ----------
+    sets, paper, title, select : see :func:`in_context`
+
+    Examples
+    --------
+    >>> chart = wb.charts.direct_speech(annotations)
     """
     frames = statistics.named_sets(sets)
     return _chart(
         statistics.count_direct_speech(frames),
-        _published_marks(frames, paper, _SPEECH),
+        published_marks(frames, paper, _SPEECH),
         frames,
         title or label("direct_speech"),
         top=1,
@@ -196,7 +219,7 @@ def _chart(
     **options: Any,
 ) -> alt.LayerChart:
     shown = set(marks["set"])
-    notes = [f"{name}: {_STAND_IN}" for name in frames if name in shown and _is_stand_in(frames[name])]
+    notes = [f"{name}: {STAND_IN}" for name in frames if name in shown and is_stand_in(frames[name])]
     heading = _counted(title, data, notes, without=without)
     return theme.themed(_bars(data, marks, heading=heading, **options))
 
@@ -254,7 +277,7 @@ def figure_2(
     --------
     >>> chart = wb.figure_2(lambada=annotations)
     """
-    stands_in = input is not None and _is_stand_in(input)
+    stands_in = input is not None and is_stand_in(input)
     input_name = input_name or ("control" if stands_in else "input")
     sets = {"lambada": (lambada_name, lambada), "input": (input_name, input), "": (sentence_name, sentence)}
     named = [(name, frame, of) for of, (name, frame) in sets.items() if frame is not None]
@@ -266,14 +289,14 @@ def figure_2(
     beside = {name: of for name, _, of in named if of and paper}
 
     def panel(
-        head: str, count: Any, judged: Sequence[str], rows: _PublishedBars, top: float | None = None
+        head: str, count: Any, judged: Sequence[str], rows: PublishedBars, top: float | None = None
     ) -> list[alt.LayerChart]:
         """Draw one panel; the line below its title states n in the order of the bars."""
         part = {name: frame for name, frame in frames.items() if name in judged}
         if not part:
             return []
         data = count(part)
-        marks = _published_marks(part, {name: of for name, of in beside.items() if name in part}, rows)
+        marks = published_marks(part, {name: of for name, of in beside.items() if name in part}, rows)
         numbers = " / ".join(f"{n:,}" for n in data.drop_duplicates("set")["n"])
         heading = theme.chart_title(head, [f"n = {numbers}"])
         return [
@@ -288,7 +311,7 @@ def figure_2(
         *panel("(c) Class, not in context", statistics.count_classes_out_of_context, [lambada_name], _OUT),
     ]
     lines = [f"{_AXIS}. Bars: shares with Wilson's 95 % intervals."]
-    lines += [f"{input_name}: {_STAND_IN}."] if stands_in else []
+    lines += [f"{input_name}: {STAND_IN}."] if stands_in else []
     return theme.panel_row(panels, lines)
 
 
@@ -396,16 +419,20 @@ def mention_distance(
 ) -> alt.LayerChart:
     """Draw how many tokens before the target its last earlier mention stands.
 
-    Sets, title, result and errors are as for :func:`in_context`; shares are of the targets with an earlier
-    mention.
+    Result and errors are as for :func:`in_context`; shares are of the targets with an earlier mention.
 
     Parameters
     ----------
+    sets, title : see :func:`in_context`
     width : int, optional
         Tokens a bin; a round number by the data by default.
     select : bool, default False
         Let a range be brushed: an interval selection `BRUSH` whose field is `x`, in tokens: the rows with
         ``x[0] <= mention_distance <= x[1]``. Edges of bins lie half a token outside their values.
+
+    Examples
+    --------
+    >>> chart = wb.charts.mention_distance(annotations, width=10)
     """
     data = statistics.histogram(sets, "mention_distance", first=1, width=width)
     title = title or label("mention_distance", unit=True)
@@ -427,37 +454,30 @@ def lengths(
 ) -> alt.LayerChart:
     """Draw how long the passages are, with the mean of each set (a triangle) and the paper's (a diamond).
 
-    Sets, title, result and errors are as for :func:`in_context`, `paper` too: it is about the paper's means
-    (section 3.2).
+    Result and errors are as for :func:`in_context`.
 
     Parameters
     ----------
+    sets, title : see :func:`in_context`
     column : {"n_tokens", "n_context_sentences"}
         Tokens of the whole passage, or sentences before the target sentence.
     width, select
         As for :func:`mention_distance`, in the units of `column`.
+    paper : see :func:`in_context`
+        It is about the paper's means (section 3.2).
+
+    Examples
+    --------
+    >>> chart = wb.charts.lengths(annotations, column="n_context_sentences")
     """
     if column not in _LENGTHS:
         raise DataError(f"there are no lengths {column!r}", remedy=f"use {' or '.join(_LENGTHS)}")
     frames = statistics.named_sets(sets)
     unit, quantity = _LENGTHS[column]
     data = statistics.histogram(frames, column, width=width)
-    means = _means(data, _published_means(frames, paper, quantity))
+    means = _means(data, published_means(frames, paper, quantity))
     heading = _counted(title or label(column, unit=True), data, without="without a value", width=_LINE)
     return _histogram(data, head=heading, axis=unit, of="share of the passages", select=select, means=means)
-
-
-def _published_means(frames: dict[str, pd.DataFrame], paper: Beside, quantity: str) -> dict[str, float]:
-    """Return the paper's mean for each set of LAMBADA, by name."""
-    means = {}
-    for name, of in _matched(frames, paper).items():
-        splits = {source.rpartition("/")[2] for source in statistics.sources(frames[name])}
-        rows = [*sorted(splits), "all"] if len(splits) == 1 else ["all"]
-        values = [published.find_value("text", row, quantity) for row in rows]
-        known = [value.about for value in values if value is not None and value.about is not None]
-        if of == "lambada" and known:
-            means[name] = known[0]
-    return means
 
 
 def _means(data: pd.DataFrame, paper: dict[str, float]) -> pd.DataFrame:
@@ -536,55 +556,3 @@ def _mean_marks(means: pd.DataFrame, names: Sequence[str]) -> list[alt.Chart]:
         .mark_point(**looks, color=theme.INK, stroke="white", strokeWidth=0.8)
         .encode(x="mean:Q", y=alt.value(8), shape=shape, tooltip=tips),
     ]
-
-
-# -- the paper's values
-
-
-def _matched(frames: Mapping[str, pd.DataFrame], beside: Beside) -> dict[str, str]:
-    """Return, by the name of a set, the set of the paper that it is shown beside.
-
-    The ids of the items tell: LAMBADA's development and test sets are the paper's LAMBADA, the control set
-    stands in for its input; all others are shown without it. A mapping with other names is a DataError.
-    """
-    if isinstance(beside, Mapping):
-        if wrong := sorted((set(beside) - set(frames)) | (set(beside.values()) - set(_SETS))):
-            raise DataError(
-                f"paper= names {wrong[0]!r}",
-                remedy=f"map one of {', '.join(frames)} to one of {', '.join(_SETS)}",
-            )
-        return dict(beside)
-    sets = {}
-    for name, frame in frames.items() if beside else ():
-        kinds = {_SOURCES.get(source) for source in statistics.sources(frame)}
-        if len(kinds) == 1 and (kind := kinds.pop()):
-            sets[name] = kind
-    return sets
-
-
-def _is_stand_in(frame: pd.DataFrame) -> bool:
-    """Tell if a set is the control set, which the paper did not analyse."""
-    return statistics.sources(frame) == {"lambada/control"}
-
-
-def _published_marks(
-    frames: Mapping[str, pd.DataFrame], beside: Beside, rows: _PublishedBars
-) -> pd.DataFrame:
-    """Return the paper's values: a share and an entry in the legend; one with one bound stands there."""
-    marks: list[dict[str, Any]] = []
-    for name, of in _matched(frames, beside).items():
-        for bar, (figure, quantity) in rows.items():
-            value = published.find_value(figure, of, quantity)
-            above = value is not None and value.high is None
-            bound = None if value is None else value.low if above else value.high
-            if value is None or bound is None:
-                continue
-            exact = value.low == value.high
-            place = "text" if figure == "text" else f"Figure {figure}"
-            marks.append({
-                "set": name, "label": bar, "share": bound / 100,
-                "kind": "paper" if exact else f"paper: {'>' if above else '<'}{bound:g} %",
-                "shape": "diamond" if exact else "triangle-up" if above else "triangle-down",
-                "source": f"{value.text} % ({place}, {of})",
-            })  # fmt: skip
-    return pd.DataFrame(marks, columns=_COLUMNS)

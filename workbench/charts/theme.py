@@ -93,7 +93,8 @@ def side_by_side(*charts: alt.LayerChart) -> alt.HConcatChart:
 
     Examples
     --------
-    >>> chart = wb.charts.side_by_side(wb.charts.in_context(annotations), wb.charts.target_classes(annotations))
+    >>> bars = wb.charts.in_context(annotations), wb.charts.target_classes(annotations)
+    >>> chart = wb.charts.side_by_side(*bars)
     """
     bare = [chart.copy() for chart in charts]
     for chart in bare:
