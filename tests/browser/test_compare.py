@@ -83,6 +83,8 @@ def test_exactly_the_right_items_by_mouse_by_key_and_from_python(shown, notebook
     cells_and_bars(page, notebook, items, right)
     orders(page, items, right, frames)
     keys(page, notebook, items, right)
+    typed_filters(page, notebook, items, right)
+    help_and_copies(page, notebook)
     passage(page, notebook, items, right, frames)
     from_python(page, notebook, items)
 
@@ -116,8 +118,8 @@ def cells_and_bars(page, notebook, items, right):
         "one warning, no more"
     )
     numbers = page.locator(".wc-numbers tbody tr").nth(1)
-    for outcome, cell in [("both right", right["model 0"] & right["model 1"]), ("both wrong", None)]:
-        cell = ~(right["model 0"] | right["model 1"]) if cell is None else cell
+    first, second = right["model 0"], right["model 1"]
+    for outcome, cell in {"both right": first & second, "both wrong": ~first & ~second}.items():
         page.locator(f"[data-outcome='{outcome}']").focus()
         page.keyboard.press("Enter")
         wait_count(page, cell.sum(), total)
@@ -168,6 +170,64 @@ def keys(page, notebook, items, right):
     assert page.locator(".jp-Cell").count() == cells
     page.wait_for_selector(".wc-compare[data-waits='']")
     assert told(notebook, "widget.current_id") == ids[2]
+
+
+def typed_filters(page, notebook, items, right):
+    total, line = len(items), page.locator(".wc-where")
+    page.locator(".wc-list").focus()
+    page.keyboard.press("f")
+    line.press_sequentially("target_cl")
+    page.wait_for_selector(".wc-filter option[value='target_class']", state="attached")
+    line.fill("target_class = PN and `model 0: correct`")
+    line.press("Enter")
+    names = (annotated(items)["target_class"] == "PN").to_numpy(dtype=bool, na_value=False)
+    wait_count(page, (names & right["model 0"]).sum(), total)
+    line.fill("target_klass = PN")
+    line.press("Enter")
+    page.wait_for_selector(".wc-where-error:has-text('target_class')")
+    assert page.locator(".wc-alarm").is_hidden()
+    wait_count(page, (names & right["model 0"]).sum(), total)
+    notebook.screenshot("compare-error", ".wc-body")
+    line.press("Escape")
+    wait_count(page, total, total)
+    assert page.locator(".wc-where-error").is_hidden()
+
+
+def help_and_copies(page, notebook):
+    keys = page.locator(".wc-keys")
+    focused = [
+        ".wc-list",
+        ".wc-sort",
+        ".wc-passage",
+        "[data-pair=AB]",
+        ".wc-group",
+        ".wc-models input",
+        ".wc-clear",
+    ]
+    for selector in focused:
+        page.locator(selector).first.focus()
+        page.keyboard.press("?")
+        keys.wait_for()
+        page.keyboard.press("Escape")
+        keys.wait_for(state="hidden")
+    page.locator(".wc-text").click()  # no control
+    page.keyboard.press("?")
+    keys.wait_for()
+    box, button = keys.bounding_box(), page.locator(".wc-ask-keys").bounding_box()
+    assert abs(box["x"] + box["width"] - button["x"] - button["width"]) < 2, "beside its button"
+    notebook.screenshot("compare-keys", ".wc-body")
+    page.keyboard.press("Escape")
+    notebook.evaluate("widget.chosen = {'pair': ['model 1', 'model 0'], 'outcome': 'both wrong'}")
+    page.wait_for_selector(".wc-choice:has-text('both wrong')")
+    for label, text in [
+        ("Copy this view", told(notebook, "widget.code")),
+        ("Ask about this", "wb.ask(models, items["),
+    ]:
+        page.get_by_role("button", name=label).click()
+        page.wait_for_selector(".wc-copy:text-is('Copied')")
+        assert page.evaluate("navigator.clipboard.readText()").startswith(text)
+    page.locator(".wc-clear").click()
+    page.wait_for_selector(".wc-clear:disabled")
 
 
 def passage(page, notebook, items, right, frames):
@@ -228,7 +288,7 @@ def test_twenty_models_hostile_text_both_themes_and_700_pixels(shown, notebook):
     )
     names = HOSTILE + [f"model {k} of a long family of models" for k in range(16)]
     page = shown("many", items, predicted(items, 20, names=names, scores=(2,), attentive=(1,)))
-    inside = page.locator(".wc-compare")
+    inside = page.locator(".wc-body")
     for number, text in enumerate(texts):
         page.locator(".wc-row").nth(number).click()
         page.wait_for_selector(f".wc-meta:has-text('{items[number].item_id}')")
@@ -236,6 +296,11 @@ def test_twenty_models_hostile_text_both_themes_and_700_pixels(shown, notebook):
         assert page.evaluate(CLIPS) == []
     notebook.screenshot("compare-hostile", ".wc-body")
     assert page.locator(".wc-models bdi").all_text_contents() == names
+    alike = page.locator(".wc-models bdi[title='model 15 of a long family of models'] .wc-rest")
+    assert (
+        alike.evaluate("(node) => node.scrollWidth > 0 && node.textContent")
+        == "15 of a long family of models"
+    )
     assert inside.locator("script, img, style, mjx-container").count() == 0
     assert page.evaluate("window.hacked") is None
     assert page.locator(".wc-cell").count() == 380

@@ -2,11 +2,13 @@
 
 import json
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from clozes import clozes
+from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
 from side_by_side import annotated, ask, listening, predicted
@@ -205,6 +207,33 @@ def test_ties_are_ranges_of_ranks(rank, tied, bound, text):
     assert made.to_html(limit=1).count(f" · {text}" if text else " · rank") == bool(text)
 
 
+def test_a_view_is_a_line_of_python_and_a_typed_filter_is_a_part_of_it(widget):
+    assert widget.code == "wb.compare(items, runs, annotations)"
+    where = "target_class = PN and not `model 0: correct` and `model 1: rank` <= 50 and answer contains e"
+    widget.chosen = {"where": where, "pair": LABELS[1:3], "outcome": "any", "sort": "all wrong"}
+    text = ITEMS.frame["answer"].str.contains("e", case=False).to_numpy()
+    named = (TABLE["target_class"] == "PN").to_numpy(dtype=bool, na_value=False)
+    ranks = FRAMES[1]["rank"].to_numpy(dtype=float) <= 50
+    assert 0 < len(widget.selection) == (named & ~RIGHT["model 0"] & ranks & text).sum()
+    names = {"wb": wb, "items": ITEMS, "runs": FRAMES, "annotations": TABLE}
+    again = eval(widget.code, names)  # noqa: S307 - our own line
+    assert again.state_kwargs == widget.state_kwargs
+    assert again.to_frame()["item_id"].tolist() == widget.to_frame()["item_id"].tolist()
+    (answer,) = ask(widget, type="choose", lane="choose", chosen={"where": "target_klass = PN"})
+    assert "target_class" in answer["message"], "what is meant"
+    assert widget.chosen["where"] == where
+    (answer,) = ask(widget, type="suggest", text="direct_speech and target_cl")
+    assert answer["texts"][0] == "direct_speech and target_class"
+
+
+def test_an_item_is_put_into_the_widget_that_asks():
+    put = []
+    made = listening(compare(ITEMS, FRAMES, TABLE, resamples=9, ask=SimpleNamespace(put=put.append)))
+    assert ask(made, type="open")[0]["asks"]
+    assert ask(made, type="ask", lane="ask") == [{"type": "asked"}]
+    assert [item.item_id for item in put] == [made.current_id]
+
+
 def test_what_is_selected_has_numbers_of_its_own(widget):
     pair = ["model 3", "model 0"]
     key, mask = next(iter(STATE.bins("target_class").items()))
@@ -261,6 +290,7 @@ def opened(made):
     listening(made)
     for kind in ("open", "measure"):
         made._hear(made, {"type": kind}, [])
+    made.release.set()
     for thread in threading.enumerate():
         if thread.name == "annotate":
             thread.join(60)
@@ -268,28 +298,44 @@ def opened(made):
 
 
 def test_annotations_come_after_the_first_paint(monkeypatch):
-    asked = threading.Event()
-    monkeypatch.setattr(annotating, "annotate", lambda _items, **_: asked.set() or TABLE)
-    made = compare(ITEMS, FRAMES, resamples=50)
+    asked, release = threading.Event(), threading.Event()
+
+    def annotate(_items, progress):
+        asked.set()
+        progress(3, len(ITEMS))
+        release.wait(60)
+        return TABLE
+
+    monkeypatch.setattr(annotating, "annotate", annotate)
+    made = compare(ITEMS, FRAMES, annotations="auto", resamples=50)
+    made.release = release
     assert not asked.is_set(), "not before the page is there"
     before = made.column = "answer_in_passage"  # of the text alone
     key = made.comparison.bins(before)[0].key
-    made.chosen = {"bins": {before: [key]}, "pair": LABELS[:2]}
+    made.chosen = {"bins": {before: [key]}, "pair": LABELS[:2], "where": f"{before} or n_words > 9"}
+    assert len(made.selection) > 0
     sent = opened(made)
-    assert [m["type"] for m in sent] == ["whole", "view", "whole", "note", "view", "note"]
-    assert [bool(m["text"]) for m in sent if m["type"] == "note"] == [True, False]
+    assert [m["type"] for m in sent if m["type"] != "note"] == ["whole", "view", "whole", "view"]
+    notes = [m["text"] for m in sent if m["type"] == "note"]
+    assert f"annotating: 3 of {len(ITEMS)} items" in notes
+    assert notes[-1] == made._note == ""
     assert "target_class" in made.comparison.columns
     assert made.column == "target_class"
-    assert sent[-2]["slices"]
-    assert (made.chosen["bins"], made.chosen["pair"]) == ({}, LABELS[:2]), "what is no longer there is left"
-    assert len(made.selection) == (RIGHT["model 0"] & ~RIGHT["model 1"]).sum() == sent[-2]["n"]
+    view = next(m for m in reversed(sent) if m["type"] == "view")
+    assert view["slices"]
+    chosen = made.chosen["bins"], made.chosen["where"], made.chosen["pair"]
+    assert chosen == ({}, "", LABELS[:2]), "what is no longer there is left"
+    assert len(made.selection) == (RIGHT["model 0"] & ~RIGHT["model 1"]).sum() == view["n"]
     assert [m["type"] for m in opened(made)] == ["whole", "view", "whole"], "a second page"
 
 
 def test_no_annotations_where_none_are_wanted(monkeypatch):
     asked = []
     monkeypatch.setattr(annotating, "annotate", lambda *_, **__: asked.append(1))
-    opened(compare(ITEMS, FRAMES, annotations=False, resamples=50))
+    for none in (None, False):
+        made = compare(ITEMS, FRAMES, annotations=none, resamples=50)
+        made.release = threading.Event()
+        opened(made)
     assert asked == []
 
 
@@ -299,6 +345,7 @@ def test_annotations_that_fail_are_told(monkeypatch):
 
     monkeypatch.setattr(annotating, "annotate", fail)
     made = compare(ITEMS, FRAMES, resamples=50)
+    made.release = threading.Event()
     errors = [m["message"] for m in opened(made) if m["type"] == "error"]
     assert ["the pipeline is not installed" in message for message in errors] == [True]
     assert len(made.selection) == len(ITEMS)
@@ -313,7 +360,7 @@ def test_a_state_that_needs_annotations_gets_them_first(monkeypatch):
     assert len(made.selection) == mask.sum()
     with pytest.raises(wb.DataError, match="no column 'colour'"):
         compare(ITEMS, FRAMES, column="colour", resamples=50)
-    with pytest.raises(wb.DataError, match="expected a frame, None or False"):
+    with pytest.raises(wb.DataError, match='expected a frame, "auto" or None'):
         compare(ITEMS, FRAMES, annotations="yes")
 
 
@@ -321,6 +368,19 @@ def test_a_state_that_needs_annotations_gets_them_first(monkeypatch):
 
 
 def test_a_page_of_its_own_lists_the_items_in_order(widget):
+    genre = pd.Series(["novel <1>", "story"] * (len(ITEMS) // 2))
+    state = {"pair": LABELS[:2], "hidden": LABELS[3:], "query": "the", "where": "n_tokens > 9"}
+    bins = {"genre": ["is:story"]}
+    made = compare(ITEMS, FRAMES, TABLE.assign(genre=genre), resamples=9, bins=bins, column="genre", **state)
+    page = Page(made.to_html())
+    told = "Items: model 0 right, model 1 wrong; genre: story; passage contains “the”; n_tokens > 9"
+    assert told in page.text
+    assert f"{len(made.to_frame())} of {len(ITEMS)} items; original order" in page.text
+    assert page.text.count("genre: story") == 1 + len(made.to_frame()), "in the heading and with each item"
+    assert "novel <1> 111 items" in page.text, "a chart of one's own column"
+    listed = page.text.partition("Items: ")[2]
+    assert "model 2" in listed
+    assert "model 3" not in listed
     widget.chosen = {"pair": LABELS[:2], "sort": "disagreement"}
     html = widget.to_html(limit=3)
     ids = widget.to_frame()["item_id"].tolist()

@@ -3,7 +3,7 @@
 function render({ model, el }) {
   const c = {
     models: [], pairs: null, warnings: [], total: 0, note: "", chosen: model.get("chosen"), column: "", columns: [], labels: {},
-    slices: [], sliced: 0, shown: [], against: null, selected: null, outcome: "", counts: {}, pair: null, version: -1, n: 0, index: -1, rows: new Map(), asked: null, passage: null,
+    slices: [], sliced: 0, shown: [], against: null, selected: null, outcome: "", counts: {}, pair: null, version: -1, n: 0, index: -1, rows: new Map(), asked: null, passage: null, asks: false, code: "",
     choose, ask: (...request) => ask(...request),
   };
 
@@ -21,13 +21,15 @@ function render({ model, el }) {
   // ---- the frame of the widget
   const said = h("div", { class: "wc-said", role: "status", "aria-live": "polite" }, "…");
   const note = h("span", { class: "wc-note", role: "status", hidden: true });
-  const clear = h("button", { class: "wc-button wc-clear", type: "button", disabled: true, onclick: () => choose({ pair: null, outcome: "only first", bins: {}, query: "" }) }, "Clear");
+  const clear = h("button", { class: "wc-button wc-clear", type: "button", disabled: true, onclick: () => choose({ pair: null, outcome: "only first", bins: {}, query: "", where: "" }) }, "Clear");
+  const keys = keysHelp();
+  const copying = copyButton("Copy this view", "Copy the line of Python that shows this view again", () => c.code, () => root);
   const strip = h("button", { class: "wc-strip", type: "button", hidden: true, "aria-expanded": "false", onclick: () => open(warned.hidden) });
   const warned = h("ul", { class: "wc-warned", hidden: true, "aria-label": "Warnings" });
   const { node: alarm, complain } = alarmOf("wc-alarm");
-  const parts = { table: modelTable(c), matrix: matrix(c), selected: selection(c), slices: slices(c), items: itemList(c), passage: passageView(c) };
-  const root = h("div", { class: "wc-compare", "data-lm-suppress-shortcuts": "true", onkeydown: (e) => onKey(e) },
-    h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, said, note, clear), strip, warned, alarm,
+  const parts = { filter: filterLine(c, copying), table: modelTable(c), matrix: matrix(c), selected: selection(c), slices: slices(c), items: itemList(c), passage: passageView(c) };
+  const root = h("div", { class: "wc-compare", "data-lm-suppress-shortcuts": "true", tabindex: -1, onkeydown: (e) => onKey(e) },
+    h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, said, note, clear, keys.node), parts.filter.node, strip, warned, alarm,
       h("div", { class: "wc-top" }, parts.table.node, parts.matrix.node), parts.selected.node, parts.slices.node,
       h("div", { class: "wc-main" }, parts.items.node, parts.passage.node)));
   root.style.setProperty("--wc-height", `${model.get("height")}px`);
@@ -62,6 +64,7 @@ function render({ model, el }) {
         choose({ bins });
       });
     }
+    if (chosen.where.trim()) off([chosen.where.trim()], chosen.where.trim(), () => choose({ where: "" }));
     if (chosen.query.trim()) off([`“${chosen.query.trim()}”`], `passage contains “${chosen.query.trim()}”`, () => choose({ query: "" }));
     clear.disabled = !chips.length;
     said.replaceChildren(h("b", { class: "wc-count" }, `${number(c.n)} of ${number(c.total)}`), "items",
@@ -75,6 +78,7 @@ function render({ model, el }) {
   function drawAll() {
     if (c.version < 0) return;
     drawSaid();
+    parts.filter.draw();
     parts.table.draw();
     parts.matrix.draw();
     parts.selected.draw();
@@ -93,7 +97,18 @@ function render({ model, el }) {
       back(e.target);
       return;
     }
-    const { items } = parts;
+    const { items, filter } = parts;
+    const writing = typing && e.target.tagName !== "SELECT";
+    if (e.key === "?" && !writing && !e.ctrlKey && !e.metaKey && !e.altKey) {
+      e.preventDefault();
+      keys.open(keys.panel.hidden);
+      return;
+    }
+    if (e.target === filter.input && e.key === "Enter") {
+      e.preventDefault();
+      filter.apply();
+      return;
+    }
     if (e.target === items.search && (e.key === "ArrowDown" || e.key === "Enter")) {
       e.preventDefault();
       items.list.focus({ preventScroll: true });
@@ -104,6 +119,12 @@ function render({ model, el }) {
       e.preventDefault();
       items.search.focus({ preventScroll: true });
       items.search.select();
+      return;
+    }
+    if (e.key === "f") {
+      e.preventDefault();
+      filter.input.focus({ preventScroll: true });
+      filter.input.select();
       return;
     }
     if (e.target !== items.list && !(["j", "k"].includes(e.key) && !e.target.closest("table"))) return;
@@ -117,18 +138,21 @@ function render({ model, el }) {
     }
   }
   function back(target) { // one step: what is open, the search, the bars, the cell
-    if (!warned.hidden) open(false);
+    if (!keys.panel.hidden) keys.open(false);
+    else if (!warned.hidden) open(false);
+    else if (target === parts.filter.input && parts.filter.input.value) { parts.filter.input.value = ""; parts.filter.apply(); }
     else if (target === parts.items.search && parts.items.search.value) choose({ query: "" });
     else if (parts.slices.node.contains(target) && parts.slices.clear()) return;
     else if (c.chosen.pair) choose({ pair: null, outcome: "only first" });
     else if (Object.keys(c.chosen.bins).length) choose({ bins: {} });
     else if (c.chosen.query) choose({ query: "" });
+    else if (c.chosen.where) choose({ where: "" });
   }
 
   // ---- what the kernel says
   const heard = {
     whole(m) {
-      Object.assign(c, { models: m.models, warnings: m.warnings, total: m.total, note: m.note });
+      Object.assign(c, { models: m.models, warnings: m.warnings, total: m.total, note: m.note, asks: m.asks });
       c.pairs = m.pairs && new Map(m.pairs.map((pair) => [`${pair.a}:${pair.b}`, pair]));
       parts.table.build();
       parts.matrix.build();
@@ -144,7 +168,7 @@ function render({ model, el }) {
       const chosen = newest ? m.chosen : { ...m.chosen, ...want }; // the reader has gone on: the boxes are theirs
       Object.assign(c, {
         chosen, column: newest ? m.column : c.column, columns: m.columns, labels: m.labels, slices: m.slices, sliced: m.sliced, shown: m.shown,
-        against: m.against, selected: m.selected, outcome: m.outcome, counts: m.counts, version: m.version, n: m.n, index: m.index, passage: m.passage, asked: null,
+        against: m.against, selected: m.selected, outcome: m.outcome, counts: m.counts, version: m.version, n: m.n, index: m.index, passage: m.passage, asked: null, code: m.code,
       });
       const place = (label) => c.models.findIndex((one) => one.label === label);
       c.pair = m.chosen.pair ? m.chosen.pair.map(place) : null;
@@ -179,13 +203,24 @@ function render({ model, el }) {
       drawNote();
       if (c.version >= 0) parts.slices.draw();
     },
+    suggestions(m) {
+      answered("suggest");
+      parts.filter.suggest(m.texts);
+    },
+    asked() {
+      answered("ask");
+      c.note = "The item is in the ask widget.";
+      drawNote();
+    },
     error(m) {
+      const typed = m.lane === "choose" && "where" in want;
       if (m.lane && answered(m.lane) && m.lane === "choose") { // refused, so not drawn
         want = {};
         Object.assign(c, kept);
+        if (typed) parts.filter.refuse(m.message);
         drawAll();
       }
-      complain(m.message);
+      if (m.lane !== "suggest" && !typed) complain(m.message);
     },
   };
   const listen = (message) => {

@@ -5,22 +5,27 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import traitlets
 
 from workbench.evaluation.comparison import Comparison
 from workbench.items.items import DataError, Item, Items
+from workbench.items.query import parse, suggest, word_start
 from workbench.widgets.compare.page import comparison_page, models_table
+from workbench.widgets.compare.selector import NOTHING
 from workbench.widgets.compare.view import View
+from workbench.widgets.shared.annotating import AUTO, Annotating, available
 from workbench.widgets.shared.passages import check_items
 from workbench.widgets.shared.widget import Widget, read_assets
 
+if TYPE_CHECKING:
+    from workbench.widgets.ask.ask import Ask
+
 _SCRIPTS = (
-    "shared/page.js", "compare/base.js", "compare/top.js", "compare/selected.js", "compare/slices.js",
-    "compare/items.js",
-    "compare/compare.js",
+    "shared/page.js", "compare/base.js", "compare/bar.js", "compare/top.js", "compare/selected.js",
+    "compare/slices.js", "compare/items.js", "compare/compare.js",
 )  # fmt: skip
 
 
@@ -60,10 +65,14 @@ class Compare(Widget):
         remake: Callable[[pd.DataFrame], Comparison] | None,
         chosen: Mapping[str, Any],
         column: str,
+        by_name: bool = True,
+        ask: Ask | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self._remake, self._note = remake, ""
+        self._remake, self._note, self._ask = remake, "", ask
+        self._by_name = by_name
+        self._annotating = Annotating(comparison.items, arrived=self._arrived, changed=self._changed)
         self._lock = threading.RLock()  # messages are heard in one thread, cells run in another
         self._view = View(comparison, annotations)
         self._view.slice_by(column)
@@ -82,6 +91,13 @@ class Compare(Widget):
     def state_kwargs(self) -> dict[str, Any]:
         """The state as arguments: ``wb.compare(items, runs, **widget.state_kwargs)`` is this view again."""
         return dict(self._view.chosen) | {"column": self._view.column}
+
+    @property
+    def code(self) -> str:
+        """The line of Python that shows this view again."""
+        plain = NOTHING | {"column": self._view.selector.column("")}
+        parts = [f"{name}={value!r}" for name, value in self.state_kwargs.items() if value != plain[name]]
+        return f"wb.compare({', '.join(['items', 'runs', *['annotations'] * self._by_name, *parts])})"
 
     @property
     def selection(self) -> Items:
@@ -142,7 +158,11 @@ class Compare(Widget):
                     view.current = value
             finally:
                 self._sync()
-            self.send(view.shown())
+            self._show()
+
+    def _show(self) -> None:
+        """Send the view to the page."""
+        self.send(self._view.shown() | {"code": self.code})
 
     def _sync(self) -> None:
         """Let the traits say what the view is."""
@@ -157,17 +177,16 @@ class Compare(Widget):
 
     def _on_open(self, _message: Mapping[str, Any]) -> None:
         view = self._view
-        self.send(view.overview(quick=True) | {"note": self._note})
-        self.send(view.shown())
+        self.send(view.overview(quick=True) | {"note": self._note, "asks": self._ask is not None})
+        self._show()
 
     def _on_measure(self, _message: Mapping[str, Any]) -> None:
         """Resample, and begin to annotate: the page asks for it once the reader sees the rest."""
         view = self._view
-        self.send(view.overview() | {"note": self._note})
+        self.send(view.overview() | {"note": self._note, "asks": self._ask is not None})
         if self._remake is not None:
-            remake, self._remake = self._remake, None
-            self._tell(f"annotating {self.comparison.n:,} items …")
-            threading.Thread(target=self._annotate, args=[remake], name="annotate", daemon=True).start()
+            self._annotating.start()
+            self._tell()
         view.selector.prepare()  # so that the first search is as quick as the second
 
     def _on_choose(self, message: Mapping[str, Any]) -> None:
@@ -175,7 +194,7 @@ class Compare(Widget):
         column = view.selector.column(message.get("column", view.column))
         view.choose(view.chosen | message.get("chosen", {}))
         view.column = column
-        self.send(view.shown())  # it is what the reader waits for; the traits follow
+        self._show()  # it is what the reader waits for; the traits follow
         self._sync()
 
     def _on_rows(self, message: Mapping[str, Any]) -> None:
@@ -193,36 +212,52 @@ class Compare(Widget):
         view.current = passage["id"]
         self._sync()
 
+    def _on_suggest(self, message: Mapping[str, Any]) -> None:
+        """Answer with completions of a typed filter, each as the whole text."""
+        text = str(message["text"])
+        start, words = word_start(text, len(text)), suggest(text, len(text), self.comparison.frame)
+        self.send({"type": "suggestions", "texts": [text[:start] + word for word in words]})
+
+    def _on_ask(self, _message: Mapping[str, Any]) -> None:
+        """Put the item that is shown into the ask widget."""
+        if self._ask is not None and self.current is not None:
+            self._ask.put(self.current)
+            self.send({"type": "asked"})
+
     # -- annotations, made while the reader looks already
 
-    def _tell(self, note: str) -> None:
-        self._note = note
-        self.send({"type": "note", "text": note})
-
-    def _annotate(self, remake: Callable[[pd.DataFrame], Comparison]) -> None:
-        """Annotate, in a thread of its own: new columns to slice by, in the place of those of the text."""
-        problem = ""
-        try:
-            from workbench.analysis.annotations import annotate  # noqa: PLC0415 - heavy
-
-            table = annotate(self.comparison.items, progress=False)
-            made = remake(table)
-            with self._lock:
-                self._view.retake(made, table)
-                self._sync()
-                self.send(self._view.shown())
-        except Exception as error:  # noqa: BLE001 - the reader is told, the rest of the widget works
-            problem = f"the items could not be annotated: {error}"
+    def _arrived(self, table: pd.DataFrame) -> None:
+        """Take annotations: new columns to slice by, in the place of those of the text."""
+        assert self._remake is not None  # noqa: S101 - only then is anything annotated
+        made, self._remake = self._remake(table), None
         with self._lock:
-            self._tell("")
-            if problem:
-                self.send({"type": "error", "lane": None, "message": problem})
+            self._view.retake(made, table)
+            self._sync()
+            self._show()
+
+    def _tell(self) -> None:
+        """Tell the page how far the annotations are."""
+        now = self._annotating
+        running = now.state == "running"
+        self._note = f"annotating: {now.done:,} of {self.comparison.n:,} items" if running else ""
+        self.send({"type": "note", "text": self._note})
+
+    def _changed(self) -> None:
+        self._tell()
+        if self._annotating.problem:
+            self.send({"type": "error", "lane": None, "message": self._annotating.problem})
+
+    def close(self) -> None:
+        """Close the widget; annotations that are under way stop."""
+        if hasattr(self, "_annotating"):
+            self._annotating.close()
+        super().close()
 
 
 def compare(
     items: Items,
     runs: Any,
-    annotations: pd.DataFrame | bool | None = None,  # noqa: FBT001 - False says that there shall be none
+    annotations: pd.DataFrame | str | bool | None = AUTO,  # noqa: FBT001 - False says that there shall be none
     *,
     column: str = "",
     pair: Sequence[str] | None = None,
@@ -233,6 +268,7 @@ def compare(
     hidden: Sequence[str] = (),
     query: str = "",
     where: str = "",
+    ask: Ask | None = None,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
@@ -250,15 +286,18 @@ def compare(
         What was predicted. Compared are the items that every model predicted and whose answer is known.
     runs : Run, DataFrame or str, or several of these
         Runs, frames of predictions, or names of stored runs.
-    annotations : DataFrame or False, optional
-        One row an item, as ``wb.annotate(items)`` gives it: its columns become slices. Without them the
-        items are annotated while the widget is already there; False leaves that out.
+    annotations : DataFrame, "auto" or None
+        One row an item, as ``wb.annotate(items)`` gives it: its columns become slices. ``"auto"``, the
+        default, annotates the items while the widget is already there; None leaves that out.
     column : str
         The column of the chart at the start; that of the target's class, or the first, by default.
     pair, outcome, bins, sort, against, hidden, query, where
         What is chosen at the start, as in ``Compare.chosen``: ``wb.compare(items, runs,
-        **widget.state_kwargs)`` is the same view again. Where these name a column of annotations that are
-        not given, the items are annotated first.
+        **widget.state_kwargs)`` is the same view again; ``widget.code`` is that line, and "Copy this view"
+        puts it on the clipboard. Where these name a column of annotations that are not given, the items are
+        annotated first.
+    ask : Ask, optional
+        A widget of ``wb.ask``: the button "Ask about this" puts the item that is shown into it.
     level, resamples, seed
         Confidence level of the intervals, number of bootstrap replicates, and the bootstrap's seed.
     height : int, default 860
@@ -283,9 +322,10 @@ def compare(
     >>> comparison.close()
     """
     check_items(items, "compare")
-    if annotations is True or not (annotations is None or isinstance(annotations, bool | pd.DataFrame)):
+    auto = isinstance(annotations, str) and annotations == AUTO
+    if not (auto or annotations is None or annotations is False or isinstance(annotations, pd.DataFrame)):
         raise DataError(
-            f"the annotations are {annotations!r:.80}, expected a frame, None or False",
+            f'the annotations are {annotations!r:.80}, expected a frame, "auto" or None',
             remedy="make them with wb.annotate(items)",
         )
 
@@ -293,16 +333,28 @@ def compare(
         return Comparison.of(items, runs, annotations=table, level=level, resamples=resamples, seed=seed)
 
     table = annotations if isinstance(annotations, pd.DataFrame) else None
-    made = make(table)
-    later = annotations is None
-    if later and not {column, *(bins or {})} - {""} <= set(made.columns):
-        from workbench.analysis.annotations import annotate  # noqa: PLC0415 - heavy
+    by_name, made = table is not None, make(table)
+    if auto and (table := available(made.items)) is None:
+        typed = parse(where).columns if where.strip() else ()
+        known = {"", *made.columns, *(made.frame.columns if typed else ())}
+        if not {column, *(bins or {}), *typed} <= known:
+            from workbench.analysis.annotations import annotate  # noqa: PLC0415 - heavy
 
-        table, later = annotate(made.items), False
+            table = annotate(made.items)
+    if auto and table is not None:
         made = make(table)
     chosen = {
         "pair": pair, "outcome": outcome, "bins": bins, "sort": sort, "against": against, "hidden": hidden,
         "query": query, "where": where,
     }  # fmt: skip
-    remake = make if later else None
-    return Compare(made, annotations=table, remake=remake, chosen=chosen, column=column, height=height)
+    remake = make if auto and table is None else None
+    return Compare(
+        made,
+        annotations=table,
+        remake=remake,
+        chosen=chosen,
+        column=column,
+        by_name=by_name,
+        ask=ask,
+        height=height,
+    )

@@ -198,10 +198,13 @@ function passageView(c) {
       h("option", { value: "" }, "no model"), ...attentive.map((k) => h("option", { value: c.models[k].label }, calm(`${c.models[k].key} ${c.models[k].label}`))));
     if (tint) tint.value = from === undefined ? "" : attention;
     const right = c.shown.filter((k) => p.models[k].correct).length;
+    const line = `wb.ask(models, items[${JSON.stringify(p.id)}])`;
+    const asking = c.asks ? h("button", { type: "button", class: "wc-button wc-ask-about", title: "Put this item into the ask widget", onclick: () => c.ask("ask", { type: "ask" }) }, "Ask about this")
+      : copyButton("Ask about this", `Copy ${line}`, () => line, () => node);
     const scroll = node.dataset.id === p.id ? node.scrollTop : 0;
     node.dataset.id = p.id;
     fill(node,
-      h("div", { class: "wc-meta" }, h("b", {}, p.id), ...p.kind.map((kind) => h("bdi", {}, kind)), h("span", {}, `${right} of ${c.shown.length} right`), tint && h("label", {}, "attention of ", tint)),
+      h("div", { class: "wc-meta" }, h("b", {}, p.id), ...p.kind.map((kind) => h("bdi", {}, kind)), h("span", {}, `${right} of ${c.shown.length} right`), tint && h("label", {}, "attention of ", tint), asking),
       h("p", { class: "wc-text", dir: "auto" }, ...words(p.context, p, weights, most), p.context.length > 0 && " ", h("span", { class: "wc-query" }, ...words(p.query, p, weights, most))),
       p.candidates && h("div", { class: "wc-facts" }, "Candidates: ", h("bdi", {}, p.candidates.join(", "))),
       top > 0 && h("div", { class: "wc-legend" }, h("i", { class: "wc-inside" }), "in the passage", h("i", { class: "wc-outside" }), "not in it", h("i", { class: "wc-answer" }), "the answer", h("span", {}, `scale: 0${DASH}${percent(top)}`)),

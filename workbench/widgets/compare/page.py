@@ -83,8 +83,8 @@ def comparison_page(
     """
     rows = np.arange(comparison.n) if rows is None else rows
     known, shown = comparison.columns, list(range(comparison.m)) if shown is None else shown
-    own = [name for name in known if column_label(name).tooltip == "" and name not in _SLICES]
-    columns = [name for name in dict.fromkeys((column, *own, *_SLICES)) if name in known][:_MOST_SLICES]
+    custom = [name for name in known if column_label(name).tooltip == "" and name not in _SLICES]
+    columns = [name for name in dict.fromkeys((column, *custom, *_SLICES)) if name in known][:_MOST_SLICES]
     table, pairs = comparison.table(), _records(comparison.pairs())
     turned = {"only first": 1, "only second": -1}.get(outcome)  # cells of the matrix
     cell = tuple(pair[::turned]) if pair and turned else None

@@ -64,13 +64,18 @@ class Selector:
         return state
 
     def fitting(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a state without the choices in columns and bins that are no longer there."""
+        """Return a state without what needs columns and bins that are no longer there."""
         bins = {
             column: [key for key in keys if key in self.bins(column)]
             for column, keys in chosen["bins"].items()
             if column in self.comparison.columns
         }
-        return dict(chosen) | {"bins": bins}
+        where = chosen["where"]
+        try:
+            self._typed(where)
+        except DataError:  # it names a column that is no longer there
+            where = ""
+        return dict(chosen) | {"bins": bins, "where": where}
 
     def column(self, name: Any) -> str:
         """Return the name of a column to slice by, or raise DataError.
@@ -106,7 +111,8 @@ class Selector:
         """Return the items that pass, shape (n,), but for the choices in the column `but` and of the pair."""
         left = self._found(chosen["query"]) & self._typed(chosen["where"])
         if pair and chosen["pair"]:
-            left = left & self.comparison.cell(*self.two(chosen), chosen["outcome"])
+            first, second = map(self.comparison.labels.index, chosen["pair"])
+            left = left & self.comparison.cell(first, second, chosen["outcome"])
         for column, keys in chosen["bins"].items():
             if column != but:
                 masks = self.bins(column)

@@ -120,8 +120,9 @@ class View:
     def frame(self) -> pd.DataFrame:
         """Return the listed items in the list's order; see `Compare.to_frame`."""
         rows, made = self.rows, self.comparison
-        last = made.frame.columns.get_loc("disagreement")  # then come columns of the items
-        frame = made.frame.iloc[rows, : int(last) + 1].reset_index(drop=True)
+        names = made.frame.columns.tolist()
+        names = names[: names.index("disagreement") + 1]  # then come columns of the items
+        frame = made.frame[names].iloc[rows].reset_index(drop=True)
         frame.insert(1, "passage", [text_and_spans(made.items[int(row)], [])[0] for row in rows])
         extra = self._annotations.iloc[rows].reset_index(drop=True)
         return pd.concat([frame, extra.loc[:, ~extra.columns.isin(frame.columns)]], axis=1)
@@ -169,7 +170,7 @@ class View:
     def outcome(self) -> str:
         """Return the chosen cell of two models in words; "" where none is."""
         pair = self.chosen["pair"]
-        return outcome_text(*pair, self.chosen["outcome"]) if pair else ""
+        return outcome_text(pair[0], pair[1], self.chosen["outcome"]) if pair else ""
 
     # -- as messages
 

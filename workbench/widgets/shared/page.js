@@ -103,3 +103,18 @@ function lineTo(model, root, complain) {
   draw();
   return { send, ask, answered, heard, waiting: (lane) => lanes[lane]?.next, busy: (lane) => lane in lanes, drop: (lane) => delete lanes[lane]?.next };
 }
+
+/** Copy a text; return whether that worked. `near` is a node of the widget, for pages without a clipboard. */
+async function copyText(text, near) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch { // no permission, or a page without https
+    const box = h("textarea", { value: text, style: "position:absolute;left:-9999px" });
+    near.append(box);
+    box.select();
+    const done = document.execCommand("copy");
+    box.remove();
+    return done;
+  }
+}
