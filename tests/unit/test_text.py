@@ -11,9 +11,52 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.items.text import readable, readable_spans, sentences, tokenize
+from workbench.items.text import closed_up_spans, readable, readable_spans, sentences, tokenize
 
 # By example
+
+
+@pytest.mark.parametrize(
+    ("tokens", "shown"),
+    [
+        ("an off - season , face - to - face", "an off-season, face-to-face"),
+        ("the @entity51 - born and chimp - @entity3", "the @entity51-born and chimp-@entity3"),
+        ("Hare 's - ear - `` go '' - .", "Hare’s-ear - “go” -."),
+    ],
+)
+def test_words_that_were_cut_at_hyphens(tokens, shown):
+    assert readable(tokens, cut_at_hyphens=True) == shown
+    words = [match.span() for match in re.finditer(r"\w+(?= -)", tokens)]
+    text, spans = readable_spans(tokens, words, cut_at_hyphens=True)
+    assert text == shown
+    assert [text[slice(*span)] for span in spans] == [tokens[slice(*span)] for span in words]
+
+
+@pytest.mark.parametrize(
+    ("text", "blank", "shown"),
+    [
+        ("As I descended , my ally ; out .", "ally", "As I descended, my [ally]; out."),
+        ('He said "no" . . . to it , twice ?', "it", 'He said "no" . . . to [it], twice?'),
+        ("The  , in the", "", "The [], in the"),
+        ("Quoi ? Non : rien !", "Non", "Quoi ? [Non] : rien !"),
+        ("Mr. Melas , .5 , a -, b", ".5", "Mr. Melas, [.5], a -, b"),
+        ("", "", "[]"),
+    ],
+)
+def test_detached_punctuation_in_running_text(text, blank, shown):
+    start = text.index(blank) if blank else text.find("  ") + 1
+    out, [(first, last)] = closed_up_spans(text, [(start, start + len(blank))])
+    assert f"{out[:first]}[{out[first:last]}]{out[last:]}" == shown
+
+
+@given(st.text(alphabet="ab ,.;?\n"), st.data())
+def test_spans_in_closed_up_text_hold_the_same_letters(text, data):
+    ends = st.integers(0, len(text))
+    start, end = sorted(data.draw(st.tuples(ends, ends)))
+    out, [(first, last)] = closed_up_spans(text, [(start, end)])
+    assert out[first:last].replace(" ", "") == text[start:end].replace(" ", "")
+    assert out.replace(" ", "") == text.replace(" ", "")
+    assert closed_up_spans(out, [])[0].count(" ,") == 0
 
 
 @pytest.mark.parametrize(

@@ -314,10 +314,7 @@ def _heading(item: Item | None, item_id: str) -> list[str]:
     """Return the last words before the blank, the blank, and a few words after it."""
     if item is None:
         return [item_id]
-    if item.tokenised:
-        text, [(start, end)] = wt.readable_spans(item.text, [item.answer_span])
-    else:
-        text, (start, end) = item.text, item.answer_span
+    text, [(start, end)] = item.readable([item.answer_span])
     after = text[end:].split()
     tail = ("" if text[end : end + 1].strip() else " ") + " ".join(after[:_AFTER])
     tail = f"{_BLANK}{tail.rstrip()}{' …' if len(after) > _AFTER else ''}"

@@ -11,9 +11,9 @@ import pandas as pd
 
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.reading import items_of, several
-from workbench.items import text as wt
 from workbench.items.items import Items
-from workbench.items.schema import DataError
+from workbench.items.schema import BLANK, DataError
+from workbench.items.view import readable_parts
 from workbench.render.tables import html_table
 
 By = Literal["difficulty", "disagreement", "alone", "variance", "all wrong"]
@@ -58,7 +58,8 @@ class Hardest:
         columns = ("item", "end of the passage", "answer", "right", "alone", "mean ln p", "variance")
         rows = []
         for item, row in zip(self.items[:_SHOWN], self.frame.to_dict("records"), strict=False):
-            query = wt.readable(item.query) if item.tokenised else item.query
+            parts = readable_parts(item)
+            query = f"{parts.left}{BLANK}{parts.right}"
             right = f"{row['n_right']} of {row['n_models']}"
             numbers = [f"{row[name]:.2f}".replace("nan", "") for name in ("mean_log_prob", "variance")]
             values = [item.item_id, query, row["answer"], right, row["alone"], *numbers]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ WORD_CLASSES = ("NE", "CN", "V", "P")
 Span = tuple[int, int]
 
 TEXT_COLUMNS = ("item_id", "dataset", "split", "variant", "text", "answer", "word_class", "book_id")
+_CUT_AT_HYPHENS = frozenset({"cbt", "cnnqa"})  # releases in which dashes are "--"
 _NULLS = (type(None), float, type(pd.NA))  # types of cells that hold nothing
 COLUMNS = (
     "item_id", "dataset", "split", "variant", "text", "answer", "answer_span", "sentences",
@@ -126,6 +127,12 @@ class Item:
     def tokens(self) -> list[str]:
         """The words of the whole text, the answer in place (Treebank tokens)."""
         return self.text.split() if self.tokenised else wt.tokenize(self.text)
+
+    def readable(self, spans: Iterable[Span] = ()) -> tuple[str, list[Span]]:
+        """Return the text as a book would print it, and where spans of `text` lie in it."""
+        if not self.tokenised:
+            return wt.closed_up_spans(self.text, spans)
+        return wt.readable_spans(self.text, spans, cut_at_hyphens=self.dataset in _CUT_AT_HYPHENS)
 
     def _repr_html_(self) -> str:
         return view.item_html(self)

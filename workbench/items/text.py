@@ -126,12 +126,20 @@ def _shape(piece: str) -> tuple[str, bool, bool, bool]:
     return shown, low in _CLITICS, False, depends
 
 
-def _layout(pieces: Sequence[str]) -> Iterator[tuple[bool, str]]:
+def _is_cut(pieces: Sequence[str], index: int) -> bool:
+    """Return whether a token is a hyphen between two words."""
+    if pieces[index] != "-" or not 0 < index < len(pieces) - 1:
+        return False
+    return pieces[index - 1][-1:].isalnum() and bool(re.match(r"[@\w]", pieces[index + 1]))
+
+
+def _layout(pieces: Sequence[str], *, cut_at_hyphens: bool) -> Iterator[tuple[bool, str]]:
     """Yield for every token if a space stands before it, and what is shown for it."""
     before, tight = "", True
     double = single = False  # within plain double quotes, within single quotes
     for index, piece in enumerate(pieces):
-        shown, left, right, depends = _shape(piece)
+        cut = cut_at_hyphens and _is_cut(pieces, index)
+        shown, left, right, depends = ("-", True, True, False) if cut else _shape(piece)
         if depends:
             ended = before[-1:] in {".", "!", "?"} and before != "..."
             following = pieces[index + 1] if index + 1 < len(pieces) else ""
@@ -161,7 +169,7 @@ def _layout(pieces: Sequence[str]) -> Iterator[tuple[bool, str]]:
         tight, before = right, piece
 
 
-def readable(text: str) -> str:
+def readable(text: str, *, cut_at_hyphens: bool = False) -> str:
     """Return Treebank tokens, with white space between them, as a book would print them, in one line.
 
     Notes
@@ -172,12 +180,34 @@ def readable(text: str) -> str:
     already is left out (``etc. .``). All else is kept, three dots included, with the spaces of print:
     contractions joined (``did n't``, ``can not``, ``gon na``, ``'t was``), no space before ``, . ; : ! ? )
     % ...``, after an opening quote or bracket, or after a currency sign. A hyphen between spaces keeps
-    them.
+    them, as it may be a dash, unless the words of the release were `cut_at_hyphens` (``off - season``).
     """
-    return "".join(f" {shown}" if space else shown for space, shown in _layout(text.split()))
+    layout = _layout(text.split(), cut_at_hyphens=cut_at_hyphens)
+    return "".join(f" {shown}" if space else shown for space, shown in layout)
 
 
-def readable_spans(text: str, spans: Iterable[Span]) -> tuple[str, list[Span]]:
+_SPACED = re.compile(r"(?<!\.) (?=[,;:!?]+(?:\s|$)|\.(?:\s(?!\.)|$))")
+
+
+def closed_up_spans(text: str, spans: Iterable[Span]) -> tuple[str, list[Span]]:
+    """Return running text without the spaces that a release puts before punctuation, and spans in it.
+
+    This is the form of the sentence completion challenge: ``As I descended , my old ally``. Text without a
+    detached comma, semicolon or period is returned as it is; dots with spaces between them stay.
+    """
+    places = [match.start() for match in _SPACED.finditer(text)]
+    if not any(text[place + 1] in ",;." for place in places):
+        return text, list(spans)
+    edges = zip([0, *(place + 1 for place in places)], [*places, len(text)], strict=True)
+    shown = "".join(text[start:end] for start, end in edges)
+    return shown, [
+        (start - bisect_left(places, start), end - bisect_left(places, end)) for start, end in spans
+    ]
+
+
+def readable_spans(
+    text: str, spans: Iterable[Span], *, cut_at_hyphens: bool = False
+) -> tuple[str, list[Span]]:
     """Return Treebank tokens as `readable` does, and the place of each span in that text.
 
     An empty span with white space (or an end of the text) on both sides is a blank: it keeps the spaces of a
@@ -194,7 +224,7 @@ def readable_spans(text: str, spans: Iterable[Span]) -> tuple[str, list[Span]]:
     tokens = [match.span() for match in re.finditer(r"\S+", text)]
     tokens += {(at, end) for at, end in wanted if at == end and not text[max(0, at - 1) : at + 1].strip()}
     tokens.sort()
-    shapes = _layout([text[start:end] for start, end in tokens])
+    shapes = _layout([text[start:end] for start, end in tokens], cut_at_hyphens=cut_at_hyphens)
     parts, places, length = [], [], 0
     for (space, shown), (start, end) in zip(shapes, tokens, strict=True):
         parts.append(f" {shown}" if space else shown)

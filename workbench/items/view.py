@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from workbench.items import text as wt
-
 if TYPE_CHECKING:
     import jinja2
 
@@ -66,9 +64,7 @@ class ReadableParts(NamedTuple):
 
 def readable_parts(item: Item) -> ReadableParts:
     """Return the parts of an item as readable text, the spaces between them in place."""
-    text, (query, blank) = item.text, (item.sentences[-1], item.answer_span)
-    if item.tokenised:
-        text, (query, blank) = wt.readable_spans(text, [query, blank])
+    text, (query, blank) = item.readable([item.sentences[-1], item.answer_span])
     start = min(query[0], blank[0])
     return ReadableParts(text[:start], text[start : blank[0]], text[blank[1] :])
 

@@ -36,7 +36,7 @@ from workbench.models.pretrained.scoring import (
     no_scores,
     word_log_probs,
 )
-from workbench.models.pretrained.search import WordQuery, SearchResult, Trie, rank_words, write_words
+from workbench.models.pretrained.search import SearchResult, Trie, WordQuery, rank_words, write_words
 from workbench.models.rows import Ranked, from_ranking, from_scores
 from workbench.runs.predictions import Floats, frame_of, nullable
 from workbench.storage import cache

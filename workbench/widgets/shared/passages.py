@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.items import text as wt
 from workbench.items.items import DataError, Item, Items, Span
 from workbench.items.tokens import tokens
 
@@ -81,9 +80,7 @@ def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
 
 def text_and_spans(item: Item, spans: Sequence[Span]) -> tuple[str, list[Span]]:
     """Return the readable text of an item and where `spans` of the released text lie in it."""
-    if not item.tokenised:
-        return item.text, list(spans)
-    return wt.readable_spans(item.text, spans)
+    return item.readable(spans)
 
 
 def words_around(item: Item) -> set[str]:
