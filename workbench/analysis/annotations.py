@@ -107,7 +107,11 @@ def annotate(
     Returns
     -------
     DataFrame
-        One row an item; its columns are ``item_id``, those of `FEATURES`, ``pipeline``.
+        One row an item: ``item_id``; ``target_pos``, ``target_class``, ``target_lemma``; ``in_context``,
+        ``lemma_in_context``, ``n_mentions``, ``n_context_mentions``, ``mention_distance`` (tokens),
+        ``mention_sentence``, ``same_root``; ``vocative``, ``direct_speech``, ``target_in_speech``;
+        ``n_names``, ``n_context_sentences``, ``n_tokens``, ``target_count``; ``mentions``, ``speech``,
+        ``names`` (spans); ``pipeline``.
 
     Raises
     ------

@@ -115,7 +115,9 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Ru
     Returns
     -------
     Run
-        ``run.predictions`` is the table; the folder lies in ``runs/`` (see
+        ``run.predictions`` is the table, one row an item: item_id, model, prediction, correct, p_correct,
+        log_prob, rank, n_tied, top_words, ... (:data:`workbench.runs.predictions.COLUMNS`); the folder lies
+        in ``runs/`` (see
         :func:`workbench.storage.files.data_home`).
 
     Raises
