@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from side_by_side import annotated
 from test_browser import CLIPPED, CONTRAST, THEMES
@@ -28,9 +29,9 @@ def table():
 def explored(lab, show, table):
     """Open a notebook with the linked view over the sample."""
 
-    def run(name, annotations=table):
+    def run(name, annotations=table, cell=SHOW):
         annotations.to_parquet(lab.folder / "annotations.parquet")
-        page = show(f"explore-{name}", READ, SHOW)
+        page = show(f"explore-{name}", READ, cell)
         page.wait_for_selector(".we-charts .we-bin")
         return page
 
@@ -52,7 +53,7 @@ def bins(page, chart):
     box = page.locator(f"[data-chart={chart}] .we-plot").bounding_box()
     drawn = page.locator(f"[data-chart={chart}] .we-bin")
     titles = [drawn.nth(place).get_attribute("title") for place in (0, 1)]
-    first, second = (int(title.split(" ")[0].strip(":")) for title in titles)
+    first, second = (float(title.split(" ")[0].strip(":")) for title in titles)
     return box, drawn.count(), first, second - first
 
 
@@ -97,7 +98,7 @@ def test_a_click_on_a_bar_shows_its_passages(explored, notebook, table):
 def test_a_drag_over_a_range_shows_its_passages(explored, notebook, table):
     page = explored("brush")
     _, _, first, width = bins(page, "mention_distance")
-    low, high = first + 4 * width, first + 9 * width - 1
+    low, high = int(first + 4 * width), int(first + 9 * width - 1)
     inside = table["mention_distance"].between(low, high).fillna(value=False)
     drag(page, "mention_distance", 4, 8)
     wait_count(page, f"{inside.sum()} of {len(table)}")
@@ -111,7 +112,7 @@ def test_a_drag_over_a_range_shows_its_passages(explored, notebook, table):
     page.keyboard.press("ArrowLeft")
     narrower = table["mention_distance"].between(low, high - width).sum()
     wait_count(page, f"{narrower} of {len(table)}")
-    assert handle.get_attribute("aria-valuenow") == str(high - width)
+    assert handle.get_attribute("aria-valuenow") == f"{high - width:.0f}"
     drag(page, "mention_distance", 8, 4)  # the other way round
     wait_count(page, f"{inside.sum()} of {len(table)}")
     page.keyboard.press("Escape")
@@ -142,8 +143,8 @@ def test_choices_combine_are_told_and_cleared(explored, notebook, table):
     wait_count(page, f"{(~table['direct_speech']).sum()} of {total}")
     page.locator(".wb-search").fill("zzzz")
     wait_count(page, f"0 of {total}")
-    assert "No passage is left" in page.locator(".we-said").inner_text()
-    assert "passage holds “zzzz”" in page.locator(".we-said").inner_text()
+    assert "No items match" in page.locator(".we-said").inner_text()
+    assert "passage contains “zzzz”" in page.locator(".we-said").inner_text()
     notebook.screenshot("explore-empty", ".widget-vbox")
     page.locator(".we-button", has_text="Clear").click()
     wait_count(page, f"{total} of {total}")
@@ -167,7 +168,7 @@ def test_what_is_chosen_in_the_browser_or_in_python_shows_in_the_charts(explored
     assert "Target in context: yes" in page.locator(".we-said").inner_text()
     bar(page, "target_class", "CN").click()
     page.wait_for_selector(".wb-facet.wb-on:has-text('Target class: CN')")
-    page.locator(".wb-button", has_text="Reset").click()
+    page.locator(".wb-button", has_text="Clear").click()
     page.wait_for_function("!document.querySelector('.we-chip')")
 
 
@@ -198,7 +199,7 @@ def test_the_page_without_a_kernel_keeps_targets_hidden(explored, notebook):
     page = explored("static")
     bar(page, "target_class", "CN").click()
     html = json.loads(notebook.evaluate("import json; print(json.dumps(explorer.to_html(limit=5)))"))
-    assert "of 222 passages: common noun" in html
+    assert "of 222 items: common noun" in html
     page = page.context.new_page()
     page.set_content(html)
     answer = page.locator("details b").first
@@ -225,6 +226,60 @@ def test_errors_and_missing_columns_are_told(explored, notebook, table):
     bar(page, "target_class", "V").click()
     alarm.wait_for(state="hidden")
     wait_count(page, f"{(table['target_class'] == 'V').sum()} of {len(table)}")
+
+
+OWN = """annotations["my_score"] = [place * 0.01 if place % 7 else None for place in range(len(annotations))]
+annotations["genre"] = (["sea", "war", "love"] * len(annotations))[: len(annotations)]
+explorer = explore(items, annotations, columns=["my_score", "genre"], where="n_tokens > 60")
+explorer"""
+WRAPPED = """[...document.querySelectorAll('.we-chip > :first-child')]
+    .filter((n) => n.scrollWidth > n.clientWidth + 1 || n.scrollHeight > n.clientHeight + 1)
+    .map((n) => n.textContent)"""
+
+
+def test_columns_of_ones_own_missing_values_and_what_lies_beyond(explored, notebook, table):
+    far = table.assign(n_tokens=[*range(50, 50 + len(table) - 1), 5000])
+    page = explored("own", far, OWN)
+    wait_count(page, f"{(far['n_tokens'] > 60).sum()} of {len(far)}")
+    assert page.locator(".we-chip").all_inner_texts() == ["n_tokens > 60\n✕"]
+    assert page.locator("[data-chart=n_tokens] .we-beyond").inner_text().startswith("≥ ")
+    page.locator(".we-chip").click()
+    wait_count(page, f"{len(far)} of {len(far)}")
+    rest = page.locator("[data-chart=mention_distance] .we-rest")
+    none = far["mention_distance"].isna()
+    assert rest.get_attribute("title") == f"no earlier mention: {none.sum()} of {none.sum()}"
+    rest.click()
+    wait_count(page, f"{none.sum()} of {len(far)}")
+    assert facets(notebook) == {"mention_distance": [None]}
+    assert page.locator(".we-chip").all_inner_texts() == ["no earlier mention\n✕"]
+    rest.focus()
+    page.keyboard.press("Enter")
+    wait_count(page, f"{len(far)} of {len(far)}")
+    bar(page, "genre", "sea").click()
+    sea = pd.Series(range(len(far))) % 3 == 0
+    wait_count(page, f"{sea.sum()} of {len(far)}")
+    drag(page, "my_score", 3, 6)
+    page.wait_for_selector(".we-chip:has-text('my score:')")
+    page.locator("[data-chart=my_score] .we-rest").click()
+    wait_count(page, f"{(sea & (pd.Series(range(len(far))) % 7 == 0)).sum()} of {len(far)}")
+    for theme in THEMES:
+        notebook.theme(theme)
+        notebook.screenshot(f"explore-own-{theme.split()[-1].lower()}", ".widget-vbox")
+    notebook.narrow(".we-charts", 2200)
+    notebook.screenshot("explore-own-700", ".widget-vbox")
+
+
+def test_chips_can_be_read_at_700_pixels(explored, notebook):
+    page = explored("chips")
+    bar(page, "direct_speech", "no").click()
+    bar(page, "target_class", "CN").click()
+    bar(page, "target_class", "PN").click(modifiers=["Control"])
+    drag(page, "n_tokens", 2, 30)
+    page.wait_for_selector(".we-chip >> nth=2")
+    notebook.narrow(".we-charts")
+    assert page.evaluate(WRAPPED) == []
+    assert page.locator(".we-chip").count() == 3
+    notebook.screenshot("explore-chips-700", ".widget-vbox")
 
 
 FAINT = """() => {

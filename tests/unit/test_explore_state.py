@@ -1,4 +1,5 @@
 import json
+import threading
 
 import numpy as np
 import pandas as pd
@@ -78,9 +79,9 @@ def test_the_bars_counted_by_hand(explorer):
     rows = [["yes", "yes", 2, 2], ["no", "no", 2, 2], ["unknown", "not known", 1, 1]]
     assert drawn(explorer, "in_context")["rows"] == rows
     distance = drawn(explorer, "mention_distance")
-    assert (distance["starts"], distance["width"], distance["open"]) == (list(range(3, 10)), 1, False)
+    assert distance["starts"] == distance["ends"] == list(range(3, 10))
     assert distance["total"] == distance["left"] == [1, 0, 0, 0, 0, 0, 1]
-    assert distance["missing"] == ["none earlier", 3, 3]
+    assert distance["missing"] == ["no earlier mention", 3, 3]
     tokens = drawn(explorer, "n_tokens")
     assert (tokens["starts"], tokens["total"]) == (list(range(60, 91)), [1, 2, *[0] * 8, 1, *[0] * 19, 1])
     assert (explorer.children[0].state["shown"], explorer.children[0].state["total"]) == (5, 5)
@@ -97,7 +98,7 @@ def test_choices_combine_and_go_one_by_one(explorer):
     assert ids(explorer) == [IDS[4]]
     assert words(explorer) == ["in context", "61 or more tokens", "verb or proper noun"]
     explorer.filters = explorer.filters | {"query": "fox"}
-    assert words(explorer)[0] == "passage holds “fox”"
+    assert words(explorer)[0] == "passage contains “fox”"
     ask(explorer, type="query")
     assert explorer.filters["query"] == ""
     assert ids(explorer) == [IDS[4]]
@@ -157,7 +158,7 @@ def test_charts_without_their_column_say_so():
     assert why == {
         "in_context": "The annotations have no column “in_context”.",
         "direct_speech": "The same wherever it is known: yes.",
-        "target_class": "Not known for any passage.",
+        "target_class": "Not known for any item.",
         "mention_distance": "The column holds no categories and no numbers.",
         "n_tokens": None,
     }
@@ -188,13 +189,12 @@ def test_a_click_on_a_bin_gives_what_the_bin_counts(values, data):
     everything = np.ones(len(values), dtype=bool)
     left = np.array(data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values))))
     counted = chart.counts(everything, left)
-    starts, width = counted["starts"], counted["width"]
-    assert len(starts) <= 40
-    assert np.diff(starts).tolist() == [width] * (len(starts) - 1)
-    for place, (start, total, part) in enumerate(zip(starts, counted["total"], counted["left"], strict=True)):
-        last = place == len(starts) - 1
-        chosen = [start, None if last and counted["open"] else start + width - 1]
-        inside = number.mask(chosen)
+    starts, ends = counted["starts"], counted["ends"]
+    assert 1 <= len(starts) == len(counted["names"]) <= 40
+    assert np.allclose(np.diff(starts), np.diff(starts)[:1])
+    assert None not in ends[:-1]
+    for start, end, total, part in zip(starts, ends, counted["total"], counted["left"], strict=True):
+        inside = number.mask([start, end])
         assert total == inside.sum()
         assert part == (inside & left).sum()
     assert sum(counted["total"]) == column.notna().sum()
@@ -250,7 +250,7 @@ def test_the_page_without_a_kernel(explorer):
     html = explorer.to_html()
     page = Page(html)
     text = " ".join(page.parts)
-    for part in ("2 of 5 passages: common noun", "1 of 2", "none earlier: 1 of 3"):
+    for part in ("2 of 5 items: common noun", "1 of 2", "no earlier mention: 1 of 3"):
         assert part in text
     assert html.count('class="off"') == 3, "bars that are not chosen are pale"
     assert (page.tags.count("article"), page.tags.count("rect")) == (2, 2 * (7 + 31))
@@ -279,9 +279,90 @@ def test_a_notebook_keeps_counts_and_no_items():
 # -- what is asked for
 
 
-@pytest.mark.slow
-def test_annotations_are_made_where_there_are_none(monkeypatch):
-    asked, items = [], clozes(*TEXTS)
-    monkeypatch.setattr(annotations, "annotate", lambda items: asked.append(items) or TABLE)
-    assert len(drawn(explore(items), "target_class")["rows"]) == 4
-    assert asked == [items]
+PANELS = ("direct_speech", "target_class", "mention_distance", "n_tokens")
+
+
+def test_columns_of_ones_own_are_charted_and_linked():
+    table = TABLE.assign(my_score=[0.1, 0.25, 0.3, 0.3, None], genre=["sea", "sea", "war", "sea", None])
+    made = explore(clozes(*TEXTS), table, columns=["my_score", "genre", "n_tokens"])
+    names = [each["name"] for each in made.children[0].state["charts"]]
+    assert names == ["in_context", *PANELS, "my_score", "genre"]
+    score = drawn(made, "my_score")
+    assert (score["kind"], score["title"]) == ("bins", "my score")
+    assert sum(score["total"]) == 4
+    assert score["missing"] == ["missing", 1, 1]
+    place = score["starts"].index(0.3)
+    assert score["total"][place] == 2, "0.3 is not less than 3 * 0.1"
+    assert [row[::2] for row in drawn(made, "genre")["rows"]] == [["sea", 3], ["war", 1], ["(none)", 1]]
+    ask(made, type="choose", chosen={"my_score": [score["starts"][place], score["ends"][place]]})
+    assert ids(made) == IDS[2:4]
+    assert words(made) == ["my score: 0.3"]
+    assert [row[3] for row in drawn(made, "genre")["rows"]] == [1, 1, 0]
+    with pytest.raises(DataError, match=r"there is no column 'colour' to draw; known are .*genre"):
+        explore(clozes(*TEXTS), table, columns=["colour"])
+    frame = pd.DataFrame({"text": ["the dog ran", "a cat sat"], "mood": ["glad", "sad"]})
+    mood = drawn(explore(wb.items_from_frame(frame), TABLE, columns=["mood"]), "mood")
+    assert [row[::2] for row in mood["rows"]] == [["glad", 1], ["sad", 1]]
+
+
+def test_items_without_a_value_can_be_chosen(explorer):
+    ask(explorer, type="choose", chosen={"mention_distance": [None]})
+    assert ids(explorer) == IDS[1:4]
+    assert words(explorer) == ["no earlier mention"]
+    assert drawn(explorer, "mention_distance")["missing"] == ["no earlier mention", 3, 3]
+    assert [row[3] for row in drawn(explorer, "target_class")["rows"]] == [1, 1, 0, 1]
+    assert explorer.to_html().count('<g class="off">') == 7
+    ask(explorer, type="choose", chosen={"mention_distance": None})
+    explorer.filters = {"facets": {"target_class": {"not": ["CN"]}}}
+    assert words(explorer) == ["not (common noun)"]
+    assert drawn(explorer, "target_class")["excluded"] == ["CN"]
+
+
+def test_a_bin_for_all_that_is_longer_says_so():
+    items = clozes(*(f"{text} . a {{dog}}" for text in map(str, range(200))))
+    lengths = [50 + n % 40 for n in range(199)] + [900]
+    table = pd.DataFrame({"item_id": items.frame["item_id"], "n_tokens": lengths})
+    chart = drawn(explore(items, table), "n_tokens")
+    assert chart["names"][-1] == f"{chart['starts'][-1]} or more"
+    assert chart["ends"][-1] is None
+    assert f"≥ {chart['starts'][-1]}" in Page(explore(items, table).to_html()).text
+
+
+def test_a_typed_condition_is_part_of_the_one_state():
+    made = explore(clozes(*TEXTS), TABLE, where="n_tokens > 60 and target_class != V", sort="-n_tokens")
+    assert ids(made) == IDS[1:3]
+    assert words(made) == ["n_tokens > 60 and target_class != V"]
+    assert [row[3] for row in drawn(made, "target_class")["rows"]] == [1, 1, 0, 0]
+    ask(made, type="choose", chosen={"target_class": ["PN"]})
+    assert ids(made) == [IDS[2]]
+    sent = listening(made.browser).sent
+    made.browser._hear(made.browser, {"type": "open"}, [])
+    [code] = [m["code"] for m in sent if "code" in m]
+    assert code.startswith("wb.explore(items, annotations, where=")
+    again = eval(code, {"wb": wb, "items": clozes(*TEXTS), "annotations": TABLE})  # noqa: S307
+    assert ids(again) == ids(made)
+    ask(made, type="where")
+    assert words(made) == ["proper noun"]
+    ask(made, type="clear")
+    assert (words(made), made.filters["sort"]) == ([], "-n_tokens")
+
+
+def test_the_view_is_there_before_the_annotations(monkeypatch):
+    gate, items = threading.Event(), clozes(*TEXTS)
+
+    def annotate(_items, *, progress):
+        progress(3, 5)
+        gate.wait(20)
+        return TABLE
+
+    monkeypatch.setattr(annotations, "annotate", annotate)
+    made = explore(items, columns=["target_class"])
+    try:
+        assert len(made.selection) == 5
+        assert drawn(made, "target_class")["why"].startswith("Analysing targets: ")
+    finally:
+        gate.set()
+    assert made.browser._annotating.wait(20)
+    assert len(drawn(made, "target_class")["rows"]) == 4
+    ask(made, type="choose", chosen={"target_class": ["PN"]})
+    assert ids(made) == [IDS[2]]

@@ -78,17 +78,20 @@ def whole_bins(values: ArrayLike, *, first: int | None = None, width: int | None
 def open_bins(values: ArrayLike, *, most: int = 40) -> Bins:
     """Choose at most `most` bins of equal width (1, 2 or 5 times a power of ten), for the linked view.
 
-    Where the highest 1 % of the values (array of float (n,), finite, not empty) lie far from the
-    others, the last bin is open at its upper end and holds them.
+    Bins of whole numbers are at least 1 wide. Where the highest 1 % of the values (array of float (n,),
+    finite, not empty) lie far from the others, the last bin is open at its upper end and holds them.
     """
     values = np.asarray(values, dtype=float)
-    low, high = int(np.floor(values.min())), int(np.floor(values.max()))
-    tail = int(np.quantile(values, _TAIL, method="higher"))
+    low, high = values.min(), values.max()
+    tail = np.quantile(values, _TAIL, method="higher")
     far = high - low > 2 * (tail - low)  # a few far values would squeeze all others together
     top = tail if far and tail > low else high
-    widths = (step * 10**power for power in count() for step in (1, 2, 5))
-    width = next(w for w in widths if top // w - low // w < most)
-    edges = np.arange(low // width * width, top + width + 1, width, dtype=float)
+    whole_numbers = bool((values == np.round(values)).all())
+    least = 0 if whole_numbers or top == low else int(np.floor(np.log10(top - low) - np.log10(most)))
+    widths = ((step * 10.0**power, power) for power in count(least) for step in (1, 2, 5))
+    width, power = next((w, p) for w, p in widths if np.floor(top / w) - np.floor(low / w) < most)
+    edges = np.arange(np.floor(low / width), np.floor(top / width) + 2) * width
+    edges = np.round(edges, max(0, -power))  # 3 * 0.1 is not quite 0.3
     if high >= edges[-1]:
         edges[-1] = np.inf
     return Bins(edges, width)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 import ipywidgets
 import numpy as np
@@ -14,10 +15,12 @@ import traitlets
 from numpy.typing import NDArray
 
 from workbench.analysis import histograms
-from workbench.items.items import Items
-from workbench.render.labels import label
+from workbench.items.items import DataError, Items
+from workbench.render.labels import label, tooltip
 from workbench.widgets.browser.browser import Browser
+from workbench.widgets.shared.annotating import AUTO
 from workbench.widgets.shared.facets import (
+    MISSING,
     NO,
     NO_FILTERS,
     NONE,
@@ -27,6 +30,7 @@ from workbench.widgets.shared.facets import (
     Facet,
     Mask,
     Number,
+    chosen_values,
 )
 from workbench.widgets.shared.passages import cell_text, check_items
 from workbench.widgets.shared.saved import SavedPage
@@ -50,6 +54,8 @@ class Panel:
         What values (by default as at the bars) and a range are called where it is said what is chosen.
     missing : str
         What rows without a value are called.
+    prefix : str
+        What stands before values and ranges where it is said what is chosen.
     """
 
     name: str
@@ -57,6 +63,7 @@ class Panel:
     phrases: Mapping[str, str] = field(default_factory=dict)
     span: str = "{}"
     missing: str = "not known"
+    prefix: str = ""
 
     @property
     def title(self) -> str:
@@ -81,7 +88,7 @@ PANELS = (
         },
         {"O": "other class", NONE: "class not known"},
     ),
-    Panel("mention_distance", span="mention {} tokens back", missing="none earlier"),
+    Panel("mention_distance", span="mention {} tokens back", missing=MISSING["mention_distance"]),
     Panel("n_tokens", span="{} tokens"),
 )  # fmt: skip
 
@@ -110,32 +117,49 @@ class BarChart:
 
     def phrase(self, chosen: Sequence[Any]) -> str:
         """Say what is chosen."""
-        return " or ".join(self.panel.phrases.get(value, self._label(value)) for value in map(str, chosen))
+        names = [self.panel.phrases.get(value, self._label(value)) for value in map(str, chosen)]
+        return f"{self.panel.prefix}{' or '.join(names)}"
 
 
 class BinChart:
-    """A chart of whole numbers (n,), NaN where missing, in even bins, the last open where few lie beyond."""
+    """A chart of numbers (n,), NaN where missing, in even bins, the last open where few lie beyond."""
 
     def __init__(self, panel: Panel, values: NDArray[np.float64]) -> None:
         self.panel, finite = panel, np.isfinite(values)
-        self.bins = histograms.open_bins(values[finite])
+        known = values[finite]
+        self.bins = histograms.open_bins(known)
         n, places = len(self.bins.starts), self.bins.place(values)
         self._places = np.where(finite, np.where(places < 0, n - 1, places), n)  # n is for missing values
+        starts, width = self.bins.starts, self.bins.width
+        if (known == np.round(known)).all():
+            self._starts: list[Any] = starts.astype(int).tolist()
+            ends: list[Any] = (starts + width - 1).astype(int).tolist()
+            names = [f"{a}" if a == b else f"{a} to {b}" for a, b in zip(self._starts, ends, strict=True)]
+        else:  # a range is closed: it ends at the greatest value of the bin
+            self._starts = starts.tolist()
+            greatest = pd.Series(known).groupby(self._places[finite]).max()
+            ends = greatest.reindex(range(n)).fillna(pd.Series(self._starts)).tolist()
+            names = [f"{start:.4g} to {start + width:.4g}" for start in self._starts]
+        if self.bins.open:
+            ends[-1], names[-1] = None, f"{self._starts[-1]:.6g} or more"
+        self._ends, self._names = ends, names
 
     def counts(self, everything: Mask, left: Mask) -> dict[str, Any]:
         """Return the bins' numbers of all items and of those `left`, and those without a value."""
-        starts, width = self.bins.starts.astype(int).tolist(), int(self.bins.width)
+        n = len(self._starts)
         total, part = (
-            np.bincount(self._places[rows], minlength=len(starts) + 1).tolist() for rows in (everything, left)
+            np.bincount(self._places[rows], minlength=n + 1).tolist() for rows in (everything, left)
         )
         return {
-            "kind": "bins", "starts": starts, "width": width, "open": self.bins.open,
+            "kind": "bins", "starts": self._starts, "ends": self._ends, "names": self._names,
             "total": total[:-1], "left": part[:-1], "missing": [self.panel.missing, total[-1], part[-1]],
         }  # fmt: skip
 
     def phrase(self, chosen: Sequence[Any]) -> str:
         """Say what is chosen."""
-        return self.panel.span.format(_ends(chosen))
+        is_missing = list(chosen) == [None]
+        text = self.panel.missing if is_missing else self.panel.span.format(_ends(chosen))
+        return f"{self.panel.prefix}{text}"
 
 
 @dataclass(frozen=True)
@@ -163,7 +187,7 @@ def chart(panel: Panel, facet: Facet | None, column: pd.Series[Any] | None) -> C
         return NoChart(panel, f"The annotations have no column “{panel.name}”.")
     known = column.dropna()
     if known.empty:
-        return NoChart(panel, "Not known for any passage.")
+        return NoChart(panel, "Not known for any item.")
     if isinstance(facet, Category):
         return BarChart(panel, facet)
     if isinstance(facet, Number) and np.isfinite(facet.values).any():
@@ -175,23 +199,32 @@ def chart(panel: Panel, facet: Facet | None, column: pd.Series[Any] | None) -> C
     return NoChart(panel, "The column holds no categories and no numbers.")
 
 
-def sentence(charts: Mapping[str, Chart], filters: Mapping[str, Any]) -> list[list[str]]:
-    """Return what is searched and chosen: the filter's name ("" for the search) and its words."""
-    words = []
+def sentence(charts: Mapping[str, Chart], filters: Mapping[str, Any]) -> list[list[str | None]]:
+    """Return what is searched, typed and chosen, in words, each with the column.
+
+    In place of a column, "" stands for the search and None for the typed condition.
+    """
+    words: list[list[str | None]] = []
     if filters["query"].strip():
-        how = "matches the expression" if filters["regex"] else "holds"
+        how = "matches the expression" if filters["regex"] else "contains"
         words.append(["", f"{filters['field']} {how} “{filters['query'].strip()}”"])
-    for name, chosen in filters["facets"].items():
+    if filters["where"]:
+        words.append([None, filters["where"]])
+    for name, choice in filters["facets"].items():
+        chosen, excluded = chosen_values(choice)
         if name in charts:
-            words.append([name, charts[name].phrase(chosen)])
+            text = charts[name].phrase(chosen)
         else:
             is_range = any(value is None or isinstance(value, (int, float)) for value in chosen)
             values = _ends(chosen) if is_range else " or ".join(map(str, chosen))
-            words.append([name, f"{label(name)}: {values}"])
+            text = f"{label(name)}: {values}"
+        words.append([name, f"not ({text})" if excluded else text])
     return words
 
 
 def _ends(chosen: Sequence[float | None]) -> str:
+    if len(chosen) == 1:
+        return "missing"
     low, high = (None if end is None else cell_text(end) for end in chosen)
     if low is None or high is None:
         return f"{low} or more" if low is not None else "any number of" if high is None else f"at most {high}"
@@ -201,13 +234,38 @@ def _ends(chosen: Sequence[float | None]) -> str:
 class _Listed(Browser):
     """A browser that tells the charts what its columns are, and which rows pass."""
 
+    _verb = "explore"
+    listener: Callable[[], None] | None = None
+
+    def __init__(self, items: Items, *, columns: Sequence[str], **options: Any) -> None:
+        super().__init__(items, **options)
+        if columns:
+            self._arguments.append(f"columns={list(columns)!r}")
+
     def column(self, name: str) -> tuple[Facet | None, pd.Series[Any] | None]:
-        """Return a column of the annotations as it is filtered by and as it is; None where it is not."""
-        return self._filters.facets.get(name), self._annotations.get(name)
+        """Return a column as it is filtered by and as it is; None where it is not."""
+        return self._filters.facets.get(name), self._filters.table.get(name)
+
+    def columns(self) -> list[str]:
+        """Return the names of all columns that a chart can be asked of."""
+        return [str(name) for name in self._filters.table if name not in ("item_id", "answer")]
 
     def passing(self, but: str | None = None) -> Mask:
         """Return the rows that pass all filters except that on the column `but`."""
         return self._filters.mask(self._applied, but=but)
+
+    @property
+    def waits(self) -> str:
+        """What is waited for, or went wrong, while there are no annotations; empty where there are some."""
+        if self._annotated:
+            return ""
+        about = self._annotating.describe()
+        return about["problem"] or f"Analysing targets: {about['done']:,} of {about['total']:,} items."
+
+    def _send_progress(self) -> None:
+        super()._send_progress()
+        if self.listener is not None:
+            self.listener()
 
 
 class Charts(Widget):
@@ -223,41 +281,72 @@ class Charts(Widget):
     _css = read_assets("explore/explore.css")
     state = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, browser: _Listed, **options: Any) -> None:
+    def __init__(self, browser: _Listed, columns: Sequence[str] = (), **options: Any) -> None:
         super().__init__(**options)
-        self._browser = browser
-        # context by lemma, where that is known, as in Figure 2a of Paperno et al. (2016); else by form
-        unused = "lemma_in_context" if browser.column("lemma_in_context")[1] is None else "in_context"
-        panels = [panel for panel in PANELS if panel.name != unused]
-        self._charts = {panel.name: chart(panel, *browser.column(panel.name)) for panel in panels}
+        self._browser, self._columns, self._lock = browser, columns, threading.RLock()
         self._all = np.ones_like(browser.passing())
+        self._made = False
+        browser.listener = self._draw  # in the thread that annotates
         self._draw()
         browser.observe(lambda _change: self._draw(), "filters")
 
+    def _make(self) -> None:
+        """Make the charts of the columns that are there."""
+        # context by lemma, where that is known, as in Figure 2a of Paperno et al. (2016); else by form
+        unused = "lemma_in_context" if self._browser.column("lemma_in_context")[1] is None else "in_context"
+        panels = [panel for panel in PANELS if panel.name != unused]
+        usual = {panel.name for panel in panels}
+        panels += [
+            Panel(name, prefix=f"{label(name)}: ", missing="missing")
+            for name in self._columns
+            if name not in usual
+        ]
+        waits, known = self._browser.waits, self._browser.columns()
+        lacking = [name for name in self._columns if name not in known]
+        if lacking and not waits:
+            raise DataError(f"there is no column {lacking[0]!r} to draw; known are {', '.join(known)}")
+        self._charts: dict[str, Chart] = {
+            panel.name: NoChart(panel, waits)
+            if waits and panel.name not in known
+            else chart(panel, *self._browser.column(panel.name))
+            for panel in panels
+        }
+        self._made = not waits
+
     def _draw(self) -> None:
         """Count anew what the filters of the browser leave; the one state is there."""
-        filters = self._browser.filters
-        everything = self._browser.passing()
-        drawn = []
-        for name, chart in self._charts.items():
-            chosen = filters["facets"].get(name)
-            left = self._browser.passing(but=name) if chosen else everything
-            head = {"name": name, "title": chart.panel.title, "chosen": chosen}
-            drawn.append(head | chart.counts(self._all, left))
-        words = sentence(self._charts, filters)
-        self.state = {
-            "charts": drawn, "words": words, "shown": int(everything.sum()), "total": len(everything)
-        }  # fmt: skip
+        with self._lock:
+            if not self._made:
+                self._make()
+            filters = self._browser.filters
+            everything = self._browser.passing()
+            drawn = []
+            for name, each in self._charts.items():
+                choice = filters["facets"].get(name)
+                values, excluded = chosen_values(choice)
+                left = self._browser.passing(but=name) if choice else everything
+                head: dict[str, Any] = {
+                    "name": name, "title": each.panel.title, "tooltip": tooltip(name),
+                    "chosen": None if excluded else values, "excluded": values if excluded else None,
+                }  # fmt: skip
+                drawn.append(head | each.counts(self._all, left))
+            words = sentence(self._charts, filters)
+            self.state = {
+                "charts": drawn, "words": words, "shown": int(everything.sum()), "total": len(everything)
+            }  # fmt: skip
 
     def _answer(self, message: Mapping[str, Any]) -> None:
         super()._answer(message)
         self.send({"type": "done", "lane": message.get("lane")})
 
     def _on_clear(self, _message: Mapping[str, Any]) -> None:
-        self._browser.filters = NO_FILTERS
+        self._browser.filters = NO_FILTERS | {"sort": self._browser.filters["sort"]}
 
     def _on_query(self, _message: Mapping[str, Any]) -> None:
         self._browser.filters = self._browser.filters | {"query": ""}
+
+    def _on_where(self, _message: Mapping[str, Any]) -> None:
+        self._browser.filters = self._browser.filters | {"where": ""}
 
     def _on_choose(self, message: Mapping[str, Any]) -> None:
         filters = self._browser.filters
@@ -281,9 +370,9 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
         The browser below; its ``filters`` are the state of both.
     """
 
-    def __init__(self, browser: _Listed, **options: Any) -> None:
+    def __init__(self, browser: _Listed, columns: Sequence[str] = (), **options: Any) -> None:
         self.browser: Browser = browser
-        self._charts = Charts(browser)
+        self._charts = Charts(browser, columns)
         super().__init__([self._charts, browser], **options)
         pages = [part.saved.render for part in (self._charts, browser)]
         self.saved = SavedPage(lambda most: "".join(page(most) for page in pages))
@@ -319,8 +408,8 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
 
 def _static_charts(state: Mapping[str, Any]) -> str:
     """Return the charts as an HTML fragment that stands by itself, everything from data escaped."""
-    words = "; ".join(text for _, text in state["words"])
-    summary = f"{state['shown']:,} of {state['total']:,} passages{': ' if words else ''}{words}"
+    words = "; ".join(str(text) for _, text in state["words"])
+    summary = f"{state['shown']:,} of {state['total']:,} items{': ' if words else ''}{words}"
     draw = {"bars": _static_bars, "bins": _static_bins}
     charts = [chart | draw.get(chart["kind"], dict)(chart) for chart in state["charts"]]
     return render("explore/static.html", summary=summary, charts=charts)
@@ -338,19 +427,20 @@ def _static_bars(chart: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _static_bins(chart: Mapping[str, Any]) -> dict[str, Any]:
-    starts, width, most = chart["starts"], chart["width"], max(1, *chart["total"])
-    ends = [start + width - 1 for start in starts[:-1]] + [inf if chart["open"] else starts[-1] + width - 1]
-    low, high = chart["chosen"] or (None, None)
+    starts, ends, most = chart["starts"], chart["ends"], max(1, *chart["total"])
+    low, high = (chart["chosen"] or (None, None)) if chart["chosen"] != [None] else (inf, -inf)
     low, high = -inf if low is None else low, inf if high is None else high
     wide, bins = _WIDE / len(starts), []
     for place, (start, end) in enumerate(zip(starts, ends, strict=True)):
         total, left = chart["total"][place], chart["left"][place]
-        name = f"{start} or more" if end == inf else f"{start}" if width == 1 else f"{start} to {end}"
+        every = -(-len(starts) // 5)
+        tick = "" if place % every or (ends[-1] is None and len(starts) - place < every) else f"{start:.6g}"
         bins.append({
             "x": f"{10 + place * wide:.1f}", "width": f"{wide * 0.9:.1f}",
-            "title": f"{name}: {left:,} of {total:,}", "off": not (start <= high and end >= low),
+            "title": f"{chart['names'][place]}: {left:,} of {total:,}",
+            "off": not (start <= high and (inf if end is None else end) >= low),
             "all": _HIGH * total / most, "left": _HIGH * left / most,
-            "tick": None if place % -(-len(starts) // 5) else start,
+            "tick": tick if end is not None else f"≥ {start:.6g}",
         })  # fmt: skip
     missing, total, left = chart["missing"]
     note = f"{missing}: {left:,} of {total:,}; " if total else ""
@@ -359,13 +449,17 @@ def _static_bins(chart: Mapping[str, Any]) -> dict[str, Any]:
 
 def explore(
     items: Items,
-    annotations: pd.DataFrame | None = None,
+    annotations: pd.DataFrame | Literal["auto"] | None = None,
     predictions: pd.DataFrame | None = None,
     *,
+    columns: Sequence[str] = (),
     query: str = "",
     field: str = "passage",
     regex: bool = False,
     facets: Mapping[str, Any] | None = None,
+    where: str = "",
+    sort: str = "",
+    ask: Any = None,
     reveal: bool = False,
     height: int = 560,
 ) -> Explorer:
@@ -380,14 +474,18 @@ def explore(
     ----------
     items : Items
         What to explore.
-    annotations : DataFrame, optional
-        As for ``wb.browse``; ``wb.annotate(items)`` by default. Charted are ``lemma_in_context``
-        (else ``in_context``), ``direct_speech``, ``target_class``, ``mention_distance`` (tokens) and
-        ``n_tokens``.
-    predictions, query, field, regex, facets, reveal
+    annotations : DataFrame or "auto", optional
+        As for ``wb.browse``; by default the items are annotated while the view is already there. Charted
+        are ``lemma_in_context`` (else ``in_context``), ``direct_speech``, ``target_class``,
+        ``mention_distance`` (tokens) and ``n_tokens``.
+    columns : sequence of str
+        Further columns to chart, of the annotations or of one's own (``items.extra``): bars for text and
+        truth values, a histogram for numbers.
+    predictions, query, field, regex, facets, where, sort, ask, reveal
         As for ``wb.browse``: ``wb.explore(items, annotations, **explorer.filters)`` is the same view again.
     height : int
-        Height of the browser in px; the charts above it take 238 more (422 below 760 px width).
+        Height of the browser in px; the charts above it take 238 more (422 below 760 px width), and those
+        of `columns` 198 a row.
 
     Returns
     -------
@@ -397,7 +495,7 @@ def explore(
     Raises
     ------
     DataError
-        As ``wb.browse``.
+        As ``wb.browse``, or if there is no such column.
 
     Examples
     --------
@@ -407,12 +505,9 @@ def explore(
     >>> explorer.close()
     """
     check_items(items, "explore")
-    if annotations is None:
-        from workbench.analysis.annotations import annotate  # noqa: PLC0415 - heavy
-
-        annotations = annotate(items)
-    filters = {"query": query, "field": field, "regex": regex, "facets": facets or {}}
+    filters = {"query": query, "field": field, "regex": regex, "facets": facets or {}, "where": where}
     browser = _Listed(
-        items, annotations=annotations, predictions=predictions, filters=filters, reveal=reveal, height=height
-    )
-    return Explorer(browser)
+        items, annotations=AUTO if annotations is None else annotations, predictions=predictions,
+        filters=filters | {"sort": sort}, ask=ask, reveal=reveal, height=height, columns=columns,
+    )  # fmt: skip
+    return Explorer(browser, columns)
