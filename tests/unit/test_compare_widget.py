@@ -226,6 +226,25 @@ def test_a_view_is_a_line_of_python_and_a_typed_filter_is_a_part_of_it(widget):
     assert answer["texts"][0] == "direct_speech and target_class"
 
 
+def test_words_are_enough_to_compare():
+    words = [answer.upper() if k % 3 else "no" for k, answer in enumerate(ITEMS.frame["answer"])]
+    frame = pd.DataFrame({"item_id": IDS, "model": "mine", "prediction": words})
+    stray = pd.DataFrame({"item_id": ["x/1"], "model": ["mine"], "prediction": ["word"]})
+    made = compare(ITEMS, [pd.concat([stray, frame]), FRAMES[0]], annotations=None, resamples=9)
+    table = made.to_frame()
+    assert table["mine: prediction"].tolist() == words
+    assert table["mine: correct"].tolist() == [k % 3 > 0 for k in range(len(ITEMS))]
+    assert table["mine: rank"].isna().all()
+    assert table["passage"][0].endswith(f"{ITEMS[0].answer}") or ITEMS[0].answer in table["passage"][0]
+    assert wb.evaluate(frame, items=ITEMS)["accuracy"].tolist() == [table["mine: correct"].mean()]
+    with pytest.raises(wb.DataError, match=r"no column 'dataset' -- pass items="):
+        wb.evaluate(frame)
+    with pytest.raises(wb.DataError, match=r"no column 'prediction' -- a frame needs item_id, model, pred"):
+        compare(ITEMS, frame.drop(columns="prediction"))
+    with pytest.raises(wb.DataError, match="know none of the items"):
+        compare(ITEMS, stray)
+
+
 def test_an_item_is_put_into_the_widget_that_asks():
     put = []
     made = listening(compare(ITEMS, FRAMES, TABLE, resamples=9, ask=SimpleNamespace(put=put.append)))

@@ -89,6 +89,7 @@ class Comparison:
         ----------
         items : Items
         runs : Run, DataFrame or str, or several of these
+            A frame needs ``item_id``, ``model`` and ``prediction`` alone.
         annotations : DataFrame, optional
             From ``wb.annotate``, or any frame with a column ``item_id``: items can be sliced by its columns.
         level, resamples, seed : float, int, int
@@ -102,7 +103,7 @@ class Comparison:
             answers to one item.
         """
         drawing = Drawing(level, int(resamples), int(seed)).checked()
-        models = predictions_of(runs)
+        models = predictions_of(runs, items)
         if not models:
             raise DataError("there are no predictions to compare", remedy="pass runs that have some")
         rows = _align(items, models)

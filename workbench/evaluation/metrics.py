@@ -117,7 +117,7 @@ def evaluate(
     names = list(dict.fromkeys([by] if isinstance(by, str) else by or ()))
     rows: list[dict[str, Any]] = []
     datasets: set[str] = set()
-    for predictions in predictions_of(runs):
+    for predictions in predictions_of(runs, items):
         frame = joined(predictions.frame, items, annotations)
         datasets |= set(frame["dataset"].dropna())
         head = {"model": predictions.model, "run": predictions.run}

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from workbench.items.items import Items
 from workbench.items.schema import DataError
-from workbench.runs.predictions import OPTIONAL, SCHEMA, from_table
+from workbench.runs.predictions import OPTIONAL, SCHEMA, from_answers, from_table
 
 if TYPE_CHECKING:
     from workbench.runs.store import Run
@@ -38,6 +38,9 @@ _KINDS = {
 }
 NEEDED = tuple(_KINDS)
 """Columns of predictions that evaluation reads."""
+
+
+_WORDS = ("item_id", "model", "prediction")
 
 
 @dataclass(frozen=True)
@@ -101,14 +104,16 @@ class ModelPredictions:
         return list(value) if isinstance(value, list | tuple | np.ndarray) else None
 
 
-def predictions_of(runs: Any) -> list[ModelPredictions]:
+def predictions_of(runs: Any, items: Items | None = None) -> list[ModelPredictions]:
     """Return the predictions of runs, frames of predictions or names of stored runs, one model and run each.
 
-    They are in the order given, within one frame by order of appearance. Raise DataError if something is none
+    They are in the order given, within one frame by order of appearance. Of a frame with ``item_id``,
+    ``model`` and ``prediction`` alone (also ``log_prob``, ``rank``), the rest is taken from `items`: a
+    prediction is correct if it is the answer but for case. Raise DataError if something is none
     of these, a column is missing or of another type, or a model has two predictions for one item.
     """
     with ThreadPoolExecutor() as pool:
-        return [part for parts in pool.map(_read, several(runs)) for part in parts]
+        return [part for parts in pool.map(partial(_read, items=items), several(runs)) for part in parts]
 
 
 def several(runs: Any) -> list[Any]:
@@ -126,7 +131,7 @@ def coalesced(name: str, items: Items, models: Sequence[ModelPredictions], rows:
     return pd.Series(known.to_pylist(), dtype="str")
 
 
-def _read(source: Any) -> list[ModelPredictions]:
+def _read(source: Any, items: Items | None = None) -> list[ModelPredictions]:
     if isinstance(source, str):
         from workbench.runs.store import find_run  # noqa: PLC0415 - imported by the runs' users only
 
@@ -140,7 +145,30 @@ def _read(source: Any) -> list[ModelPredictions]:
             f"there are no predictions in a {type(source).__name__}",
             remedy="pass a run, a frame of predictions, the name of a run, or a list of these",
         )
+    if any(name not in frame.columns for name in NEEDED if name not in OPTIONAL):
+        frame = _completed(frame, items)
     return list(_split_frame(frame, None if frame is source else getattr(source, "run", None), info))
+
+
+def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
+    """Return predictions with all columns, those that a frame lacks from its words and the items."""
+    lacking = next(name for name in (*_WORDS, *NEEDED) if name not in frame.columns and name not in OPTIONAL)
+    if items is None or lacking in _WORDS:
+        remedy = "pass items= as well, or make them with wb.predict"
+        raise DataError(
+            f"the predictions have no column {lacking!r}",
+            remedy=f"a frame needs {', '.join(_WORDS)}" if lacking in _WORDS else remedy,
+        )
+    asked = frame[frame["item_id"].isin(items.frame["item_id"])]
+    if asked.empty:
+        raise DataError(
+            f"the predictions know none of the items, {items.frame['item_id'].iloc[:1].tolist()} the first",
+            remedy="pass the items that were predicted; their ids are in items.frame['item_id']",
+        )
+    parts = asked.groupby("model", sort=False)
+    return pd.concat(
+        [from_answers(items, part, model=str(model)) for model, part in parts], ignore_index=True
+    )
 
 
 def _split_table(table: pa.Table, run: str, info: Mapping[str, Any]) -> Iterator[ModelPredictions]:
@@ -156,11 +184,6 @@ def _split_table(table: pa.Table, run: str, info: Mapping[str, Any]) -> Iterator
 def _split_frame(frame: pd.DataFrame, run: str | None, info: Mapping[str, Any]) -> Iterator[ModelPredictions]:
     """Give the models and runs of one frame apart."""
     frame = frame.assign(**{n: None for n in OPTIONAL if n in NEEDED and n not in frame.columns})
-    if lacking := [column for column in NEEDED if column not in frame.columns]:
-        raise DataError(
-            f"the predictions have no column {lacking[0]!r}",
-            remedy="make them with wb.predict, or with the functions of workbench.runs.predictions",
-        )
     try:
         frame = frame.astype({name: kind for name, kind in _KINDS.items() if str(frame[name].dtype) != kind})
     except (TypeError, ValueError) as error:

@@ -285,7 +285,8 @@ def compare(
     items : Items
         What was predicted. Compared are the items that every model predicted and whose answer is known.
     runs : Run, DataFrame or str, or several of these
-        Runs, frames of predictions, or names of stored runs.
+        Runs, frames of predictions (``item_id``, ``model`` and ``prediction`` are enough), or names of
+        stored runs.
     annotations : DataFrame, "auto" or None
         One row an item, as ``wb.annotate(items)`` gives it: its columns become slices. ``"auto"``, the
         default, annotates the items while the widget is already there; None leaves that out.
