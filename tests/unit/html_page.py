@@ -2,7 +2,7 @@
 
 from html.parser import HTMLParser
 
-VOID = {"meta", "col", "img", "br"}
+VOID = {"meta", "col", "img", "br", "wbr"}
 
 
 class Page(HTMLParser):

@@ -191,9 +191,9 @@ def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
 def signature(frame: pd.DataFrame, of: Units, drawing: Drawing) -> str:
     """Return what identifies measures of predictions, as sacrebleu does for BLEU (Post 2018).
 
-    ``lambada/dev/plain|n:4869|unit:word|filter:none|vocab:60000|unknown:shared|prompt:none|ci:95|boot:2000|
-    by:item|seed:0|version:0.1.0``: data set, split and variant (several with +), items, the columns `VARIANT`
-    (of a prompt a digest), intervals, and this package.
+    ``lambada/dev/plain|n:4869|unit:word|vocab:60000|unknown:shared|ci:95|boot:2000|by:item|seed:0|
+    version:0.1.0``: data set, split and variant (several with +), items, those of the columns `VARIANT` that
+    have a value (of a prompt a digest), intervals, and this package.
     """
     place = ("+".join(sorted(set(frame[name].dropna().map(str)))) for name in ("dataset", "split", "variant"))
     values = [one_value(frame[name]) for name in VARIANT]
@@ -202,7 +202,7 @@ def signature(frame: pd.DataFrame, of: Units, drawing: Drawing) -> str:
         parts["prompt"] = digest(parts["prompt"])[:8]
     parts |= {"ci": f"{100 * drawing.level:g}", "boot": drawing.resamples, "by": of.by, "seed": drawing.seed}
     parts["version"] = metadata.version("lambada-workbench")
-    return "|".join(["/".join(place), *(f"{k}:{'none' if v is None else v}" for k, v in parts.items())])
+    return "|".join(["/".join(place), *(f"{k}:{v}" for k, v in parts.items() if v not in {None, "none"})])
 
 
 def clustered(accuracy: float, of: Units) -> bool:

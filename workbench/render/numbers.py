@@ -81,6 +81,11 @@ def rank_text(rank: float | None, n_tied: float | None = None, *, bound: bool = 
     return f"tied {rank:,.0f}\N{EN DASH}{rank + others:,.0f}" if others > 0 else f"rank {rank:,.0f}"
 
 
+def mid_rank(value: float) -> str:
+    """Return a rank that may lie between two: ``28.5``, ``1,067``."""
+    return fixed(value, 1).removesuffix(".0") if abs(value) < _THOUSAND else fixed(value, 0)
+
+
 def span(low: float, high: float, write: Callable[[float], str]) -> str:
     """Return an interval: ``[1.2, 3.4]``; empty where a bound is not known."""
     return "" if pd.isna(low) or pd.isna(high) else f"[{write(low)}, {write(high)}]"

@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from workbench.render.labels import column_label, label, tooltip
-from workbench.render.numbers import MINUS, MISSING, fixed, in_unit, p_value, percent, points, quantity, span
+from workbench.render.numbers import MINUS, MISSING, fixed, mid_rank, p_value, percent, points, quantity, span
 from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown, grid_text
 
 _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "text": str,  # to the left
     "column": label,  # the name of a column, to the left
+    "signature": str,  # small, to the left
     "number": str,  # as it is, to the right
+    "time": lambda moment: moment[:16].replace("T", " "),  # of 2026-11-22T20:35:42
     "printed percent": "{} %".format,
     "count": partial(fixed, digits=0),  # 1,234
     "share": partial(percent, unit=False),  # 0.123 as 12.3; the heading names the unit
@@ -24,7 +26,8 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "points": points,  # 0.012 as +1.2; the heading names the unit
     "percentage points": lambda share: f"{points(share)} points",  # 0.012 as +1.2 points
     "quantity": quantity,  # 12.34
-    "rank": partial(in_unit, unit="rank"),  # 28.5
+    "seconds": partial(quantity, digits=2),  # 0.12
+    "rank": mid_rank,  # 28.5
     "signed": partial(quantity, digits=3, sign=True),  # +12.3
     "whole difference": partial(fixed, digits=0, sign=True),  # +12
     "effect": partial(fixed, digits=2, sign=True),  # +0.12
@@ -37,7 +40,9 @@ _BOUNDS: Mapping[
     "percentage": partial(fixed, digits=1),
     "percentage points": points,
 }
-_TEXT = ("text", "column")
+_TEXT = ("text", "column", "signature")
+_AS_PRINTED = ("number", "time", "printed percent")
+_SETS = {"dataset", "split", "variant"}
 _UNITS = {"share": "%", "points": "points"}
 
 
@@ -130,10 +135,11 @@ class Table(pd.DataFrame):
         layout, note = self._layout, self.attrs.get("note", ())
         columns, footer, records = layout.columns, "", self.to_dict("records")
         if layout.signature:
-            shared, rest = split_signatures(self[layout.signature], sets=not layout.sections)
+            sets = _SETS.isdisjoint([*layout.sections, *(column.name for column in columns)])
+            shared, rest = split_signatures(self[layout.signature], sets=sets)
             footer = f"{label(layout.signature)}: {shared}" if shared else ""
             if any(rest):
-                columns = (*columns, TableColumn(layout.signature))
+                columns = (*columns, TableColumn(layout.signature, "signature"))
                 records = [row | {layout.signature: text} for row, text in zip(records, rest, strict=True)]
         sections: dict[str, list[list[Cell]]] = {}
         for row in records:
@@ -170,13 +176,13 @@ def _cell(column: TableColumn, row: dict[Any, Any]) -> Cell:
         text, detail = _WRITERS[kind](_text(value)) if kind in _TEXT else MISSING, ""
     else:
         write = _WRITERS[kind]
-        text = _minus(write(value))
+        text = write(value) if kind in _AS_PRINTED else _minus(write(value))
         write = _BOUNDS.get(kind, write)
         ends = column.interval
         detail = _minus(span(row[ends[0]], row[ends[1]], write)) if ends else ""
     if column.detail and (remark := _text(row[column.detail])) != MISSING:
         detail = f"{detail} ({remark})".lstrip()
-    return Cell(text, detail)
+    return Cell("", text) if kind == "signature" else Cell(text, detail)
 
 
 def _minus(text: str) -> str:

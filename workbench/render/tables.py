@@ -35,7 +35,7 @@ class Cell(NamedTuple):
     detail: str = ""
 
     def __str__(self) -> str:
-        return f"{self.text} {self.detail}".rstrip()
+        return f"{self.text} {self.detail}".strip()
 
 
 class Grid(NamedTuple):

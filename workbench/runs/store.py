@@ -215,7 +215,7 @@ _SHOWN = TableLayout(
     "Stored runs",
     (
         TableColumn("run"), TableColumn("model"), TableColumn("n", "count"), TableColumn("accuracy", "share"),
-        TableColumn("finished"), TableColumn("seconds", "quantity"),
+        TableColumn("finished", "time"), TableColumn("seconds", "seconds"),
     ),
     ("dataset", "split", "variant"),
 )  # fmt: skip
