@@ -10,8 +10,8 @@ VIEW = ".jp-OutputArea-output .wb-items"
 def test_items_and_an_item(notebook, lab):
     hostile = "<b class=hostile>bold</b> He saw , at last , the ___ ."
     cells = (
-        "import workbench as wb\nitems = wb.load('sample', variant='capitalised')\n"
-        f"own = wb.items_from_text({hostile!r})",
+        "import workbench as wb",
+        f"items, own = wb.load('sample', variant='capitalised'), wb.items_from_text({hostile!r})",
         "items",
         "items[17]",
         "wb.Items.concat([own, items[:0]])",

@@ -54,3 +54,13 @@ def test_numbers_are_read_in_each_form(one, other):
     assert published.parse_value(f" <{one}")[:4] == (None, float(one), None, f"<{one}")
     for dash in "-\u2013":
         assert published.parse_value(f"{low}{dash}{high}")[:3] == (float(low), float(high), None)
+
+
+def test_later_results_name_the_paper_before_who_quotes_it():
+    table = published.published_table("later_results")
+    assert not table["source"].str.contains("GPT-[23] paper|cited by").any()
+    quoted = table[table["source"].str.contains("quoted in")]
+    assert quoted["source"].str.match(r"[A-Z][a-z]+ et al\. 20\d\d\b.*, as quoted in ").all()
+    gpt_3 = table[table["system"].str.startswith("GPT-3")]["source"]
+    assert gpt_3.str.startswith("Brown et al. 2020").all()
+    assert len(gpt_3) == 3
