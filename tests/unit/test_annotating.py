@@ -5,7 +5,7 @@ import pytest
 from clozes import clozes
 
 from workbench.analysis import annotations as module
-from workbench.widgets.shared.annotating import Annotating, available
+from workbench.widgets.shared.annotating import Annotating, annotations_at_hand
 
 ITEMS = clozes("It rained . The dog ran . I fed the {dog}", "He saw the {cat}")
 
@@ -24,7 +24,7 @@ def annotating(**calls):
 
 
 def test_annotations_arrive_with_progress_and_are_then_at_hand():
-    assert available(ITEMS) is None
+    assert annotations_at_hand(ITEMS) is None
     made, heard = annotating()
     assert made.describe() == {"state": "idle", "done": 0, "total": 2, "problem": ""}
     made.start()
@@ -34,7 +34,7 @@ def test_annotations_arrive_with_progress_and_are_then_at_hand():
     assert set(states[:-1]) == {"running"}
     (table,) = [h for h in heard if isinstance(h, pd.DataFrame)]
     assert table["in_context"].tolist() == [True, False]
-    pd.testing.assert_frame_equal(available(ITEMS), table)
+    pd.testing.assert_frame_equal(annotations_at_hand(ITEMS), table)
 
 
 def test_an_error_is_kept_and_one_can_start_again(monkeypatch):

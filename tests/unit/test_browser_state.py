@@ -317,6 +317,119 @@ def test_no_items_at_all():
     assert "0 of 0 items" in browser.to_html()
 
 
+# -- order, typed conditions, several items
+
+
+def table_of(**columns):
+    return pd.DataFrame({"item_id": IDS} | columns)
+
+
+def listed(browser):
+    return [item.item_id[-1] for item in browser.selection]
+
+
+@pytest.mark.parametrize(
+    ("sort", "order"), [("n", "2031"), ("-n", "3021"), ("word", "1203"), ("-answer", "2013"), ("", "0123")]
+)
+def test_items_are_sorted_with_missing_ones_last(sort, order):
+    table = table_of(n=[2.0, np.nan, 1.0, 9.0], word=["b", "A", "a", None])
+    browser = wb.browse(clozes(*TEXTS), table, sort=sort)
+    assert "".join(listed(browser)) == order
+    assert [i[-1] for i in browser.to_frame()["item_id"]] == list(order)
+    with pytest.raises(DataError, match="no column 'length' to sort by; known are item_id, answer"):
+        browser.filters = {"sort": "length"}
+
+
+@pytest.mark.parametrize(
+    ("filters", "left", "line"),
+    [
+        ({"facets": {"n": [None]}}, "1", "n is missing"),
+        (
+            {"facets": {"n": [1, 2]}, "where": "word = b or word = a"},
+            "02",
+            "n >= 1 and n <= 2 and (word = b or word = a)",
+        ),
+        ({"facets": {"word": {"not": ["a", "(none)"]}}}, "01", "not (word = a or word is missing)"),
+        ({"facets": {"n": {"not": [None, 5]}}}, "13", "not n <= 5"),
+        ({"facets": {"long": [True]}}, "03", "long = true"),
+        ({"where": "n > 1 & !(word = b)"}, "3", "n > 1 & !(word = b)"),
+    ],
+)
+def test_the_line_says_what_is_clicked_and_typed(filters, left, line):
+    table = table_of(n=[2, None, 1, 9], word=["b", "A", "a", None], long=[True, False, False, True])
+    browser = listening(wb.browse(clozes(*TEXTS), table, **filters))
+    view = ask(browser, "open")
+    assert ("".join(listed(browser)), view["line"]) == (left, line)
+    again = eval(view["code"], {"wb": wb, "items": clozes(*TEXTS), "annotations": table})  # noqa: S307 - ours
+    assert listed(again) == listed(browser)
+    longer = ask(browser, "filter", filters=browser.filters, line=f"{line} and item_id contains dev")[
+        "filters"
+    ]
+    kept = "facets" in filters and " or word = b" not in line
+    assert longer["facets"] == (browser.filters["facets"] if kept else {})
+    assert "".join(listed(browser)) == left
+    other = ask(browser, "filter", filters=browser.filters, line="n = 9")["filters"]
+    assert (other["facets"], other["where"], listed(browser)) == ({}, "n = 9", ["3"])
+
+
+def test_own_columns_become_facets_and_columns():
+    frame = pd.DataFrame({"text": ["one two three", "four five six"], "genre": ["crime", "poetry"]})
+    browser = listening(wb.browse(wb.items_from_frame(frame), where="genre = crime"))
+    view = ask(browser, "open")
+    assert (view["n"], dict(view["facets"]["genre"]["choices"])) == (1, {"crime": 1, "poetry": 0})
+    assert browser._passage(0)["columns"] == [["genre", "crime"]]
+    browser.layout = "table"
+    view = browser.sent[-1]
+    assert view["columns"] == ["answer", "genre"]
+    assert view["rows"][0]["cells"] == ["▁▁▁", "crime"], "a hidden target stays hidden"
+    browser.reveal = True
+    assert browser.sent[-1]["rows"][0]["cells"] == ["three", "crime"]
+
+
+def test_several_items_are_tagged_at_once(browser):
+    version = browser._version
+    view = ask(browser, "tag", "view", version=version, ranges=[[0, 2], [3, 4]], tags=["odd", " "], on=True)
+    assert [row["tags"] for row in view["rows"]] == [["odd"], ["odd"], [], ["odd"]]
+    ask(browser, "tags", id="x/dev/2", tags=["plot"])
+    view = ask(browser, "tag", "view", version=version, ranges=[[1, 3]], tags=["odd"])
+    assert view["rows"][2]["tags"] == ["plot", "odd"], "not all had it"
+    view = ask(browser, "tag", "view", version=version, ranges=[[0, 4]], tags=["odd"])
+    assert [row["tags"] for row in view["rows"]] == [[], [], ["plot"], []]
+    assert (
+        "select them again" in ask(browser, "tag", "error", version=0, ranges=[[0, 1]], tags=["x"])["message"]
+    )
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_what_is_listed_is_written_to_a_file(home, kind):
+    browser = wb.browse(clozes(*TEXTS), table_of(n=[2, None, 1, 9]), where="n > 1", sort="-n")
+    path = browser.export(home / f"items.{kind}")
+    read = {"csv": pd.read_csv, "jsonl": lambda p: pd.read_json(p, lines=True), "parquet": pd.read_parquet}
+    frame = read[kind](path)
+    assert frame["item_id"].tolist() == ["x/dev/3", "x/dev/0"]
+    assert frame["n"].tolist() == [9, 2]
+    buffers = []
+    browser.send = lambda content, data=None: buffers.append((content, data))
+    browser._hear(browser, {"type": "export", "kind": kind}, [])
+    assert buffers == [({"type": "file", "name": f"items.{kind}"}, [path.read_bytes()])]
+    with pytest.raises(DataError, match="no format 'xls'; known are csv, jsonl, parquet"):
+        browser.export(home / "items.xls")
+
+
+def test_the_view_does_not_wait_for_annotations():
+    items = clozes("It rained . The dog ran . I fed the {dog}", "He saw the {cat}")
+    browser = listening(wb.browse(items, annotations="auto", where="in_context"))
+    assert ask(browser, "open")["annotating"]["state"] in ("running", "done")
+    assert browser._annotating.wait(60)
+    view = browser.sent[-2]
+    assert (view["type"], view["n"], view["line"], view["annotating"]) == ("view", 1, "in_context", None)
+    assert view["code"] == 'wb.browse(items, annotations="auto", where="in_context")'
+    at_once = wb.browse(items, annotations="auto", where="in_context")
+    assert (at_once._annotating.state, len(at_once.selection)) == ("idle", 1)
+    with pytest.raises(DataError, match="no column 'nowhere'"):
+        wb.browse(items, annotations="auto", where="nowhere")
+
+
 # -- without a kernel
 
 

@@ -21,7 +21,7 @@ from workbench.items.schema import objects
 from workbench.render.labels import label
 from workbench.storage.files import atomic_path
 from workbench.widgets.browser.listing import encoded, table_cells, table_columns, view_code
-from workbench.widgets.shared.annotating import AUTO, Annotating, available
+from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
 from workbench.widgets.shared.facets import NO_FILTERS, Filters, item_hits
 from workbench.widgets.shared.passages import (
     align_to_items,
@@ -99,7 +99,7 @@ class Browser(Widget):
         automatic = isinstance(annotations, str)
         if automatic and annotations != AUTO:
             raise DataError(f"annotations are {annotations!r}, expected a DataFrame, {AUTO!r} or None")
-        table = available(items) if automatic else cast("pd.DataFrame | None", annotations)
+        table = annotations_at_hand(items) if automatic else cast("pd.DataFrame | None", annotations)
         self._load(table)
         try:
             self._set(filters)

@@ -41,7 +41,7 @@ def table_cells(table: pd.DataFrame, row: int, columns: Sequence[str], *, reveal
 
 
 def encoded(frame: pd.DataFrame, kind: str) -> bytes:
-    """Return a frame as the content of a CSV, JSONL or Parquet file; in CSV, lists are JSON."""
+    """Return a frame as the content of a CSV, JSONL or Parquet file; in CSV, lists and mappings are JSON."""
     if kind not in _FORMATS:
         raise DataError(f"there is no format {kind!r}; known are {', '.join(_FORMATS)}")
     out = io.BytesIO()
@@ -50,7 +50,7 @@ def encoded(frame: pd.DataFrame, kind: str) -> bytes:
     elif kind == "jsonl":
         frame.to_json(out, orient="records", lines=True, force_ascii=False)
     else:
-        frame.to_parquet(out, index=False)
+        frame.assign(meta=frame["meta"].map(_cell)).to_parquet(out, index=False)
     return out.getvalue()
 
 

@@ -25,7 +25,7 @@ class Annotating:
     A widget makes one with its items; ``start()`` begins (again, after an error). Both callables run in the
     background thread, so a widget guards its state by a lock: `changed` after each change, when the widget
     sends ``describe()`` to its page, and `arrived` once, when the annotations are there. What goes wrong
-    is an error of the widget. Where :func:`available` returns a frame, no thread is needed.
+    is an error of the widget. Where :func:`annotations_at_hand` returns a frame, no thread is needed.
 
     Parameters
     ----------
@@ -98,8 +98,11 @@ class Annotating:
         self._changed()
 
 
-def available(items: Items) -> pd.DataFrame | None:
+def annotations_at_hand(items: Items) -> pd.DataFrame | None:
     """Return the annotations of items if they are at hand without computing (in the cache), else None."""
     from workbench.analysis.annotations import cached_annotations  # noqa: PLC0415 - heavy
 
     return cached_annotations(items)
+
+
+available = annotations_at_hand
