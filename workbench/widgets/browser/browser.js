@@ -169,9 +169,9 @@ function render({ model, el }) {
     line.setAttribute("aria-activedescendant", `${uid}-choice-${completed.at}`);
   }
   function complete(i) {
-    const { start, cursor, choices: words } = completed;
+    const { start, choices: words } = completed;
     drawChoices(null);
-    line.setRangeText(`${words[i]} `, start, cursor, "end");
+    line.setRangeText(`${words[i]} `, start, line.selectionStart, "end"); // also what was typed since it was asked
     suggest();
   }
   function onLineKey(e) {

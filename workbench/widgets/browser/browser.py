@@ -215,7 +215,7 @@ class Browser(Widget):
         text, cursor = message["text"], int(message["cursor"])
         choices = suggest(text, cursor, self._filters.table)
         start = word_start(text, cursor)
-        self.send({"type": "suggestions", "text": text, "start": start, "cursor": cursor, "choices": choices})
+        self.send({"type": "suggestions", "text": text, "start": start, "choices": choices})
 
     def _on_annotate(self, _message: Mapping[str, Any]) -> None:
         self._annotating.start()

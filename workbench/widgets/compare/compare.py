@@ -16,7 +16,7 @@ from workbench.items.query import parse, suggest, word_start
 from workbench.widgets.compare.page import comparison_page, models_table
 from workbench.widgets.compare.selector import NOTHING
 from workbench.widgets.compare.view import View
-from workbench.widgets.shared.annotating import AUTO, Annotating, available
+from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
 from workbench.widgets.shared.passages import check_items
 from workbench.widgets.shared.widget import Widget, read_assets
 
@@ -335,7 +335,7 @@ def compare(
 
     table = annotations if isinstance(annotations, pd.DataFrame) else None
     by_name, made = table is not None, make(table)
-    if auto and (table := available(made.items)) is None:
+    if auto and (table := annotations_at_hand(made.items)) is None:
         typed = parse(where).columns if where.strip() else ()
         known = {"", *made.columns, *(made.frame.columns if typed else ())}
         if not {column, *(bins or {}), *typed} <= known:

@@ -103,6 +103,3 @@ def annotations_at_hand(items: Items) -> pd.DataFrame | None:
     from workbench.analysis.annotations import cached_annotations  # noqa: PLC0415 - heavy
 
     return cached_annotations(items)
-
-
-available = annotations_at_hand
