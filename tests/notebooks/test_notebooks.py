@@ -4,6 +4,7 @@ The tour runs in a browser (tests/browser). The others share one kernel, emptied
 folder of models and annotations: importing the libraries anew takes as long as what the notebooks do.
 """
 
+import json
 from pathlib import Path
 
 import nbformat
@@ -15,6 +16,11 @@ from nbclient import NotebookClient
 from workbench.reproduce import notebooks, run
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
+SHOWN = {  # what a notebook must show: the cache's trade-off, the five options of a question
+    "03_counting_models": "chosen: ",
+    "04_neural_language_models": "chosen: ",
+    "06_sentence_completion": "The candidates, with their shares",
+}
 IN_BROWSER = "00_tour"
 
 
@@ -61,7 +67,13 @@ def test_notebook_runs_on_the_sample(path, tmp_path):
     assert not [output for output in outputs if output.output_type == "error"]
     warned = [o.text for o in outputs if o.output_type == "stream" and o.name == "stderr"]
     assert warned == []
+    assert SHOWN.get(path.stem, "") in json.dumps(outputs)
 
 
 def test_there_are_notebooks():
     assert [path.stem for path in notebooks(FOLDER)][:2] == [IN_BROWSER, "01_browse_passages"]
+
+
+@pytest.mark.parametrize("path", notebooks(FOLDER), ids=lambda path: path.stem)
+def test_the_first_cell_says_how_long_it_takes(path):
+    assert "**Time.** It takes " in nbformat.read(path, as_version=4).cells[0].source

@@ -62,7 +62,8 @@ def tuning(trials: pd.DataFrame) -> alt.HConcatChart:
 def _panel(data: pd.DataFrame, measure: str, weight: float) -> alt.LayerChart:
     """Return the lines of a measure, one a set, with the chosen weight marked."""
     names, share = data["set"].unique().tolist(), measure == "accuracy"
-    scale = alt.Scale(domainMin=0) if share else alt.Scale(type="log", nice=False)
+    top = max(1.08 * float(data[measure].max()), 0.01)
+    scale = alt.Scale(domain=[0, min(1.0, top)], nice=False) if share else alt.Scale(type="log", nice=False)
     unit = "~s" if not share else ".1%" if data[measure].max() < _SMALL else "%"
     y = alt.Y(f"{measure}:Q", title="accuracy" if share else "perplexity (log scale)", scale=scale)
     y = y.axis(format=unit)
