@@ -49,6 +49,10 @@ HTML = """() => window.jupyterapp.shell.currentWidget.content.widgets
     .map((output) => output.data?.["text/html"]).filter(Boolean).map((html) => [].concat(html).join(""))"""
 SAVED, LIVE = ".wb-saved", ".wb-browser, .we-charts, .wc-compare, .wa-ask"
 ERROR = "text=/Error displaying widget|Loading widget/ >> visible=true"
+GIVEN_WAY = """(roots) => {
+    const live = [...document.querySelectorAll(roots)].map((root) => root.dataset.live);
+    return live.length >= 5 && live.every((one) => one === "false");
+}"""
 FAILED = """() => [...document.querySelectorAll(".jp-OutputArea-output")]
     .every((node) => node.textContent !== "Loading widget...")"""
 TOLD = ("passage matches “the”", "common noun", "she", "keeper")
@@ -116,10 +120,10 @@ def test_the_views_are_there_again(kept, lab, notebook):
     }
     for case, (trusted, widgets) in cases.items():
         name = write(lab, file, f"{case}.ipynb", trusted=trusted, state=widgets)
+        notebook.desk.kernel = None  # a new one
         notebook.open(name)
         if widgets:  # the views are made of their state, and hear nothing
-            given_way = "() => document.querySelectorAll('[data-live=false]').length === 5"
-            page.wait_for_function(given_way, timeout=90_000)
+            page.wait_for_function(GIVEN_WAY, arg=LIVE, timeout=60_000)
         for place, told in enumerate(TOLD):
             page.locator(SAVED).nth(place).filter(has_text=told, visible=True).wait_for()
         page.wait_for_function("() => document.querySelectorAll('.vega-embed svg.marks').length === 2")
@@ -139,7 +143,7 @@ def test_the_views_are_there_again(kept, lab, notebook):
         close(notebook)
 
 
-def test_the_live_view_takes_over_when_the_cell_runs(kept, notebook):
+def test_the_live_view_takes_over_when_the_cell_runs_and_ctrl_s_saves(kept, notebook):
     file, _ = kept("again")
     page = notebook.page
     notebook.open(file.name)
@@ -150,3 +154,14 @@ def test_the_live_view_takes_over_when_the_cell_runs(kept, notebook):
     page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 4")
     assert page.locator(f"{SAVED}:visible").count() == 0
     assert page.locator(ERROR).count() == 0
+    dirty = "window.jupyterapp.shell.currentWidget.context.model.dirty"
+    cells = "window.jupyterapp.shell.currentWidget.content.widgets.length"
+    for root in LIVE.split(", "):
+        page.locator(root).first.locator("button, input, textarea, [tabindex='0']").first.focus()
+        page.keyboard.press("Escape")
+        page.evaluate(f"() => {{ {dirty} = true; }}")
+        page.keyboard.press("Control+s")
+        page.wait_for_function(f"() => !{dirty}")
+        for _ in range(2):
+            page.keyboard.press("d")  # outside, it deletes the cell
+        assert page.evaluate(f"() => {cells}") == len(CELLS)

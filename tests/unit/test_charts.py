@@ -198,16 +198,21 @@ def test_ranges_can_be_brushed(name):
 def test_figure_2_has_three_panels():
     chart = charts.figure_2(lambada=LAMBADA, input=CONTROL, sentence=HAND)
     spec = chart.to_dict()
-    heads = [" ".join([*panel["title"]["text"], *panel["title"]["subtitle"]]) for panel in spec["hconcat"]]
+    panels = spec["vconcat"][0]["hconcat"]
+    heads = [" ".join([*panel["title"]["text"], *panel["title"]["subtitle"]]) for panel in panels]
     assert heads == [
         "(a) Target in context n = 9 / 7",
         "(b) Target class n = 9 / 7 / 9",
         "(c) Class, not in context n = 4",
     ]
-    assert "control: the paper's input sample was not released" in " ".join(spec["title"]["text"])
+    lines = [row["line"] for row in rows(chart) if "line" in row]
+    assert "control: the paper's input sample was not released" in " ".join(lines)
     assert {m[0] for m in marks(chart)} == {"LAMBADA", "control"}
     (domain,) = {
-        tuple(u["encoding"]["color"]["scale"]["domain"]) for u in units(spec) if "color" in u["encoding"]
+        tuple(u["encoding"]["color"]["scale"]["domain"])
+        for panel in panels
+        for u in units(panel)
+        if "color" in u["encoding"]
     }
     assert domain == ("LAMBADA", "control", "sentence only")
 
@@ -224,7 +229,7 @@ def test_figure_2_has_three_panels():
 )
 def test_figure_2_leaves_out_what_is_not_given(sets, panels, beside):
     chart = charts.figure_2(**sets)
-    assert len(chart.to_dict()["hconcat"]) == panels
+    assert len(chart.to_dict()["vconcat"][0]["hconcat"]) == panels
     assert {m[0] for m in marks(chart)} == beside
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from workbench.charts.expected import expected
 from workbench.charts.models import context, ranks, training_curves
+from workbench.charts.saving import save
 from workbench.charts.targets import (
     BRUSH,
     FIELDS,
@@ -20,7 +21,7 @@ from workbench.charts.targets import (
     target_classes,
     target_classes_out_of_context,
 )
-from workbench.charts.theme import offline, save, side_by_side
+from workbench.charts.theme import offline, side_by_side
 from workbench.charts.tuning import tuning
 
 __all__ = [

@@ -245,7 +245,8 @@ def figure_2(
     input_name: str | None = None,
     sentence_name: str = "sentence only",
     paper: bool = True,
-) -> alt.HConcatChart:
+    title: str | None = None,
+) -> alt.VConcatChart:
     """Compose Figure 2 of the paper (Paperno et al. 2016): (a), (b) and (c) side by side.
 
     Parameters
@@ -262,10 +263,12 @@ def figure_2(
         ``input``.
     paper : bool, default True
         Mark the paper's values.
+    title : str, optional
+        A title above the panels.
 
     Returns
     -------
-    alt.HConcatChart
+    alt.VConcatChart
         Sets that are not given are left out; (c) is about LAMBADA alone, as in the paper.
 
     Raises
@@ -312,7 +315,10 @@ def figure_2(
     ]
     lines = [f"{_AXIS}. Bars: shares with Wilson's 95 % intervals."]
     lines += [f"{input_name}: {STAND_IN}."] if stands_in else []
-    return theme.panel_row(panels, lines)
+    row = theme.joined_panels(panels)
+    figure: alt.VConcatChart = alt.vconcat(row, theme.note(lines), spacing=16)
+    figure = figure.properties(title=theme.chart_title(title, [], width=90)) if title else figure
+    return theme.themed(figure)
 
 
 # -- bars

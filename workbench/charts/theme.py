@@ -2,22 +2,20 @@
 
 Text, axes, error bars and the paper's marks have the colour ``currentColor``: in a page it is
 the colour of the text around the chart, so the chart follows JupyterLab's theme and changes with
-it. :func:`save` puts a colour of its own in its place.
+it. :func:`workbench.charts.saving.save` puts a colour of its own in its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from textwrap import wrap
 from typing import Any, TypeVar
 
 import altair as alt
+import pandas as pd
+from altair.utils import update_nested
 
-from workbench.items.schema import DataError
-from workbench.storage.files import atomic_path
-
-Chart = TypeVar("Chart", alt.LayerChart, alt.HConcatChart, alt.ConcatChart)
+Chart = TypeVar("Chart", alt.LayerChart, alt.HConcatChart, alt.VConcatChart, alt.ConcatChart)
 
 INK = "currentColor"
 """Stands for the colour of text until a chart is shown or saved."""
@@ -28,9 +26,11 @@ that stand out from white and from black by at least 3 to 1. From the ninth set 
 
 FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 
-_ENDINGS = (".svg", ".png", ".pdf", ".html")
 _RENDERER = "workbench"
 _VEGA_LITE = "application/vnd.vegalite.v5+json"
+
+VERSION = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+"""Of Vega-Lite, as what draws files calls it."""
 
 _LIGHT = ("#222222", "#ffffff")  # text and background
 _DARK = ("#dddddd", "#111111")
@@ -64,21 +64,33 @@ def config() -> dict[str, Any]:
 
 def themed(chart: Chart) -> Chart:
     """Return the chart with the look of all charts."""
-    dressed: Chart = chart.configure(**config()).properties(usermeta={"embedOptions": _EMBED})
+    dressed: Chart = chart.configure(**config()).properties(
+        usermeta={"embedOptions": _EMBED, "look": _RENDERER}
+    )
     return dressed
 
 
-def panel_row(panels: Sequence[alt.LayerChart], lines: Sequence[str] = ()) -> alt.HConcatChart:
-    """Return panels side by side, with one legend and lines below; the panels have no look yet."""
+def panel_row(panels: Sequence[alt.LayerChart]) -> alt.HConcatChart:
+    """Return panels side by side, with one legend; the panels have no look yet."""
+    return themed(joined_panels(panels))
+
+
+def joined_panels(panels: Sequence[alt.LayerChart]) -> alt.HConcatChart:
+    """Return panels side by side, with one legend, without a look."""
     joined: alt.HConcatChart = alt.hconcat(*panels, spacing=30).resolve_scale(
         color="shared", shape="shared", xOffset="independent"
     )
-    if lines:
-        note = alt.TitleParams(
-            text=list(lines), orient="bottom", fontSize=11, fontWeight="normal", offset=16, frame="bounds"
-        )
-        joined = joined.properties(title=note)
-    return themed(joined)
+    return joined
+
+
+def note(lines: Sequence[str]) -> alt.Chart:
+    """Return lines of text to stand below a chart; they are no title, so that a title may be set."""
+    table = pd.DataFrame({"line": list(lines), "place": range(len(lines))})
+    y = alt.Y("place:O", axis=None)
+    text: alt.Chart = alt.Chart(table, width=20, height=15 * len(lines)).mark_text(
+        align="left", baseline="middle", fontSize=11, color=INK
+    ).encode(y=y, x=alt.value(0), text="line:N")  # fmt: skip
+    return text
 
 
 def side_by_side(*charts: alt.LayerChart) -> alt.HConcatChart:
@@ -121,64 +133,17 @@ def _inked(spec: Any, ink: str) -> Any:
     return ink if spec == INK else spec
 
 
-# -- in files
+def complete(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the specification of a chart of this package with the look that a changed configuration lost."""
+    if spec.get("usermeta", {}).get("look") != _RENDERER:
+        return spec
+    return {**spec, "config": update_nested(config(), spec.get("config", {}), copy=True)}
 
 
-def save(chart: alt.TopLevelMixin, path: Path | str, *, scale: float = 2, dark: bool = False) -> Path:
-    """Write a chart to a file, atomically.
-
-    Parameters
-    ----------
-    chart : Altair chart
-        One of this package's, or any other.
-    path : path
-        Where to; the ending says in which form: ``.svg``, ``.png``, ``.pdf`` or ``.html`` (a
-        page of its own, with tooltips, which loads nothing from elsewhere).
-    scale : float, default 2
-        Pixels of a PNG for each unit of the chart.
-    dark : bool, default False
-        Light text on a dark background instead of dark text on white.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Raises
-    ------
-    DataError
-        If the ending is none of these.
-
-    Examples
-    --------
-    >>> from tempfile import mkdtemp
-    >>> wb.save(wb.charts.in_context(annotations), f"{mkdtemp()}/figure.svg").suffix
-    '.svg'
-    """
-    target = Path(path)
-    ending = target.suffix.lower()
-    if ending not in _ENDINGS:
-        raise DataError(
-            f"a chart cannot be written with the ending {ending or 'of no kind'!r}",
-            file=target,
-            remedy=f"use one of {' '.join(_ENDINGS)}",
-        )
-    content = _rendered(_coloured(chart.to_dict(), dark=dark), ending, scale=scale)
-    with atomic_path(target) as temporary:
-        temporary.write_bytes(content)
-    return target
-
-
-def picture(spec: dict[str, Any], *, dark: bool | None = False) -> str:
-    """Return the SVG of a chart's specification; with ``dark=None`` in the colours of the page around it."""
-    spec = spec if dark is None else _coloured(spec, dark=dark)
-    return _rendered(spec, ".svg").decode()
-
-
-def _coloured(spec: dict[str, Any], *, dark: bool) -> dict[str, Any]:
+def coloured(spec: dict[str, Any], *, dark: bool) -> dict[str, Any]:
     """Return a specification with the colours of a light or dark page."""
     ink, paper = _DARK if dark else _LIGHT
-    spec = dict(_inked(spec, ink))
+    spec = dict(_inked(complete(spec), ink))
     spec.pop("usermeta", None)
     # A background that the chart chose for itself stays, unless it chose none at all.
     if spec.get("config", {}).get("background", "transparent") == "transparent":
@@ -186,19 +151,12 @@ def _coloured(spec: dict[str, Any], *, dark: bool) -> dict[str, Any]:
     return spec
 
 
-def _rendered(spec: dict[str, Any], ending: str, *, scale: float = 1) -> bytes:
+def picture(spec: dict[str, Any], *, dark: bool | None = False) -> str:
+    """Return the SVG of a chart's specification; with ``dark=None`` in the colours of the page around it."""
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
-    version = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    if ending == ".png":
-        return bytes(vl_convert.vegalite_to_png(spec, vl_version=version, scale=scale))
-    if ending == ".pdf":
-        return bytes(vl_convert.vegalite_to_pdf(spec, vl_version=version))
-    if ending == ".svg":
-        return str(vl_convert.vegalite_to_svg(spec, vl_version=version)).encode()
-    page = str(vl_convert.vegalite_to_html(spec, vl_version=version, bundle=True))
-    background = spec["config"]["background"]
-    return page.replace("</head>", f"<style>body {{ background: {background} }}</style></head>", 1).encode()
+    spec = complete(spec) if dark is None else coloured(spec, dark=dark)
+    return str(vl_convert.vegalite_to_svg(spec, vl_version=VERSION))
 
 
 # -- in notebooks
@@ -224,6 +182,6 @@ def _render(spec: dict[str, Any], **options: Any) -> Any:
     JupyterLab draws the specification itself, so a chart lives with no network and no kernel, in a notebook
     that is opened again too. It has Vega-Lite 5, which reads what Altair writes for 6.
     """
-    live = {**spec, "$schema": "https://vega.github.io/schema/vega-lite/v5.json"}
+    live = {**complete(spec), "$schema": "https://vega.github.io/schema/vega-lite/v5.json"}
     metadata = {_VEGA_LITE: {"embed_options": {**_EMBED, **(options.get("embed_options") or {})}}}
     return {_VEGA_LITE: live, "image/svg+xml": picture(spec)}, metadata

@@ -90,7 +90,7 @@ function render({ model, el }) {
   const results = h("div", { class: "wa-results", tabindex: 0, role: "region", "aria-label": "Answers" }, legend, cards, empty);
   const list = h("ol", { class: "wa-list" });
   const aside = h("div", { class: "wa-history", role: "region", "aria-label": "History" }, h("div", { class: "wa-title" }, "History"), list);
-  const root = h("div", { class: "wa-ask", "data-lm-suppress-shortcuts": "true", onkeydown: onKey },
+  const root = h("div", { class: "wa-ask", onkeydown: onKey },
     h("div", { class: "wa-top" }, h("div", { class: "wa-texts" }, text, other), read,
       h("div", { class: "wa-bar" }, h("label", {}, "word", word), h("label", {}, "candidates", choices), pairs, keep, changed, status)),
     alarm, h("div", { class: "wa-main" }, results, aside));

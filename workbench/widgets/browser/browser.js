@@ -49,7 +49,7 @@ function render({ model, el }) {
   const view = h("div", { class: "wb-passage", role: "region", tabindex: 0, "aria-label": "Passage" });
   Object.assign(c, { bar, list, view, picking: items.picking });
   const panels = panelsOf(c);
-  const root = h("div", { class: "wb-browser", "data-lm-suppress-shortcuts": "true", onkeydown: (e) => onKey(e) },
+  const root = h("div", { class: "wb-browser", onkeydown: (e) => onKey(e) },
     h("div", { class: "wb-top" }, search, field, regex, h("span", { class: "wb-sorting" }, sort, way), count, reset, reveal, table, c.helper),
     bar, h("div", { class: "wb-typed" }, line, copyView, c.download, choices), alarm, progress, h("div", { class: "wb-main" }, items.node, view), panels.node);
   root.style.setProperty("--wb-height", `${model.get("height")}px`);

@@ -28,7 +28,7 @@ function render({ model, el }) {
   const warned = h("ul", { class: "wc-warned", hidden: true, "aria-label": "Warnings" });
   const { node: alarm, complain } = alarmOf("wc-alarm");
   const parts = { filter: filterLine(c, copying), table: modelTable(c), matrix: matrix(c), selected: selection(c), slices: slices(c), items: itemList(c), passage: passageView(c) };
-  const root = h("div", { class: "wc-compare", "data-lm-suppress-shortcuts": "true", tabindex: -1, onkeydown: (e) => onKey(e) },
+  const root = h("div", { class: "wc-compare", tabindex: -1, onkeydown: (e) => onKey(e) },
     h("div", { class: "wc-body" }, h("div", { class: "wc-head" }, said, note, clear, keys.node), parts.filter.node, strip, warned, alarm,
       h("div", { class: "wc-top" }, parts.table.node, parts.matrix.node), parts.selected.node, parts.slices.node,
       h("div", { class: "wc-main" }, parts.items.node, parts.passage.node)));

@@ -28,7 +28,7 @@ function render({ model, el }) {
   const { node: alarm, complain } = alarmOf("we-alarm");
   const grid = h("div", { class: "we-grid" });
   const more = h("div", { class: "we-more", hidden: true }); // charts of further columns
-  const root = h("div", { class: "we-charts", "data-lm-suppress-shortcuts": "true", onkeydown: onKey },
+  const root = h("div", { class: "we-charts", onkeydown: onKey },
     h("div", { class: "we-head" }, said, legend, clear), grid, more, alarm);
   el.append(root);
   const { ask, answered, busy, drop, heard: rest } = lineTo(model, root, complain);

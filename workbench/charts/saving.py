@@ -1,0 +1,213 @@
+"""Charts as files: their size on paper, their fonts, and pages that load nothing from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+import altair as alt
+
+from workbench.charts import theme
+from workbench.items.schema import DataError
+from workbench.storage.files import atomic_path
+
+_ENDINGS = (".svg", ".png", ".pdf", ".html", ".json")
+_INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72, "px": 1 / 96}
+_GENERIC = "sans-serif"  # what draws files has a font of its own for it
+_LABELS = 11  # size of labels in a chart of this package, in px
+_SIZED = {"axis": {"labelFontSize": _LABELS, "titleFontSize": _LABELS},
+          "legend": {"labelFontSize": _LABELS, "titleFontSize": _LABELS},
+          "header": {"labelFontSize": _LABELS, "titleFontSize": _LABELS},
+          "title": {"fontSize": 14, "subtitleFontSize": _LABELS}, "text": {"fontSize": _LABELS}}  # fmt: skip
+_ROUNDS = 4  # larger text makes a chart wider, which makes its text smaller
+
+
+def save(
+    chart: alt.TopLevelMixin,
+    path: Path | str,
+    *,
+    width: str | float | None = None,
+    dpi: float | None = None,
+    font: str | None = None,
+    font_size: float | None = None,
+    scale: float = 2,
+    dark: bool = False,
+) -> Path:
+    """Write a chart to a file, atomically.
+
+    Parameters
+    ----------
+    chart : Altair chart
+        One of this package's, or any other.
+    path : path
+        Where to; the ending says in which form: ``.svg``, ``.png``, ``.pdf``, ``.html`` (a page of its own,
+        with tooltips, which loads nothing from elsewhere) or ``.json`` (the Vega-Lite specification).
+    width : str or float, optional
+        Width of the whole figure, with its legend: ``"8.5cm"``, or mm, in, pt, px; a number is in px (96 to
+        the inch). The figure is scaled to it, text included.
+    dpi : float, optional
+        Pixels of a PNG for each inch; 300 by default where there is a `width`. The file states it, so that
+        the picture has its size in a document.
+    font : str, optional
+        Font of all text. One that is not installed is replaced by a sans-serif font, with a warning.
+    font_size : float, optional
+        Size of the labels in the file, in pt; titles keep their proportion to it.
+    scale : float, default 2
+        Pixels of a PNG for each unit of the chart, where neither `width` nor `dpi` is given.
+    dark : bool, default False
+        Light text on a dark background instead of dark text on white.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    DataError
+        If the ending is none of these, or the width has no known unit.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> chart = wb.charts.in_context(annotations)
+    >>> wb.save(chart, f"{mkdtemp()}/figure.png", width="8.5cm", dpi=300, font_size=8).suffix
+    '.png'
+    """
+    target = Path(path)
+    ending = target.suffix.lower()
+    if ending not in _ENDINGS:
+        raise DataError(
+            f"a chart cannot be written with the ending {ending or 'of no kind'!r}",
+            file=target,
+            remedy=f"use one of {' '.join(_ENDINGS)}",
+        )
+    inches = None if width is None else _inches(width)
+    if ending == ".json" and inches is not None:
+        raise DataError("a specification has no width on paper", file=target, remedy="leave width out")
+    spec = _with_fonts(theme.coloured(chart.to_dict(), dark=dark), font)
+    if font_size is not None:
+        spec = _with_text_of(spec, font_size, inches)
+    content = _rendered(spec, ending, inches=inches, dpi=dpi, scale=scale)
+    with atomic_path(target) as temporary:
+        temporary.write_bytes(content)
+    return target
+
+
+def _inches(width: str | float) -> float:
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", str(width))
+    unit = (found[2] or "px") if found else ""
+    if not found or unit not in _INCHES or not float(found[1]):
+        raise DataError(f"the width is {width!r}", remedy='write it as "8.5cm", or with mm, in, pt or px')
+    return float(found[1]) * _INCHES[unit]
+
+
+def _rendered(
+    spec: dict[str, Any], ending: str, *, inches: float | None, dpi: float | None, scale: float
+) -> bytes:
+    import vl_convert  # noqa: PLC0415 - takes a while to import
+
+    version = theme.VERSION
+    if ending == ".json":
+        return json.dumps(spec, indent=1, ensure_ascii=False).encode()
+    natural = None if inches is None else _size(spec)[0] / 96
+    ratio = 1.0 if inches is None or natural is None else inches / natural
+    if ending == ".png":
+        if inches is None and dpi is None:
+            return bytes(vl_convert.vegalite_to_png(spec, vl_version=version, scale=scale))
+        # a unit of the chart is 1/96 in, and the library counts 1/72
+        return bytes(
+            vl_convert.vegalite_to_png(spec, vl_version=version, scale=ratio * 72 / 96, ppi=dpi or 300)
+        )
+    if ending in {".pdf", ".svg"}:
+        svg = str(vl_convert.vegalite_to_svg(spec, vl_version=version))
+        if inches is not None:
+            wide, high = _size(spec)
+            unit, many = ("", 72.0) if ending == ".pdf" else ("mm", 25.4)  # a PDF counts in points
+            size = f'width="{inches * many:.6g}{unit}" height="{inches * many * high / wide:.6g}{unit}"'
+            svg = re.sub(r'width="[\d.]+" height="[\d.]+"', size, svg, count=1)
+        return bytes(vl_convert.svg_to_pdf(svg)) if ending == ".pdf" else svg.encode()
+    page = str(vl_convert.vegalite_to_html(spec, vl_version=version, bundle=True))
+    style = f"body {{ background: {spec['config']['background']} }}"
+    if inches is not None:
+        size = f"width: {inches:.4g}in !important; height: auto !important"
+        style += f" .vega-embed :is(svg, canvas) {{ {size} }}"
+    return page.replace("</head>", f"<style>{style}</style></head>", 1).encode()
+
+
+def _size(spec: dict[str, Any]) -> tuple[float, float]:
+    """Return width and height of the whole figure, in px."""
+    import vl_convert  # noqa: PLC0415 - takes a while to import
+
+    svg = str(vl_convert.vegalite_to_svg(spec, vl_version=theme.VERSION))
+    found = re.search(r'width="([\d.]+)" height="([\d.]+)"', svg)
+    if found is None:
+        raise DataError("the chart has no size")
+    return float(found[1]), float(found[2])
+
+
+# -- text
+
+
+def _changed(spec: Any, ends: str, change: Any) -> Any:
+    """Return a specification with `change` made to the values of keys that end so; data are left alone."""
+    if isinstance(spec, list):
+        return [_changed(part, ends, change) for part in spec]
+    if not isinstance(spec, dict):
+        return spec
+    return {
+        key: part if key in {"data", "datasets"}
+        else change(part) if key.lower().endswith(ends) and isinstance(part, str | int | float)
+        else _changed(part, ends, change)
+        for key, part in spec.items()
+    }  # fmt: skip
+
+
+def _with_text_of(spec: dict[str, Any], points: float, inches: float | None) -> dict[str, Any]:
+    """Return a specification whose labels have so many points in the file."""
+    start = alt.utils.update_nested({"config": _SIZED}, spec, copy=True)
+    sized: dict[str, Any] = start
+    for _ in range(1 if inches is None else _ROUNDS):
+        ratio = 1.0 if inches is None else inches * 96 / _size(sized)[0]
+        factor = points * 96 / 72 / ratio / _LABELS
+        sized = _changed(start, "fontsize", lambda size, factor=factor: size * factor)
+    return sized
+
+
+def _with_fonts(spec: dict[str, Any], font: str | None) -> dict[str, Any]:
+    """Return a specification whose fonts are all there: text in one that is not would be left out."""
+    if font is not None:
+        spec = _changed(spec, "font", lambda _old: font)
+        spec = {**spec, "config": {**spec.get("config", {}), "font": font}}
+    fonts: dict[str, Any] = _changed(spec, "font", _available)
+    return fonts
+
+
+def _available(fonts: Any) -> Any:
+    families = [family.strip(" '\"") for family in str(fonts).split(",")]
+    if any(map(_is_installed, families)):
+        return fonts
+    warnings.warn(
+        f"the font {families[0]!r} is not installed: text is drawn in a {_GENERIC} font", stacklevel=2
+    )
+    return f"{fonts}, {_GENERIC}"
+
+
+@cache
+def _is_installed(family: str) -> bool:
+    """Tell if the library that draws files finds a font, by drawing a letter."""
+    import vl_convert  # noqa: PLC0415 - takes a while to import
+
+    drawn = {
+        bytes(vl_convert.svg_to_png(
+            '<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20">'
+            f"<text y='15' font-family={quoteattr(family)}>{letter}</text></svg>"
+        ))
+        for letter in ("M", "")
+    }  # fmt: skip
+    return len(drawn) > 1
