@@ -100,11 +100,11 @@ def save(
 
 
 def _inches(width: str | float) -> float:
-    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", str(width))
-    unit = (found[2] or "px") if found else ""
-    if not found or unit not in _INCHES or not float(found[1]):
+    matched = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", str(width))
+    unit = (matched[2] or "px") if matched else ""
+    if not matched or unit not in _INCHES or not float(matched[1]):
         raise DataError(f"the width is {width!r}", remedy='write it as "8.5cm", or with mm, in, pt or px')
-    return float(found[1]) * _INCHES[unit]
+    return float(matched[1]) * _INCHES[unit]
 
 
 def _rendered(
@@ -145,10 +145,10 @@ def _size(spec: dict[str, Any]) -> tuple[float, float]:
     import vl_convert  # noqa: PLC0415 - takes a while to import
 
     svg = str(vl_convert.vegalite_to_svg(spec, vl_version=theme.VERSION))
-    found = re.search(r'width="([\d.]+)" height="([\d.]+)"', svg)
-    if found is None:
+    matched = re.search(r'width="([\d.]+)" height="([\d.]+)"', svg)
+    if matched is None:
         raise DataError("the chart has no size")
-    return float(found[1]), float(found[2])
+    return float(matched[1]), float(matched[2])
 
 
 # -- text

@@ -316,7 +316,7 @@ def figure_2(
     lines = [f"{_AXIS}. Bars: shares with Wilson's 95 % intervals."]
     lines += [f"{input_name}: {STAND_IN}."] if stands_in else []
     row = theme.joined_panels(panels)
-    figure: alt.VConcatChart = alt.vconcat(row, theme.note(lines), spacing=16)
+    figure: alt.VConcatChart = alt.vconcat(row, theme.note_below(lines), spacing=16)
     figure = figure.properties(title=theme.chart_title(title, [], width=90)) if title else figure
     return theme.themed(figure)
 

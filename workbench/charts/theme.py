@@ -83,7 +83,7 @@ def joined_panels(panels: Sequence[alt.LayerChart]) -> alt.HConcatChart:
     return joined
 
 
-def note(lines: Sequence[str]) -> alt.Chart:
+def note_below(lines: Sequence[str]) -> alt.Chart:
     """Return lines of text to stand below a chart; they are no title, so that a title may be set."""
     table = pd.DataFrame({"line": list(lines), "place": range(len(lines))})
     y = alt.Y("place:O", axis=None)
