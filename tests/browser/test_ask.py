@@ -227,6 +227,11 @@ def test_every_model_is_in_view_and_its_bars_are_long_enough(asked, notebook):
     assert min(page.evaluate(tracks)) > 80
     assert page.evaluate(hidden) == 0
     notebook.screenshot("ask-three-700", ".wa-ask >> nth=1")
+    page.set_viewport_size({"width": 520, "height": 1400})
+    page.wait_for_function("document.querySelector('.wa-card').getBoundingClientRect().width < 430")
+    assert min(page.evaluate(tracks)) > 80
+    assert page.evaluate(CLIPPED.replace("wb-browser", "wa-ask").replace("wb-", "wa-")) == []
+    notebook.screenshot("ask-three-520", ".wa-ask >> nth=1")
 
 
 def test_a_change_from_elsewhere_is_said_and_a_pair_is_of_this_passage(asked, notebook):

@@ -251,9 +251,9 @@ def test_each_number_says_what_it_is_and_bars_belong_to_it():
     assert "before" not in cell["ln"]
     [side] = view_of(Scoring(), TEXT)["sides"]
     assert side["passage"]["note"] == "ranked among 3 candidate words; scores, not probabilities"
-    wanted = [["sea", 1, "-3"], ["boat", pytest.approx(2 / 3), "-4"], ["keeper", 0, "-6"]]
+    wanted = [["sea", 1, "−3"], ["boat", pytest.approx(2 / 3), "−4"], ["keeper", 0, "−6"]]  # noqa: RUF001
     assert [bar[:3] for bar in side["passage"]["bars"]] == wanted
-    assert [side["passage"][name] for name in ("p", "unit", "rank")] == ["-6", "score", "rank 3 of 3"]
+    assert [side["passage"][name] for name in ("p", "unit", "rank")] == ["score −6", "", "rank 3 of 3"]  # noqa: RUF001
     assert side["gain"] == {"nats": "", "factor": ""}
 
 
@@ -278,7 +278,7 @@ def test_name_config_and_score_are_enough_for_a_passage():
         assert {bar[0].lower() for bar in cells[version]["bars"]} <= {word.lower() for word in words}
         assert cells[version]["note"] == "ranked among 12 words of the passage; scores, not probabilities"
         assert cells[version]["rank"] == "rank 1 of 12"
-        assert (cells[version]["p"], cells[version]["unit"]) == ("7", "score")
+        assert (cells[version]["p"], cells[version]["unit"]) == ("score 7", "")
     widget.candidates = "boat|rock"
     row = widget.wait(PAUSE).results().iloc[0]
     assert row["n_choices"] == 3

@@ -206,6 +206,10 @@ function render({ model, el }) {
       if (!asked && !card.view) card.mark.textContent = "";
     });
     const n = missing.filter((one) => !one).length;
+    if (asked && n === missing.length) { // fewer candidates need less room
+      const lengths = s.views.flatMap((view) => (view?.sides ?? []).flatMap((side) => [side.passage, side.sentence].map((cell) => cell.bars?.length ?? 0)));
+      root.style.setProperty("--wa-rows", Math.max(...lengths) || topK);
+    }
     changed.textContent = s.elsewhere;
     const said = asked ? (n === missing.length ? (n === 1 ? "answered" : `all ${n} models have answered`) : `${n} of ${missing.length} ${missing.length === 1 ? "model has" : "models have"} answered`) : "";
     if (status.textContent !== said) status.textContent = said;

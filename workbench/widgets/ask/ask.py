@@ -418,7 +418,7 @@ def _lengths(values: Sequence[float]) -> list[float]:
 def _label(kind: str, value: float) -> str:
     if math.isnan(value):
         return "none"
-    return f"{value:.4g}" if kind == "score" else probability(value)
+    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}") if kind == "score" else probability(value)
 
 
 def _headline(reply: Mapping[str, Any], item: Item, kind: str, answer_value: float | None) -> dict[str, str]:
@@ -435,8 +435,8 @@ def _headline(reply: Mapping[str, Any], item: Item, kind: str, answer_value: flo
     if item.answer is None:
         return texts
     if answer_value is not None:
-        texts["p"] = _label(kind, answer_value)
-        texts["unit"] = {"p": "probability", "share": f"share of {among}", "score": "score"}[kind]
+        texts["p"] = f"{'score ' * (kind == 'score')}{_label(kind, answer_value)}"
+        texts["unit"] = {"p": "probability", "share": f"share of {among}"}.get(kind, "")
     if (log_prob := reply["log_prob"]) is not None:
         before = "" if log_prob == (reply.get("answer_score") or log_prob) else ", given the text before it"
         texts["ln"] = f"ln p {_signed(log_prob)} nats{before}"
