@@ -112,7 +112,7 @@ def test_what_was_left_out_is_told():
     for part, runs, message in (
         (items, few, "the 30 items that all predicted: “model 0” and “model 2” each have 10 more"),
         (items[:20], few[:1], "20 items that “model 0” predicted are not among those given"),
-        (items, few[1], "Of the 40 items given, 10 are left out"),
+        (items, few[1], "Of the 40 items given, 10 are excluded"),
         (cased, few[0], "the items shown are of the variant cap"),
     ):
         (warning,) = Comparison.of(part, runs).warnings
@@ -159,10 +159,10 @@ LOG_PROB = several(2)[1]["log_prob"]
     [
         ({"variant": "openai"}, "different variants", "openai (“model 1”)"),
         ({"unit": "last-token"}, "same unit", "the last token only (“model 1”)"),
-        ({"filter": "stop-words"}, "filtered", "stop words left out (“model 1”)"),
+        ({"filter": "stop-words"}, "exclude different words", "stop words excluded (“model 1”)"),
         ({"vocabulary_size": 60_000}, "vocabularies of different size", "60,000 words (“model 1”)"),
         ({"unknown": "shared"}, "outside the vocabulary", "shared (“model 1”)"),
-        ({"prompt": '{"template": "{passage}", "shots": 2, "seed": 5}'}, "not prompted alike",
+        ({"prompt": '{"template": "{passage}", "shots": 2, "seed": 5}'}, "prompted differently",
          "2 examples drawn by seed 5, template '{passage}' (“model 1”)"),
         ({"log_prob_uncorrected": LOG_PROB}, "not of the same event", "whatever follows them (“model 1”)"),
         ({"rank_is_bound": True}, "only lower bounds", "“model 1”, 40 items"),

@@ -57,7 +57,7 @@ def test_without_runs_every_row_of_the_paper_is_there_and_missing(name):
     assert shown.frame["published"].dropna().tolist() == [float(text) for text in cells if text]
     assert shown.frame["system"].tolist() == [name for name in source["system"] for _ in numbers]
     assert shown.frame[["model", "ours", "low", "difference", "n"]].isna().all(axis=None)
-    assert shown.notes == ("There is none of ours yet.",)
+    assert shown.notes == ("There are no results of ours yet.",)
 
 
 def test_the_validation_table_stands_beside_the_development_set():
@@ -134,7 +134,7 @@ def test_the_split_is_chosen():
     assert table("cnnqa", []).frame["split"].unique().tolist() == ["dev", "test"]
     with pytest.raises(DataError, match="no table for the split"):
         table("lambada", [], split="control")
-    with pytest.raises(DataError, match="there are lam"):
+    with pytest.raises(DataError, match="available: lam"):
         table("squad", [])
 
 

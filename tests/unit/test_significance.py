@@ -75,7 +75,7 @@ def test_items_are_paired_by_their_id():
     for name in ("made", "other"):
         assert f"20 items that only {name} pr" in " ".join(part.notes)
     every = significance(a, b, **QUICK)
-    assert not any("left out" in note for note in every.notes)
+    assert not any("excluded" in note for note in every.notes)
     assert every == significance(a.sample(frac=1, random_state=1), b, **QUICK)
 
 
@@ -137,7 +137,7 @@ def test_a_comparison_is_shown_as_text_and_html():
         (made(), unknown_answers(made()), "no item in common whose answer is known"),
         (pd.concat([made(), made(model="b")]), made(), "a must hold the predictions of one model, found 2"),
         (made(), [], "b must hold the predictions of one model, found 0: none"),
-        (made(), made(answer="x", prediction="x", right=1, oov=0), "has another answer"),
+        (made(), made(answer="x", prediction="x", right=1, oov=0), "has different answers"),
     ],
 )
 def test_what_cannot_be_compared_is_said(a, b, message):

@@ -44,7 +44,9 @@ class Drawing(NamedTuple):
         if not 0 < self.level < 1:
             raise DataError(f"the confidence level {self.level} is not between 0 and 1", remedy="use 0.95")
         if int(self.resamples) != self.resamples or self.resamples < 1:
-            raise DataError(f"there cannot be {self.resamples} resamples", remedy="use 2000")
+            raise DataError(
+                f"expected a positive number of resamples, got {self.resamples}", remedy="use 2000"
+            )
         return self
 
 
@@ -77,9 +79,9 @@ def describe_resampling(by: str, number: int) -> str:
     """Say in words what was resampled, and what that means."""
     if by == "novel":
         few = f"; with fewer than {FEW} novels such intervals are too narrow" if number < FEW else ""
-        return f"{number:,} novels were resampled as wholes{few}"
+        return f"whole novels were resampled ({number:,} novels){few}"
     return (
-        "items were resampled, because not every item names its novel; items of one novel are not"
+        "items were resampled, as not every item names its novel; items of one novel are not"
         " independent, so intervals may be too narrow"
     )
 

@@ -18,15 +18,15 @@ from workbench.items.items import Items
 
 _DIFFERENCES = {
     "unit": "The models do not predict the same unit",
-    "filter": "The models' candidates are not filtered alike",
-    "vocabulary_size": "The models choose from vocabularies of different size, so ranks and perplexities do"
-    " not mean the same",
-    "unknown": "Answers outside the vocabulary are not counted alike, so perplexities do not mean the same",
-    "prompt": "The models were not prompted alike",
+    "filter": "The models exclude different words from their choices",
+    "vocabulary_size": "The models choose from vocabularies of different size, so ranks and perplexities are"
+    " not comparable",
+    "unknown": "The models score unknown answers differently, so perplexities are not comparable",
+    "prompt": "The models were prompted differently",
 }
 _WORDS = {
     "unit": {"word": "whole words", "last-token": "the last token only"},
-    "filter": {"none": "none", "stop-words": "stop words left out"},
+    "filter": {"none": "none", "stop-words": "stop words excluded"},
 }
 _LOOSE = 1e-6
 _NAMED = 4  # models that a sentence names
@@ -53,7 +53,7 @@ def of_items(
         )
     elif n < len(items):
         warnings.append(
-            f"Of the {_items(len(items))} given, {len(items) - n:,} are left out: no model predicted them, or"
+            f"Of the {_items(len(items))} given, {len(items) - n:,} are excluded: no model predicted them, or"
             " their answers are not known."
         )
     strange = {
@@ -64,7 +64,7 @@ def of_items(
         if count > 0:
             are = "is" if count == 1 else "are"
             warnings.append(
-                f"{_items(count)} that {_and(who)} predicted {are} not among those given, and {are} left out."
+                f"{_items(count)} that {_and(who)} predicted {are} not among those given, and {are} excluded."
             )
     return warnings
 

@@ -14,6 +14,7 @@ from workbench.evaluation.reading import items_of, several
 from workbench.items.items import Items
 from workbench.items.schema import BLANK, DataError
 from workbench.items.view import readable_parts
+from workbench.render.numbers import fixed
 from workbench.render.tables import html_table
 
 By = Literal["difficulty", "disagreement", "alone", "variance", "all wrong"]
@@ -61,7 +62,7 @@ class Hardest:
             parts = readable_parts(item)
             query = f"{parts.left}{BLANK}{parts.right}"
             right = f"{row['n_right']} of {row['n_models']}"
-            numbers = [f"{row[name]:.2f}".replace("nan", "") for name in ("mean_log_prob", "variance")]
+            numbers = [fixed(row[name], 2) for name in ("mean_log_prob", "variance")]
             values = [item.item_id, query, row["answer"], right, row["alone"], *numbers]
             rows.append(["" if pd.isna(value) else value for value in values])
         shown = f"; the first {_SHOWN} are shown" if len(self) > _SHOWN else ""
@@ -114,7 +115,7 @@ def hardest(runs: Any, items: Items | None = None, *, by: By = "difficulty", n: 
     if by not in get_args(By):
         raise DataError(f"by={by!r} is unknown", remedy=f"use one of {', '.join(get_args(By))}")
     if n is not None and n < 1:
-        raise DataError(f"there cannot be {n} items", remedy="leave n out for all of them")
+        raise DataError(f"expected a positive number of items, got n={n}", remedy="omit n for all of them")
     runs = several(runs)
     comparison = Comparison.of(items_of(runs) if items is None else items, runs)
     if by == "alone" and comparison.m == 1:

@@ -26,8 +26,8 @@ _MEASURED = (
 )  # fmt: skip
 _PUBLISHED = ("published", "source")
 _REPORTED = (
-    "Published rows are as their sources print them: on all items, without intervals or tests, and by "
-    "rules of their own."
+    "Published rows are as printed in their sources: on all items, without intervals or tests, and under the "
+    "evaluation rules of the source."
 )
 _AGAINST = ("difference", "difference_low", "difference_high", "n_paired", "p", "p_holm")
 _SHOWN = (

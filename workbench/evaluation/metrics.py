@@ -142,12 +142,12 @@ def _groups(frame: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, A
     if lacking := [name for name in names if name not in frame.columns]:
         raise DataError(
             f"there is no column {lacking[0]!r} to group by",
-            remedy=f"pass items or annotations that have it; there are {', '.join(map(str, frame.columns))}",
+            remedy=f"pass items or annotations that have it; available: {', '.join(map(str, frame.columns))}",
         )
     try:
         grouped = list(frame.groupby(names, dropna=False, observed=True))
     except TypeError as error:
-        raise DataError(f"items cannot be grouped by {', '.join(names)}: {error}") from None
+        raise DataError(f"cannot group items by {', '.join(names)}: {error}") from None
     for values, part in grouped:
         yield dict(zip(names, values, strict=True)), part
 

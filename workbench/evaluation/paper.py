@@ -52,7 +52,7 @@ _PERPLEXITY = (
 )
 _ON_VALIDATION = ("The paper's numbers are on the test set, ours on the validation set.",)
 _COMPLETION = (
-    "The paper's numbers are on all 1,040 questions, its human's on 100 of them.",
+    "The paper's numbers are on all 1,040 questions, that of human readers on 100 of them.",
     "Chance is not in the paper's table.",
 )
 _NOTES = {
@@ -128,7 +128,7 @@ def layout_of(name: str, split: str | None, present: set[str]) -> Layout:
     Without a `split` it is that of the test set if this is `present` or the development set is not.
     """
     if name not in NAMES:
-        raise DataError(f"there is no table called {name!r}", remedy=f"there are {', '.join(NAMES)}")
+        raise DataError(f"there is no table called {name!r}", remedy=f"available: {', '.join(NAMES)}")
     if split not in {None, "dev", "test"}:
         raise DataError(f"the papers have no table for the split {split!r}", remedy='use "dev" or "test"')
     chosen = split or ("test" if "test" in present or "dev" not in present else "dev")
@@ -263,7 +263,7 @@ def table(
         Predictions; those for other data sets are left out. The column ``system`` names the row of the paper
         that they belong to. Without any, all of ours are missing.
     rows : {"ours", "all"}, default "ours"
-        Show our rows, or the paper's other rows too; these are always shown where there is none of ours.
+        Show our rows, or the paper's other rows too; these are shown where there are no rows of ours.
     split : {"dev", "test"}, optional
         Which of our items; by default the test set where there are predictions for it, else the
         development set (``cnnqa`` shows both). LAMBADA's control set is always shown.
@@ -406,17 +406,17 @@ def _notes(
     """Say what is to be known to read the table."""
     ours = frame[frame["ours"].notna()]
     if not len(ours):
-        yield "There is none of ours yet."
+        yield "There are no results of ours yet."
         return
     task = layout.dataset if dataset in {None, layout.dataset} else f"{dataset}, not those of the paper"
-    yield f"Ours are on items of {task}: {', '.join(sorted(set(ours['split'])))}."
+    yield f"Our results are on items of {task}: {', '.join(sorted(set(ours['split'])))}."
     yield from layout.notes
     yield f"{_variants(ours)}."
     if ours["vocabulary_size"].notna().any():
         yield (
-            "An answer outside the vocabulary is wrong and has the rank after the last word; unknown answers:"
-            " unk gives it the probability of <unk>, shared that divided by the number of words that <unk>"
-            " stands for, none gives it no probability."
+            "An answer outside the vocabulary counts as wrong and has the rank after the last word. Its"
+            " probability is that of <unk> (unk), that divided by the number of words that <unk> stands for"
+            " (shared), or not defined (none)."
         )
     accuracy = ours[(ours["measure"] == "accuracy") & (ours["n_known"] < ours["n"])]
     for section, part in accuracy.groupby("section", sort=False):
@@ -430,8 +430,8 @@ def _notes(
         counted = f"Accuracy on the items whose answer is in the vocabulary or among the choices{place}"
         yield f"{counted}: {'; '.join(values)}."
     yield (
-        f"In brackets: {_PERCENT * drawing.level:g} % intervals of ours; a difference is ours minus the"
-        f" paper's. {_resampled(ours)} Bootstrap with {drawing.resamples:,} replicates, seed {drawing.seed}."
+        f"In brackets: {_PERCENT * drawing.level:g} % confidence intervals of our values."
+        f" Differences are ours minus the paper's. {_resampled(ours)} Bootstrap with {drawing.resamples:,} replicates, seed {drawing.seed}."
     )
     if layout.dataset == "lambada" and (ours["resampled_by"] == "item").any() and dataset is None:
         yield f"{bootstrap.LAMBADA}."
@@ -460,6 +460,6 @@ def _variants(ours: pd.DataFrame) -> str:
 def _resampled(ours: pd.DataFrame) -> str:
     by = one_value(ours["resampled_by"])
     if by == "novel":
-        return "Novels were resampled as wholes."
+        return "Whole novels were resampled."
     items = "Accuracies have Wilson's interval over items; for the other measures items were resampled."
     return items if by == "item" else f"{items} Where every item names its novel, novels were resampled."

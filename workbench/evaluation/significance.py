@@ -266,7 +266,7 @@ def _paired(a: ModelPredictions, b: ModelPredictions) -> tuple[pd.DataFrame, pd.
             remedy="compare predictions of the same data set and split",
         )
     notes = [
-        f"{len(frame) - len(common):,} items that only {side.model} predicted are left out."
+        f"{len(frame) - len(common):,} items that only {side.model} predicted are excluded."
         for side, frame in ((a, left), (b, right))
         if len(frame) > len(common)
     ]
@@ -275,7 +275,7 @@ def _paired(a: ModelPredictions, b: ModelPredictions) -> tuple[pd.DataFrame, pd.
     other = (answers[0] != answers[1]) & answers[0].notna() & answers[1].notna()
     if other.any():
         raise DataError(
-            f"the item {common[int(other.argmax())]!r} has another answer in the other predictions"
+            f"the item {common[int(other.argmax())]!r} has different answers in the two sets of predictions"
         )
     for column in ("variant", *VARIANT):
         values = [one_value(frame[column]) for frame in (left, right)]
