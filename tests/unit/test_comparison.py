@@ -161,7 +161,7 @@ LOG_PROB = several(2)[1]["log_prob"]
         ({"unit": "last-token"}, "same unit", "the last token only (“model 1”)"),
         ({"filter": "stop-words"}, "exclude different words", "stop words excluded (“model 1”)"),
         ({"vocabulary_size": 60_000}, "vocabularies of different size", "60,000 words (“model 1”)"),
-        ({"unknown": "shared"}, "outside the vocabulary", "shared (“model 1”)"),
+        ({"unknown": "shared"}, "unknown answers", "shared (“model 1”)"),
         ({"prompt": '{"template": "{passage}", "shots": 2, "seed": 5}'}, "prompted differently",
          "2 examples drawn by seed 5, template '{passage}' (“model 1”)"),
         ({"log_prob_uncorrected": LOG_PROB}, "not of the same event", "whatever follows them (“model 1”)"),

@@ -431,7 +431,8 @@ def _notes(
         yield f"{counted}: {'; '.join(values)}."
     yield (
         f"In brackets: {_PERCENT * drawing.level:g} % confidence intervals of our values."
-        f" Differences are ours minus the paper's. {_resampled(ours)} Bootstrap with {drawing.resamples:,} replicates, seed {drawing.seed}."
+        f" Differences are ours minus the paper's. {_resampled(ours)}"
+        f" Bootstrap with {drawing.resamples:,} replicates, seed {drawing.seed}."
     )
     if layout.dataset == "lambada" and (ours["resampled_by"] == "item").any() and dataset is None:
         yield f"{bootstrap.LAMBADA}."
