@@ -1,6 +1,7 @@
 """Models side by side, driven as a reader drives it: a matrix and bars above, items and a passage below."""
 
 import json
+import re
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -85,6 +86,7 @@ def test_exactly_the_right_items_by_mouse_by_key_and_from_python(shown, notebook
     keys(page, notebook, items, right)
     typed_filters(page, notebook, items, right)
     help_and_copies(page, notebook)
+    brushing(page, notebook, items, frames)
     passage(page, notebook, items, right, frames)
     from_python(page, notebook, items)
 
@@ -226,6 +228,29 @@ def help_and_copies(page, notebook):
         page.get_by_role("button", name=label).click()
         page.wait_for_selector(".wc-copy:text-is('Copied')")
         assert page.evaluate("navigator.clipboard.readText()").startswith(text)
+    page.locator(".wc-clear").click()
+    page.wait_for_selector(".wc-clear:disabled")
+
+
+def brushing(page, notebook, items, frames):
+    page.get_by_role("button", name="Scatter of ln p").click()
+    page.wait_for_selector(".wc-scatter circle")
+    assert page.locator(".wc-scatter > circle").count() == len(items)
+    box = page.locator(".wc-frame").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + box["height"] * 0.1)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + box["height"] * 0.9, steps=3)
+    page.mouse.up()
+    page.wait_for_selector(".wc-choice:has-text('log_prob')")
+    notebook.screenshot("compare-scatter", ".wc-body")
+    low = min(frames[0]["log_prob"].min(), frames[1]["log_prob"].min()) // 1
+    page.wait_for_selector(".wc-compare[data-waits='']")
+    ends = [float(end) for end in re.findall(r"= (-[0-9.]+)", told(notebook, "widget.chosen['where']"))]
+    assert ends == pytest.approx([part * low for part in (0.5, 0.1, 0.9, 0.1)], abs=-0.01 * low)
+    inside = [frames[k]["log_prob"].between(*ends[at : at + 2]) for k, at in ((0, 0), (1, 2))]
+    assert told(notebook, "len(widget.selection)") == (inside[0] & inside[1]).sum()
+    assert page.locator(".wc-scatter > circle").count() == len(items), "the points stay"
+    page.get_by_role("button", name="Scatter of ln p").click()
     page.locator(".wc-clear").click()
     page.wait_for_selector(".wc-clear:disabled")
 

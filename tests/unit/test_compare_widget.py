@@ -226,6 +226,33 @@ def test_a_view_is_a_line_of_python_and_a_typed_filter_is_a_part_of_it(widget):
     assert answer["texts"][0] == "direct_speech and target_class"
 
 
+@pytest.mark.parametrize("most", [2000, 9])
+def test_a_scatter_has_points_or_counts(widget, monkeypatch, most):
+    monkeypatch.setattr(messages, "_MOST_POINTS", most)
+    widget.chosen = {"pair": ["model 3", "model 0"], "where": "direct_speech"}
+    (found,) = ask(widget, type="scatter", where="not direct_speech")
+    mask = ~TABLE["direct_speech"].to_numpy(dtype=bool)
+    values = LOG_PROB.loc[mask, ["model 3", "model 0"]]
+    assert (found["two"], found["n"], found["left_out"]) == ([3, 0], mask.sum(), 0)
+    if most > found["n"]:
+        assert [row[:2] for row in found["points"]] == values.round(3).to_numpy().tolist()
+        right = RIGHT.loc[mask, "model 3"] + 2 * RIGHT.loc[mask, "model 0"]
+        assert [row[2] for row in found["points"]] == right.tolist()
+        ask(widget, type="choose", chosen={"where": "", "pair": None})
+        ask(widget, type="pick", row=found["points"][7][3], lane="pick")
+        assert widget.current_id == IDS[mask].iloc[7]
+    else:
+        assert sum(count for *_, count in found["bins"]) == found["n"]
+        edges = np.linspace(found["low"], 0, found["cut"] + 1)
+        i, j, count = found["bins"][3]
+        x, y = (
+            pd.cut(values[name], edges, labels=False, include_lowest=True, right=False) for name in values
+        )
+        assert ((x == i) & (y == j)).sum() == count
+    widget.chosen = {"pair": ["model 2", "model 0"]}
+    assert ask(widget, type="scatter", where="")[0]["n"] == 0, "scores are not probabilities"
+
+
 def test_words_are_enough_to_compare():
     words = [answer.upper() if k % 3 else "no" for k, answer in enumerate(ITEMS.frame["answer"])]
     frame = pd.DataFrame({"item_id": IDS, "model": "mine", "prediction": words})

@@ -207,6 +207,12 @@ function render({ model, el }) {
       answered("suggest");
       parts.filter.suggest(m.texts);
     },
+    scatter(m) {
+      if (answered("scatter")) parts.slices.scatter.take(m);
+    },
+    picked() {
+      answered("pick");
+    },
     asked() {
       answered("ask");
       c.note = "The item is in the ask widget.";

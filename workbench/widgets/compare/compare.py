@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _SCRIPTS = (
     "shared/page.js", "compare/base.js", "compare/bar.js", "compare/top.js", "compare/selected.js",
-    "compare/slices.js", "compare/items.js", "compare/compare.js",
+    "compare/scatter.js", "compare/slices.js", "compare/items.js", "compare/compare.js",
 )  # fmt: skip
 
 
@@ -217,6 +217,14 @@ class Compare(Widget):
         text = str(message["text"])
         start, words = word_start(text, len(text)), suggest(text, len(text), self.comparison.frame)
         self.send({"type": "suggestions", "texts": [text[:start] + word for word in words]})
+
+    def _on_scatter(self, message: Mapping[str, Any]) -> None:
+        self.send(self._view.scatter(str(message["where"])))
+
+    def _on_pick(self, message: Mapping[str, Any]) -> None:
+        """Show an item by its place in the comparison; one that is not listed is an error."""
+        self.send({"type": "picked"})
+        self.current_id = self.comparison.items[int(message["row"])].item_id
 
     def _on_ask(self, _message: Mapping[str, Any]) -> None:
         """Put the item that is shown into the ask widget."""

@@ -4,11 +4,21 @@ function slices(c) {
   const about = h("span", { class: "wc-hint" });
   const axis = h("div", { class: "wc-axis", "aria-hidden": "true" });
   const plot = h("div", { class: "wc-groups" });
+  const cloud = scatter(c);
+  const swap = h("button", { class: "wc-button wc-swap", type: "button", "aria-pressed": "false", title: "ln p of the answers by two models, a point an item", onclick: () => exchange() }, "Scatter of ln p");
+  const by = h("label", {}, "Accuracy by ", select);
+  const bars = h("div", { class: "wc-plot" }, axis, plot);
   const node = h("section", { class: "wc-slices", "aria-label": "Slices" },
-    h("div", { class: "wc-bar-head" }, h("label", {}, "Accuracy by ", select), about),
-    h("div", { class: "wc-plot" }, axis, plot));
+    h("div", { class: "wc-bar-head" }, by, about, swap), bars, cloud.node);
 
   let drawn = "";
+
+  function exchange() {
+    for (const part of [bars, by, about]) part.hidden = !part.hidden;
+    swap.setAttribute("aria-pressed", String(bars.hidden));
+    node.classList.toggle("wc-scattered", bars.hidden);
+    cloud.show(bars.hidden);
+  }
 
   function top(found) {
     const most = Math.max(0, ...found.flatMap((bin) => bin.values.map(([value, , high]) => (value === null ? 0 : high ?? value))));
@@ -20,6 +30,7 @@ function slices(c) {
       select.dataset.names = JSON.stringify(columns);
       select.replaceChildren(...columns.map(([name, title]) => h("option", { value: name }, title)));
     }
+    cloud.draw();
     select.value = column;
     select.disabled = !columns.length;
     about.textContent = found.length ? `${number(c.sliced)} items${chosen.pair ? " (ignores the matrix selection)" : ""}; Wilson intervals. Click a group to filter; Ctrl-click adds one.` : "";
@@ -83,5 +94,5 @@ function slices(c) {
     c.choose({ bins });
     return true;
   }
-  return { node, draw, clear };
+  return { node, draw, clear, scatter: cloud };
 }

@@ -18,7 +18,7 @@ function modelTable(c) {
         c.choose({ hidden: hidden.length === boxes.length ? [] : hidden });
       },
     }));
-    const cell = (measure, write, told, infinite) => h("td", { class: "wc-measure", title: told },
+    const cell = (measure, write, told, infinite) => h("td", { class: "wc-measure", title: `${told}${measure && measure[1] !== null ? `; interval ${range(measure[1], measure[2], write)}` : ""}` },
       h("span", {}, infinite ? "∞" : measure ? write(measure[0]) : c.pairs ? DASH : "…"),
       measure && h("small", {}, range(measure[1], measure[2], write)));
     body.replaceChildren(...c.models.map((m, i) => {
@@ -33,7 +33,7 @@ function modelTable(c) {
       return h("tr", {},
         h("th", { scope: "row" }, h("label", {}, boxes[i], chip(m), named(m))),
         h("td", { class: "wc-barcell", "aria-hidden": "true" }, h("span", { class: "wc-track" }, bar, whisker)),
-        cell(m.accuracy, points, `${number(m.n)} items; interval: ${m.interval}`), parts[i],
+        cell(m.accuracy, points, `${number(m.n)} items (${m.interval})`), parts[i],
         cell(m.perplexity, short, m.perplexity ? `over the ${number(m.n_perplexity)} items with a log-probability` : m.infinite ? "an answer has probability 0" : "the model gives scores, not probabilities", m.infinite),
         cell(m.median_rank, short, m.median_rank ? "median rank of the answer" : "no ranks known"));
     }));

@@ -47,6 +47,7 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#9
 _WORDS = 10  # of a model, as bars
 _WEIGHTS = 0xE000  # first of the letters that stand for tokens
 _MOST_WEIGHTS = 2000
+_MOST_POINTS, _SQUARES = 2000, 40  # of a scatter
 _SHARED = 6  # letters from which a beginning that names share is worth cutting
 
 
@@ -210,6 +211,33 @@ class View:
             slices = slice_rows(self.comparison, self.column, of, shown)
             self._cut = (key, slices, int(of.sum()))
         return self._cut[1], self._cut[2]
+
+    def scatter(self, where: str) -> dict[str, Any]:
+        """Return ln p of the answers by the two models, under `where` in place of the typed filter.
+
+        Up to 2,000 items are points: ln p by each model, the outcome (0 both wrong, 1 and 2 only one right, 3
+        both right) and the item's place; more are counted in squares.
+        """
+        made, two = self.comparison, self.selector.two(self.chosen)
+        if two is None:
+            return {"type": "scatter", "two": None, "n": 0}
+        mask = self.selector.mask(self.chosen | {"where": where}, pair=False)
+        values = made.log_prob[list(two)]
+        rows = np.flatnonzero(mask & np.isfinite(values).all(axis=0))
+        low = float(np.floor(values[:, rows].min())) if len(rows) else -1.0
+        low = min(low, -1.0)
+        head = {
+            "type": "scatter", "two": two, "n": len(rows), "left_out": int(mask.sum()) - len(rows),
+            "low": low, "cut": _SQUARES,
+        }  # fmt: skip
+        if len(rows) > _MOST_POINTS:
+            edges = np.linspace(low, 0, _SQUARES + 1)
+            counts, _, _ = np.histogram2d(*values[:, rows], bins=(edges, edges))
+            places = np.argwhere(counts)
+            return head | {"bins": [[int(i), int(j), int(counts[i, j])] for i, j in places]}
+        outcome = made.correct[two[0]] + 2 * made.correct[two[1]]
+        points = zip(*values[:, rows].round(3).tolist(), outcome[rows].tolist(), rows.tolist(), strict=True)
+        return head | {"points": list(map(list, points))}
 
     def listed(self, start: int, end: int) -> list[dict[str, Any]]:
         """Return rows of the list."""

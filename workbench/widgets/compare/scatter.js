@@ -1,0 +1,111 @@
+/** ln p of the answers by two models: a point an item, or squares with counts; dragging writes a typed filter. */
+function scatter(c) {
+  const SIDE = 232;
+  const LEFT = 34;
+  const quoted = (name) => `\`${name.replaceAll("`", "``")}\``;
+  const svgNode = (tag, props, ...children) => {
+    const node_ = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [key, value] of Object.entries(props)) node_.setAttribute(key, value);
+    node_.append(...children);
+    return node_;
+  };
+  const svg = svgNode("svg", { class: "wc-scatter", width: LEFT + SIDE + 8, height: SIDE + 40, role: "img" });
+  const about = h("div", { class: "wc-hint wc-scatter-about" });
+  const node = h("div", { class: "wc-scatter-part", hidden: true }, svg, about);
+  let data = null;
+  let clause = ""; // the part of the typed filter that the brush wrote
+  let start = null;
+  let box = null;
+  let ends = null; // of the brush, as ln p
+
+  const base = () => {
+    const { where } = c.chosen;
+    return clause && where === clause ? "" : clause && where.endsWith(`) and ${clause}`) && where.startsWith("(") ? where.slice(1, -(clause.length + 6)) : where;
+  };
+  const at = (value) => LEFT + (SIDE * (value - data.low)) / -data.low;
+  const up = (value) => 4 + (SIDE * value) / data.low;
+  const valueAt = (px) => Math.min(0, Math.max(data.low, data.low + ((px - LEFT) / SIDE) * -data.low));
+  const valueUp = (px) => Math.min(0, Math.max(data.low, ((px - 4) / SIDE) * data.low));
+
+  function write(next) {
+    const before = base();
+    clause = next;
+    c.choose({ where: !next ? before : before ? `(${before}) and ${next}` : next });
+  }
+  function place(e) {
+    const { left, top } = svg.getBoundingClientRect();
+    return [e.clientX - left, e.clientY - top];
+  }
+  svg.addEventListener("pointerdown", (e) => {
+    if (!data?.n) return;
+    start = place(e);
+    svg.setPointerCapture(e.pointerId);
+    e.preventDefault();
+  });
+  svg.addEventListener("pointermove", (e) => {
+    if (!start) return;
+    const [x, y] = place(e);
+    box?.remove();
+    box = svgNode("rect", { class: "wc-brush", x: Math.min(x, start[0]), y: Math.min(y, start[1]), width: Math.abs(x - start[0]), height: Math.abs(y - start[1]) });
+    svg.append(box);
+  });
+  svg.addEventListener("pointerup", (e) => {
+    if (!start) return;
+    const [first, last] = [start, place(e)];
+    start = null;
+    if (Math.hypot(last[0] - first[0], last[1] - first[1]) < 4) { // a click: the nearest item, else no brush
+      const near = (data.points ?? []).map(([x, y, , row]) => [Math.hypot(at(x) - last[0], up(y) - last[1]), row]).sort((one, other) => one[0] - other[0])[0];
+      if (near && near[0] < 7) c.ask("pick", { type: "pick", row: near[1] });
+      else if (clause) write("");
+      return;
+    }
+    const [a, b] = data.two.map((k) => quoted(`${c.models[k].label}: log_prob`));
+    const [left, right] = [first[0], last[0]].map(valueAt).sort((one, other) => one - other);
+    const [low, high] = [first[1], last[1]].map(valueUp).sort((one, other) => one - other);
+    ends = [left, right, low, high];
+    const span = (name, from, to) => `${name} >= ${from.toFixed(2)} and ${name} <= ${to.toFixed(2)}`;
+    write(`${span(a, left, right)} and ${span(b, low, high)}`);
+  });
+
+  function take(m) {
+    data = m;
+    svg.replaceChildren();
+    box = null;
+    const names = m.two?.map((k) => c.models[k]);
+    about.replaceChildren();
+    if (!m.n) {
+      about.append(names ? "No item has a log-probability by both models." : "One model: there is nothing to compare it with.");
+      return;
+    }
+    const [a, b] = names;
+    svg.setAttribute("aria-label", `ln p of ${number(m.n)} answers by ${a.label} and ${b.label}`);
+    svg.append(svgNode("rect", { class: "wc-frame", x: LEFT, y: 4, width: SIDE, height: SIDE }), svgNode("line", { class: "wc-diagonal", x1: LEFT, y1: 4 + SIDE, x2: LEFT + SIDE, y2: 4 }));
+    for (const value of [m.low, m.low / 2, 0]) {
+      const text = short(Math.abs(value));
+      svg.append(svgNode("text", { x: at(value), y: SIDE + 18, "text-anchor": "middle" }, `${value ? MINUS : ""}${text}`), svgNode("text", { x: LEFT - 4, y: up(value) + 4, "text-anchor": "end" }, `${value ? MINUS : ""}${text}`));
+    }
+    svg.append(svgNode("text", { x: LEFT + SIDE / 2, y: SIDE + 34, "text-anchor": "middle" }, `ln p by ${a.key}`), svgNode("text", { x: 10, y: SIDE / 2, transform: `rotate(-90 10 ${SIDE / 2})`, "text-anchor": "middle" }, `ln p by ${b.key}`));
+    const most = Math.max(...(m.bins ?? []).map(([, , count]) => count));
+    const side = SIDE / m.cut;
+    for (const [i, j, count] of m.bins ?? []) svg.append(svgNode("rect", { class: "wc-square", x: LEFT + i * side, y: 4 + SIDE - (j + 1) * side, width: side, height: side, "fill-opacity": 0.15 + 0.85 * Math.sqrt(count / most) }));
+    const kinds = ["wc-neither", "wc-first", "wc-second", "wc-both"];
+    for (const [x, y, outcome] of m.points ?? []) svg.append(svgNode("circle", { class: kinds[outcome], cx: at(x), cy: up(y), r: 3 }));
+    svg.style.setProperty("--wc-first", a.colour);
+    svg.style.setProperty("--wc-second", b.colour);
+    if (clause) svg.append(svgNode("rect", { class: "wc-brush", x: at(ends[0]), y: up(ends[3]), width: at(ends[1]) - at(ends[0]), height: up(ends[2]) - up(ends[3]) }));
+    const key = (kind, text) => h("div", {}, svgNode("svg", { width: 10, height: 10, style: `--wc-first:${a.colour};--wc-second:${b.colour}` }, svgNode("circle", { class: kind, cx: 5, cy: 5, r: 4 })), ` ${text}`);
+    fill(about, h("div", {}, `${number(m.n)} items${m.left_out ? `; ${number(m.left_out)} without a finite ln p by both excluded` : ""}.`),
+      h("div", {}, "Right of the diagonal, ", chip(a), " gives the answer a higher probability; above it, ", chip(b), "."),
+      ...(m.points ? [key("wc-first", `only ${a.key} right`), key("wc-second", `only ${b.key} right`), key("wc-both", "both right"), key("wc-neither", "both wrong")] : [h("div", {}, `Darker squares hold more items, ${number(most)} at most.`)]),
+      h("div", {}, `Drag to filter the list${m.points ? "; click a point to show its item" : ""}.`));
+  }
+  function draw() {
+    if (!c.chosen.where.endsWith(clause)) clause = "";
+    if (!node.hidden) c.ask("scatter", { type: "scatter", where: base() });
+  }
+  function show(on) {
+    node.hidden = !on;
+    draw();
+  }
+  return { node, take, draw, show };
+}
