@@ -189,9 +189,8 @@ class Items:
         Examples
         --------
         >>> import workbench as wb
-        >>> items = wb.load("sample")
-        >>> len(items.query("n_context_sentences < 5 and answer contains er"))
-        20
+        >>> wb.load("sample").query("n_context_sentences < 5 and answer contains er")
+        Items(6: 6 x sample/dev/plain; licence CC0-1.0)
         """
         query = parse(text) if isinstance(text, str) else text
         table = self._frame.drop(columns=["answer_span", "sentences", "meta"])
