@@ -28,6 +28,7 @@ from .items.items import items_from_frame as items_from_frame
 from .items.items import items_from_text as items_from_text
 from .items.notes import notes as notes
 from .models.device_memory import free as free
+from .runs.cached import cache as cache
 from .runs.store import predict as predict
 from .widgets.ask.ask import ask as ask
 from .widgets.browser.browser import browse as browse

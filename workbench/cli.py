@@ -302,7 +302,7 @@ def _value(text: str) -> Any:
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
-    from workbench.evaluation.comparison import Comparison
+    from workbench.evaluation.metrics import evaluate
     from workbench.models import registry
     from workbench.models.base import Predictor
     from workbench.runs.store import predict
@@ -329,7 +329,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
             if arguments.device and isinstance(getattr(type(model), "device", None), property):
                 model.device = arguments.device  # a network moves when it is first used
         runs.append(predict(items, model))
-    print(Comparison.of(items, runs))
+    print(evaluate(runs))
     for run in runs:
         print(f"kept as {run.run}")
 

@@ -177,7 +177,8 @@ def test_train_and_evaluate_a_network_without_a_notebook(novel, no_data, tmp_pat
     output = capsys.readouterr().out
     (run,) = (no_data / "runs").iterdir()
     assert f"kept as {run.name}" in output
-    assert "1 model on 180 items" in output
+    assert re.search(r"^LSTM 8 +180 +0\.0 \[0\.0, ", output, re.MULTILINE)
+    assert re.search(r"^Model +n +Accuracy \(%\) +Perplexity .* +Median rank$", output, re.MULTILINE)
     assert results.find_run(run.name).info["split"] == "control"
 
 
@@ -206,7 +207,7 @@ def test_evaluate_takes_models_by_name(novel, tmp_path, capsys):
     for models, shown in [
         (["word-distance", "m=3"], "Word distance"),
         (["next-word", f"ngram={bigram}"], "Next word, lowest (2-gram"),
-        (["sliding-window", distance], "2 models on"),
+        (["sliding-window", distance], "Sliding window"),
     ]:
         assert cli.main(["evaluate", *models, *SAMPLE, "--variant", "msrcc"]) == 0
         assert shown in capsys.readouterr().out

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import workbench as wb
+from workbench.items.schema import DataError
 from workbench.models.ngram.model import NGram
 from workbench.storage import disk
 from workbench.texts.corpus import Corpus
@@ -78,7 +79,8 @@ def test_what_is_in_use_stays_whoever_uses_it(home):
     assert names() == []
 
 
-def test_models_and_texts_are_held_and_count_as_used(no_data):
+@pytest.mark.usefixtures("no_data")
+def test_models_and_texts_are_held_and_count_as_used():
     model, corpus = NGram.fit(LINES, order=2, memory="60M", progress=False), Corpus.of(LINES, progress=False)
     kinds = {entry.kind for entry in disk.cache_entries()}
     assert {"ngram", "corpus", "corpus-parts"} <= kinds
@@ -96,3 +98,30 @@ def test_models_and_texts_are_held_and_count_as_used(no_data):
     age()
     disk.make_room(0)
     assert names() == []
+
+
+@pytest.mark.usefixtures("no_data")
+def test_the_cache_is_listed_and_freed():
+    model = NGram.fit(LINES, order=2, memory="60M", progress=False)
+    wb.annotate(wb.items_from_text(["The heron saw the eel."]), workers=1, progress=False)
+    listed = wb.cache()
+    rows = listed.set_index("kind")
+    assert rows["content"]["ngram"].startswith("2-gram, kneser-ney, 360 words")
+    assert rows["content"]["corpus"] == "texts of 360 words, lower-cased"
+    assert rows["content"]["annotations"].endswith(" tables")
+    assert rows["bytes"].sum() == sum(entry.size for entry in disk.cache_entries())
+    assert "of 10 GB" in listed.to_html()
+    left = listed.free("annotations", "corpus-parts")
+    assert set(left["kind"]) == {"ngram", "corpus"}
+    with pytest.warns(UserWarning, match="in use, so it stays: ngram"):
+        assert "ngram" in set(left.free("ngram")["kind"])
+    key = model.folder.name[:12]
+    del model
+    gc.collect()
+    assert set(left.free(key)["kind"]) == {"corpus"}
+    for chosen, problem in (
+        ((), "nothing is named"),
+        (("models",), "no 'models' in the cache -- name an entry, or a kind: corpus"),
+    ):
+        with pytest.raises(DataError, match=problem):
+            wb.cache().free(*chosen)

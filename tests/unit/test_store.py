@@ -401,6 +401,29 @@ def test_answers_of_people_are_a_run_too(home):
     assert names(home) == [run.run]
 
 
+def test_runs_are_grouped_and_deleted_by_name(home):
+    named = ("ada-1", "ada-2", "bob-1")
+    runs = {name: store.keep(ITEMS, answers(model=name[:3]), name=name) for name in named}
+    listed = wb.runs()
+    size = sum(file.stat().st_size for file in (home / "ada-1").iterdir())
+    assert listed.set_index("run")["bytes"]["ada-1"] == size
+    assert f"{size / 1e3:.0f} kB" in listed.to_html()
+    groups = listed.by("model").set_index("model")
+    assert groups["runs"].to_dict() == {"bob": 1, "ada": 2}
+    assert listed.by("items")["bytes"].tolist() == [listed["bytes"].sum()]
+    for names_, message in (((), "no run is named"), (("ada-1", "ada"), "there is no run 'ada'")):
+        with pytest.raises(DataError, match=message):
+            listed.delete(*names_)
+    with pytest.raises(DataError, match="no column 'colour'"):
+        listed.by("colour")
+    assert names(home) == ["ada-1", "ada-2", "bob-1"]
+    left = listed.delete("ada-1", "bob-1")
+    assert left["run"].tolist() == names(home) == ["ada-2"]
+    for use in (lambda run: run.predictions, wb.evaluate, lambda run: wb.compare(ITEMS, [run])):
+        with pytest.raises(DataError, match="the run 'bob-1' was deleted -- predict again"):
+            use(runs["bob-1"])
+
+
 def test_a_name_is_given_once(home):
     first = store.keep(ITEMS, answers(), name="pupils")
     assert store.keep(ITEMS, answers(), name="pupils").info == first.info  # a cell of a notebook, run again

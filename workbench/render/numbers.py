@@ -91,6 +91,14 @@ def span(low: float, high: float, write: Callable[[float], str]) -> str:
     return "" if pd.isna(low) or pd.isna(high) else f"[{write(low)}, {write(high)}]"
 
 
+def size(n_bytes: float) -> str:
+    """Return a number of bytes: ``1.2 GB``, ``340 MB``, ``5 kB``."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if n_bytes >= unit:
+            return f"{n_bytes / unit:.{1 if n_bytes < 10 * unit else 0}f} {name}"
+    return f"{n_bytes / 1e3:.0f} kB"
+
+
 def in_unit(value: Any, unit: str, *, sign: bool = False) -> str:
     """Return a number as the papers' tables show it: percents with one digit, fractions with three.
 

@@ -9,7 +9,18 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from workbench.render.labels import column_label, label, tooltip
-from workbench.render.numbers import MINUS, MISSING, fixed, mid_rank, p_value, percent, points, quantity, span
+from workbench.render.numbers import (
+    MINUS,
+    MISSING,
+    fixed,
+    mid_rank,
+    p_value,
+    percent,
+    points,
+    quantity,
+    size,
+    span,
+)
 from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown, grid_text
 
 _WRITERS: Mapping[str, Callable[[Any], str]] = {
@@ -32,6 +43,7 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "whole difference": partial(fixed, digits=0, sign=True),  # +12
     "effect": partial(fixed, digits=2, sign=True),  # +0.12
     "p": p_value,  # 0.012
+    "size": size,  # bytes as 1.2 GB
 }
 _BOUNDS: Mapping[
     str, Callable[[Any], str]

@@ -29,6 +29,7 @@ from workbench.items.schema import DataError
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.runs import predictions
 from workbench.storage import cache
+from workbench.storage.disk import folder_size, remove
 from workbench.storage.files import atomic_folder, data_home, sweep
 
 INFO, TABLE = "run.json", "predictions.parquet"
@@ -40,7 +41,7 @@ _AGAIN = "remove the folder and predict again"
 _LISTED = {
     **dict.fromkeys(("run", "model", "dataset", "split", "variant"), "str"),
     "n": "Int64", "accuracy": "float64", "finished": "str", "seconds": "float64", "device": "str",
-    "seed": "Int64",
+    "seed": "Int64", "bytes": "Int64",
 }  # fmt: skip
 _KINDS: dict[str, Any] = {"str": str, "Int64": int, "float64": (int, float)}
 _RESERVED = ("run", "model", "dataset", "split", "variant", "n", "accuracy", "items", "key", "finished",
@@ -211,20 +212,45 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
     return run
 
 
-_SHOWN = TableLayout(
-    "Stored runs",
-    (
-        TableColumn("run"), TableColumn("model"), TableColumn("n", "count"), TableColumn("accuracy", "share"),
-        TableColumn("finished", "time"), TableColumn("seconds", "seconds"),
-    ),
-    ("dataset", "split", "variant"),
+_SHOWN = (
+    TableColumn("run"), TableColumn("model"), TableColumn("n", "count"), TableColumn("accuracy", "share"),
+    TableColumn("finished", "time"), TableColumn("seconds", "seconds"), TableColumn("bytes", "size"),
 )  # fmt: skip
+_SET = ("dataset", "split", "variant")
 
 
-def runs() -> Table:
+class RunsTable(Table):
+    """The stored runs, one row a run, newest first."""
+
+    def by(self, column: str) -> Table:
+        """Count the runs by a column such as "model", or by "items": runs, finished (the newest), bytes."""
+        columns = list(_SET) if column == "items" else [column]
+        if lacking := sorted(set(columns) - {*_LISTED}):
+            remedy = f"there are items, {', '.join(_LISTED)}"
+            raise DataError(f"runs have no column {lacking[0]!r}", remedy=remedy)
+        groups = self.frame.groupby(columns, dropna=False, sort=False)
+        kinds = {"runs": ("run", "size"), "finished": ("finished", "max"), "bytes": ("bytes", "sum")}
+        shown = (*map(TableColumn, columns), TableColumn("runs", "count"), *_SHOWN[4:5], *_SHOWN[6:])
+        return Table(groups.agg(**kinds).reset_index(), TableLayout(f"Stored runs by {column}", shown))
+
+    def delete(self, *names: str) -> RunsTable:
+        """Delete runs by their names, and return those that are left; DataError if one does not exist.
+
+        A run goes as a whole: its folder is renamed first.
+        """
+        if not names:
+            raise DataError("no run is named", remedy='name runs: wb.runs().delete("lambada-dev-lstm-0123")')
+        folders = [find_run(name).folder for name in names]
+        for folder in folders:
+            remove(folder)
+        return runs()
+
+
+def runs() -> RunsTable:
     """List the stored runs, newest first, one row a run.
 
-    Columns: run, model, dataset, split, variant, n, accuracy (fraction), finished, seconds, device, seed.
+    Columns: run, model, dataset, split, variant, n, accuracy (fraction), finished, seconds, device, seed,
+    bytes. ``wb.runs().by("model")`` and ``.by("items")`` group them, ``.delete("name", ...)`` deletes some.
 
     Examples
     --------
@@ -236,7 +262,7 @@ def runs() -> Table:
         values = [info.get(name) for info in infos]
         data[name] = pd.Series([v if isinstance(v, _KINDS[kind]) else None for v in values], dtype=kind)
     table = pd.DataFrame(data).sort_values("finished", ascending=False, ignore_index=True, kind="stable")
-    return Table(table, _SHOWN)
+    return RunsTable(table, TableLayout("Stored runs", _SHOWN, _SET))
 
 
 def find_run(name: str) -> Run:
@@ -294,7 +320,7 @@ def _infos() -> list[dict[str, Any]]:
     for path in sorted((data_home() / "runs").glob(f"*/{INFO}")):
         with contextlib.suppress(OSError, ValueError):  # `find_run` reports a damaged run
             if not path.parent.name.startswith("."):
-                infos.append(_info(path.parent))
+                infos.append(_info(path.parent) | {"bytes": folder_size(path.parent)})
     return infos
 
 
@@ -308,6 +334,9 @@ def _info(folder: Path) -> dict[str, Any]:
 
 def _table(folder: Path, info: Mapping[str, Any]) -> pa.Table:
     file = folder / TABLE
+    if not folder.is_dir():
+        problem = f"the run {folder.name!r} was deleted"
+        raise DataError(problem, remedy="predict again, or leave it out")
     try:
         table = predictions.cast(pq.ParquetFile(pa.BufferReader(file.read_bytes())).read())
     except (OSError, pa.ArrowException, ValueError) as error:
@@ -333,7 +362,8 @@ def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -
         "python": platform.python_version(),
         "packages": _versions(),
     }
-    sweep(data_home() / "runs", ".*partial-*")  # of runs that a killed process was writing
+    for pattern in (".*partial-*", ".*.removed"):  # of runs that a killed process was writing or deleting
+        sweep(data_home() / "runs", pattern)
     with atomic_folder(data_home() / "runs" / name) as folder:
         pq.write_table(table, folder / TABLE, compression="zstd")
         (folder / INFO).write_text(json.dumps(info, indent=1, ensure_ascii=False), encoding="utf-8")

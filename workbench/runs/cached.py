@@ -1,0 +1,119 @@
+"""What lies in ``data/cache``, as a table that frees it: ``wb.cache()``."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import pandas as pd
+
+from workbench.items.schema import DataError
+from workbench.render.numbers import size
+from workbench.render.results import Table, TableColumn, TableLayout
+from workbench.storage import disk
+
+_SHOWN = (
+    TableColumn("kind"), TableColumn("content"), TableColumn("bytes", "size"), TableColumn("used", "time"),
+)  # fmt: skip
+_KEY = 12  # letters of a name that are listed
+
+
+class CacheTable(Table):
+    """What lies in the cache: one row a model or corpus, and one for all tables of a kind."""
+
+    @classmethod
+    def of_disk(cls) -> Self:
+        """Read what lies there now."""
+        rows: dict[tuple[str, str], dict[str, Any]] = {}
+        for entry in disk.cache_entries():
+            name = entry.path.name[:_KEY] if entry.path.is_dir() else ""
+            new = {"kind": entry.kind, "entry": name, "content": _content(entry.path), "bytes": 0, "files": 0}
+            row = rows.setdefault((entry.kind, name), new)
+            row["bytes"] += entry.size
+            row["files"] += 1
+            row["used"] = datetime.fromtimestamp(entry.used, UTC).isoformat(timespec="seconds")
+        for (_, name), row in rows.items():
+            if not name:
+                row["content"] = f"{row['files']:,} tables"
+        columns = ["kind", "entry", "content", "bytes", "used"]
+        frame = pd.DataFrame(list(rows.values()), columns=columns)
+        frame = frame.sort_values("bytes", ascending=False, ignore_index=True, kind="stable")
+        title = f"Cache: {size(frame['bytes'].sum())} of {size(disk.cache_limit())}"
+        return cls(frame, TableLayout(title, _SHOWN))
+
+    def free(self, *names: str) -> Self:
+        """Remove what lies in the cache, and return what is left.
+
+        It is made again when it is needed. What a model or corpus of any process uses stays, with a warning.
+
+        Parameters
+        ----------
+        *names : str
+            Kinds such as ``"annotations"``, or entries.
+
+        Raises
+        ------
+        DataError
+            If nothing is named, or nothing has that name.
+        """
+        known = {*self["kind"], *self["entry"]} - {""}
+        if not names or set(names) - known:
+            problem = f"there is no {min(set(names) - known)!r} in the cache" if names else "nothing is named"
+            kinds = ", ".join(sorted(set(self["kind"])))
+            raise DataError(problem, remedy=f"name an entry, or a kind: {kinds or 'there is none'}")
+        entries = [e for e in disk.cache_entries() if {e.kind, e.path.name[:_KEY]} & set(names)]
+        held = [f"{entry.kind} {entry.path.name[:_KEY]}" for entry in entries if not disk.remove(entry.path)]
+        if held:
+            warnings.warn(f"in use, so it stays: {', '.join(held)}", stacklevel=2)
+        return self.of_disk()
+
+
+def cache() -> CacheTable:
+    """List what lies in ``data/cache``, the largest first; ``wb.cache().free("annotations")`` removes some.
+
+    Returns
+    -------
+    CacheTable
+        Columns: kind, entry (name of a model or corpus, empty for tables), content, bytes, used (time of the
+        last use). The bound is 10 GB, or what ``WORKBENCH_CACHE_GB`` says.
+
+    Examples
+    --------
+    >>> wb.cache().columns.tolist()
+    ['kind', 'entry', 'content', 'bytes', 'used']
+    """
+    return CacheTable.of_disk()
+
+
+def _content(path: Path) -> str:
+    """Return what a folder holds, in words, as far as its description tells."""
+    for name, describe in _DESCRIPTIONS.items():
+        with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+            return describe(json.loads((path / name).read_text(encoding="utf-8")))
+    return "unfinished" if path.is_dir() else ""
+
+
+def _ngram(info: Mapping[str, Any]) -> str:
+    return f"{info['order']}-gram, {info['smoothing']}, {info['training']['tokens']:,} words of training text"
+
+
+def _network(info: Mapping[str, Any]) -> str:
+    width = info["sizes"].get("width", "")
+    return f"{info['class'].partition(':')[2]} {width}".strip()
+
+
+def _manifest(info: Mapping[str, Any]) -> str:
+    if "words" in info:
+        return f"vectors of {len(info['words']):,} words"
+    n_tokens = info["files"]["ids.u32"][0] // 4  # of 4 bytes
+    return f"texts of {n_tokens:,} words{', lower-cased' if info['lower'] else ''}"
+
+
+_DESCRIPTIONS = {
+    "ngram.json": _ngram, "fit.json": _network, "manifest.json": _manifest, "vectors.json": _manifest,
+}  # fmt: skip
