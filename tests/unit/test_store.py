@@ -483,7 +483,7 @@ def test_no_runs_are_an_empty_list(home):
     listed = store.runs()
     assert listed.columns.tolist() == [
         "run", "model", "dataset", "split", "variant", "n", "accuracy", "finished", "seconds", "device",
-        "seed",
+        "seed", "bytes",
     ]  # fmt: skip
     assert not home.exists()
     assert store.query("select model, sum(n) as n, avg(accuracy) as a from runs group by model").empty

@@ -84,13 +84,11 @@ class Vectors:
         try:
             manifest = json.loads((folder / _FILE).read_text(encoding="utf-8"))
             arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in manifest["arrays"]}
-            vectors = cls(manifest["words"], arrays, manifest["info"])
+            return disk.hold(cls(manifest["words"], arrays, manifest["info"]), folder)
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise DataError(
                 f"there are no complete vectors: {error}", file=folder, remedy="make them again"
             ) from None
-        disk.hold(vectors, folder)
-        return vectors
 
 
 class VectorModel(Predictor):

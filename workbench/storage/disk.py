@@ -13,7 +13,7 @@ import shutil
 import time
 import weakref
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from workbench.storage.files import data_home
 
@@ -21,6 +21,8 @@ GIGABYTES = 10.0
 """The bound, unless the environment variable `VARIABLE` gives another."""
 
 VARIABLE = "WORKBENCH_CACHE_GB"
+
+T = TypeVar("T")
 
 _NEW = 60  # seconds after its last use in which an entry is taken to be in use
 _LEFTOVER = 3600  # seconds after which a file that was never finished is not being written any more
@@ -50,12 +52,12 @@ def cache_limit() -> int:
 
 def cache_entries() -> list[CacheEntry]:
     """Return what lies in the cache, the least recently used first."""
-    found = []
+    entries = []
     for kind in _listed(data_home() / "cache"):
         for path in _listed(kind):
             with contextlib.suppress(OSError):  # another process may remove it
-                found.append(CacheEntry(kind.name, path, folder_size(path), path.stat().st_mtime))
-    return sorted(found, key=lambda entry: entry.used)
+                entries.append(CacheEntry(kind.name, path, folder_size(path), path.stat().st_mtime))
+    return sorted(entries, key=lambda entry: entry.used)
 
 
 def folder_size(path: Path) -> int:
@@ -76,16 +78,17 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-def hold(owner: object, folder: Path) -> None:
+def hold(owner: T, folder: Path) -> T:
     """Keep a folder from being removed as long as an object lives, and note that it is used now.
 
-    The lock is on the folder itself, shared by processes, and ends with the process.
+    The object is returned. The lock is on the folder itself, shared by processes, and ends with the process.
     """
     with contextlib.suppress(OSError):  # a folder that may only be read, or a disk without locks
         handle = os.open(folder, os.O_RDONLY)
         weakref.finalize(owner, os.close, handle)
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         os.utime(folder)
+    return owner
 
 
 def remove(path: Path) -> bool:
