@@ -128,7 +128,7 @@ def expected(
     title = theme.chart_title(what, [note])
     title.frame = "bounds"
     chart = alt.vconcat(*rows, spacing=28).properties(title=title)
-    return theme.themed(chart)  # type: ignore[type-var] # it dresses any chart
+    return theme.themed(chart)
 
 
 def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
@@ -165,8 +165,8 @@ def _frames(expected: Any, items: Items | None) -> _Frames:
     """Return the frames with the names that they were passed by, of these items alone."""
     if not isinstance(expected, Mapping | list | tuple):
         expected = [expected]
-    parts = expected.items() if isinstance(expected, Mapping) else [(None, one) for one in expected]
-    frames = [(name, getattr(one, "predictions", one)) for name, one in parts]
+    parts: Any = expected.items() if isinstance(expected, Mapping) else [(None, one) for one in expected]
+    frames: _Frames = [(name, getattr(one, "predictions", one)) for name, one in parts]
     if items is None:
         return frames
     ids = items.frame["item_id"]

@@ -85,4 +85,4 @@ def _panel(data: pd.DataFrame, measure: str, weight: float) -> alt.LayerChart:
     left = weight > _RIGHT
     text = rule.mark_text(color=theme.INK, align="right" if left else "left", dx=-5 if left else 5, dy=-6)
     text = text.encode(text="label:N", y=alt.value(0))
-    return alt.layer(lines, rule, text, width=300, height=240)
+    return alt.LayerChart(layer=[lines, rule, text], width=300, height=240)

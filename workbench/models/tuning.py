@@ -34,9 +34,10 @@ def measured(frame: pd.DataFrame) -> tuple[int, float, float, float]:
     """Return number, expected accuracy (fraction), perplexity and median rank of predictions."""
     frame = frame[frame["p_correct"].notna()]
     ranks = frame["rank"].astype(float) + (frame["n_tied"].astype(float) - 1) / 2
-    return summary(
-        *(column.to_numpy(dtype=float) for column in (frame["p_correct"], frame["log_prob"], ranks))
-    )
+    values = [
+        np.asarray(column, dtype=np.float64) for column in (frame["p_correct"], frame["log_prob"], ranks)
+    ]
+    return summary(*values)
 
 
 def summary(p_correct: Floats, log_prob: Floats, ranks: Floats) -> tuple[int, float, float, float]:
