@@ -8,11 +8,10 @@ const short = (x) => (x >= 1e9 ? x.toExponential(1).replace("e+", "e") : x >= 1e
 const tiny = (x) => (x >= 999500 ? `${Math.round(x / 1e6)}M` : x >= 1000 ? `${Math.round(x / 1000)}k` : String(Math.round(x)));
 const range = (low, high, write) => (low === null || high === null ? "" : `${write(low)}${DASH}${write(high)}`);
 
-/** Write a p-value: exactly enough to judge it by. */
+/** Write a p-value as the tables do: two digits, or a bound. */
 function pValue(p) {
   if (p === null || p === undefined) return "not known";
-  if (p > 0.995) return "1";
-  return p >= 0.001 ? p.toFixed(p < 0.1 ? 3 : 2) : p.toExponential(1).replace("e-", "e" + MINUS);
+  return p < 0.0001 ? "< 0.0001" : String(Number(p.toPrecision(2)));
 }
 
 /** Write a probability as a percentage of two or three digits. */

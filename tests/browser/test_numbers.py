@@ -1,0 +1,25 @@
+"""The comparison's page writes numbers as the tables do."""
+
+import json
+
+import pytest
+
+from workbench.render.numbers import MINUS, p_value, points
+from workbench.widgets.shared.widget import read_assets
+
+pytestmark = pytest.mark.browser
+SHARES = [0.0, -0.0, -0.0001, 0.0001, -0.012, 0.2345]
+P_VALUES = [0.0, 1e-9, 0.00012, 0.0234, 0.5, 0.999, 1.0]
+
+
+def test_a_zero_has_no_sign_and_a_small_p_a_bound(chromium):
+    page = chromium.new_page()
+    names = f'const MINUS = "{MINUS}", DASH = "-", number = String;'
+    result = f"[{json.dumps(SHARES)}.map(signed), {json.dumps(P_VALUES)}.map(pValue), fixed(-0.001, 2)]"
+    shares, p_values, zero = page.evaluate(
+        f"() => {{ {names} {read_assets('compare/base.js')}; return {result}; }}"
+    )
+    page.close()
+    assert shares == [points(share).replace("-", MINUS) for share in SHARES]
+    assert p_values == [p_value(p) for p in P_VALUES]
+    assert zero == "0.00"
