@@ -14,6 +14,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.items.tokens import readable_tokens, tokens
 from workbench.render.labels import column_label, label
 from workbench.render.numbers import fixed, p_value, percent, points, probability, span
+from workbench.widgets.compare.view import split_labels
 from workbench.widgets.shared.passages import pieces, words_around
 from workbench.widgets.shared.widget import render
 
@@ -86,6 +87,7 @@ def comparison_page(
     custom = [name for name in known if column_label(name).tooltip == "" and name not in _SLICES]
     columns = [name for name in dict.fromkeys((column, *custom, *_SLICES)) if name in known][:_MOST_SLICES]
     table, pairs = comparison.table(), _records(comparison.pairs())
+    names = split_labels(comparison.labels)
     turned = {"only first": 1, "only second": -1}.get(outcome)  # cells of the matrix
     cell = tuple(pair[::turned]) if pair and turned else None
     return render(
@@ -94,7 +96,7 @@ def comparison_page(
         warnings=comparison.warnings,
         models=_models(table, comparison.n),
         intervals=" and ".join(dict.fromkeys(table["interval"].tolist())),
-        heads=[(name, str(k + 1) if comparison.m > _WIDE else _cut(name))
+        heads=[(name, str(k + 1) if comparison.m > _WIDE else _cut(name, *names[k]))
                for k, name in enumerate(comparison.labels)],
         matrix=_matrix(comparison, pairs, cell) if pairs else [],
         by_novel=bool(pairs) and not pd.isna(pairs[0]["p_novel"]),
@@ -300,7 +302,9 @@ def _bar(value: float, low: float, high: float) -> str:
     return f"--v:{value:.2%}" + ("" if pd.isna(low) else f";--l:{low:.2%};--h:{high:.2%}")
 
 
-def _cut(text: str) -> str:
+def _cut(name: str, shared: str, rest: str) -> str:
+    """Return a name for a narrow column: what it shares with others is cut first."""
+    text = f"…{rest}" if shared and len(name) > _LONGEST else name
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 

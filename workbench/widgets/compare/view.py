@@ -232,7 +232,7 @@ class View:
         }  # fmt: skip
         if len(rows) > _MOST_POINTS:
             edges = np.linspace(low, 0, _SQUARES + 1)
-            counts, _, _ = np.histogram2d(*values[:, rows], bins=(edges, edges))
+            counts, _, _ = np.histogram2d(values[0, rows], values[1, rows], bins=[edges, edges])
             places = np.argwhere(counts)
             return head | {"bins": [[int(i), int(j), int(counts[i, j])] for i, j in places]}
         outcome = made.correct[two[0]] + 2 * made.correct[two[1]]
