@@ -19,7 +19,7 @@ MEASURES = ("n", "accuracy", "perplexity", "median_rank")
 """What a trial measures on each set: :func:`measured`."""
 
 
-def named_sets(sets: Sequence[Items]) -> dict[str, Items]:
+def tuning_sets(sets: Sequence[Items]) -> dict[str, Items]:
     """Return sets of items by name: data set and split, numbered where two have the same."""
     if not sets or not all(len(items) for items in sets):
         raise DataError("there are no items to tune on", remedy="pass one or more sets that are not empty")

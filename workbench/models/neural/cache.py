@@ -34,7 +34,7 @@ from workbench.models.neural.network import (
     word_scores,
 )
 from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer, rows_of
-from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, named_sets, summary
+from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, summary, tuning_sets
 
 FLATNESSES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
 """Values that :meth:`CachedNeural.tuned` tries."""
@@ -153,7 +153,7 @@ class CachedNeural(NetworkPredictor):
         pairs = list(product(sorted(weights), sorted(flatnesses)))
         rows = [
             (*pair, name, *measures)
-            for name, items in named_sets(sets).items()
+            for name, items in tuning_sets(sets).items()
             for pair, measures in zip(pairs, self._measures(items, pairs), strict=True)
         ]
         trials = pd.DataFrame(rows, columns=["weight", "flatness", "set", *MEASURES])

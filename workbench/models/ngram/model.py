@@ -21,7 +21,7 @@ from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram.backoff import BackOff, Ids
 from workbench.models.passage import Passage, lefts, parts, passages
 from workbench.models.rows import Ranked
-from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, named_sets
+from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, tuning_sets
 from workbench.runs.predictions import UNKNOWN, Floats
 from workbench.storage.disk import hold, make_room
 from workbench.storage.files import atomic_folder
@@ -427,7 +427,7 @@ class CachedNGram(PositionScorer):
         """
         rows = [
             (weight, name, *measured(CachedNGram(self.base, weight, decay=self.decay).predict(items, 1)))
-            for name, items in named_sets(sets).items()
+            for name, items in tuning_sets(sets).items()
             for weight in sorted(weights)
         ]
         trials = chosen(pd.DataFrame(rows, columns=["weight", "set", *MEASURES]), {"weight": weights}, by)
