@@ -97,29 +97,40 @@ def write_note(
     """Set the tags or the note of one item (None leaves it as it is) and return the new note.
 
     The item's `text` says which passage is meant where several sets use the same ids.
+    """
+    return write_notes(dataset, {item_id: {"text": text, "tags": tags, "note": note}}, folder=folder)[item_id]
+
+
+def write_notes(
+    dataset: str, changes: Mapping[str, Mapping[str, Any]], *, folder: Path | str | None = None
+) -> dict[str, Note]:
+    """Set tags or notes of several items, ``text``, ``tags`` and ``note`` by item id; return the new notes.
 
     The file is read again under a lock and replaced atomically, so notebooks that write at the
     same time lose nothing, and a killed kernel leaves the old file or the new one.
     """
     file = _file(folder, dataset)
     file.parent.mkdir(parents=True, exist_ok=True)
+    written: dict[str, Note] = {}
     with FileLock(file.with_name(f".{file.name}.lock")):  # against other threads and processes
         rows = _read(file)
-        key = item_id, "" if text is None else text_digest(text)
-        old = rows.get(key) or rows.pop((item_id, ""), None) or Note(item_id)
-        new = Note(
-            item_id,
-            old.tags if tags is None else tuple(dict.fromkeys(t for tag in tags if (t := tag.strip()))),
-            old.note if note is None else note.strip(),
-            datetime.now(UTC).isoformat(timespec="milliseconds"),
-            key[1],
-        )
-        rows[key] = new
-        if not (new.tags or new.note):
-            del rows[key]
+        for item_id, change in changes.items():
+            text, tags, note = (change.get(name) for name in ("text", "tags", "note"))
+            key = item_id, "" if text is None else text_digest(text)
+            old = rows.get(key) or rows.pop((item_id, ""), None) or Note(item_id)
+            new = Note(
+                item_id,
+                old.tags if tags is None else tuple(dict.fromkeys(t for tag in tags if (t := tag.strip()))),
+                old.note if note is None else note.strip(),
+                datetime.now(UTC).isoformat(timespec="milliseconds"),
+                key[1],
+            )
+            rows[key] = written[item_id] = new
+            if not (new.tags or new.note):
+                del rows[key]
         with atomic_path(file) as temporary, temporary.open("w", encoding="utf-8") as out:
             out.writelines(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows.values())
-    return new
+    return written
 
 
 def _home(folder: Path | str | None) -> Path:

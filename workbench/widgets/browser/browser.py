@@ -250,14 +250,14 @@ class Browser(Widget):
         """Put tags on all rows of some ranges of the list; without ``on``, take off what all of them have."""
         if message["version"] != self._version:
             raise DataError("the list has changed since items were selected", remedy="select them again")
-        picked = [int(row) for start, end in message["ranges"] for row in self._view[start:end]]
+        picked = [self._items[int(row)] for start, end in message["ranges"] for row in self._view[start:end]]
         tags = [tag for text in message["tags"] if (tag := text.strip())]
-        ids = self._frame["item_id"].iloc[picked].tolist()
-        everywhere = all(set(tags) <= set(self._note(item_id).tags) for item_id in ids)
-        for item_id in ids:
-            old = self._note(item_id).tags
-            new = [t for t in old if t not in tags] + (tags if message.get("on") or not everywhere else [])
-            self._write(item_id, tags=[*dict.fromkeys([*(t for t in old if t in new), *new])])
+        old = {item.item_id: self._note(item.item_id).tags for item in picked}
+        take = not message.get("on") and all(set(tags) <= set(there) for there in old.values())
+        new = {
+            i: [t for t in there if t not in tags] if take else [*there, *tags] for i, there in old.items()
+        }
+        self._write(picked, {item_id: {"tags": row} for item_id, row in new.items()})
         self._label()
         _, self._described = self._filters.apply(self._applied)
         self._send_view(message.get("lane"))
@@ -359,7 +359,8 @@ class Browser(Widget):
         return find(self._items[row]) if known is None else known
 
     def _mark(self, item_id: str, **change: Any) -> None:
-        note = self._write(item_id, **change)
+        self._write([self._items[self._place[item_id]]], {item_id: change})
+        note = self._note(item_id)
         self._label()
         _, self._described = self._filters.apply(self._applied)
         self.send(
@@ -369,10 +370,11 @@ class Browser(Widget):
             }
         )  # fmt: skip
 
-    def _write(self, item_id: str, **change: Any) -> remarks.Note:
-        item = self._items[self._place[item_id]]
-        self._notes[item_id] = remarks.write_note(item.dataset, item_id, text=item.text, **change)
-        return self._notes[item_id]
+    def _write(self, items: Sequence[Item], changes: Mapping[str, Mapping[str, Any]]) -> None:
+        for dataset in dict.fromkeys(item.dataset for item in items):
+            texts = {item.item_id: item.text for item in items if item.dataset == dataset}
+            named = {item_id: {**changes[item_id], "text": text} for item_id, text in texts.items()}
+            self._notes |= remarks.write_notes(dataset, named)
 
     def _label(self) -> None:
         rows = [self._notes[i].tags if i in self._notes else () for i in self._frame["item_id"]]

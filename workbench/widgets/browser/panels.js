@@ -56,7 +56,7 @@ function panelsOf(c) {
     const inPassage = c.view.contains(s.anchor());
     const list = c.list.getBoundingClientRect();
     const beside = (inPassage && list.right <= at.left) || s.anchor() === c.picking;
-    node.style.maxWidth = beside ? `${list.width - 12}px` : "";
+    node.style.maxWidth = beside ? `${Math.max(list.width - 12, 300)}px` : "";
     const size = node.getBoundingClientRect();
     const most = (value, low, high) => Math.max(low, Math.min(value, high));
     const left = beside ? list.right - box.left - size.width - 6 : at.left - box.left;
