@@ -1,6 +1,7 @@
 """What is shown of a training: in a notebook, on a terminal, in a log."""
 
 import io
+import re
 import sys
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -8,6 +9,8 @@ from unittest.mock import Mock
 import pytest
 from tqdm import tqdm
 
+from workbench.models.ngram.model import NGram
+from workbench.storage.progress import progress_bar
 from workbench.training import progress as module
 from workbench.training.history import Training
 from workbench.training.progress import progress_view
@@ -166,3 +169,25 @@ def test_a_view_that_fails_is_left_alone(notebook, capsys, monkeypatch, clock):
     monkeypatch.setattr(notebook, "publish", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):  # that is not an error of the view
         progress_view().begin(Training(), 0)
+
+
+def test_bars_have_totals_and_units():
+    shown = io.StringIO()
+    with progress_bar(25_000, label="reading", unit="items", file=shown, ncols=90, mininterval=0) as bar:
+        bar.update(3100)
+        bar.refresh()
+    assert re.search(r"reading: 12 %\|[█#]+.*\| 3\.10k/25\.0k items \[\d\d:\d\d<.*items/s\]", shown.getvalue())
+
+
+def test_a_fit_shows_the_units_of_each_step(capsys, no_data):
+    assert no_data.is_dir()
+    NGram.fit(["the heron saw the eel ."] * 20, order=3, memory="60M")
+    bars = capsys.readouterr().err
+    shapes = (
+        r"\d+ %\|.*/\d+ characters \[",
+        r"lmplz.*: \d+ %\|.*\| \[",
+        r"sorting: \d+ %\|.*/\d+\S* n-grams",
+    )
+    for unit in shapes:
+        assert re.search(unit, bars), unit
+    assert "it/s" not in bars

@@ -145,6 +145,7 @@ def annotate(
             client=client,
             progress=progress if callable(progress) else bar,
             size=lambda chunk: len(chunk.rows),
+            unit="items",
         )
         table = pa.concat_tables([FEATURES.empty_table(), *tables]).combine_chunks()
         store.put(table_key, table)

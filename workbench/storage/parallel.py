@@ -81,6 +81,7 @@ def run_chunks(
     client: Client | None = None,
     progress: str | Callable[[int, int], None] | None = None,
     size: Callable[[T], int] | None = None,
+    unit: str = "chunks",
 ) -> list[R]:
     """Apply a function to chunks of work, here, in other processes, or on a Dask cluster.
 
@@ -106,6 +107,8 @@ def run_chunks(
         Label of a progress bar, or what is called with the units done and all units; nothing without it.
     size : callable, optional
         Units of a chunk in the bar; 1 by default.
+    unit : str
+        What the bar counts.
 
     Returns
     -------
@@ -136,7 +139,7 @@ def run_chunks(
     sizes = [1 if size is None else size(chunk) for chunk in chunks]
     start = sum(sizes[index] for index in results)
     label, report = (None, progress) if callable(progress) else (progress, None)
-    bar = progress_bar(sum(sizes), label=label or "", shown=label is not None, initial=start)
+    bar = progress_bar(sum(sizes), label=label or "", unit=unit, shown=label is not None, initial=start)
     if report is not None:
         report(start, sum(sizes))
     with bar, closing(done):

@@ -8,6 +8,11 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 
+_FORMAT = (  # sorting: 12 %|█  | 3.10k/25.0k n-grams [00:02<00:13, 1.50k n-grams/s]
+    "{desc}: {percentage:.0f} %|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+)
+
+
 def progress_bar(
     total: float | None = None, *, label: str, unit: str = "it", shown: bool = True, **options: Any
 ) -> tqdm[Any]:
@@ -34,6 +39,8 @@ def progress_bar(
     """
     from tqdm.auto import tqdm  # noqa: PLC0415 - loads ipywidgets in a notebook
 
-    space = "" if unit == "B" else " "
+    space = "" if unit in {"", "B"} else " "
     settings = {"leave": False, "unit_scale": True, "dynamic_ncols": True} | options
+    if total:
+        settings.setdefault("bar_format", _FORMAT)
     return tqdm(total=total, desc=label, unit=space + unit, disable=not shown, **settings)

@@ -125,6 +125,7 @@ class Tokeniser:
             workers=1 if sum(piece.size for piece in self._pieces) < _FEW else workers,
             progress="tokenising" if progress else None,
             size=_size,
+            unit="characters",
         )
         for piece in self._pieces:  # one at a time: a large text is not held in memory
             table = store.get(piece.key, _SCHEMA)

@@ -80,7 +80,7 @@ def compile_arpa(arpa: Path, folder: Path, vocabulary: Sequence[str], *, progres
     with (
         arpa.open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-        progress_bar(label="sorting n-grams", unit="", shown=progress) as bar,
+        progress_bar(_size(data, arpa), label="sorting", unit="n-grams", shown=progress) as bar,
     ):
         sections = _sections(data, arpa)
         words, unigrams = _unigrams(sections[0], vocabulary)
@@ -199,6 +199,11 @@ def _sections(data: mmap.mmap, file: Path) -> list[_Section]:
         _Section(data, file, order, count, data.find(b"\n", mark) + 1, stop)
         for order, (count, (mark, stop)) in enumerate(zip(counts, pairwise(marks), strict=True), start=1)
     ]
+
+
+def _size(data: mmap.mmap, file: Path) -> int:
+    """Return the number of n-grams that are sorted: those of order 2 and more."""
+    return sum(section.size for section in _sections(data, file)[1:])
 
 
 def _tables(section: _Section) -> Iterator[pa.Table]:

@@ -310,7 +310,7 @@ def fraction(log: bytes, fed: float) -> tuple[float, str]:
 def _bar(label: str | None) -> Iterator[Callable[[list[bytes], float], None]]:
     """Yield a function that shows progress by a log and the share of the text that was written."""
     seen = 0.0
-    options = {"bar_format": "{l_bar}{bar}| {elapsed}"}
+    options = {"bar_format": "{desc}: {percentage:.0f} %|{bar}| [{elapsed}<{remaining}]"}
     with progress_bar(100, label=label or "", shown=label is not None, **options) as bar:
 
         def show(log: list[bytes], fed: float) -> None:
