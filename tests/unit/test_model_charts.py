@@ -1,11 +1,14 @@
 """Charts of models: their numbers against slow counts."""
 
+import numpy as np
+import pandas as pd
 import pytest
 from made_predictions import made, scores
 from statsmodels.stats.proportion import proportion_confint
 
 from workbench import charts
 from workbench.charts.models import accuracy_by_context, answers_among
+from workbench.charts.predictions import accuracy_by_column
 from workbench.items.schema import DataError
 
 FRAMES = [
@@ -94,3 +97,56 @@ def test_the_chart_shows_them():
 def test_without_predictions_or_ranks_it_says_so(draw, runs, problem):
     with pytest.raises(DataError, match=problem):
         draw(runs)
+
+
+# -- accuracy by a column, two models, and scales
+
+
+def test_accuracy_by_a_column_is_a_plain_count():
+    table = pd.DataFrame({"item_id": FRAMES[0]["item_id"], "size": range(120)})
+    shares = accuracy_by_column(FRAMES[0], table, by="size", bins=[30, 100])
+    assert shares["group"].tolist() == ["up to 29", "30 to 99", "100 or more"]
+    assert shares["n"].tolist() == [30, 70, 20]
+    right = FRAMES[0]["correct"].astype(bool)
+    for row, part in zip(shares.itertuples(), (right[:30], right[30:100], right[100:]), strict=True):
+        assert row.accuracy == part.mean()
+        low, high = proportion_confint(part.sum(), len(part), method="wilson")
+        assert (row.low, row.high) == (pytest.approx(low), pytest.approx(high))
+    assert len(accuracy_by_column(FRAMES[0], table, by="size", bins=3)) == 3
+    panels = charts.accuracy(FRAMES, by="split").to_dict()["hconcat"]
+    assert [panel["title"]["text"] for panel in panels] == ["LAMBADA development", "Control"]
+    with pytest.raises(DataError, match="'mood'"):
+        charts.accuracy(FRAMES, table, by="mood")
+
+
+def test_a_scatter_shows_items_or_counts_of_them():
+    other = made(120, seed=5).assign(model="other")
+    tables = charts.scatter(FRAMES[0], other).to_dict()["datasets"].values()
+    [points] = [rows for rows in tables if len(rows) > 2]
+    both = FRAMES[0].merge(other, on="item_id")
+    both = both[np.isfinite(both[["log_prob_x", "log_prob_y"]]).all(axis=1)]
+    assert [row["item_id"] for row in points] == both["item_id"].tolist()
+    assert [row["a"] for row in points] == both["log_prob_x"].tolist()
+    many = [made(2100, seed=seed) for seed in (1, 2)]
+    spec = charts.scatter(*many).to_dict()
+    counted = [row["items"] for rows in spec["datasets"].values() for row in rows if "items" in row]
+    finite = np.isfinite([frame["log_prob"].astype(float) for frame in many]).all(axis=0)
+    assert sum(counted) == finite.sum()
+    assert len(counted) <= 36 * 36
+    with pytest.raises(DataError, match="2 models"):
+        charts.scatter(FRAMES, other)
+
+
+def test_models_whose_lines_coincide_have_marks_of_their_own():
+    same = [FRAMES[0].assign(model=f"model {k}") for k in range(5)]
+    spec = charts.ranks(same).to_dict()
+    drawn = [row for rows in spec["datasets"].values() for row in rows if row["marked"]]
+    assert {row["model"] for row in drawn} == {f"model {k}" for k in range(5)}
+    assert len({row["k"] for row in drawn}) == len(drawn), "no mark lies on another"
+
+
+def test_accuracies_of_a_training_begin_at_zero():
+    history = pd.DataFrame({"tokens": [1, 2], "loss": [9.0, 8.0], "tokens_per_second": [1.0, 1.0]})
+    scores = pd.DataFrame({"step": [1, 2], "tokens": [1, 2], "seconds": [1, 2], "accuracy": [0.0, 0.0]})
+    last = charts.training_curves(history, scores).to_dict()["concat"][-1]
+    assert last["encoding"]["y"]["scale"]["domain"] == [0, 1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from workbench.charts.expected import expected
 from workbench.charts.models import context, ranks, training_curves
+from workbench.charts.predictions import accuracy, scatter
 from workbench.charts.saving import save
 from workbench.charts.targets import (
     BRUSH,
@@ -28,6 +29,7 @@ __all__ = [
     "BRUSH",
     "FIELDS",
     "PICK",
+    "accuracy",
     "context",
     "direct_speech",
     "expected",
@@ -38,6 +40,7 @@ __all__ = [
     "offline",
     "ranks",
     "save",
+    "scatter",
     "side_by_side",
     "target_classes",
     "target_classes_out_of_context",

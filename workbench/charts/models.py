@@ -23,6 +23,7 @@ _NAMES = {"lambada/dev": "LAMBADA development", "lambada/test": "LAMBADA test", 
 _A_DECADE = 12  # points of a curve
 _WIDTH = 330
 _POINTS = 150  # of a training's curve; more are averaged
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 _TICKS = (1, 10, 100, 1000, 10_000, 100_000)
 
 
@@ -64,22 +65,29 @@ def answers_among(runs: Any) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["model", "set", "k", "share", "n"])
 
 
-def _head(name: str, part: pd.DataFrame) -> alt.TitleParams:
+def panel_head(name: str, part: pd.DataFrame) -> alt.TitleParams:
     """Return the title of a set's panel; the column `n` says how many items it is drawn from."""
     n = " or ".join(f"{x:,}" for x in sorted(part["n"].unique().tolist()))
     return alt.TitleParams(text=_NAMES.get(name, name), subtitle=f"{n} items")
 
 
-def _colour(models: Sequence[str]) -> alt.Color:
-    """Return the colours of models' lines, with a legend below."""
+def model_colour(models: Sequence[str]) -> alt.Color:
+    """Return the colours of models, with a legend below."""
     colour: alt.Color = alt.Color("model:N", title=None).scale(theme.colours(models)).legend(
         orient="bottom", columns=3, columnPadding=24, symbolType="stroke", symbolStrokeWidth=3
     )  # fmt: skip
     return colour
 
 
+def _shape(models: Sequence[str]) -> alt.Shape:
+    """Return the shapes of models' marks; their legend is that of the colours."""
+    shapes = [_SHAPES[place % len(_SHAPES)] for place in range(len(models))]
+    scale = alt.Scale(domain=list(models), range=shapes)
+    return alt.Shape("model:N", title=None, scale=scale, legend=alt.Legend(orient="bottom", columns=3))
+
+
 def ranks(runs: Any) -> alt.HConcatChart:
-    """Draw where models put the right word: one panel a set of items, one line a model.
+    """Draw where models put the right word: one panel a set of items, one line with its own marks a model.
 
     Parameters
     ----------
@@ -97,17 +105,24 @@ def ranks(runs: Any) -> alt.HConcatChart:
     panels: list[Any] = []
     for name, part in data.groupby("set", sort=False):
         last = int(part["k"].max())
-        base = alt.Chart(part[["model", "k", "share"]]).encode(
+        step = part.groupby("model").cumcount()
+        turn = part["model"].map({model: place for place, model in enumerate(models)})
+        marked = (step % len(models) == turn) | (len(models) == 1)  # in turns, for lines that coincide
+        base = alt.Chart(part[["model", "k", "share"]].assign(marked=marked)).encode(
             x=alt.X("k:Q", title="k best words").scale(type="log", domain=[1, last], nice=False).axis(
                 values=[tick for tick in _TICKS if tick <= last], format="~s"
             ),
             y=alt.Y("share:Q", title="target in top k").scale(domain=[0, top]).axis(format="%"),
-            color=_colour(models),
+            color=model_colour(models),
             tooltip=["model:N", alt.Tooltip("k:Q", format=","), alt.Tooltip("share:Q", format=".1%")],
         )  # fmt: skip
         line = base.mark_line(interpolate="step-after", strokeWidth=2)
         points = base.mark_circle(size=90, opacity=0)  # something to point at
-        panels.append(alt.layer(line, points, title=_head(str(name), part), width=_WIDTH, height=280))
+        marks = base.transform_filter("datum.marked").mark_point(filled=True, size=55, opacity=1)
+        marks = marks.encode(shape=_shape(models))
+        panels.append(
+            alt.layer(line, marks, points, title=panel_head(str(name), part), width=_WIDTH, height=280)
+        )
     return theme.panel_row(panels)
 
 
@@ -175,7 +190,7 @@ def context(runs: Mapping[str, Mapping[Reads, Any]]) -> alt.HConcatChart:
         x = alt.X("reads:O", title="words read before the target").scale(domain=steps).axis(labelAngle=0)
         base = alt.Chart(part.drop(columns=["set", "n"])).encode(
             x=x,
-            color=_colour(models),
+            color=model_colour(models),
             tooltip=[
                 "model:N",
                 alt.Tooltip("reads:O", title="read"),
@@ -187,7 +202,7 @@ def context(runs: Mapping[str, Mapping[Reads, Any]]) -> alt.HConcatChart:
             y=alt.Y("low:Q", title="accuracy").scale(domain=[0, top]).axis(format="%"), y2="high:Q"
         )
         line = base.mark_line(strokeWidth=2, point={"size": 55, "filled": True}).encode(y=value)
-        panels.append(alt.layer(bars, line, title=_head(str(name), part), width=_WIDTH, height=240))
+        panels.append(alt.layer(bars, line, title=panel_head(str(name), part), width=_WIDTH, height=240))
     return theme.panel_row(panels)
 
 
@@ -267,6 +282,10 @@ def _score_curve(scores: pd.DataFrame, name: str) -> Any:
     values = pd.to_numeric(scores[name], errors="coerce")
     values = 100 * values if score.percent else values.where(values > 0) if score.log else values
     frame = pd.DataFrame({"tokens": scores["tokens"], name: values})
-    scale = alt.Scale(type="log", nice=False) if score.log else alt.Scale(zero=score.percent)
+    scale = alt.Scale(type="log", nice=False) if score.log else alt.Scale(zero=False)
+    if score.percent:  # without an end, all of it 0 would be drawn from -1 to 1
+        scale = alt.Scale(
+            domain=[0, max(1.0, 1.05 * float(values.max()))] if values.notna().any() else [0, 1]
+        )
     unit = "%" if score.percent else f"{score.label} (log scale)" if score.log else score.label
     return _curve(frame, name, (f"development {score.label}", unit), scale, marked=True)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from workbench.analysis.histograms import quantile_bins
+from workbench.analysis.histograms import Bins, quantile_bins
 from workbench.analysis.statistics import CLASS_NAMES
 from workbench.evaluation.reading import ModelPredictions, coalesced, floats, in_item_order
 from workbench.items.items import Items
@@ -126,8 +126,11 @@ def occurs(word: str, text: str) -> bool:
     return False
 
 
-def bins_of(name: str, values: pd.Series[Any]) -> list[Bin]:
-    """Cut the items by one column; no bin is empty, and a column of lists has none."""
+def bins_of(name: str, values: pd.Series[Any], cuts: int | Sequence[float] | None = None) -> list[Bin]:
+    """Cut the items by one column; no bin is empty, and a column of lists has none.
+
+    `cuts` is into how many ranges numbers are cut, or where.
+    """
     null = values.isna().to_numpy(dtype=bool)
     unknown = Bin("null", _NULL.get(name, "not known"), null)
     if null.all():
@@ -137,7 +140,7 @@ def bins_of(name: str, values: pd.Series[Any]) -> list[Bin]:
         truth = values.where(~null, other=False).to_numpy(dtype=bool)
         bins = [Bin("is:yes", "yes", truth & ~null), Bin("is:no", "no", ~truth & ~null)]
     elif pd.api.types.is_numeric_dtype(kind) or _all(known, (int, float, np.number)):
-        bins = _ranges(floats(values), ~null)
+        bins = _ranges(floats(values), ~null, cuts)
     elif _all(known, (str,)):
         bins = _choices(name, values, null)
     else:
@@ -163,17 +166,19 @@ def _choices(name: str, values: pd.Series[Any], null: Mask) -> list[Bin]:
     return [*bins, Bin("other", "other", ~np.isin(codes, frequent) & ~null)]
 
 
-def _ranges(values: npt.NDArray[np.float64], known: Mask) -> list[Bin]:
+def _ranges(values: npt.NDArray[np.float64], known: Mask, cuts: int | Sequence[float] | None) -> list[Bin]:
     """Cut numbers into ranges of about equal numbers of items, at readable edges."""
     numbers = values[known]
     integers = bool((numbers == np.round(numbers)).all() and np.isfinite(numbers).all())
     different = np.unique(numbers)
-    if len(different) <= _FEW:
+    if cuts is None and len(different) <= _FEW:
         texts = [f"{v:g}" if float(f"{v:g}") == v else repr(float(v)) for v in different]
         return [
             Bin(f"is:{text}", text, (values == v) & known) for text, v in zip(texts, different, strict=True)
         ]
-    ranges = quantile_bins(numbers)
+    ranges = quantile_bins(numbers, cuts if isinstance(cuts, int) else 5)
+    if cuts is not None and not isinstance(cuts, int):
+        ranges = Bins(np.array([-np.inf, *sorted(cuts), np.inf]), np.nan)
     places, bins = ranges.place(values), []
     for place, (low, high) in enumerate(pairwise(ranges.edges.tolist())):
         key = f"from:{'' if low == -np.inf else f'{low:g}'}:to:{'' if high == np.inf else f'{high:g}'}"

@@ -1,0 +1,215 @@
+"""Charts of predictions: accuracy by a column, and the log-probabilities of two models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from workbench.analysis.proportions import wilson
+from workbench.charts import theme
+from workbench.charts.models import model_colour, panel_head
+from workbench.evaluation.reading import ModelPredictions, predictions_of
+from workbench.evaluation.slices import bins_of
+from workbench.items.schema import DataError
+from workbench.render.labels import label
+
+_MOST = 2000  # items that are points of their own
+_CELLS = 36  # bins each way where there are more
+_SIDE = 340  # pixels
+_BAND = 56  # pixels a group
+_OUTCOMES = ("both right", "only A right", "only B right", "both wrong")
+
+
+def accuracy_by_column(
+    runs: Any, annotations: pd.DataFrame | None = None, *, by: str, bins: int | Sequence[float] | None = None
+) -> pd.DataFrame:
+    """Return the accuracy of models by a column of the predictions or annotations.
+
+    Parameters and errors are as for :func:`accuracy`.
+
+    Returns
+    -------
+    DataFrame
+        Columns model, set (data set and split), group, accuracy (a fraction), n (items), low, high (Wilson's
+        interval, 95 %); groups in the order of the column's values, without empty ones.
+    """
+    parts = [source.frame.assign(model=source.model) for source in predictions_of(runs)]
+    if not parts:
+        raise DataError("there are no predictions", remedy="pass runs, as wb.predict gives them")
+    table = pd.concat(parts, ignore_index=True)
+    table = table[table["correct"].notna()].reset_index(drop=True)
+    if annotations is not None and by in annotations.columns:
+        of_items = annotations if "item_id" not in annotations.columns else annotations.set_index("item_id")
+        values = of_items[by].reindex(table["item_id"]).reset_index(drop=True)
+    elif by in table.columns:
+        values = table[by]
+    else:
+        raise DataError(
+            f"there is no column {by!r} in the predictions or annotations",
+            remedy="pass annotations, as wb.annotate(items) gives, or a frame with item_id and this column",
+        )
+    groups = bins_of(by, values, bins)
+    if not groups:
+        raise DataError(
+            f"the column {by!r} holds lists", remedy="choose a column of numbers, words or truths"
+        )
+    rows = []
+    for group in groups:
+        for (model, dataset, split), part in table[group.mask].groupby(
+            ["model", "dataset", "split"], sort=False
+        ):
+            right = int(part["correct"].sum())
+            rows.append((model, f"{dataset}/{split}", group.label, right, len(part)))
+    counts = pd.DataFrame(rows, columns=["model", "set", "group", "right", "n"])
+    low, high = wilson(counts["right"].to_numpy(), counts["n"].to_numpy())
+    shares = counts.assign(accuracy=counts["right"] / counts["n"], low=low, high=high)
+    return shares[["model", "set", "group", "accuracy", "n", "low", "high"]]
+
+
+def accuracy(
+    runs: Any, annotations: pd.DataFrame | None = None, *, by: str, bins: int | Sequence[float] | None = None
+) -> alt.HConcatChart:
+    """Draw the accuracy of models by any column, with Wilson's 95 % intervals: one panel a set of items.
+
+    Parameters
+    ----------
+    runs : Run, DataFrame or str, or several of these
+        Predictions; each model has a colour of its own.
+    annotations : DataFrame, optional
+        One row an item, with ``item_id`` as a column or the index, where `by` is a column of it.
+    by : str
+        The column: a choice, a truth value or a number, such as ``target_class`` or ``mention_distance``.
+    bins : int or sequence of float, optional
+        How many ranges a column of numbers is cut into (about equally many items each), or where it is cut.
+        By default 5 ranges, or each value where there are few.
+
+    Returns
+    -------
+    alt.HConcatChart
+
+    Raises
+    ------
+    DataError
+        If there are no predictions, no such column, or it holds lists.
+
+    Examples
+    --------
+    >>> chart = wb.charts.accuracy(runs, annotations, by="target_class")
+    >>> chart = wb.charts.accuracy(runs, annotations, by="mention_distance", bins=[10, 40])
+    """
+    data = accuracy_by_column(runs, annotations, by=by, bins=bins)
+    models, groups = data["model"].unique().tolist(), data["group"].unique().tolist()
+    top = min(1.0, 1.05 * max(float(data["high"].max()), 0.01))
+    scale = alt.Scale(domain=[0, top])
+    panels: list[Any] = []
+    for name, part in data.groupby("set", sort=False):
+        whole = part.groupby("model", sort=False)["n"].sum().rename("n").reset_index()
+        base = alt.Chart(part.drop(columns="set")).encode(
+            x=alt.X("group:N", title=label(by, unit=True), sort=groups).axis(labelAngle=0, labelLimit=120),
+            xOffset=alt.XOffset("model:N", sort=models).scale(domain=models, padding=0.6),
+            color=model_colour(models),
+            tooltip=["model:N", alt.Tooltip("group:N", title=label(by)), alt.Tooltip("n:Q", format=","),
+                     *(alt.Tooltip(f"{one}:Q", format=".1%") for one in ("accuracy", "low", "high"))],
+        )  # fmt: skip
+        y = alt.Y("accuracy:Q", title=label("accuracy"), scale=scale).axis(format="%")
+        bars = base.mark_rule(strokeWidth=1.5).encode(
+            y=alt.Y("low:Q", title=label("accuracy"), scale=scale), y2="high:Q"
+        )
+        points = base.mark_point(filled=True, size=60, opacity=1).encode(y=y)
+        wide = max(_BAND, 14 * len(models) + 18, 7 * max(map(len, groups))) * part["group"].nunique()
+        head = panel_head(str(name), whole)
+        panels.append(alt.layer(bars, points, title=head, width=wide, height=260))
+    return theme.panel_row(panels)
+
+
+def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
+    """Draw the log-probabilities of the answers, one model against another.
+
+    Above the diagonal the second model gives the answer a higher probability. Up to 2,000 items are points,
+    whose tooltips name the item; more are counted in square bins.
+
+    Parameters
+    ----------
+    run_a, run_b : Run, DataFrame or str
+        Predictions of one model each, with log-probabilities; the items of both are drawn.
+
+    Returns
+    -------
+    alt.LayerChart
+
+    Raises
+    ------
+    DataError
+        If there is not one model on each side, or no item has a finite log-probability of both.
+
+    Examples
+    --------
+    >>> chart = wb.charts.scatter(runs[1], runs[1])
+    """
+    one, other = _single(run_a, "first"), _single(run_b, "second")
+    columns = ["item_id", "answer", "log_prob", "correct"]
+    pair = one.frame[columns].merge(other.frame[["item_id", "log_prob", "correct"]], on="item_id")
+    finite = np.isfinite(pair[["log_prob_x", "log_prob_y"]].astype(float)).all(axis=1)
+    data = pair[finite].rename(columns={"log_prob_x": "a", "log_prob_y": "b"})
+    if not len(data):
+        raise DataError(
+            "no item has a finite log-probability of both models",
+            remedy="pass runs over the same items, of models whose score_type is log_prob",
+        )
+    first, second = data["correct_x"].astype(bool), data["correct_y"].astype(bool)
+    cases = [first & second, first & ~second, second & ~first]
+    data = data.assign(outcome=np.select(cases, _OUTCOMES[:3], _OUTCOMES[3]))
+    low = float(data[["a", "b"]].to_numpy().min())
+    scale = alt.Scale(domain=[min(1.03 * low, -1.0), 0], nice=False)
+    titles = [f"{model.model} ({letter}), ln p of the answer" for model, letter in ((one, "A"), (other, "B"))]
+    x, y = alt.X("a:Q", title=titles[0], scale=scale), alt.Y("b:Q", title=titles[1], scale=scale)
+    if len(data) <= _MOST:
+        colours = alt.Scale(domain=list(_OUTCOMES), range=[*theme.PALETTE[:3], theme.PALETTE[6]])
+        numbers = [
+            alt.Tooltip(f"{letter}:Q", format=".2f", title=f"ln p, {letter.upper()}") for letter in "ab"
+        ]
+        marks = alt.Chart(data[["item_id", "answer", "a", "b", "outcome"]]).mark_circle(size=26, opacity=0.7)
+        colour = alt.Color("outcome:N", title=None, scale=colours, legend=alt.Legend(orient="bottom"))
+        marks = marks.encode(
+            x=x, y=y, color=colour,
+            tooltip=[alt.Tooltip("item_id:N", title=label("item_id")), "answer:N", "outcome:N", *numbers],
+        )  # fmt: skip
+    else:
+        marks = _counted(data, scale).encode(x=x, y=y)
+    ends = pd.DataFrame({"a": scale.domain, "b": scale.domain})
+    line = alt.Chart(ends).mark_line(color=theme.INK, strokeDash=[4, 3], strokeWidth=1, opacity=0.6)
+    left_out = len(pair) - len(data)
+    note = f"{len(data):,} items" + (
+        f" ({left_out:,} without a finite log-probability left out)" if left_out else ""
+    )
+    head = theme.chart_title(f"{label('log_prob', unit=True)} of the answer", [note])
+    layers = alt.LayerChart(layer=[line.encode(x=x, y=y), marks])
+    return theme.themed(layers.properties(width=_SIDE, height=_SIDE, title=head))
+
+
+def _single(run: Any, which: str) -> ModelPredictions:
+    models = predictions_of(run)
+    if len(models) != 1:
+        raise DataError(f"the {which} run holds {len(models)} models, expected one")
+    return models[0]
+
+
+def _counted(data: pd.DataFrame, scale: alt.Scale) -> alt.Chart:
+    """Draw items as squares that say how many there are."""
+    edges = np.linspace(*scale.domain, _CELLS + 1)
+    counts, _, _ = np.histogram2d(data["a"], data["b"], bins=[edges, edges])
+    across, up = np.nonzero(counts)
+    table = pd.DataFrame(
+        {"a": edges[across], "a2": edges[across + 1], "b": edges[up], "b2": edges[up + 1],
+         "items": counts[across, up].astype(int)}
+    )  # fmt: skip
+    squares: alt.Chart = alt.Chart(table).mark_rect().encode(
+        x2="a2:Q", y2="b2:Q", tooltip=[alt.Tooltip("items:Q", format=",")],
+        opacity=alt.Opacity("items:Q", title="items", scale=alt.Scale(type="log", range=[0.15, 1])),
+        color=alt.value(theme.PALETTE[0]),
+    )  # fmt: skip
+    return squares
