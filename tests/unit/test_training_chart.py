@@ -43,7 +43,7 @@ def test_each_score_has_the_axis_of_its_kind():
     panel, points = result["accuracy"]
     assert points == [(10, 25.0), (20, 50.0)]
     assert panel["encoding"]["y"]["title"] == "%"
-    assert panel["encoding"]["y"]["scale"]["zero"] is True  # never below 0
+    assert panel["encoding"]["y"]["scale"]["domain"] == [0, 52.5]  # never below 0
     panel, points = result["perplexity"]
     assert points == [(10, 90.0)]  # no logarithm of 0
     assert panel["encoding"]["y"]["scale"]["type"] == "log"
