@@ -5,8 +5,8 @@ from . import runs as runs
 from .analysis.annotations import annotate as annotate
 from .analysis.contrast import contrast as contrast
 from .analysis.statistics import statistics as statistics
-from .charts.targets import figure_2 as figure_2
 from .charts.saving import save as save
+from .charts.targets import figure_2 as figure_2
 from .datasets import available as available
 from .datasets import load as load
 from .datasets.books import Book as Book

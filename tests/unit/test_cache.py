@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.storage import cache as disk
-from workbench.storage.cache import Cache, content, digest, fingerprint
-from workbench.storage.disk import make_room
+from workbench.storage.cache import Cache, content, digest, fingerprint, make_room
 
 COLUMNS = {
     "word": (pa.string(), st.text(st.characters(exclude_categories=["Cs"]), max_size=5)),

@@ -369,7 +369,7 @@ def test_tuning_shows_each_set_and_the_chosen_weight():
     )
     drawn = {(r["set"], r["weight"]): r["accuracy"] for r in rows(charts.tuning(trials)) if "accuracy" in r}
     assert drawn[("LAMBADA development", 0.8)] == 0.2
-    assert drawn[("control", 0.8)] == 0.1
+    assert drawn[("Control", 0.8)] == 0.1
     assert "chosen: 0.3" in [row.get("label") for row in rows(charts.tuning(trials))]
     other = pd.concat([trials.assign(flatness=0.5), trials.assign(flatness=1.0, accuracy=0.9, chosen=False)])
     assert max(r.get("accuracy", 0) for r in rows(charts.tuning(other))) == 0.2

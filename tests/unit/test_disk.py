@@ -10,7 +10,7 @@ import pytest
 import workbench as wb
 from workbench.items.schema import DataError
 from workbench.models.ngram.model import NGram
-from workbench.storage import disk
+from workbench.storage import cache as disk
 from workbench.texts.corpus import Corpus
 
 LINES = ["the heron saw the eel .", "the eel saw the heron ."] * 30
@@ -61,10 +61,9 @@ def test_what_is_in_use_stays_whoever_uses_it(home):
 
     model = Model()
     disk.hold(model, home / "models" / "one")
-    other = (
-        "import sys, pathlib; from workbench.storage import disk; disk.hold(disk, pathlib.Path(sys.argv[1]))"
-    )
-    command = [sys.executable, "-c", f"{other}; print(1, flush=True); input()", home / "corpus" / "two"]
+    other = "import sys, pathlib; from workbench.storage import cache; path = pathlib.Path(sys.argv[1])"
+    other += "; cache.hold(sys, path); print(1, flush=True); input()"
+    command = [sys.executable, "-c", other, home / "corpus" / "two"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"1\n"
         age()

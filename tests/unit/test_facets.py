@@ -79,7 +79,7 @@ def test_no_pattern_takes_for_ever():
 
 @pytest.mark.parametrize("query", ["(", "a{2,1}", r"\q", "(?=a)", r"(a)\1"])
 def test_a_bad_regular_expression_is_told(query):
-    with pytest.raises(DataError, match="Invalid regular expression: .*RE2 syntax; no look-around"):
+    with pytest.raises(DataError, match=r"Invalid regular expression: .*RE2 syntax; no look-around"):
         rows({"query": query, "regex": True})
 
 

@@ -176,7 +176,9 @@ def test_bars_have_totals_and_units():
     with progress_bar(25_000, label="reading", unit="items", file=shown, ncols=90, mininterval=0) as bar:
         bar.update(3100)
         bar.refresh()
-    assert re.search(r"reading: 12 %\|[█#]+.*\| 3\.10k/25\.0k items \[\d\d:\d\d<.*items/s\]", shown.getvalue())
+    assert re.search(
+        r"reading: 12 %\|[█#]+.*\| 3\.10k/25\.0k items \[\d\d:\d\d<.*items/s\]", shown.getvalue()
+    )
 
 
 def test_a_fit_shows_the_units_of_each_step(capsys, no_data):

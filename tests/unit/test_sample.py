@@ -136,5 +136,5 @@ def test_available_lists_what_can_be_loaded():
         if row.found:
             assert len(wb.load(row.dataset, row.split, variant=row.variant)) > 0
         else:
-            with pytest.raises(wb.DataError, match="found no|without splits"):
+            with pytest.raises(wb.DataError, match=r"found no|without splits"):
                 wb.load(row.dataset, row.split, variant=row.variant)

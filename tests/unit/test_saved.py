@@ -7,8 +7,8 @@ from clozes import clozes
 from html_page import Page
 
 import workbench as wb
-from workbench.widgets.shared import saved
-from workbench.widgets.shared.saved import MAXIMUM, SavedPage
+from workbench.widgets.shared import widget as saved
+from workbench.widgets.shared.widget import MAXIMUM, SavedPage
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ returns a chart whose data are aggregates: its size does not grow with the set.
 from __future__ import annotations
 
 from workbench.charts.expected import expected
-from workbench.charts.models import context, ranks, training_curves
+from workbench.charts.models import context, ranks, training_curves, tuning
 from workbench.charts.predictions import accuracy, scatter
 from workbench.charts.saving import save
 from workbench.charts.targets import (
@@ -23,7 +23,6 @@ from workbench.charts.targets import (
     target_classes_out_of_context,
 )
 from workbench.charts.theme import offline, side_by_side
-from workbench.charts.tuning import tuning
 
 __all__ = [
     "BRUSH",

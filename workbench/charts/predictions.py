@@ -107,7 +107,7 @@ def accuracy(
     scale = alt.Scale(domain=[0, top])
     panels: list[Any] = []
     for name, part in data.groupby("set", sort=False):
-        whole = part.groupby("model", sort=False)["n"].sum().rename("n").reset_index()
+        sizes = part.groupby("model", sort=False)["n"].sum().rename("n").reset_index()
         base = alt.Chart(part.drop(columns="set")).encode(
             x=alt.X("group:N", title=label(by, unit=True), sort=groups).axis(labelAngle=0, labelLimit=120),
             xOffset=alt.XOffset("model:N", sort=models).scale(domain=models, padding=0.6),
@@ -121,7 +121,7 @@ def accuracy(
         )
         points = base.mark_point(filled=True, size=60, opacity=1).encode(y=y)
         wide = max(_BAND, 14 * len(models) + 18, 7 * max(map(len, groups))) * part["group"].nunique()
-        head = panel_head(str(name), whole)
+        head = panel_head(str(name), sizes)
         panels.append(alt.layer(bars, points, title=head, width=wide, height=260))
     return theme.panel_row(panels)
 

@@ -20,7 +20,7 @@ from workbench.items.schema import DataError
 from workbench.models.base import Predictor, pad
 from workbench.models.passage import is_word, one_of, passages
 from workbench.runs.predictions import Floats
-from workbench.storage import cache, disk
+from workbench.storage import cache
 from workbench.storage.files import atomic_path, data_home
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus, Texts
@@ -84,7 +84,7 @@ class Vectors:
         try:
             manifest = json.loads((folder / _FILE).read_text(encoding="utf-8"))
             arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in manifest["arrays"]}
-            return disk.hold(cls(manifest["words"], arrays, manifest["info"]), folder)
+            return cache.hold(cls(manifest["words"], arrays, manifest["info"]), folder)
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise DataError(
                 f"there are no complete vectors: {error}", file=folder, remedy="make them again"
@@ -130,7 +130,7 @@ class VectorModel(Predictor):
         except DataError:
             make(corpus, info, progress=progress).write(folder)
             vectors = Vectors.read(folder)
-            disk.make_room()
+            cache.make_room()
         return cls._with(vectors, **options, checked_for=checked_for)
 
     @classmethod

@@ -15,7 +15,7 @@ import pandas as pd
 from workbench.items.schema import DataError
 from workbench.render.numbers import size
 from workbench.render.results import Table, TableColumn, TableLayout
-from workbench.storage import disk
+from workbench.storage import cache as disk
 
 _SHOWN = (
     TableColumn("kind"), TableColumn("content"), TableColumn("bytes", "size"), TableColumn("used", "time"),

@@ -29,7 +29,7 @@ from workbench.items.schema import DataError
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.runs import predictions
 from workbench.storage import cache
-from workbench.storage.disk import folder_size, remove
+from workbench.storage.cache import folder_size, remove
 from workbench.storage.files import atomic_folder, data_home, sweep
 
 INFO, TABLE = "run.json", "predictions.parquet"

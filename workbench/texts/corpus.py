@@ -19,7 +19,7 @@ import pandas as pd
 
 from workbench.datasets.books import Book, books
 from workbench.items.schema import DataError
-from workbench.storage import cache, disk, files
+from workbench.storage import cache, files
 from workbench.texts.tokenise import Part, Tokeniser
 
 VERSION = 1
@@ -72,7 +72,7 @@ class Corpus:
         if content is None:
             raise DataError("there is no corpus here, or it was changed", file=folder, remedy="make it again")
         self.folder, self.name = folder, name
-        disk.hold(self, folder)
+        cache.hold(self, folder)
         self.lower, self.sha256 = bool(content["lower"]), str(content["sha256"])
         self.words = (folder / WORDS).read_bytes().decode().split("\n")
         self.counts = np.fromfile(folder / COUNTS, "<i8")
@@ -157,7 +157,7 @@ class Corpus:
                 parts = tokeniser.parts(workers=workers, progress=progress)
                 _write(folder, parts, tokeniser.books, lower=lower)
         corpus = cls(folder, name)
-        disk.make_room()
+        cache.make_room()
         return corpus
 
     def lines(self, vocabulary: Collection[str] | None = None) -> Iterator[str]:

@@ -29,7 +29,7 @@ from workbench.models.neural.scoring import NetworkPredictor
 from workbench.models.passage import one_of
 from workbench.runs import store
 from workbench.runs.predictions import UNKNOWN
-from workbench.storage import cache, disk
+from workbench.storage import cache
 from workbench.storage.files import atomic_path, data_home
 from workbench.texts.batches import Batches, ContiguousBatches
 from workbench.texts.corpus import Corpus, Texts
@@ -352,7 +352,7 @@ class Neural(NetworkPredictor):
         options = {name: config[name] for name in _OPTIONS}
         model = cls(None, vocabulary=words, info=config["info"], counts=counts, **options)
         model._folder, model._digest = folder, config["weights"]
-        disk.hold(model, folder)
+        cache.hold(model, folder)
         model.training_record = record and Training.from_json(record)
         return model
 
@@ -457,7 +457,7 @@ class _Plan:
             home = _home(config, folder)
             on_disk = [home, _is_whole(kind, home)]
         home, is_whole = broadcast_object_list(on_disk)
-        disk.hold(self, home)
+        cache.hold(self, home)
         if is_whole:
             return kind.load(home, device=settings.device, **options)
         batches = kind._batches(stream, seed=settings.seed, **self.batching)  # noqa: SLF001 - of this family
@@ -482,7 +482,7 @@ class _Plan:
         if training.stopped in _FINISHED and first:
             model.save(home)
             shutil.rmtree(home / CHECKPOINTS, ignore_errors=True)
-            disk.make_room()
+            cache.make_room()
         broadcast_object_list([None])  # it is written before another process looks
         return model
 

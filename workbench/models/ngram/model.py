@@ -23,7 +23,7 @@ from workbench.models.passage import Passage, lefts, parts, passages
 from workbench.models.rows import Ranked
 from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, tuning_sets
 from workbench.runs.predictions import UNKNOWN, Floats
-from workbench.storage.disk import hold, make_room
+from workbench.storage.cache import hold, make_room
 from workbench.storage.files import atomic_folder
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out

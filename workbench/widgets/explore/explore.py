@@ -33,8 +33,7 @@ from workbench.widgets.shared.facets import (
     chosen_values,
 )
 from workbench.widgets.shared.passages import cell_text, check_items
-from workbench.widgets.shared.saved import SavedPage
-from workbench.widgets.shared.widget import Widget, read_assets, render
+from workbench.widgets.shared.widget import SavedPage, Widget, read_assets, render
 
 _MOST_BARS = 8
 _WIDE, _HIGH = 250, 100  # of a static histogram, in px
