@@ -198,6 +198,7 @@ def test_by_keyboard_alone(explored, table):
 def test_the_page_without_a_kernel_keeps_targets_hidden(explored, notebook):
     page = explored("static")
     bar(page, "target_class", "CN").click()
+    page.locator(".we-charts[data-waits=''] .we-said").filter(has_text="common noun").wait_for()
     html = json.loads(notebook.evaluate("import json; print(json.dumps(explorer.to_html(limit=5)))"))
     assert "of 222 items: common noun" in html
     page = page.context.new_page()

@@ -90,8 +90,9 @@ def test_whatever_is_typed_is_read_or_told(text, other, word, candidates, pairs)
     assert all(question.problems.values())
     for side, item in question.passages.items():
         sentence = question.versions[side, "sentence"]
-        assert item.text[item.sentences[-1][0] :] == sentence.text
-        assert (sentence.left, sentence.right, sentence.answer) == (item.left, item.right, item.answer)
+        assert item.text[item.sentences[-1][0] :].startswith(sentence.text)
+        assert item.right.startswith(sentence.right)  # later sentences are left out
+        assert (sentence.left, sentence.answer) == (item.left, item.answer)
         if word.strip():
             assert item.answer == word.strip()
     assert question.items.frame["item_id"].is_unique

@@ -153,8 +153,9 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     one, other = _single(run_a, "first"), _single(run_b, "second")
     columns = ["item_id", "answer", "log_prob", "correct"]
     pair = one.frame[columns].merge(other.frame[["item_id", "log_prob", "correct"]], on="item_id")
-    finite = np.isfinite(pair[["log_prob_x", "log_prob_y"]].astype(float)).all(axis=1)
-    data = pair[finite].rename(columns={"log_prob_x": "a", "log_prob_y": "b"})
+    finite = np.isfinite(pair[["log_prob_x", "log_prob_y"]].to_numpy(dtype=float)).all(axis=1)
+    pairs = pair.loc[finite]
+    data = pairs.rename(columns={"log_prob_x": "a", "log_prob_y": "b"})
     if not len(data):
         raise DataError(
             "no item has a finite log-probability of both models",
@@ -200,7 +201,8 @@ def _single(run: Any, which: str) -> ModelPredictions:
 
 def _counted(data: pd.DataFrame, scale: alt.Scale) -> alt.Chart:
     """Draw items as squares that say how many there are."""
-    edges = np.linspace(*scale.domain, _CELLS + 1)
+    low, high = map(float, scale.domain)
+    edges = np.linspace(low, high, _CELLS + 1)
     counts, _, _ = np.histogram2d(data["a"], data["b"], bins=[edges, edges])
     across, up = np.nonzero(counts)
     table = pd.DataFrame(

@@ -170,8 +170,8 @@ def _changed(spec: Any, ends: str, change: Any) -> Any:
 
 def _with_text_of(spec: dict[str, Any], points: float, inches: float | None) -> dict[str, Any]:
     """Return a specification whose labels have so many points in the file."""
-    start = alt.utils.update_nested({"config": _SIZED}, spec, copy=True)
-    sized: dict[str, Any] = start
+    start = dict(alt.utils.update_nested({"config": _SIZED}, spec, copy=True))
+    sized = start
     for _ in range(1 if inches is None else _ROUNDS):
         ratio = 1.0 if inches is None else inches * 96 / _size(sized)[0]
         factor = points * 96 / 72 / ratio / _LABELS

@@ -319,7 +319,7 @@ def _bar(label: str | None) -> Iterator[Callable[[list[bytes], float], None]]:
                 return
             seen = time.monotonic()
             part, doing = fraction(b"".join(log), fed)
-            bar.set_description(f"{label}: {doing}" if doing else label, refresh=False)
+            bar.set_description_str(f"{label}: {doing}" if doing else label, refresh=False)
             bar.n = round(100 * part)
             bar.refresh()
 

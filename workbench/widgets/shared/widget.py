@@ -60,6 +60,13 @@ def render(template: str, **values: Any) -> str:
     return _templates().get_template(template).render(values)
 
 
+def _publish(data: Mapping[str, Any], **options: Any) -> None:
+    from IPython import display  # noqa: PLC0415 - where a widget is shown, it is there
+
+    publish: Any = display.publish_display_data  # has no types
+    publish(data, **options)
+
+
 class SavedPage:
     """The static page of one widget.
 
@@ -92,9 +99,7 @@ class SavedPage:
 
     def show(self, live: Mapping[str, Any]) -> None:
         """Display a live view, and the page as a second output."""
-        from IPython.display import publish_display_data  # noqa: PLC0415 - where a widget is shown, it is there
-
-        publish_display_data({**live, "text/plain": ""})
+        _publish({**live, "text/plain": ""})
         self._publish(update=False)
 
     def touch(self) -> None:
@@ -124,14 +129,12 @@ class SavedPage:
                 self._timer.cancel()
 
     def _publish(self, *, update: bool) -> None:
-        from IPython.display import publish_display_data  # noqa: PLC0415 - as above
-
         html = self.html()
         if update and html == self._kept:
             return
         self._kept = html
         data = {"text/html": html, "text/plain": "a view for notebooks"}
-        publish_display_data(data, transient={"display_id": self.key}, update=update)
+        _publish(data, transient={"display_id": self.key}, update=update)
 
 
 class Widget(anywidget.AnyWidget):
@@ -180,4 +183,5 @@ class Widget(anywidget.AnyWidget):
 
     def _ipython_display_(self) -> None:
         """Show the live view, and the static page beside it."""
-        self.saved.show(super()._repr_mimebundle_()[0])
+        bundle = super()._repr_mimebundle_()
+        self.saved.show(bundle[0] if bundle else {})
