@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from workbench.render.results import Table
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
@@ -23,7 +23,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 class _Models(ModuleType):
     """A package that can be called (Python data model, "Customizing module attribute access")."""
 
-    def __call__(self) -> pd.DataFrame:
+    def __call__(self) -> Table:
         """List the models; see :func:`workbench.models.registry.models`."""
         from workbench.models.registry import models  # noqa: PLC0415 - heavy
 

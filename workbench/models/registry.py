@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from workbench.items.schema import DataError
+from workbench.render.results import Table, TableColumn, TableLayout
 
 if TYPE_CHECKING:
     from workbench.models.base import Predictor
@@ -50,6 +51,8 @@ BUILT_IN = {
     "masked-lm": "workbench.models.pretrained.masked:MaskedLM",
 }
 """The models of this package: name, and ``module:class``."""
+
+_SHOWN = tuple(map(TableColumn, ("class", "name", "fitted_on", "description")))
 
 
 def model_names() -> list[str]:
@@ -104,14 +107,14 @@ def renamed(place: str) -> str:
     return classes.get(kind, place) if module.startswith("workbench.") else place
 
 
-def models() -> pd.DataFrame:
+def models() -> Table:
     """List the models that can be used here: ``wb.models()``.
 
     Returns
     -------
-    DataFrame
-        ``name``, as `workbench train` and `workbench evaluate` take it, ``class``, ``fitted_on``, and
-        ``description``. The workbench's own classes are imported from ``workbench.models``.
+    Table
+        A data frame: ``name``, as `workbench train` and `workbench evaluate` take it, ``class``,
+        ``fitted_on`` and ``description``. The workbench's own classes are imported from ``workbench.models``.
 
     Examples
     --------
@@ -127,7 +130,7 @@ def models() -> pd.DataFrame:
             continue
         text = (getdoc(kind) or "").partition("\n")[0]
         rows.append({"name": name, "class": kind.__name__, "fitted_on": kind.fitted_on, "description": text})
-    return pd.DataFrame(rows)
+    return Table(pd.DataFrame(rows), TableLayout("Models", _SHOWN))
 
 
 def _entry_points() -> dict[str, EntryPoint]:
