@@ -1,8 +1,17 @@
 import gc
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
+
+
+def pytest_configure(config):
+    """Keep what tests store apart from a user's runs, notes and cache; all processes share one folder."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="workbench-")
+        os.environ["WORKBENCH_HOME"] = folder.name
+        config.add_cleanup(folder.cleanup)
 
 
 def pytest_collection_finish():

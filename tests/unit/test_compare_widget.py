@@ -33,6 +33,11 @@ STATE = Selector(Comparison.of(ITEMS, FRAMES, annotations=TABLE, resamples=50))
 IDS = ITEMS.frame["item_id"]
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))  # no annotations are at hand
+
+
 @pytest.fixture
 def widget():
     return listening(compare(ITEMS, FRAMES, TABLE, resamples=50))

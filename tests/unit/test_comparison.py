@@ -261,6 +261,18 @@ def test_ranges_hold_what_they_say(values):
             assert (held < high + 1e-9 * abs(high)).all() if high < np.inf else low > -np.inf
 
 
+def test_columns_of_ones_own_can_be_sliced_by():
+    table = pd.DataFrame({"text": ["One two three.", "Four five six.", "Seven eight nine."]})
+    items = Items.from_frame(table.assign(genre=["crime", "crime", "sea"], year=[1901, 1902, None]))
+    words = {"item_id": items.frame["item_id"], "model": "m", "prediction": ["three", "x", "y"]}
+    comparison = Comparison.of(items, [pd.DataFrame(words)])
+    assert {part.label: part.mask.tolist() for part in comparison.bins("genre")} == {
+        "crime": [True, True, False],
+        "sea": [False, False, True],
+    }
+    assert comparison.bins("year")[-1].mask.tolist() == [False, False, True]
+
+
 def test_a_column_without_annotations_tells_whether_the_answer_is_in_the_passage():
     texts = ["A dog ran . I saw the {Dog} .", "The dogs ran . I saw the {dog} .", "The hot-dog . The {dog} ."]
     rows = [cloze(text, item_id=f"lambada/dev/{n:06d}") for n, text in enumerate(texts)]

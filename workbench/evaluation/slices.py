@@ -50,9 +50,10 @@ class Bin(NamedTuple):
 class Slices:
     """The columns by which items (n) can be cut, each made when it is first asked for.
 
-    They are those of `annotations` (``item_id`` is a column or the index; columns of lists are left out), and
-    what `items`, or the predictions of `models` (m) in their `rows` (m, n), tell. DataError if the
-    annotations have no ``item_id``, hold an item twice, or know none of the items.
+    They are those of `annotations` (``item_id`` is a column or the index; columns of lists are left out),
+    those of one's own (``items.extra``), and what `items`, or the predictions of `models` (m) in their `rows`
+    (m, n), tell. DataError if the annotations have no ``item_id``, hold an item twice, or know none of the
+    items.
     """
 
     def __init__(
@@ -69,6 +70,9 @@ class Slices:
             table: Any = in_item_order(annotations, frame["item_id"])
             names = [str(name) for name in table.columns if name not in _NO_SLICE]
             self._makers |= {name: partial(table.__getitem__, name) for name in names}
+        extra = items.extra.reset_index(drop=True)
+        for column in extra.columns:
+            self._makers.setdefault(str(column), partial(extra.__getitem__, column))
         for name in _OF_ITEMS:
             self._makers.setdefault(name, partial(coalesced, name, items, models, rows))
         for name, other, make in (
