@@ -94,6 +94,7 @@ def test_ranks_and_best_words_are_those_of_all_words_one_by_one(folders, plains,
     assert mine.ranking(items, top_k=5).rank[1:].tolist() == frame["rank"][1:].tolist()
 
 
+@pytest.mark.slow
 def test_equally_probable_words_are_tied(folders):
     mine = model(folders("bytes"), vocabulary=["he", "his", "the"], budget=None)
     [first], [second] = mine._checkpoint.tokenizer([" the", " he"])["input_ids"]

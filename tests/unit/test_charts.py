@@ -305,6 +305,7 @@ def test_every_figure_is_rendered(name, dark, tmp_path):
     assert (image[:, :, :3] == bar).all(axis=2).sum() > 100
 
 
+@pytest.mark.slow
 def test_a_scale_gives_more_pixels(tmp_path):
     one, two = (charts.save(FIGURES["lengths"], tmp_path / "a.png", scale=k).read_bytes() for k in (1, 2))
     assert pixels(two).shape[:2] == pytest.approx([2 * side for side in pixels(one).shape[:2]], abs=2)

@@ -60,6 +60,7 @@ def test_shares_are_those_of_the_libraries(level):
         assert (found["kind"], found["test"]) == ("share", "Fisher")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correction", ["holm", "bonferroni", "fdr_bh"])
 def test_part_of_speech_and_class_of_the_target_are_one_question(correction):
     tags = {"x": ("NOUN", "CN"), "y": ("PROPN", "PN"), "z": ("VERB", "V")}

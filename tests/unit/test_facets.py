@@ -128,6 +128,7 @@ def slowly(row, name, chosen):
     return not missing and (low is None or value >= low) and (high is None or value <= high)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(CATEGORY, NUMBER, LABEL, st.booleans()), min_size=1, max_size=12),
     WANTED,

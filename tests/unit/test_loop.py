@@ -68,6 +68,7 @@ def by_hand(network, batches, chosen):
     return [sum(losses[i : i + 5]) / 5 for i in range(0, chosen.steps, 5)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("clip", "decay"), [(None, 0.0), (0.1, 0.3)])
 @pytest.mark.parametrize("micro_rows", [None, 3])
 def test_it_does_what_the_formulas_say(clip, decay, micro_rows):

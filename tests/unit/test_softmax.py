@@ -99,6 +99,7 @@ def pieces(request, monkeypatch):
         small_chunks(monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("compare", [full_is_cross_entropy, adaptive_is_its_formula])
 def test_values_and_gradients_are_those_of_plain_torch(compare, device):

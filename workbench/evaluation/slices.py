@@ -70,7 +70,7 @@ class Slices:
             table: Any = in_item_order(annotations, frame["item_id"])
             names = [str(name) for name in table.columns if name not in _NO_SLICE]
             self._makers |= {name: partial(table.__getitem__, name) for name in names}
-        extra = items.extra.reset_index(drop=True)
+        extra: Any = items.extra.reset_index(drop=True)
         for column in extra.columns:
             self._makers.setdefault(str(column), partial(extra.__getitem__, column))
         for name in _OF_ITEMS:
