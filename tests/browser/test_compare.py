@@ -133,6 +133,7 @@ def cells_and_bars(page, notebook, items, right):
     shares = [f"{100 * right[label][names].mean():.1f} %" for label in LABELS[:2]]
     found = numbers.locator("td").all_inner_texts()
     assert [*found[:3], found[-1]] == [str(names.sum()), *shares, "exploratory"]
+    assert page.locator(".wc-where").get_attribute("placeholder") == "target_class = PN"
     notebook.screenshot("compare-slice", ".wc-body")
     page.locator(".wc-clear").click()
     wait_count(page, total, total)

@@ -16,7 +16,8 @@ from side_by_side import annotated, ask, listening, predicted
 import workbench as wb
 from workbench.analysis import annotations as annotating
 from workbench.charts import theme
-from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.comparison import OUTCOMES, Comparison
+from workbench.items.query import parse
 from workbench.items.tokens import tokens
 from workbench.render.numbers import rank_text
 from workbench.widgets.compare import view as messages
@@ -107,6 +108,20 @@ def test_the_page_is_told_what_the_comparison_says(widget):
     assert view["n"] == view["sliced"] == len(ITEMS)
     assert view["column"] == widget.column == "target_class"
     assert messages.PALETTE == theme.PALETTE
+
+
+def test_clicks_are_shown_as_they_would_be_typed(widget):
+    made = STATE.comparison
+    choices = [{"bins": {c: [key]}} for c in made.columns for key in STATE.bins(c) if key != "other"]
+    choices += [{"pair": LABELS[:2], "outcome": name} for name in OUTCOMES if name != "any"]
+    both = {"target_class": ["is:PN", "is:V"], "direct_speech": ["is:yes"]}
+    choices.append({"bins": both, "pair": LABELS[1:3], "outcome": "only first"})
+    for chosen in choices:
+        (view,) = ask(widget, type="choose", chosen=chosen)
+        assert parse(view["typed"]).mask(widget.comparison.frame).sum() == view["n"], (chosen, view["typed"])
+    (view,) = ask(widget, type="choose", chosen=choices[-1])
+    clicked = "(target_class = PN or target_class = V) and direct_speech = true"
+    assert view["typed"] == f"`model 1: correct` and not `model 2: correct` and {clicked}"
 
 
 def test_slices_leave_the_pair_and_their_own_choice_out(widget):

@@ -1,10 +1,12 @@
-/** The line of a typed filter, with completions; what is wrong with it stands below. */
+const EXAMPLE = "target_class = CN and mention_distance > 40 and not direct_speech";
+
+/** The line of a typed filter, with completions; what is wrong with it stands below. Clicks are shown in it, as they would be typed. */
 function filterLine(c, copying) {
   const uid = `wcf${Math.random().toString(36).slice(2, 9)}`;
   const options = h("datalist", { id: uid });
   const input = h("input", {
     type: "text", class: "wc-where", list: uid, spellcheck: "false", autocomplete: "off", "aria-label": "Filter", "aria-describedby": `${uid}-error`,
-    placeholder: "target_class = CN and mention_distance > 40 and not direct_speech",
+    placeholder: EXAMPLE,
     title: "A condition on columns of items, annotations and models; Enter applies it",
     oninput: () => c.ask("suggest", { type: "suggest", text: input.value }), onfocus: () => c.ask("suggest", { type: "suggest", text: input.value }),
     onchange: () => apply(),
@@ -22,6 +24,7 @@ function filterLine(c, copying) {
     else c.choose({ where: input.value.trim() });
   }
   function draw() {
+    input.placeholder = c.typed || EXAMPLE;
     if (input.value.trim() === c.chosen.where.trim() || (document.activeElement !== input && problem.hidden)) refuse("");
     if (document.activeElement !== input && problem.hidden) input.value = c.chosen.where;
   }

@@ -3,7 +3,7 @@
 function render({ model, el }) {
   const c = {
     models: [], pairs: null, warnings: [], total: 0, note: "", chosen: model.get("chosen"), column: "", columns: [], labels: {},
-    slices: [], sliced: 0, shown: [], against: null, selected: null, outcome: "", counts: {}, pair: null, version: -1, n: 0, index: -1, rows: new Map(), asked: null, passage: null, asks: false, code: "",
+    slices: [], sliced: 0, shown: [], against: null, selected: null, outcome: "", typed: "", counts: {}, pair: null, version: -1, n: 0, index: -1, rows: new Map(), asked: null, passage: null, asks: false, code: "",
     choose, ask: (...request) => ask(...request),
   };
 
@@ -168,7 +168,7 @@ function render({ model, el }) {
       const chosen = newest ? m.chosen : { ...m.chosen, ...want }; // the reader has gone on: the boxes are theirs
       Object.assign(c, {
         chosen, column: newest ? m.column : c.column, columns: m.columns, labels: m.labels, slices: m.slices, sliced: m.sliced, shown: m.shown,
-        against: m.against, selected: m.selected, outcome: m.outcome, counts: m.counts, version: m.version, n: m.n, index: m.index, passage: m.passage, asked: null, code: m.code,
+        against: m.against, selected: m.selected, outcome: m.outcome, typed: m.typed, counts: m.counts, version: m.version, n: m.n, index: m.index, passage: m.passage, asked: null, code: m.code,
       });
       const place = (label) => c.models.findIndex((one) => one.label === label);
       c.pair = m.chosen.pair ? m.chosen.pair.map(place) : null;

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from math import exp, isfinite
+from operator import and_, or_
 from os.path import commonprefix
 from typing import Any
 
@@ -15,7 +17,7 @@ from workbench.analysis.proportions import wilson
 from workbench.evaluation.comparison import OUTCOMES, Comparison
 from workbench.items import text as wt
 from workbench.items.items import Item, Items, Span
-from workbench.items.query import parse
+from workbench.items.query import Query, parse
 from workbench.items.tokens import tokens
 from workbench.render.labels import label
 from workbench.widgets.compare.selector import Selector
@@ -173,6 +175,38 @@ class View:
         pair = self.chosen["pair"]
         return outcome_text(pair[0], pair[1], self.chosen["outcome"]) if pair else ""
 
+    def typed(self) -> str:
+        """Return what was clicked as a typed filter; "" where nothing was, or a bin has no such form."""
+        pair, outcome = self.chosen["pair"], self.chosen["outcome"]
+        parts: list[Query] = []
+        if pair and outcome != "any":
+            rights = {"only first": (True, False), "only second": (False, True)}
+            signs = rights.get(outcome, (outcome == "both right",) * 2)
+            models = [Query("is true", f"{model}: correct") for model in pair]
+            parts += [query if sign else ~query for query, sign in zip(models, signs, strict=True)]
+        for column, keys in self.chosen["bins"].items():
+            bins = [self._bin_query(column, key) for key in keys]
+            if None in bins:
+                return ""
+            parts.append(reduce(or_, [query for query in bins if query is not None]))
+        return str(reduce(and_, parts)) if parts else ""
+
+    def _bin_query(self, column: str, key: str) -> Query | None:
+        kind, _, value = key.partition(":")
+        values = self.comparison.frame[column].dropna()
+        if kind == "null":
+            return Query("is missing", column)
+        if kind == "is":
+            if pd.api.types.is_bool_dtype(values.infer_objects()):
+                return Query("=", column, (value == "yes",))
+            is_number = pd.api.types.is_numeric_dtype(values.infer_objects())
+            return Query("=", column, (float(value) if is_number else value,))
+        if kind == "from":
+            low, _, high = value.partition(":to:")
+            ends = [Query(sign, column, (float(end),)) for sign, end in ((">=", low), ("<", high)) if end]
+            return reduce(and_, ends) if ends else ~Query("is missing", column)
+        return None
+
     # -- as messages
 
     def overview(self, *, quick: bool = False) -> dict[str, Any]:
@@ -194,7 +228,7 @@ class View:
         return {
             "type": "view", "version": self.version, "n": len(self.rows), "chosen": chosen, "shown": shown,
             "against": self.selector.against(chosen), "counts": self.counts, "column": column,
-            "selected": self.selected, "outcome": self.outcome(),
+            "selected": self.selected, "outcome": self.outcome(), "typed": self.typed(),
             "columns": [[c, label(c, unit=True)] for c in made.columns],
             "labels": {c: {one.key: one.label for one in made.bins(c)} for c in chosen["bins"]},
             "slices": slices, "sliced": sliced,
