@@ -248,7 +248,7 @@ def test_clicks_and_typed_conditions_are_one_line(show, notebook):  # noqa: PLR0
     line.fill("direct_spee")
     line.press("End")
     line.press("c")
-    page.wait_for_selector(".wb-choices li:text-is('direct_speech')")
+    page.wait_for_selector(".wb-browser[data-waits=''] .wb-choices li:text-is('direct_speech')")
     notebook.screenshot("browser-completion", ".wb-browser")
     line.press("ArrowDown")
     line.press("Tab")

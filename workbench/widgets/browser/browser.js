@@ -153,6 +153,7 @@ function render({ model, el }) {
     if (line.value.trim() !== s.line) ask("filter", { type: "filter", filters: current(), line: line.value });
   }
   function drawChoices(found) {
+    const before = completed?.choices[completed.at]; // chosen by an arrow while the answer was under way
     completed = found?.choices.length ? { at: -1, ...found } : null;
     choices.hidden = !completed;
     line.setAttribute("aria-expanded", String(Boolean(completed)));
@@ -160,6 +161,7 @@ function render({ model, el }) {
     fill(choices, ...(completed?.choices ?? []).map((text, i) => h("li", {
       role: "option", id: `${uid}-choice-${i}`, "aria-selected": "false", onmousedown: (e) => { e.preventDefault(); complete(i); },
     }, text)));
+    if (before && completed?.choices.includes(before)) move(completed.choices.indexOf(before) + 1);
   }
   function move(step) {
     const n = completed.choices.length;
