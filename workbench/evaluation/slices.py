@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from itertools import pairwise
+from operator import and_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from workbench.analysis.histograms import Bins, quantile_bins
 from workbench.analysis.statistics import CLASS_NAMES
 from workbench.evaluation.reading import ModelPredictions, coalesced, floats, in_item_order
 from workbench.items.items import Items
+from workbench.items.query import Query
 from workbench.items.schema import DataError
 
 Mask = npt.NDArray[np.bool_]
@@ -39,12 +41,14 @@ _LABELS: dict[str, dict[Any, str]] = {
 class Bin(NamedTuple):
     """The items of `mask` (n,); `key` names the bin in a saved state, `label` is shown.
 
-    Keys are such as ``is:NE``, ``from:5:to:9``, ``other``, ``null``.
+    Keys are such as ``is:NE``, ``from:5:to:9``, ``other``, ``null``; `query` is the typed filter that has the
+    same items, None where there is none.
     """
 
     key: str
     label: str
     mask: Mask
+    query: Query | None = None
 
 
 class Slices:
@@ -136,15 +140,18 @@ def bins_of(name: str, values: pd.Series[Any], cuts: int | Sequence[float] | Non
     `cuts` is into how many ranges numbers are cut, or where.
     """
     null = values.isna().to_numpy(dtype=bool)
-    unknown = Bin("null", _NULL.get(name, "not known"), null)
+    unknown = Bin("null", _NULL.get(name, "not known"), null, Query("is missing", name))
     if null.all():
         return [unknown]
     kind, known = values.dtype, values[~null]
     if pd.api.types.is_bool_dtype(kind) or _all(known, (bool, np.bool_)):
         truth = values.where(~null, other=False).to_numpy(dtype=bool)
-        bins = [Bin("is:yes", "yes", truth & ~null), Bin("is:no", "no", ~truth & ~null)]
+        bins = [
+            Bin("is:yes", "yes", truth & ~null, Query("=", name, (True,))),
+            Bin("is:no", "no", ~truth & ~null, Query("=", name, (False,))),
+        ]
     elif pd.api.types.is_numeric_dtype(kind) or _all(known, (int, float, np.number)):
-        bins = _ranges(floats(values), ~null, cuts)
+        bins = _ranges(name, floats(values), ~null, cuts)
     elif _all(known, (str,)):
         bins = _choices(name, values, null)
     else:
@@ -164,21 +171,25 @@ def _choices(name: str, values: pd.Series[Any], null: Mask) -> list[Bin]:
     if labels:  # in their customary order
         frequent = sorted(frequent, key=lambda code: [*labels, different[code]].index(different[code]))
     bins = [
-        Bin(f"is:{different[code]}", labels.get(different[code], str(different[code])), codes == code)
-        for code in frequent
+        Bin(f"is:{word}", labels.get(word, word), codes == code, Query("=", name, (word,)))
+        for code, word in ((code, str(different[code])) for code in frequent)
     ]
     return [*bins, Bin("other", "other", ~np.isin(codes, frequent) & ~null)]
 
 
-def _ranges(values: npt.NDArray[np.float64], known: Mask, cuts: int | Sequence[float] | None) -> list[Bin]:
+def _ranges(
+    name: str, values: npt.NDArray[np.float64], known: Mask, cuts: int | Sequence[float] | None
+) -> list[Bin]:
     """Cut numbers into ranges of about equal numbers of items, at readable edges."""
     numbers = values[known]
     integers = bool((numbers == np.round(numbers)).all() and np.isfinite(numbers).all())
+    number = int if integers else float
     different = np.unique(numbers)
     if cuts is None and len(different) <= _FEW:
         texts = [f"{v:g}" if float(f"{v:g}") == v else repr(float(v)) for v in different]
         return [
-            Bin(f"is:{text}", text, (values == v) & known) for text, v in zip(texts, different, strict=True)
+            Bin(f"is:{text}", text, (values == v) & known, Query("=", name, (number(v),)))
+            for text, v in zip(texts, different, strict=True)
         ]
     ranges = quantile_bins(numbers, cuts if isinstance(cuts, int) else 5)
     if cuts is not None and not isinstance(cuts, int):
@@ -186,7 +197,11 @@ def _ranges(values: npt.NDArray[np.float64], known: Mask, cuts: int | Sequence[f
     places, bins = ranges.place(values), []
     for place, (low, high) in enumerate(pairwise(ranges.edges.tolist())):
         key = f"from:{'' if low == -np.inf else f'{low:g}'}:to:{'' if high == np.inf else f'{high:g}'}"
-        bins.append(Bin(key, _range(low, high, integers=integers), (places == place) & known))
+        ends = [
+            Query(sign, name, (number(end),)) for sign, end in ((">=", low), ("<", high)) if np.isfinite(end)
+        ]
+        query = reduce(and_, ends) if ends else ~Query("is missing", name)
+        bins.append(Bin(key, _range(low, high, integers=integers), (places == place) & known, query))
     return bins
 
 

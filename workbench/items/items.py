@@ -253,7 +253,7 @@ class Items:
         table["text"] = [item.passage for item in self]
         table = table.join(self.extra[[name for name in self.extra if name not in COLUMNS]])
         for name in filter(lambda name: pd.api.types.is_object_dtype(table[name]), table.columns):
-            table[name] = table[name].map(_json_list)
+            table[name] = table[name].map(json_cell)
         with atomic_path(path) as temporary:
             table.to_csv(temporary, index=False)
 
@@ -296,8 +296,11 @@ def _is_mask(key: Any) -> bool:
     )
 
 
-def _json_list(value: Any) -> Any:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, tuple | list) else value
+def json_cell(value: Any) -> Any:
+    """Return a cell as a CSV file has it: lists, arrays and mappings as JSON, all else as it is."""
+    if isinstance(value, list | tuple | dict | np.ndarray):
+        return json.dumps(value, ensure_ascii=False, default=np.ndarray.tolist)
+    return value
 
 
 def _item(*values: Any) -> Item:

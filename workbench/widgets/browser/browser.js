@@ -73,7 +73,7 @@ function render({ model, el }) {
       class: kind, type: "button", title,
       onclick: async (e) => {
         const button = e.currentTarget;
-        const done = await copied(text());
+        const done = await copyText(text(), root);
         button.dataset.done = done ? "copied" : "press Ctrl+C";
         setTimeout(() => delete button.dataset.done, 1200);
       },
@@ -253,19 +253,6 @@ function render({ model, el }) {
     if (!s.labels[i] || s.index < 0 || s.waiting) return;
     const ranges = items.ranges();
     ask("mark", { type: "tag", version: s.version, ranges: ranges.length ? ranges : [[s.index, s.index + 1]], tags: [s.labels[i]] });
-  }
-  async function copied(text) {
-    try {
-      await navigator.clipboard.writeText(text);
-      return true;
-    } catch { // no permission, or a page without https
-      const box = h("textarea", { value: text, class: "wb-offscreen" });
-      root.append(box);
-      box.select();
-      const done = document.execCommand("copy");
-      box.remove();
-      return done;
-    }
   }
 
   // ---- keys

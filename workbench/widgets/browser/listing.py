@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
+from workbench.items.items import json_cell
 from workbench.items.schema import DataError
 from workbench.widgets.shared.facets import ITEM_FACETS, NO_FILTERS, TAGS, Filters
 from workbench.widgets.shared.passages import BLANK_MARK, cell_text
@@ -46,18 +46,12 @@ def encoded(frame: pd.DataFrame, kind: str) -> bytes:
         raise DataError(f"there is no format {kind!r}; known are {', '.join(_FORMATS)}")
     out = io.BytesIO()
     if kind == "csv":
-        frame.map(_cell).to_csv(out, index=False)
+        frame.map(json_cell).to_csv(out, index=False)
     elif kind == "jsonl":
         frame.to_json(out, orient="records", lines=True, force_ascii=False)
     else:
-        frame.assign(meta=frame["meta"].map(_cell)).to_parquet(out, index=False)
+        frame.assign(meta=frame["meta"].map(json_cell)).to_parquet(out, index=False)
     return out.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, (list, tuple, dict, np.ndarray)):
-        return json.dumps(value, ensure_ascii=False, default=np.ndarray.tolist)
-    return value
 
 
 def view_code(verb: str, arguments: Sequence[str], filters: Mapping[str, Any], condition: str) -> str:

@@ -185,27 +185,11 @@ class View:
             models = [Query("is true", f"{model}: correct") for model in pair]
             parts += [query if sign else ~query for query, sign in zip(models, signs, strict=True)]
         for column, keys in self.chosen["bins"].items():
-            bins = [self._bin_query(column, key) for key in keys]
-            if None in bins:
+            queries = [one.query for one in self.comparison.bins(column) if one.key in keys]
+            if None in queries:
                 return ""
-            parts.append(reduce(or_, [query for query in bins if query is not None]))
+            parts.append(reduce(or_, filter(None, queries)))
         return str(reduce(and_, parts)) if parts else ""
-
-    def _bin_query(self, column: str, key: str) -> Query | None:
-        kind, _, value = key.partition(":")
-        values = self.comparison.frame[column].dropna()
-        if kind == "null":
-            return Query("is missing", column)
-        if kind == "is":
-            if pd.api.types.is_bool_dtype(values.infer_objects()):
-                return Query("=", column, (value == "yes",))
-            is_number = pd.api.types.is_numeric_dtype(values.infer_objects())
-            return Query("=", column, (float(value) if is_number else value,))
-        if kind == "from":
-            low, _, high = value.partition(":to:")
-            ends = [Query(sign, column, (float(end),)) for sign, end in ((">=", low), ("<", high)) if end]
-            return reduce(and_, ends) if ends else ~Query("is missing", column)
-        return None
 
     # -- as messages
 
