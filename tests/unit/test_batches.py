@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workbench as wb
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 from workbench.texts.batches import ContiguousBatches, Windows
 from workbench.texts.corpus import Corpus
 from workbench.texts.passages import Passages, permuted

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from workbench.datasets.books import books
 from workbench.items import text as wt
-from workbench.items.schema import DataError
 from workbench.storage.cache import digest
+from workbench.storage.errors import DataError
 from workbench.storage.files import resource
 from workbench.texts import corpus as store
 from workbench.texts import tokenise
@@ -266,7 +266,7 @@ def test_several_at_a_time():
     assert len(entries()) == 1
 
 
-def test_leftovers_of_killed_runs_are_removed_when_they_are_old(home):
+def test_leftovers_of_earlier_versions_are_removed_when_they_are_old(home):
     for name, age in ((".tmp-old", 200_000), (".tmp-new", 10)):
         folder = home / "cache" / "corpus" / name
         (folder / "corpus").mkdir(parents=True)
@@ -341,7 +341,7 @@ def test_paths_are_read_as_books(tmp_path):
 
 def test_a_full_disk(monkeypatch):
     monkeypatch.setattr(pd.DataFrame, "to_parquet", Mock(side_effect=OSError(errno.ENOSPC, "No space left")))
-    with pytest.raises(DataError, match=r"the disk is full.* -- make room, or let \$WORKBENCH_HOME"):
+    with pytest.raises(DataError, match=r"No space left.* -- free some space.* \$WORKBENCH_HOME"):
         of(["a line"])
     assert entries() == []
 

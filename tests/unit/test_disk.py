@@ -4,13 +4,14 @@ import gc
 import os
 import subprocess
 import sys
+from unittest.mock import patch
 
 import pytest
 
 import workbench as wb
-from workbench.items.schema import DataError
 from workbench.models.ngram.model import NGram
 from workbench.storage import cache as disk
+from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
 LINES = ["the heron saw the eel .", "the eel saw the heron ."] * 30
@@ -43,16 +44,20 @@ def test_the_bound_is_one_for_all_kinds(home, monkeypatch):
     monkeypatch.setenv(disk.VARIABLE, "29e-9")
     disk.make_room()
     assert names() == ["corpus/two", "old/new"]
-    monkeypatch.setenv(disk.VARIABLE, "two")
-    with pytest.raises(ValueError, match="gigabytes in WORKBENCH_CACHE_GB, got 'two'"):
-        disk.make_room()
+    for value in ("two", "-1", "nan", "inf", "1e400", " ", "1,5"):
+        monkeypatch.setenv(disk.VARIABLE, value)
+        with pytest.raises(DataError, match=f"gigabytes in WORKBENCH_CACHE_GB, got '{value}' -- set it to"):
+            disk.make_room()
     monkeypatch.delenv(disk.VARIABLE)
     assert disk.cache_limit() == 10**10
     disk.make_room()
     assert names() == ["corpus/two", "old/new"]
-    (home / "models" / ".one.removed").mkdir()  # by a process that was killed
+    with patch("shutil.rmtree"):  # as of a process that is killed before it has removed it
+        assert disk.remove(home / "corpus" / "two")
+    assert names() == ["old/new"]
+    assert len(list((home / "corpus").iterdir())) == 1
     disk.make_room()
-    assert not list((home / "models").iterdir())
+    assert not list((home / "corpus").iterdir())
 
 
 def test_what_is_in_use_stays_whoever_uses_it(home):

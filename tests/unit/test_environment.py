@@ -1,8 +1,9 @@
 """pyproject.toml, requirements.lock and environment.yml say the same."""
 
 import re
+import subprocess
 import tomllib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 import yaml
@@ -17,7 +18,8 @@ CONDA_NAMES = {"duckdb": "python-duckdb", "torch": "pytorch", "playwright": "pla
 # What conda brings for other reasons than pyproject.toml.
 CONDA_ONLY = {"python", "pip"}
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+TABLES = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT, TARGETS = TABLES["project"], TABLES["tool"]["hatch"]["build"]["targets"]
 EXTRAS = PROJECT["optional-dependencies"]
 DIRECT = [Requirement(text) for text in [*PROJECT["dependencies"], *EXTRAS["pretrained"], *EXTRAS["dev"]]]
 
@@ -106,3 +108,30 @@ def test_everything_in_the_lock_has_hashes_and_somebody_in_the_lock_who_asks_for
 def test_lock_names_no_address():
     assert "://" not in LOCK
     assert "--index" not in LOCK
+
+
+def test_the_source_distribution_has_what_is_committed_and_nothing_else():
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("this is no checkout of git")
+    files = {path for path in listed.stdout.splitlines() if not path.startswith(".")}
+    shipped = TARGETS["sdist"]["only-include"]
+    assert {
+        path for path in files if not any(PurePosixPath(path).is_relative_to(top) for top in shipped)
+    } == {
+        "pyproject.toml"  # it is always in it
+    }
+    assert [
+        top for top in shipped if not any(PurePosixPath(path).is_relative_to(top) for path in files)
+    ] == []
+    assert [top for top in shipped if top == "data" or top.startswith("data/raw")] == []
+
+
+def test_the_wheel_has_all_data_that_the_package_asks_for():
+    asked = set()
+    for path in (ROOT / "workbench").rglob("*.py"):
+        asked |= set(re.findall(r'resource\("([^"]+)"', path.read_text(encoding="utf-8")))
+    targets = TARGETS["wheel"]["force-include"]
+    assert asked
+    assert {f"workbench/_data/{name}" for name in asked} <= set(targets.values())
+    assert all((ROOT / source).exists() for source in targets)

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.datasets import load
-from workbench.items.items import COLUMNS, DataError, Item, Items, items_from_frame, items_from_text
+from workbench.items.items import COLUMNS, Item, Items, items_from_frame, items_from_text
 from workbench.items.query import parse
+from workbench.storage.errors import DataError
 
 TEXT = "It rained . The dog ran ."
 SPANS = {"answer_span": (16, 19), "sentences": ((0, 11), (12, 25))}
@@ -101,6 +102,14 @@ def test_sample_and_concat():
     assert joined.attrs == items.attrs
 
 
+def test_the_notes_of_all_parts_are_kept():
+    parts = [several(3)[i : i + 1] for i in range(3)]
+    for part, note in zip(parts, ["first", None, "third"], strict=True):
+        part.attrs.update({"note": note} if note else {})
+    assert Items.concat(parts).attrs["note"] == "first; third"
+    assert Items.concat([parts[0], parts[1]]).attrs["note"] == "first"
+
+
 @pytest.mark.parametrize(
     ("act", "message"),
     [
@@ -178,7 +187,7 @@ def test_parquet_gives_back_what_it_was_given(data, n, tmp_path_factory):
 def test_what_is_no_parquet_of_items(tmp_path):
     (tmp_path / "y").write_bytes(b"PAR1 no")
     several().frame[["item_id"]].to_parquet(tmp_path / "z")
-    for name, problem in (("x", "no such file"), ("y", "not a valid Parquet"), ("z", "does not hold items")):
+    for name, problem in (("x", "No such file"), ("y", "cannot be read"), ("z", "does not hold items")):
         with pytest.raises(DataError, match=problem):
             Items.from_parquet(tmp_path / name)
 

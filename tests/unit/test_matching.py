@@ -7,7 +7,8 @@ from workbench import datasets
 from workbench.evaluation.interchange import records
 from workbench.evaluation.interchange.records import Index, Match, Notes, ResultRow, assign, key, place
 from workbench.items import text as wt
-from workbench.items.items import DataError, Items
+from workbench.items.items import Items
+from workbench.storage.errors import DataError
 
 TOKENS = ["he", "did", "n't", "``", "''", "-lrb-", "-rrb-", ",", ".", "café", "o'clock", "--", "?", "Ann"]
 WORDS = st.lists(st.sampled_from(TOKENS), min_size=1, max_size=12)

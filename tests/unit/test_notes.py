@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 
@@ -6,10 +7,11 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from small_disks import fill, small_disk
 
 from workbench.items import notes as remarks
-from workbench.items.items import DataError
 from workbench.items.notes import notes, read_notes, write_note
+from workbench.storage.errors import DataError
 
 ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
@@ -94,6 +96,8 @@ GOOD = '{"item_id": "x/0", "tags": ["a"], "note": "", "updated": "2026-01-02T03:
         GOOD.replace('["a"]', '"a"').encode(),
         GOOD.replace("2026-01-02", "yesterday").encode(),
         GOOD.replace('"2026-01-02T03:04:05+00:00"', "5").encode(),
+        GOOD.replace('"note": ""', r'"note": "\ud800"').encode(),
+        b"[" * 100_000,
     ],
 )
 def test_a_broken_line_is_told_and_nothing_is_changed(tmp_path, line):
@@ -106,6 +110,13 @@ def test_a_broken_line_is_told_and_nothing_is_changed(tmp_path, line):
         assert (caught.value.file, caught.value.line) == (str(file), 3)
         assert caught.value.remedy
     assert file.read_bytes() == content
+
+
+def test_what_is_no_regular_file_holds_no_notes(tmp_path):
+    os.mkfifo(tmp_path / "x.jsonl")
+    for act, arguments in ((notes, ()), (read_notes, (["x"],)), (write_note, ("x", "x/2"))):
+        with pytest.raises(DataError, match="no regular file"):
+            act(*arguments, folder=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["..", "", "../../up", "/etc/x", "a\\b", "C:x", ".hidden", "a\nb", "a\0b"])
@@ -123,8 +134,6 @@ def test_no_name_leads_out_of_the_folder(tmp_path, name):
 def test_a_writer_that_fails_leaves_the_old_notes(tmp_path, monkeypatch):
     write_note("x", "x/1", note="old", folder=tmp_path)
     before = (tmp_path / "x.jsonl").read_bytes()
-    with pytest.raises(UnicodeEncodeError):
-        write_note("x", "x/2", note="half a pair \ud800", folder=tmp_path)
 
     def dump(row, **options):
         if row["item_id"] == "x/2":
@@ -165,3 +174,29 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path):
     expected = {f"{who}/{t}/{i}" for who in people for t in range(2) for i in range(15)}
     assert set(written) == expected | {"shared"}
     assert all(written[key].tags == (key.split("/")[0],) for key in expected)
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "file/x"])
+def test_notes_that_cannot_be_written_are_one_error(tmp_path, name):
+    (tmp_path / "file").touch()
+    folder, dataset = (tmp_path / "file", "x") if "/" in name else (tmp_path, name)
+    with pytest.raises(DataError, match="cannot be written"):
+        write_note(dataset, "x/1", note="new", folder=folder)
+    with pytest.raises(DataError, match="Not a directory"):
+        notes(folder=tmp_path / "file")
+
+
+def test_a_full_disk_keeps_the_old_notes(tmp_path):
+    with small_disk(tmp_path / "disk") as folder:
+        write_note("x", "x/1", note="old", folder=folder)
+        fill(folder)
+        with pytest.raises(DataError, match=r"No space left.* -- free some space"):
+            write_note("x", "x/1", note="new " * 10_000, folder=folder)
+        assert read_notes(["x"], folder=folder)["x/1"].note == "old"
+        assert {path.name for path in folder.iterdir()} == {"x.jsonl", ".x.jsonl.lock", "filler"}
+
+
+def test_half_a_surrogate_pair_is_replaced(tmp_path):
+    note = write_note("x", "x/1", note="a\ud800", tags=["\udfff"], folder=tmp_path)
+    assert (note.note, note.tags) == ("a?", ("?",))
+    assert read_notes(["x"], folder=tmp_path) == {"x/1": note}

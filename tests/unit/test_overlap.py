@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from workbench.items import text as wt
 from workbench.items.items import items_from_frame, items_from_text
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 from workbench.texts import ngram_hash
 from workbench.texts.corpus import Corpus
 from workbench.texts.ngram_hash import normalise

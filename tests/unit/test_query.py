@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.items.query import of_facets, parse, suggest, word_start
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 
 FRAME = pd.DataFrame({
     "target_class": ["CN", "PN", None, "V"],

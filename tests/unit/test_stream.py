@@ -8,7 +8,7 @@ from builders import Text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 from workbench.texts.corpus import FILES, MANIFEST, RESERVED, Corpus
 from workbench.texts.stream import LIKE, Stream
 

@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias, overload
@@ -20,17 +19,22 @@ from numpy.typing import NDArray
 from workbench.items import schema
 from workbench.items import text as wt
 from workbench.items.query import Query, parse
-from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, DataError, Item, Span, content_digest
+from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, Item, Span, content_digest
 from workbench.items.view import items_html
+from workbench.storage.errors import DataError, reading
 from workbench.storage.files import atomic_path
+from workbench.storage.parquet import read_parquet
+from workbench.storage.spreadsheet import Formulas, write_csv
 
-__all__ = ["BLANK", "COLUMNS", "WORD_CLASSES", "DataError", "Item", "Items", "Span"]
+__all__ = ["BLANK", "COLUMNS", "WORD_CLASSES", "Item", "Items", "Span"]
 
 Mask: TypeAlias = "list[bool] | NDArray[np.bool_] | pd.Series[bool]"
 
-MARKER = re.compile(r"_{3,}|XXXXX|@placeholder")
+MARKER = re.compile(r"___+|XXXXX|@placeholder")
 """Marks of the blank: three or more underscores, or those of CBT and CNN QA."""
 
+_BLOCK = 1 << 16  # rows of a table that are Python objects at a time
+_USUAL = {"dataset": "own", "split": "dev", "variant": "own"}
 _SCHEMA = pa.schema(
     [(name, pa.string()) for name in schema.TEXT_COLUMNS]
     + [("answer_span", pa.list_(pa.int32(), 2)), ("sentences", pa.list_(pa.list_(pa.int32(), 2)))]
@@ -111,7 +115,7 @@ class Items:
 
     @classmethod
     def concat(cls, parts: Iterable[Items]) -> Items:
-        """Concatenate several sets; ids must stay unique."""
+        """Concatenate several sets; ids must stay unique. What all `attrs` share stays, and every note."""
         parts = list(parts)
         if not parts:
             raise DataError("there is nothing to join", remedy="pass at least one Items")
@@ -120,6 +124,8 @@ class Items:
         if len(twice):
             raise DataError(f"the id {twice.iloc[0]!r} occurs in more than one part")
         attrs = {k: v for k, v in parts[0].attrs.items() if all(p.attrs.get(k) == v for p in parts)}
+        if remarks := dict.fromkeys(str(part.attrs["note"]) for part in parts if part.attrs.get("note")):
+            attrs["note"] = "; ".join(remarks)
         return cls._trusted(frame, attrs, [p for part in parts for p in part.problems])
 
     @property
@@ -243,29 +249,25 @@ class Items:
         with atomic_path(path) as temporary:
             pq.write_table(table.replace_schema_metadata({"workbench": extra}), temporary)
 
-    def to_csv(self, path: Path | str) -> None:
+    def to_csv(self, path: Path | str, *, formulas: Formulas = "keep") -> None:
         """Write a table that people can read, atomically; ``wb.load(path)`` makes items of it again.
 
         ``text`` has the blank in place of the answer; lists are written as JSON; the columns of :attr:`extra`
-        follow. Offsets are left out: :meth:`to_parquet` keeps the items exactly.
+        follow. Offsets are left out: :meth:`to_parquet` keeps the items exactly. Text that a spreadsheet
+        would run as a formula stays as it is, unless `formulas` is ``"quote"``: see
+        :func:`workbench.storage.spreadsheet.spreadsheet_safe`.
         """
         table = self._frame.drop(columns=["answer_span", "sentences", "meta"])
         table["text"] = [item.passage for item in self]
         table = table.join(self.extra[[name for name in self.extra if name not in COLUMNS]])
         for name in filter(lambda name: pd.api.types.is_object_dtype(table[name]), table.columns):
             table[name] = table[name].map(json_cell)
-        with atomic_path(path) as temporary:
-            table.to_csv(temporary, index=False)
+        write_csv(table, path, formulas=formulas)
 
     @classmethod
     def from_parquet(cls, path: Path | str) -> Items:
         """Read what :meth:`to_parquet` wrote."""
-        try:
-            table = pq.read_table(path)
-        except FileNotFoundError:
-            raise DataError("there is no such file", file=path) from None
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(f"not a valid Parquet file ({error})", file=path) from error
+        table = read_parquet(path, what="this Parquet file of items")
         extra = (table.schema.metadata or {}).get(b"workbench")
         if extra is None or set(COLUMNS) - set(table.column_names):
             raise DataError(
@@ -273,9 +275,10 @@ class Items:
                 file=path,
                 remedy="read tables of your own with pandas and pass them to Items.from_frame",
             )
-        columns = {name: schema.objects(table[name].to_pylist()) for name in COLUMNS}
-        columns["meta"] = schema.objects([json.loads(meta) for meta in columns["meta"]])
-        return cls(pd.DataFrame(columns), attrs=json.loads(extra)["attrs"])
+        with reading(path, "this Parquet file of items"):
+            columns = {name: schema.objects(table[name].to_pylist()) for name in COLUMNS}
+            columns["meta"] = schema.objects([json.loads(meta) for meta in columns["meta"]])
+            return cls(pd.DataFrame(columns), attrs=json.loads(extra)["attrs"])
 
     def __repr__(self) -> str:
         kinds = Counter(zip(*(self._frame[c].tolist() for c in ("dataset", "split", "variant")), strict=True))
@@ -373,27 +376,47 @@ def items_from_frame(
         if column not in frame.columns:
             problem = f"there is no column {column!r}; there is {', '.join(map(str, frame.columns))}"
             raise DataError(problem, remedy="name the column, such as text=")
-    cells = {name: frame[column].tolist() for name, column in columns.items()}
-    further = {name: frame[name].tolist() for name in frame if name not in {*columns.values(), *COLUMNS}}
+    if not frame.columns.is_unique:
+        problem = f"the column {frame.columns[frame.columns.duplicated()][0]!r} occurs twice"
+        raise DataError(problem, remedy="rename one of them")
     sets = {"dataset": dataset, "split": split, "variant": variant}
-    cells |= {name: frame[name].tolist() for name, value in sets.items() if value is None and name in frame}
-    usual = {"dataset": "own", "split": "dev", "variant": "own"}
-    records: list[Item] = []
-    times: Counter[str] = Counter()
-    for number, label in enumerate(frame.index):
+    columns |= {name: name for name, value in sets.items() if value is None and name in frame}
+    usual = {name: value or _USUAL[name] for name, value in sets.items()}
+    parts, unnamed = [], []
+    for start in range(0, max(len(frame), 1), _BLOCK):  # so that few rows at a time are Python objects
+        rows = list(_rows(frame.iloc[start : start + _BLOCK], columns, usual, tokenised))
+        part = {name: schema.objects([row[place] for row in rows]) for place, name in enumerate(COLUMNS)}
+        parts.append(schema.with_types(pd.DataFrame(part)))
+        unnamed += [row[-1] for row in rows]
+    table = pd.concat(parts, ignore_index=True)
+    ids = table["item_id"]
+    equal = ids[ids.duplicated(keep=False) & np.array(unnamed, dtype=np.bool_)]
+    nth = equal.groupby(equal).cumcount() + 1
+    table.loc[equal.index, "item_id"] = equal.where(nth == 1, equal + "-" + nth.astype("str"))
+    schema.check(table)
+    return Items._trusted(table, {})  # noqa: SLF001 - checked just now
+
+
+def _rows(
+    block: pd.DataFrame,
+    columns: Mapping[str, str],
+    usual: Mapping[str, str],
+    tokenised: bool | None,  # noqa: FBT001
+) -> Iterator[tuple[Any, ...]]:
+    """Yield rows as values of `COLUMNS`, and whether the id was made of the content."""
+    cells = {name: block[column].tolist() for name, column in columns.items()}
+    further = [(str(n), block[n].tolist()) for n in block if n not in {*columns.values(), *COLUMNS}]
+    for number, label in enumerate(block.index):
         row = {name: values[number] for name, values in cells.items()}
-        about: dict[str, Any] = {k: sets[k] or _text(row, k) or default for k, default in usual.items()}
-        meta = {str(name): _plain(values[number]) for name, values in further.items()}
         try:
-            item = _built(row, about | {"meta": {k: v for k, v in meta.items() if v is not None}}, tokenised)
+            about = [_text(row, name) or default for name, default in usual.items()]
+            meta = {name: _plain(values[number]) for name, values in further}
+            item_id, text, answer, span, *rest = _built(row, tokenised)
         except DataError as error:
             raise DataError(f"row {label}: {error.problem}", remedy=error.remedy) from None
-        if not item.item_id:
-            name = f"{item.dataset}/{item.split}/{content_digest(item.text, item.answer_span)}"
-            times[name] += 1
-            item = replace(item, item_id=f"{name}-{times[name]}" if times[name] > 1 else name)
-        records.append(item)
-    return Items.from_records(records)
+        name = item_id or f"{about[0]}/{about[1]}/{content_digest(text, span)}"
+        meta = {name: value for name, value in meta.items() if value is not None}
+        yield name, *about, text, answer, span, *rest, meta, item_id is None
 
 
 def _plain(value: Any) -> Any:
@@ -445,7 +468,8 @@ def items_from_text(
     return items_from_frame(frame, **options)
 
 
-def _built(row: Mapping[str, Any], about: Mapping[str, Any], tokenised: bool | None) -> Item:  # noqa: FBT001
+def _built(row: Mapping[str, Any], tokenised: bool | None) -> tuple[Any, ...]:  # noqa: FBT001
+    """Return the id that the row gives, and the columns from the text to the book."""
     text, answer = row["text"], _text(row, "answer")
     if not isinstance(text, str) or not text.strip():
         raise DataError(f"the text is {text!r}, expected a passage")
@@ -468,18 +492,9 @@ def _built(row: Mapping[str, Any], about: Mapping[str, Any], tokenised: bool | N
         if not wt.is_encodable(piece):
             raise DataError("the text holds half a surrogate pair, which no file can hold")
     spans = wt.sentences_around(text, span, tokenised=known)
-    return Item(
-        item_id=_text(row, "item_id") or "",  # where there is none, the content gives one
-        text=text,
-        answer=answer,
-        answer_span=span,
-        sentences=wt.up_to_target(spans, span, len(text)),
-        candidates=choices,
-        word_class=_text(row, "word_class"),
-        book_id=_text(row, "book_id"),
-        tokenised=known,
-        **about,
-    )
+    item_id, word_class, book_id = (_text(row, name) for name in ("item_id", "word_class", "book_id"))
+    sentences = wt.up_to_target(spans, span, len(text))
+    return item_id, text, answer, span, sentences, choices, word_class, known, book_id
 
 
 def _last_word(text: str, answer: str | None, *, tokenised: bool) -> Span:

@@ -17,8 +17,9 @@ from typing import Any
 import pandas as pd
 from filelock import FileLock
 
-from workbench.items.schema import DataError, content_digest
-from workbench.storage.files import atomic_path, data_home
+from workbench.items.schema import content_digest
+from workbench.storage.errors import reading, writing
+from workbench.storage.files import atomic_path, data_home, listed, read_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +54,15 @@ def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd
     >>> wb.notes("sample").columns.tolist()
     ['item_id', 'tags', 'note', 'updated', 'dataset', 'text_digest']
     """
-    files = sorted(_home(folder).glob("*.jsonl")) if dataset is None else [_file(folder, dataset)]
+    files = listed(_home(folder)) if dataset is None else [_file(folder, dataset)]
     rows = [
         {**asdict(row), "tags": list(row.tags), "dataset": file.stem}
         for file in files
+        if file.suffix == ".jsonl"
         for row in _read(file).values()
     ]
     frame = pd.DataFrame(rows, columns=["item_id", "tags", "note", "updated", "dataset", "text_digest"])
-    frame["updated"] = pd.to_datetime(frame["updated"], utc=True, format="ISO8601")
+    frame["updated"] = pd.to_datetime(frame["updated"], utc=True, format="ISO8601", errors="coerce")
     return frame
 
 
@@ -110,9 +112,10 @@ def write_notes(
     same time lose nothing, and a killed kernel leaves the old file or the new one.
     """
     file = _file(folder, dataset)
-    file.parent.mkdir(parents=True, exist_ok=True)
     written: dict[str, Note] = {}
-    with FileLock(file.with_name(f".{file.name}.lock")):  # against other threads and processes
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    with writing(file), FileLock(file.with_name(f".{file.name}.lock")):  # against other threads and processes
         rows = _read(file)
         for item_id, change in changes.items():
             text, tags, note = (change.get(name) for name in ("text", "tags", "note"))
@@ -120,8 +123,8 @@ def write_notes(
             old = rows.get(key) or rows.pop((item_id, ""), None) or Note(item_id)
             new = Note(
                 item_id,
-                old.tags if tags is None else tuple(dict.fromkeys(t for tag in tags if (t := tag.strip()))),
-                old.note if note is None else note.strip(),
+                old.tags if tags is None else tuple(dict.fromkeys(t for tag in tags if (t := _plain(tag)))),
+                old.note if note is None else _plain(note),
                 datetime.now(UTC).isoformat(timespec="milliseconds"),
                 key[1],
             )
@@ -131,6 +134,11 @@ def write_notes(
         with atomic_path(file) as temporary, temporary.open("w", encoding="utf-8") as out:
             out.writelines(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows.values())
     return written
+
+
+def _plain(text: str) -> str:
+    """Return a text without space around it, and without half surrogate pairs, which no file can hold."""
+    return text.strip().encode(errors="replace").decode()
 
 
 def _home(folder: Path | str | None) -> Path:
@@ -145,23 +153,18 @@ def _file(folder: Path | str | None, dataset: str) -> Path:
 
 def _read(file: Path) -> dict[tuple[str, str], Note]:
     rows: dict[tuple[str, str], Note] = {}
-    if not file.is_file():
+    if not file.exists():
         return rows
     # only "\n" ends a line here: a note may hold any other line separator
-    for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
+    for number, line in enumerate(read_bytes(file, "these notes").split(b"\n"), start=1):
         if not line.strip():
             continue
-        try:
+        with reading(file, "this note", line=number, remedy="mend or delete it; nothing was changed"):
             row: dict[str, Any] = json.loads(line.decode())
             parts = str(row["item_id"]), _tags(row["tags"]), str(row["note"]), row["updated"]
             read = Note(*parts, str(row.get("text_digest", "")))
             datetime.fromisoformat(read.updated)
-        except (ValueError, KeyError, TypeError) as error:
-            problem, remedy = (
-                f"this line holds no note ({error})",
-                "mend or delete the line; nothing was changed",
-            )
-            raise DataError(problem, file=file, line=number, remedy=remedy) from error
+            json.dumps(row, ensure_ascii=False).encode()  # half a surrogate pair could not be written again
         rows[read.item_id, read.text_digest] = read
     return rows
 

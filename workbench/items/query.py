@@ -37,8 +37,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from workbench.items.schema import DataError
 from workbench.items.text import is_encodable
+from workbench.storage.errors import DataError
 
 _DEEPEST = 200  # brackets in one filter
 _LISTED = 20  # suggestions
@@ -322,11 +322,14 @@ def _parser() -> lark.Lark:
 
 def _read(tree: Any) -> Query:
     """Return the filter that a tree of the grammar stands for."""
+    negated = False
+    while tree.data == "negation":  # however many stand in a row
+        tree, negated = tree.children[0], not negated
+    if negated:
+        return ~_read(tree)
     rule, (first, *others) = tree.data, tree.children
     if rule in {"either", "both"}:
         return _joined("or" if rule == "either" else "and", map(_read, tree.children))
-    if rule == "negation":
-        return ~_read(first)
     column = _read_token(first.children[0])
     if rule in {"missing", "present"}:
         return Query("is missing", column) if rule == "missing" else ~Query("is missing", column)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ import pandas as pd
 
 from workbench.items import text as wt
 from workbench.items import view
+from workbench.storage.errors import DataError
 
 BLANK = "_____"
 """How a blank is shown in :attr:`Item.query` and :attr:`Item.passage`."""
@@ -26,31 +25,11 @@ Span = tuple[int, int]
 TEXT_COLUMNS = ("item_id", "dataset", "split", "variant", "text", "answer", "word_class", "book_id")
 _CUT_AT_HYPHENS = frozenset({"cbt", "cnnqa"})  # releases in which dashes are "--"
 _NULLS = (type(None), float, type(pd.NA))  # types of cells that hold nothing
+_BLOCK = 1 << 16  # rows that are Python objects at a time
 COLUMNS = (
     "item_id", "dataset", "split", "variant", "text", "answer", "answer_span", "sentences",
     "candidates", "word_class", "tokenised", "book_id", "meta",
 )  # fmt: skip
-
-
-class DataError(ValueError):
-    """Invalid data: what was expected and what was there, where (lines count from 1), and what to do."""
-
-    def __init__(
-        self,
-        problem: str,
-        *,
-        file: str | Path | None = None,
-        line: int | None = None,
-        remedy: str | None = None,
-    ) -> None:
-        self.problem, self.line, self.remedy = problem, line, remedy
-        self.file = None if file is None else str(file)
-        where = "" if file is None else f"{file}{'' if line is None else f', line {line}'}: "
-        super().__init__(f"{where}{problem}{f' -- {remedy}' if remedy else ''}")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the error with all its parts."""
-        return partial(DataError, file=self.file, line=self.line, remedy=self.remedy), (self.problem,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +130,7 @@ def objects(values: Sequence[Any]) -> pd.Series[Any]:
 
 
 def checked(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame of items with the columns of `COLUMNS` alone and their types, or raise DataError.
+    """Return a valid frame of items with the columns of `COLUMNS` alone and their types, or raise DataError.
 
     Lists become tuples, so that no cell can be changed from outside.
     """
@@ -160,18 +139,27 @@ def checked(frame: pd.DataFrame) -> pd.DataFrame:
             f"the columns {', '.join(missing)} are missing",
             remedy="build items with Items.from_frame or wb.items_from_text",
         )
+    frame = with_types(frame)
+    check(frame)
+    return frame
+
+
+def with_types(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with the columns of `COLUMNS` alone and their types; equal spans are one object."""
     frame = frame.loc[:, list(COLUMNS)].reset_index(drop=True)
     for name in TEXT_COLUMNS:
         frame[name] = _as_text(frame[name])
+    known: dict[Any, Any] = {}
+    spans = (tuple(map(int, span)) for span in frame["answer_span"])
+    rows = ([(int(a), int(b)) for a, b in row] for row in frame["sentences"])
     nested: dict[str, list[Any]] = {
-        "answer_span": [tuple(map(int, span)) for span in frame["answer_span"]],
-        "sentences": [tuple((int(a), int(b)) for a, b in row) for row in frame["sentences"]],
+        "answer_span": [known.setdefault(span, span) for span in spans],
+        "sentences": [tuple([known.setdefault(span, span) for span in row]) for row in rows],
         "candidates": [None if isinstance(c, _NULLS) else tuple(c) for c in frame["candidates"]],
         "meta": [dict(m) if isinstance(m, Mapping) else {} for m in frame["meta"]],
     }
     frame = frame.assign(**{name: objects(values) for name, values in nested.items()})
     frame["tokenised"] = frame["tokenised"].astype(bool)
-    _check(frame)
     return frame
 
 
@@ -184,7 +172,7 @@ def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
         raise DataError(f"the column {column.name!r} holds a character that is none: {error}") from None
 
 
-def _check(frame: pd.DataFrame) -> None:
+def check(frame: pd.DataFrame) -> None:
     """Raise DataError for the first fault in a frame of items."""
     for name in ("item_id", "dataset", "split", "variant", "text"):
         if frame[name].isna().any():
@@ -195,9 +183,11 @@ def _check(frame: pd.DataFrame) -> None:
     if strange := set(frame["word_class"].dropna()) - set(WORD_CLASSES):
         raise DataError(f"the word class {min(strange)!r} is none of {' '.join(WORD_CLASSES)}")
     names = ("text", "answer", "answer_span", "sentences", "candidates")
-    for item_id, *row in zip(ids, *(frame[name].tolist() for name in names), strict=True):
-        if problem := _fault(*row):
-            raise DataError(f"item {item_id}: {problem}")
+    for start in range(0, len(frame), _BLOCK):
+        part = frame.iloc[start : start + _BLOCK]
+        for place, row in enumerate(zip(*(part[name].tolist() for name in names), strict=True), start):
+            if problem := _fault(*row):
+                raise DataError(f"item {ids[place]}: {problem}")
 
 
 def _fault(

@@ -254,18 +254,19 @@ _STARTERS = (  # words that seldom are a part of a name
     "|My|No|Not|Nothing|Now|On|Once|Only|Our|Perhaps|She|So|Some|Still|Suddenly|That|The|Their|Then|There|These"
     "|They|This|Those|We|Well|What|When|Where|While|Who|Why|Without|Yes|You|Your"
 )
+_LETTERS = 99  # of an abbreviation such as U.S.A.: without a bound, a long row of them takes quadratic time
 _LETTER, _ALNUM = r"[^\W\d_]", r"[^\W_][\u0300-\u036f]*"
 _NEXT = rf"""["'”’)]*\s+["'“‘(]*(?:{_STARTERS})\b"""
 _TOKEN = re.compile(
     rf"""
-      (?P<plain>[a-z]+(?=[ ,;\n]))  # most words: nothing below says otherwise, and it is quick
+      (?P<plain>[a-z]++(?=[ ,;\n]))  # most words: nothing below says otherwise, and it is quick
     | (?P<dots>…|\.\.\.|\.(?:[ \u00a0]\.){{2}})
     | (?P<dash>-{{2,}}|[‒–—―])
     | (?P<mark>[!?]+|\*+|_+|~+|[#]+|=+|``|'')
     | (?P<double>["“”„«»])
     | (?P<bracket>[()\[\]{{}}])
-    | (?P<short>(?P<open>(?:{_LETTER}\.){{2,}}(?!\w) | (?:{_SHORT})\.(?!\w))
-        | (?:{_LETTER}\.)+{_LETTER}(?![\w.]) | [MmDd]rs?\.(?!\w) | [Mm]s\.(?!\w)
+    | (?P<short>(?P<open>(?:{_LETTER}\.){{2,{_LETTERS}}}+(?!\w) | (?:{_SHORT})\.(?!\w))
+        | (?:{_LETTER}\.){{1,{_LETTERS}}}+{_LETTER}(?![\w.]) | [MmDd]rs?\.(?!\w) | [Mm]s\.(?!\w)
         | (?:{_TITLES})\.(?!{_NEXT})(?=\s+["'“‘]?[^\W_a-z])
         | [^\W\d_a-zI]\.(?!{_NEXT})(?=[ ]?[^\W\d_a-z])
         | I\.(?=[ ]?[^\W\d_a-z]\.)
@@ -281,6 +282,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _TAIL = re.compile(r"(?<=\w)(?:n['’]t|['’](?:s|m|d|ll|re|ve))$", re.IGNORECASE)
+_LONGEST_TAIL = len("n't")
 _SPLIT = frozenset({"cannot", "gonna", "wanna", "gotta", "gimme", "lemme"})  # after three letters
 _STARTING = re.compile(_NEXT)
 _QUOTES = {"“": "``", "„": "``", "«": "``", "”": "''", "»": "''", "‘": "`", "`": "`"}
@@ -339,7 +341,7 @@ def _parts(word: str, start: int) -> Iterator[tuple[str, int, int]]:
     cuts = [len(word)]
     if word.lower() in _SPLIT:
         cuts.append(3)
-    while tail := _TAIL.search(word, 0, cuts[-1]):
+    while tail := _TAIL.search(word, max(0, cuts[-1] - _LONGEST_TAIL), cuts[-1]):
         cuts.append(tail.start())
     for left, right in pairwise([0, *reversed(cuts)]):
         yield word[left:right].replace("’", "'"), start + left, start + right
@@ -359,8 +361,14 @@ def _opens(text: str, at: int, pieces: Sequence[tuple[str, int, int]], *, quoted
 
 _OPENING = "\"'`“‘«([{*_"
 _CLOSING = ".,;:!?…\"'`”’»)]}*_"
-_DETACHED = re.compile(r"(?<=\s)(?:[.,;:?!]|``|''|n't|'(?:s|ll|re|ve|d|m))(?=\s|$)")
-_ATTACHED = re.compile(r"\w[,;:?!](?=\s|$)|\w{4,}\.(?=\s|$)|\w(?:n't|'(?:s|ll|re|ve|d|m))(?=\s|$)")
+# Both begin with one of a few characters, which a search finds fast, and look back a fixed length.
+_CLITIC_END = "(?:s|ll|re|ve|d|m)"
+_DETACHED = re.compile(
+    rf"[.,;:?!`'n](?<=\s.)(?:(?<=[.,;:?!])|(?<=`)`|(?<=')(?:'|{_CLITIC_END})|(?<=n)'t)(?=\s|$)"
+)
+_ATTACHED = re.compile(
+    rf"[.,;:?!'n](?:(?<=\w[,;:?!])|(?<=\w{{4}}\.)|(?<=\w'){_CLITIC_END}|(?<=\wn)'t)(?=\s|$)"
+)
 
 
 def sentences_around(text: str, answer: Span, *, tokenised: bool) -> list[Span]:

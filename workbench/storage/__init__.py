@@ -1,5 +1,6 @@
 """Files, caches and parallel work: what every other package stands on.
 
-`files` has the data folder and atomic writing of files and folders, `cache` tables on disk by key, `parallel`
-chunks of work in processes or on a Dask cluster, `progress` the progress bar.
+`errors` has the one error, `files` the data folder and atomic writing of files and folders, `cache` tables on
+disk by key, `extensions` what other packages add, `parallel` chunks of work in processes or on a Dask
+cluster, `progress` the progress bar.
 """

@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import shutil
 import time
 import weakref
 from collections.abc import Iterable, Iterator
@@ -22,7 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from workbench.storage.files import atomic_path, data_home
+from workbench.storage.errors import DataError
+from workbench.storage.files import atomic_path, data_home, discard, listed, number_in_environment, sweep
+from workbench.storage.parquet import read_parquet
 
 GIGABYTES = 10.0
 """The bound, unless the environment variable `VARIABLE` gives another."""
@@ -32,8 +33,6 @@ VARIABLE = "WORKBENCH_CACHE_GB"
 T = TypeVar("T")
 
 _NEW = 60  # seconds after its last use in which an entry is taken to be in use
-_LEFTOVER = 3600  # seconds after which a file that was never finished is not being written any more
-_REMOVED = ".removed"
 _WHOLE = 32 * 1024**2  # bytes up to which a file is read whole for a fingerprint
 _ENDS = 1024**2
 
@@ -76,6 +75,7 @@ class Cache:
 
     def __init__(self, name: str) -> None:
         self.folder = data_home() / "cache" / name
+        sweep(self.folder)
 
     def path(self, key: str) -> Path:
         """Return the path of the table of a key."""
@@ -85,8 +85,8 @@ class Cache:
         """Return the table of a key, None if there is no valid one with these columns."""
         path = self.path(key)
         try:
-            table = pq.ParquetFile(pa.BufferReader(path.read_bytes())).read()
-        except (OSError, pa.ArrowException, ValueError):
+            table = read_parquet(path)
+        except DataError:
             return None
         metadata = table.schema.metadata or {}
         table = table.replace_schema_metadata(None)
@@ -100,7 +100,7 @@ class Cache:
         return table
 
     def put(self, key: str, table: pa.Table) -> None:
-        """Store a table; OSError if it cannot be written."""
+        """Store a table; DataError if it cannot be written."""
         metadata = {"key": key, "sha256": content(table)}
         with atomic_path(self.path(key)) as temporary:
             pq.write_table(table.replace_schema_metadata(metadata), temporary, compression="zstd")
@@ -120,15 +120,8 @@ class CacheEntry(NamedTuple):
 
 
 def cache_limit() -> int:
-    """Return the bound of the cache in bytes; ValueError if the variable is not a number of gigabytes."""
-    text = os.environ.get(VARIABLE) or str(GIGABYTES)
-    try:
-        gigabytes = float(text)
-    except ValueError:
-        gigabytes = -1.0
-    if not gigabytes >= 0:
-        raise ValueError(f"expected a number of gigabytes in {VARIABLE}, got {text!r}")
-    return int(gigabytes * 1e9)
+    """Return the bound of the cache in bytes; DataError if the variable is not a number of gigabytes."""
+    return int(number_in_environment(VARIABLE, GIGABYTES, "gigabytes") * 1e9)
 
 
 def cache_entries() -> list[CacheEntry]:
@@ -153,10 +146,9 @@ def folder_size(path: Path) -> int:
 
 
 def _listed(folder: Path) -> list[Path]:
-    try:
-        return [path for path in folder.iterdir() if not path.name.startswith(".")]
-    except OSError:
-        return []
+    with contextlib.suppress(DataError):  # another process may remove it
+        return listed(folder)
+    return []
 
 
 def hold(owner: T, folder: Path) -> T:
@@ -183,10 +175,7 @@ def remove(path: Path) -> bool:
     handle = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        aside = path.with_name(f".{path.name}{_REMOVED}")
-        shutil.rmtree(aside, ignore_errors=True)
-        path.rename(aside)
-        shutil.rmtree(aside, ignore_errors=True)
+        discard(path)
     except OSError:
         return False
     finally:
@@ -197,8 +186,8 @@ def remove(path: Path) -> bool:
 def make_room(limit: int | None = None) -> None:
     """Remove what was not used for longest until the cache is within its bound.
 
-    What an object of any process holds, or was used within the last minute, stays. Leftovers of killed
-    processes go after an hour.
+    What an object of any process holds, or was used within the last minute, stays. What killed processes left
+    is removed.
 
     Parameters
     ----------
@@ -206,13 +195,8 @@ def make_room(limit: int | None = None) -> None:
         Bytes; `cache_limit` by default.
     """
     limit, now = cache_limit() if limit is None else limit, time.time()
-    for path in (data_home() / "cache").glob("*/.*"):
-        with contextlib.suppress(OSError):
-            is_old = now - path.stat().st_mtime > _LEFTOVER
-            if path.name.endswith(_REMOVED):
-                shutil.rmtree(path, ignore_errors=True)
-            elif is_old and path.is_file():
-                path.unlink()
+    for kind in _listed(data_home() / "cache"):
+        sweep(kind, prefix=".")
     entries = cache_entries()
     total = sum(entry.size for entry in entries)
     for entry in entries:

@@ -3,29 +3,62 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import json
+import math
 import os
+import platform
 import shutil
+import stat
 import tempfile
 import time
-from collections.abc import Iterator
+import uuid
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from workbench.storage.errors import DataError, reading, writing
+
+MAX_IN_MEMORY = 2 << 30
+"""Largest content of a file, unpacked, that is read into memory, in bytes."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parent
+_SCRATCH = ".partial-"
+_SCRATCH_HERE = f"{_SCRATCH}{zlib.crc32(platform.node().encode()):08x}-"  # made by this computer
+_REPLACED = ".replaced"  # in a scratch folder: what another folder takes the place of
+_LOCKABLE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_DAY = 86_400  # seconds
 
 
 def data_home() -> Path:
     """Return the folder that holds ``raw/``, ``cache/``, ``runs/`` and ``notes/``.
 
     ``$WORKBENCH_HOME`` where it is set; else ``data/`` of the checkout that this
-    package runs from; else ``data/`` of the working directory.
+    package runs from; else ``data/`` of the working directory. DataError if the
+    variable names something else, or a place that may not be looked at.
     """
-    if home := os.environ.get("WORKBENCH_HOME"):
-        return Path(home).expanduser()
+    if value := os.environ.get("WORKBENCH_HOME"):
+        with reading(value, "the folder that WORKBENCH_HOME names", remedy="set it to a folder, or unset it"):
+            home = Path.cwd() / Path(value).expanduser()  # also of a user who does not exist
+            _check_target(home, stat.S_ISDIR, "a folder")
+            return home
     if (_CHECKOUT / "pyproject.toml").is_file():
         return _CHECKOUT / "data"
     return Path.cwd() / "data"
+
+
+def number_in_environment(variable: str, default: float, unit: str) -> float:
+    """Return the number that an environment variable gives; DataError if it is none, or negative."""
+    text = os.environ.get(variable) or f"{default:g}"
+    with contextlib.suppress(ValueError):
+        if 0 <= (number := float(text)) < math.inf:
+            return number
+    problem = f"expected a number of {unit} in {variable}, got {text!r}"
+    raise DataError(problem, remedy=f"set it to a number such as {default:g}, or unset it")
 
 
 def resource(*parts: str) -> Path:
@@ -34,35 +67,213 @@ def resource(*parts: str) -> Path:
     return (installed if installed.is_dir() else _CHECKOUT / "data").joinpath(*parts)
 
 
-def sweep(home: Path, pattern: str, *, seconds: float = 3600) -> None:
-    """Remove folders that killed processes left: those into which nothing was written for so many seconds."""
-    for folder in home.glob(pattern):
-        with contextlib.suppress(OSError):  # another process may remove it too
-            written = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
-            if time.time() - written > seconds:
-                shutil.rmtree(folder, ignore_errors=True)
+def open_regular(path: Path | str) -> IO[bytes]:
+    """Open a regular file for reading.
+
+    Raises
+    ------
+    OSError
+        If there is none, it may not be read, or it is a folder, a pipe or a device, which could keep a reader
+        waiting for ever.
+    """
+    name = os.fspath(path)
+    if "\0" in name:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), name)
+    handle = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe is opened without waiting
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(0, "it is no regular file", name)
+    return open(handle, "rb")  # noqa: PTH123 - of a handle; the caller closes it
+
+
+def read_bytes(path: Path | str, what: str = "this file", *, limit: int | None = None) -> bytes:
+    """Return the content of a regular file.
+
+    Parameters
+    ----------
+    path : path
+    what : str
+        What the file is, for the error, such as "this vocabulary".
+    limit : int, optional
+        Most bytes that it may have; `MAX_IN_MEMORY` by default.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read, is no regular file, or is larger.
+    """
+    limit = MAX_IN_MEMORY if limit is None else limit
+    with reading(path, what), open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size > limit:
+            raise too_large(path, limit)
+        return file.read()
+
+
+def read_json(path: Path | str, what: str = "this file", *, limit: int | None = None) -> Any:
+    """Return what a JSON file holds; DataError as of `read_bytes`, and if it is no JSON in UTF-8."""
+    data = read_bytes(path, what, limit=limit)
+    with reading(path, what):
+        return json.loads(data.decode("utf-8-sig"))
+
+
+def listed(folder: Path) -> list[Path]:
+    """Return what is in a folder, sorted, hidden ones left out; nothing if there is none.
+
+    DataError if it may not be listed, or is no folder.
+    """
+    with reading(folder, "this folder"), contextlib.suppress(FileNotFoundError):
+        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    return []
+
+
+def too_large(path: Path | str, limit: int) -> DataError:
+    """Return the error for a file that holds more than may be read into memory."""
+    return DataError(
+        f"it holds more than {limit:,} bytes, unpacked", file=path, remedy="split it into smaller files"
+    )
+
+
+def path_in(folder: Path, name: str) -> Path:
+    """Return the path of a file that a list in a folder names; DataError if it leads out of the folder."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise DataError(f"expected the name of a file in this folder, got {name!r}", file=folder)
+    return folder / path
+
+
+def map_array(folder: Path, name: str) -> Any:
+    """Map the array of a ``.npy`` file, which a list in its folder names, into memory, read only."""
+    import numpy as np  # noqa: PLC0415 - slow
+
+    path = path_in(folder, f"{name}.npy")
+    with open_regular(path):  # no pipe, which would keep NumPy waiting
+        array = np.load(path, mmap_mode="r")
+    if not isinstance(array, np.ndarray):
+        raise TypeError("it holds no array")
+    return array
+
+
+def sweep(home: Path, *, prefix: str = _SCRATCH) -> None:
+    """Remove what killed processes left in a folder: what nobody has locked, or else wrote to for a day."""
+    with contextlib.suppress(OSError), os.scandir(home) as entries:
+        for name in [entry.name for entry in entries if entry.name.startswith(prefix)]:
+            with contextlib.suppress(OSError):  # another process removes it, or only it may
+                _remove_unused(home / name)
+
+
+def _remove_unused(path: Path) -> None:
+    handle = os.open(path, _LOCKABLE)
+    try:
+        unused = _lock(handle) if path.name.startswith(_SCRATCH_HERE) else None
+        if unused is None:
+            unused = time.time() - max(each.lstat().st_mtime for each in (path, *path.rglob("*"))) > _DAY
+        if unused and path.is_dir():
+            for old in (path / _REPLACED).glob("*"):  # killed between two renamings
+                if not (path.parent / old.name).exists():
+                    old.rename(path.parent / old.name)
+            shutil.rmtree(path)
+        elif unused:
+            path.unlink()
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int) -> bool | None:
+    """Lock an open file or folder; False where another process has the lock, None on a disk without locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _locked_folder(home: Path) -> tuple[Path, int]:
+    """Make a scratch folder and lock it; return it and the handle that has the lock."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_SCRATCH_HERE, dir=home))
+        with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as stack:  # else it was swept
+            handle = os.open(folder, _LOCKABLE)
+            stack.callback(os.close, handle)
+            if _lock(handle) is not False and os.path.samestat(os.fstat(handle), folder.lstat()):
+                stack.pop_all()
+                return folder, handle
+
+
+@contextmanager
+def scratch_folder(home: Path | str) -> Iterator[Path]:
+    """Yield a new hidden folder in `home`, removed afterwards; `home` is made where it is missing.
+
+    What killed processes left in `home` is removed first. DataError if no folder can be made there.
+
+    Notes
+    -----
+    The folder is locked while it is used, and the lock ends with its process. `sweep` removes what it can
+    lock, and holds the lock meanwhile. A sweep between the making of a folder and its locking is noticed: the
+    lock is busy or the folder is gone, and another one is made. Once a folder is locked and still has its
+    name, no sweep gets the lock. A lock may hold on one computer only, and some disks have none: the name
+    says which computer made the folder; where no lock can tell, it goes when nothing was written for a day.
+    """
+    home = Path(home)
+    with writing(home, "this folder"):
+        _check_target(home, stat.S_ISDIR, "a folder")
+        home.mkdir(parents=True, exist_ok=True)
+        sweep(home)
+        folder, handle = _locked_folder(home)
+    try:
+        with _full_disk(home):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
+
+
+@contextmanager
+def _full_disk(place: Path) -> Iterator[None]:
+    """Turn an error of the disk into a DataError; not those of networks, nor of files that are read."""
+    try:
+        yield
+    except OSError as error:
+        if type(error) is not OSError:  # a missing file, a lost connection and others have their own class
+            raise
+        with writing(place):
+            raise
+
+
+def _check_target(path: Path, is_kind: Callable[[int], bool], kind: str) -> None:
+    """Raise an OSError where nothing can be written to a path, or something of another kind is there."""
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path))
+    with contextlib.suppress(FileNotFoundError):
+        if not is_kind(path.stat().st_mode):
+            raise OSError(0, f"what is there is not {kind}", str(path))
 
 
 @contextmanager
 def atomic_path(path: Path | str) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; it replaces `path` only if the block ends well.
+    """Yield a temporary path of the same name; that file replaces `path` only if the block ends well.
 
-    The file is flushed to the disk before it is renamed, so a reader sees the old
-    content or the new one, never a part. The folder is made where it is missing.
+    The file is flushed to the disk before it is renamed, so a reader sees the old content or the new one,
+    never a part. The folder is made where it is missing. DataError if the file cannot be written.
     """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
-    temporary = Path(name)
-    try:
+    with writing(target):
+        _check_target(target, stat.S_ISREG, "a file")
+    with scratch_folder(target.parent) as space, _full_disk(target):
+        temporary = space / target.name
         yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+        with writing(target):
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            temporary.chmod(0o644)
+            temporary.replace(target)
+
+
+def write_atomic(path: Path | str, content: str | bytes) -> None:
+    """Write a file by `atomic_path`; text in UTF-8."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 @contextmanager
@@ -77,33 +288,42 @@ def atomic_folder(path: Path | str, *, replace: bool = False) -> Iterator[Path]:
         Whether an existing folder is replaced. By default the first one stays and the new one is dropped:
         right where the name is a key of the content, so that both hold the same.
 
+    Raises
+    ------
+    DataError
+        If it cannot be written.
+
     Notes
     -----
-    Every file is flushed to disk before the folder is renamed. Folders that killed processes left beside it
-    are removed after an hour. While an existing folder is replaced, there is a moment in which `path` does
-    not exist; a process that is killed then leaves the old folder beside it, under a hidden name.
+    Every file is flushed to disk before the folder is renamed. While an existing folder is replaced, there is
+    a moment in which `path` does not exist; if the process is killed then, the next `sweep` puts it back.
     """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    prefix = f".{target.name}.partial-"
-    sweep(target.parent, f"{prefix}*")
-    space = Path(tempfile.mkdtemp(dir=target.parent, prefix=prefix))
-    new, old = space / "new", space / "old"
-    new.mkdir()
-    try:
+    with writing(target, "this folder"):
+        _check_target(target, stat.S_ISDIR, "a folder")
+    with scratch_folder(target.parent) as space, _full_disk(target):
+        new, old = space / "new", space / _REPLACED / target.name
+        new.mkdir()
         yield new
-        for file in new.rglob("*"):
-            if file.is_file():
-                with file.open("rb") as written:
-                    os.fsync(written.fileno())
-        if replace and target.exists():
-            target.rename(old)
-        try:
-            new.rename(target)
-        except OSError:
-            if not target.is_dir():
-                if old.exists():
-                    old.rename(target)
-                raise
-    finally:
-        shutil.rmtree(space, ignore_errors=True)
+        with writing(target, "this folder"):
+            for file in new.rglob("*"):
+                if file.is_file():
+                    with file.open("rb") as written:
+                        os.fsync(written.fileno())
+            if replace and target.exists():
+                old.parent.mkdir()
+                target.rename(old)
+            try:
+                new.rename(target)
+            except OSError:
+                if not target.is_dir():
+                    if old.exists():
+                        old.rename(target)
+                    raise
+
+
+def discard(path: Path) -> None:
+    """Remove a folder, renamed first so that a killed process leaves no half of it; OSError if it may not."""
+    aside = path.with_name(f"{_SCRATCH_HERE}{uuid.uuid4().hex}")
+    path.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)

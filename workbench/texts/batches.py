@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 from workbench.texts.stream import Ints, Stream
 
 Batch = dict[str, Ints]

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -18,8 +14,10 @@ import numpy as np
 import pandas as pd
 
 from workbench.datasets.books import Book, books
-from workbench.items.schema import DataError
 from workbench.storage import cache, files
+from workbench.storage.checksums import sha256
+from workbench.storage.errors import DataError, reading
+from workbench.storage.parquet import read_parquet
 from workbench.texts.tokenise import Part, Tokeniser
 
 VERSION = 1
@@ -32,11 +30,9 @@ FILES = (IDS, STARTS, COUNTS, WORDS, BOOKS)
 RESERVED = frozenset({"<s>", "</s>", "<unk>", "<UNK>"})
 """Words with a special meaning in KenLM."""
 
+_KEYS = frozenset({"version", "lower", "sha256", "files", "stream"})  # of manifests before checksums
 _LINES = 1 << 18  # tokens that are written as lines at a time
 _BLOCK = 1 << 22  # ids that are renumbered at a time
-_LEFTOVER = 86_400  # seconds after which a temporary folder is that of a killed process
-_ROOM = "make room, or let $WORKBENCH_HOME name a folder on another disk"
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class Corpus:
@@ -73,12 +69,13 @@ class Corpus:
             raise DataError("there is no corpus here, or it was changed", file=folder, remedy="make it again")
         self.folder, self.name = folder, name
         cache.hold(self, folder)
-        self.lower, self.sha256 = bool(content["lower"]), str(content["sha256"])
-        self.words = (folder / WORDS).read_bytes().decode().split("\n")
-        self.counts = np.fromfile(folder / COUNTS, "<i8")
-        self.starts = np.fromfile(folder / STARTS, "<i8")
-        self.ids = np.memmap(folder / IDS, "<u4", "r")
-        self.books = pd.read_parquet(folder / BOOKS)
+        with reading(folder, "this corpus", remedy="make it again"):
+            self.lower, self.sha256 = bool(content["lower"]), str(content["sha256"])
+            self.words = (folder / WORDS).read_bytes().decode().split("\n")
+            self.counts = np.fromfile(folder / COUNTS, "<i8")
+            self.starts = np.fromfile(folder / STARTS, "<i8")
+            self.ids = np.memmap(folder / IDS, "<u4", "r")
+            self.books = read_parquet(folder / BOOKS).to_pandas()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Corpus, (self.folder, self.name)
@@ -149,7 +146,7 @@ class Corpus:
             return texts
         home = files.data_home() / "cache" / "corpus"
         texts = lines_or_books(texts)
-        with scratch_folder(home) as scratch:
+        with files.scratch_folder(home) as scratch:
             tokeniser = Tokeniser(scratch / "texts", lower=lower, tokenised=tokenised)
             tokeniser.read(texts, progress=progress)
             folder = home / tokeniser.key
@@ -234,44 +231,16 @@ def lines_or_books(texts: Any) -> Iterator[str | Book]:
     )
 
 
-@contextlib.contextmanager
-def scratch_folder(folder: Path, remedy: str = _ROOM) -> Iterator[Path]:
-    """Yield a temporary folder in a folder; remove it afterwards, and those of killed processes before."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        files.sweep(folder, ".tmp-*", seconds=_LEFTOVER)
-        temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".tmp-"))
-    except OSError as error:
-        problem = f"no folder can be made here ({error.strerror})"
-        raise DataError(problem, file=folder, remedy=remedy) from error
-    try:
-        with disk_errors(folder, remedy):
-            yield temporary
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def disk_errors(folder: Path, remedy: str = _ROOM) -> Iterator[None]:
-    """Turn the error of a full disk into a DataError that names the folder."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _FULL:
-            raise DataError(f"the disk is full ({error.strerror})", file=folder, remedy=remedy) from error
-        raise
-
-
 def read_manifest(folder: Path, names: Sequence[str] = FILES) -> dict[str, Any] | None:
     """Return the manifest of a folder, None if it or one of its files is absent, damaged or changed."""
-    try:
-        content: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
-        if content["version"] != VERSION:
-            return None
-        is_whole = all(content["files"][name] == _size_and_sha256(folder / name) for name in names)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return content if is_whole else None
+    with contextlib.suppress(DataError), reading(folder):
+        content: dict[str, Any] = files.read_json(folder / MANIFEST)
+        checksum = content.pop("checksum", None)
+        is_whole = checksum == _checksum(content) or (checksum is None and set(content) <= _KEYS)
+        is_whole = is_whole and content["version"] == VERSION
+        if is_whole and all(content["files"][name] == _size_and_sha256(folder / name) for name in names):
+            return content
+    return None
 
 
 def write_manifest(folder: Path, names: Sequence[str], info: dict[str, Any], first: np.ndarray) -> None:
@@ -283,6 +252,7 @@ def write_manifest(folder: Path, names: Sequence[str], info: dict[str, Any], fir
     digests: list[str | bytes] = [str(checksums[name][1]) for name in (IDS, STARTS, WORDS)]
     content = cache.digest(*digests, first.astype("<i8").tobytes())
     manifest = {"version": VERSION, **info, "sha256": content, "files": checksums}
+    manifest["checksum"] = _checksum(manifest)
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
 
 
@@ -293,7 +263,7 @@ def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]]
     lengths: list[np.ndarray] = []
     size = np.zeros((2, len(books)), np.int64)  # sentences, tokens
     words: Sequence[str] | None = None
-    with disk_errors(folder.parent), files.atomic_folder(folder, replace=folder.exists()) as path:
+    with files.atomic_folder(folder, replace=folder.exists()) as path:
         with (path / IDS).open("wb") as file:
             for part in parts:
                 if part.words is not words:
@@ -311,9 +281,9 @@ def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]]
         types = list(numbers)
         order = sorted(np.flatnonzero(counts).tolist(), key=lambda number: (-counts[number], types[number]))
         _renumber(path / IDS, order, len(types))
-        counts[order].astype("<i8").tofile(path / COUNTS)
+        (path / COUNTS).write_bytes(counts[order].astype("<i8").data)  # `tofile` sees no disk get full
         starts = np.concatenate([[0], *lengths]).cumsum()
-        starts.astype("<i8").tofile(path / STARTS)
+        (path / STARTS).write_bytes(starts.astype("<i8").data)
         (path / WORDS).write_text(
             "\n".join(types[number] for number in order), encoding="utf-8", newline="\n"
         )
@@ -335,5 +305,8 @@ def _renumber(path: Path, order: list[int], types: int) -> None:
 
 
 def _size_and_sha256(path: Path) -> list[int | str]:
-    with path.open("rb") as file:
-        return [path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()]
+    return [path.stat().st_size, sha256(path)]
+
+
+def _checksum(manifest: dict[str, Any]) -> str:
+    return cache.digest(json.dumps(manifest, sort_keys=True))

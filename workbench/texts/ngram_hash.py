@@ -69,9 +69,11 @@ def normalise(token: str) -> tuple[str, ...]:
     words: list[str] = []
     for word in _WORD.findall(_INNER.sub("", token.casefold())):
         tails: list[str] = []
-        while tail := _TAIL.search(word):
+        end = len(word)
+        while tail := _TAIL.search(word, max(0, end - len("n't")), end):
             tails.append(tail[0])
-            word = word[: tail.start()]  # noqa: PLW2901 - without its tail
+            end = tail.start()
+        word = word[:end]  # noqa: PLW2901 - without its tails
         length = _TWO.get(word, 0)
         parts = (word[:length], word[length:], *reversed(tails))
         words.extend(part.replace("'", "") for part in parts if part)

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError, objects
+from workbench.items.schema import objects
 from workbench.runs.store import items_digest
+from workbench.storage.errors import DataError
 from workbench.texts import ngram_hash
 from workbench.texts.corpus import Corpus
 from workbench.texts.ngram_hash import Ints, TokenisedTexts, Words

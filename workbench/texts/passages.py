@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 from workbench.texts.batches import Batch
 from workbench.texts.stream import Ints, Stream
 

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from workbench.items.schema import DataError
 from workbench.storage import files
 from workbench.storage.cache import digest
+from workbench.storage.errors import DataError, reading
+from workbench.storage.parquet import read_parquet
 from workbench.texts import corpus as on_disk
 from workbench.texts.corpus import BOOKS, COUNTS, IDS, RESERVED, STARTS, WORDS, Corpus
 
@@ -140,16 +141,17 @@ class Stream:
         if content is None or "stream" not in content:
             problem = "there is no stream here, or it was changed"
             raise DataError(problem, file=folder, remedy="make or copy it again")
-        return cls(
-            vocabulary=(path / WORDS).read_bytes().decode().split("\n"),
-            ids=np.memmap(path / IDS, "<u4", "r"),
-            counts=np.fromfile(path / COUNTS, "<i8"),
-            words_like=np.fromfile(path / LIKE, "|u1").astype(bool),
-            starts=np.fromfile(path / STARTS, "<i8"),
-            books=pd.read_parquet(path / BOOKS),
-            info=content["stream"],
-            folder=path,
-        )
+        with reading(path, "this stream", remedy="make or copy it again"):
+            return cls(
+                vocabulary=(path / WORDS).read_bytes().decode().split("\n"),
+                ids=np.memmap(path / IDS, "<u4", "r"),
+                counts=np.fromfile(path / COUNTS, "<i8"),
+                words_like=np.fromfile(path / LIKE, "|u1").astype(bool),
+                starts=np.fromfile(path / STARTS, "<i8"),
+                books=read_parquet(path / BOOKS).to_pandas(),
+                info=content["stream"],
+                folder=path,
+            )
 
     def copy(self, folder: Path | str) -> Stream:
         """Copy it into a folder of its own, for another machine: ids, vocabulary, titles of the books.
@@ -158,19 +160,21 @@ class Stream:
         holds something else, or the disk is full.
         """
         target = Path(folder)
+        files.sweep(target.parent)
         content = on_disk.read_manifest(target, _FILES)
         if content is not None and content.get("stream") == self.info:
             return Stream.open(target)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             problem = "expected an empty folder, got one that holds something else"
             raise DataError(problem, file=target, remedy="name a new folder, or remove it")
-        with on_disk.disk_errors(target), files.atomic_folder(target, replace=target.exists()) as path:
+        with files.atomic_folder(target, replace=target.exists()) as path:
             with (path / IDS).open("wb") as file:
                 for start in range(0, self.n_tokens, _BLOCK):
                     file.write(self.read(start, start + _BLOCK).astype("<u4").tobytes())
-            self.starts.astype("<i8").tofile(path / STARTS)
-            self.counts.astype("<i8").tofile(path / COUNTS)
-            self.words_like.astype("|u1").tofile(path / LIKE)
+            for name, array, kind in (
+                (STARTS, self.starts, "<i8"), (COUNTS, self.counts, "<i8"), (LIKE, self.words_like, "|u1")
+            ):  # fmt: skip
+                (path / name).write_bytes(array.astype(kind).data)  # `tofile` sees no disk get full
             (path / WORDS).write_text("\n".join(self.vocabulary), encoding="utf-8", newline="\n")
             self.books.to_parquet(path / BOOKS, index=False)
             info = {"lower": self.lower, "stream": json.loads(json.dumps(self.info))}

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from workbench.items import text as wt
-from workbench.items.schema import DataError
 from workbench.storage import cache, parallel
+from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
 
 if TYPE_CHECKING:

@@ -1,0 +1,148 @@
+"""Entry points of other packages, real ones in folders on the path: a bad one spoils nothing else."""
+
+import email
+
+import pytest
+
+import workbench as wb
+from workbench import datasets
+from workbench.analysis import tagging
+from workbench.cli import main
+from workbench.models import registry
+from workbench.models.base import Predictor
+from workbench.storage.errors import DataError
+
+MODULE = """
+from workbench.models.baselines.chance import RandomWord
+from workbench.models.base import Predictor
+class Plain(RandomWord):
+    "Guess <b>anything</b>."
+class Abstract(Predictor):
+    "Cannot be made."
+def load(split, **options):
+    return split, options
+number = 3
+"""
+RAISES = {
+    "exits": "raise SystemExit(3)", "recurses": "def f(): f()\nf()", "is-wrong": "1 +",
+    "raises": "class E(Exception): pass\nraise E('\\ud800 <script>')", "asserts": "assert False",
+    "without-memory": "raise MemoryError", "lacks": "import no_such",
+}  # fmt: skip
+NO_MODELS = {
+    "no-class": "plain_model:number", "a-function": "plain_model:load", "a-module": "plain_model",
+    "not-there": "plain_model:Nothing", "other-class": "builtins:dict", "no-module": "no_such_module:X",
+    "abstract": "plain_model:Abstract", "no-place": "no place at all", "empty-place": ":",
+}  # fmt: skip
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Return a function that writes a package with a list of entry points, and puts it on the path."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "plain_model.py").write_text(MODULE)
+
+    def write(package, points, group="workbench.models"):
+        info = tmp_path / f"{package}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+        lines = (
+            points
+            if isinstance(points, bytes)
+            else "".join(f"{n} = {v}\n" for n, v in points.items()).encode()
+        )
+        (info / "entry_points.txt").write_bytes(f"[{group}]\n".encode() + lines)
+
+    return write
+
+
+@pytest.mark.slow
+def test_a_model_of_another_package(install, tmp_path):
+    install("good", {"plain": "plain_model:Plain"})
+    kind = registry.model_class("plain")
+    assert (kind.__name__, registry.name_of(kind), registry.model_names()[-1]) == ("Plain", "plain", "plain")
+    table = wb.models()
+    assert table.set_index("name").loc["plain", "class"] == "Plain"
+    assert "<b>" not in table._repr_html_()
+    kind().save(tmp_path / "saved")
+    assert type(Predictor.load(tmp_path / "saved")) is kind
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*RAISES, *NO_MODELS])
+def test_one_that_cannot_be_loaded_is_a_row(install, tmp_path, capsys, name):
+    if name in RAISES:
+        (tmp_path / "bad_module.py").write_text(RAISES[name])
+    install("bad", {name: NO_MODELS.get(name, "bad_module:Model"), "plain": "plain_model:Plain"})
+    with pytest.raises(DataError, match=name):
+        registry.model_class(name)
+    table = wb.models().set_index("name")
+    assert name in table.loc[name, "description"]
+    assert table.loc["plain", "class"] == "Plain"
+    assert set(registry.BUILT_IN) < set(table.index)
+    assert main(["models"]) in {0, None}
+    assert "\nplain " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "name", ["<b>x</b>", "<script>", "a b", "../x", "/etc", "a/b", "\u202eabc", "\x07", "a" * 101]
+)
+def test_what_is_no_name_is_left_out(install, name):
+    install("bad", {name: "plain_model:Plain", "plain": "plain_model:Plain"})
+    with pytest.warns(UserWarning, match=r"of 'bad', is left out: this is no name") as caught:
+        assert registry.model_names() == [*registry.BUILT_IN, "plain"]
+    assert all(str(warning.message).isprintable() for warning in caught)
+
+
+def test_a_built_in_name_is_never_replaced(install):
+    install("bad", {"lstm": "plain_model:Plain"})
+    install("also-bad", {"sample": "plain_model"}, "workbench.datasets")
+    with pytest.warns(
+        UserWarning, match=r"'lstm' in workbench\.models, of 'bad', is left out: the workbench"
+    ):
+        assert registry.model_names() == [*registry.BUILT_IN]
+    assert registry.model_class("lstm").__module__ == "workbench.models.neural.recurrent"
+    with pytest.warns(UserWarning, match="'sample' in workbench.datasets, of 'also-bad'"):
+        assert len(datasets.load("sample")) == 222
+
+
+def test_a_built_in_model_keeps_its_name(install):
+    install("bad", {"mine": registry.BUILT_IN["lstm"]})
+    assert registry.name_of(registry.model_class("lstm")) == "lstm"
+
+
+def test_a_name_of_two_packages_is_left_out(install):
+    install("one", {"both": "plain_model:Plain", "plain": "plain_model:Plain"})
+    install("two", {"both": "plain_model:Abstract"})
+    with pytest.warns(UserWarning, match="'both' in workbench.models, of 'one', 'two', is left out: several"):
+        assert registry.model_names() == [*registry.BUILT_IN, "plain"]
+
+
+def test_the_description_of_a_package_is_parsed_only_where_it_gives_something(install, monkeypatch):
+    install("good", {"plain": "plain_model:Plain"})
+    parsed, parse = [], email.message_from_string
+    monkeypatch.setattr(email, "message_from_string", lambda text: parsed.append(text) or parse(text))
+    assert "plain" in registry.model_names()
+    assert len(parsed) == 1
+
+
+@pytest.mark.parametrize("lines", [b"\xff\xfe = x", b"no sign of equality", b"x = \xed\xa0\x80"])
+@pytest.mark.parametrize("group", ["workbench.models", "workbench.datasets", "spacy_models"])
+def test_a_list_that_cannot_be_read(install, lines, group):
+    install("good", {"plain": "plain_model:Plain"}, group)
+    install("bad", lines, group)
+    names = {
+        "workbench.models": registry.model_names, "workbench.datasets": datasets.dataset_names,
+        "spacy_models": tagging.installed,
+    }  # fmt: skip
+    with pytest.warns(UserWarning, match="the entry points of 'bad' cannot be read"):
+        assert "plain" in names[group]()
+
+
+def test_a_data_set_of_another_package(install, tmp_path):
+    (tmp_path / "bad_reader.py").write_text("raise SystemExit")
+    install("good", {"limericks": "plain_model", "broken": "bad_reader"}, "workbench.datasets")
+    assert datasets.dataset_names()[-2:] == ["broken", "limericks"]
+    options = {"variant": None, "path": tmp_path, "on_error": "raise"}
+    assert datasets.load("limericks", "dev", path=tmp_path) == ("dev", options)
+    with pytest.raises(DataError, match="'broken' cannot be imported from bad_reader: SystemExit"):
+        datasets.load("broken")

@@ -1,0 +1,144 @@
+"""Texts and files that were made to be slow are read in linear time, and nothing is read in another way."""
+
+# ruff: noqa: RUF001 - typographic quotes are meant
+
+import re
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import workbench as wb
+from workbench.datasets import load
+from workbench.items import text as wt
+from workbench.items.query import parse
+from workbench.texts import ngram_hash
+
+books = sys.modules["workbench.datasets.books"]  # the function hides the module
+HERE = Path(__file__).parent
+# As they were before they were linear: the oracles.
+DETACHED = re.compile(r"(?<=\s)(?:[.,;:?!]|``|''|n't|'(?:s|ll|re|ve|d|m))(?=\s|$)")
+ATTACHED = re.compile(r"\w[,;:?!](?=\s|$)|\w{4,}\.(?=\s|$)|\w(?:n't|'(?:s|ll|re|ve|d|m))(?=\s|$)")
+PG = r"project\s+gutenberg"
+PG_END = re.compile(
+    rf"^\W*(\*\*\* ?END OF|(this is )?(the )?end (of|if )?.*{PG}|{PG}.* end of|end {PG}).*",
+    re.IGNORECASE | re.MULTILINE,
+)
+PG_CREDIT = re.compile(
+    rf"\s*((?=.*({PG}|\be-?texts?\b|scanned by|(prepared|produced|proof\w*|typed) by)).*\n\s*)+",
+    re.IGNORECASE,
+)
+TOKEN = re.compile(
+    wt._TOKEN.pattern.replace("{2,99}+", "{2,}").replace("{1,99}+", "+").replace("[a-z]++", "[a-z]+"),
+    re.VERBOSE,
+)
+pieces = st.lists(
+    st.sampled_from(
+        [*".,;:?!`'n’ta1é_ \n\u2028\u0301A", "n't", "'s", "''", "``", "'ll", "A.", "U.S.", "xx", "Mr."]
+    )
+).map("".join)
+
+
+@pytest.mark.slow
+def test_nothing_takes_quadratic_time():
+    run = subprocess.run([sys.executable, HERE / "pumped.py"], capture_output=True, text=True, check=False)
+    assert (run.stdout, run.stderr, run.returncode) == ("", "", 0)
+
+
+def splits_by_the_old_pattern(word):
+    cuts = [len(word), *([3] if word.lower() in wt._SPLIT else [])]
+    while tail := wt._TAIL.search(word, 0, cuts[-1]):
+        cuts.append(tail.start())
+    return cuts
+
+
+@given(pieces)
+def test_the_same_guess(text):
+    assert len(wt._DETACHED.findall(text)) == len(DETACHED.findall(text))
+    assert len(wt._ATTACHED.findall(text)) == len(ATTACHED.findall(text))
+
+
+@given(pieces)
+def test_the_same_tokens(text):
+    new, old = (list(pattern.finditer(text)) for pattern in (wt._TOKEN, TOKEN))
+    assert [(m.span(), m.lastgroup, m["open"]) for m in new] == [
+        (m.span(), m.lastgroup, m["open"]) for m in old
+    ]
+    for match in old:
+        if match.lastgroup == "word":
+            cuts = sorted(splits_by_the_old_pattern(match[0]))
+            assert [end for _, _, end in wt._parts(match[0], 0)] == cuts
+
+
+@given(pieces)
+def test_the_same_normal_form(text):
+    tails, word = [], text
+    while tail := ngram_hash._TAIL.search(word):
+        tails.append(tail[0])
+        word = word[: tail.start()]
+    if ngram_hash._WORD.fullmatch(text) and text.islower() and text.isascii() and word not in ngram_hash._TWO:
+        parts = (word, *reversed(tails))
+        assert ngram_hash.normalise(text) == tuple(part.replace("'", "") for part in parts if part)
+
+
+def old_gutenberg(text):
+    """Return what was left of a text when the patterns were the old ones."""
+    head = text[: books._HEAD]
+    starts = list(books._PG_START.finditer(head))
+    begin = starts[-1].end() if starts else 0
+    if credit := PG_CREDIT.match(text, begin):
+        begin = credit.end()
+    end = PG_END.search(text, max(begin, len(text) - books._TAIL))
+    body = text[begin : end.start() if end else len(text)].strip("\x1a \n")
+    if last := books._PG_LAST.search(body, max(0, len(body) - books._LAST)):
+        body = body[: last.start()].rstrip()
+    return f"{body}\n"
+
+
+lines = st.lists(
+    st.sampled_from([
+        "project gutenberg", "Project\nGutenberg", "end of", "The end", "this is the end of ", "*** END OF",
+        "***END OF", "_", "Scanned by me\n", "proofproofed by", " end of", "\x1a", "--", "é",
+        "END", "*** START OF THIS PROJECT", "***", "* ", "\n", "\n", " ", "a",
+        "proofed by", "etext", "etexts\n",
+    ])
+).map("".join)  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(lines, st.sampled_from([books._TAIL, 7, 20]))
+@example("a***\nEND OF", 20)
+@example("a\n\n *\n***END OF", 5)
+def test_the_same_book(text, tail):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(books, "_TAIL", tail)
+        assert books._gutenberg(text)[3] == old_gutenberg(text)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("real_data")
+@pytest.mark.parametrize("name", ["lambada", "cbt", "msrcc", "cnnqa"])
+def test_the_same_on_the_data_sets(name):
+    for item in islice(load(name), 0, None, 7):
+        test_the_same_guess.hypothesis.inner_test(item.text)
+        test_the_same_tokens.hypothesis.inner_test(item.text)
+
+
+@pytest.mark.slow
+def test_the_same_on_novels(real_data):
+    novels = [*islice(wb.books(real_data / "novels.tar.xz"), 0, 40, 4)]
+    assert novels
+    for novel in novels:
+        test_the_same_guess.hypothesis.inner_test(novel.text)
+        test_the_same_tokens.hypothesis.inner_test(novel.text)
+        assert books._gutenberg(novel.text)[3] == old_gutenberg(novel.text)
+
+
+def test_any_number_of_negations():
+    assert str(parse("not " * 30_001 + "a")) == "not a"
+    assert str(parse("!" * 30_000 + "(a = 1)")) == "a = 1"
+    assert str(parse("not not not (not a or b)")) == "not (not a or b)"

@@ -1,0 +1,77 @@
+"""Checksums of a folder's files: ``SHA256SUMS``, as ``sha256sum`` writes and checks it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+import warnings
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import open_regular, path_in, read_bytes, write_atomic
+
+SUMS = "SHA256SUMS"
+
+_SETTLED = 2  # seconds after which another change of a file would change its times
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a regular file, computed once a process for the same size and times of change."""
+    with open_regular(path) as file:
+        about = os.fstat(file.fileno())
+    identity = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+    is_settled = time.time() - max(about.st_mtime, about.st_ctime) > _SETTLED
+    return (_computed if is_settled else _computed.__wrapped__)(path, identity)
+
+
+@lru_cache(maxsize=4096)
+def _computed(path: Path, _identity: tuple[int, ...]) -> str:
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # it can be read
+
+
+def write_checksums(folder: Path, main: str) -> None:
+    """Write the checksums of all files below a folder but hidden ones, that of the `main` file last."""
+    (folder / SUMS).unlink(missing_ok=True)
+    names = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
+    shown = sorted(name.as_posix() for name in names if not any(part[0] == "." for part in name.parts))
+    shown.sort(key=lambda name: name == main)
+    digests = _sums((folder / name for name in shown), "this folder")
+    lines = [f"{digest}  {name}\n" for digest, name in zip(digests, shown, strict=True)]
+    write_atomic(folder / SUMS, "".join(lines))
+
+
+def check_checksums(folder: Path, main: str, *, what: str, remedy: str) -> None:
+    """Compare the files of a folder with their checksums, which list the `main` file last.
+
+    DataError if a file differs or is missing, or the list is damaged; a warning if there is none, as in
+    folders of earlier versions. Each file is read once a process; a later call looks at its size and times.
+    """
+    file = folder / SUMS
+    if not os.path.lexists(file):
+        warnings.warn(
+            f"{folder}: {what} has no {SUMS}, so damage would not be detected; save it again", stacklevel=3
+        )
+        return
+    with reading(file, "this list of checksums", remedy=remedy):
+        *lines, end = read_bytes(file).decode().split("\n")
+        expected = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
+        if end or not lines or lines[-1][66:] != main or len(expected) != len(lines):
+            raise ValueError("it is damaged")
+        paths = [path_in(folder, name) for name in expected]
+    for path, digest, original in zip(paths, _sums(paths, what, remedy), expected.values(), strict=True):
+        if digest != original:
+            raise DataError(f"this file of {what} is damaged or was changed", file=path, remedy=remedy)
+
+
+def _sums(paths: Iterable[Path], what: str, remedy: str | None = None) -> list[str]:
+    def checked(path: Path) -> str:
+        with reading(path, f"this file of {what}", remedy=remedy):
+            return sha256(path)
+
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        return list(pool.map(checked, paths))

@@ -1,0 +1,101 @@
+"""The one error of the workbench, and what turns the errors of libraries and of the disk into it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+
+class DataError(ValueError):
+    """Invalid data: what was expected and what was there, where (lines count from 1), and what to do."""
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        file: str | Path | None = None,
+        line: int | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        self.problem, self.line, self.remedy = problem, line, remedy
+        self.file = None if file is None else str(file)
+        where = "" if file is None else f"{file}{'' if line is None else f', line {line}'}: "
+        super().__init__(f"{where}{problem}{f' -- {remedy}' if remedy else ''}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the error with all its parts."""
+        return partial(DataError, file=self.file, line=self.line, remedy=self.remedy), (self.problem,)
+
+
+_LONGEST = 300
+_ROOM = "free some space, or choose another place: $WORKBENCH_HOME is where models, texts and runs are"
+_REMEDIES = {
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.EFBIG: _ROOM,
+    errno.EACCES: "choose a place where you may write",
+    errno.EPERM: "choose a place where you may write",
+    errno.EROFS: "choose a place where you may write",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EMFILE: "close some files, or raise the limit with `ulimit -n`",
+}
+
+
+@contextmanager
+def reading(
+    file: Path | str, what: str = "this file", *, line: int | None = None, remedy: str | None = None
+) -> Iterator[None]:
+    """Turn every error of a block that only reads a file into one DataError.
+
+    A file that nobody checked can make a parser fail in any way, so any exception is the file's fault here:
+    keep the block to reading and parsing. An error for lack of memory stays what it is.
+
+    Parameters
+    ----------
+    file : path
+    what : str
+        What the file is, such as "this vocabulary".
+    line : int, optional
+        The line that is read.
+    remedy : str, optional
+
+    Examples
+    --------
+    >>> from workbench.storage.errors import reading
+    >>> with reading("counts.json", "this table of counts", remedy="fit the model again"):
+    ...     {}["words"]
+    Traceback (most recent call last):
+        ...
+    workbench.storage.errors.DataError: counts.json: this table of counts cannot be read (KeyError: 'words') -- fit the model again
+    """  # noqa: E501 - as it is printed
+    try:
+        yield
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:
+        raise DataError(
+            f"{what} cannot be read ({reason(error)})", file=file, line=line, remedy=remedy
+        ) from error
+
+
+@contextmanager
+def writing(file: Path | str, what: str = "this file", *also: type[Exception]) -> Iterator[None]:
+    """Turn an error of the disk (full, not writable, name too long), or one of `also`, into a DataError."""
+    try:
+        yield
+    except (OSError, *also) as error:  # type: ignore[misc] # exception types
+        remedy = _REMEDIES.get(getattr(error, "errno", None) or 0, _ROOM if also else None)
+        raise DataError(f"{what} cannot be written ({reason(error)})", file=file, remedy=remedy) from error
+
+
+def reason(error: BaseException) -> str:
+    """Return in one line what an error says; the operating system's own words for an error of a file."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    words = " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode()
+    words = words if len(words) <= _LONGEST else words[:_LONGEST] + " ..."
+    return f"{type(error).__name__}: {words}" if words else type(error).__name__

@@ -1,0 +1,61 @@
+"""What other packages add by entry points; one that is wrong is left out with a warning."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import defaultdict
+from collections.abc import Collection
+from contextlib import suppress
+from importlib.metadata import EntryPoint, distributions
+from typing import Any
+
+from workbench.storage.errors import DataError, reason
+
+_NAME = re.compile(r"\w[\w.+-]{,99}")
+
+
+def extensions(group: str, reserved: Collection[str] = ()) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name, without importing anything.
+
+    A warning names those that are left out: of a package whose list cannot be read, with a name that is none
+    or is one of the `reserved`, or with a name that two packages give.
+    """
+    named: defaultdict[str, dict[str, EntryPoint]] = defaultdict(dict)
+    seen: set[str] = set()
+    for number, package in enumerate(distributions()):
+        with suppress(Exception):  # what cannot be read is named below
+            if group not in (package.read_text("entry_points.txt") or ""):
+                continue  # before its name is parsed, which takes a millisecond
+        title = f"package {number} of the path"
+        try:
+            title = str(package.name)
+            if title in seen:  # the first on the path is the one that is imported
+                continue
+            seen.add(title)
+            for entry in package.entry_points.select(group=group):
+                named[entry.name][title] = entry
+        except Exception as error:  # noqa: BLE001 - whatever lies on the path
+            warnings.warn(f"the entry points of {title!a} cannot be read ({reason(error)})", stacklevel=2)
+    result = {}
+    for name, entries in named.items():
+        problem = "" if _NAME.fullmatch(name) else "this is no name"
+        problem = "the workbench has this name itself" if name in reserved else problem
+        problem = "several packages give this name" if len(entries) > 1 else problem
+        if problem:
+            packages = ", ".join(map(ascii, sorted(entries)))
+            warnings.warn(f"{name!a} in {group}, of {packages}, is left out: {problem}", stacklevel=2)
+        else:
+            (result[name],) = entries.values()
+    return result
+
+
+def load_extension(entry: EntryPoint) -> Any:
+    """Import what an entry point names; whatever its package raises then is a DataError."""
+    try:
+        return entry.load()
+    except (Exception, SystemExit) as error:
+        raise DataError(
+            f"{entry.name!r} cannot be imported from {entry.value}: {reason(error)}",
+            remedy="install its package anew, or remove it",
+        ) from error
