@@ -9,13 +9,15 @@ import ast
 import contextlib
 import inspect
 import json
+import os
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError, reason
 
 _FLAGS = ("vocabulary", "tokens", "epochs", "minutes", "seed", "device")  # of `train`, as `fit` names them
 _WITH_SETTINGS = (["train"], ["evaluate"])
@@ -30,8 +32,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.settings = settings  # they may stand anywhere, which argparse cannot read
     try:
         arguments.act(arguments)
+        sys.stdout.flush()
     except DataError as error:
         print(f"workbench: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        try:
+            sys.stdout.flush()
+        except OSError:  # it would fail again when Python ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # as of `workbench list | head`
+            return 128 + signal.SIGPIPE
+        print(f"workbench: {reason(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("workbench: stopped", file=sys.stderr)
@@ -337,7 +349,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
 def _compare(arguments: argparse.Namespace) -> None:
     from workbench.evaluation.comparison import Comparison
     from workbench.evaluation.reading import items_of, run_of
-    from workbench.storage.files import atomic_path
+    from workbench.storage.files import write_atomic
 
     runs = [run_of(name) for name in arguments.run]
     where = {name: getattr(arguments, name) for name in ("dataset", "split", "variant", "path")}
@@ -353,8 +365,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         from workbench.widgets.compare.page import comparison_page
 
         text = comparison_page(comparison, limit=arguments.limit)
-        with atomic_path(arguments.html) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_atomic(arguments.html, text)
         print(f"\nwritten to {arguments.html}")
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from workbench.items.schema import DataError
-from workbench.storage.files import atomic_path, data_home
+from workbench.storage.errors import DataError, reading, writing
+from workbench.storage.files import data_home, write_atomic
 
 _PARAMETERS = "parameters"  # tag of the cell whose names can be set from outside
 
@@ -34,7 +34,8 @@ def run(path: Path, settings: Mapping[str, Any], *, timeout: int | None = None) 
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+    with reading(path, "this notebook"):
+        notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     tagged = [i for i, c in enumerate(notebook.cells) if _PARAMETERS in c.metadata.get("tags", [])]
     if not tagged:
         raise DataError(f"no cell is tagged {_PARAMETERS!r}", file=path, remedy="tag the first code cell")
@@ -78,18 +79,18 @@ def reproduce(
     """
     from nbconvert import HTMLExporter
 
-    target = (data_home() / "runs" / "reproduce" if out is None else out).resolve()
+    target = (data_home() / "runs" / "reproduce" if out is None else out).absolute()
     beginnings = tuple(only) or ("",)
     chosen = [path for path in notebooks(folder) if path.name.startswith(beginnings)]
     if not chosen:
         raise DataError(f"there is no notebook to run in {folder}", remedy="run it from the project's folder")
-    target.mkdir(parents=True, exist_ok=True)
+    with writing(target, "this folder"):
+        target.mkdir(parents=True, exist_ok=True)
     for path in chosen:
         print(f"{path.name} ...", end=" ", flush=True)  # noqa: T201 - progress of a command
         start = time.perf_counter()
         notebook = run(path, {"OUT": str(target), **(settings or {})})
         page, _ = HTMLExporter(embed_images=True).from_notebook_node(notebook)  # type: ignore[no-untyped-call]
         file = target / f"{path.stem}.html"
-        with atomic_path(file) as temporary:
-            temporary.write_text(page, encoding="utf-8")
+        write_atomic(file, page)
         print(f"{time.perf_counter() - start:.0f} s -> {file}")  # noqa: T201

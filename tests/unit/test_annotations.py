@@ -7,6 +7,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pandas as pd
 import pipelines
@@ -20,8 +21,9 @@ import workbench as wb
 from workbench.analysis import annotations, tagging
 from workbench.analysis.annotations import annotate
 from workbench.items import tokens
-from workbench.items.items import DataError, Items
+from workbench.items.items import Items
 from workbench.storage import cache as disk
+from workbench.storage.errors import DataError
 
 # The contract: every column and its type, written out again.
 _CONTRACT = [
@@ -351,3 +353,14 @@ def test_the_vocabulary_is_found_where_data_sets_are(home, sample, folder):
         for vocabulary in (None, file):
             assert annotate(one, folder, vocabulary=vocabulary)["target_count"].tolist() == [count]
     assert annotate(one, folder, vocabulary={answer: 5})["target_count"].tolist() == [5]
+
+
+def test_an_item_is_not_blamed_when_memory_runs_out(sample, folder, monkeypatch):
+    nlp = spacy.load(folder)
+    for name in ("tag", "target_features"):
+        run_out = Mock(side_effect=MemoryError)
+        with monkeypatch.context() as patch:
+            patch.setattr(tagging if name == "tag" else annotations, name, run_out)
+            with pytest.raises(MemoryError):
+                annotate(sample, nlp)
+        assert run_out.call_count == 1

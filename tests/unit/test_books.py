@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from workbench.datasets import books
-from workbench.items.items import DataError
+from workbench.storage.errors import DataError
 
 NOVEL = """\
 # Title: The Weir

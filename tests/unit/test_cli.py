@@ -1,4 +1,6 @@
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -128,7 +130,7 @@ def test_compare_finds_the_items_by_what_the_runs_name(two_runs, released, monke
     assert "the items of lambada control cannot be loaded" in capsys.readouterr().err
     (two_runs / "half" / "run.json").write_text("{}")
     assert cli.main(["compare", str(two_runs / "half")]) == 1
-    assert "not the description of a run" in capsys.readouterr().err
+    assert "the description of this run cannot be read" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("two_runs")
@@ -232,3 +234,16 @@ def test_an_interrupted_training_is_no_success(novel, tmp_path, capsys, monkeypa
     arguments = ["train", "lstm", "width=8", "rows=2", "length=5", "--texts", str(novel), "--tokens", "60"]
     assert cli.main([*arguments, "--device", "cpu", "--out", str(tmp_path / "out")]) == 1
     assert "interrupted; its state is in" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_pipe_that_is_closed_and_a_full_disk_give_no_traceback():
+    command = [sys.executable, "-c", "import sys; from workbench.cli import main; sys.exit(main(['list']))"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (result.returncode, result.stderr) == (128 + signal.SIGPIPE, b"")
+    with Path("/dev/full").open("wb") as full:
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (result.returncode, result.stderr) == (1, b"workbench: No space left on device\n")

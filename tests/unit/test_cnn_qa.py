@@ -2,7 +2,7 @@ import builders as b
 import pytest
 
 from workbench.datasets import available, load
-from workbench.items.items import DataError
+from workbench.storage.errors import DataError
 
 
 def read(folder, files, *args, **options):
@@ -88,6 +88,7 @@ def test_nothing_there(tmp_path, no_data):
         (b.cnn(question="no blank"), 5, "0 times"),
         (b.cnn().replace("@entity20:", "@entity20 "), 9, "expected an entity"),
         ("", 1, "0 blocks"),
+        (b.cnn()[: b.cnn().index("\n@entity1:")], 9, "lacks @entity1, so the file may be cut short"),
     ],
 )
 def test_bad_files(tmp_path, content, line, message):

@@ -10,7 +10,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_effectsize
 
 from workbench.analysis.contrast import CORRECTIONS, contrast
-from workbench.items.items import DataError
+from workbench.storage.errors import DataError
 
 FLIP = ["difference", "cliff_delta", "cohen_h"]
 

@@ -18,7 +18,7 @@ import pytest
 from workbench.datasets import archives, sources
 from workbench.datasets import fetch as fetching
 from workbench.datasets.fetch import fetch
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 
 CONTENT = b"".join(hashlib.sha256(b"%d" % i).digest() for i in range(20_000))  # 640,000 bytes
 SUM = hashlib.sha256(CONTENT).hexdigest()
@@ -330,7 +330,7 @@ def test_a_killed_download_goes_on(register, server, tmp_path):
     with start(tmp_path) as process:
         part = folder / "toy.bin.part"
         for _ in range(1000):
-            if part.is_file() and part.stat().st_size >= 1 << 18:
+            if part.is_file() and part.stat().st_size >= server.stop_at:
                 break
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from workbench.analysis import lemmas
 from workbench.analysis.lemmas import FORMAT, Lemmas, any_same_root, default
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 
 BARE = Lemmas({}, {}, {})
 
@@ -123,9 +123,9 @@ def test_a_table_is_read(tmp_path):
 
 
 DAMAGED = [
-    ("{", "not a valid table"), ("[]", "not a valid table"), (None, "make tagger"),
+    ("{", "cannot be read"), ("[]", "this table of lemmas cannot be read"), (None, "No such file"),
     (json.dumps({"format": FORMAT}), "exceptions"), (json.dumps(table(format=0)), "format 0"),
-    (json.dumps(table(kinds=[])), "not a valid table"),
+    (json.dumps(table(kinds=[])), "cannot be read"),
 ]  # fmt: skip
 
 

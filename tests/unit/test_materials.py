@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-from workbench.items.items import DataError
+from workbench.storage.errors import DataError
 
 
 @pytest.mark.parametrize(("task", "n"), [("lambada", 5), ("cbt", 5), ("msrcc", 8)])

@@ -1,10 +1,13 @@
 import json
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from workbench.datasets import load
-from workbench.items.items import DataError, items_from_text
+from workbench.items.items import items_from_text
+from workbench.storage.errors import DataError
 
 ROWS = [
     {"Passage": "The ___ ran.", "Target": "None", "choices": "None|NA", "year": 1851, "split": "test"},
@@ -69,7 +72,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match=f"{name}: .*{problem}"):
             load(tmp_path / name)
-    with pytest.raises(DataError, match="there is no such file"):
+    with pytest.raises(DataError, match="No such file"):
         load("nowhere.csv")
 
 
@@ -77,3 +80,22 @@ def test_items_that_were_kept_are_read_as_they_are(tmp_path):
     items = items_from_text("It rained . The ___ ran .", answers=["dog"], tokenised=False)
     items.to_parquet(tmp_path / "kept.parquet")
     assert load(tmp_path / "kept.parquet").frame.equals(items.frame)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".json", ".jsonl"])
+def test_a_table_of_very_many_columns_is_refused_before_it_is_parsed(tmp_path, suffix):
+    names = [f"column {i}" for i in range(20_000)]
+    separator = "\t" if suffix == ".tsv" else ","
+    record = json.dumps(dict.fromkeys(names, 1))
+    header = f'\n"a\nb"{separator}' + separator.join(names)
+    content = {".json": f"[{record}]", ".jsonl": record}.get(suffix, f"{header}\n1\n")
+    (tmp_path / f"a{suffix}").write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=r"table has 20,00[01] columns, expected at most 10,000"):
+        load(tmp_path / f"a{suffix}")
+
+
+def test_a_column_that_occurs_twice_is_named(tmp_path):
+    table = pa.table([["The ___ ran."], ["dog"], ["cat"]], names=["text", "answer", "answer"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=r"a\.parquet: the column 'answer' occurs twice"):
+        load(tmp_path / "a.parquet")

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench.datasets import published
-from workbench.items.items import DataError
+from workbench.storage.errors import DataError
 
 NUMBERS = st.decimals(0, 10_000, places=2).map(lambda number: f"{number:f}")
 

@@ -2,8 +2,8 @@ import nbformat
 import pytest
 
 from workbench import cli
-from workbench.items.items import DataError
 from workbench.reproduce import notebooks, reproduce, run
+from workbench.storage.errors import DataError
 
 PARAMETERS = 'OUT = "."\nDATA = "auto"'
 

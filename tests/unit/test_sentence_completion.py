@@ -2,7 +2,7 @@ import builders as b
 import pytest
 
 from workbench.datasets import load
-from workbench.items.items import DataError
+from workbench.storage.errors import DataError
 
 
 def read(folder, files, **options):

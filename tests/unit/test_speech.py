@@ -149,7 +149,10 @@ def test_known_speech_is_found(text):
 def readings(words):
     """Yield the cost and spans of every reading of a passage, one after another: slow and plain."""
     low = [word.lower() for word in words]
-    marks = module._marks(words)
+    marks, plain = (
+        module._marks(words),
+        [place for place, word in enumerate(low) if word not in module._MARKS],
+    )
 
     def onward(number, place, spans, opened, cost):
         held = 1 <= place <= 8  # within speech
@@ -171,7 +174,7 @@ def readings(words):
             if start not in {0, 9, 10} and end == 0:
                 now[-1] = (now[-1][0], mark.at + 1)
             at = mark.at if does == module._OPEN_TERM else opened
-            yield from onward(number + 1, end, now, at, cost + module._costs(low, mark)[does] + extra)
+            yield from onward(number + 1, end, now, at, cost + module._costs(low, plain, mark)[does] + extra)
 
     for place, cost in module._START.items():
         yield from onward(0, place, [(0, None)] if place else [], 0, cost)

@@ -6,7 +6,7 @@ import speech_scores
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 
 TEXT = "It rained .\n“ Yes , ” he said .\n“ We go .\nNow . ” They left .\n"
 ANN = (

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import workbench as wb
 from workbench.analysis import statistics as summary
 from workbench.analysis.statistics import statistics
-from workbench.items.items import DataError, Items
+from workbench.items.items import Items
+from workbench.storage.errors import DataError
 
 HAND = frame()
 

@@ -15,8 +15,8 @@ from spacy.tokens import Doc
 from thinc.api import NumpyOps
 
 from workbench.analysis import tagging
-from workbench.items.items import DataError
 from workbench.storage import files
+from workbench.storage.errors import DataError
 from workbench.storage.parallel import run_chunks
 
 WORDS = ["The", "herons", "waited", ".", "``", "Ada", "nod-ded", "n't", "a b"]
@@ -185,7 +185,7 @@ def test_folders_that_hold_no_sound_pipeline_are_told(tmp_path, ruled):
     with pytest.raises(DataError, match=r"cannot load the pipeline en_ruled 1\.2\.3.*curated_unknown"):
         tagging.load(tmp_path / "it")
     (tmp_path / "it" / "meta.json").write_text("{}")
-    with pytest.raises(DataError, match="not a valid description"):
+    with pytest.raises(DataError, match="this description of a spaCy pipeline cannot be read"):
         tagging.find_pipeline(tmp_path / "it")
 
 

@@ -4,7 +4,7 @@ from conllu import row
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 
 
 def write(folder, *lines):

@@ -9,10 +9,11 @@ from scipy.sparse import csr_array
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
-from workbench.items.items import DataError, items_from_text
+from workbench.items.items import items_from_text
 from workbench.models import vectors as module
 from workbench.models.base import Predictor
 from workbench.models.vectors import CBOW, LSA, Vectors
+from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
 pytestmark = pytest.mark.usefixtures("no_data")
@@ -329,7 +330,7 @@ def test_saved_models(corpus, made, tmp_path):
         assert (type(again), again.config, again.name) == (type(model), model.config, model.name)
         assert again.predict(items).equals(model.predict(items))
         next((folder / "vectors").glob("*.npy")).unlink()
-        with pytest.raises(DataError, match="no complete vectors"):
+        with pytest.raises(DataError, match="this file of this saved model cannot be read"):
             Predictor.load(folder)
 
 

@@ -32,7 +32,7 @@ from spacy.util import load_config
 from workbench.analysis import tagging
 from workbench.analysis.tagger import narrative  # noqa: F401 - narrative registers its components
 from workbench.analysis.tagger.network import Lexicon
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / ".tools" / "tagger"

@@ -19,7 +19,7 @@ import novels
 import treebanks
 
 from workbench.analysis.lemmas import FORMAT, KINDS, Lemmas, fold_case
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_path, resource
 
 TARGET = resource("en_narrative", "lemmatizer", "lemmas.json")

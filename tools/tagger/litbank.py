@@ -12,7 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from workbench.items.schema import DataError, Span
+from workbench.items.schema import Span
+from workbench.storage.errors import DataError
 
 QUOTATIONS = Path("litbank", "quotations", "tsv")
 ENTITIES = Path("litbank", "entities_tsv")

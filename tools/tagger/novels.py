@@ -13,8 +13,8 @@ from pathlib import Path
 
 from workbench.datasets import sources
 from workbench.datasets.books import Book, books
-from workbench.items.schema import DataError
 from workbench.items.text import sentences, tokenize
+from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_path
 
 BOOK = "<book>"

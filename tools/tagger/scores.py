@@ -25,8 +25,8 @@ from spacy.tokens import Doc
 from workbench.analysis import tagging
 from workbench.analysis.annotations import CLASS_OF_TAG
 from workbench.datasets import load
-from workbench.items.schema import DataError
 from workbench.items.tokens import readable_tokens
+from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_path
 
 TEMPLATE = Path(__file__).with_name("card.md")

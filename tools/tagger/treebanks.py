@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from workbench.analysis.tagging import UPOS
 from workbench.datasets import sources
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 
 _COLUMNS = 10
 _GOLD = {

@@ -19,9 +19,10 @@ from workbench.analysis import mentions, speech, tagging
 from workbench.analysis.lemmas import any_same_root, default, fold_case
 from workbench.datasets import lambada
 from workbench.items.items import Items, Span
-from workbench.items.schema import DataError, Item, objects
+from workbench.items.schema import Item, objects
 from workbench.items.tokens import Tokens, readable_tokens, tokens
 from workbench.storage import cache as disk
+from workbench.storage.errors import DataError
 from workbench.storage.files import resource
 from workbench.storage.parallel import run_chunks
 
@@ -243,7 +244,7 @@ class _Store:
         if self.cache:
             try:
                 self.cache.put(key, value)
-            except OSError as error:
+            except DataError as error:
                 warnings.warn(f"annotations are not stored in {self.cache.folder}: {error}", stacklevel=4)
                 self.cache = None
 
@@ -285,7 +286,7 @@ def features_of(nlp: Language, chunk: Chunk) -> pa.Table:
     heads = [cut.head if cut.has_target else None for cut in cuts]
     try:
         tags, lemmas = tagging.tag(nlp, words, heads)
-    except DataError:
+    except (DataError, MemoryError):
         raise
     except Exception:  # find the item that it is about
         for item, row, head in zip(records, words, heads, strict=True):
@@ -306,6 +307,8 @@ def _named(item: Item, function: Callable[..., R], *arguments: Any) -> R:
         return function(*arguments)
     except DataError as error:
         raise DataError(f"item {item.item_id}: {error.problem}", remedy=error.remedy) from error
+    except MemoryError:  # it is no fault of the item
+        raise
     except Exception as error:
         raise DataError(
             f"item {item.item_id} cannot be annotated: {type(error).__name__}: {error}",

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from workbench.analysis.proportions import Floats, holm
-from workbench.items.schema import DataError
 from workbench.render.labels import label
 from workbench.render.results import Table, TableColumn, TableLayout
+from workbench.storage.errors import DataError
 
 SKIPPED = ("item_id", "pipeline", "mentions", "speech", "names")
 """Columns of the annotations that are no features."""

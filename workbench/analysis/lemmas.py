@@ -6,15 +6,14 @@ made by rules that detach an ending, as WordNet's Morphy does (Fellbaum 1998, ch
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from workbench.items.schema import DataError
-from workbench.storage.files import resource
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import read_json, resource
 
 FORMAT = 1
 """Version of the table file's format; files of another version are refused."""
@@ -93,8 +92,9 @@ class Lemmas:
         DataError
             If it is not there, damaged, or of another format.
         """
-        try:
-            table = json.loads(Path(path).read_text(encoding="utf-8"))
+        what = "this table of lemmas"
+        with reading(path, what, remedy="take the file of this version, which `make tagger` makes"):
+            table = read_json(path, what)
             if table["format"] != FORMAT:
                 raise DataError(
                     f"the table has the format {table['format']}, expected {FORMAT}",
@@ -109,12 +109,6 @@ class Lemmas:
                 kinds={form: kinds for kinds, forms in table["kinds"].items() for form in forms},
                 attested=table["attested"],
             )
-        except FileNotFoundError:
-            raise DataError("there is no table of lemmas", file=path, remedy="run make tagger") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            if isinstance(error, DataError):
-                raise
-            raise DataError(f"not a valid table of lemmas ({error!r})", file=path) from error
 
     def lemma(self, form: str, pos: str) -> str:
         """Return the lemma of a form by the conventions of Universal Dependencies.

@@ -9,6 +9,7 @@ the passage is the cheapest path through a small automaton (Viterbi 1967).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -135,12 +136,13 @@ def speech_spans(words: Sequence[str]) -> list[Span]:
     if not marks:
         return []
     low = [word.lower() for word in words]
+    plain = [index for index, word in enumerate(low) if word not in _MARKS]
     score = [_START.get(place, _NEVER) for place in range(_N_STATES)]
     opened = [0] * _N_STATES  # index of the mark that opened the term
     back = []
     last = 0
     for mark in marks:
-        costs = _costs(low, mark)
+        costs = _costs(low, plain, mark)
         score[_SPEECH] = [cost + _PER_TOKEN * (mark.at - last) for cost in score[_SPEECH]]
         last = mark.at
         new, came, at = [_NEVER] * _N_STATES, [0] * _N_STATES, opened.copy()
@@ -183,15 +185,14 @@ def _marks(words: Sequence[str]) -> list[_Mark]:
     return [_Mark(index, mark in _DOUBLE, sides[mark]) for index, mark in marks]
 
 
-def _near(low: list[str], mark: _Mark) -> _Near:
+def _near(low: list[str], plain: list[int], mark: _Mark) -> _Near:
     left, right, size = mark.at - 1, mark.at + 1, len(low)
     kind = _DOUBLE if mark.double else _SINGLE
     joins_before = left >= 0 and low[left] in _MARKS and _MARKS[low[left]][-1] in kind
     joins_after = right < size and low[right] in _MARKS and _MARKS[low[right]][0] in kind
-    while left >= 0 and low[left] in _MARKS:
-        left -= 1
-    while right < size and low[right] in _MARKS:
-        right += 1
+    place = bisect_left(plain, mark.at)  # a row of marks may be long: its ends are looked up
+    left = plain[place - 1] if place else -1
+    right = plain[place] if place < len(plain) else size
     before, after = low[left] if left >= 0 else "", low[right] if right < size else ""
     return _Near(
         before,
@@ -206,9 +207,9 @@ def _near(low: list[str], mark: _Mark) -> _Near:
     )
 
 
-def _costs(low: list[str], mark: _Mark) -> tuple[float, ...]:
+def _costs(low: list[str], plain: list[int], mark: _Mark) -> tuple[float, ...]:
     """Return the costs of what a mark may do, in the order of ``_OPEN``, ``_CLOSE`` and so on."""
-    near = _near(low, mark)
+    near = _near(low, plain, mark)
     against_open = _CLEAR * (mark.side == _CLOSES)
     against_close = _CLEAR * (mark.side == _OPENS)
     before_speech = _STRONG * near.stop

@@ -18,8 +18,8 @@ from workbench.analysis.histograms import whole_bins
 from workbench.analysis.proportions import wilson
 from workbench.datasets import published
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.render.results import Table, TableColumn, TableLayout
+from workbench.storage.errors import DataError
 
 Sets = pd.DataFrame | Mapping[str, pd.DataFrame]
 """One frame of annotations, or several by the name under which they are shown."""

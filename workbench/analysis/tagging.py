@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import logging
 import re
 import sys
@@ -15,8 +14,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.items.schema import DataError
 from workbench.storage import cache, files
+from workbench.storage.errors import DataError, reading
+from workbench.storage.extensions import extensions
 from workbench.storage.parallel import in_worker
 
 if TYPE_CHECKING:
@@ -105,22 +105,16 @@ def find_pipeline(name: str | Path = "en_narrative") -> PipelineFolder:
 
 
 def _source(name: str, folder: Path) -> PipelineFolder:
-    try:
-        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-        label = f"{meta['lang']}_{meta['name']} {meta['version']}"
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(
-            f"not a valid description of a spaCy pipeline ({error!r})",
-            file=folder / "meta.json",
-            remedy="install the pipeline again",
-        ) from error
-    return PipelineFolder(name, folder, label)
+    file, what = folder / "meta.json", "this description of a spaCy pipeline"
+    with reading(file, what, remedy="install the pipeline again"):
+        meta = files.read_json(file, what)
+        return PipelineFolder(name, folder, f"{meta['lang']}_{meta['name']} {meta['version']}")
 
 
 def installed() -> list[str]:
     """Return the names of the pipelines that are installed."""
     ours = ["en_narrative"] if (files.resource("en_narrative") / "meta.json").is_file() else []
-    return ours + sorted({entry.name for entry in metadata.entry_points(group="spacy_models")})
+    return ours + sorted(extensions("spacy_models", ours))
 
 
 def _missing(name: str | Path, folder: Path) -> DataError:

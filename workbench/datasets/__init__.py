@@ -9,7 +9,7 @@ file must not change.
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from workbench.datasets import sources
 from workbench.datasets.books import Book, at_hand, books
 from workbench.datasets.own_table import is_table, read_table
 from workbench.items.items import Items
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
+from workbench.storage.extensions import extensions, load_extension
 
 __all__ = ["Book", "available", "books", "dataset_names", "load"]
 
@@ -34,7 +35,7 @@ _READERS = {
 
 def dataset_names() -> list[str]:
     """Return the names that :func:`load` knows: the workbench's own, then those of other packages."""
-    return [*_READERS, *sorted(set(_foreign()) - set(_READERS))]
+    return [*_READERS, *sorted(_foreign())]
 
 
 def load(
@@ -73,7 +74,8 @@ def load(
     Returns
     -------
     Items
-        The text as released, byte for byte, with the answer in place.
+        The text as released, byte for byte, with the answer in place. Where a file is not the published one
+        of its name, or may be cut short, ``attrs["note"]`` says so; it is also printed once.
 
     Raises
     ------
@@ -100,7 +102,7 @@ def load(
     if dataset in _READERS:
         reader = importlib.import_module(f"workbench.datasets.{_READERS[dataset]}")
     else:
-        reader = _foreign()[dataset].load()
+        reader = load_extension(_foreign()[dataset])
     items: Items = reader.load(split, variant=variant, path=path, on_error=on_error)
     return items
 
@@ -140,4 +142,4 @@ def _short(where: Path | None, searched: list[sources.Root]) -> str:
 
 
 def _foreign() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group="workbench.datasets")}
+    return extensions("workbench.datasets", _READERS)

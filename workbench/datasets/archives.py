@@ -4,37 +4,33 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import hashlib
 import lzma
 import re
 import shutil
 import stat
-import struct
 import tarfile
-import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import IO, Any
 
-import pooch
-
-from workbench.items.schema import DataError
-from workbench.storage.files import atomic_folder, sweep
+from workbench.storage import files
+from workbench.storage.checksums import sha256
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import atomic_folder, scratch_folder
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".zip")
 
-_BROKEN = (
-    EOFError, OSError, zlib.error, lzma.LZMAError, struct.error, tarfile.TarError, zipfile.BadZipFile,
-    NotImplementedError, RuntimeError, ValueError, LookupError, OverflowError,
-)  # fmt: skip
-_OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7": lzma.open, b"BZ": bz2.open}
 _LONGEST_HEADER = 1 << 24
+_LZMA_MEMORY = 1 << 28  # bytes; `xz -9` needs a quarter
+_HEADER = 512  # bytes of a header of a tar file
+_RATIO = 50  # text is packed to a fifth or a tenth; small files may hold `MAX_IN_MEMORY` all the same
 _BLOCK = 1 << 16
-_SPACE = ".unpacking-"
 
 MAX_BYTES = 8 << 30
 """Largest total size of the files of an archive, unpacked."""
@@ -52,12 +48,21 @@ class Member:
 
     archive: str
     name: str
+    size: int
     stream: IO[bytes]
+    digests: dict[str, bytes]
 
     def read(self) -> bytes:
-        """Return the content."""
+        """Return the content; DataError if it is too large, or there was another one under the same name."""
+        if self.size > files.MAX_IN_MEMORY:
+            raise files.too_large(f"{self.archive}/{self.name}", files.MAX_IN_MEMORY)
         with _undamaged(self.archive):
-            return b"".join(iter(partial(self.stream.read, _BLOCK), b""))
+            content = b"".join(iter(partial(self.stream.read, _BLOCK), b""))
+        digest = hashlib.sha256(content).digest()
+        if self.digests.setdefault(self.name, digest) != digest:
+            problem = f"it holds {self.name} twice, with different contents"
+            raise DataError(problem, file=self.archive, remedy="pass the file you mean, unpacked")
+        return content
 
 
 def members(archive: Path | IO[bytes], name: str | None = None) -> Iterator[Member]:
@@ -73,14 +78,23 @@ def members(archive: Path | IO[bytes], name: str | None = None) -> Iterator[Memb
     Raises
     ------
     DataError
-        If it is not an archive, damaged, or truncated.
+        If it is not an archive, damaged or truncated, or holds far more than its size lets expect.
     """
     name = name or str(archive)
+    size = 0
+    digests: dict[str, bytes] = {}
     with _undamaged(name):
+        # what a stream holds is counted where it comes from
+        limit = (
+            max(files.MAX_IN_MEMORY, archive.stat().st_size * _RATIO) if isinstance(archive, Path) else inf
+        )
         for entry in _entries(archive):
+            size += entry.size + _HEADER
+            if size > limit:
+                raise files.too_large(name, int(limit))
             if entry.kind == "file":
                 with entry.open() as stream:
-                    yield Member(name, entry.name, stream)
+                    yield Member(name, entry.name, entry.size, stream, digests)
 
 
 @dataclass(frozen=True)
@@ -97,22 +111,34 @@ def _entries(archive: Path | IO[bytes]) -> Iterator[_Entry]:
     if not isinstance(archive, Path):
         yield from _tar(archive)
         return
-    with archive.open("rb") as raw:
+    openers: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"\xfd7": _open_xz, b"BZ": bz2.open}
+    with files.open_regular(archive) as raw:
         start = raw.read(2)
         raw.seek(0)
         if start == b"PK":
             yield from _zip(raw)
-        elif start in _OPENERS:
-            with _OPENERS[start](raw) as stream:
+        elif start in openers:
+            with openers[start](raw) as stream:
                 yield from _tar(stream)
         else:
             yield from _tar(raw)
+
+
+def _open_xz(raw: IO[bytes]) -> Any:
+    """Open an xz file, which may ask for 4 GB, with a bound on memory; `lzma.open` has no option for it."""
+    file: Any = lzma.LZMAFile(raw)  # noqa: SIM115 - the caller closes it
+    reader = file._buffer.raw  # noqa: SLF001
+    reader._decomp_args["memlimit"] = _LZMA_MEMORY  # noqa: SLF001 - for each further stream in the file
+    reader._decompressor = lzma.LZMADecompressor(memlimit=_LZMA_MEMORY)  # noqa: SLF001
+    return file
 
 
 def _zip(raw: IO[bytes]) -> Iterator[_Entry]:
     kinds = {0: "file", stat.S_IFREG: "file", stat.S_IFDIR: "folder"}
     with zipfile.ZipFile(raw) as packed:
         for entry in packed.infolist():
+            if entry.compress_type == zipfile.ZIP_LZMA:
+                raise ValueError("it is compressed with LZMA, expected deflate")  # whose memory has no bound
             mode = stat.S_IFMT(entry.external_attr >> 16)
             kind = "folder" if entry.is_dir() else kinds.get(mode, "other")
             yield _Entry(entry.filename, entry.file_size, kind, partial(packed.open, entry))
@@ -123,6 +149,8 @@ def _tar(raw: IO[bytes]) -> Iterator[_Entry]:
     with tarfile.open(fileobj=stream, mode="r:", errors="replace", encoding="utf-8") as tar:
         for entry in tar:
             tar.members = []  # type: ignore[attr-defined]  # the list would grow with the archive
+            if entry.size < 0:
+                raise ValueError(f"{entry.name!r} in it has {entry.size} bytes")
             kind = "file" if entry.isreg() else "folder" if entry.isdir() else "other"
             opener: Any = partial(tar.extractfile, entry)  # None for what is no file
             yield _Entry(entry.name, entry.size, kind, opener)
@@ -144,18 +172,8 @@ class _Stream:
         return data
 
 
-@contextmanager
-def _undamaged(name: str) -> Iterator[None]:
-    try:
-        yield
-    except DataError:
-        raise
-    except _BROKEN as error:
-        raise DataError(
-            f"this archive is damaged or cut short ({error or type(error).__name__})",
-            file=name,
-            remedy="download it again",
-        ) from error
+def _undamaged(name: str) -> AbstractContextManager[None]:
+    return reading(name, "this archive is damaged or cut short and", remedy="download it again")
 
 
 def unpack(archive: Path, sums: Mapping[str, str]) -> Path:
@@ -181,21 +199,17 @@ def unpack(archive: Path, sums: Mapping[str, str]) -> Path:
     DataError
         If the archive is damaged, unsafe, or a sha256 differs.
     """
-    sweep(archive.parent, f"{_SPACE}*", seconds=0)
-    with tempfile.TemporaryDirectory(dir=archive.parent, prefix=_SPACE) as space:
-        out = Path(space) / archive.name.partition(".")[0]
+    with scratch_folder(archive.parent) as space:
+        out = space / archive.name.partition(".")[0]
         out.mkdir()
-        try:
+        damaged = "this archive cannot be unpacked: it is damaged and"
+        with reading(archive, damaged, remedy="remove it and fetch it again"):
             _extract(archive, out)
-        except DataError:
-            raise
-        except _BROKEN as error:
-            raise _unusable(archive, f"it is damaged ({error or type(error).__name__})") from error
         for name, expected in sums.items():
             if not (out / name).is_file():
                 raise _unusable(archive, f"it does not hold {name}")
-            if (sha256 := pooch.file_hash(str(out / name))) != expected:
-                raise _unusable(archive, f"the sha256 of {name} in it is {sha256}, expected {expected}")
+            if (digest := sha256(out / name)) != expected:
+                raise _unusable(archive, f"the sha256 of {name} in it is {digest}, expected {expected}")
         tops = list(out.iterdir())
         source = tops[0] if len(tops) == 1 and tops[0].is_dir() else out
         target = archive.parent / source.name
@@ -213,8 +227,6 @@ def _extract(archive: Path, out: Path) -> None:
         name = entry.name.replace("\\", "/")
         if name.startswith("/") or ".." in name.split("/") or re.match(r"[A-Za-z]:", name):
             raise _unusable(archive, f"{entry.name!r} in it leads out of the folder")
-        if entry.size < 0:
-            raise _unusable(archive, f"{entry.name!r} in it has {entry.size} bytes")
         if number > MAX_MEMBERS:
             raise _unusable(archive, f"it holds more than {MAX_MEMBERS:,} files")
         if size > MAX_BYTES:

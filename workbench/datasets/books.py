@@ -9,13 +9,11 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from workbench.datasets import archives, sources
 from workbench.items import text as wt
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 from workbench.storage.files import resource
+from workbench.storage.parquet import iter_parquet
 
 
 @dataclass(frozen=True)
@@ -88,13 +86,15 @@ _PG_START = re.compile(
     r"^.*(\*\*\* ?START OF (THIS|THE) PROJECT|END\*?THE SMALL PRINT).*\n(ETEXTS\*?Ver.*\n)?",
     re.IGNORECASE | re.MULTILINE,
 )
-_PG_END = re.compile(
-    rf"^\W*(\*\*\* ?END OF|(this is )?(the )?end (of|if )?.*{_PG}|{_PG}.* end of|end {_PG}).*",
-    re.IGNORECASE | re.MULTILINE,
+_PG_END = re.compile(  # after `before`, where a line starts; marks before its first word are read once
+    rf"""(?P<before>\A|(?<=\w)[^\w\n]*+\n)\W*+((?<=\*\*\*)END\ OF|(?<=\*\*\*\ )END\ OF
+        |(this\ is\ )?(the\ )?end\ (of|if\ )?.*{_PG}|{_PG}.*\ end\ of|end\ {_PG})""",
+    re.IGNORECASE | re.VERBOSE,
 )
 _PG_LAST = re.compile(rf"^\W*(end\s+of\W+)?(the )?{_PG}('s)? e-?text\b", re.IGNORECASE | re.MULTILINE)
 _PG_CREDIT = re.compile(
-    rf"\s*((?=.*({_PG}|\be-?texts?\b|scanned by|(prepared|produced|proof\w*|typed) by)).*\n\s*)+",
+    rf"\s*+((?=.*({_PG}|\be-?texts?\b|scanned by|(prepared|produced|proof((?!proof)\w)*+|typed) by)).*"
+    r"\n\s*)+",
     re.IGNORECASE,
 )
 _PG_FIELD = r"^{}:[ \t]*(\S.*?)[ \t]*$"
@@ -141,10 +141,11 @@ def books(
     if name == "sample":
         return _all(_documents([resource("sample", "novels")], "*"), "sample")
     if name not in names:
-        if path is not None or not Path(name).expanduser().exists():
+        place = sources.expanded(name)
+        if path is not None or not (sources.is_file(place) or sources.is_folder(place)):
             problem = f"there is no file or folder {name!r}, and no data set of that name with books"
             raise DataError(problem, remedy=f"pass a path, or one of {', '.join(names)}")
-        return _all(_documents([Path(name).expanduser()], "*"), "")
+        return _all(_documents([place], "*"), "")
     split = sources.choose("split", split, [s for n, s in _SETS if n == name], f"{name} (books)", "train")
     return _all(_documents(_find(name, split, path), _SETS[name, split].inside), f"{name}/{split}")
 
@@ -158,7 +159,7 @@ def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path |
 def _find(name: str, split: str, path: Path | str | None) -> list[Path]:
     wanted = _SETS[name, split]
     roots = sources.search_roots(name, path)
-    if path is not None and roots[0].folder.is_file():
+    if path is not None and sources.is_file(roots[0].folder):
         return [roots[0].folder]
     for root in roots:
         for pattern in wanted.patterns:
@@ -173,7 +174,7 @@ def _documents(paths: Sequence[Path], inside: str) -> Iterator[Document]:
     """Read the files that may be books, in the paths themselves, in folders, and in archives."""
     common = paths[0].parent if len(paths) == 1 else None
     for path in paths:
-        if path.is_dir():
+        if sources.is_folder(path):
             for name in sorted(filter(_may_be_book, sources.walk(path))):
                 yield name[len(str(path)) + 1 :].replace("\\", "/"), name, sources.File(Path(name)).data
         elif archives.is_archive(path):
@@ -200,16 +201,11 @@ def _packed(
 
 def _parquet(path: Path) -> Iterator[Document]:
     number = 0
-    try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(16, columns=["text", "domain"]):
-                for row in batch.to_pylist():
-                    name = f"{row['domain']}/{path.stem}-{number:04d}.txt"
-                    yield name, str(path), str(row["text"]).encode("utf-8", "replace")
-                    number += 1
-    except (pa.ArrowException, OSError, KeyError) as error:
-        problem = f"not a valid Parquet file with columns text and domain ({error})"
-        raise DataError(problem, file=path, remedy="download it again") from error
+    for batch in iter_parquet(path, ["text", "domain"], rows=16, remedy="download it again"):
+        for row in batch.to_pylist():
+            name = f"{row['domain']}/{path.stem}-{number:04d}.txt"
+            yield name, str(path), str(row["text"]).encode("utf-8", "replace")
+            number += 1
 
 
 def _may_be_book(name: str) -> bool:
@@ -279,8 +275,10 @@ def _gutenberg(text: str) -> Heading:
     begin = starts[-1].end() if starts else 0
     if credit := _PG_CREDIT.match(text, begin):
         begin = credit.end()
-    end = _PG_END.search(text, max(begin, len(text) - _TAIL))
-    body = text[begin : end.start() if end else len(text)].strip("\x1a \n")
+    tail = max(begin, len(text) - _TAIL)
+    line = text.find("\n", tail - 1) + 1 if tail else 0  # the first that begins there
+    end = _PG_END.search(text[line:]) if line or not tail else None
+    body = text[begin : line + end.end("before") if end else len(text)].strip("\x1a \n")
     if last := _PG_LAST.search(body, max(0, len(body) - _LAST)):
         body = body[: last.start()].rstrip()
     by = author[1] if author else named and named[2] and named[2].strip(" *")

@@ -14,7 +14,8 @@ from pathlib import Path
 from workbench.datasets import sources
 from workbench.items import text as wt
 from workbench.items.items import Items
-from workbench.items.schema import WORD_CLASSES, DataError, Item
+from workbench.items.schema import WORD_CLASSES, Item
+from workbench.storage.errors import DataError
 
 SPLITS = ("train", "dev", "test")
 BLANK = "XXXXX"
@@ -126,7 +127,7 @@ def _question(
     if len(candidates) != N_CANDIDATES:
         raise wrong(f"there are {len(candidates)} candidates, expected {N_CANDIDATES}", last)
     if not answer or answer not in candidates:
-        raise wrong(f"the answer {answer!r} is not among the candidates {listed!r}", last)
+        raise wrong(f"the answer {answer[:40]!r} is not among the candidates {listed[:200]!r}", last)
     sentences.append(query.replace(BLANK, answer))
     spans = tuple(wt.joined_spans(sentences))
     start = spans[-1][0] + query.index(BLANK)

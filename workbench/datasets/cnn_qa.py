@@ -16,7 +16,8 @@ from typing import Any
 from workbench.datasets import archives, sources
 from workbench.items import text as wt
 from workbench.items.items import Items
-from workbench.items.schema import DataError, Item
+from workbench.items.schema import Item
+from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
 
 SPLITS = ("train", "dev", "test")
@@ -50,14 +51,14 @@ def load(
     variant = sources.choose("variant", variant, VARIANTS, "cnnqa", "cnn")
     if split is None and path is not None:
         place = Path(path).absolute()
-        split = _named_split(place if place.is_file() else place / "-")
+        split = _named_split(place if sources.is_file(place) else place / "-")
     asked = split
     split = sources.choose("split", split, (*SPLITS, UNNAMED), "cnnqa", "dev")
     sources.choose("mode", on_error, sources.ON_ERROR, "on_error")
 
     attrs: dict[str, Any] = {}
     total = None
-    if path is not None and archives.is_archive(path) and Path(path).is_file():
+    if path is not None and archives.is_archive(path) and sources.is_file(path):
         attrs["source"] = Path(path).name
         files = _packed(Path(path), split, variant, flat=asked in {None, UNNAMED})
     elif (file := sources.single(path)) is not None:
@@ -152,7 +153,10 @@ def _packed(archive: Path, split: str, variant: str, *, flat: bool) -> Iterator[
         unnamed |= last not in _FOLDERS.values()
         if last == _FOLDERS.get(split) or (flat and last not in _FOLDERS.values()):
             empty = False
-            yield sources.File(archive, member.name, member.read())
+            is_new = member.name not in member.digests
+            file = sources.File(archive, member.name, member.read())
+            if is_new:
+                yield file
     if empty and unnamed:
         raise _no_split(archive, split)
     if empty:
@@ -205,6 +209,8 @@ def _question(file: sources.File, split: str, variant: str) -> Item:
         if not (match := _ENTITY.fullmatch(line)):
             raise wrong(f"found {line[:40]!r}, expected an entity such as @entity7:name", 4)
         entities[match[1]] = match[3], int(match[2])
+    if not file.data.endswith(b"\n") and (cut := set(re.findall(r"@entity\d+", article)) - set(entities)):
+        raise wrong(f"the list of entities lacks {min(cut)}, so the file may be cut short", 4)
     if answer not in entities:
         raise wrong(f"the answer {answer[:40]!r} is not among the {len(entities)} entities listed", 3)
     start = len(article) + 2

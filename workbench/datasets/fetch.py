@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import json
-import math
 import os
+import re
 import shutil
+import socket
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
+from threading import Timer
 from typing import Any
+from urllib.parse import urljoin
 
 from filelock import FileLock, Timeout
-from pooch import HTTPDownloader, file_hash
+from requests import Response, Session
+from requests.adapters import HTTPAdapter
 
 from workbench.datasets import archives, sources
-from workbench.items.schema import DataError
-from workbench.storage.files import atomic_path, data_home, resource
+from workbench.storage import checksums
+from workbench.storage.errors import DataError, reading, writing
+from workbench.storage.files import (
+    data_home,
+    number_in_environment,
+    open_regular,
+    read_json,
+    resource,
+    sweep,
+    write_atomic,
+)
 from workbench.storage.progress import progress_bar
 
 LICENCE = "LICENCE.txt"
@@ -33,8 +47,16 @@ MAX_BYTES = 8 << 30
 
 _RECORD = ".fetched.json"
 _LOCK = ".fetch.lock"
-_CHUNK = 1 << 16  # what a broken connection loses at most
+_CHUNK = 1 << 14  # what a broken connection loses at most, and what has to come within the time limit
 _TEMPORARY = {408, 416, 425, 429}
+_REDIRECTIONS = 10
+_RANGE = re.compile(r"bytes ([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18}|\*)")
+_PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype|!--|html|head|body|script|\?xml)", re.IGNORECASE)
+_MAGIC = {
+    (".gz", ".tgz"): b"\x1f\x8b", (".xz", ".txz"): b"\xfd7zXZ\x00", (".bz2",): b"BZh", (".zip",): b"PK",
+    (".parquet",): b"PAR1",
+}  # fmt: skip
+_TEXTS = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".md", ".question")
 
 
 @dataclass(frozen=True)
@@ -125,7 +147,8 @@ def fetch(
 
     Notes
     -----
-    Environment variables: ``WORKBENCH_TIMEOUT``, the seconds that a server may stay silent (30 by default);
+    Environment variables: ``WORKBENCH_TIMEOUT``, the seconds in which an answer has to begin, and then to
+    bring 16 kB or its end (30 by default);
     ``WORKBENCH_HOME``, the folder that holds ``raw/``, in place of ``data/``; and ``HTTP_PROXY``,
     ``HTTPS_PROXY`` and ``NO_PROXY``.
 
@@ -149,21 +172,16 @@ def fetch(
     if dry_run:
         _say(_plan(it, there))
         return where
-    try:
+    with writing(where, "the data"):
         _fetch(it, there, progress=progress)
-    except OSError as error:
-        raise DataError(
-            f"the data cannot be written or read ({error.strerror or error})",
-            file=error.filename or where,
-            remedy="make it accessible, make room, or pass folder= another place",
-        ) from error
     return where
 
 
 def _fetch(it: Entry, there: _Folder, *, progress: bool) -> None:
     where = there.path
+    sweep(where)
     if there.ready(it):
-        with suppress(OSError):  # it is right, even in a folder that cannot be written to
+        with suppress(OSError, DataError):  # it is right, even in a folder that cannot be written to
             there.save()
             _note_terms(it, where)
         return
@@ -187,14 +205,15 @@ class _Folder:
         self.changed = False
         self.files: dict[str, dict[str, Any]] = {}
         self.unpacked: dict[str, dict[str, Any]] = {}
-        with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):  # none, or a damaged one
-            record = json.loads((path / _RECORD).read_text(encoding="utf-8"))
+        with suppress(DataError), reading(path):  # none, or a damaged one
+            record = read_json(path / _RECORD)
             for name, kind in (("files", self.files), ("unpacked", self.unpacked)):
                 kind.update({key: dict(known) for key, known in record[name].items()})
 
     def ready(self, it: Entry) -> bool:
         """Tell whether all is there and right."""
-        if it.manual and any(any(self.path.glob(pattern)) for pattern in it.patterns):
+        by_hand = (path for pattern in it.patterns for path in self.path.glob(pattern))
+        if it.manual and any(path.is_dir() or not _fault(path) for path in by_hand):
             return True
         return bool(it.files) and all(map(self.has, it.files))
 
@@ -212,7 +231,7 @@ class _Folder:
     def is_right(self, remote: Remote) -> bool:
         """Tell whether a file is what it should be; its content is read only if it has changed."""
         path = self.path / remote.name
-        if not path.is_file():
+        if not path.is_file() or (remote.sha256 is None and _fault(path)):
             return False
         known = self.files.get(remote.name, {})
         stamp = _stamp(path)
@@ -220,7 +239,7 @@ class _Folder:
             return True
         if remote.bytes not in {None, stamp[0]}:
             return False
-        sha256 = file_hash(str(path))
+        sha256 = checksums.sha256(path)
         if (remote.sha256 or known.get("sha256")) not in {None, sha256}:
             return False
         self.record(remote, sha256, known.get("address"))
@@ -243,9 +262,8 @@ class _Folder:
     def save(self) -> None:
         """Write the record, if there is something new in it."""
         if self.changed:
-            with atomic_path(self.path / _RECORD) as path:
-                text = json.dumps({"files": self.files, "unpacked": self.unpacked}, indent=1)
-                path.write_text(text, encoding="utf-8")
+            text = json.dumps({"files": self.files, "unpacked": self.unpacked}, indent=1)
+            write_atomic(self.path / _RECORD, text)
 
 
 def _get(remote: Remote, there: _Folder, *, progress: bool) -> None:
@@ -255,7 +273,7 @@ def _get(remote: Remote, there: _Folder, *, progress: bool) -> None:
             if target.exists():
                 _say(f"{target} is not the expected file: it will be replaced")
             address = _download(_Part(remote, target, progress=progress))
-            sha256 = remote.sha256 or file_hash(str(target))
+            sha256 = remote.sha256 or checksums.sha256(target)
             there.record(remote, sha256, address)
             _say(f"{target}: {target.stat().st_size:,} bytes, sha256 {sha256}")
         there.save()
@@ -286,34 +304,132 @@ def _download_from(address: str, part: _Part) -> None:
     for tried in range(1, TRIES + 1):
         try:
             start = part.transfer(address)
-        except OSError as error:  # those of requests are, and have no errno
-            if error.errno is not None:
-                raise
-            response = getattr(error, "response", None)
-            code = 0 if response is None else response.status_code
-            if code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                part.path.unlink()
-            refused = HTTPStatus.BAD_REQUEST <= code < HTTPStatus.INTERNAL_SERVER_ERROR
-            if isinstance(error, ValueError) or (refused and code not in _TEMPORARY) or tried == TRIES:
-                raise part.error(f"{address} cannot be downloaded: {_reason(error)}") from error
+        except _TransferError as error:
+            if error.restart:
+                part.path.unlink(missing_ok=True)
+            if tried == TRIES or not error.temporary:
+                raise part.error(f"{address} cannot be downloaded: {error}") from error
         else:
             expected = part.remote.bytes or 0
-            size, sha256 = part.path.stat().st_size, file_hash(str(part.path))
-            if size >= expected and sha256 == (part.remote.sha256 or sha256):
+            size, sha256 = part.path.stat().st_size, checksums.sha256(part.path)
+            fault = None if part.remote.sha256 else _fault(part.path, part.target.name)
+            if size >= expected and sha256 == (part.remote.sha256 or sha256) and not fault:
                 part.path.replace(part.target)
                 return
-            if size >= expected:
+            if size >= expected or fault:
                 part.path.unlink()
-            if tried == TRIES or not (size < expected or start):  # two pieces may be of two files
+            if tried == TRIES or fault or not (size < expected or start):  # two pieces may be of two files
                 raise part.error(
-                    f"{address} is not the expected file: it has {size:,} bytes and the sha256 {sha256},"
-                    f" expected {expected or size:,} and {part.remote.sha256}"
+                    f"{address} is not the expected file: "
+                    + (fault or f"it has {size:,} bytes and the sha256 {sha256},")
+                    + ("" if fault else f" expected {expected or size:,} and {part.remote.sha256}")
                 )
         time.sleep(PAUSE * 2 ** (tried - 1))
 
 
+class _TransferError(Exception):
+    """A server or a connection failed; where that is temporary, another try may help, or a restart."""
+
+    def __init__(self, problem: str, *, temporary: bool, restart: bool = False) -> None:
+        super().__init__(problem)
+        self.temporary, self.restart = temporary, restart
+
+
+class _Transport(HTTPAdapter):
+    """Connections that are closed when a step takes too long.
+
+    A time limit of requests is one for each read of a socket: a server that sends a byte now and then, or
+    "100 Continue" for ever, never exceeds it.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds, self.expired = seconds, False
+        self.sockets: list[socket.socket] = []
+
+    def get_connection_with_tls_context(self, *args: Any, **options: Any) -> Any:
+        """Return the pool of a host, whose sockets are noted from now on."""
+        pool: Any = super().get_connection_with_tls_context(*args, **options)
+
+        class Noted(pool.ConnectionCls):  # type: ignore[misc] # HTTP or HTTPS
+            def connect(noted) -> None:  # noqa: N805
+                super().connect()
+                self.sockets.append(noted.sock)
+                if self.expired:
+                    raise TimeoutError
+
+        pool.ConnectionCls = Noted
+        return pool
+
+    def close(self) -> None:
+        """Close all connections, also those whose answer was not read to its end."""
+        super().close()
+        for opened in self.sockets:
+            if (handle := opened.detach()) >= 0:
+                os.close(handle)
+
+    def _expire(self) -> None:
+        self.expired = True
+        for opened in self.sockets:
+            with suppress(OSError):  # it is closed
+                socket.socket.shutdown(opened, socket.SHUT_RDWR)  # below TLS
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """Give a step its time, and make every error of it one of the transfer."""
+        timer = Timer(self.seconds, self._expire)
+        timer.start()
+        problem = f"no answer within {self.seconds:g} seconds (WORKBENCH_TIMEOUT sets how long to wait)"
+        try:
+            yield
+        except Exception as error:  # an answer can make http.client, urllib3 and requests fail in any way
+            if not self.expired and "timed out" not in str(error):
+                problem = _reason(error)
+            raise _TransferError(problem, temporary=not isinstance(error, ValueError)) from error
+        finally:
+            timer.cancel()
+        if self.expired:  # what was closed looks like the end of the file
+            raise _TransferError(problem, temporary=True)
+
+
+@contextmanager
+def _asked(address: str, headers: Mapping[str, str]) -> Iterator[tuple[Response, Iterator[bytes]]]:
+    """Yield the answer to a request and its content in blocks; the error for any that has no file.
+
+    Redirections are followed here, as requests would read their content into memory.
+    """
+    transport = _Transport(number_in_environment("WORKBENCH_TIMEOUT", 30, "seconds"))
+    with Session() as session:
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, transport)
+        session.get_redirect_target = lambda _: None  # type: ignore[method-assign, assignment]
+        for _ in range(_REDIRECTIONS + 1):
+            with transport.limited():
+                response = session.get(address, headers=headers, stream=True, timeout=transport.seconds)
+                target = Session.get_redirect_target(session, response)
+                if target is None:
+                    break
+                address = urljoin(address, target)
+        else:
+            raise _TransferError(f"more than {_REDIRECTIONS} redirections", temporary=False)
+        code = response.status_code
+        if code not in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT}:
+            raise _TransferError(
+                f"the server answers {code} {response.reason[:60]}",
+                temporary=code in _TEMPORARY or 500 <= code < 600,  # noqa: PLR2004 - errors of the server
+                restart=code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
+            )
+        yield response, iter(partial(_block, transport, response), b"")
+
+
+def _block(transport: _Transport, response: Response) -> bytes:
+    """Return content as it is: some servers call a .tgz "encoded", and it must stay packed."""
+    with transport.limited():
+        return bytes(response.raw.read(_CHUNK, decode_content=False))
+
+
 class _Part:
-    """The first bytes of a file, beside it on disk; pooch writes the others to it.
+    """The first bytes of a file, beside it on disk, to which the others are written.
 
     Without a checksum nothing tells that they belong to the same file, so that it is begun anew.
     """
@@ -330,79 +446,77 @@ class _Part:
         if self.remote.sha256 is None or start > (self.remote.bytes or start):
             start = 0
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
-        options = {"headers": headers, "hooks": {"response": self._check}, "timeout": _timeout()}
         bar = progress_bar(
             self.remote.bytes, label=self.target.name, unit="B", shown=self.progress, initial=start
         )
-        with (
-            self.path.open("r+b" if start else "wb") as self._file,
-            bar as self._bar,
-            ExitStack() as self._responses,
-        ):
-            self._file.seek(0, os.SEEK_END)
-            HTTPDownloader(chunk_size=_CHUNK, **options)(address, self, None)
-            os.fsync(self._file.fileno())
+        answer = _asked(address, headers)
+        with answer as (response, blocks), bar, self.path.open("r+b" if start else "wb") as file:
+            begin = self._begin(response, start)
+            limit = self._limit(response, begin)
+            file.truncate(begin)
+            file.seek(begin)
+            for block in blocks:
+                if file.tell() + len(block) > limit:
+                    self.path.unlink()
+                    raise self.error(f"{self.remote.name} has more than the {limit:,} bytes expected")
+                file.write(block)
+                file.flush()  # to the system, so that it outlives this process
+                bar.update(len(block))
+            os.fsync(file.fileno())
         return start
 
-    def _check(self, response: Any, **_: Any) -> None:
-        """Hold an answer's size against what is expected and the disk has room for; find where it begins."""
-        self._responses.callback(response.close)
-        if response.status_code not in {HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT}:
-            return  # a redirection, or an error that pooch raises
-        # as it is: some servers call a .tgz "encoded", and it must stay packed
-        response.raw.headers.pop("Content-Encoding", None)
-        begin = self._file.tell()
-        if not response.headers.get("Content-Range", "").startswith(f"bytes {begin}-"):
-            begin = 0
-        self._file.truncate(begin)
-        self._file.seek(begin)
-        length = response.headers.get("Content-Length", "")
-        size = begin + int(length) if length.isdecimal() else self.remote.bytes
-        if size != (self.remote.bytes or size):
-            raise self.error(f"{response.url} has {size:,} bytes, expected {self.remote.bytes:,}")
-        if (size or 0) - begin > (free := shutil.disk_usage(self.target.parent).free):
-            raise DataError(
-                f"{(size or 0) - begin:,} bytes are to come, and the disk has room for {free:,}",
-                file=self.target.parent,
-                remedy="make room, or pass folder= a place on another disk",
-            )
-        self._limit = size or MAX_BYTES
+    def _begin(self, response: Response, start: int) -> int:
+        """Return which byte of the file the content begins with."""
+        if response.status_code == HTTPStatus.OK:
+            return 0
+        part = response.headers.get("Content-Range", "")
+        match = _RANGE.fullmatch(part)
+        if not start or match is None or int(match[1]) != start:
+            problem = f"asked for the bytes from {start:,}, the server sent another part ({part[:60]!r})"
+            raise _TransferError(problem, temporary=start > 0, restart=True)
+        return start
 
-    def write(self, block: bytes) -> None:
-        """Append bytes; an endless file is broken off."""
-        if self._file.tell() + len(block) > self._limit:
-            self.path.unlink()
-            raise self.error(f"{self.remote.name} has more than the {self._limit:,} bytes expected")
-        self._file.write(block)
-        self._bar.update(len(block))
+    def _limit(self, response: Response, begin: int) -> int:
+        """Return how many bytes the file may have: as many as expected, announced and on the disk."""
+        length = response.headers.get("Content-Length")
+        if length is not None and re.fullmatch("[0-9]{1,18}", length) is None:
+            raise self.error(f"{response.url} has a length that is none ({length[:60]!r})")
+        most = self.remote.bytes or MAX_BYTES
+        size = most if length is None else begin + int(length)
+        if size > most or size != (self.remote.bytes or size):
+            raise self.error(f"{response.url} has {size:,} bytes, expected {most:,}")
+        if (length or self.remote.bytes) and size - begin > (
+            free := shutil.disk_usage(self.path.parent).free
+        ):
+            problem = f"{size - begin:,} bytes are to come, and the disk has room for {free:,}"
+            raise self.error(problem, "make room, or pass folder= a place on another disk")
+        return size
 
-    def flush(self) -> None:
-        """Hand the bytes to the system, so that they outlive this process."""
-        self._file.flush()
-
-    def error(self, problem: str) -> DataError:
-        """Return an error that says what to do; an empty part is removed."""
-        if self.path.is_file() and not self.path.stat().st_size:
+    def error(self, problem: str, remedy: str | None = None) -> DataError:
+        """Return an error that says what to do; a part with which nothing can be begun is removed."""
+        if self.path.is_file() and not (self.remote.sha256 and self.path.stat().st_size):
             self.path.unlink()
         retry = "call wb.fetch again to resume" if self.path.is_file() else "try again later"
-        return DataError(problem, remedy=f"{retry}, or download it by hand to {self.target}")
+        return DataError(problem, remedy=remedy or f"{retry}, or download it by hand to {self.target}")
 
 
-def _timeout() -> float:
-    setting = os.environ.get("WORKBENCH_TIMEOUT", "30")
-    try:
-        seconds = float(setting)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < math.inf:
-        raise DataError(f"WORKBENCH_TIMEOUT is {setting!r}, expected a number of seconds")
-    return seconds
+def _fault(path: Path, name: str | None = None) -> str | None:
+    """Return why a file without checksum is not what its name says, by its first bytes, or None."""
+    name = (name or path.name).lower()
+    with open_regular(path) as file:
+        head = file.read(512)
+    if not head:
+        return "it is empty"
+    if _PAGE.match(head) and not name.endswith((".html", ".htm", ".xml")):
+        return "it is a web page, perhaps one to log in"
+    magic = next((magic for ends, magic in _MAGIC.items() if name.endswith(ends)), b"")
+    if not head.startswith(magic) or (name.endswith(".tar") and head[257:262] != b"ustar"):
+        return f"it does not begin as a {Path(name).suffix} file does"
+    return "it is a binary file" if name.endswith(_TEXTS) and sources.is_binary(head) else None
 
 
 def _reason(error: BaseException) -> str:
     """Return the innermost reason: what requests and urllib3 wrap around it says less."""
-    if "timed out" in str(error):
-        return f"no answer within {_timeout():g} seconds (WORKBENCH_TIMEOUT sets how long to wait)"
     while isinstance(inner := getattr(error, "reason", None) or error.__context__, BaseException):
         error = inner
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -445,8 +559,7 @@ def _note_terms(it: Entry, where: Path) -> None:
     before = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     if it.terms in before:
         return
-    with atomic_path(path) as temporary:
-        temporary.write_text(f"{before}\n{it.terms}" if before else it.terms, encoding="utf-8")
+    write_atomic(path, f"{before}\n{it.terms}" if before else it.terms)
     _say(it.terms)
 
 

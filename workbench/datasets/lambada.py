@@ -9,19 +9,19 @@ running text (`openai`: test split only).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from workbench.datasets import sources
 from workbench.items import text as wt
 from workbench.items.items import Items
-from workbench.items.schema import DataError, Item
+from workbench.items.schema import Item
+from workbench.storage.errors import DataError, reading
+from workbench.storage.parquet import read_parquet
 
 SPLITS = ("dev", "test", "control", "rejected")
 VARIANTS = ("plain", "capitalised", "openai")
@@ -122,9 +122,10 @@ def vocabulary_at_hand() -> Mapping[str, int] | None:
 @lru_cache(maxsize=4)
 def _counts(file: sources.File, _written: int, _size: int) -> Mapping[str, int]:
     counts: dict[str, int] = {}
+    sources.compare_published("lambada", file)
     for number, line in enumerate(file.lines(), 1):
         word, tab, count = line.partition("\t")
-        if not (word and tab and count.isdecimal()):
+        if not (word and tab and re.fullmatch(r"\d{1,18}", count)):
             problem = f"{line[:60]!r} is no line of a vocabulary, expected a word, a tab and a count"
             raise DataError(problem, file=file.label, line=number, remedy="fetch the file again")
         counts[word] = counts.get(word, 0) + int(count)
@@ -193,13 +194,11 @@ def _json_text(line: str, file: sources.File, number: int) -> str | DataError:
 
 def _parquet(file: sources.File) -> list[tuple[str | DataError, dict[str, Any]]]:
     """Read the form in which the Hugging Face hub keeps the data set: columns `text` and `domain`."""
-    try:
-        table = pq.read_table(pa.BufferReader(file.data))
-        texts = table["text"].cast(pa.string()).to_pylist()
+    what, remedy = "this Parquet file of passages", "download it again"
+    with reading(file.label, what, remedy=remedy):
+        table = read_parquet(file.label, data=file.data, what=what, remedy=remedy)
+        texts = table["text"].cast("string").to_pylist()
         domains = table["domain"].to_pylist() if "domain" in table.column_names else [None] * len(texts)
-    except (pa.ArrowException, OSError, KeyError) as error:
-        problem = f"not a valid Parquet file with a column text ({error})"
-        raise DataError(problem, file=file.label, remedy="download it again") from error
     lacking = DataError("a row has no text", file=file.label)
     return [
         (lacking if text is None else text, {} if domain is None else {"domain": str(domain)})

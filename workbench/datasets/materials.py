@@ -11,7 +11,7 @@ from workbench import datasets
 from workbench.datasets import sources
 from workbench.datasets.books import Book, books
 from workbench.items.items import Items
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 
 _SPLITS = {"lambada": {"dev", "control"}, "cbt": {"dev"}, "msrcc": {"test"}}
 # The sample in the place of a task: its variant, and the number of stories that nothing is trained on

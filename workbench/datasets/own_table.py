@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,7 +12,9 @@ from typing import Any
 import pandas as pd
 
 from workbench.items.items import COLUMNS, Items, items_from_frame
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import read_bytes
+from workbench.storage.parquet import read_parquet
 
 ROLES = {
     "text": ("text", "passage", "sentence", "question"),
@@ -21,6 +25,7 @@ ROLES = {
     "book_id": ("book_id", "book"),
 }
 """The names under which a column is recognised, in any case; options of `items_from_frame` come first."""
+MAX_COLUMNS = 10_000
 
 
 def is_table(name: Path | str) -> bool:
@@ -34,13 +39,13 @@ def read_table(path: Path | str, **options: Any) -> Items:
     Columns are found by the names in `ROLES`; `options` are those of :func:`workbench.items_from_frame`.
     """
     path = Path(path)
-    if not path.is_file():
-        raise DataError("there is no such file", file=path, remedy="pass the path of your table")
-    try:
-        frame: pd.DataFrame = _READERS[path.suffix.lower()](path)
-    except (ValueError, OSError) as error:
-        raise DataError(f"this table cannot be read ({error})", file=path) from error
-    if not options and set(COLUMNS) <= set(frame):
+    data = read_bytes(path, "this table")
+    with reading(path, "this table"):
+        frame = _READERS[path.suffix.lower()](data, path)
+    if len(frame.columns) > MAX_COLUMNS:
+        problem = f"this table has {len(frame.columns):,} columns, expected at most {MAX_COLUMNS:,}"
+        raise DataError(problem, file=path, remedy="leave out columns")
+    if not options and set(COLUMNS) <= set(frame) and frame.columns.is_unique:
         return Items.from_parquet(path)
     names = {str(name).lower(): name for name in reversed(frame.columns)}
     for role, known in ROLES.items():
@@ -55,18 +60,22 @@ def read_table(path: Path | str, **options: Any) -> Items:
     return items
 
 
-def _separated(path: Path, separator: str) -> pd.DataFrame:
+def _separated(data: bytes, _: Path, separator: str) -> pd.DataFrame:
     """Read words as words: an answer may be 1984, None or NA."""
+    text = io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline="")
+    header = next(filter(None, csv.reader(text, delimiter=separator)), [])
+    if len(header) > MAX_COLUMNS:  # pandas takes seconds for names alone
+        return pd.DataFrame(columns=header)
     names = {name for known in ROLES.values() for name in known}
-    columns = pd.read_csv(path, sep=separator, nrows=0).columns
+    columns = pd.read_csv(io.BytesIO(data), sep=separator, nrows=0).columns
     types = {name: "str" for name in columns if str(name).lower() in names}
-    return pd.read_csv(path, sep=separator, keep_default_na=False, na_values=[""], dtype=types)
+    return pd.read_csv(io.BytesIO(data), sep=separator, keep_default_na=False, na_values=[""], dtype=types)
 
 
-_READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
+_READERS: dict[str, Callable[[bytes, Path], pd.DataFrame]] = {
     ".csv": partial(_separated, separator=","),
     ".tsv": partial(_separated, separator="\t"),
-    ".json": lambda path: pd.read_json(path, dtype=False),
-    ".jsonl": lambda path: pd.read_json(path, dtype=False, lines=True),
-    ".parquet": pd.read_parquet,
+    ".json": lambda data, _: pd.read_json(io.BytesIO(data), dtype=False),
+    ".jsonl": lambda data, _: pd.read_json(io.BytesIO(data), dtype=False, lines=True),
+    ".parquet": lambda data, path: read_parquet(path, data=data, what="this table").to_pandas(),
 }

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from workbench.items.schema import DataError
 from workbench.storage import files
+from workbench.storage.errors import DataError
 
 ANALYSIS = "lambada_analysis"
 """The table of what Paperno et al. 2016 say about their data (sections 3 and 4, Figure 2)."""

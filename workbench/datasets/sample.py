@@ -15,8 +15,8 @@ from typing import Any
 from workbench.datasets import sources
 from workbench.items import text as wt
 from workbench.items.items import WORD_CLASSES, Item, Items
-from workbench.items.schema import DataError
-from workbench.storage.files import resource
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import read_bytes, resource
 
 PASSAGES = ("plain", "capitalised", "openai")
 VARIANTS = (*PASSAGES, "cbt", *WORD_CLASSES, "msrcc")
@@ -49,12 +49,13 @@ def load(
     split = sources.choose("split", split, SPLITS, "the sample", "dev")
     variant = sources.choose("variant", variant, VARIANTS, "the sample", "plain")
     folder = resource("sample") if path is None else Path(path)
-    if variant in PASSAGES:
-        records = _passages(folder, split, variant)
-    elif split != "dev":
+    if variant not in PASSAGES and split != "dev":
         raise DataError(f'the variant {variant!r} is in the split "dev" only')
-    else:
-        records = _completions(folder) if variant == "msrcc" else _questions(folder, variant)
+    with reading(folder, "the sample"):
+        if variant in PASSAGES:
+            records = list(_passages(folder, split, variant))
+        else:
+            records = list(_completions(folder) if variant == "msrcc" else _questions(folder, variant))
     return sources.gather("sample", records, on_error)
 
 
@@ -132,9 +133,6 @@ def _item(row: dict[str, Any], start: int, **columns: Any) -> Item:
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:
-    try:
-        lines = file.read_text(encoding="utf-8").split("\n")
-        return [json.loads(line) for line in lines if line]
-    except (OSError, ValueError) as error:
-        problem = f"the sample cannot be read ({error})"
-        raise DataError(problem, file=file, remedy="restore the file") from error
+    what, remedy = "this part of the sample", "restore the file"
+    with reading(file, what, remedy=remedy):
+        return [json.loads(line) for line in read_bytes(file, what).decode().split("\n") if line]

@@ -17,7 +17,8 @@ from typing import NamedTuple, TypeVar
 
 from workbench.datasets import sources
 from workbench.items.items import Items
-from workbench.items.schema import DataError, Item
+from workbench.items.schema import Item
+from workbench.storage.errors import DataError
 
 SPLITS = ("test",)
 VARIANTS = ("plain",)

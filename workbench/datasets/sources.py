@@ -11,18 +11,20 @@ import glob
 import hashlib
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from workbench.datasets.archives import is_archive, members
 from workbench.items.items import Items
-from workbench.items.schema import DataError, Item
-from workbench.storage.files import data_home, resource
+from workbench.items.schema import Item
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import data_home, read_bytes, resource
 
 _BINARY = (
     b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ\x00", b"BZh9", b"PAR1", b"%PDF", b"\x7fELF", b"\x89PNG",
@@ -32,6 +34,8 @@ Matcher = Callable[[str], Any]
 
 SPLITS = ("train", "dev", "test", "control", "rejected")
 ON_ERROR = ("raise", "skip")
+MAX_PROBLEMS = 10_000
+"""Most problems that are listed."""
 
 _SPLIT_IN_NAME = {
     "control": r"control", "rejected": r"rejected", "train": r"train(ing)?",
@@ -71,12 +75,9 @@ class File:
         """The content, as it is."""
         if self.packed is not None:
             return self.packed
-        try:
-            return self.path.read_bytes()
-        except OSError as error:
-            raise DataError(f"this file cannot be read ({error.strerror})", file=self.path) from error
+        return read_bytes(self.path)
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """The SHA-256 of the content, in hexadecimal."""
         return hashlib.sha256(self.data).hexdigest()
@@ -91,14 +92,19 @@ class File:
             folder = self.member.rpartition("/")[0]
             wanted = {"it": [f"{glob.escape(folder)}/{p}" if folder else p for p in patterns]}
             return _from_archive(self.path, wanted).get("it")
-        names = sorted(entry.name for entry in os.scandir(self.path.parent) if entry.is_file())
-        fitting = (name for p in patterns for name in names if matcher(p)(name))
-        return next((File(self.path.parent / name) for name in fitting), None)
+        with reading(self.path.parent, "this folder"):
+            paths = sorted(filter(is_file, self.path.parent.iterdir()))
+        return next((File(path) for p in patterns for path in paths if matcher(p)(path.name)), None)
+
+
+def is_binary(data: bytes) -> bool:
+    """Return whether bytes are no text, by a zero byte or by what files of other kinds begin with."""
+    return b"\0" in data or data.startswith(_BINARY)
 
 
 def decode(data: bytes, name: str | Path) -> str:
     """Read bytes as text: UTF-8 without its mark; lines that are not UTF-8 as Windows-1252 or Latin-1."""
-    if b"\0" in data or data.startswith(_BINARY):
+    if is_binary(data):
         raise DataError(
             "this is a binary file, expected UTF-8 text", file=name, remedy="unpack it, or pass the text file"
         )
@@ -106,7 +112,8 @@ def decode(data: bytes, name: str | Path) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:  # no multi-byte character holds a line end: lines can be read one by one
-        return "\n".join(map(_decode_line, data.split(b"\n")))
+        end = b"\n" if b"\n" in data else b"\r"
+        return end.decode().join(map(_decode_line, data.split(end)))
 
 
 def _decode_line(line: bytes) -> str:
@@ -117,7 +124,11 @@ def _decode_line(line: bytes) -> str:
 
 
 def lines(text: str) -> list[str]:
-    """Split at line feeds only: novels hold form feeds and U+2028, which end no line of a file."""
+    """Split at line feeds only: novels hold form feeds and U+2028, which end no line of a file.
+
+    Where there is no line feed at all, lines end in carriage returns, as on old Macintosh computers.
+    """
+    text = text if "\n" in text else text.replace("\r", "\n")
     result = [line.removesuffix("\r") for line in text.split("\n")]
     while result and not result[-1].strip():
         result.pop()
@@ -129,6 +140,21 @@ def matcher(pattern: str) -> Matcher:
     fits = re.compile(fnmatch.translate(pattern.lower())).match
     deep = "/" in pattern
     return lambda name: fits((name if deep else name.rpartition("/")[2]).lower())
+
+
+def is_file(path: os.PathLike[str] | str) -> bool:
+    """Return whether there is a regular file; not for what cannot be found out, such as a link to itself."""
+    return os.path.isfile(path)  # noqa: PTH113 - `Path.is_file` raises OSError for a name that is too long
+
+
+def is_folder(path: Path | str) -> bool:
+    """Return whether there is a folder; not for what cannot be found out."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def expanded(path: Path | str) -> Path:
+    """Return a path with the home folder in place of ``~``, as it is where there is none."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - `Path.expanduser` raises RuntimeError
 
 
 def walk(root: Path) -> list[str]:
@@ -145,10 +171,11 @@ def walk(root: Path) -> list[str]:
             with os.scandir(folder) as entries:
                 here = sorted(entries, key=lambda entry: entry.name)
         except OSError:
-            continue  # a folder that may not be read holds nothing for us
-        here = [entry for entry in here if not entry.name.startswith((".", "__"))]
-        files += [entry.path for entry in here if entry.is_file()]
-        folders += [entry.path for entry in here if entry.is_dir()]
+            continue  # a folder that may not be read holds nothing for us, nor does what is none
+        for entry in here:
+            if not entry.name.startswith((".", "__")):
+                is_one = entry.is_file(follow_symlinks=False) or is_file(entry)
+                (files if is_one else folders).append(entry.path)
     return files
 
 
@@ -168,17 +195,20 @@ class Root:
 def search_roots(dataset: str, path: Path | str | None = None) -> list[Root]:
     """Return the folders to search, each scanned once: `path`, which must be there, or the usual places."""
     if path is not None:
-        folder = Path(path).expanduser()
-        if not folder.exists():
+        folder = expanded(path)
+        if not (is_file(folder) or is_folder(folder)):
             raise DataError("there is no such file or folder", file=path)
+        if is_folder(folder):
+            with reading(folder, "this folder"):
+                next(folder.iterdir(), None)
         # what a user points at is taken for this data set, whatever its folders are called
         return [_scan(folder, dataset)]
-    places = [Path(os.environ["WORKBENCH_DATA"]).expanduser()] if os.environ.get("WORKBENCH_DATA") else []
+    places = [expanded(os.environ["WORKBENCH_DATA"])] if os.environ.get("WORKBENCH_DATA") else []
     return [_scan(folder, folder.name) for folder in dict.fromkeys([*places, data_home() / "raw"])]
 
 
 def _scan(folder: Path, label: str) -> Root:
-    if folder.is_file():
+    if is_file(folder):
         return Root(folder, [(f"{label}/{folder.name}", str(folder))])
     cut = len(str(folder).rstrip(os.sep)) + 1
     return Root(folder, [(f"{label}/{p[cut:].replace(os.sep, '/')}", p) for p in walk(folder)])
@@ -186,9 +216,7 @@ def _scan(folder: Path, label: str) -> Root:
 
 def single(path: Path | str | None) -> File | None:
     """Return the file that `path` names, if it is one and no archive."""
-    if path is None or is_archive(path) or not Path(path).expanduser().is_file():
-        return None
-    return File(Path(path).expanduser())
+    return None if path is None or is_archive(path) or not is_file(expanded(path)) else File(expanded(path))
 
 
 def find_files(
@@ -207,7 +235,7 @@ def find_files(
     for root in searched:
         files = {key: file for key, patterns in wanted.items() if (file := _from_disk(root, patterns))}
         if not files:
-            packed = _archives(root, ("*",) if root.folder.is_file() else archives)
+            packed = _archives(root, ("*",) if is_file(root.folder) else archives)
             files = next((inside for archive in packed if (inside := _from_archive(archive, wanted))), {})
         if files:
             return {key: files[key] for key in wanted if key in files}
@@ -227,7 +255,9 @@ def spot(searched: Sequence[Root], patterns: Sequence[str] = (), archives: Seque
 
 def missing(dataset: str, names: Sequence[str], searched: Sequence[Root]) -> DataError:
     """Return the error for files that are nowhere."""
-    places = ", ".join(f"{r.folder}{'' if r.folder.exists() else ' (not there)'}" for r in searched)
+    places = ", ".join(
+        f"{r.folder}{'' if is_file(r.folder) or is_folder(r.folder) else ' (not there)'}" for r in searched
+    )
     return DataError(
         f"found no {' or '.join(names)}; searched {places} with subfolders",
         remedy=f'get it with wb.fetch("{dataset}"), or pass path= a folder, file or archive',
@@ -263,10 +293,8 @@ def _from_archive(archive: Path, wanted: Mapping[str, Sequence[str]]) -> dict[st
             continue
         for key, tests in rules.items():
             rank = next((rank for rank, fits in enumerate(tests) if fits(member.name)), None)
-            if rank is not None:
+            if rank is not None and rank <= min(files[key], default=rank):
                 files[key].setdefault(rank, []).append(File(archive, member.name, member.read()))
-        if all(0 in ranked for ranked in files.values()):  # the official ones: the rest need not be unpacked
-            break
     best = {key: min(ranked) for key, ranked in files.items() if ranked}
     return {key: _only(files[key][rank], wanted[key][rank]) for key, rank in best.items()}
 
@@ -301,18 +329,24 @@ def gather(
     """Build items from what a reader yields: good records, and errors in place of bad ones.
 
     ``on_error="raise"`` raises the first error, "skip" keeps them in ``.problems``. `files`, those that were
-    read, are named in ``attrs["source"]``, with ``attrs["sha256"]``.
+    read, are named in ``attrs["source"]``, with ``attrs["sha256"]``; ``attrs["note"]`` says
+    what :func:`compare_published` says of them.
     """
     choose("mode", on_error, ON_ERROR, "on_error")
     good: list[Item] = []
     problems: list[DataError] = []
+    n_bad = 0
     for record in records:
         if isinstance(record, Item):
             good.append(record)
         elif on_error == "raise":
             raise record
         else:
-            problems.append(record)
+            n_bad += 1
+            if len(problems) < MAX_PROBLEMS:
+                problems.append(record.with_traceback(None))  # which would keep what the reader had in hand
+    if n_bad > len(problems):
+        problems.append(DataError(f"{n_bad - len(problems):,} further problems are not listed"))
     if not good and not problems:
         empty = DataError("there is no item in it", file=files[0].label if files else None)
         if on_error == "raise":
@@ -323,7 +357,37 @@ def gather(
     if files:
         about["source"] = ", ".join(file.source for file in files)
         about["sha256"] = ", ".join(file.sha256 for file in files)
-    return Items.from_records(good, attrs=about | (attrs or {}), problems=problems)
+    about |= attrs or {}
+    if remarks := [note for file in files if (note := compare_published(dataset, file))]:
+        about["note"] = "; ".join([*([about["note"]] if "note" in about else []), *remarks])
+    return Items.from_records(good, attrs=about, problems=problems)
+
+
+def compare_published(dataset: str, file: File) -> str:
+    """Say how a file differs from the published one of its name, and from a text of whole lines.
+
+    What differs is also printed to standard error, once in a process.
+    """
+    remotes = registry().get(dataset, {}).get("files", ())
+    sums = [(r["name"], r.get("sha256")) for r in remotes]
+    sums += [pair for r in remotes for pair in r.get("members", {}).items()]
+    published = {name.rpartition("/")[2].lower(): sha256 for name, sha256 in sums}.get(file.name.lower())
+    if file.sha256 == published:
+        return ""
+    faults = [f"differs from the published file (it has {len(file.data):,} bytes)"] if published else []
+    if not file.name.lower().endswith(".parquet"):
+        if b"\r" in file.data and b"\n" not in file.data:
+            faults.append("has lines that end in carriage returns")
+        if not file.data.endswith((b"\n", b"\r")):
+            faults.append("has no end of its last line, so it may be cut short")
+    if faults:
+        _print_once(f"{file.label} {' and '.join(faults)}")
+    return f"{file.name} {' and '.join(faults)}" if faults else ""
+
+
+@lru_cache(maxsize=1000)
+def _print_once(line: str) -> None:
+    print(line, file=sys.stderr)  # noqa: T201 - a warning would be an error where warnings are
 
 
 def registry() -> dict[str, Any]:
