@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from workbench.items import text as wt
-from workbench.items.items import DataError, Items, items_from_frame, items_from_text
+from workbench.items.items import Items, items_from_frame, items_from_text
+from workbench.storage.errors import DataError
 
 pytest.importorskip("transformers")
 
@@ -280,7 +281,7 @@ def test_vocabularies_come_in_many_forms(folders, tmp_path):
 
 
 def test_what_is_no_model_is_refused(folders, tmp_path):
-    with pytest.raises(DataError, match="no causal model"):
+    with pytest.raises(DataError, match="this causal model cannot be read"):
         model(tmp_path)
     wrong = {"text": "raw", "correct": "words", "filter": "stop-words"}
     vocabularies = [{"vocabulary": words} for words in ("the cat", [], [3], tmp_path / "none")]

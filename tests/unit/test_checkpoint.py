@@ -1,13 +1,17 @@
 import json
 import os
+import random
+import warnings
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 import torch
+from saved_models import flipped
 from tiny_training import Tiny, equal, weights
 
-from workbench.items.schema import DataError
+from workbench.storage import files
+from workbench.storage.errors import DataError
 from workbench.training import checkpoint
 from workbench.training.checkpoint import INFO, STATE, WEIGHTS, TrainingState
 
@@ -35,7 +39,9 @@ def test_what_is_read_is_what_was_saved(tmp_path):
 
 def test_the_last_and_those_to_be_kept_stay(tmp_path):
     (tmp_path / "step-notes.txt").touch()
-    (tmp_path / ".step-00000001.partial-x").mkdir()  # of a killed process
+    with patch("shutil.rmtree"):  # as of a killed process
+        (tmp_path / "step").mkdir()
+        files.discard(tmp_path / "step")
     for step in range(1, 6):
         checkpoint.save_checkpoint(tmp_path, one(step), keep=[2])
     assert names(tmp_path) == ["step-00000002", "step-00000005", "step-notes.txt"]
@@ -65,17 +71,46 @@ def test_damaged_ones_are_passed_over_and_removed(tmp_path, damage, name):
     checkpoint.save_checkpoint(tmp_path, one(1))
     checkpoint.save_checkpoint(tmp_path, one(2), keep=[1])
     damage(tmp_path / "step-00000002" / name)
-    assert checkpoint.newest(tmp_path).step == 1
+    with pytest.warns(UserWarning, match="step-00000002: this checkpoint is damaged and removed"):
+        assert checkpoint.newest(tmp_path).step == 1
     assert names(tmp_path) == ["step-00000001"]
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", "null", '{"sha256": 1, "version": 2}', "\x00"])
+@pytest.mark.parametrize(
+    "content", ["[]", "{}", "null", "[" * 100_000, '{"sha256": 1, "version": 2}', "\x00"]
+)
 def test_strange_info_is_damage(tmp_path, content):
     checkpoint.save_checkpoint(tmp_path, one(1))
     (tmp_path / "step-00000001" / INFO).write_text(content)
-    assert checkpoint.newest(tmp_path) is None
+    with pytest.warns(UserWarning, match="from the beginning where there is none"):
+        assert checkpoint.newest(tmp_path) is None
     assert names(tmp_path) == []
     assert checkpoint.newest(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, STATE, INFO])
+def test_a_pipe_is_no_checkpoint(tmp_path, name):
+    checkpoint.save_checkpoint(tmp_path, one(1))
+    file = tmp_path / "step-00000001" / name
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(DataError, match="step-00000001: this checkpoint cannot be read"):
+        checkpoint.newest(tmp_path)
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, STATE, INFO])
+@pytest.mark.parametrize("seed", range(8))
+def test_five_changed_bytes_never_give_another_state(tmp_path, name, seed):
+    checkpoint.save_checkpoint(tmp_path, one(1, history=[1.5, 2.5]))
+    flipped(tmp_path / "step-00000001" / name, random.Random(seed))  # noqa: S311 - no secret
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            state = checkpoint.newest(tmp_path)
+        except DataError:  # of another version
+            return
+    assert state is None
+    assert len(caught) == 1
 
 
 def test_one_of_another_version_is_neither_used_nor_removed(tmp_path):

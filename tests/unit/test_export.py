@@ -10,10 +10,10 @@ from made_predictions import made
 from workbench import datasets
 from workbench.evaluation.interchange.export import SUFFIXES, export_results
 from workbench.evaluation.interchange.import_results import import_results
-from workbench.items.items import DataError
 from workbench.runs import predictions
 from workbench.runs.predictions import SCHEMA
 from workbench.runs.store import keep
+from workbench.storage.errors import DataError
 
 ITEMS = datasets.load("sample", "dev", variant="plain")[:12]
 ABOUT = ITEMS.frame[["item_id", "dataset", "split", "variant", "word_class", "book_id", "answer"]]

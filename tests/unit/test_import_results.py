@@ -12,9 +12,9 @@ from workbench.evaluation.interchange.export import export_results
 from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
-from workbench.items.items import DataError
 from workbench.runs.predictions import SCHEMA
 from workbench.runs.store import find_run, runs
+from workbench.storage.errors import DataError
 
 ITEMS = datasets.load("sample", "dev", variant="plain")
 FEW = ITEMS[:6]
@@ -217,12 +217,12 @@ def test_errors_name_file_line_and_remedy(file, text, line, problem):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "there is no such file"),
+        (None, "No such file"),
         (b" \n", "the file is empty"),
         (b"item_id,prediction\n", "no record that can be read"),
         ("item_id,prediction\na,Käse".encode("latin-1"), "line 2: the byte 0xe4 .* UTF-8"),
         (b"\xff\xfea", "no UTF-16"),
-        (b"PAR1 and then", "no valid parquet file"),
+        (b"PAR1 and then", "cannot be read"),
         (b'{\n"results": {"lambada_openai": {}}}', "results over all items.*--log_samples"),
     ],
 )

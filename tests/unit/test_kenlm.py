@@ -10,10 +10,10 @@ import kenlm
 import pytest
 from ngrams import small_files
 
-from workbench.items.schema import DataError
 from workbench.models.ngram import kenlm as tools
 from workbench.models.ngram.arpa import rename_unknown
 from workbench.models.ngram.kenlm import build_binary, estimate
+from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
 QUICK = {"memory": "40M", "progress": False}
@@ -303,6 +303,15 @@ def test_what_may_not_be_run_is_no_program(nowhere):
 
 def python(code):
     return [sys.executable, "-c", code]
+
+
+@pytest.mark.parametrize("script", ["\x7fELF of another machine", "#!/no/such/interpreter\n", ""])
+def test_a_program_that_cannot_be_run_is_one_error(tmp_path, script, monkeypatch):
+    fake = program(tmp_path / "bin", script)
+    monkeypatch.setattr(tools, "find_program", lambda _name: fake)
+    with pytest.raises(DataError, match=r"lmplz: this program cannot be run \((Exec format|No such file)"):
+        tools.estimate(lambda: ["a b"], tmp_path / "m.arpa", order=2, progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["bin"]
 
 
 def test_a_program_is_fed_and_its_log_comes_back_without_bars(tmp_path):

@@ -1,6 +1,7 @@
 from functools import partial
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from made_predictions import items_of, made, scores, unknown_answers
 from statsmodels.stats.multitest import multipletests
@@ -9,8 +10,9 @@ from workbench.datasets import published
 from workbench.evaluation.leaderboard import leaderboard, published_scores
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.significance import significance
-from workbench.items.items import DataError
-from workbench.runs.store import keep
+from workbench.runs.predictions import to_table
+from workbench.runs.store import TABLE, keep
+from workbench.storage.errors import DataError
 
 QUICK = {"resamples": 50}
 ours = partial(leaderboard, published=False)
@@ -95,6 +97,21 @@ def test_all_stored_runs_are_ranked():
     for same in (kept, ["run0", "run1", "run2"]):
         pd.testing.assert_frame_equal(stored, ours(same, **QUICK))
     assert not len(ours(dataset="it's", **QUICK))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", [b"", b"PAR1PAR1", None])
+def test_a_damaged_run_is_left_out_with_a_warning(no_data, damage):
+    for name in ("good", "bad"):
+        frame = made(20, right=0, model=name)
+        keep(items_of(frame), frame, name=name)
+    file = no_data / "runs" / "bad" / TABLE
+    other = made(20, right=1, model="bad").assign(run="bad")
+    file.write_bytes(damage or b"")
+    if damage is None:  # a valid file with other numbers
+        pq.write_table(to_table(other), file)
+    with pytest.warns(UserWarning, match="the run 'bad' is left out"):
+        assert ours(**QUICK)["run"].tolist() == ["good"]
 
 
 TEST = [

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from workbench import datasets
 from workbench.evaluation.interchange import lm_eval as samples
 from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.metrics import evaluate
-from workbench.items.items import DataError
+from workbench.storage.errors import DataError
 
 ITEMS = datasets.load("sample", "dev", variant="openai")
 TEXTS = ITEMS.frame["text"].tolist()
@@ -189,6 +190,25 @@ def test_what_stood_around_the_passage_is_told(written, tmp_path):
     (prompt,) = import_results(written, ITEMS, keep=False).predictions["prompt"].unique()
     one_shot = {"task": "lambada_openai", "template": "{shots}{passage}", "shots": 1, "seed": 1234}
     assert json.loads(prompt) == one_shot | {"system": "Be brief."}
+
+
+def test_a_record_that_lacks_any_one_field_is_read_or_reported(written):
+    lines = written.read_text(encoding="utf-8").splitlines()
+    for name in json.loads(lines[1]):
+        lines[1] = json.dumps(
+            {field: value for field, value in json.loads(lines[0]).items() if field != name}
+        )
+        written.write_text("\n".join(lines[:12]), encoding="utf-8")
+        result = import_results(written, ITEMS, keep=False, on_error="report")
+        assert len(result) == 12 - (~result.report["kept"]).sum()
+
+
+@pytest.mark.parametrize("name", [RESULTS, NAME])
+def test_a_pipe_is_no_log(written, tmp_path, name):
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match="name is not known" if name == RESULTS else "no regular file"):
+        import_results(written, ITEMS, keep=False)
 
 
 def test_an_interrupted_run_is_noticed(written):

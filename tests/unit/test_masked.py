@@ -1,4 +1,5 @@
 import json
+import shutil
 import sys
 from functools import cache
 from pathlib import Path
@@ -143,10 +144,10 @@ def test_the_table_and_the_saved_model(folder, tmp_path):
     assert again.config == model.config
     words = [list(one.candidates) for one in ITEMS]
     np.testing.assert_array_equal(again.score(ITEMS, words), model.score(ITEMS, words))
-    file = tmp_path / "saved" / "predictor.json"
-    file.write_text(file.read_text("utf-8").replace(model.config["digest"], "other"), "utf-8")
+    (Path(folder) / "added.json").write_text("{}", "utf-8")
     with pytest.raises(wb.DataError, match="not those of the model that was saved"):
         Predictor.load(tmp_path / "saved")
+    (Path(folder) / "added.json").unlink()
 
 
 def test_a_long_text_loses_its_beginning_for_all_candidates(folder):
@@ -196,7 +197,7 @@ def test_errors_say_what_to_do(folder, tmp_path, monkeypatch):
     for message, path, options in (
         ("over is 'word'", folder, {"over": "word"}),
         ("there is no such folder", tmp_path / "nothing", {}),
-        ("no masked model can be read", causal, {}),
+        ("this masked model cannot be read", causal, {}),
         ("float7", folder, {"dtype": "float7"}),
         ("length is 2, expected more than", folder, {"length": 2}),
     ):
@@ -218,6 +219,29 @@ def test_errors_say_what_to_do(folder, tmp_path, monkeypatch):
         MaskedLM(folder)
 
 
+@pytest.mark.parametrize(
+    ("file", "name", "value"),
+    [
+        ("tokenizer_config.json", "sep_token", 3),
+        ("config.json", "type_vocab_size", "two"),
+        ("config.json", "model_type", []),
+    ],
+)
+def test_settings_of_other_types_are_one_error(folder, tmp_path, file, name, value):
+    shutil.copytree(folder, tmp_path / "model")
+    path = tmp_path / "model" / file
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), name: value}), "utf-8")
+    with pytest.raises(wb.DataError, match="this masked model cannot be read"):
+        MaskedLM(tmp_path / "model", device="cpu")
+
+
+def test_a_folder_in_place_of_a_file_is_one_error(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "model")
+    (tmp_path / "model" / "special.json").mkdir()
+    with pytest.raises(wb.DataError, match="this masked model cannot be read"):
+        MaskedLM(tmp_path / "model", device="cpu")
+
+
 @pytest.mark.parametrize("damage", ["no head", "no safetensors"])
 def test_incomplete_models_are_refused(folder, tmp_path, damage):
     for file in Path(folder).iterdir():
@@ -229,5 +253,5 @@ def test_incomplete_models_are_refused(folder, tmp_path, damage):
         save_file(rest, tmp_path / "model.safetensors", metadata={"format": "pt"})
     else:
         torch.save(weights, tmp_path / "pytorch_model.bin")
-    with pytest.raises(wb.DataError, match="with its head" if damage == "no head" else "can be read"):
+    with pytest.raises(wb.DataError, match="with its head" if damage == "no head" else "cannot be read"):
         MaskedLM(tmp_path, device="cpu")

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from unittest import mock
 
@@ -24,7 +23,6 @@ from ngrams import Loop, asked, by_value, compiled, fitted, slow_log_probs, text
 
 import workbench as wb
 from workbench.items.items import Items, items_from_text
-from workbench.items.schema import DataError
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor
 from workbench.models.ngram import arpa
@@ -34,6 +32,7 @@ from workbench.models.ngram.model import NGram
 from workbench.models.passage import lefts
 from workbench.models.passage import passages as of_items
 from workbench.runs import predictions
+from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
 QUICK = {"memory": "60M", "progress": False}
@@ -306,10 +305,12 @@ def test_a_model_is_saved_and_loaded(of_sample, sample, tmp_path):
     pd.testing.assert_frame_equal(loaded.predict(sample), frame)
     loaded.save(tmp_path / "saved")  # where it lies itself
     pd.testing.assert_frame_equal(NGram.load(tmp_path / "saved").predict(sample), frame)
-    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["model", "predictor.json"]
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == [
+        "SHA256SUMS", "model", "predictor.json",
+    ]  # fmt: skip
     kenlm.Model(str(loaded.binary))
     shutil.rmtree(tmp_path / "saved" / "model")
-    with pytest.raises(DataError, match="no n-gram model"):
+    with pytest.raises(DataError, match="this file of this saved model cannot be read"):
         NGram.load(tmp_path / "saved")
 
 
@@ -373,7 +374,7 @@ def test_tiny_and_reserved_texts(lines, smoothing):
 
 def test_a_full_disk_is_one_clear_error(no_data):
     full = mock.patch("workbench.models.ngram.arpa.np.save", side_effect=OSError(errno.ENOSPC, "full"))
-    with full, pytest.raises(DataError, match="the disk is full"):
+    with full, pytest.raises(DataError, match=r"cannot be written .full. -- free some space"):
         tiny()
     assert list((no_data / "cache" / "ngram").iterdir()) == []
     assert tiny().predict(asked(5))["rank"].notna().all()
@@ -427,9 +428,7 @@ def test_a_killed_fit_leaves_nothing_that_looks_whole(tmp_path, monkeypatch):
         monkeypatch.setenv("WORKBENCH_HOME", str(home))
         assert models(home) == []
         left = list((home / "cache" / "ngram").iterdir())
-        assert [path.name[:5] for path in left] == [".tmp-"]
-        for path in (*left[0].rglob("*"), left[0]):  # not being written any more
-            os.utime(path, (time.time() - 2 * 86_400,) * 2)
+        assert [path.name[:9] for path in left] == [".partial-"]
         fit = tiny()
         assert [path.parent for path in models(home)] == [fit.folder]
         assert list((home / "cache" / "ngram").iterdir()) == [fit.folder]
@@ -446,13 +445,16 @@ def test_the_binary_is_made_when_it_is_asked_for(smoothing, tmp_path):
     """From the arrays, of which each number is written so that it is read as the same."""
     fit = fitted(order=3, vocabulary=100, n_lines=200, smoothing=smoothing)
     names = sorted(path.name for path in fit.folder.iterdir())
-    assert estimating.BINARY not in names
+    assert estimating.KENLM not in names
     stopped = mock.patch.object(estimating.kenlm, "run_program", side_effect=KeyboardInterrupt)
     with stopped, pytest.raises(KeyboardInterrupt):
         _ = fit.binary
     assert sorted(path.name for path in fit.folder.iterdir()) == names
     assert kenlm.Model(str(fit.binary)).order == 3
-    assert sorted(path.name for path in fit.folder.iterdir()) == sorted([*names, estimating.BINARY])
+    assert sorted(path.name for path in fit.folder.iterdir()) == sorted([*names, estimating.KENLM])
+    whole = fit.binary.read_bytes()
+    fit.binary.write_bytes(whole[:-1])
+    assert fit.binary.read_bytes() == whole  # a damaged one is made anew
     arpa.save_arpa(fit.model, tmp_path / "m.arpa", progress=False)
     again = compiled(tmp_path / "m.arpa", tmp_path / "again", fit.vocabulary)
     for level, wanted in zip(again.levels, fit.model.levels, strict=True):
@@ -462,25 +464,24 @@ def test_the_binary_is_made_when_it_is_asked_for(smoothing, tmp_path):
 
 def test_the_model_of_one_name_is_written_by_two_at_once(no_data, monkeypatch):
     """Another process was first: its model stays."""
-    publish = estimating._publish
+    finish = estimating.write_checksums
+    expected = tiny().folder
+    shutil.rmtree(expected)
 
-    def late(partial, target):
-        shutil.copytree(partial, target)
-        (target / "first").touch()
-        publish(partial, target)
+    def late(partial, main):
+        finish(partial, main)
+        shutil.copytree(partial, expected)
+        (expected / "first").touch()
 
-    monkeypatch.setattr(estimating, "_publish", late)
+    monkeypatch.setattr(estimating, "write_checksums", late)
     fit = tiny()
     assert (fit.folder / "first").exists()
     assert [path.parent for path in models(no_data)] == [fit.folder]
     assert not list((no_data / "cache" / "ngram").glob(".*"))
 
 
-def test_a_folder_that_is_no_model_is_refused(no_data):
+def test_a_folder_that_is_no_model_is_replaced(no_data):
     fit = tiny()
     (fit.folder / estimating.INFO).unlink()
-    with pytest.raises(DataError, match="the model is incomplete -- remove the folder"):
-        tiny()
-    shutil.rmtree(fit.folder)
     assert tiny().folder == fit.folder
-    assert models(no_data)
+    assert [path.parent for path in models(no_data)] == [fit.folder]

@@ -15,13 +15,13 @@ from pandas.testing import assert_frame_equal
 from scipy.stats import rankdata
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.models import WordDistance
 from workbench.models.base import FILE, Predictor, pad
 from workbench.models.rows import Ranked, from_ranking, from_scores
 from workbench.runs import predictions
 from workbench.runs import store as results
 from workbench.storage import cache
+from workbench.storage.errors import DataError
 
 VOCABULARY = ["ash", "bay", "cat", "dog", "elm"]
 ITEMS = clozes("a {cat} ran", "the {dog}", "an {owl}", "some {}", dataset="lambada")
@@ -202,15 +202,15 @@ def test_save_and_load(tmp_path):
 
     class Other(Lengths):
         def _save(self, folder):
-            assert not (folder / FILE).exists()  # what is half replaced is no model
-            raise OSError("full")
+            (folder / "half").touch()
+            raise OSError(28, "full")
 
     with pytest.raises(DataError, match=r"expected a saved Other, got .*Lengths"):
         Other.load(folder)
-    with pytest.raises(OSError, match="full"):
+    with pytest.raises(DataError, match=r"this model cannot be written \(full\) -- free some space"):
         Other().save(folder)
-    with pytest.raises(DataError, match="no saved model"):
-        Predictor.load(folder)
+    assert Predictor.load(folder).power == 3, "the model that was there stays"
+    assert sorted(path.name for path in folder.iterdir()) == ["SHA256SUMS", FILE]
 
 
 @pytest.mark.parametrize(
@@ -220,6 +220,7 @@ def test_save_and_load(tmp_path):
         '{"model": "no-such-model", "config": {}}', '{"model": "json:JSONDecoder", "config": {}}',
     ],
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore:.*no SHA256SUMS")
 def test_what_is_no_saved_model(content, tmp_path):
     (tmp_path / FILE).write_text(content)
     with pytest.raises(DataError, match=r"predictor\.json"):
@@ -229,7 +230,8 @@ def test_what_is_no_saved_model(content, tmp_path):
 def test_a_model_that_was_saved_by_the_name_of_its_class_is_found(tmp_path):
     about = {"class": "workbench.models.frequency:WordDistance", "config": WordDistance(3).config}
     (tmp_path / FILE).write_text(json.dumps(about))
-    assert WordDistance.load(tmp_path).config == WordDistance(3).config
+    with pytest.warns(UserWarning, match="no SHA256SUMS, so damage would not be detected"):
+        assert WordDistance.load(tmp_path).config == WordDistance(3).config
 
 
 @given(st.lists(st.lists(st.floats(allow_nan=False), max_size=4), max_size=4))
@@ -277,6 +279,10 @@ def test_good_predictions_pass_unchanged():
         (changed(score_type="logit"), "'score_type' is none of log_prob, score"),
         (changed(rank=0), "'rank' is below 1"),
         (changed(rank=1.5), "'rank' is not of type int64"),
+        (GOOD.astype({"rank": object}).assign(rank=2**63), "'rank' is not of type int64"),
+        (GOOD.assign(top_words=[[{"a": 1}]] * len(GOOD)), "'top_words' is not of type list"),
+        (GOOD.assign(candidate_scores="x"), "'candidate_scores' is not of type list"),
+        (GOOD.assign(model=pd.Series(["\ud800"] * len(GOOD), dtype=object)), "'model' is not of type string"),
         (changed(p_correct=1.5), "'p_correct' is not within 0 and 1"),
         (changed(p_correct=None), "'p_correct' must be null just where"),
         (changed(correct=True), "yes, but the prediction is not the answer"),

@@ -7,18 +7,22 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from made_predictions import made, unknown_answers
 from pandas.testing import assert_frame_equal
+from small_disks import as_nobody, fill, small_disk
 
 import workbench as wb
-from workbench.items.schema import DataError
 from workbench.models.base import Predictor, pad
 from workbench.runs import predictions
+from workbench.storage.errors import DataError
 
 store = importlib.import_module("workbench.runs.store")  # by its name
 
@@ -275,7 +279,7 @@ def test_a_killed_process_leaves_no_half_of_a_run(home, tmp_path, place):
     process = started(tmp_path / "own.py", place=place, flag=flag, go=tmp_path / "never")
     try:
         wait(flag, process)
-        assert not [name for name in names(home) if not name.startswith(".own-dev-own-")]
+        assert not [name for name in names(home) if not name.startswith(".partial-")]
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
@@ -353,17 +357,130 @@ def test_a_damaged_run_json_is_one_clear_error(home, text):
     whole = store.predict(ITEMS, Length(), seed=1)
     run = store.predict(ITEMS, Length())
     (home / run.run / "run.json").write_bytes(text if isinstance(text, bytes) else text.encode())
-    assert store.runs()["run"].tolist() == [whole.run]
-    assert len(store.query("from predictions")) == 4
+    with pytest.warns(UserWarning, match=f"a run is left out: .*{run.run}/run.json"):
+        assert store.runs()["run"].tolist() == [whole.run]
+    with pytest.warns(UserWarning, match=f"a run is left out: .*{run.run}/run.json"):
+        assert len(store.query("from predictions")) == 4
     for ask in (lambda: store.find_run(run.run), lambda: store.predict(ITEMS, Length())):
-        with pytest.raises(DataError, match=r"not the description of a run.*remove the folder") as raised:
+        with pytest.raises(
+            DataError, match=r"the description of this run cannot be read.*remove the folder"
+        ) as raised:
             ask()
         assert raised.value.file == str(home / run.run / "run.json")
     shutil.rmtree(home / run.run)
     assert store.predict(ITEMS, Length()).run == run.run
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "../runs", "a/b", "nothing", ".partial-x"])
+ODD = [
+    None, [], {}, "", "x", "\ud800", "\0", True, 0, -1, 2**63, 10**400, 1.5, float("nan"), float("inf"),
+    [["x"]], {"x": None},
+]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_whatever_a_run_json_says_the_other_runs_are_listed(home):
+    whole, bad = store.predict(ITEMS, Length(), seed=1), store.predict(ITEMS, Length())
+    file = home / bad.run / "run.json"
+    contents = [json.dumps(bad.info | {name: value}) for name in (*bad.info, "x") for value in ODD]
+    contents += [json.dumps({k: v for k, v in bad.info.items() if k != name}) for name in bad.info]
+    contents += ["", "null", "[" * 100_000, "1" * 5000, '"x"', json.dumps([bad.info])]
+    listed = 0
+    for number, content in enumerate(contents):
+        file.write_text(content, encoding="utf-8")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            names = set(store.runs()["run"])
+            if number % 40 == 0:
+                assert store.runs().to_html()
+                assert wb.leaderboard().to_html()
+        assert whole.run in names
+        if bad.run in names:
+            listed += 1
+            assert not caught
+            store.find_run(bad.run)
+        else:
+            assert {str(warning.message).partition(" (")[0] for warning in caught} == {
+                f"a run is left out: {file}: the description of this run cannot be read"
+            }
+            with pytest.raises(DataError, match="the description of this run cannot be read"):
+                store.find_run(bad.run)
+    assert 0 < listed < len(contents)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
+def test_a_run_json_that_is_no_file_is_left_out(home, make):
+    run = store.predict(ITEMS, Length())
+    (home / run.run / "run.json").unlink()
+    assert store.runs().empty  # a folder without it is no run
+    make(home / run.run / "run.json")
+    with pytest.warns(UserWarning, match="no regular file"):
+        assert store.runs().empty
+
+
+def test_a_store_that_cannot_be_written_is_an_error_before_the_work(home):
+    home.parent.mkdir(parents=True)
+    home.touch()
+    with pytest.raises(DataError, match="what is there is not a folder"):
+        store.predict(ITEMS, model := Length())
+    assert model.asked == 0
+    home.unlink()
+    with small_disk(home) as disk:
+        fill(disk)
+        with pytest.raises(DataError, match=r"No space left.* -- free some space"):
+            store.predict(ITEMS, model)
+    assert model.asked == 0
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_predictions_that_cannot_be_stored_are_not_lost(home, tmp_path, monkeypatch, has_room):
+    (tmp_path / "full").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("temporary" if has_room else "full")))
+    model = Length(change=lambda frame: (fill(home), frame)[1])
+    with small_disk(home):
+        with pytest.raises(store.NotStoredError, match=r"made, but not stored: .*No space left") as raised:
+            store.predict(ITEMS, model)
+        assert [path.name for path in home.iterdir()] == ["filler"]
+        (home / "filler").unlink()
+        expected = Length().predict(ITEMS)
+        kept = store.keep(ITEMS, raised.value.predictions)
+        assert_frame_equal(kept.predictions.drop(columns="run"), expected.drop(columns="run"))
+        folders = [path.parent for path in tmp_path.glob("temporary/*/*/run.json")]
+        assert len(folders) == has_room
+        for folder in folders:
+            assert f"move {folder} into {home}" in str(raised.value)
+            shutil.move(folder, home)
+            again = Length()
+            run = store.predict(ITEMS, again)
+            assert (run.run, again.asked) == (folder.name, 0)
+            assert_frame_equal(run.predictions.drop(columns="run"), expected.drop(columns="run"))
+
+
+@pytest.mark.parametrize("right", [0o000, 0o111, 0o444, 0o555], ids=oct)
+def test_a_store_without_rights_is_one_error(monkeypatch, right):
+    model = Length()
+
+    def ask():
+        said = []
+        for each in (lambda: store.predict(ITEMS, model), store.runs):
+            try:
+                said.append(f"{len(each())} listed")
+            except DataError as error:
+                said.append(error.problem)
+        return "; ".join([*said, f"asked {model.asked}"])
+
+    listing = "0 listed" if right & 0o4 else "this folder cannot be read (Permission denied)"
+    with tempfile.TemporaryDirectory() as home:  # not in pytest's own folder, which only its user may read
+        monkeypatch.setenv("WORKBENCH_HOME", home)
+        Path(home).chmod(0o755)
+        (Path(home) / "runs").mkdir(mode=right)
+        said = as_nobody(ask)
+    assert said in {
+        f"{problem} (Permission denied); {listing}; asked 0"
+        for problem in ("this folder cannot be written", "the store of runs cannot be read")
+    }
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../runs", "a/b", "nothing", ".partial-x", "a\0", "x" * 300])
 def test_a_name_without_a_run_is_refused(home, name):
     store.keep(ITEMS, Length().predict(ITEMS), name="one")
     shutil.copytree(home / "one", home / ".partial-x")

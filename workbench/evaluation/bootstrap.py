@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]

@@ -22,9 +22,9 @@ from workbench.evaluation.reading import ModelPredictions, coalesced, prediction
 from workbench.evaluation.significance import log_prob_difference, mean_of_known
 from workbench.evaluation.slices import Bin, Slices
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.render.numbers import p_value, percent, points, quantity, rank_text, span
 from workbench.render.tables import text_table
+from workbench.storage.errors import DataError
 
 OUTCOMES = ("only first", "only second", "both right", "both wrong", "any")
 """Cells of two models: which of them got an item right; ``any``: all four cells."""

@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.render.numbers import percent
 from workbench.render.tables import html_table
+from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus, lines_or_books
 from workbench.texts.overlap import Overlap, overlap
 

@@ -12,10 +12,11 @@ import pandas as pd
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.reading import items_of, several
 from workbench.items.items import Items
-from workbench.items.schema import BLANK, DataError
+from workbench.items.schema import BLANK
 from workbench.items.view import readable_parts
 from workbench.render.numbers import fixed
 from workbench.render.tables import html_table
+from workbench.storage.errors import DataError
 
 By = Literal["difficulty", "disagreement", "alone", "variance", "all wrong"]
 _SHOWN = 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -17,8 +18,9 @@ from workbench.evaluation.metrics import measure, note, typed
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.reading import NEEDED, VARIANT, ModelPredictions, one_value, predictions_of
 from workbench.evaluation.significance import compare_pair
-from workbench.items.schema import DataError
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
+from workbench.runs.predictions import SCHEMA
+from workbench.storage.errors import DataError
 
 _MEASURED = (
     "n", "n_known", "accuracy", "accuracy_low", "accuracy_high", "interval", "accuracy_known", "perplexity",
@@ -79,7 +81,7 @@ def leaderboard(
     Parameters
     ----------
     runs : Run, DataFrame or str, or several of these, optional
-        What to rank; all stored runs by default.
+        What to rank; all stored runs by default, of which damaged ones are left out with a warning.
     dataset, split : str, optional
         Only items of these.
     by : str or sequence of str, default ("dataset", "split", "variant")
@@ -129,7 +131,7 @@ def leaderboard(
     drawing = Drawing(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by))
     chosen = {"dataset": dataset, "split": split}
-    models = predictions_of(stored(dataset, split) if runs is None else runs)
+    models = predictions_of(stored() if runs is None else runs)
     groups = _groups(models, names, chosen)
     reported = _published(names, chosen, groups) if published else {}
     rows: list[dict[str, Any]] = []
@@ -170,16 +172,20 @@ def _groups(
     return groups
 
 
-def stored(dataset: str | None = None, split: str | None = None) -> pd.DataFrame:
-    """Return the predictions of all stored runs, without their long columns."""
-    from workbench.runs.store import query  # noqa: PLC0415 - reads DuckDB
+def stored() -> pd.DataFrame:
+    """Return the predictions of all stored runs, without their long columns.
 
-    chosen = {"dataset": dataset, "split": split}
-    quoted = {column: value.replace("'", "''") for column, value in chosen.items() if value is not None}
-    conditions = " AND ".join(f"{column} = '{value}'" for column, value in quoted.items())
-    columns = ", ".join(f'"{name}"' for name in NEEDED)
-    where = f" WHERE {conditions}" if conditions else ""
-    return query(f"SELECT {columns} FROM predictions{where}")  # noqa: S608 - names are ours, values escaped
+    A damaged run is left out, with a warning that names it.
+    """
+    from workbench.runs import store  # noqa: PLC0415 - imported by the runs' users only
+
+    frames: list[pd.DataFrame] = [SCHEMA.empty_table().select(NEEDED).to_pandas()]
+    for name in store.runs()["run"]:
+        try:
+            frames.append(store.find_run(name).table.select(NEEDED).to_pandas().assign(run=name))
+        except DataError as error:
+            warnings.warn(f"the run {name!r} is left out: {error}", stacklevel=3)
+    return pd.concat(frames[1:] or frames, ignore_index=True)
 
 
 def _ranked(group: list[ModelPredictions], drawing: Drawing) -> list[dict[str, Any]]:

@@ -14,9 +14,9 @@ from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing, Floats, Units
 from workbench.evaluation.reading import VARIANT, floats, joined, one_value, predictions_of
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.cache import digest
+from workbench.storage.errors import DataError
 
 _INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels")
 _FLOATS = (

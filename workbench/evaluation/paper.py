@@ -18,10 +18,11 @@ from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.metrics import measure
 from workbench.evaluation.reading import VARIANT, ModelPredictions, one_value, predictions_of
-from workbench.items.schema import DataError
 from workbench.render.labels import tooltip
 from workbench.render.numbers import MISSING, in_unit
 from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown
+from workbench.storage.errors import DataError
+from workbench.storage.spreadsheet import Formulas, write_csv
 
 NAMES = ("lambada", "cbt", "msrcc", "cnnqa", "cbt-variants", "cbt-anonymised", "cnnqa-ablation")
 """Tables that can be shown."""
@@ -202,9 +203,9 @@ class ResultsTable:
         """Return the table as GitHub Markdown: one table a section, then the notes."""
         return grid_markdown(self._grid())
 
-    def to_csv(self, path: Any = None) -> Any:
-        """Write `frame` as CSV; return it as text without a path."""
-        return self.frame.to_csv(path, index=False)
+    def to_csv(self, path: Any = None, *, formulas: Formulas = "keep") -> Any:
+        """Write `frame` as CSV; return it as text without a path; formulas as for `write_csv`."""
+        return write_csv(self.frame, path, formulas=formulas)
 
     def _grid(self) -> Grid:
         columns, frame = list(dict.fromkeys(self.frame["column"])), self.frame

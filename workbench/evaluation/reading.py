@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError
-from workbench.runs.predictions import OPTIONAL, SCHEMA, from_answers, from_table
+from workbench.runs.predictions import OPTIONAL, SCHEMA, from_answers, from_table, typed_predictions
+from workbench.storage.errors import DataError
 
 if TYPE_CHECKING:
     from workbench.runs.store import Run
@@ -29,18 +30,15 @@ Rows = npt.NDArray[np.int64]
 VARIANT = ("unit", "filter", "vocabulary_size", "unknown", "prompt")
 """Columns of predictions that tell results apart which must not be mixed up."""
 
-_KINDS = {
-    **dict.fromkeys(("item_id", "dataset", "split", "variant", "word_class", "book_id", "answer"), "str"),
-    **dict.fromkeys(("model", "system", "run", "score_type", "unit", "filter", "unknown", "prompt"), "str"),
-    **dict.fromkeys(("correct", "known", "greedy_correct", "rank_is_bound"), "boolean"),
-    **dict.fromkeys(("rank", "n_tied", "vocabulary_size"), "Int64"),
-    **dict.fromkeys(("p_correct", "log_prob", "log_prob_uncorrected"), "float64"),
-}
-NEEDED = tuple(_KINDS)
+NEEDED = (
+    "item_id", "dataset", "split", "variant", "word_class", "book_id", "answer", "model", "system", "run",
+    "score_type", "unit", "filter", "unknown", "prompt", "correct", "known", "greedy_correct",
+    "rank_is_bound", "rank", "n_tied", "vocabulary_size", "p_correct", "log_prob", "log_prob_uncorrected",
+)  # fmt: skip
 """Columns of predictions that evaluation reads."""
 
-
 _WORDS = ("item_id", "model", "prediction")
+_IN_USE: WeakValueDictionary[tuple[str, str], pa.Table] = WeakValueDictionary()
 
 
 @dataclass(frozen=True)
@@ -69,14 +67,11 @@ class ModelPredictions:
         names = (*NEEDED, "prediction")
         if isinstance(self.data, pa.Table):
             return self.data.select(list(names))
-        columns = {}
-        for name in names:
-            kind, values = SCHEMA.field(name).type, self.data.get(name, [None] * len(self.data))
-            try:
-                columns[name] = pa.array(values, kind, from_pandas=True)
-            except (pa.ArrowException, TypeError, ValueError) as error:
-                raise DataError(f"the column {name!r} of the predictions is strange: {error}") from None
-        return pa.table(columns)
+        none = [None] * len(self.data)
+        columns = [
+            pa.array(self.data.get(name, none), SCHEMA.field(name).type, from_pandas=True) for name in names
+        ]
+        return pa.table(columns, names)
 
     def floats(self, name: str) -> Floats:
         """Return a column of `table` as numbers, null as NaN."""
@@ -145,9 +140,13 @@ def _read(source: Any, items: Items | None = None) -> list[ModelPredictions]:
             f"there are no predictions in a {type(source).__name__}",
             remedy="pass a run, a frame of predictions, the name of a run, or a list of these",
         )
+    lacking = {name: None for name in OPTIONAL if name in NEEDED and name not in frame.columns}
+    frame = typed_predictions(frame.assign(**lacking))
     if any(name not in frame.columns for name in NEEDED if name not in OPTIONAL):
         frame = _completed(frame, items)
-    return list(_split_frame(frame, None if frame is source else getattr(source, "run", None), info))
+    return list(
+        _split_frame(frame, None if isinstance(source, pd.DataFrame) else getattr(source, "run", None), info)
+    )
 
 
 def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
@@ -178,17 +177,21 @@ def _split_table(table: pa.Table, run: str, info: Mapping[str, Any]) -> Iterator
         part = table if len(models) == 1 else table.filter(pc.equal(table["model"], model))
         if pc.count_distinct(part["item_id"]).as_py() < len(part):
             _check_single(model, part["item_id"].to_pandas())
-        yield ModelPredictions(model, run, part.combine_chunks(), info)
+        yield ModelPredictions(model, run, _shared(part.combine_chunks(), (model, run)), info)
+
+
+def _shared(table: pa.Table, key: tuple[str, str]) -> pa.Table:
+    """Return the equal table that is in use already, if there is one: a cell that is run again adds none."""
+    earlier = _IN_USE.get(key)
+    if earlier is not None and earlier.equals(table):
+        return earlier
+    _IN_USE[key] = table
+    return table
 
 
 def _split_frame(frame: pd.DataFrame, run: str | None, info: Mapping[str, Any]) -> Iterator[ModelPredictions]:
     """Give the models and runs of one frame apart."""
-    frame = frame.assign(**{n: None for n in OPTIONAL if n in NEEDED and n not in frame.columns})
-    try:
-        frame = frame.astype({name: kind for name, kind in _KINDS.items() if str(frame[name].dtype) != kind})
-    except (TypeError, ValueError) as error:
-        raise DataError(f"a column of the predictions is of a strange type: {error}") from None
-    frame["run"] = frame["run"].fillna("")
+    frame = frame.assign(run=frame["run"].fillna(""))
     if run is not None:
         frame["run"] = frame["run"].where(frame["run"] != "", run)
     if frame["item_id"].isna().any() or frame["model"].isna().any():
@@ -218,6 +221,7 @@ def joined(frame: pd.DataFrame, items: Items | None, annotations: pd.DataFrame |
     A column that the predictions have keeps its values; items fill its nulls.
     """
     frame = frame.copy()
+    texts = {name for name in NEEDED if name in frame and frame[name].dtype == "str"}
     for what, other in (("items", None if items is None else items.frame), ("annotations", annotations)):
         if other is None:
             continue
@@ -225,7 +229,7 @@ def joined(frame: pd.DataFrame, items: Items | None, annotations: pd.DataFrame |
         for column in beside.columns:
             if column not in frame.columns:
                 frame[column] = beside[column]
-            elif what == "items" and _KINDS.get(column) == "str" and frame[column].isna().any():
+            elif what == "items" and column in texts and frame[column].isna().any():
                 frame[column] = frame[column].where(frame[column].notna(), beside[column].astype("str"))
     return frame
 

@@ -17,7 +17,7 @@ from workbench.analysis.statistics import CLASS_NAMES
 from workbench.evaluation.reading import ModelPredictions, coalesced, floats, in_item_order
 from workbench.items.items import Items
 from workbench.items.query import Query
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 
 Mask = npt.NDArray[np.bool_]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -13,13 +15,16 @@ import numpy as np
 import pandas as pd
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.models import registry
 from workbench.models.rows import Ranked, from_ranking, from_scores
 from workbench.runs.predictions import Floats
-from workbench.storage.files import atomic_path
+from workbench.storage.checksums import SUMS, check_checksums, write_checksums
+from workbench.storage.errors import DataError, reading, writing
+from workbench.storage.files import read_json, scratch_folder, write_atomic
 
 FILE = "predictor.json"
+remote_code: ContextVar[bool] = ContextVar("remote_code", default=False)
+"""Whether code that comes with the models that are being loaded may run: an argument of `Predictor.load`."""
 
 
 class Predictor(ABC):
@@ -201,39 +206,59 @@ class Predictor(ABC):
         }
 
     def save(self, folder: Path | str) -> None:
-        """Write the model into a folder, from which `load` reads it; a model that is there is replaced."""
+        """Write the model into a folder, from which `load` reads it; a model that is there is replaced.
+
+        The folder gets a ``SHA256SUMS`` of the files of the model, by which `load` checks them. DataError if
+        it cannot be written, as on a full disk; a model that was there stays.
+        """
         target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        (target / FILE).unlink(missing_ok=True)
-        self._save(target)
-        about = {"model": registry.name_of(type(self)), "config": self.config}
-        with atomic_path(target / FILE) as path:  # last: it says that the rest is complete
-            path.write_text(json.dumps(about, indent=1), encoding="utf-8")
+        with scratch_folder(target) as scratch, writing(target, "this model"):
+            new, old = scratch / "new", scratch / "old"
+            new.mkdir()
+            old.mkdir()
+            self._save(new)
+            about = {"model": registry.name_of(type(self)), "config": self.config}
+            write_atomic(new / FILE, json.dumps(about, indent=1))
+            write_checksums(new, FILE)
+            (target / FILE).unlink(missing_ok=True)
+            parts = {path.name for path in new.iterdir()} - {FILE, SUMS}
+            for name in (SUMS, *sorted(parts), FILE):  # the last one says that the rest is complete
+                if (target / name).is_dir():
+                    (target / name).rename(old / name)
+                (new / name).replace(target / name)
 
     @classmethod
-    def load(cls, folder: Path | str) -> Self:
+    def load(cls, folder: Path | str, *, trust_remote_code: bool = False) -> Self:
         """Read a model that `save` wrote.
 
         The file names the model as it is registered (:mod:`workbench.models.registry`). A class that is not
-        registered, such as one of a notebook, must have been defined or imported before.
+        registered, such as one of a notebook, must have been defined or imported before. All files are
+        compared with the checksums that `save` wrote, once a process (about a second a gigabyte and core).
+
+        Parameters
+        ----------
+        folder : path
+        trust_remote_code : bool, default False
+            Whether code that comes with a pretrained model may run. No file can allow it.
 
         Raises
         ------
         DataError
-            If the folder holds no model, or one of another class.
+            If the folder holds no model, one of another class, or one that is damaged. There is a warning if
+            it was saved by an earlier version, without checksums.
         """
         folder = Path(folder)
-        if not (folder / FILE).is_file() and (folder / "model" / FILE).is_file():
+        is_here = (folder / FILE).exists() or (folder / SUMS).exists()
+        if not is_here and (folder / "model" / FILE).is_file():
             folder /= "model"  # where `workbench train` once wrote it
         file = folder / FILE
-        try:
-            about = json.loads(file.read_text(encoding="utf-8"))
+        if not file.is_file():
+            raise DataError("there is no saved model", file=file, remedy="name its folder, or save it again")
+        with reading(file, "this saved model", remedy="save it again"):
+            about = read_json(file, "this saved model")
             name = str(about["model"]) if "model" in about else registry.renamed(about["class"])
-            config = about["config"]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(
-                f"there is no saved model: {error!r}", file=file, remedy="save it again"
-            ) from error
+            config = dict(about["config"])
+        check_checksums(folder, FILE, what="this saved model", remedy="save it again")
         if name in registry.model_names():
             kind: Any = registry.model_class(name)
         else:
@@ -243,7 +268,17 @@ class Predictor(ABC):
                 f"expected a saved {cls.__name__}, got {name!r}", file=file,
                 remedy="load it by its own class, or import the module that defines that class first",
             )  # fmt: skip
-        model: Self = kind._load(folder, config)  # noqa: SLF001 - of this family
+        token = remote_code.set(trust_remote_code or remote_code.get())  # of those that it is made of, too
+        try:
+            with reading(file, "this saved model", remedy="save it again"):
+                model: Self = kind._load(folder, config)  # noqa: SLF001 - of this family
+                built = json.loads(json.dumps(model.config))
+                same = {key: built[key] for key in config}  # an earlier version may have saved fewer
+        finally:
+            remote_code.reset(token)
+        if json.dumps(same, sort_keys=True) != json.dumps(config, sort_keys=True):  # as text: 0 is not false
+            problem = "the configuration of this saved model is not what was read"
+            raise DataError(problem, file=file, remedy="save it again")
         return model
 
     def _save(self, folder: Path) -> None:
@@ -253,7 +288,17 @@ class Predictor(ABC):
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
         del folder
-        return cls(**config)
+        return cls(**arguments(cls, config))
+
+
+def arguments(kind: type, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a file says as arguments of a class; DataError for a name that no file may set."""
+    parameters = inspect.signature(kind).parameters.values()
+    known = set(config if any(each.kind is each.VAR_KEYWORD for each in parameters) else ())
+    known |= {each.name for each in parameters}
+    if unknown := sorted(set(config) - (known - {"trust_remote_code"})):
+        raise DataError(f"{kind.__name__} has no option {unknown[0]!r} that a file may set")
+    return dict(config)
 
 
 def _subclasses(kind: Any) -> set[Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 
 if TYPE_CHECKING:
     from torch import nn

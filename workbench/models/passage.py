@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from workbench.items import text as wt
 from workbench.items.items import Items
-from workbench.items.schema import DataError, Item
+from workbench.items.schema import Item
 from workbench.items.tokens import tokens
+from workbench.storage.errors import DataError
 
 
 class Passage(NamedTuple):

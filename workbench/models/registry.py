@@ -11,16 +11,17 @@ its name.
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from inspect import getdoc
+from importlib.metadata import EntryPoint
+from inspect import getdoc, isabstract
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from workbench.items.schema import DataError
+from workbench.datasets.sources import choose
 from workbench.render.results import Table, TableColumn, TableLayout
+from workbench.storage.errors import DataError
+from workbench.storage.extensions import extensions, load_extension
 
 if TYPE_CHECKING:
     from workbench.models.base import Predictor
@@ -52,12 +53,13 @@ BUILT_IN = {
 }
 """The models of this package: name, and ``module:class``."""
 
+_PREDICTOR = "workbench.models.base:Predictor"  # by name: that module imports this one
 _SHOWN = tuple(map(TableColumn, ("class", "name", "fitted_on", "description")))
 
 
 def model_names() -> list[str]:
     """Return the names of all models: the workbench's own, then those of other packages."""
-    return [*BUILT_IN, *sorted(set(_entry_points()) - set(BUILT_IN))]
+    return [*BUILT_IN, *sorted(_foreign())]
 
 
 def model_class(name: str) -> type[Predictor]:
@@ -66,32 +68,23 @@ def model_class(name: str) -> type[Predictor]:
     Raises
     ------
     DataError
-        If no model has that name, or the package that gives it cannot be imported.
+        If no model has that name, or the package that gives it cannot be imported or names something else.
     """
     if name in BUILT_IN:
         module, _, kind = BUILT_IN[name].partition(":")
         built_in: type[Predictor] = getattr(import_module(module), kind)
         return built_in
-    entry = _entry_points().get(name)
-    if entry is None:
-        close = difflib.get_close_matches(name, model_names(), 1)
-        raise DataError(
-            f"there is no model {name!r}; there is {', '.join(model_names())}",
-            remedy=f"did you mean {close[0]!r}?" if close else None,
-        )
-    try:
-        kind = entry.load()
-    except (ImportError, AttributeError) as error:
-        raise DataError(
-            f"the model {name!r} cannot be imported from {entry.value}: {error}", remedy="install its package"
-        ) from error
-    return kind  # type: ignore[no-any-return] # what the package says it is
+    entry = _foreign()[choose("model", name, model_names(), "the workbench")]
+    kind = load_extension(entry)
+    if not isinstance(kind, type) or isabstract(kind) or _PREDICTOR not in map(place_of, kind.__mro__):
+        raise DataError(f"the model {name!r} should be a class of Predictor, not {entry.value}")
+    return kind
 
 
 def name_of(kind: type) -> str:
     """Return the registered name of a class; ``module:class`` of one that is not registered."""
-    registered = {value: name for name, value in BUILT_IN.items()}
-    registered |= {entry.value: name for name, entry in _entry_points().items()}
+    registered = {entry.value: name for name, entry in _foreign().items()}
+    registered |= {value: name for name, value in BUILT_IN.items()}
     return registered.get(place_of(kind), place_of(kind))
 
 
@@ -133,5 +126,5 @@ def models() -> Table:
     return Table(pd.DataFrame(rows), TableLayout("Models", _SHOWN))
 
 
-def _entry_points() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group="workbench.models")}
+def _foreign() -> dict[str, EntryPoint]:
+    return extensions("workbench.models", BUILT_IN)

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError, objects
+from workbench.items.schema import objects
 from workbench.runs.predictions import Floats, frame_of, nullable
+from workbench.storage.errors import DataError
 
 
 class Ranked(NamedTuple):

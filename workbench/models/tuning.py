@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.runs.predictions import Floats
+from workbench.storage.errors import DataError
 
 WEIGHTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Weights of a cache that `tuned` compares; 0 is the model without a cache."""

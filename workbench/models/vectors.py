@@ -16,12 +16,13 @@ import numpy.typing as npt
 
 from workbench.items import text as wt
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.models.base import Predictor, pad
 from workbench.models.passage import is_word, one_of, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
-from workbench.storage.files import atomic_path, data_home
+from workbench.storage.checksums import SUMS, check_checksums, write_checksums
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import atomic_path, data_home, map_array, read_json, write_atomic
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
@@ -69,26 +70,25 @@ class Vectors:
         return [self.place[part] for part in parts if part in self.place] if len(parts) > 1 else []
 
     def write(self, folder: Path) -> None:
-        """Write all into a folder, the manifest last: it marks the rest as complete."""
-        (folder / _FILE).unlink(missing_ok=True)
+        """Write all into a folder, the manifest after the arrays: it marks them as complete."""
+        for name in (_FILE, SUMS):
+            (folder / name).unlink(missing_ok=True)
         for name, array in self.arrays.items():
             with atomic_path(folder / f"{name}.npy") as path, path.open("wb") as file:
                 np.save(file, array)
         manifest = {"info": self.info, "arrays": sorted(self.arrays), "words": self.words}
-        with atomic_path(folder / _FILE) as path:
-            path.write_text(json.dumps(manifest), encoding="utf-8")
+        write_atomic(folder / _FILE, json.dumps(manifest))
+        write_checksums(folder, _FILE)
 
     @classmethod
     def read(cls, folder: Path) -> Vectors:
-        """Map what `write` wrote into memory; `DataError` if the folder holds no complete vectors."""
-        try:
-            manifest = json.loads((folder / _FILE).read_text(encoding="utf-8"))
-            arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in manifest["arrays"]}
+        """Map what `write` wrote into memory; DataError if there are none, or damaged ones."""
+        what, remedy = "these vectors", "make them again"
+        with reading(folder, what, remedy=remedy):
+            manifest = read_json(folder / _FILE, what)
+            check_checksums(folder, _FILE, what=what, remedy=remedy)
+            arrays = {name: map_array(folder, name) for name in manifest["arrays"]}
             return cache.hold(cls(manifest["words"], arrays, manifest["info"]), folder)
-        except (OSError, ValueError, KeyError, EOFError) as error:
-            raise DataError(
-                f"there are no complete vectors: {error}", file=folder, remedy="make them again"
-            ) from None
 
 
 class VectorModel(Predictor):

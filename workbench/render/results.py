@@ -22,6 +22,7 @@ from workbench.render.numbers import (
     span,
 )
 from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown, grid_text
+from workbench.storage.spreadsheet import Formulas, write_csv
 
 _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "text": str,  # to the left
@@ -131,9 +132,11 @@ class Table(pd.DataFrame):
         """Return the shown columns as GitHub Markdown."""
         return grid_markdown(self._grid())
 
-    def to_csv(self, path: Any = None, *, index: bool = False, **options: Any) -> Any:  # type: ignore[override]
-        """Write all columns as CSV; options as for ``DataFrame.to_csv``."""
-        return super().to_csv(path, index=index, **options)
+    def to_csv(  # type: ignore[override]
+        self, path: Any = None, *, index: bool = False, formulas: Formulas = "keep", **options: Any
+    ) -> Any:
+        """Write all columns as CSV; options as for ``DataFrame.to_csv``, `formulas` as `write_csv` has it."""
+        return write_csv(self.frame, path, index=index, formulas=formulas, **options)
 
     def _repr_html_(self) -> str:
         return self.to_html()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,10 +11,11 @@ from typing import Any, Self
 
 import pandas as pd
 
-from workbench.items.schema import DataError
 from workbench.render.numbers import size
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage import cache as disk
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import read_json
 
 _SHOWN = (
     TableColumn("kind"), TableColumn("content"), TableColumn("bytes", "size"), TableColumn("used", "time"),
@@ -93,8 +93,9 @@ def cache() -> CacheTable:
 def _content(path: Path) -> str:
     """Return what a folder holds, in words, as far as its description tells."""
     for name, describe in _DESCRIPTIONS.items():
-        with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
-            return describe(json.loads((path / name).read_text(encoding="utf-8")))
+        with suppress(DataError), reading(path / name):
+            text = describe(read_json(path / name))
+            return text.encode().decode()  # half a surrogate pair is no text
     return "unfinished" if path.is_dir() else ""
 
 

@@ -11,7 +11,8 @@ import pandas as pd
 import pyarrow as pa
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError, objects
+from workbench.items.schema import objects
+from workbench.storage.errors import DataError, reason
 
 Floats = npt.NDArray[np.float64]
 
@@ -150,12 +151,26 @@ def _typed(frame: pd.DataFrame) -> pd.DataFrame:
         raise DataError(f"the predictions have a column {extra[0]!r}", remedy="join such columns by item_id")
     frame = frame.assign(**{name: None for name in OPTIONAL if name not in frame.columns})
     frame = frame.loc[:, list(COLUMNS)].reset_index(drop=True)
-    for field in SCHEMA:
-        if field.type in _KINDS:
-            try:
-                frame[field.name] = frame[field.name].astype(_KINDS[field.type])
-            except (TypeError, ValueError) as error:
-                raise DataError(f"the column {field.name!r} is not of type {field.type}: {error}") from None
+    return typed_predictions(frame)
+
+
+def typed_predictions(frame: pd.DataFrame) -> pd.DataFrame:
+    """Give those columns of a frame that are in `SCHEMA` its types; DataError if their values have others."""
+    if frame.columns.has_duplicates:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise DataError(f"the predictions have the column {twice!r} twice")
+    frame = frame.copy(deep=False)
+    for name in filter(frame.columns.__contains__, COLUMNS):
+        kind, nulls = SCHEMA.field(name).type, 0
+        try:
+            if kind in _KINDS:
+                frame[name] = frame[name].astype(_KINDS[kind])
+            else:
+                nulls = pa.array(frame[name].tolist(), kind, from_pandas=True).flatten().null_count
+        except Exception as error:  # noqa: BLE001 - a value may be anything
+            raise DataError(f"the column {name!r} is not of type {kind} ({reason(error)})") from None
+        if nulls and kind.value_type == _TEXT:
+            raise DataError(f"the column {name!r} has a list that lacks a word")
     return frame
 
 

@@ -9,11 +9,14 @@ import contextlib
 import glob
 import importlib.metadata
 import json
+import os
 import platform
 import re
 import shutil
 import subprocess
+import tempfile
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,12 +28,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.runs import predictions
 from workbench.storage import cache
 from workbench.storage.cache import folder_size, remove
-from workbench.storage.files import atomic_folder, data_home, sweep
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import (
+    atomic_folder,
+    data_home,
+    listed,
+    open_regular,
+    scratch_folder,
+    sweep,
+)
+from workbench.storage.parquet import read_parquet
 
 INFO, TABLE = "run.json", "predictions.parquet"
 _PACKAGES = (
@@ -43,7 +54,10 @@ _LISTED = {
     "n": "Int64", "accuracy": "float64", "finished": "str", "seconds": "float64", "device": "str",
     "seed": "Int64", "bytes": "Int64",
 }  # fmt: skip
-_KINDS: dict[str, Any] = {"str": str, "Int64": int, "float64": (int, float)}
+_KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "Int64": (int,), "float64": (int, float)}
+_ITEM_BYTES, _WORD_BYTES = 100, 16  # that an item and each of its best words take on disk, about
+_WRITTEN = {name: _LISTED[name] for name in ("model", "dataset", "split", "variant", "n", "accuracy")}
+_WRITTEN |= {"sha256": "str"}
 _RESERVED = ("run", "model", "dataset", "split", "variant", "n", "accuracy", "items", "key", "finished",
              "sha256", "git", "python", "packages")  # fmt: skip
 _NAMED = "* exclude (filename) replace (parse_filename(parse_dirpath(filename)) as run)"  # as its folder is
@@ -100,6 +114,12 @@ class Run:
         return int(self.info["n"])
 
 
+class NotStoredError(DataError):
+    """Predictions were made, but could not be stored. They are in the attribute `predictions`."""
+
+    predictions: pd.DataFrame
+
+
 def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Run:
     """Predict items with a model and store the run; a stored run of the same is returned, not repeated.
 
@@ -125,7 +145,11 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Ru
     ------
     DataError
         If the predictions are invalid, an item has none, or JSON cannot represent the model's config;
-        nothing is stored then.
+        nothing is stored then. If the store has no room, before anything is predicted.
+    NotStoredError
+        A DataError, if the store became full or unwritable meanwhile. ``error.predictions`` (in a notebook
+        ``sys.last_value.predictions``) is the table, which ``wb.keep(items, error.predictions)`` stores; the
+        message names a temporary folder with the run, if that could be written.
 
     Notes
     -----
@@ -157,8 +181,14 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Ru
     }
     once = "" if version is not None else str(time.time_ns())
     name = _name(items, model.name, cache.digest(json.dumps(info, sort_keys=True), once))
-    if (data_home() / "runs" / name).exists():
-        return find_run(name)
+    home = data_home() / "runs"
+    sweep(home)
+    with reading(home, "the store of runs"):
+        if (home / name).exists():
+            return find_run(name)
+    with scratch_folder(home) as place, (place / TABLE).open("wb") as file:  # is there room?
+        file.write(bytes(len(items) * (_ITEM_BYTES + _WORD_BYTES * top_k)))
+        os.fsync(file.fileno())
     training = {"checked_for": None} | model.training if model.training else {}
     training = json_value(training, f"the training of {model.name!r}")
     start = time.perf_counter()
@@ -170,7 +200,10 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Ru
     if others := set(frame["model"]) - {model.name}:
         raise DataError(f"the predictions of {model.name!r} name another model, {min(others)!r}")
     info |= {"device": str(model.device), "seconds": seconds, "training": training}
-    return _store(name, frame, items, info)
+    try:
+        return _store(name, frame, items, info)
+    except DataError as error:
+        raise _not_stored(error, name, frame, items, info) from error
 
 
 def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: Any) -> Run:
@@ -257,18 +290,28 @@ def runs() -> RunsTable:
     >>> set(wb.runs()["model"]) >= {run.model for run in runs}
     True
     """
-    infos, data = _infos(), {}
+    return _listed(_infos())
+
+
+def _listed(infos: list[dict[str, Any]]) -> RunsTable:
+    data = {}
     for name, kind in _LISTED.items():
-        values = [info.get(name) for info in infos]
-        data[name] = pd.Series([v if isinstance(v, _KINDS[kind]) else None for v in values], dtype=kind)
+        values = [value if _fits(value := info.get(name), kind) else None for info in infos]
+        data[name] = pd.Series(values, dtype=kind)
     table = pd.DataFrame(data).sort_values("finished", ascending=False, ignore_index=True, kind="stable")
     return RunsTable(table, TableLayout("Stored runs", _SHOWN, _SET))
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """Return whether a column of a kind can hold a value."""
+    is_kind = isinstance(value, _KINDS[kind]) and not isinstance(value, bool)
+    return is_kind and not (isinstance(value, int) and abs(value) >= 2**63)
 
 
 def find_run(name: str) -> Run:
     """Return a run by its name; DataError if there is none, or its folder is damaged."""
     folder = data_home() / "runs" / name
-    if not name or name.startswith(".") or name != Path(name).name or not folder.is_dir():
+    if not name or name.startswith(".") or name != Path(name).name or not os.path.isdir(folder):  # noqa: PTH112 - of a long name
         near = [info["run"] for info in _infos() if name.lower() in info["run"].lower()]
         hint = f"did you mean {', '.join(near[:5])}?" if near else "wb.runs() lists the stored runs"
         raise DataError(f"there is no run {name!r}", remedy=hint)
@@ -277,11 +320,7 @@ def find_run(name: str) -> Run:
 
 def at(folder: Path) -> Run:
     """Return the run in a folder, wherever that is; DataError if it is damaged."""
-    try:
-        return Run(folder.name, folder, _info(folder))
-    except (OSError, ValueError) as error:
-        problem = f"not the description of a run ({error})"
-        raise DataError(problem, file=folder / INFO, remedy=_AGAIN) from None
+    return Run(folder.name, folder, _info(folder))
 
 
 def query(sql: str) -> pd.DataFrame:
@@ -294,7 +333,7 @@ def query(sql: str) -> pd.DataFrame:
 
     infos, home = _infos(), data_home() / "runs"
     with duckdb.connect() as base:
-        base.register("runs", runs().frame)
+        base.register("runs", _listed(infos).frame)
         base.register("nothing", predictions.SCHEMA.empty_table())  # has the columns that old runs lack
         try:
             if infos:
@@ -316,20 +355,29 @@ def query(sql: str) -> pd.DataFrame:
 
 
 def _infos() -> list[dict[str, Any]]:
+    """Return the descriptions of all runs; a damaged one is left out with a warning."""
     infos = []
-    for path in sorted((data_home() / "runs").glob(f"*/{INFO}")):
-        with contextlib.suppress(OSError, ValueError):  # `find_run` reports a damaged run
-            if not path.parent.name.startswith("."):
-                infos.append(_info(path.parent) | {"bytes": folder_size(path.parent)})
+    for folder in listed(data_home() / "runs"):
+        try:
+            infos.append(_info(folder) | {"bytes": folder_size(folder)})
+        except DataError as error:
+            if not isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):  # it is no run
+                warnings.warn(f"a run is left out: {error}", stacklevel=4)
     return infos
 
 
 def _info(folder: Path) -> dict[str, Any]:
-    """Return the description of the run in a folder; the folder's name is that of the run."""
-    info = json.loads((folder / INFO).read_text(encoding="utf-8"))
-    if not isinstance(info, dict) or {"model", "n", "sha256"} - set(info):
-        raise ValueError("it lacks the model, the number of rows or the digest")
-    return info | {"run": folder.name}
+    """Return the description of the run in a folder, whose name is that of the run; DataError if damaged."""
+    file = folder / INFO
+    with reading(file, "the description of this run", remedy=_AGAIN):
+        with open_regular(file) as content:
+            info: dict[str, Any] = json.load(content)
+        json.dumps([folder.name, info], ensure_ascii=False).encode()  # half a surrogate pair is no text
+        datetime.fromisoformat(info["finished"])
+        for name, kind in _WRITTEN.items():
+            if not (_fits(info.get(name), kind) or (info.get(name) is None and name == "accuracy")):
+                raise ValueError(f"its {name} is {info.get(name)!r:.40}")
+        return info | {"run": folder.name}
 
 
 def _table(folder: Path, info: Mapping[str, Any]) -> pa.Table:
@@ -337,17 +385,35 @@ def _table(folder: Path, info: Mapping[str, Any]) -> pa.Table:
     if not folder.is_dir():
         problem = f"the run {folder.name!r} was deleted"
         raise DataError(problem, remedy="predict again, or leave it out")
-    try:
-        table = predictions.cast(pq.ParquetFile(pa.BufferReader(file.read_bytes())).read())
-    except (OSError, pa.ArrowException, ValueError) as error:
-        raise DataError(f"the predictions cannot be read ({error})", file=file, remedy=_AGAIN) from None
+    with reading(file, "the predictions", remedy=_AGAIN):
+        table = predictions.cast(read_parquet(file, what="the predictions", remedy=_AGAIN))
     if cache.content(table) != info.get("sha256"):
         raise DataError("the predictions are not those that were written", file=file, remedy=_AGAIN)
     return predictions.completed(table)
 
 
+def _not_stored(error: DataError, name: str, *parts: Any) -> NotStoredError:
+    """Return the error that keeps predictions, which are written to the temporary folder if there is room."""
+    remedy = "wb.keep(items, error.predictions) stores them when there is room"
+    home = Path(tempfile.gettempdir()) / "workbench-runs"
+    with contextlib.suppress(DataError):
+        _write(home / name, *parts)
+        remedy = f"make room and move {home / name} into {data_home() / 'runs'}, or {remedy}"
+    problem = f"the predictions are made, but not stored: {error.problem}"
+    not_stored = NotStoredError(problem, file=error.file, remedy=remedy)
+    not_stored.predictions = parts[0]
+    return not_stored
+
+
 def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -> Run:
     """Write checked predictions as a run: complete or not at all; another process may have been first."""
+    _write(data_home() / "runs" / name, frame, items, info)
+    return find_run(name)
+
+
+def _write(target: Path, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -> None:
+    """Write the folder of a run."""
+    name = target.name
     table = predictions.to_table(frame.assign(run=name))
     sets = items.frame[["dataset", "split", "variant"]].drop_duplicates()
     info = {
@@ -362,12 +428,9 @@ def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -
         "python": platform.python_version(),
         "packages": _versions(),
     }
-    for pattern in (".*partial-*", ".*.removed"):  # of runs that a killed process was writing or deleting
-        sweep(data_home() / "runs", pattern)
-    with atomic_folder(data_home() / "runs" / name) as folder:
+    with atomic_folder(target) as folder:
         pq.write_table(table, folder / TABLE, compression="zstd")
         (folder / INFO).write_text(json.dumps(info, indent=1, ensure_ascii=False), encoding="utf-8")
-    return find_run(name)
 
 
 def _name(items: Items, model: str, key: str) -> str:

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import re
-import shutil
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +22,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from workbench.items.schema import DataError
 from workbench.storage.cache import digest
-from workbench.storage.files import atomic_folder, atomic_path
+from workbench.storage.checksums import sha256
+from workbench.storage.errors import DataError, reading, writing
+from workbench.storage.files import atomic_folder, discard, open_regular, sweep, write_atomic
 from workbench.texts.batches import Batches
 from workbench.training.settings import TrainingSettings
 
@@ -34,7 +35,6 @@ VERSION = 2
 WEIGHTS, STATE, INFO = "weights.safetensors", "state.pt", "info.json"
 
 _NAME = re.compile(r"step-\d{8,}")
-_PARTIAL = ".step-*"  # folders that a killed process was writing or removing
 
 
 @dataclass
@@ -62,10 +62,9 @@ def save_checkpoint(folder: Path, checkpoint: TrainingState, *, keep: Iterable[i
     cannot be written, as on a full disk; older ones are untouched then.
     """
     target = folder / folder_name(checkpoint.step)
-    try:
+    with writing(target, "this checkpoint", RuntimeError, SafetensorError):
         if target.is_dir():
-            with atomic_path(target / INFO) as path:
-                path.write_bytes(_info(checkpoint, target))
+            write_atomic(target / INFO, _info(checkpoint, target))
         else:
             with atomic_folder(target) as path:
                 save_file(
@@ -74,12 +73,6 @@ def save_checkpoint(folder: Path, checkpoint: TrainingState, *, keep: Iterable[i
                 )
                 torch.save(checkpoint.state, path / STATE)
                 (path / INFO).write_bytes(_info(checkpoint, path))
-    except (OSError, RuntimeError, SafetensorError) as error:
-        raise DataError(
-            f"the checkpoint cannot be written ({getattr(error, 'strerror', None) or error})",
-            file=target,
-            remedy="make room, or pass another folder; earlier checkpoints are untouched",
-        ) from error
     prune(folder, {checkpoint.step, *keep})
 
 
@@ -89,15 +82,19 @@ def prune(folder: Path, keep: Iterable[int]) -> None:
     for path in _all(folder):
         if path.name not in names:
             _remove(path)
-    for path in folder.glob(_PARTIAL):
-        shutil.rmtree(path, ignore_errors=True)
+    sweep(folder)
 
 
 def newest(folder: Path) -> TrainingState | None:
-    """Return the newest whole checkpoint, None without one; damaged ones are removed."""
+    """Return the newest whole checkpoint, None without one; damaged ones are removed, with a warning."""
     for path in sorted(_all(folder), key=lambda path: int(path.name[5:]), reverse=True):
         if (checkpoint := read_checkpoint(path)) is not None:
             return checkpoint
+        warnings.warn(
+            f"{path}: this checkpoint is damaged and removed; the training goes on from an earlier one,"
+            " or from the beginning where there is none",
+            stacklevel=2,
+        )
         _remove(path)
     return None
 
@@ -107,30 +104,27 @@ def read_checkpoint(path: Path) -> TrainingState | None:
 
     DataError if it has another version, or cannot be read now.
     """
-    try:
-        content = json.loads((path / INFO).read_bytes())
-        checksum, version = content.pop("sha256"), content["version"]
-        if version == VERSION:
-            expected = digest(json.dumps(content, sort_keys=True))
-            if checksum != expected or content["files"] != _checksums(path):
-                return None
-            return TrainingState(
-                step=content["step"], identity=content["identity"], info=content["info"],
-                weights=load_file(path / WEIGHTS), state=torch.load(path / STATE, weights_only=True),
-            )  # fmt: skip
-    except (FileNotFoundError, SafetensorError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-    except OSError as error:  # it may be whole
+    remedy = "try again; remove it only if it is damaged"
+    with reading(path, "this checkpoint", remedy=remedy):  # which may be whole
+        try:
+            with open_regular(path / INFO) as file:
+                content = json.loads(file.read())
+            checksum, version = content.pop("sha256"), content["version"]
+            is_whole = version == VERSION and checksum == digest(json.dumps(content, sort_keys=True))
+            is_whole = is_whole and content["files"] == _checksums(path)
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+    if version != VERSION:
         raise DataError(
-            f"this checkpoint cannot be read ({error.strerror or error})",
+            f"expected a checkpoint of version {VERSION}, got {version}",
             file=path,
-            remedy="try again; remove it only if it is damaged",
-        ) from error
-    raise DataError(
-        f"expected a checkpoint of version {VERSION}, got {version}",
-        file=path,
-        remedy="continue with the version of this program that wrote it, or remove it",
-    )
+            remedy="continue with the version of this program that wrote it, or remove it",
+        )
+    with reading(path, "this checkpoint", remedy=remedy):
+        return TrainingState(
+            step=content["step"], identity=content["identity"], info=content["info"],
+            weights=load_file(path / WEIGHTS), state=torch.load(path / STATE, weights_only=True),
+        ) if is_whole else None  # fmt: skip
 
 
 def weights(network: nn.Module) -> dict[str, Tensor]:
@@ -227,11 +221,7 @@ def _info(checkpoint: TrainingState, path: Path) -> bytes:
 
 def _checksums(path: Path) -> dict[str, str]:
     """Return the SHA-256 of the files with tensors."""
-    checksums = {}
-    for name in (WEIGHTS, STATE):
-        with (path / name).open("rb") as file:
-            checksums[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return checksums
+    return {name: sha256(path / name) for name in (WEIGHTS, STATE)}
 
 
 def _all(folder: Path) -> list[Path]:
@@ -239,8 +229,5 @@ def _all(folder: Path) -> list[Path]:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder; it is renamed first, so that a kill leaves no half of it under its name."""
-    aside = path.with_name(f".{path.name}.removed")
     with contextlib.suppress(OSError):
-        path.rename(aside)
-        shutil.rmtree(aside, ignore_errors=True)
+        discard(path)

@@ -10,7 +10,7 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,7 +30,7 @@ from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 from workbench.texts.batches import Batches
 from workbench.training import checkpoint as checkpoints
 from workbench.training.checkpoint import TrainingState, random_state, seed_generators, set_random_state

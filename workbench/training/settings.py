@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 
 if TYPE_CHECKING:
     import torch

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 from workbench.evaluation.interchange.records import FileRecord, Notes, number_of, truth_of
 from workbench.evaluation.reading import predictions_of
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.items.text import is_encodable
 from workbench.runs import predictions
 from workbench.runs.predictions import OPTIONAL, SCHEMA
+from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_path
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")
@@ -56,7 +56,8 @@ def export_results(runs: Any, path: Path | str, *, items: Items | None = None) -
     -----
     Columns and types are those of :data:`workbench.runs.predictions.SCHEMA`. Numbers are written in full.
     JSON has no infinity: it is the text ``"-inf"`` in JSON lines. CSV does not tell empty text from none:
-    both read back as none, but for `run`.
+    both read back as none, but for `run`. Words are kept exactly, so a spreadsheet would run those that look
+    like formulas; to open the table in one, see :func:`workbench.storage.spreadsheet.spreadsheet_safe`.
 
     Examples
     --------

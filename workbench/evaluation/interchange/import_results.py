@@ -16,9 +16,9 @@ from workbench.evaluation.interchange import agreement, export, lm_eval, records
 from workbench.evaluation.interchange.agreement import Agreement
 from workbench.evaluation.interchange.records import FileRecord, Notes, Placed, ResultRow, number_of, text_of
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.render.tables import html_table
 from workbench.runs import predictions, store
+from workbench.storage.errors import DataError
 
 _FIRST = 10  # records that tell what a file is, and rows that a notebook shows
 _SLACK = 1e-9
@@ -247,7 +247,7 @@ def _sample_log(file: _File, text: str | None) -> Imported:
     for record in file.records:
         try:
             sample = lm_eval.sample(record.line, record.fields, text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             notes.bad(str(error), record.line)
         else:
             templates.add(sample.template)
@@ -308,7 +308,7 @@ def _answers(file: _File, columns: Mapping[str, str], seed: int) -> Imported:
     for record in file.records:
         try:
             answers.append(_answer(record, columns, file.model))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             notes.bad(str(error), record.line, str(record.fields.get(columns["item"]) or ""))
     items = file.items
     if items is None:
@@ -346,7 +346,7 @@ def _answer(record: FileRecord, columns: Mapping[str, str], model: str | None) -
     def cell(what: str, convert: Any) -> Any:
         try:
             return convert(record.fields.get(columns[what]))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"the column {columns[what]!r} holds {error}") from None
 
     if "person" in columns:

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from workbench.evaluation.interchange.records import number_of, truth_of, wording
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
+from workbench.storage.files import read_json
 
 _NAMES = (
     re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:-]+)"),
@@ -119,7 +120,7 @@ def sample(line: int, fields: Mapping[str, Any], text: str | None = None) -> Sam
     if "logit_0" in fields and "doc" not in fields:
         passage, target, context = fields.get("prompt_0"), fields.get("truth"), None
     else:
-        doc = fields["doc"]
+        doc = fields.get("doc")
         passage = doc.get(text or "text") if isinstance(doc, Mapping) else None
         context, target = _arguments(fields.get("arguments"))
         target = fields.get("target", target)
@@ -238,8 +239,8 @@ def _results(path: Path, task: str | None, time: str) -> Mapping[str, Any]:
         files = [] if len(files) > 1 or dated else files
     for file in files:
         try:
-            results = _mapping(json.loads(file.read_text(encoding="utf-8-sig")))
-        except (OSError, ValueError, RecursionError):
+            results = _mapping(read_json(file))
+        except DataError:
             continue
         if task is None or task in _mapping(results.get("results")):
             return results

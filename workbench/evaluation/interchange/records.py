@@ -11,18 +11,19 @@ import json
 import math
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from workbench import datasets
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.items.text import is_encodable, looks_tokenised
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import read_bytes
+from workbench.storage.parquet import read_parquet
 
 _FIELD = 1 << 30  # characters that one field of a CSV file may have
 _SEPARATORS = ",;\t"
@@ -81,15 +82,11 @@ def read_records(path: Path) -> Iterator[FileRecord | DataError]:
     A bad record gives an error in its place, and reading goes on behind it where its end is known. Raise
     DataError if there is no such file, or it is empty, no text, or broken as a whole.
     """
-    try:
-        data = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise DataError("there is no such file", file=path) from None
-    except OSError as error:
-        logs = sorted(path.rglob("samples_*.jsonl")) if path.is_dir() else []
+    if path.is_dir():
+        logs = sorted(path.rglob("samples_*.jsonl"))
         inside = f", as {logs[0].relative_to(path)}" if logs else ""
-        remedy = f"pass one file of the folder{inside}" if path.is_dir() else None
-        raise DataError(f"this cannot be read ({error.strerror})", file=path, remedy=remedy) from None
+        raise DataError("this is a folder", file=path, remedy=f"pass one file of the folder{inside}")
+    data = read_bytes(path, "this file of results")
     if data.startswith(_PARQUET):
         return _parquet(data, path)
     text = _decoded(data, path)
@@ -227,18 +224,16 @@ def _csv_rows(text: str, path: Path, separator: str) -> Iterator[FileRecord | Da
             yield DataError(problem, file=path, line=line, remedy=_LEAVE)
         elif any(cell.strip() for cell in row) and names is None:
             names = [cell.strip() for cell in row]
-            if twice := {name for name in names if names.count(name) > 1}:
+            if twice := {name for name, times in Counter(names).items() if times > 1}:
                 raise DataError(f"the header names {min(twice)!r} twice", file=path, line=line)
         elif names and any(cell.strip() for cell in row):
             yield FileRecord(line, {name: cell or None for name, cell in zip(names, row, strict=True)})
 
 
 def _parquet(data: bytes, path: Path) -> Iterator[FileRecord]:
-    try:
-        rows = pq.read_table(pa.BufferReader(data)).to_pylist()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        problem = f"this is no valid parquet file ({error})"
-        raise DataError(problem, file=path, remedy="download or write it again") from None
+    remedy = "download or write it again"
+    with reading(path, "this Parquet file", remedy=remedy):
+        rows = read_parquet(path, data=data, remedy=remedy).to_pylist()
     return (FileRecord(number, row) for number, row in enumerate(rows, 1))
 
 

@@ -17,14 +17,15 @@ import numpy as np
 import pandas as pd
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError, Item
+from workbench.items.schema import Item
 from workbench.items.tokens import Tokens, tokens
 from workbench.models.base import Predictor, pad
 from workbench.models.passage import distinct, one_of
 from workbench.models.rows import Ranked, from_ranking
 from workbench.runs.predictions import UNKNOWN, Floats, nullable
 from workbench.storage.cache import digest
-from workbench.storage.files import atomic_path
+from workbench.storage.errors import DataError
+from workbench.storage.files import read_json, write_atomic
 
 Choices = Literal["vocabulary", "passage", "capitalised"]
 
@@ -217,12 +218,11 @@ class RandomWord(Predictor):
 
     def _save(self, folder: Path) -> None:
         content = {"vocabulary": self.vocabulary, "names": self._names}
-        with atomic_path(folder / "words.json") as path:
-            path.write_text(json.dumps(content), encoding="utf-8")
+        write_atomic(folder / "words.json", json.dumps(content))
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
-        content = json.loads((folder / "words.json").read_text(encoding="utf-8"))
+        content = read_json(folder / "words.json", "this vocabulary")
         names = content["names"]
         table = (
             None if names is None else pd.DataFrame({"item_id": list(names), "names": list(names.values())})

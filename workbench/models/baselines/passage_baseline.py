@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.models.base import Predictor, pad
 from workbench.models.passage import (
     Passage,
@@ -31,7 +30,9 @@ from workbench.models.passage import (
 )
 from workbench.runs.predictions import Floats
 from workbench.storage.cache import digest
+from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_path
+from workbench.storage.parquet import read_parquet
 from workbench.texts.corpus import Corpus, Texts
 
 _SAME = 1e-9  # sums of logarithms that differ by less are equal
@@ -184,7 +185,7 @@ class MaximumFrequency(PassageBaseline):
         options = {name: config[name] for name in ("where", "query", "lower")}
         if config["where"] == "context":
             return cls(**options)
-        table = pq.read_table(folder / "counts.parquet")
+        table = read_parquet(folder / "counts.parquet", what="this table of counts")
         counts = zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True)
         model = cls(corpus=dict(counts), **options)
         model._training = json.loads(table.schema.metadata[b"training"])

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError
-from workbench.models.base import Predictor
+from workbench.models.base import Predictor, arguments
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
+from workbench.storage.errors import DataError
 
 _BLANK, _NEXT, _TWO_ON = 0, 1, 2
 _STEPS = 100
@@ -58,7 +58,7 @@ class _Wrapped(Predictor):
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
         make: Any = cls
         options = {name: value for name, value in config.items() if name != "model"}
-        model: Self = make(Predictor.load(folder / "model"), **options)
+        model: Self = make(Predictor.load(folder / "model"), **arguments(cls, options))
         return model
 
 

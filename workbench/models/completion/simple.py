@@ -12,11 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.models.base import Predictor, pad
 from workbench.models.passage import parts, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
+from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.ngram_hash import BLOCK, NgramIndex, rolling_hashes, word_codes
@@ -137,7 +137,7 @@ class Simple4Gram(Predictor):
         return [self._place.get(word, -1) for word in words]
 
     def _save(self, folder: Path) -> None:
-        shutil.copytree(self.corpus.folder, folder / "corpus", dirs_exist_ok=True)
+        shutil.copytree(self.corpus.folder, folder / "corpus")
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError, Item
+from workbench.items.schema import Item
+from workbench.storage.errors import DataError
 
 if TYPE_CHECKING:
     from workbench.models.completion.positional import Positions

@@ -18,7 +18,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.models.base import Predictor
 from workbench.models.neural.encoding import ItemEncoder
 from workbench.models.neural.network import (
@@ -35,6 +34,7 @@ from workbench.models.neural.network import (
 )
 from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer, rows_of
 from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, summary, tuning_sets
+from workbench.storage.errors import DataError
 
 FLATNESSES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
 """Values that :meth:`CachedNeural.tuned` tries."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError, Item
+from workbench.items.schema import Item
 from workbench.models.passage import parts, passages
+from workbench.storage.errors import DataError
 
 SENTENCE = "sentence"
 

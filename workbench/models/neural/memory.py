@@ -15,10 +15,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from workbench.items.schema import DataError
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import NONE, States, WindowModule, sizes_of
 from workbench.models.neural.softmax import softmax as softmax_layer
+from workbench.storage.errors import DataError
 
 QUERY = 0.1  # each unit of the first query (Sukhbaatar et al. 2015, section 5)
 _SPREAD = 0.05  # standard deviation of weights in the beginning (Sukhbaatar et al. 2015, section 5)

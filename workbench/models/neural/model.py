@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import difflib
 import json
 import math
 import shutil
@@ -20,8 +19,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from workbench.datasets.sources import choose
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.models.neural.cache import CachedNeural
 from workbench.models.neural.encoding import ItemEncoder, check_reads, reads_suffix
 from workbench.models.neural.network import LanguageModule
@@ -30,7 +29,8 @@ from workbench.models.passage import one_of
 from workbench.runs import store
 from workbench.runs.predictions import UNKNOWN
 from workbench.storage import cache
-from workbench.storage.files import atomic_path, data_home
+from workbench.storage.errors import DataError, reading, writing
+from workbench.storage.files import atomic_path, data_home, read_bytes, read_json, sweep, write_atomic
 from workbench.texts.batches import Batches, ContiguousBatches
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
@@ -254,9 +254,12 @@ class Neural(NetworkPredictor):
     def network(self) -> LanguageModule:
         """The network on its device, ready for prediction; read from disk when it is first used."""
         if self._network is None:
-            with torch.random.fork_rng(devices=[]):  # weights are drawn, then read
+            with (
+                reading(self._folder, "this network", remedy="fit it again"),
+                torch.random.fork_rng(devices=[]),  # weights are drawn, then read
+            ):
                 network = self._build(self.info, self.counts).eval()
-            _read_weights(self._folder, network, self._digest)
+                _read_weights(self._folder / WEIGHTS, network, self._digest)
             self._network = network
         if str(next(self._network.parameters()).device) != self.device:
             self._network.to(self.device)
@@ -302,13 +305,15 @@ class Neural(NetworkPredictor):
         return CachedNeural(self, weight, flatness=flatness)
 
     @classmethod
-    def load(cls, folder: Path | str, *, device: str | None = None, **options: Any) -> Self:
+    def load(
+        cls, folder: Path | str, *, trust_remote_code: bool = False, device: str | None = None, **options: Any
+    ) -> Self:
         """Read a model that `save` wrote; its weights are read when they are first used.
 
         The options are those of the class that replace the saved ones. DataError if the folder holds no model
         of this class.
         """
-        model = super().load(folder)
+        model = super().load(folder, trust_remote_code=trust_remote_code)
         model.device = device
         model._set(options)  # noqa: SLF001 - of this family
         return model
@@ -326,29 +331,22 @@ class Neural(NetworkPredictor):
         vars(self).pop("encoder", None)
 
     def _save(self, folder: Path) -> None:
-        with atomic_path(folder / WEIGHTS) as path:
+        weights = folder / WEIGHTS
+        with atomic_path(weights) as path, writing(weights, "these weights", SafetensorError):
             save_file(_tensors(self.network), path)
-        with atomic_path(folder / VOCABULARY) as path:
-            path.write_text("\n".join(self.vocabulary), encoding="utf-8", newline="\n")
+        write_atomic(folder / VOCABULARY, "\n".join(self.vocabulary))
         record = self.training_record
         for name, value in ((COUNTS, self.counts), (RECORD, record and record.to_json())):
             if value is not None:
-                with atomic_path(folder / name) as path:
-                    path.write_text(json.dumps(value), encoding="utf-8")
+                write_atomic(folder / name, json.dumps(value))
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
-        try:
-            words = (folder / VOCABULARY).read_bytes().decode().split("\n")
-            counts = json.loads((folder / COUNTS).read_text(encoding="utf-8"))
-            file = folder / RECORD
-            record = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else None
-            if cache.digest(*words) != config["vocabulary"]:
-                raise ValueError("the vocabulary was changed")  # noqa: TRY301 - a DataError below
-        except (OSError, ValueError) as error:
-            raise DataError(
-                f"the model is incomplete or damaged: {error}", file=folder, remedy="fit it again"
-            ) from None
+        words = read_bytes(folder / VOCABULARY, "this vocabulary").decode().split("\n")
+        counts = read_json(folder / COUNTS)
+        record = read_json(folder / RECORD) if (folder / RECORD).is_file() else None
+        if cache.digest(*words) != config["vocabulary"]:
+            raise DataError("the vocabulary was changed", file=folder / VOCABULARY, remedy="fit it again")
         options = {name: config[name] for name in _OPTIONS}
         model = cls(None, vocabulary=words, info=config["info"], counts=counts, **options)
         model._folder, model._digest = folder, config["weights"]
@@ -371,22 +369,15 @@ def _weights_digest(tensors: Mapping[str, torch.Tensor]) -> str:
     return cache.digest(*parts)
 
 
-def _read_weights(folder: Path, network: nn.Module, expected: str) -> None:
+def _read_weights(file: Path, network: nn.Module, expected: str) -> None:
     """Read weights into a network that was built with the same sizes."""
-    file = folder / WEIGHTS
-    try:
+    with reading(file, "these weights", remedy="fit it again"):
         tensors = load_file(file)
         if any(name.startswith("output.tails.") for name in tensors):
-            raise DataError(
-                "the model has the adaptive softmax of an earlier version", file=file, remedy="fit it again"
-            )
+            raise ValueError("the model has the adaptive softmax of an earlier version")
+        if _weights_digest(tensors) != expected:
+            raise ValueError("the weights are not those that were written")
         network.load_state_dict(tensors)
-    except (OSError, SafetensorError, RuntimeError) as error:
-        raise DataError(
-            f"the weights cannot be read: {str(error)[:300]}", file=file, remedy="fit it again"
-        ) from None
-    if _weights_digest(tensors) != expected:
-        raise DataError("the weights are not those that were written", file=folder, remedy="fit it again")
 
 
 def _sorted_options(
@@ -396,10 +387,7 @@ def _sorted_options(
     of_batches = set(kind.trained) - _SETTINGS
     known = {*kind.sizes, *_SETTINGS, *of_batches} - {"steps"}
     for name in options:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            remedy = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
-            raise DataError(f"{kind.__name__} has no option {name!r}", remedy=remedy)
+        choose("option", name, sorted(known), kind.__name__)
     options = {name: value for name, value in options.items() if name not in LENGTHS or value is not None}
     defaults = {"epochs": 1.0, **kind.sizes, **kind.trained}
     if not options.keys().isdisjoint(LENGTHS):
@@ -459,6 +447,7 @@ class _Plan:
         home, is_whole = broadcast_object_list(on_disk)
         cache.hold(self, home)
         if is_whole:
+            _remove_leftovers(home)
             return kind.load(home, device=settings.device, **options)
         batches = kind._batches(stream, seed=settings.seed, **self.batching)  # noqa: SLF001 - of this family
         counts = stream.counts.tolist()
@@ -481,7 +470,7 @@ class _Plan:
         model.training_record = training
         if training.stopped in _FINISHED and first:
             model.save(home)
-            shutil.rmtree(home / CHECKPOINTS, ignore_errors=True)
+            _remove_leftovers(home)
             cache.make_room()
         broadcast_object_list([None])  # it is written before another process looks
         return model
@@ -543,17 +532,22 @@ def _home(config: dict[str, Any], folder: Path | str | None) -> Path:
     key = cache.digest(json.dumps(config, sort_keys=True))
     home = data_home() / "cache" / "neural" / key if folder is None else Path(folder)
     file = home / CONFIG
-    if file.is_file():
-        with contextlib.suppress(OSError, ValueError):
-            if json.loads(file.read_text(encoding="utf-8")).get("key") == key:
-                return home
+    with contextlib.suppress(DataError), reading(file):
+        if read_json(file)["key"] == key:
+            return home
+    if folder is not None and file.exists():  # in the cache, the name of the folder is the key
         raise DataError(
-            "this folder holds a training with other texts or options", file=home,
+            "this folder holds a training with other texts or options, or a damaged one", file=file,
             remedy="name another folder, or remove it",
         )  # fmt: skip
-    with atomic_path(file) as path:
-        path.write_text(json.dumps({"key": key, **config}, indent=1), encoding="utf-8")
+    write_atomic(file, json.dumps({"key": key, **config}, indent=1))
     return home
+
+
+def _remove_leftovers(home: Path) -> None:
+    """Remove what a finished model does not need, and a killed process may have left."""
+    shutil.rmtree(home / CHECKPOINTS, ignore_errors=True)
+    sweep(home)
 
 
 def _is_whole(kind: type[Neural], home: Path) -> bool:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError, Item
+from workbench.items.schema import Item
 from workbench.models.neural.encoding import EncodedBlank, ItemEncoder
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import (
@@ -34,6 +34,7 @@ from workbench.models.neural.network import (
 from workbench.models.neural.softmax import softmax as softmax_layer
 from workbench.models.vectors import CBOW, Matrix
 from workbench.storage import cache
+from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.passages import Passages
 from workbench.texts.stream import Stream

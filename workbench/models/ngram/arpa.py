@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from workbench.items.schema import DataError
 from workbench.models.ngram.backoff import MANIFEST, SPECIAL, BackOff
-from workbench.storage.files import atomic_path
+from workbench.storage.errors import DataError
+from workbench.storage.files import atomic_path, write_atomic
 from workbench.storage.progress import progress_bar
 
 _BLOCK = 1 << 25  # bytes of text that are read at a time
@@ -100,8 +100,7 @@ def compile_arpa(arpa: Path, folder: Path, vocabulary: Sequence[str], *, progres
         "counts": [section.size for section in sections],
         "bytes": {name: int(array.nbytes) for name, array in saved.items()},
     }
-    with atomic_path(folder / MANIFEST) as path:
-        path.write_text(json.dumps(manifest), encoding="utf-8")
+    write_atomic(folder / MANIFEST, json.dumps(manifest))
     return BackOff.open(folder)
 
 

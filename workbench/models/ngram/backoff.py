@@ -8,7 +8,6 @@ Sums are in single precision and in KenLM's order, so that ties and ranks are Ke
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import reading
+from workbench.storage.files import map_array, read_json
 
 MANIFEST = "backoff.json"
 SPECIAL = ("</s>", "<unk>", "<s>")
@@ -68,21 +68,16 @@ class BackOff:
     def open(cls, folder: Path | str) -> BackOff:
         """Map the arrays of a folder into memory; `DataError` if they are incomplete."""
         folder = Path(folder)
-        try:
-            manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        with reading(folder, "this n-gram model", remedy=_REMEDY):
+            manifest = read_json(folder / MANIFEST)
             levels: list[dict[str, Any]] = [{} for _ in manifest["counts"]]
-            sizes = {}
             for name, size in manifest["bytes"].items():
-                array = np.load(folder / f"{name}.npy", mmap_mode="r")
-                sizes[name] = size - array.nbytes
+                array = map_array(folder, name)
+                if array.nbytes != size:
+                    raise ValueError(f"{name}.npy is incomplete")
                 kind, _, order = name.partition(".")
                 levels[int(order) - 1][kind] = array
-            words = manifest["words"]
-        except (OSError, EOFError, ValueError, TypeError, LookupError) as error:
-            raise DataError(f"the model is incomplete: {error}", file=folder, remedy=_REMEDY) from None
-        if any(sizes.values()):
-            raise DataError("the model is incomplete", file=folder, remedy=_REMEDY)
-        return cls(words, levels)
+            return cls(manifest["words"], levels)
 
     @cached_property
     def index(self) -> dict[str, int]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError, writing
+from workbench.storage.files import scratch_folder
 from workbench.storage.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -130,8 +131,8 @@ def count(
     for _, words in stream:
         seen += np.bincount(words, minlength=len(seen))
     rows = [(np.arange(len(seen), dtype=np.uint64), seen.astype(np.uint32), _count_of_counts(seen[:-1]))]
-    with tempfile.TemporaryDirectory(prefix="counts-", dir=folder) as name:
-        temporary = Path(name) if len(stream.blocks) > 1 else None
+    with scratch_folder(folder or tempfile.gettempdir()) as scratch:
+        temporary = scratch if len(stream.blocks) > 1 else None
         at = np.empty(stream.size, np.uint32)  # index of the n-gram of the order below that ends here
         for length in range(2, order + 1):
             last = length == order
@@ -228,10 +229,8 @@ def _runs(
 
 
 def _on_disk(array: NDArray[Any], path: Path) -> NDArray[Any]:
-    try:
+    with writing(path, "this table of counts"):
         path.write_bytes(array.data)  # ndarray.tofile does not see that the disk was full when it closes
-    except OSError as error:
-        raise DataError(str(error), file=path, remedy="name a folder with more room") from None
     return np.memmap(path, array.dtype, "r", shape=array.shape) if array.size else array
 
 

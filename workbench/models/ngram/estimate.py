@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workbench.items.schema import DataError
 from workbench.models.ngram import counts, good_turing, kenlm
 from workbench.models.ngram.arpa import compile_arpa, save_arpa
 from workbench.models.ngram.backoff import BackOff
 from workbench.storage import cache
-from workbench.storage.files import data_home
-from workbench.texts.corpus import Corpus, scratch_folder
+from workbench.storage.checksums import SUMS, check_checksums, write_checksums
+from workbench.storage.errors import DataError
+from workbench.storage.files import atomic_folder, data_home, read_bytes, read_json, scratch_folder
+from workbench.texts.corpus import Corpus
 
-BINARY, INFO = "model.binary", "ngram.json"
+KENLM, BINARY, INFO = "kenlm", "model.binary", "ngram.json"
 SMOOTHING = ("kneser-ney", "good-turing")
 _FORMAT = 1
 
 
 def read_info(folder: Path) -> dict[str, Any]:
-    """Return what a model was made of and how; `DataError` if there is no complete model in the folder."""
-    try:
-        info: dict[str, Any] = json.loads((folder / INFO).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        problem = f"there is no n-gram model: {error}"
-        raise DataError(problem, file=folder, remedy="fit it again") from None
+    """Return what a model was made of and how; DataError if the folder holds none, or one that is damaged."""
+    info: dict[str, Any] = read_json(folder / INFO, "this n-gram model")
+    check_checksums(folder, INFO, what="this n-gram model", remedy="fit it again")
     return info
 
 
@@ -55,44 +54,37 @@ def estimated(
         "corpus_sha256": corpus.sha256,
         "format": _FORMAT,
     }
-    home = data_home() / "cache" / "ngram"
-    target = home / cache.digest(json.dumps(settings, sort_keys=True))
-    if not (target / INFO).is_file():
-        with scratch_folder(home) as scratch:
-            partial = scratch / "model"
-            partial.mkdir()
-            report = _estimate(corpus, words, partial, settings, **resources)
-            info = settings | {
-                "unknown_types": len(corpus.words) - len(set(words) & set(corpus.words)),
-                "training": {
-                    "corpus": corpus.name, "sha256": corpus.sha256, "tokens": corpus.n_tokens,
-                    "sentences": corpus.n_sentences, "books": len(corpus.books),
-                },
-                "report": report,
-            }  # fmt: skip
-            (partial / INFO).write_text(json.dumps(info, indent=1), encoding="utf-8")
-            _publish(partial, target)
+    target = data_home() / "cache" / "ngram" / cache.digest(json.dumps(settings, sort_keys=True))
+    with suppress(DataError):  # there is none yet, or it is damaged
+        read_info(target)
+        return target
+    with atomic_folder(target, replace=target.exists()) as partial:
+        report = _estimate(corpus, words, partial, settings, **resources)
+        info = settings | {
+            "unknown_types": len(corpus.words) - len(set(words) & set(corpus.words)),
+            "training": {
+                "corpus": corpus.name, "sha256": corpus.sha256, "tokens": corpus.n_tokens,
+                "sentences": corpus.n_sentences, "books": len(corpus.books),
+            },
+            "report": report,
+        }  # fmt: skip
+        (partial / INFO).write_text(json.dumps(info, indent=1), encoding="utf-8")
+        write_checksums(partial, INFO)
     return target
 
 
 def kenlm_binary(folder: Path, model: BackOff) -> Path:
-    """Return the model in KenLM's own form, which is made of the arrays where it does not exist yet."""
-    if not (folder / BINARY).is_file():
-        with scratch_folder(folder) as scratch:
-            save_arpa(model, scratch / "model.arpa")
-            kenlm.build_binary(scratch / "model.arpa", folder / BINARY)
-    return folder / BINARY
-
-
-def _publish(partial: Path, target: Path) -> None:
-    """Give a complete model its name, unless another process was first."""
-    try:
-        partial.rename(target)
-    except OSError:
-        if target.is_dir() and not (target / INFO).is_file():
-            raise DataError("the model is incomplete", file=target, remedy="remove the folder") from None
-        if not target.is_dir():
-            raise
+    """Return the model in KenLM's own form, made of the arrays where there is none, or a damaged one."""
+    home = folder / KENLM
+    with suppress(DataError):
+        read_bytes(home / SUMS)
+        check_checksums(home, BINARY, what="this model of KenLM", remedy="make it again")
+        return home / BINARY
+    with atomic_folder(home, replace=True) as new, scratch_folder(folder) as scratch:
+        save_arpa(model, scratch / "model.arpa")
+        kenlm.build_binary(scratch / "model.arpa", new / BINARY)
+        write_checksums(new, BINARY)
+    return home / BINARY
 
 
 def _words(corpus: Corpus, vocabulary: int | Sequence[str] | None) -> list[str]:

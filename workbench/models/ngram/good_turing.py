@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from workbench.items.schema import DataError
 from workbench.models.ngram.arpa import write_grams
 from workbench.models.ngram.counts import SHIFT, WORD, NGramCounts
+from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_path
 from workbench.storage.progress import progress_bar
 
@@ -119,15 +119,12 @@ def write_arpa(
         factors.append(shares)
         notes += [f"order {n}: {note}" for note in remarks]
     column = pa.array([*words, *_RESERVED], pa.string())
-    try:
-        with (
-            atomic_path(path) as temporary,
-            temporary.open("wb") as file,
-            progress_bar(sum(map(len, counts.keys)), label="ARPA", unit="n-grams", shown=progress) as bar,
-        ):
-            notes += _write(counts, file, column, factors, bar)
-    except OSError as error:
-        raise DataError(str(error), file=path, remedy="name a folder with more room") from error
+    with (
+        atomic_path(path) as temporary,
+        temporary.open("wb") as file,
+        progress_bar(sum(map(len, counts.keys)), label="ARPA", unit="n-grams", shown=progress) as bar,
+    ):
+        notes += _write(counts, file, column, factors, bar)
     return {"discounts": [shares[1:].tolist() for shares in factors], "notes": notes}
 
 

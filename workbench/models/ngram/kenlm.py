@@ -18,11 +18,10 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
-from workbench.items.schema import DataError
 from workbench.models.ngram.arpa import rename_unknown
-from workbench.storage.files import atomic_path
+from workbench.storage.errors import DataError, reason
+from workbench.storage.files import atomic_path, scratch_folder
 from workbench.storage.progress import progress_bar
-from workbench.texts.corpus import scratch_folder
 
 _TOOLS = Path(__file__).resolve().parents[3] / ".tools" / "kenlm" / "bin"  # of the checkout
 _RESERVED = re.compile(r"(?<![^\0\t\n\r ])(?:<s>|</s>|<unk>|<UNK>)(?![^\0\t\n\r ])")
@@ -89,7 +88,7 @@ def estimate(
         raise DataError(f"an n-gram model has order 1 or more, not {order}")
     label = "lmplz" if progress else None
     blocks = None if n_lines is None else -(-n_lines // _LINES)
-    with scratch_folder(temporary or arpa.parent, _ROOM) as folder, atomic_path(arpa) as target:
+    with scratch_folder(temporary or arpa.parent) as folder, atomic_path(arpa) as target:
         program, options = find_program("lmplz"), ("-o", str(order), "-S", memory, "-T", f"{folder}/")
         command: list[str | Path] = [program, *options, "--arpa", target.absolute()]
         command += ["--prune", *map(str, pruning)] if pruning else []
@@ -136,7 +135,7 @@ def build_binary(
     """
     if not arpa.is_file():
         raise DataError("there is no model", file=arpa, remedy="estimate it first")
-    with scratch_folder(temporary or binary.parent, _ROOM) as folder, atomic_path(binary) as target:
+    with scratch_folder(temporary or binary.parent) as folder, atomic_path(binary) as target:
         program, files = find_program("build_binary"), (arpa.absolute(), target.absolute())
         command: list[str | Path] = [program, "-S", memory, "-T", f"{folder}/", "probing", *files]
         outcome = run_program(command, folder=folder, progress="build_binary" if progress else None)
@@ -245,13 +244,17 @@ def run_program(
     before it has read all is no error here: its log says why. `blocks` is the number of blocks of the
     text, `progress` the label of a bar.
     """
-    process = subprocess.Popen(  # noqa: S603 - a program found by `find_program`, with arguments of our own
-        [str(part) for part in command],
-        cwd=folder,  # what an aborted program leaves there goes with the folder
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
+    try:
+        process = subprocess.Popen(  # noqa: S603 - found by `find_program`, with arguments of our own
+            [str(part) for part in command],
+            cwd=folder,  # what an aborted program leaves there goes with the folder
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+    except OSError as error:
+        problem = f"this program cannot be run ({reason(error)})"
+        raise DataError(problem, file=command[0], remedy="run make setup, which builds it anew") from error
     log: list[bytes] = []
     reader = threading.Thread(target=_drain, args=(process.stderr, log), daemon=True)
     reader.start()

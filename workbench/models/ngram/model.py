@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.models.base import Predictor
 from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram.backoff import BackOff, Ids
@@ -24,7 +23,7 @@ from workbench.models.rows import Ranked
 from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, tuning_sets
 from workbench.runs.predictions import UNKNOWN, Floats
 from workbench.storage.cache import hold, make_room
-from workbench.storage.files import atomic_folder
+from workbench.storage.errors import DataError, reading
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
 
@@ -116,10 +115,11 @@ class NGram(PositionScorer):
         if unknown not in UNKNOWN[1:]:
             raise DataError(f"unknown is {unknown!r}, expected one of {', '.join(UNKNOWN[1:])}")
         self.after, self.unknown, self.checked_for = after, unknown, checked_for
-        self.order, self.lower = int(self.info["order"]), bool(self.info["lower"])
-        self.smoothing = str(self.info["smoothing"])
-        suffix = ", fallback discounts" if self.info["report"].get("fallback_discounts") else ""
-        self.name = name or f"{self.order}-gram, {_KINDS[self.smoothing]}{suffix}"
+        with reading(self.folder, "this n-gram model", remedy="fit it again"):
+            self.order, self.lower = int(self.info["order"]), bool(self.info["lower"])
+            self.smoothing = str(self.info["smoothing"])
+            suffix = ", fallback discounts" if self.info["report"].get("fallback_discounts") else ""
+            self.name = name or f"{self.order}-gram, {_KINDS[self.smoothing]}{suffix}"
 
     @classmethod
     def fit(
@@ -336,8 +336,7 @@ class NGram(PositionScorer):
         return CachedNGram(self, weight, decay=decay)
 
     def _save(self, folder: Path) -> None:
-        with atomic_folder(folder / "model", replace=True) as target:
-            shutil.copytree(self.folder, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*"))
+        shutil.copytree(self.folder, folder / "model", ignore=shutil.ignore_patterns(".*"))
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:

@@ -22,7 +22,7 @@ import pandas as pd
 
 from workbench.items import text as wt
 from workbench.items.items import Items
-from workbench.items.schema import DataError, Item, objects
+from workbench.items.schema import Item, objects
 from workbench.items.tokens import tokens
 from workbench.models.base import pad
 from workbench.models.passage import is_word, one_of
@@ -40,6 +40,8 @@ from workbench.models.pretrained.search import SearchResult, Trie, WordQuery, ra
 from workbench.models.rows import Ranked, from_ranking, from_scores
 from workbench.runs.predictions import Floats, frame_of, nullable
 from workbench.storage import cache
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import read_bytes
 from workbench.storage.progress import progress_bar
 
 Correct = Literal["words", "greedy"]
@@ -432,8 +434,6 @@ def _vocabulary(words: Any, *, stop_words: bool) -> tuple[str, ...] | None:
 
 
 def _read_words(path: Path) -> list[str]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"no vocabulary can be read: {error}", file=path) from error
+    with reading(path, "this vocabulary"):
+        lines = read_bytes(path, "this vocabulary").decode().splitlines()
     return [line.partition("\t")[0].strip() for line in lines]

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, Type
 import numpy as np
 import numpy.typing as npt
 
-from workbench.items.schema import DataError
-from workbench.models.base import Predictor
+from workbench.models.base import Predictor, remote_code
 from workbench.models.passage import one_of
 from workbench.storage import cache
-from workbench.storage.files import atomic_path
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import read_json, write_atomic
 
 if TYPE_CHECKING:
     import torch
@@ -159,13 +159,15 @@ class PretrainedModel(Predictor):
         return {"pretrained": self._checkpoint.label}
 
     def _save(self, folder: Path) -> None:
-        with atomic_path(folder / _SOURCE) as path:
-            path.write_text(json.dumps(self._source), encoding="utf-8")
+        write_atomic(folder / _SOURCE, json.dumps(self._source))
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
-        source = json.loads((folder / _SOURCE).read_text(encoding="utf-8"))
-        model = cls(**source, **{name: config[name] for name in cls.options})
+        source = read_json(folder / _SOURCE, "this saved model")
+        if unknown := sorted(set(source) - {"path_or_name", "revision", "vocabulary"}):
+            raise DataError(f"{unknown[0]!r} is not for a file to set", file=folder / _SOURCE)
+        options = {name: config[name] for name in cls.options}
+        model = cls(**source, **options, trust_remote_code=remote_code.get())
         if model.config["digest"] != config["digest"]:
             raise DataError(
                 f"the files of {source['path_or_name']} are not those of the model that was saved",
@@ -201,19 +203,13 @@ def _load_checkpoint(
     if (isinstance(path_or_name, Path) or source.startswith((".", "/", "~"))) and not folder.is_dir():
         raise DataError("there is no such folder", file=source)
     hub = {"revision": revision, "trust_remote_code": trust_remote_code}
-    try:
-        with _no_progress_bar(transformers.utils.logging):
-            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(source, **hub)
-            model, info = getattr(transformers, _CLASSES[kind]).from_pretrained(
-                source, dtype=dtype, device_map=device, use_safetensors=True, output_loading_info=True,
-                attn_implementation="eager" if eager else None, **hub,
-            )  # fmt: skip
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        raise DataError(
-            f"no {kind} model can be read: {' '.join(str(error).split())[:300]}",
-            file=source,
-            remedy="pass a folder with config.json, a tokenizer and *.safetensors, or a name on the hub",
-        ) from error
+    remedy = "pass a folder with config.json, a tokenizer and *.safetensors, or a name on the hub"
+    with reading(source, f"this {kind} model", remedy=remedy), _no_progress_bar(transformers.utils.logging):
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(source, **hub)
+        model, info = getattr(transformers, _CLASSES[kind]).from_pretrained(
+            source, dtype=dtype, device_map=device, use_safetensors=True, output_loading_info=True,
+            attn_implementation="eager" if eager else None, **hub,
+        )  # fmt: skip
     if missing := info["missing_keys"] or info["mismatched_keys"]:
         raise DataError(
             f"the weights lack {min(map(str, missing))!r}: this is no {kind} model with its head",
@@ -225,7 +221,8 @@ def _load_checkpoint(
     label, digest = source, str(getattr(model.config, "_commit_hash", None) or revision)
     if folder.is_dir():
         files = [path for pattern in _FILES for path in folder.glob(pattern)]
-        label, digest = folder.resolve().name, cache.fingerprint(files, folder)
+        with reading(folder, f"this {kind} model", remedy=remedy):
+            label, digest = folder.resolve().name, cache.fingerprint(files, folder)
     return Checkpoint(model.eval(), tokenizer, str(model.device), label, digest)
 
 

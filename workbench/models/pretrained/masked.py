@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from workbench.items import text as wt
 from workbench.items.items import Items
-from workbench.items.schema import DataError, Item
+from workbench.items.schema import Item
 from workbench.models.base import pad
 from workbench.models.device_memory import Batcher
 from workbench.models.passage import one_of
@@ -27,6 +27,7 @@ from workbench.models.pretrained.loading import (
     padded,
 )
 from workbench.runs.predictions import Floats
+from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
 
 Over = Literal["sentence", "candidate"]

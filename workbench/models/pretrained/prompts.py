@@ -12,8 +12,9 @@ import numpy as np
 
 from workbench.items import text as wt
 from workbench.items.items import Items
-from workbench.items.schema import DataError, Item
+from workbench.items.schema import Item
 from workbench.storage.cache import digest
+from workbench.storage.errors import DataError
 
 MEASURED = ("test", "control")
 """Splits from which no example may be taken."""

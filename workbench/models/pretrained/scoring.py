@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from workbench.items.schema import DataError
 from workbench.models.device_memory import Batcher
 from workbench.models.pretrained.loading import Checkpoint, Ids, padded
 from workbench.runs.predictions import Floats
+from workbench.storage.errors import DataError
 
 if TYPE_CHECKING:
     import torch

@@ -1,0 +1,114 @@
+"""A small one of every registered model, and damage to the files of a saved one."""
+
+import os
+import shutil
+
+import torch
+
+from workbench.items.items import items_from_text
+from workbench.models import registry
+from workbench.models.base import Predictor
+from workbench.models.ngram.model import NGram
+from workbench.storage.errors import DataError
+from workbench.texts.corpus import Corpus
+
+WORDS = [f"w{number}" for number in range(12)]
+LINES = [" ".join(WORDS[(a * b + b) % 12] for b in range(1, 9)) for a in range(1, 40)]
+ITEMS = items_from_text(
+    [f"{' '.join(WORDS[:5])} . {WORDS[5]} w1 ___ {WORDS[6]} w3", "w2 w3 . w4 ___ w1"],
+    answers=["w7", "w2"], candidates=[["w7", "w3"], ["w1", "w2"]], tokenised=True,
+)  # fmt: skip
+NETWORKS = {
+    "elman": {"width": 4, "layers": 1}, "lstm": {"width": 4, "layers": 1},
+    "feed-forward": {"order": 3, "width": 4, "embedded": 3},
+    "memory-network": {"memory": 3, "width": 4, "hops": 2},
+    "transformer": {"width": 8, "layers": 1, "heads": 2, "inner": 8},
+    "sup-cbow": {"dimensions": 4, "hidden": 4},
+}  # fmt: skip
+BELOW = {"reversed", "generating", "positional", "next-word", "word-two-on"}
+PRETRAINED = {"causal-lm": "bytes", "masked-lm": "bert"}
+
+
+def made(name, folders):
+    """Return a model by its registered name; `folders` gives that of a tiny transformer."""
+    kind = registry.model_class(name)
+    if name in PRETRAINED:
+        options = {"vocabulary": WORDS} if name == "causal-lm" else {}
+        return kind(folders(PRETRAINED[name]), device="cpu", progress=False, **options)
+    if name in NETWORKS:
+        info = {"sizes": {**kind.sizes, **NETWORKS[name]}, "lower": True, "unknown_types": 3}
+        torch.manual_seed(0)
+        counts = [5] * (len(WORDS) + 1)
+        network = kind._build(info, counts).eval()
+        return kind(network, vocabulary=WORDS, info=info, counts=counts, device="cpu")
+    if name == "cached-neural":
+        return made("lstm", folders).cached(0.2)
+    if name in BELOW | {"ngram", "cached-ngram"}:
+        ngram = NGram.fit(LINES, order=3, memory="60M", progress=False)
+        return ngram if name == "ngram" else ngram.cached(0.2) if name == "cached-ngram" else kind(ngram)
+    corpus = Corpus.of(LINES, progress=False)
+    special = {
+        "random-word": lambda: kind(vocabulary=WORDS),
+        "maximum-frequency": lambda: kind("corpus", corpus=corpus),
+        "lsa": lambda: kind.fit(corpus, dimensions=4, minimum=1, progress=False),
+        "cbow": lambda: kind.fit(corpus, dimensions=4, epochs=1, progress=False),
+        "simple-4-gram": lambda: kind.fit(corpus, progress=False),
+    }
+    return special.get(name, kind)()
+
+
+def flipped(path, draw):
+    data = bytearray(path.read_bytes())
+    for _ in range(5):
+        data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    path.write_bytes(data)
+
+
+def digit(path, draw):
+    """Change one digit or letter, so that a text stays readable."""
+    data = bytearray(path.read_bytes())
+    places = [at for at, byte in enumerate(data) if chr(byte).isalnum()] or [0]
+    data[draw.choice(places)] = ord(draw.choice("0123456789abcdef"))
+    path.write_bytes(data)
+
+
+def truncated(path, draw):
+    os.truncate(path, draw.randrange(path.stat().st_size))
+
+
+def gone(path, _draw):
+    path.unlink()
+
+
+def nested(path, _draw):
+    path.write_text("[" * 100_000)
+
+
+def folder(path, _draw):
+    path.unlink()
+    path.mkdir()
+
+
+def pipe(path, _draw):
+    path.unlink()
+    os.mkfifo(path)
+
+
+DAMAGES = (flipped, digit, truncated, gone, nested, folder, pipe)
+
+
+def files(saved):
+    return sorted(path.relative_to(saved) for path in saved.rglob("*") if path.is_file())
+
+
+def damaged(saved, name, damage, draw, place):
+    """Return what a copy of a saved model predicts with one file damaged, None where it is refused."""
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(saved, place)
+    damage(place / name, draw)
+    try:
+        model = Predictor.load(place)
+        model.device = "cpu" if "device" in vars(type(model)) else model.device
+        return model.predict(ITEMS)
+    except DataError:
+        return None
