@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Error, Page, Route, sync_playwright
 
 ROOT = Path(__file__).parents[1]
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 _QUIET = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
 
@@ -114,12 +115,16 @@ def chromium() -> Iterator[Browser]:
     Raises
     ------
     RuntimeError
-        If there is none.
+        If there is none, or it does not start.
     """
     if CHROMIUM is None:
         raise RuntimeError("there is no Chromium on the PATH; install the package chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        try:
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        except Error as error:
+            reason = error.message.partition("\n")[0]
+            raise RuntimeError(f"{CHROMIUM} does not start ({reason}); install it again") from None
         try:
             yield browser
         finally:

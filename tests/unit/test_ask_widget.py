@@ -12,10 +12,10 @@ from ask_models import Counting, Failing, Gated, Scoring
 from html_page import Page
 
 from workbench.items.items import Items, items_from_text
-from workbench.items.schema import DataError
 from workbench.models.base import Predictor, pad
 from workbench.models.rows import Ranked
 from workbench.render.numbers import probability
+from workbench.storage.errors import DataError
 from workbench.widgets.ask.ask import EXAMPLE, Ask, answer_view, ask, models_by_name, preview
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"

@@ -11,7 +11,7 @@ from hand_annotated import ROWS, frame
 from workbench import charts
 from workbench.charts import theme
 from workbench.datasets import published
-from workbench.items.items import DataError
+from workbench.storage.errors import DataError
 
 HAND = frame()
 LAMBADA, CONTROL = frame(ids="lambada/dev"), frame(ROWS[2:], ids="lambada/control")
@@ -321,7 +321,7 @@ def test_files_need_nothing_from_elsewhere(tmp_path):
     assert charts.save(chart, str(tmp_path / "figure.pdf")).read_bytes().startswith(b"%PDF")
     page = charts.save(chart, tmp_path / "figure.html", dark=True).read_text(encoding="utf-8")
     assert not re.search(r"<(script|link)[^>]*(src|href)=", page)
-    assert "<style>body { background: #111111 }</style>" in page
+    assert '"background": "#111111"' in page
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "figure.html", "figure.pdf"]
 
 

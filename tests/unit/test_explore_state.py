@@ -13,7 +13,7 @@ from side_by_side import ask as send
 
 import workbench as wb
 from workbench.analysis import annotations
-from workbench.items.items import DataError
+from workbench.storage.errors import DataError
 from workbench.widgets.explore import explore as panels
 from workbench.widgets.explore.explore import explore
 from workbench.widgets.shared.facets import Category, Number, facet

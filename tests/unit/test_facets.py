@@ -7,7 +7,8 @@ from clozes import cloze, clozes
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from workbench.items.items import DataError, Items
+from workbench.items.items import Items
+from workbench.storage.errors import DataError
 from workbench.widgets.shared.facets import (
     NONE,
     Category,
@@ -262,3 +263,10 @@ def test_a_query_is_found_as_typed_and_as_tokens():
     assert hits("she did n't , he didn't", expressions) == [(4, 11), (17, 23)]
     assert patterns("didn't", regex=True, tokenised=True) == ["didn't"]
     assert patterns("didn't", regex=False, tokenised=False) == ["didn\\'t"]
+
+
+def test_filters_of_the_same_items_share_the_text():
+    places = [
+        field.buffers()[2].address for _ in range(2) for field in [Filters(ITEMS, {})._fields["passage"]]
+    ]
+    assert places[0] == places[1]

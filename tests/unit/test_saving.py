@@ -11,7 +11,7 @@ from hand_annotated import ROWS, frame
 
 from workbench import charts
 from workbench.charts import theme
-from workbench.items.items import DataError
+from workbench.storage.errors import DataError
 
 pytestmark = pytest.mark.slow
 FIGURE = charts.figure_2(lambada=frame(ids="lambada/dev"), input=frame(ROWS[2:], ids="lambada/control"))

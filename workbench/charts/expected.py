@@ -13,7 +13,8 @@ import pandas as pd
 from workbench.charts import theme
 from workbench.items import text as wt
 from workbench.items.items import Items
-from workbench.items.schema import DataError, Item
+from workbench.items.schema import Item
+from workbench.storage.errors import DataError
 
 _Frames = list[tuple[str | None, pd.DataFrame]]  # what is expected, by the name that it was passed with
 _LIMIT = 24  # panels of a chart

@@ -13,7 +13,7 @@ import pandas as pd
 from workbench.analysis.proportions import wilson
 from workbench.charts import theme
 from workbench.evaluation.reading import predictions_of
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 from workbench.training.history import Score, Training
 
 Reads = int | str | None
@@ -263,7 +263,8 @@ def _curve(
     frame: pd.DataFrame, column: str, titles: tuple[str, str], scale: alt.Scale, *, marked: bool = False
 ) -> Any:
     """Return one curve over the words trained on, with the title of the panel and that of its axis."""
-    finite = frame[["tokens", column]].replace([np.inf, -np.inf], np.nan).dropna()
+    values = pd.DataFrame({"tokens": frame["tokens"], "value": frame[column]})  # a score has any name
+    finite = values.replace([np.inf, -np.inf], np.nan).dropna()
     head = alt.TitleParams(titles[0], fontSize=12, offset=6)
     point = {"filled": True, "size": 24, "color": theme.PALETTE[0]} if marked else False
     return (
@@ -273,7 +274,7 @@ def _curve(
             x=alt.X("tokens:Q", title="words trained on")
             .axis(tickCount=4, format="~s")
             .scale(nice=False, domainMin=0),
-            y=alt.Y(f"{column}:Q", title=titles[1], scale=scale).axis(tickCount=4, format="~s"),
+            y=alt.Y("value:Q", title=titles[1], scale=scale).axis(tickCount=4, format="~s"),
         )
     )
 

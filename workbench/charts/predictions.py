@@ -14,8 +14,8 @@ from workbench.charts import theme
 from workbench.charts.models import model_colour, panel_head
 from workbench.evaluation.reading import ModelPredictions, predictions_of
 from workbench.evaluation.slices import bins_of
-from workbench.items.schema import DataError
 from workbench.render.labels import label
+from workbench.storage.errors import DataError
 
 _MOST = 2000  # items that are points of their own
 _CELLS = 36  # bins each way where there are more

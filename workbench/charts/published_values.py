@@ -9,7 +9,7 @@ import pandas as pd
 
 from workbench.analysis import statistics
 from workbench.datasets import published
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 
 Beside = bool | Mapping[str, str]
 """True: by the sets' items and names; False: none; or set name -> set of the paper."""

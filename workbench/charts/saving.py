@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from functools import cache
+from base64 import b64encode
+from functools import cache, partial
+from hashlib import sha256
+from operator import mul
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import altair as alt
+from jinja2.utils import htmlsafe_json_dumps
 
 from workbench.charts import theme
-from workbench.items.schema import DataError
-from workbench.storage.files import atomic_path
+from workbench.storage.errors import DataError
+from workbench.storage.files import write_atomic
 
 _ENDINGS = (".svg", ".png", ".pdf", ".html", ".json")
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72, "px": 1 / 96}
@@ -24,6 +28,21 @@ _SIZED = {"axis": {"labelFontSize": _LABELS, "titleFontSize": _LABELS},
           "legend": {"labelFontSize": _LABELS, "titleFontSize": _LABELS},
           "header": {"labelFontSize": _LABELS, "titleFontSize": _LABELS},
           "title": {"fontSize": 14, "subtitleFontSize": _LABELS}, "text": {"fontSize": _LABELS}}  # fmt: skip
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" \
+content="default-src 'none'; script-src 'sha256-%(digest)s'; style-src 'unsafe-inline'; img-src data: blob:; \
+base-uri 'none'; form-action 'none'"><title>Chart</title>
+<style>.vega-embed .marks { %(size)s }</style></head>
+<body><div id="chart"></div>
+<script type="application/json" id="spec">%(spec)s</script>
+<script>%(script)s</script></body></html>
+"""
+_DRAW = f"""
+const spec = JSON.parse(document.getElementById("spec").textContent);
+document.body.style.background = spec.config.background;
+vegaEmbed("#chart", spec, {json.dumps(theme.EMBED | {"ast": True})}).catch(console.error);
+"""  # expressions are interpreted (ast), as the policy lets no text become code
 _ROUNDS = 4  # larger text makes a chart wider, which makes its text smaller
 
 
@@ -94,13 +113,12 @@ def save(
     if font_size is not None:
         spec = _with_text_of(spec, font_size, inches)
     content = _rendered(spec, ending, inches=inches, dpi=dpi, scale=scale)
-    with atomic_path(target) as temporary:
-        temporary.write_bytes(content)
+    write_atomic(target, content)
     return target
 
 
 def _inches(width: str | float) -> float:
-    matched = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", str(width))
+    matched = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*+([a-z]*)\s*", str(width))
     unit = (matched[2] or "px") if matched else ""
     if not matched or unit not in _INCHES or not float(matched[1]):
         raise DataError(f"the width is {width!r}", remedy='write it as "8.5cm", or with mm, in, pt or px')
@@ -132,12 +150,24 @@ def _rendered(
             size = f'width="{inches * many:.6g}{unit}" height="{inches * many * high / wide:.6g}{unit}"'
             svg = re.sub(r'width="[\d.]+" height="[\d.]+"', size, svg, count=1)
         return bytes(vl_convert.svg_to_pdf(svg)) if ending == ".pdf" else svg.encode()
-    page = str(vl_convert.vegalite_to_html(spec, vl_version=version, bundle=True))
-    style = f"body {{ background: {spec['config']['background']} }}"
-    if inches is not None:
-        size = f"width: {inches:.4g}in !important; height: auto !important"
-        style += f" .vega-embed :is(svg, canvas) {{ {size} }}"
-    return page.replace("</head>", f"<style>{style}</style></head>", 1).encode()
+    return _page(spec, inches)
+
+
+def _page(spec: dict[str, Any], inches: float | None) -> bytes:
+    """Return a chart as a page: its policy runs one script, known by its hash, and loads nothing."""
+    script = _script()
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    size = "" if inches is None else f"width: {inches:.4g}in !important; height: auto !important"
+    values = {"digest": digest, "size": size, "spec": htmlsafe_json_dumps(spec), "script": script}
+    return (_PAGE % values).encode()
+
+
+@cache
+def _script() -> str:
+    """Return Vega and what draws the specification that stands in the page."""
+    import vl_convert  # noqa: PLC0415 - takes a while to import
+
+    return str(vl_convert.javascript_bundle(_DRAW, vl_version=theme.VERSION))
 
 
 def _size(spec: dict[str, Any]) -> tuple[float, float]:
@@ -154,20 +184,6 @@ def _size(spec: dict[str, Any]) -> tuple[float, float]:
 # -- text
 
 
-def _changed(spec: Any, ends: str, change: Any) -> Any:
-    """Return a specification with `change` made to the values of keys that end so; data are left alone."""
-    if isinstance(spec, list):
-        return [_changed(part, ends, change) for part in spec]
-    if not isinstance(spec, dict):
-        return spec
-    return {
-        key: part if key in {"data", "datasets"}
-        else change(part) if key.lower().endswith(ends) and isinstance(part, str | int | float)
-        else _changed(part, ends, change)
-        for key, part in spec.items()
-    }  # fmt: skip
-
-
 def _with_text_of(spec: dict[str, Any], points: float, inches: float | None) -> dict[str, Any]:
     """Return a specification whose labels have so many points in the file."""
     start = dict(alt.utils.update_nested({"config": _SIZED}, spec, copy=True))
@@ -175,16 +191,16 @@ def _with_text_of(spec: dict[str, Any], points: float, inches: float | None) -> 
     for _ in range(1 if inches is None else _ROUNDS):
         ratio = 1.0 if inches is None else inches * 96 / _size(sized)[0]
         factor = points * 96 / 72 / ratio / _LABELS
-        sized = _changed(start, "fontsize", lambda size, factor=factor: size * factor)
+        sized = theme.changed(start, "fontsize", partial(mul, factor))
     return sized
 
 
 def _with_fonts(spec: dict[str, Any], font: str | None) -> dict[str, Any]:
     """Return a specification whose fonts are all there: text in one that is not would be left out."""
     if font is not None:
-        spec = _changed(spec, "font", lambda _old: font)
+        spec = theme.changed(spec, "font", lambda _old: font)
         spec = {**spec, "config": {**spec.get("config", {}), "font": font}}
-    fonts: dict[str, Any] = _changed(spec, "font", _available)
+    fonts: dict[str, Any] = theme.changed(spec, "font", _available)
     return fonts
 
 

@@ -24,8 +24,8 @@ from workbench.charts.published_values import (
     published_marks,
     published_means,
 )
-from workbench.items.schema import DataError
 from workbench.render.labels import label
+from workbench.storage.errors import DataError
 
 PICK = "pick"
 """Name of the selection by click; its fields are `FIELDS`."""

@@ -7,7 +7,8 @@ it. :func:`workbench.charts.saving.save` puts a colour of its own in its place.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from textwrap import wrap
 from typing import Any, TypeVar
 
@@ -26,6 +27,15 @@ that stand out from white and from black by at least 3 to 1. From the ninth set 
 
 FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 
+_INKED = ("color", "fill", "stroke", "value")
+_DATA = {"data", "datasets"}
+_TITLES = {"title", "text", "subtitle"}
+_UNDRAWABLE = re.compile("[^\t\n\r -\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_IN_EXPRESSIONS = str.maketrans({"\\": "\N{SET MINUS}", "\n": " ", "\r": " "})
+_NAMES = {
+    "if", "constructor", "toString", "toLocaleString", "valueOf", "hasOwnProperty", "isPrototypeOf",
+    "propertyIsEnumerable", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__",
+}  # fmt: skip
 _RENDERER = "workbench"
 _VEGA_LITE = "application/vnd.vegalite.v5+json"
 
@@ -36,7 +46,7 @@ _LIGHT = ("#222222", "#ffffff")  # text and background
 _DARK = ("#dddddd", "#111111")
 
 # Without a link to an editor on another host, and as SVG, whose colours change with the page's.
-_EMBED = {"renderer": "svg", "actions": {"export": True, "source": False, "compiled": False, "editor": False}}
+EMBED = {"renderer": "svg", "actions": {"export": True, "source": False, "compiled": False, "editor": False}}
 
 
 def colours(names: Sequence[str]) -> alt.Scale:
@@ -65,7 +75,7 @@ def config() -> dict[str, Any]:
 def themed(chart: Chart) -> Chart:
     """Return the chart with the look of all charts."""
     dressed: Chart = chart.configure(**config()).properties(
-        usermeta={"embedOptions": _EMBED, "look": _RENDERER}
+        usermeta={"embedOptions": EMBED, "look": _RENDERER}
     )
     return dressed
 
@@ -124,17 +134,48 @@ def chart_title(head: str, lines: Sequence[str], *, width: int = 62) -> alt.Titl
     )
 
 
-def _inked(spec: Any, ink: str) -> Any:
-    """Return a specification in which text has a colour of its own."""
-    if isinstance(spec, dict):
-        return {key: _inked(part, ink) for key, part in spec.items()}
+def changed(spec: Any, ends: str | tuple[str, ...], change: Callable[[Any], Any]) -> Any:
+    """Return a specification with `change` made to the values of keys that end so; data are left alone."""
     if isinstance(spec, list):
-        return [_inked(part, ink) for part in spec]
-    return ink if spec == INK else spec
+        return [changed(part, ends, change) for part in spec]
+    if not isinstance(spec, dict):
+        return spec
+    return {
+        key: part if key in _DATA
+        else change(part) if key.lower().endswith(ends) and isinstance(part, str | int | float)
+        else changed(part, ends, change)
+        for key, part in spec.items()
+    }  # fmt: skip
+
+
+def drawable(part: Any, *, titles: bool = True) -> Any:
+    """Return a specification, or a part of one, whose texts can be drawn, whatever they hold.
+
+    The library that draws ends the process at a character that SVG cannot hold. Vega-Lite puts titles into
+    expressions without escaping them, and Vega takes a text that is just "if" for a name.
+    """
+    if isinstance(part, str):
+        return f"{part} " if part in _NAMES else _UNDRAWABLE.sub("\N{REPLACEMENT CHARACTER}", part)
+    if isinstance(part, list):
+        return [drawable(one, titles=titles) for one in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        drawable(key): _title(drawable(value)) if titles and key in _TITLES
+        else drawable(value, titles=titles and key not in _DATA)
+        for key, value in part.items()
+    }  # fmt: skip
+
+
+def _title(text: Any) -> Any:
+    if isinstance(text, list):
+        return [_title(line) for line in text]
+    return text.translate(_IN_EXPRESSIONS) if isinstance(text, str) else text
 
 
 def complete(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the specification of a chart of this package with the look that a changed configuration lost."""
+    """Return a specification that can be drawn; this package's with the look that a changed `config` lost."""
+    spec = drawable(spec)
     if spec.get("usermeta", {}).get("look") != _RENDERER:
         return spec
     return {**spec, "config": update_nested(config(), spec.get("config", {}), copy=True)}
@@ -143,7 +184,7 @@ def complete(spec: dict[str, Any]) -> dict[str, Any]:
 def coloured(spec: dict[str, Any], *, dark: bool) -> dict[str, Any]:
     """Return a specification with the colours of a light or dark page."""
     ink, paper = _DARK if dark else _LIGHT
-    spec = dict(_inked(complete(spec), ink))
+    spec = dict(changed(complete(spec), _INKED, lambda colour: ink if colour == INK else colour))
     spec.pop("usermeta", None)
     # A background that the chart chose for itself stays, unless it chose none at all.
     if spec.get("config", {}).get("background", "transparent") == "transparent":
@@ -183,5 +224,5 @@ def _render(spec: dict[str, Any], **options: Any) -> Any:
     that is opened again too. It has Vega-Lite 5, which reads what Altair writes for 6.
     """
     live = {**complete(spec), "$schema": "https://vega.github.io/schema/vega-lite/v5.json"}
-    metadata = {_VEGA_LITE: {"embed_options": {**_EMBED, **(options.get("embed_options") or {})}}}
+    metadata = {_VEGA_LITE: {"embed_options": {**EMBED, **(options.get("embed_options") or {})}}}
     return {_VEGA_LITE: live, "image/svg+xml": picture(spec)}, metadata

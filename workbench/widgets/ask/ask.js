@@ -301,7 +301,7 @@ function render({ model, el }) {
   drawHistory();
   send({ type: "open" });
   return () => {
-    kernel.heard();
+    kernel.end();
     clearTimeout(soon);
     clearInterval(tick);
     model.off("msg:custom", listen);

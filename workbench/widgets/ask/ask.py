@@ -11,8 +11,9 @@ import pandas as pd
 import traitlets
 
 from workbench.items import text as wt
-from workbench.items.schema import DataError, Item
+from workbench.items.schema import Item
 from workbench.render.numbers import probability, rank_text
+from workbench.storage.errors import DataError
 from workbench.widgets.ask.asking import (
     SETTLED,
     VERSIONS,
@@ -24,7 +25,7 @@ from workbench.widgets.ask.asking import (
     typed_question,
 )
 from workbench.widgets.shared.passages import pieces, snippet, words_around
-from workbench.widgets.shared.widget import Widget, read_assets, render
+from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
 
 if TYPE_CHECKING:
     from workbench.items.items import Items
@@ -68,6 +69,7 @@ class Ask(Widget):
     top_k = traitlets.Int(10, min=1, max=100).tag(sync=True)
     height = traitlets.Int(None, min=480, allow_none=True).tag(sync=True)
 
+    @closed_on_error
     def __init__(
         self, models: Mapping[str, Any], *, seed: int = 0, settle: float | None = SETTLED, **options: Any
     ) -> None:
@@ -123,11 +125,7 @@ class Ask(Widget):
         DataError
             If this is no Item.
         """
-        if not isinstance(item, Item):
-            raise DataError(
-                f"expected one Item, got {type(item).__name__}", remedy="pass one of them, such as items[0]"
-            )
-        state = typed_question(item)
+        state = typed_question(_checked_item(item))
         self._asking.sources[state.text] = item
         self.state = state._replace(**changes)
         return self
@@ -168,7 +166,7 @@ class Ask(Widget):
             records = [r for r in reversed(self._asking.history) if r is not self._asking.current]
             if self._asking.current.question.passages:
                 records.insert(0, self._asking.current)
-            return history_page(self._asking, records)
+            return HEAD + history_page(self._asking, records)
 
     def close(self) -> None:
         """Close the widget, and let its threads end."""
@@ -306,14 +304,25 @@ def ask(
     >>> sorted(frame["version"])
     ['passage', 'sentence']
     """
-    choices = candidates if isinstance(candidates, str | None) else "|".join(candidates)
+    try:
+        choices = candidates if isinstance(candidates, str | None) else "|".join(candidates)
+    except TypeError:
+        raise DataError(f"the candidates are {candidates!r:.80}, expected words") from None
     options = {"word": word, "other": other, "candidates": choices}
     changes: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     changes["pairs"] = bool(other) if pairs is None else pairs
     by_name = models_by_name(models)
     if isinstance(text, str):
         return Ask(by_name, seed=seed, text=text, **changes, top_k=top_k, height=height)
-    return Ask(by_name, seed=seed, top_k=top_k, height=height).put(text, **changes)
+    item = _checked_item(text)
+    return Ask(by_name, seed=seed, top_k=top_k, height=height).put(item, **changes)
+
+
+def _checked_item(item: Any) -> Item:
+    if not isinstance(item, Item):
+        remedy = "pass one of them, such as items[0]"
+        raise DataError(f"expected one Item, got {type(item).__name__}", remedy=remedy)
+    return item
 
 
 def models_by_name(models: Any) -> dict[str, Any]:
@@ -400,11 +409,11 @@ def _values(reply: Mapping[str, Any], answer: str | None) -> tuple[str, list[flo
     if not math.isfinite(total):
         total = 0.0
     logs = [-math.inf if math.isnan(v) else v for v in values]
-    shares = [min(1.0, math.exp(v - total)) for v in logs]
+    shares = [math.exp(min(0.0, v - total)) for v in logs]
     return (
         "share" if choices else "p",
         shares,
-        None if answer_value is None else min(1.0, math.exp(answer_value - total)),
+        None if answer_value is None else math.exp(min(0.0, answer_value - total)),
     )
 
 

@@ -18,10 +18,12 @@ import numpy as np
 import pandas as pd
 
 from workbench.items.items import Items, items_from_text
-from workbench.items.schema import DataError, Item, Span, content_digest, objects
+from workbench.items.schema import Item, Span, content_digest, objects
 from workbench.items.text import is_encodable, sentences_around
 from workbench.models.base import Predictor
 from workbench.models.passage import distinct, is_word, passages
+from workbench.runs.predictions import typed_predictions
+from workbench.storage.errors import DataError
 
 VERSIONS = ("passage", "sentence")
 """What a model sees: the whole passage, or the target sentence alone."""
@@ -265,14 +267,15 @@ def _choices(words: Sequence[str], answer: str | None) -> tuple[str, ...] | None
 
 def error_text(error: BaseException) -> str:
     """Say what went wrong: the words of our own errors, of others their kind too."""
-    if isinstance(error, DataError):
-        return str(error)
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    text = str(error)
+    if not isinstance(error, DataError):
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return text.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair could not be sent
 
 
 def _rows(model: Any, items: Items, top_k: int, seed: int) -> dict[str, dict[str, Any]]:
-    frame = model.predict(items, top_k, seed=seed)
-    rows = frame.reindex(columns=["item_id", *COLUMNS]).to_dict("records")
+    frame = model.predict(items, top_k, seed=seed).reindex(columns=["item_id", *COLUMNS])
+    rows: Any = typed_predictions(frame).to_dict("records")
     replies = {row.pop("item_id"): {name: _plain(value) for name, value in row.items()} for row in rows}
     for item in items:
         scores = replies.get(item.item_id, {}).get("candidate_scores")

@@ -54,7 +54,7 @@ function render({ model, el }) {
     bar, h("div", { class: "wb-typed" }, line, copyView, c.download, choices), alarm, progress, h("div", { class: "wb-main" }, items.node, view), panels.node);
   root.style.setProperty("--wb-height", `${model.get("height")}px`);
   el.append(root);
-  const { ask, answered, busy, heard: rest } = lineTo(model, root, complain);
+  const { ask, answered, busy, heard: rest, end } = lineTo(model, root, complain);
   Object.assign(c, { root, ask });
 
   function toggle(label, title, act) {
@@ -395,7 +395,7 @@ function render({ model, el }) {
   sized.observe(list);
   ask("filter", { type: "open" });
   return () => {
-    rest();
+    end();
     sized.disconnect();
     model.off("msg:custom", listen);
   };

@@ -15,11 +15,14 @@ import traitlets
 from workbench.analysis.mentions import mentions
 from workbench.analysis.speech import speech
 from workbench.items import notes as remarks
-from workbench.items.items import DataError, Item, Items, Span
+from workbench.items.items import Item, Items, Span
 from workbench.items.query import suggest, word_start
 from workbench.items.schema import objects
 from workbench.render.labels import label
+from workbench.runs.predictions import typed_predictions
+from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_path
+from workbench.storage.spreadsheet import Formulas
 from workbench.widgets.browser.listing import encoded, table_cells, table_columns, view_code
 from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
 from workbench.widgets.shared.facets import NO_FILTERS, Filters, item_hits
@@ -33,7 +36,7 @@ from workbench.widgets.shared.passages import (
     prediction_cells,
     snippet,
 )
-from workbench.widgets.shared.widget import Widget, read_assets, render
+from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
 
 _FIRST_ROWS = 28
 _AUTOMATIC = f'annotations="{AUTO}"'
@@ -67,6 +70,7 @@ class Browser(Widget):
     layout = traitlets.Enum(["list", "table"], "list").tag(sync=True)
     height = traitlets.Int(620, min=240).tag(sync=True)
 
+    @closed_on_error
     def __init__(
         self,
         items: Items,
@@ -81,6 +85,7 @@ class Browser(Widget):
         self._lock = threading.RLock()  # annotations arrive in another thread
         self._items, self._frame, self._asked = items, items.frame, ask
         self._place = {item_id: row for row, item_id in enumerate(self._frame["item_id"])}
+        predictions = None if predictions is None else typed_predictions(predictions)
         self._predictions = prediction_cells(predictions)
         self._outcomes = outcomes(predictions, self._frame["item_id"])
         texts = dict(zip(self._frame["item_id"], self._frame["text"], strict=True))
@@ -173,17 +178,21 @@ class Browser(Widget):
         notes = list(map(self._note, frame["item_id"]))
         return frame.assign(tags=objects([list(n.tags) for n in notes]), note=[n.note for n in notes])
 
-    def export(self, path: str | Path) -> Path:
-        """Write what :meth:`to_frame` returns to a ``.csv``, ``.jsonl`` or ``.parquet`` file."""
+    def export(self, path: str | Path, *, formulas: Formulas = "keep") -> Path:
+        """Write what :meth:`to_frame` returns to a ``.csv``, ``.jsonl`` or ``.parquet`` file.
+
+        In CSV, text that a spreadsheet would run as a formula stays as it is, unless `formulas` is
+        ``"quote"``: see :func:`workbench.storage.spreadsheet.spreadsheet_safe`.
+        """
         target = Path(path)
-        content = encoded(self.to_frame(), target.suffix.removeprefix("."))
+        content = encoded(self.to_frame(), target.suffix.removeprefix("."), formulas=formulas)
         with atomic_path(target) as temporary:
             temporary.write_bytes(content)
         return target
 
     def to_html(self, *, limit: int = 200) -> str:
         """Return a page of its own with the first `limit` listed items; targets open on a click."""
-        return self._page(self._view[:limit].tolist())
+        return HEAD + self._page(self._view[:limit].tolist())
 
     def _static(self, most: int) -> str:
         first = max(0, self._index(self.current_id))
@@ -286,7 +295,7 @@ class Browser(Widget):
         with self._lock:
             try:
                 self._set(change["new"])
-            except DataError:
+            except Exception:
                 self.filters = self._applied
                 raise
             self._send_view()

@@ -10,7 +10,8 @@ from typing import Any
 import pandas as pd
 
 from workbench.items.items import json_cell
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
+from workbench.storage.spreadsheet import Formulas, spreadsheet_safe
 from workbench.widgets.shared.facets import ITEM_FACETS, NO_FILTERS, TAGS, Filters
 from workbench.widgets.shared.passages import BLANK_MARK, cell_text
 
@@ -40,13 +41,13 @@ def table_cells(table: pd.DataFrame, row: int, columns: Sequence[str], *, reveal
     ]
 
 
-def encoded(frame: pd.DataFrame, kind: str) -> bytes:
+def encoded(frame: pd.DataFrame, kind: str, *, formulas: Formulas = "keep") -> bytes:
     """Return a frame as the content of a CSV, JSONL or Parquet file; in CSV, lists and mappings are JSON."""
     if kind not in _FORMATS:
         raise DataError(f"there is no format {kind!r}; known are {', '.join(_FORMATS)}")
     out = io.BytesIO()
     if kind == "csv":
-        frame.map(json_cell).to_csv(out, index=False)
+        spreadsheet_safe(frame.map(json_cell), formulas).to_csv(out, index=False)
     elif kind == "jsonl":
         frame.to_json(out, orient="records", lines=True, force_ascii=False)
     else:

@@ -34,7 +34,7 @@ function render({ model, el }) {
       h("div", { class: "wc-main" }, parts.items.node, parts.passage.node)));
   root.style.setProperty("--wc-height", `${model.get("height")}px`);
   el.append(root);
-  const { send, ask, answered, heard: rest } = lineTo(model, root, complain);
+  const { send, ask, answered, heard: rest, end } = lineTo(model, root, complain);
 
   function open(on) {
     warned.hidden = !on;
@@ -239,7 +239,7 @@ function render({ model, el }) {
   sized.observe(parts.items.list);
   ask("choose", { type: "open" });
   return () => {
-    rest();
+    end();
     sized.disconnect();
     model.off("msg:custom", listen);
   };

@@ -11,14 +11,15 @@ import pandas as pd
 import traitlets
 
 from workbench.evaluation.comparison import Comparison
-from workbench.items.items import DataError, Item, Items
+from workbench.items.items import Item, Items
 from workbench.items.query import parse, suggest, word_start
+from workbench.storage.errors import DataError
 from workbench.widgets.compare.page import comparison_page, models_table
 from workbench.widgets.compare.selector import NOTHING
 from workbench.widgets.compare.view import View
 from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
 from workbench.widgets.shared.passages import check_items
-from workbench.widgets.shared.widget import Widget, read_assets
+from workbench.widgets.shared.widget import Widget, closed_on_error, read_assets
 
 if TYPE_CHECKING:
     from workbench.widgets.ask.ask import Ask
@@ -57,6 +58,7 @@ class Compare(Widget):
     current_id = traitlets.Unicode("").tag(sync=True)
     height = traitlets.Int(860, min=480).tag(sync=True)
 
+    @closed_on_error
     def __init__(
         self,
         comparison: Comparison,

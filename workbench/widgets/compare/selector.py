@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.evaluation.comparison import OUTCOMES, Comparison
-from workbench.items.items import DataError
 from workbench.items.query import parse
+from workbench.storage.errors import DataError
 from workbench.widgets.shared.facets import NO_FILTERS, Filters, Mask
 
 Rows = npt.NDArray[np.int64]

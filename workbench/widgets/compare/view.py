@@ -404,7 +404,8 @@ def _kinds(kinds: str) -> tuple[str, int | None]:
 
 
 def _model(top: Mapping[str, Any], item: Item, inside: set[str]) -> dict[str, Any]:
-    words, values = list(top["words"] or [])[:_WORDS], list(top["log_probs"] or [])[:_WORDS]
+    words = list(top["words"] or [])[:_WORDS]
+    values = [-np.inf if pd.isna(value) else value for value in (top["log_probs"] or [])[:_WORDS]]
     probable = top["score_type"] == "log_prob"
     parts = [exp(min(value, 0.0)) for value in values] if probable else shares(values)
     answer = (item.answer or "").casefold()
@@ -414,7 +415,7 @@ def _model(top: Mapping[str, Any], item: Item, inside: set[str]) -> dict[str, An
         "probable": probable,
         "words": [
             [_shown(word), part, _inside(word, inside), bool(answer) and word.casefold() == answer]
-            for word, part in zip(words, parts, strict=True)
+            for word, part in zip(words, parts, strict=False)
         ],
         "correct": bool(top["correct"]), "prediction": top["prediction"], "rank": top["rank_label"],
         "log_prob": _finite(top["answer_log_prob"]),

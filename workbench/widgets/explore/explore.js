@@ -31,7 +31,7 @@ function render({ model, el }) {
   const root = h("div", { class: "we-charts", onkeydown: onKey },
     h("div", { class: "we-head" }, said, legend, clear), grid, more, alarm);
   el.append(root);
-  const { ask, answered, busy, drop, heard: rest } = lineTo(model, root, complain);
+  const { ask, answered, busy, drop, heard: rest, end } = lineTo(model, root, complain);
   function onKey(e) {
     // a plain key is for the widget alone: outside, "d d" deletes the cell
     if (!e.ctrlKey && !e.metaKey && !e.altKey) e.stopPropagation();
@@ -247,7 +247,7 @@ function render({ model, el }) {
   ask("open", { type: "open" });
   draw();
   return () => {
-    rest();
+    end();
     model.off("change:state", changed);
     model.off("msg:custom", listen);
   };

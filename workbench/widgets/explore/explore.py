@@ -15,8 +15,9 @@ import traitlets
 from numpy.typing import NDArray
 
 from workbench.analysis import histograms
-from workbench.items.items import DataError, Items
+from workbench.items.items import Items
 from workbench.render.labels import label, tooltip
+from workbench.storage.errors import DataError
 from workbench.widgets.browser.browser import Browser
 from workbench.widgets.shared.annotating import AUTO
 from workbench.widgets.shared.facets import (
@@ -33,7 +34,7 @@ from workbench.widgets.shared.facets import (
     chosen_values,
 )
 from workbench.widgets.shared.passages import cell_text, check_items
-from workbench.widgets.shared.widget import SavedPage, Widget, read_assets, render
+from workbench.widgets.shared.widget import HEAD, SavedPage, Widget, closed_on_error, read_assets, render
 
 _MOST_BARS = 8
 _WIDE, _HIGH = 250, 100  # of a static histogram, in px
@@ -278,8 +279,10 @@ class Charts(Widget):
 
     _esm = read_assets("shared/page.js", "explore/explore.js")
     _css = read_assets("explore/explore.css")
-    state = traitlets.Dict().tag(sync=True)
+    # which a page only reads
+    state = traitlets.Dict().tag(sync=True, from_json=lambda _value, widget: widget.state)
 
+    @closed_on_error
     def __init__(self, browser: _Listed, columns: Sequence[str] = (), **options: Any) -> None:
         super().__init__(**options)
         self._browser, self._columns, self._lock = browser, columns, threading.RLock()
@@ -369,12 +372,15 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
         The browser below; its ``filters`` are the state of both.
     """
 
+    @closed_on_error
     def __init__(self, browser: _Listed, columns: Sequence[str] = (), **options: Any) -> None:
         self.browser: Browser = browser
-        self._charts = Charts(browser, columns)
-        super().__init__([self._charts, browser], **options)
-        pages = [part.saved.render for part in (self._charts, browser)]
+        pages: list[Callable[[int], str]] = []
         self.saved = SavedPage(lambda most: "".join(page(most) for page in pages))
+        super().__init__([browser], **options)
+        self._charts = Charts(browser, columns)
+        self.children = (self._charts, browser)
+        pages += [part.saved.render for part in self.children]
         for part in (self._charts, browser):
             part.keep_in(self.saved)
 
@@ -398,7 +404,16 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc] # ipywidgets has no types
 
     def to_html(self, *, limit: int = 200) -> str:
         """Return a page of its own: the charts, and the first `limit` shown items."""
-        return _static_charts(self._charts.state) + self.browser.to_html(limit=limit)
+        return (
+            HEAD + _static_charts(self._charts.state) + self.browser.to_html(limit=limit).removeprefix(HEAD)
+        )
+
+    def close(self) -> None:
+        """Close the charts and the browser; the page in the notebook stays."""
+        self.saved.close()
+        for part in (*self.children, self.layout):
+            part.close()
+        super().close()
 
     def _ipython_display_(self) -> None:
         """Show the live view, and the static page beside it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -15,10 +16,11 @@ from numpy.typing import NDArray
 
 from workbench.analysis.histograms import even_bins
 from workbench.items import text as wt
-from workbench.items.items import DataError, Item, Items, Span
+from workbench.items.items import Item, Items, Span
 from workbench.items.query import Query, of_facets, parse
 from workbench.items.schema import objects
 from workbench.render.labels import column_label
+from workbench.storage.errors import DataError
 
 Mask = NDArray[np.bool_]
 
@@ -35,6 +37,7 @@ MISSING = {"mention_distance": "no earlier mention"}
 
 _BINS = 24
 _MOST = 200
+_LARGEST = sys.float_info.max  # of a number; NaN and infinity are no ends of a range
 _MANY = (list, tuple, set, frozenset, np.ndarray)
 _MARKS = range(0xE000, 0xF900)
 
@@ -182,14 +185,14 @@ class Filters:
             made = facet(self.table[name])
             if made and not (name == "variant" and self.table[name].equals(frame["word_class"])):
                 self.facets[name] = made
-        texts, starts = frame["text"].tolist(), [spans[-1][0] for spans in frame["sentences"]]
-        values = {
-            "passage": texts,
-            "sentence": [text[start:] for text, start in zip(texts, starts, strict=True)],
-            "answer": [answer if isinstance(answer, str) else "" for answer in frame["answer"]],
-            "id": frame["item_id"].tolist(),
-        }
-        self._fields = {name: pa.array(column, pa.large_string()) for name, column in values.items()}
+        starts = [spans[-1][0] for spans in frame["sentences"]]
+        columns_of_text = {
+            "passage": frame["text"],
+            "sentence": [text[start:] for text, start in zip(frame["text"], starts, strict=True)],
+            "answer": frame["answer"].fillna(""),
+            "id": frame["item_id"],
+        }  # the items' own memory, but for the sentences: a notebook keeps many widgets of the same items
+        self._fields = {name: pa.array(column, pa.large_string()) for name, column in columns_of_text.items()}
         self._tokenised = bool(frame["tokenised"].any())
 
     def set_tags(self, rows: Sequence[Sequence[str]]) -> None:
@@ -198,20 +201,25 @@ class Filters:
         self.table[TAGS] = objects([list(row) or None for row in rows])
         self._parsed = None
 
-    def checked(self, filters: Mapping[str, Any]) -> dict[str, Any]:
+    def checked(self, filters: Mapping[str, Any]) -> dict[str, Any]:  # noqa: C901 - one check a part
         """Return the filters with all their parts, or raise DataError with what is wrong in them."""
         checked = NO_FILTERS | dict(filters)
         if unknown := set(checked) - set(NO_FILTERS):
-            raise DataError(f"there is no filter {min(unknown)!r}; known are {', '.join(NO_FILTERS)}")
+            raise DataError(
+                f"there is no filter {min(map(str, unknown))!r}; known are {', '.join(NO_FILTERS)}"
+            )
         if checked["field"] not in FIELDS:
             raise DataError(f"there is no field {checked['field']!r}; known are {', '.join(FIELDS)}")
         facets = {}
+        if not isinstance(checked["facets"], Mapping):
+            raise DataError(f"the facets are {checked['facets']!r:.80}, expected lists of values by column")
         for name, choice in checked["facets"].items():
             if name not in self.facets:
                 known = ", ".join(self.facets)
                 raise DataError(f"there is no column {name!r} to filter by; known are {known}")
             chosen, excluded = chosen_values(choice)
-            if isinstance(chosen, str) or not isinstance(chosen, Sequence):
+            listed = isinstance(chosen, Sequence) and all(map(pd.api.types.is_scalar, chosen))
+            if isinstance(chosen, str) or not listed:
                 raise DataError(f"the filter {name!r} is {chosen!r}, expected a list")
             if isinstance(self.facets[name], Number) and not _is_range(chosen):
                 expected = "[lowest, highest], or [None] for missing values"
@@ -398,5 +406,6 @@ def _is_range(chosen: Sequence[Any]) -> bool:
     if list(chosen) in ([], [None]):
         return True
     return len(chosen) == 2 and all(  # noqa: PLR2004 - two ends
-        end is None or (isinstance(end, (int, float)) and not isinstance(end, bool)) for end in chosen
+        end is None or (isinstance(end, (int, float)) and not isinstance(end, bool) and abs(end) <= _LARGEST)
+        for end in chosen
     )

@@ -100,8 +100,13 @@ function lineTo(model, root, complain) {
     clearTimeout(clock);
     clock = null;
   };
+  /** The view was taken away; JupyterLab keeps its element, so that must not hold all that was in it. */
+  const end = () => {
+    heard();
+    root.remove();
+  };
   draw();
-  return { send, ask, answered, heard, waiting: (lane) => lanes[lane]?.next, busy: (lane) => lane in lanes, drop: (lane) => delete lanes[lane]?.next };
+  return { send, ask, answered, heard, end, waiting: (lane) => lanes[lane]?.next, busy: (lane) => lane in lanes, drop: (lane) => delete lanes[lane]?.next };
 }
 
 /** Copy a text; return whether that worked. `near` is a node of the widget, for pages without a clipboard. */

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.items.items import DataError, Item, Items, Span
+from workbench.items.items import Item, Items, Span
 from workbench.items.tokens import tokens
+from workbench.storage.errors import DataError
 
 BLANK_MARK = "▁▁▁"
 _SNIPPET = 160

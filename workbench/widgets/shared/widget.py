@@ -7,21 +7,31 @@ state. While the live view is there, its script hides the page.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from threading import Lock, Timer
 from typing import Any
 from uuid import uuid4
 
 import anywidget
+import ipywidgets
 import jinja2
 import traitlets
 from markupsafe import Markup
 
+from workbench.storage.errors import DataError
+
 MAXIMUM = 50_000
 """Bytes that a notebook keeps of one widget, at most."""
+
+HEAD = """\
+<!DOCTYPE html>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+"""
+"""What stands before a fragment to make a page of it, which runs no script and loads nothing."""
 
 _PAUSE = 0.4  # seconds without a change before the page is brought up to date
 _SIZES = (10, 3, 1, 0)
@@ -137,6 +147,20 @@ class SavedPage:
         _publish(data, transient={"display_id": self.key}, update=update)
 
 
+def closed_on_error(constructor: Callable[..., None]) -> Callable[..., None]:
+    """Make a widget's constructor close it where it raises: ipywidgets would keep it, and nobody has it."""
+
+    @wraps(constructor)
+    def construct(widget: ipywidgets.Widget, *arguments: Any, **options: Any) -> None:
+        try:
+            constructor(widget, *arguments, **options)
+        except BaseException:
+            widget.close()
+            raise
+
+    return construct
+
+
 class Widget(anywidget.AnyWidget):
     """A widget that answers messages of its page, and keeps a static page in the notebook.
 
@@ -165,17 +189,28 @@ class Widget(anywidget.AnyWidget):
         """Close the widget; the page in the notebook stays."""
         self.saved.close()
         super().close()
+        if isinstance(self.layout, ipywidgets.Layout):  # a widget of its own, which the kernel would keep
+            self.layout.close()
 
     def _hear(self, _widget: Any, message: Mapping[str, Any], _buffers: Any) -> None:
-        """Answer the page; whatever goes wrong is shown there."""
+        """Answer the page, whatever it sends; what goes wrong is shown there, and an interrupt as well."""
+        message = message if isinstance(message, Mapping) else {"type": message}
+        values = {name: message.get(name) for name in ("lane", "from")}
+        names = {name: each for name, each in values.items() if isinstance(each, str) and each.isascii()}
         try:
-            self._answer(message)
-        except Exception as error:  # noqa: BLE001 - the reader sees it, the kernel goes on
-            lane, sender = message.get("lane"), message.get("from")
-            self.send({"type": "error", "lane": lane, "from": sender, "message": str(error)})
+            # half a surrogate pair, or a number without end, could not be sent back
+            json.dumps(message, ensure_ascii=False, allow_nan=False).encode()
+            self._answer({**message, "lane": None, "from": "", **names})
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the reader sees it, the kernel goes on
+            text = "the kernel was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+            answer = {"type": "error", "lane": None, "from": None, **names, "message": text}
+            self.send(answer)
 
     def _answer(self, message: Mapping[str, Any]) -> None:
-        getattr(self, f"_on_{message['type']}")(message)
+        answer = getattr(self, f"_on_{message.get('type')}", None)
+        if answer is None:
+            raise DataError(f"the page sent the type {message.get('type')!r:.80}, which is not known")
+        answer(message)
 
     def _static(self, most: int) -> str:
         """Return what a saved notebook keeps: HTML of at most so many passages, or words of a list."""
