@@ -8,7 +8,7 @@ BIN = .venv/bin
 export PORT IP
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab check test reproduce bench tagger tagger-scores lint lock
+.PHONY: help setup lab check test reproduce fuzz faults bench tagger tagger-scores lint lock
 
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -31,6 +31,14 @@ test:  ## run all tests (ARGS="-m 'not slow'")
 reproduce:  ## compute the reported numbers again
 	$(SETUP)
 	$(BIN)/workbench reproduce $(ARGS)
+
+fuzz:  ## read damaged files of every kind for so many minutes (MINUTES=10, JOBS=1 processes)
+	$(SETUP) --dev
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/run.py --minutes $(or $(MINUTES),10) --jobs $(or $(JOBS),1) $(ARGS)
+
+faults:  ## kill work of every kind and fill its disk, for so many minutes (MINUTES=10)
+	$(SETUP) --dev
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/faults.py --minutes $(or $(MINUTES),10) $(ARGS)
 
 bench:  ## run every benchmark, one after another
 	$(SETUP) --dev

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+_PLACES = ("WORKBENCH_DATA", "WORKBENCH_HOME")
+
 
 def pytest_configure(config):
     """Keep what tests store apart from a user's runs, notes and cache; all processes share one folder."""
@@ -22,6 +24,14 @@ def pytest_collection_finish():
 
 def pytest_sessionfinish():
     gc.unfreeze()
+
+
+@pytest.fixture(autouse=True)
+def same_places():
+    """Refuse a test that leaves other folders behind: those after it would be skipped, or write elsewhere."""
+    before = [os.environ.get(name) for name in _PLACES]
+    yield
+    assert [os.environ.get(name) for name in _PLACES] == before
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from .evaluation.leaderboard import leaderboard as leaderboard
 from .evaluation.metrics import evaluate as evaluate
 from .evaluation.paper import table as table
 from .evaluation.significance import significance as significance
-from .items.items import DataError as DataError
 from .items.items import Item as Item
 from .items.items import Items as Items
 from .items.items import items_from_frame as items_from_frame
@@ -30,6 +29,7 @@ from .items.notes import notes as notes
 from .models.device_memory import free as free
 from .runs.cached import cache as cache
 from .runs.store import predict as predict
+from .storage.errors import DataError as DataError
 from .widgets.ask.ask import ask as ask
 from .widgets.browser.browser import browse as browse
 from .widgets.compare.compare import compare as compare

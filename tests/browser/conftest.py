@@ -8,7 +8,7 @@ closed, and the kernel forgets its names and widgets. After a test that fails, p
 """
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import _lab
@@ -46,11 +46,25 @@ def lab(tmp_path_factory):
         yield running
 
 
-@pytest.fixture(scope="session")
-def chromium():
+@contextmanager
+def started():
+    """Start Chromium; a test without one is skipped, and one that does not start fails, each in one line."""
     if _lab.CHROMIUM is None:
         pytest.skip(NO_CHROMIUM)
-    with _lab.chromium() as browser:
+    with ExitStack() as stack:
+        problem = None
+        try:
+            browser = stack.enter_context(_lab.chromium())
+        except RuntimeError as error:
+            problem = str(error)
+        if problem:  # outside of the error, whose traceback would be shown too
+            pytest.fail(problem, pytrace=False)
+        yield browser
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    with started() as browser:
         yield browser
 
 

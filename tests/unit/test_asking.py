@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ngrams import fitted
 
 from workbench.items.items import Items, items_from_text
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 from workbench.widgets.ask.asking import Answer, Asking, TypedQuestion
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"

@@ -10,11 +10,11 @@ from ngrams import Loop, asked, fitted, slow_log_probs
 
 import workbench as wb
 from workbench.items.items import items_from_text
-from workbench.items.schema import DataError
 from workbench.items.tokens import tokens
 from workbench.models.base import Predictor
 from workbench.models.ngram.model import CachedNGram, NGram
 from workbench.runs import predictions
+from workbench.storage.errors import DataError
 
 OPTIONS = [(0.1, 1.0), (0.4, 1.0), (0.3, 0.95), (0.3, 0.5), (0.0, 1.0), (0.05, 1e-6)]
 SMALL = {"order": 3, "n_lines": 2000}

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 
 from workbench.datasets import lambada
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.models.base import Predictor
 from workbench.models.baselines.chance import RandomWord
+from workbench.storage.errors import DataError
 
 WORDS = ["ash", "bay", "cat", "dog", "elm"]
 CHOICES = clozes("Ann saw a {cat} .", "it ran to the {elm} .", "the {fig}", "a {} .", dataset="msrcc")

@@ -16,8 +16,8 @@ from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.significance import significance
 from workbench.evaluation.slices import MOST, bins_of, occurs
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.runs import store as results
+from workbench.storage.errors import DataError
 
 
 def several(m=3, n=40, **options):

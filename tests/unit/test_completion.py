@@ -8,12 +8,13 @@ from statsmodels.discrete.conditional_models import ConditionalLogit
 from toy_ngram import ToyNGram
 
 from workbench.datasets import books, load
-from workbench.items.items import DataError, Items, items_from_text
+from workbench.items.items import Items, items_from_text
 from workbench.items.text import tokenize
 from workbench.models.base import Predictor
 from workbench.models.completion import positional
 from workbench.models.completion.positional import Generating, NextWord, Positional, Reversed, WordTwoOn
 from workbench.models.completion.simple import Simple4Gram, ngram_counts
+from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
 TEXT = [

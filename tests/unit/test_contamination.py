@@ -5,7 +5,7 @@ import pytest
 import workbench as wb
 from workbench.datasets.books import Book
 from workbench.evaluation.contamination import Contamination, contamination
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 from workbench.texts.overlap import check_held_out
 

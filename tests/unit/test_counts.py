@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from ngrams import Sentences, small_files
 from nltk.util import ngrams
 
-from workbench.items.schema import DataError
 from workbench.models.ngram.counts import MOST, NGramCounts, count
+from workbench.storage.errors import DataError
 
 
 def expected(lines, order, words):
@@ -123,6 +123,6 @@ def test_memory_is_bounded_by_the_block_and_what_is_listed(tmp_path):
 
 def test_a_full_disk_is_one_clear_error_and_leaves_nothing(tmp_path):
     corpus = Sentences([list("abcab")] * 50)
-    with small_files(16), pytest.raises(DataError, match="more room"):
+    with small_files(16), pytest.raises(DataError, match=r"cannot be written .* free some space"):
         counted(corpus, 3, 60, folder=tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from workbench.items.schema import DataError
 from workbench.models import device_memory
 from workbench.models.baselines.chance import RandomWord
 from workbench.models.device_memory import Batcher, free
 from workbench.models.neural.model import Neural
+from workbench.storage.errors import DataError
 
 CUDA = "CUDA out of memory. Tried to allocate 2.00 GiB."
 

@@ -14,8 +14,8 @@ from made_predictions import made, scores
 import workbench as wb
 from workbench import charts
 from workbench.charts import theme
-from workbench.items.schema import DataError
 from workbench.models.rows import from_scores
+from workbench.storage.errors import DataError
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ngrams import Loop, Sentences, small_files
 
-from workbench.items.schema import DataError
 from workbench.models.ngram.counts import count
 from workbench.models.ngram.good_turing import discounts, write_arpa
 from workbench.models.ngram.kenlm import find_program
+from workbench.storage.errors import DataError
 
 LOW = 1e-9
 
@@ -256,7 +256,7 @@ def test_discounts_that_cannot_be_had_are_said(n_r, gtmax, kept, said):
 
 @pytest.mark.parametrize(
     ("word", "size", "message"),
-    [("<s>", 10**6, "'<s>'"), ("b c", 10**6, "'b c'"), ("", 10**6, "''"), ("e", 1000, "more room")],
+    [("<s>", 10**6, "'<s>'"), ("b c", 10**6, "'b c'"), ("", 10**6, "''"), ("e", 1000, "free some space")],
 )
 def test_a_word_that_cannot_be_written_and_a_full_disk_leave_the_old_file(tmp_path, word, size, message):
     path, corpus = tmp_path / "model.arpa", Sentences(zipf(200))

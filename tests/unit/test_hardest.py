@@ -8,8 +8,8 @@ from made_predictions import items_of, made, scores
 from workbench.datasets import load
 from workbench.evaluation.hardest import hardest
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.runs.predictions import from_answers
+from workbench.storage.errors import DataError
 
 HOSTILE = "</td><script>alert(1)</script>"
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 from workbench.training.history import HISTORY, UNKNOWN, Score, Training, minutes, short
 
 NUMBERS = st.floats() | st.integers(0, 10**12)

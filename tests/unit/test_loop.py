@@ -10,7 +10,7 @@ import tiny_training as tiny
 import torch
 from tiny_training import Counting, Recorded, Tiny, assert_close, equal, perplexity, settings, weights
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 from workbench.training import checkpoint, loop
 from workbench.training.loop import train
 

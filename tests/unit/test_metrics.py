@@ -10,7 +10,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from workbench import datasets
 from workbench.evaluation.metrics import MEASURES, evaluate
-from workbench.items.items import DataError
+from workbench.storage.errors import DataError
 
 FAST = settings(max_examples=6)
 
@@ -173,7 +173,7 @@ def test_runs_and_frames_of_several_models_are_read():
     [
         ([made(3), None], {}, "no predictions in a NoneType"),
         (made(3).drop(columns="known"), {}, "no column 'known'"),
-        (made(3).assign(log_prob="x"), {}, "strange type"),
+        (made(3).assign(log_prob="x"), {}, "'log_prob' is not of type double"),
         (pd.concat([made(3), made(3)]), {}, "two predictions for the item 'lambada/dev/000000'"),
         (made(3), {"by": "colour"}, "no column 'colour'"),
         (made(3).assign(model=None), {}, "without item_id or model"),

@@ -9,7 +9,7 @@ from statsmodels.stats.proportion import proportion_confint
 from workbench import charts
 from workbench.charts.models import accuracy_by_context, answers_among
 from workbench.charts.predictions import accuracy_by_column
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 
 FRAMES = [
     made(120, seed=1).assign(model="one"),

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.items.items import items_from_text
-from workbench.items.schema import DataError
 from workbench.models.base import Predictor
 from workbench.models.neural.feedforward import FeedForward
 from workbench.models.neural.memory import MemoryNetwork
 from workbench.models.neural.network import Copies, known, word_scores
 from workbench.models.neural.recurrent import LSTM, ElmanRNN
+from workbench.storage.errors import DataError
 
 torch.set_num_threads(1)
 CLOSE = {"cpu": 1e-5, "cuda": 1e-4}  # sums in another order

@@ -10,10 +10,10 @@ import torch
 from planted import CHOICES, CHOSEN, CLOSE, ITEMS, N_WORDS, TYPES, Planted, networks
 from small_lstm import DEV, Small, fit
 
-from workbench.items.schema import DataError
 from workbench.models.neural.cache import CachedNeural, CacheModule
 from workbench.models.neural.network import known
 from workbench.runs import predictions
+from workbench.storage.errors import DataError
 
 torch.set_num_threads(1)
 NETWORKS = {name: network for name, network in networks().items() if name in {"lstm", "forward"}}

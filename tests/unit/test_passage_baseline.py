@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from workbench.datasets import childrens_book
 from workbench.items.items import Items
-from workbench.items.schema import DataError
 from workbench.models.base import Predictor
 from workbench.models.baselines.passage_baseline import MaximumFrequency, SlidingWindow, WordDistance
+from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
 READINGS = st.fixed_dictionaries({

@@ -13,10 +13,10 @@ from workbench import datasets
 from workbench.datasets import published
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.paper import NAMES, layout_of, normalised, table
-from workbench.items.items import DataError
 from workbench.render import numbers
 from workbench.render.numbers import in_unit
 from workbench.render.tables import escape_latex
+from workbench.storage.errors import DataError
 
 QUICK = {"resamples": 20}
 SOURCES = {

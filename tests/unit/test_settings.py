@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.optim import lr_scheduler
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 from workbench.training.settings import TrainingSettings, torch_device
 
 SCHEDULES = ["cosine", "linear", "constant"]

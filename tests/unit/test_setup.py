@@ -254,6 +254,43 @@ def test_missing_compiler_and_python_are_named(tools, monkeypatch):
         tools.setup.find_python(Path("uv"))
 
 
+def test_missing_chromium_is_one_line_and_the_set_up_goes_on(tools, monkeypatch, capsys):
+    import _lab  # noqa: PLC0415 - needs playwright, as only the tests of the browser do
+
+    assert tools.setup.BROWSERS == _lab.BROWSERS
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("WORKBENCH_NO_APT", "1")
+    tools.setup.find_browser()
+    line = (
+        "setup: no Chromium on the PATH: the browser tests will be skipped (install the package chromium)\n"
+    )
+    assert capsys.readouterr().out == line
+    monkeypatch.setattr(_lab, "CHROMIUM", None)
+    with pytest.raises(RuntimeError, match="no Chromium on the PATH"), _lab.chromium():
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "outcome", "line"),
+    [
+        (None, "1 skipped", r"SKIPPED \[1\] .*no Chromium on the PATH: `make test` installs it as root"),
+        ("exit 1", "1 error", r"(?m)^/.*/chromium does not start \(.*\); install it again$"),
+    ],
+)
+def test_the_browser_tests_say_in_one_line_what_they_lack(tmp_path, program, outcome, line):
+    if program:
+        (tmp_path / "chromium").write_text(f"#!/bin/sh\n{program}\n")
+        (tmp_path / "chromium").chmod(0o755)
+    tests = ROOT / "tests" / "browser" / "test_numbers.py"
+    command = [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider", "-q", str(tests)]
+    environment = {**os.environ, "PATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert len(re.findall(line, done.stdout)) == 1, done.stdout
+    assert "Traceback" not in done.stdout
+    assert ("passed" in done.stdout, outcome in done.stdout) == (False, True)
+
+
 def test_lab_is_told_of_root_only_as_root_and_of_no_browser_without_one(tools):
     plain = tools.lab.command(root=False, browser=True, port="9000", ip="localhost")
     assert "--ServerApp.port=9000" in plain

@@ -6,7 +6,7 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
 from workbench.evaluation.significance import significance
-from workbench.items.items import DataError
+from workbench.storage.errors import DataError
 
 QUICK = {"resamples": 100}
 

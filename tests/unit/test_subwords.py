@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import byte_pairs, makers
 
-from workbench.items.items import DataError, items_from_text
+from workbench.items.items import items_from_text
 from workbench.models.pretrained.prompts import SplitText, split_text
 from workbench.models.pretrained.scoring import Subwords, anchor_of, ends_word
+from workbench.storage.errors import DataError
 
 transformers = pytest.importorskip("transformers")
 TEXT = st.text(st.sampled_from("ab A.,'\"-\né“’☃ "), max_size=12)

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from workbench.items.items import items_from_text
-from workbench.items.schema import DataError
 from workbench.models.base import Predictor
 from workbench.models.neural.sup_cbow import BagOfWordsModule, SupCBOW
 from workbench.models.vectors import CBOW, Vectors
+from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 from workbench.texts.stream import Stream
 

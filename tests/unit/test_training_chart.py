@@ -22,9 +22,13 @@ def trained(losses, scores=(), **options):
 
 def panels(training):
     spec = training_curves(training.to_frame(), training.scores_frame()).to_dict()
-    names = [panel["encoding"]["y"]["field"] for panel in spec["concat"]]
+    names = [
+        "loss",
+        "tokens_per_second",
+        *training.scores_frame().columns.drop(["step", "tokens", "seconds"]),
+    ]
     rows = [spec["datasets"][panel["data"]["name"]] for panel in spec["concat"]]
-    points = [[(row["tokens"], row[name]) for row in table] for name, table in zip(names, rows, strict=True)]
+    points = [[(row["tokens"], row["value"]) for row in table] for table in rows]
     return dict(zip(names, zip(spec["concat"], points, strict=True), strict=True))
 
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from toy_ngram import ToyNGram
 
-from workbench.items.items import DataError
 from workbench.models.completion.validation import held_out, validation_questions
+from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
 

@@ -7,10 +7,10 @@ import torch
 from planted import ITEMS, Planted
 
 from workbench.items.items import items_from_text
-from workbench.items.schema import DataError
 from workbench.items.tokens import tokens
 from workbench.models.neural.model import Neural
 from workbench.models.neural.sup_cbow import SupCBOW
+from workbench.storage.errors import DataError
 
 torch.set_num_threads(1)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 from workbench.training import checkpoint
 from workbench.training.loop import train
 from workbench.training.progress import Progress

@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import save_file
 from tiny_training import Counting, Tiny, perplexity, settings, weights
 
-from workbench.items.schema import DataError
+from workbench.storage.errors import DataError
 from workbench.training import checkpoint
 from workbench.training.loop import train
 
@@ -94,7 +94,7 @@ def killed(folder):
             process.kill()
             code = exit_code(process)
         assert code in {0, -signal.SIGKILL}
-        lives.append({"partial": len(list(place.glob(".step-*"))), "step": newest(place)})
+        lives.append({"partial": len(list(place.glob(".partial-*"))), "step": newest(place)})
     assert exit_code(started(long, place, 99)) == 0
     (folder / "lives.json").write_text(json.dumps(lives))
 

@@ -1,0 +1,357 @@
+"""What the workbench writes itself, and results from elsewhere: models, texts, runs, caches, notes, logs."""
+
+import json
+import os
+import shutil
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import test_versions as versions
+import tiny_models
+import torch
+from made_predictions import items_of, made
+from target import Target, same
+from test_lm_eval import NAME, RESULTS, log, results
+
+import workbench as wb
+from workbench.evaluation.interchange.export import export_results
+from workbench.evaluation.interchange.import_results import import_results
+from workbench.evaluation.leaderboard import leaderboard
+from workbench.items import notes
+from workbench.models.base import Predictor
+from workbench.models.completion.positional import Generating
+from workbench.models.neural.recurrent import LSTM
+from workbench.models.pretrained import causal
+from workbench.models.pretrained.causal import CausalLM
+from workbench.models.pretrained.masked import MaskedLM
+from workbench.runs import predictions, store
+from workbench.storage.cache import Cache
+from workbench.storage.errors import DataError
+from workbench.texts.corpus import Corpus
+from workbench.texts.stream import Stream
+from workbench.training import checkpoint
+
+torch.set_num_threads(1)
+PRETRAINED = {"causal-lm": (CausalLM, tiny_models.tiny_gpt2), "masked-lm": (MaskedLM, tiny_models.tiny_bert)}
+MADE_AS = {
+    "random-word": "random",
+    "maximum-frequency": "frequency of a corpus",
+    "sliding-window": "sliding window",
+    "word-distance": "word distance",
+    "ngram": "Kneser-Ney",
+    "cached-ngram": "n-gram with cache",
+    "lsa": "LSA",
+    "cbow": "CBOW",
+    "simple-4-gram": "simple 4-gram",
+    "reversed": "lowest",
+    "positional": "positional",
+    "next-word": "next word",
+    "word-two-on": "word two on",
+    "elman": "Elman",
+    "lstm": "LSTM",
+    "feed-forward": "feed-forward",
+    "memory-network": "memory network",
+    "sup-cbow": "Sup-CBOW",
+    "transformer": "transformer",
+    "cached-neural": "LSTM with cache",
+}
+MODELS = {name: versions.MODELS[key] for name, key in MADE_AS.items()} | {
+    "generating": lambda: Generating(versions.ngram(), datasets=["sample"])
+}
+
+
+@contextmanager
+def home(folder):
+    """Let runs, notes and caches lie in a folder."""
+    before = os.environ["WORKBENCH_HOME"]
+    os.environ["WORKBENCH_HOME"] = str(folder)
+    try:
+        yield
+    finally:
+        os.environ["WORKBENCH_HOME"] = before
+
+
+def rows(frame):
+    """Return predictions as text: equal only if every number is."""
+    return frame.drop(columns="run").to_json(orient="records", double_precision=15)
+
+
+def asked(name):
+    """Return the items that a model predicts."""
+    return versions.items(MADE_AS.get(name, "lowest"))
+
+
+def model(name):
+    def build(folder):
+        MODELS[name]().save(folder / "model")
+
+    def read(folder):
+        return rows(Predictor.load(folder / "model").predict(asked(name)))
+
+    return Target(f"model {name}", "model", build, read, same)
+
+
+def pretrained(name):
+    kind, make = PRETRAINED[name]
+    items = versions.items("lowest")[:6]
+
+    def saved(folder):
+        place = Path(os.environ["WORKBENCH_HOME"]) / name
+        kind(place if place.is_dir() else make(place)).save(folder / "model")
+
+    return [
+        Target(
+            f"model {name}",
+            "model",
+            saved,
+            lambda folder: rows(Predictor.load(folder / "model").predict(items)),
+            same,
+        ),
+        Target(
+            f"weights of {name}",
+            "model",
+            lambda folder: make(folder / "tiny"),
+            lambda folder: rows(kind(folder / "tiny").predict(items)),
+            lambda value, _folder, valid: "same" if value == valid else "valid",
+        ),
+    ]
+
+
+def vocabulary(folder):
+    words = causal._vocabulary(folder / "words.txt", stop_words=False)
+    assert all(isinstance(word, str) and word for word in words)
+    return words
+
+
+def fitted(name, fit):
+    """Return a target of a fit that is found again: it is the same, made anew where it is damaged."""
+
+    def found_again(folder):
+        with home(folder / "home"):
+            return rows(fit().predict(asked(name)))
+
+    return Target(f"{name}, fitted before", "cache", found_again, found_again, same)
+
+
+def in_kenlm(folder):
+    """Return an n-gram model, found again, in KenLM's own form, which is made anew where it is damaged."""
+    with home(folder / "home"):
+        return versions.MODELS["Kneser-Ney"]().binary.read_bytes()
+
+
+def arrays(texts):
+    """Return all that a corpus or a stream holds."""
+    words = texts.words if isinstance(texts, Corpus) else texts.vocabulary
+    parts = [np.asarray(texts.ids), texts.starts, texts.counts]
+    parts += [] if isinstance(texts, Corpus) else [texts.words_like]
+    told = (texts.lower, texts.sha256) if isinstance(texts, Corpus) else json.dumps(texts.info)
+    return [list(words), texts.books.to_json(), told, *(array.tolist() for array in parts)]
+
+
+def corpus_in(folder):
+    shutil.copytree(versions.corpus().folder, folder / "corpus")
+
+
+def stream_in(folder):
+    Stream.of(versions.corpus(), 100).copy(folder / "stream")
+
+
+def states(state):
+    """Return a state of a training as text."""
+    return [state.step, state.identity, state.info, str(state.weights), str(state.state)]
+
+
+def checkpoints(folder):
+    for step in (1, 2):
+        weights = {"a": torch.arange(6.0).view(2, 3) * step, "b": torch.tensor([step])}
+        state = {"random": [[torch.arange(4, dtype=torch.uint8)]], "carried": []}
+        checkpoint.save_checkpoint(
+            folder / "training",
+            checkpoint.TrainingState(step, {"text": {"key": "x"}}, {"seconds": 1.5}, weights, state),
+            keep=[1],
+        )
+
+
+def newest(folder):
+    return [
+        None if (state := checkpoint.read_checkpoint(path)) is None else states(state)
+        for path in sorted((folder / "training").iterdir())
+    ]
+
+
+def same_or_absent(value, _folder, valid):
+    assert all(one is None or one == other for one, other in zip(value, valid, strict=True)), "another state"
+    return "same" if value == valid else "absent"
+
+
+def runs_in(folder):
+    with home(folder):
+        for seed, name in enumerate(("one", "two")):
+            frame = made(12, seed=seed, model=name)
+            store.keep(items_of(frame), frame, name=name)
+
+
+def runs_of(folder):
+    """Return the predictions of every run that can be read, and whether its files are the valid ones."""
+    tables = {}
+    with home(folder):
+        listed = set(wb.runs()["run"])
+        wb.runs()._repr_html_()
+        try:
+            ranked = set(leaderboard(resamples=10, published=False)["run"])
+        except DataError:
+            ranked = set()
+        for path in sorted((folder / "runs").iterdir()):
+            files = {file.name: file.read_bytes() for file in sorted(path.iterdir()) if file.is_file()}
+            try:
+                table = rows(store.find_run(path.name).predictions)
+                assert path.name in listed
+            except DataError:
+                table = None
+            tables[path.name] = files, table, path.name in ranked
+    return tables
+
+
+def runs_kept(tables, _folder, valid):
+    for name, (files, table, ranked) in tables.items():
+        assert table is None or table == valid[name][1], "other predictions"
+        if name in valid and files == valid[name][0]:
+            assert table is not None, f"{name} is lost, though its files are valid"
+            assert ranked, f"{name} is not in the leaderboard, though its files are valid"
+    return "same" if tables == valid else "problems"
+
+
+TABLE = pa.table({"word": ["a", "b", None], "n": [1, 2, 3], "s": [[0.5], [], None]})
+
+
+def cached_table(folder):
+    with home(folder):
+        Cache("some").put("key", TABLE)
+
+
+def from_cache(folder):
+    with home(folder):
+        table = Cache("some").get("key", TABLE.schema)
+    return [None if table is None else table.to_pydict()]
+
+
+def fits_in(folder):
+    with home(folder):
+        versions.MODELS["LSA"]()
+        versions.MODELS["LSTM"]()
+        versions.MODELS["Kneser-Ney"]()
+
+
+def cache_listed(folder):
+    with home(folder):
+        return len(wb.cache()._repr_html_())
+
+
+def notes_in(folder):
+    for n, word in enumerate(("odd", "nice", "see\u2028also")):
+        notes.write_note(
+            "sample", f"sample/dev/{n}", text=f"text {n}", tags=[word, "x"], note=word, folder=folder
+        )
+
+
+def notes_of(folder):
+    frame = notes.notes(folder=folder)
+    assert len(notes.read_notes(["sample"], folder=folder)) <= len(frame)
+    return [(row.item_id, row.tags, row.note, row.text_digest) for row in frame.itertuples()]
+
+
+def lines_of_notes(value, folder, valid):
+    file = folder / "sample.jsonl"
+    lines = file.read_bytes().split(b"\n") if file.is_file() else []
+    records = [json.loads(line) for line in lines if line.strip()]
+    keys = {(str(record["item_id"]), str(record.get("text_digest", ""))) for record in records}
+    assert {(row[0], row[3]) for row in value} == keys
+    return "same" if value == valid else "valid"
+
+
+OPENAI = wb.load("sample", "dev", variant="openai")[:8]
+PLAIN = wb.load("sample", "dev", variant="plain")[:8]
+IDS, ANSWERS = PLAIN.frame["item_id"].tolist(), PLAIN.frame["answer"].tolist()
+PEOPLE = pd.DataFrame(
+    {"item_id": IDS * 2, "prediction": [*ANSWERS, *ANSWERS[::-1]], "person": ["Ann"] * 8 + ["Bob"] * 8}
+)
+LOGS = {NAME: "0.4.13", "samples_lambada_openai.json": "0.4.0", "lambada_openai_write_out_info.json": "0.3"}
+TABLES = ("answers.csv", "answers.jsonl", "answers.json", "answers.parquet")
+EXPORTS = ("predictions.csv", "predictions.jsonl", "predictions.parquet")
+
+
+def sample_log(folder, name, layout):
+    (folder / name).write_text(log(OPENAI.frame["text"].tolist(), layout), encoding="utf-8")
+    if name == NAME:
+        (folder / RESULTS).write_text(results(n=8), encoding="utf-8")
+
+
+def answers(folder, name):
+    path = folder / name
+    if name.endswith("csv"):
+        PEOPLE.to_csv(path, index=False)
+    elif name.endswith("parquet"):
+        PEOPLE.to_parquet(path)
+    else:
+        PEOPLE.to_json(path, orient="records", lines=name.endswith("jsonl"))
+
+
+def exported(folder, name):
+    export_results(
+        predictions.from_answers(PLAIN, dict(zip(IDS, ANSWERS, strict=True)), model="m"), folder / name
+    )
+
+
+def imported(name, items, build):
+    def read(folder):
+        for on_error in ("raise", "report"):
+            try:
+                result = import_results(folder / name, items, model="m", keep=False, on_error=on_error)
+            except DataError:
+                if on_error == "report":
+                    raise
+        str(result), result._repr_html_()
+        return result
+
+    def judge(result, folder, valid):
+        predictions.check_predictions(result.predictions, result.items)
+        if (folder / name).read_bytes() == files.setdefault(name, (folder / name).read_bytes()):
+            told = [frame.drop(columns="prompt") for frame in (result.predictions, valid.predictions)]
+            assert rows(told[0]) == rows(told[1])  # the file beside it tells the number of shots
+        if len(result.report):
+            return "problems"
+        return "same" if rows(result.predictions) == rows(valid.predictions) else "valid"
+
+    files = {}  # the valid one, as it is judged first
+    return Target(f"import {name}", "import", build, read, judge)
+
+
+SAVED = [
+    *map(model, MODELS),
+    *(target for name in PRETRAINED for target in pretrained(name)),
+    Target(
+        "vocabulary of pretrained models",
+        "text",
+        lambda folder: (folder / "words.txt").write_text("the\t10\nof\t7\nrain\t1\n"),
+        vocabulary,
+        lambda value, _folder, valid: "same" if value == valid else "valid",
+    ),
+    fitted("ngram", versions.MODELS["Kneser-Ney"]),
+    fitted("lsa", versions.MODELS["LSA"]),
+    fitted("lstm", partial(versions.neural, LSTM, width=8, tokens=500)),
+    Target("ngram in KenLM's form", "cache", in_kenlm, in_kenlm, same),
+    Target("corpus", "texts", corpus_in, lambda folder: arrays(Corpus(folder / "corpus")), same),
+    Target("stream", "texts", stream_in, lambda folder: arrays(Stream.open(folder / "stream")), same),
+    Target("checkpoints", "checkpoint", checkpoints, newest, same_or_absent),
+    Target("runs", "run", runs_in, runs_of, runs_kept),
+    Target("cached table", "cache", cached_table, from_cache, same_or_absent),
+    Target("list of the cache", "cache", fits_in, cache_listed, lambda *_: "same"),
+    Target("notes", "notes", notes_in, notes_of, lines_of_notes),
+    *(imported(name, OPENAI, partial(sample_log, name=name, layout=layout)) for name, layout in LOGS.items()),
+    *(imported(name, PLAIN, partial(answers, name=name)) for name in TABLES),
+    *(imported(name, PLAIN, partial(exported, name=name)) for name in EXPORTS),
+]
