@@ -25,6 +25,7 @@ _END = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _PARAGRAPH = re.compile(r"\n\s*\n")
+_MAY_CUT = re.compile(r"[.!?](?=.*\S)|\n\s*\n", re.DOTALL)
 
 
 def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> list[Span]:
@@ -59,6 +60,8 @@ def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> 
     """
     if tokenised:
         return _cut(text)
+    if not _MAY_CUT.search(text):  # the tokens need not be known
+        return [(len(text) - len(text.lstrip()), len(text.rstrip()))] if text.strip() else []
     tokens = scan(text)
     edges = pairwise(_edges(text, tokens, paragraphs=paragraphs))
     return [(tokens[begin][1], tokens[end - 1][2]) for begin, end in edges]
@@ -317,7 +320,10 @@ def scan(text: str) -> list[tuple[str, int, int]]:
         kind, piece = match.lastgroup, match[0]
         start, end = match.span()
         if kind in {"plain", "word"}:
-            pieces += _parts(piece, start) if kind == "word" or piece in _SPLIT else [(piece, start, end)]
+            if "'" in piece or "’" in piece or piece.lower() in _SPLIT:
+                pieces += _parts(piece, start)
+            else:
+                pieces.append((piece, start, end))
             continue
         if kind == "double":
             opens = _opens(text, start, pieces, quoted=quoted)

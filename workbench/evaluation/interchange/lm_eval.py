@@ -204,16 +204,19 @@ def log_of(path: Path) -> Log:
         "system_instruction": results.get("system_instruction"),
         **{name: config.get(name) for name in _CONFIG},
     }
-    shots = _mapping(results.get("n-shot")).get(task)
     samples = _mapping(_mapping(results.get("n-samples")).get(task))
     return Log(
         task,
         variant_of(task, path),
         _model(results, config),
-        shots if isinstance(shots, int) else None,
+        _natural(_mapping(results.get("n-shot")).get(task)),
         {name: value for name, value in info.items() if value is not None},
-        n if isinstance(n := samples.get("effective"), int) else None,
+        _natural(samples.get("effective")),
     )
+
+
+def _natural(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def variant_of(task: str | None, path: Path | None = None) -> str | None:
