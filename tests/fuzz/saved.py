@@ -58,6 +58,7 @@ MADE_AS = {
     "sup-cbow": "Sup-CBOW",
     "transformer": "transformer",
     "cached-neural": "LSTM with cache",
+    "embedding-reader": "embedding reader",
 }
 MODELS = {name: versions.MODELS[key] for name, key in MADE_AS.items()} | {
     "generating": lambda: Generating(versions.ngram(), datasets=["sample"])

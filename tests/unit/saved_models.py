@@ -9,6 +9,8 @@ from workbench.items.items import items_from_text
 from workbench.models import registry
 from workbench.models.base import Predictor
 from workbench.models.ngram.model import NGram
+from workbench.models.readers.encoding import RESERVED
+from workbench.models.readers.reader import Reader
 from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
@@ -41,6 +43,11 @@ def made(name, folders):
         counts = [5] * (len(WORDS) + 1)
         network = kind._build(info, counts).eval()
         return kind(network, vocabulary=WORDS, info=info, counts=counts, device="cpu")
+    if issubclass(kind, Reader):
+        torch.manual_seed(0)
+        info = {"sizes": {**kind.sizes, "width": 8}, "lower": True}
+        network = kind._build(len(WORDS) + RESERVED, info["sizes"]).eval()
+        return kind(network, words=WORDS, info=info, device="cpu")
     if name == "cached-neural":
         return made("lstm", folders).cached(0.2)
     if name in BELOW | {"ngram", "cached-ngram"}:

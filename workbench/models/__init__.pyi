@@ -20,5 +20,6 @@ from .ngram.model import CachedNGram as CachedNGram
 from .ngram.model import NGram as NGram
 from .pretrained.causal import CausalLM as CausalLM
 from .pretrained.masked import MaskedLM as MaskedLM
+from .readers.embedding import EmbeddingReader as EmbeddingReader
 from .vectors import CBOW as CBOW
 from .vectors import LSA as LSA

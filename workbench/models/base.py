@@ -16,6 +16,7 @@ import pandas as pd
 
 from workbench.items.items import Items
 from workbench.models import registry
+from workbench.models.attention import Attention
 from workbench.models.rows import Ranked, from_ranking, from_scores
 from workbench.runs.predictions import Floats
 from workbench.storage.checksums import SUMS, check_checksums, write_checksums
@@ -143,6 +144,11 @@ class Predictor(ABC):
         if not known.all():
             log_prob[~known] = self.log_prob(items.where(~known))
         return Ranked(log_prob, rank, tied, known, top_words, top_log_probs)
+
+    def attend(self, items: Items) -> list[Attention]:
+        """Return what the model looked at in each item; DataError if it cannot say."""
+        del items
+        raise DataError(f"{self.name} has no attention to show", remedy="take a reader or a transformer")
 
     def form(self, word: str) -> str:
         """Return a word as the model's vocabulary has it."""

@@ -48,6 +48,7 @@ BUILT_IN = {
     "sup-cbow": "workbench.models.neural.sup_cbow:SupCBOW",
     "transformer": "workbench.models.neural.transformer:PointerTransformer",
     "cached-neural": "workbench.models.neural.cache:CachedNeural",
+    "embedding-reader": "workbench.models.readers.embedding:EmbeddingReader",
     "causal-lm": "workbench.models.pretrained.causal:CausalLM",
     "masked-lm": "workbench.models.pretrained.masked:MaskedLM",
 }

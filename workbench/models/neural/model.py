@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import json
 import math
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -15,40 +13,34 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import nn
 
 from workbench.datasets.sources import choose
 from workbench.items.items import Items
 from workbench.models.neural.cache import CachedNeural
 from workbench.models.neural.encoding import ItemEncoder, check_reads, reads_suffix
+from workbench.models.neural.fitting import STOPPED, TrainedNetwork, fitted
 from workbench.models.neural.network import LanguageModule
 from workbench.models.neural.scoring import NetworkPredictor
 from workbench.models.passage import one_of
 from workbench.runs import store
 from workbench.runs.predictions import UNKNOWN
 from workbench.storage import cache
-from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import atomic_path, data_home, read_bytes, read_json, sweep, write_atomic
+from workbench.storage.errors import DataError
+from workbench.storage.files import read_bytes, read_json, write_atomic
 from workbench.texts.batches import Batches, ContiguousBatches
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
 from workbench.texts.stream import Stream
-from workbench.training.history import Training
-from workbench.training.settings import LENGTHS, TrainingSettings, torch_device
+from workbench.training.settings import LENGTHS, TrainingSettings
 
 VERSION = 3  # of what is trained: a model of another version is not found again
-WEIGHTS, VOCABULARY, COUNTS = "weights.safetensors", "vocabulary.txt", "counts.json"
-RECORD = "training.json"
-CHECKPOINTS, CONFIG = "checkpoints", "fit.json"  # beside the files of the model
+VOCABULARY, COUNTS = "vocabulary.txt", "counts.json"
 _OPTIONS = ("after", "unknown", "reads", "name", "checked_for")
-_FINISHED = frozenset({"finished", "early"})
-_STOPPED = {"interrupted": ", interrupted", "not a number": ", stopped"}  # added to the name
 _SETTINGS = frozenset(field.name for field in fields(TrainingSettings))
 
 
-class Neural(NetworkPredictor):
+class Neural(TrainedNetwork, NetworkPredictor):
     """A network over the words of a vocabulary; make one by `fit`, or read one by `load`.
 
     Parameters
@@ -111,9 +103,7 @@ class Neural(NetworkPredictor):
         self.copies = bool(self.info.get("sizes", {}).get("pointer_heads"))
         self.reads = check_reads(reads)
         self.name = name or self._named(self.info) + reads_suffix(reads)
-        self.training_record: Training | None = None
         self._network, self._wanted_device = network, device
-        self._folder, self._digest = Path(), ""  # of the weights, as long as they are not read
 
     @classmethod
     def _build(cls, info: Mapping[str, Any], counts: Sequence[int]) -> LanguageModule:
@@ -132,7 +122,7 @@ class Neural(NetworkPredictor):
 
     @classmethod
     def _named(cls, info: Mapping[str, Any]) -> str:
-        return cls._label(info.get("sizes", {})) + _STOPPED.get(info.get("stopped", ""), "")
+        return cls._label(info.get("sizes", {})) + STOPPED.get(info.get("stopped", ""), "")
 
     @classmethod
     def fit(
@@ -241,29 +231,8 @@ class Neural(NetworkPredictor):
         )
         return model
 
-    @property
-    def device(self) -> str:
-        """Where it computes."""
-        return str(torch_device(self._wanted_device))
-
-    @device.setter
-    def device(self, device: str | None) -> None:
-        self._wanted_device = device
-
-    @property
-    def network(self) -> LanguageModule:
-        """The network on its device, ready for prediction; read from disk when it is first used."""
-        if self._network is None:
-            with (
-                reading(self._folder, "this network", remedy="fit it again"),
-                torch.random.fork_rng(devices=[]),  # weights are drawn, then read
-            ):
-                network = self._build(self.info, self.counts).eval()
-                _read_weights(self._folder / WEIGHTS, network, self._digest)
-            self._network = network
-        if str(next(self._network.parameters()).device) != self.device:
-            self._network.to(self.device)
-        return self._network
+    def _new_network(self) -> LanguageModule:
+        return self._build(self.info, self.counts)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -272,7 +241,7 @@ class Neural(NetworkPredictor):
             **{name: getattr(self, name) for name in _OPTIONS},
             "info": self.info,
             "vocabulary": cache.digest(*self.vocabulary),
-            "weights": self._digest if self._network is None else _weights_digest(_tensors(self._network)),
+            "weights": self._weights_sha256,
         }
 
     @property
@@ -331,53 +300,20 @@ class Neural(NetworkPredictor):
         vars(self).pop("encoder", None)
 
     def _save(self, folder: Path) -> None:
-        weights = folder / WEIGHTS
-        with atomic_path(weights) as path, writing(weights, "these weights", SafetensorError):
-            save_file(_tensors(self.network), path)
+        self._save_network(folder)
         write_atomic(folder / VOCABULARY, "\n".join(self.vocabulary))
-        record = self.training_record
-        for name, value in ((COUNTS, self.counts), (RECORD, record and record.to_json())):
-            if value is not None:
-                write_atomic(folder / name, json.dumps(value))
+        write_atomic(folder / COUNTS, json.dumps(self.counts))
 
     @classmethod
     def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
         words = read_bytes(folder / VOCABULARY, "this vocabulary").decode().split("\n")
         counts = read_json(folder / COUNTS)
-        record = read_json(folder / RECORD) if (folder / RECORD).is_file() else None
         if cache.digest(*words) != config["vocabulary"]:
             raise DataError("the vocabulary was changed", file=folder / VOCABULARY, remedy="fit it again")
         options = {name: config[name] for name in _OPTIONS}
         model = cls(None, vocabulary=words, info=config["info"], counts=counts, **options)
-        model._folder, model._digest = folder, config["weights"]
-        cache.hold(model, folder)
-        model.training_record = record and Training.from_json(record)
+        model._read_network(folder, config["weights"])
         return model
-
-
-def _tensors(network: nn.Module) -> dict[str, torch.Tensor]:
-    """Return the weights, each tensor once, on the CPU."""
-    return {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
-
-
-def _weights_digest(tensors: Mapping[str, torch.Tensor]) -> str:
-    """Return the SHA-256 of all weights: names, types, shapes, bits."""
-    parts: list[str | bytes] = []
-    for name, value in sorted(tensors.items()):
-        parts += [f"{name} {value.dtype} {tuple(value.shape)}"]
-        parts += [cache.digest(memoryview(value.reshape(-1).view(torch.uint8).numpy()))]  # type: ignore[arg-type]
-    return cache.digest(*parts)
-
-
-def _read_weights(file: Path, network: nn.Module, expected: str) -> None:
-    """Read weights into a network that was built with the same sizes."""
-    with reading(file, "these weights", remedy="fit it again"):
-        tensors = load_file(file)
-        if any(name.startswith("output.tails.") for name in tensors):
-            raise ValueError("the model has the adaptive softmax of an earlier version")
-        if _weights_digest(tensors) != expected:
-            raise ValueError("the weights are not those that were written")
-        network.load_state_dict(tensors)
 
 
 def _sorted_options(
@@ -428,35 +364,30 @@ class _Plan:
     evaluate_on: int
 
     def fitted(self, folder: Path | str | None, *, progress: bool, **options: Any) -> Any:
-        """Return the model; it is trained if it is not on disk yet.
+        """Return the model; it is trained if it is not on disk yet."""
+        config = self.config()
 
-        Under ``torchrun`` the first process decides what is on disk, and writes.
-        """
-        from accelerate.utils import broadcast_object_list  # noqa: PLC0415 - slow
+        def train(checkpoints: Path) -> Neural:
+            return self.trained(config, checkpoints, progress=progress, **options)
 
-        from workbench.training.loop import processes, train  # noqa: PLC0415 - slow
+        return fitted(
+            self.kind, config, self.settings, train, cached_in="neural", folder=folder, **options
+        )  # fmt: skip
+
+    def trained(self, config: Mapping[str, Any], folder: Path, *, progress: bool, **options: Any) -> Neural:
+        """Train the network; `folder` gets the checkpoints."""
+        from workbench.training.loop import train  # noqa: PLC0415 - slow
         from workbench.training.progress import progress_view  # noqa: PLC0415 - slow
 
-        kind, stream, settings, config = self.kind, self.stream, self.settings, self.config()
-        info = self.info(config)
-        first = processes(settings).is_main_process
-        on_disk: list[Any] = [None, False]
-        if first:
-            home = _home(config, folder)
-            on_disk = [home, _is_whole(kind, home)]
-        home, is_whole = broadcast_object_list(on_disk)
-        cache.hold(self, home)
-        if is_whole:
-            _remove_leftovers(home)
-            return kind.load(home, device=settings.device, **options)
+        kind, stream, settings, info = self.kind, self.stream, self.settings, self.info(config)
         batches = kind._batches(stream, seed=settings.seed, **self.batching)  # noqa: SLF001 - of this family
         counts = stream.counts.tolist()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
             network = kind._build(info, counts)  # noqa: SLF001 - of this family
         training = train(
-            network, batches, settings, evaluate=self.evaluation(info), folder=home / CHECKPOINTS,
-            name=kind.title, progress=progress_view(progress), key=stream.sha256,
+            network, batches, settings, evaluate=self.evaluation(info), folder=folder, name=kind.title,
+            progress=progress_view(progress), key=stream.sha256,
         )  # fmt: skip
         network.zero_grad(set_to_none=True)  # gradients take as much memory as the weights
         info |= {"steps": training.steps, "stopped": training.stopped}
@@ -468,11 +399,6 @@ class _Plan:
         }
         model = kind(network.eval(), **options)
         model.training_record = training
-        if training.stopped in _FINISHED and first:
-            model.save(home)
-            _remove_leftovers(home)
-            cache.make_room()
-        broadcast_object_list([None])  # it is written before another process looks
         return model
 
     def config(self) -> dict[str, Any]:
@@ -525,33 +451,3 @@ class _Plan:
             return scores(model, sample, seed=seed)
 
         return evaluate
-
-
-def _home(config: dict[str, Any], folder: Path | str | None) -> Path:
-    """Return the folder of a training, with its configuration in it; DataError if it is of another one."""
-    key = cache.digest(json.dumps(config, sort_keys=True))
-    home = data_home() / "cache" / "neural" / key if folder is None else Path(folder)
-    file = home / CONFIG
-    with contextlib.suppress(DataError), reading(file):
-        if read_json(file)["key"] == key:
-            return home
-    if folder is not None and file.exists():  # in the cache, the name of the folder is the key
-        raise DataError(
-            "this folder holds a training with other texts or options, or a damaged one", file=file,
-            remedy="name another folder, or remove it",
-        )  # fmt: skip
-    write_atomic(file, json.dumps({"key": key, **config}, indent=1))
-    return home
-
-
-def _remove_leftovers(home: Path) -> None:
-    """Remove what a finished model does not need, and a killed process may have left."""
-    shutil.rmtree(home / CHECKPOINTS, ignore_errors=True)
-    sweep(home)
-
-
-def _is_whole(kind: type[Neural], home: Path) -> bool:
-    """Return whether a finished model is in a folder."""
-    with contextlib.suppress(DataError):  # not there yet, or damaged
-        return kind.load(home, device="cpu").network is not None  # weights are checked as they are read
-    return False

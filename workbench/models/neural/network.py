@@ -163,7 +163,7 @@ def known(ids: Int[Tensor, "*shape"], n_words: int) -> Int[Tensor, "*shape"]:
     return torch.where(ids >= n_words, 0, ids)
 
 
-def sizes_of(network: type[LanguageModule]) -> dict[str, Any]:
+def sizes_of(network: type[nn.Module]) -> dict[str, Any]:
     """Return the sizes of a kind of network and their defaults: the keyword options of its constructor."""
     options = inspect.signature(network).parameters.values()
     return {

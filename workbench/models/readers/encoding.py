@@ -1,0 +1,295 @@
+"""Questions as arrays: encoded once, mapped into memory, padded a batch at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.items.items import Items
+from workbench.items.schema import Item
+from workbench.items.tokens import tokens
+from workbench.models.passage import occurrences, parts, places_of
+from workbench.runs.store import items_digest
+from workbench.storage import cache
+from workbench.storage.checksums import check_checksums, write_checksums
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import atomic_folder, data_home, map_array, read_json
+from workbench.storage.progress import progress_bar
+from workbench.texts.batches import Batch
+
+PAD, BLANK, UNKNOWN, RESERVED = range(4)
+"""Ids of padding, of the blank, of words outside the vocabulary, and of its first word."""
+
+_FILE = "questions.json"
+_VERSION = 1  # of the arrays: those of another version count as absent
+_FLAT = ("blank", "answer")
+_POOL = 64  # batches whose questions are sorted by length together
+
+Ints = npt.NDArray[np.int64]
+
+
+class _Question(NamedTuple):
+    """The arrays of one question."""
+
+    context: list[int]
+    slots: list[int]
+    sentences: list[int]
+    query: list[int]
+    candidates: list[int]
+    blank: int
+    answer: int
+
+
+_RAGGED = _Question._fields[:-2]
+
+
+class Questions:
+    """Encoded questions: arrays of all of them, one after another.
+
+    Candidates that the lower-cased text does not distinguish are one. A candidate of several tokens begins
+    where all of them stand in a row, and has the id of the last one.
+
+    Attributes
+    ----------
+    vocabulary : list of str (V,)
+        The word of id `RESERVED` first.
+    arrays : dict of str to array
+        ``context``: ids of the words before the target sentence; ``slots``: for each of them the candidate
+        that begins there, 1 for the first one, 0 for none; ``sentences``: in which sentence it stands, 0 for
+        the first; ``query``: ids of the target sentence with `BLANK`; ``candidates``: their ids. For each of
+        these, ``<name>_starts`` (n + 1,) says where a question begins. ``blank`` (n,): place of the blank in
+        the query; ``answer`` (n,): index of the answer in the candidates, -1 where it is none of them.
+    key : str
+        Digest of all that they depend on.
+    """
+
+    def __init__(self, vocabulary: Sequence[str], arrays: dict[str, npt.NDArray[Any]], key: str) -> None:
+        self.vocabulary, self.arrays, self.key = list(vocabulary), arrays, key
+
+    def __len__(self) -> int:
+        return len(self.arrays["blank"])
+
+    @classmethod
+    def cached(
+        cls, items: Items, vocabulary: int | Sequence[str], *, lower: bool = True, progress: bool = True
+    ) -> Self:
+        """Return items encoded with their candidates as :meth:`of` does, mapped from ``cache/questions``."""
+        about = [_VERSION, items_digest(items), lower]
+        about += [vocabulary if isinstance(vocabulary, int) else cache.digest(*vocabulary)]
+        key = cache.digest(json.dumps(about))
+        folder = data_home() / "cache" / "questions" / key
+        if not (folder / _FILE).is_file():
+            questions = cls.of(items, vocabulary, lower=lower, progress=progress)
+            with atomic_folder(folder) as new:
+                for name, array in questions.arrays.items():
+                    np.save(new / f"{name}.npy", array)
+                about_json = {"vocabulary": questions.vocabulary, "arrays": sorted(questions.arrays)}
+                (new / _FILE).write_text(json.dumps(about_json), encoding="utf-8")
+                write_checksums(new, _FILE)
+            cache.make_room()
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Map questions that `cached` wrote; DataError if they are damaged."""
+        what, remedy = "these encoded questions", "remove the folder: they are encoded again"
+        with reading(folder, what, remedy=remedy):
+            manifest = read_json(folder / _FILE, what)
+            check_checksums(folder, _FILE, what=what, remedy=remedy)
+            arrays = {str(name): map_array(folder, name) for name in manifest["arrays"]}
+            return cache.hold(cls(manifest["vocabulary"], arrays, folder.name), folder)
+
+    @classmethod
+    def of(
+        cls,
+        items: Items,
+        vocabulary: int | Sequence[str],
+        *,
+        words: Sequence[Sequence[str]] | None = None,
+        lower: bool = True,
+        progress: bool = False,
+    ) -> Self:
+        """Encode items.
+
+        Parameters
+        ----------
+        items : Items (n,)
+        vocabulary : int or sequence of str
+            So many of the most frequent words of these items, their answers included, or these words.
+        words : sequence of sequence of str (n,), optional
+            What is chosen from; the candidates of the items by default.
+        lower : bool, default True
+            Whether words are lower-cased.
+        progress : bool, default False
+            Show how it goes.
+
+        Raises
+        ------
+        DataError
+            If an item has no candidates, and no words are passed.
+        """
+        grows = isinstance(vocabulary, int)
+        index = {} if isinstance(vocabulary, int) else {w: i for i, w in enumerate(vocabulary, RESERVED)}
+        encoder = _Encoder(index, lower=lower, grows=grows)
+        columns: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in _Question._fields}
+        with progress_bar(len(items), label="encode questions", unit="questions", shown=progress) as bar:
+            for row in encoder.questions(items, words):
+                for name, value in row._asdict().items():
+                    columns[name].append(np.array(value, np.int32, ndmin=1))
+                bar.update()
+        arrays: dict[str, npt.NDArray[Any]] = {}
+        for name, rows in columns.items():
+            arrays[name] = np.concatenate([*rows, np.zeros(0, np.int32)])
+            if name in _RAGGED:
+                arrays[f"{name}_starts"] = np.cumsum([0, *map(len, rows)])
+        if isinstance(vocabulary, int):
+            known = _most_frequent(arrays, encoder.index, encoder.answers, vocabulary)
+        else:
+            known = list(vocabulary)
+        return cls(known, arrays, "")
+
+    def batch(self, rows: Sequence[int] | Ints) -> Batch:
+        """Return some questions, padded with `PAD`, int64.
+
+        Returns
+        -------
+        dict of str to array
+            ``context``, ``slots``, ``sentences`` (rows, longest context); ``query`` (rows, longest query);
+            ``candidates`` (rows, most candidates), `PAD` where there is none; ``blank``, ``answer`` (rows,).
+        """
+        batch: Batch = {name: self.arrays[name][rows].astype(np.int64) for name in _FLAT}
+        for name in _RAGGED:
+            starts, values = self.arrays[f"{name}_starts"], self.arrays[name]
+            spans = [(int(starts[row]), int(starts[row + 1])) for row in rows]
+            padded = np.full((len(spans), max([1, *(end - start for start, end in spans)])), PAD, np.int64)
+            for number, (start, end) in enumerate(spans):
+                padded[number, : end - start] = values[start:end]
+            batch[name] = padded
+        return batch
+
+
+class _Encoder:
+    """Turns items into ids; words that are not in the index get the next ones where it grows."""
+
+    def __init__(self, index: dict[str, int], *, lower: bool, grows: bool) -> None:
+        self.index, self.lower, self.grows = index, lower, grows
+        self.answers: dict[int, int] = {}  # how often each id is the answer, where the index grows
+
+    def questions(self, items: Items, words: Sequence[Sequence[str]] | None) -> Iterator[_Question]:
+        """Yield the questions of items, with the words to choose from."""
+        for number, item in enumerate(items):
+            row = item.candidates if words is None else words[number]
+            if row is None:
+                raise DataError(f"the item {item.item_id} has no candidates to choose from")
+            yield self.question(item, row)
+
+    def question(self, item: Item, words: Sequence[str]) -> _Question:
+        """Encode one item."""
+        cut = tokens(item)
+        text = tuple([word.lower() for word in cut.words]) if self.lower else cut.words
+        first = cut.sentences[-1]
+        context = text[:first]
+        forms = different(parts(item, word, lower=self.lower) for word in words)
+        slots, places = [0] * first, places_of(context)
+        for slot, form in reversed(list(enumerate(forms, 1))):
+            for place in occurrences(context, form, places.get(form[0], ())):
+                slots[place] = slot
+        starts = [*cut.sentences[:-1], first] if first else [0]
+        sentences = [n for n, (start, end) in enumerate(pairwise(starts)) for _ in range(start, end)]
+        answer = -1
+        if item.answer is not None:
+            form = parts(item, item.answer, lower=self.lower)
+            answer = forms.index(form) if form in forms else -1
+        question = _Question(
+            self.ids(context), slots, sentences,
+            [*self.ids(text[first : cut.target]), BLANK, *self.ids(text[cut.end :])],
+            self.ids([form[-1] for form in forms]), cut.target - first, answer,
+        )  # fmt: skip
+        if self.grows and answer >= 0:
+            id_ = question.candidates[answer]
+            self.answers[id_] = self.answers.get(id_, 0) + 1
+        return question
+
+    def ids(self, words: Sequence[str]) -> list[int]:
+        """Return the ids of words."""
+        index = self.index
+        if not self.grows:
+            return [index.get(word, UNKNOWN) for word in words]
+        return [index.setdefault(word, len(index) + RESERVED) for word in words]
+
+
+def different(forms: Iterator[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return the different forms of candidates, in the order of their first occurrence."""
+    return list(dict.fromkeys(forms))
+
+
+def _most_frequent(
+    arrays: dict[str, npt.NDArray[Any]], index: dict[str, int], answers: dict[int, int], size: int
+) -> list[str]:
+    """Return the most frequent words of contexts, queries and answers, and renumber the arrays by them."""
+    words = [""] * RESERVED + list(index)
+    counts = np.bincount(np.concatenate([arrays["context"], arrays["query"]]), minlength=len(words))
+    for id_, count in answers.items():
+        counts[id_] += count
+    counts[:RESERVED] = 0
+    order = sorted(np.flatnonzero(counts).tolist(), key=lambda id_: (-counts[id_], words[id_]))[:size]
+    table = np.full(len(words), UNKNOWN, np.int32)
+    table[:RESERVED] = np.arange(RESERVED)
+    table[order] = np.arange(RESERVED, RESERVED + len(order))
+    for name in ("context", "query", "candidates"):
+        arrays[name] = table[arrays[name]]
+    return [words[id_] for id_ in order]
+
+
+class QuestionBatches:
+    """Batches of questions of about the same length, in random order, for the training loop.
+
+    Of each epoch the questions that fill no batch are left out: others in each epoch.
+
+    Parameters
+    ----------
+    questions : Questions
+        Those whose answer is none of the candidates are left out.
+    rows : int
+        Questions of a batch.
+    seed : int
+
+    Raises
+    ------
+    DataError
+        If no question has its answer among the candidates.
+    """
+
+    carried = False
+
+    def __init__(self, questions: Questions, *, rows: int, seed: int = 0) -> None:
+        self.questions, self.seed = questions, seed
+        self.usable = np.flatnonzero(np.asarray(questions.arrays["answer"]) >= 0)
+        if not len(self.usable):
+            raise DataError("no question has its answer among the candidates", remedy="train on others")
+        self.rows = min(rows, len(self.usable))
+        self.steps, self.tokens = len(self.usable) // self.rows, self.rows
+        self.lengths = np.diff(questions.arrays["context_starts"])[self.usable]
+
+    def batch(self, step: int, rows: slice | None = None) -> Batch:
+        """Return the arrays of a step, as :meth:`Questions.batch` does."""
+        epoch, step = divmod(step, self.steps)
+        return self.questions.batch(self.usable[self._order(epoch)[step]][rows or slice(None)])
+
+    @lru_cache(maxsize=2)  # noqa: B019 - it lives as long as the training
+    def _order(self, epoch: int) -> Ints:
+        """Return the questions of each batch of an epoch, (steps, rows)."""
+        rng = np.random.default_rng([self.seed, epoch])
+        order = rng.permutation(len(self.usable))[: self.steps * self.rows]
+        pools = [
+            order[start : start + _POOL * self.rows] for start in range(0, len(order), _POOL * self.rows)
+        ]
+        ordered = [pool[np.argsort(self.lengths[pool], kind="stable")] for pool in pools]
+        return rng.permutation(np.concatenate(ordered).reshape(self.steps, self.rows))

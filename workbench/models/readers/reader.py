@@ -1,0 +1,413 @@
+"""What all readers share: training on questions, scores of candidates, attention, files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from workbench.datasets.sources import choose
+from workbench.items.items import Items
+from workbench.items.schema import Item
+from workbench.items.tokens import tokens
+from workbench.models.attention import Attention
+from workbench.models.base import Predictor, pad
+from workbench.models.device_memory import Batcher
+from workbench.models.neural.fitting import STOPPED, TrainedNetwork, fitted
+from workbench.models.neural.scoring import evaluating
+from workbench.models.passage import distinct, parts, passages
+from workbench.models.readers.encoding import PAD, RESERVED, QuestionBatches, Questions, different
+from workbench.runs import store
+from workbench.runs.predictions import Floats
+from workbench.storage import cache
+from workbench.storage.errors import DataError
+from workbench.storage.files import read_bytes, write_atomic
+from workbench.training.settings import LENGTHS, TrainingSettings
+
+VERSION = 1  # of what is trained: a model of another version is not found again
+VOCABULARY = "vocabulary.txt"
+_SETTINGS = frozenset(field.name for field in fields(TrainingSettings))
+_TOKENS = 1 << 16  # of context in a batch of questions that are scored
+
+Scores = Float[Tensor, "rows candidates"]
+Ids = Int[Tensor, "rows time"]
+Mask = Bool[Tensor, "rows time"]
+
+
+class Looked(NamedTuple):
+    """What a network looked at: weights on parts of the context.
+
+    Attributes
+    ----------
+    names : tuple of str (K,)
+        Of hops or layers.
+    begin, end : Tensor (rows, S)
+        First token of each part, and the one after its last, counted from the beginning of the text.
+    weights : Tensor (rows, K, S)
+        0 for padding.
+    """
+
+    names: tuple[str, ...]
+    begin: Int[Tensor, "rows parts"]
+    end: Int[Tensor, "rows parts"]
+    weights: Float[Tensor, "rows names parts"]
+
+
+class ReaderModule(nn.Module):
+    """A network that scores the candidates of questions, as :meth:`Questions.batch` encodes them.
+
+    A sub-class is called with the number of ids and its sizes, and has `scores`; `looked` if it can say what
+    it looked at.
+    """
+
+    around: int | None = None  # words of the query around the blank that it reads, all by default
+
+    def scores(self, batch: Mapping[str, Tensor]) -> Scores:
+        """Return how well each candidate fits: higher is better, -inf where there is none."""
+        raise NotImplementedError
+
+    def loss(self, batch: Mapping[str, Tensor]) -> Float[Tensor, " rows"]:
+        """Return the loss of each question: -ln of the answer's share, by the softmax of the scores."""
+        return functional.cross_entropy(self.scores(batch), batch["answer"], reduction="none")
+
+    def forward(self, batch: Mapping[str, Tensor], state: None = None) -> tuple[Tensor, None]:
+        """Return the mean loss, as the training loop needs it."""
+        del state
+        return self.loss(batch).mean(), None
+
+    def looked(self, batch: Mapping[str, Tensor]) -> Looked | None:
+        """Return what it looked at, None if it cannot say."""
+        del batch
+        return None
+
+
+def mask_absent(scores: Scores, batch: Mapping[str, Tensor]) -> Scores:
+    """Return the scores, -inf where a row has no further candidate."""
+    return scores.masked_fill(batch["candidates"] == PAD, -torch.inf)
+
+
+class Reader(TrainedNetwork, Predictor):
+    """A network that chooses a word for the blank; made by `fit`, or read by `load`.
+
+    Items without candidates are chosen from the different words of their context.
+
+    Parameters
+    ----------
+    network : ReaderModule
+    words : sequence of str (V,)
+        Those that have ids of their own.
+    info : mapping
+        As JSON can hold it: ``sizes``, ``lower``, and what `fit` tells of the training.
+    device : str, optional
+        Where it computes: a GPU where there is one.
+    name : str, optional
+    """
+
+    fitted_on = "items"
+    title: ClassVar[str] = "Reader"
+    module: ClassVar[type[ReaderModule]]
+    sizes: ClassVar[dict[str, Any]] = {}  # options of the network, and their defaults
+    trained: ClassVar[dict[str, Any]] = {}  # other defaults of the training
+
+    def __init__(
+        self,
+        network: ReaderModule | None,
+        *,
+        words: Sequence[str],
+        info: Mapping[str, Any],
+        device: str | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.words, self.info = list(words), dict(info)
+        self.lower = bool(self.info.get("lower", True))
+        self.name = name or self._label(self.info["sizes"]) + STOPPED.get(self.info.get("stopped", ""), "")
+        self.systems = self._systems(self.info["sizes"])  # type: ignore[misc] # by its sizes
+        self._network, self._wanted_device = network, device
+
+    @classmethod
+    def _systems(cls, sizes: Mapping[str, Any]) -> dict[str, str]:
+        """Return the rows of the papers' tables that a model of some sizes stands for."""
+        del sizes
+        return {}
+
+    @classmethod
+    def _label(cls, sizes: Mapping[str, Any]) -> str:
+        """Return what tables call a model of some sizes."""
+        del sizes
+        return cls.title
+
+    @classmethod
+    def _build(cls, n_ids: int, sizes: Mapping[str, Any]) -> ReaderModule:
+        return cls.module(n_ids, **sizes)
+
+    def _new_network(self) -> ReaderModule:
+        return self._build(len(self.words) + RESERVED, self.info["sizes"])
+
+    @classmethod
+    def fit(
+        cls,
+        questions: Items,
+        *,
+        validation: Items | None = None,
+        vocabulary: int = 60_000,
+        lower: bool = True,
+        rows: int | None = None,
+        epochs: float | None = None,
+        minutes: float | None = None,
+        seed: int = 0,
+        device: str | None = None,
+        folder: Path | str | None = None,
+        progress: bool = True,
+        name: str | None = None,
+        **options: Any,
+    ) -> Self:
+        """Train a network on questions, or find the one of the same questions and options.
+
+        They are kept in ``cache/readers``. A training that was interrupted or killed goes on from its last
+        checkpoint when `fit` is called again with the same arguments.
+
+        Parameters
+        ----------
+        questions : Items
+            With candidates and answers. Those whose answer is not among the candidates are left out.
+        validation : Items, optional
+            Questions on which accuracy is measured while it is trained; the weights that did best are kept.
+            Never what is reported on.
+        vocabulary : int, default 60,000
+            So many of the most frequent words of the training questions have ids; all others are one.
+        lower : bool, default True
+            Whether words are lower-cased.
+        rows : int, optional
+            Questions of a batch; 32 for most readers.
+        epochs, minutes : float, optional
+            How long it is trained; one of them. Minutes are a limit on all of it.
+        seed : int, default 0
+            Of weights, batches and dropout.
+        folder : path, optional
+            Where model and checkpoints lie instead of the cache.
+        progress : bool, default True
+            Show how it goes.
+        device, name
+            As for the class.
+        **options
+            Those of the network, and all of :class:`workbench.training.settings.TrainingSettings`.
+
+        Raises
+        ------
+        DataError
+            If an option is not known, no question can be learnt from, a loss is not a number, or the disk is
+            full.
+        """
+        options |= {"epochs": epochs, "minutes": minutes, "seed": seed, "device": device}
+        settings, sizes = cls._sorted(options, validated=validation is not None)
+        encoded = Questions.cached(questions, vocabulary, lower=lower, progress=progress)
+        batches = QuestionBatches(encoded, rows=rows or cls.trained.get("rows", 32), seed=seed)
+        on = None
+        if validation is not None:
+            on = Questions.cached(validation, encoded.vocabulary, lower=lower, progress=progress)
+        info = {
+            "sizes": sizes,
+            "lower": lower,
+            "training": {"rows": batches.rows, "settings": settings.identity()},
+            "questions": {"number": len(encoded), "used": len(batches.usable), "sha256": encoded.key},
+            "validation": None if on is None else {"number": len(on), "sha256": on.key},
+        }
+        about = {"version": VERSION, "class": f"{cls.__module__}:{cls.__qualname__}", **info}
+        config = dict(store.json_value(about, f"the options of {cls.__name__}"))
+
+        def train(checkpoints: Path) -> Reader:
+            return cls._trained(batches, on, settings, info, checkpoints, progress=progress, name=name)
+
+        model: Self = fitted(cls, config, settings, train, cached_in="readers", folder=folder, name=name)
+        return model
+
+    @classmethod
+    def _trained(
+        cls,
+        batches: QuestionBatches,
+        validation: Questions | None,
+        settings: TrainingSettings,
+        info: dict[str, Any],
+        folder: Path,
+        *,
+        progress: bool,
+        name: str | None,
+    ) -> Self:
+        """Train the network; `folder` gets the checkpoints."""
+        from workbench.training.loop import train  # noqa: PLC0415 - slow
+        from workbench.training.progress import progress_view  # noqa: PLC0415 - slow
+
+        words = batches.questions.vocabulary
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.seed)
+            network = cls._build(len(words) + RESERVED, info["sizes"])
+
+        def evaluate(network: Any) -> dict[str, float]:
+            device = str(next(network.parameters()).device)
+            return {"accuracy": cls(network, words=words, info=info, device=device).accuracy(validation)}  # type: ignore[arg-type]
+
+        training = train(
+            network, batches, settings, evaluate=None if validation is None else evaluate, folder=folder,
+            name=cls.title, progress=progress_view(progress), key=batches.questions.key,
+        )  # fmt: skip
+        network.zero_grad(set_to_none=True)
+        info = {**info, "steps": training.steps, "stopped": training.stopped}
+        model = cls(network.eval(), words=words, info=info, device=settings.device, name=name)
+        model.training_record = training
+        return model
+
+    @classmethod
+    def _sorted(cls, options: dict[str, Any], *, validated: bool) -> tuple[TrainingSettings, dict[str, Any]]:
+        """Sort the options of `fit`: settings of the training, sizes of the network."""
+        known = {*cls.sizes, *_SETTINGS} - {"steps", "tokens"}
+        for option in options:
+            choose("option", option, sorted(known), cls.__name__)
+        options = {name: value for name, value in options.items() if value is not None or name not in LENGTHS}
+        defaults: dict[str, Any] = {"epochs": 5, "best_by": "accuracy", **cls.trained, **cls.sizes}
+        if not options.keys().isdisjoint(LENGTHS):
+            defaults = {name: value for name, value in defaults.items() if name not in LENGTHS}
+        values = defaults | options
+        if values.get("patience") is not None and not validated:
+            raise DataError("patience needs validation questions to measure on", remedy="pass validation=")
+        settings = TrainingSettings(**{name: value for name, value in values.items() if name in _SETTINGS})
+        return settings, {name: values[name] for name in cls.sizes}
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What it was built and trained from, digests of words and weights, and its name."""
+        return {
+            "name": self.name,
+            "info": self.info,
+            "vocabulary": cache.digest(*self.words),
+            "weights": self._weights_sha256,
+        }
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """The training questions: how many, and their digest."""
+        return dict(self.info.get("questions", {}))
+
+    def choices(self, items: Items) -> list[list[str]]:
+        """Return the different words of each context."""
+        return [
+            distinct(passage.context, lower=self.lower, answer=item.answer)
+            for item, passage in passages(items, lower=False)
+        ]
+
+    def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
+        """Return how well words fit the blank of each item, (n, most words); NaN beyond those of an item."""
+        questions = Questions.of(items, self.words, words=words, lower=self.lower)
+        rows = []
+        for item, row, values in zip(items, words, self._scores(questions), strict=True):
+            forms = [parts(item, word, lower=self.lower) for word in row]
+            index = {form: number for number, form in enumerate(different(iter(forms)))}
+            rows.append([values[index[form]] for form in forms])
+        return pad(rows)
+
+    def attend(self, items: Items) -> list[Attention]:
+        """Return what the network looked at in each item; DataError if it cannot say.
+
+        The parts of the text are words, windows around mentions of the candidates, or sentences.
+        """
+        network, looks = self.network, []
+        for number, item in enumerate(items):
+            one = items[number : number + 1]
+            words = (self._offered(one) or [[]])[0]
+            questions = Questions.of(one, self.words, words=[words], lower=self.lower)
+            batch = self._batch(questions, [0])
+            with evaluating(network):
+                looked, scores = network.looked(batch), network.scores(batch)[0]
+            if looked is None:
+                return super().attend(items)
+            forms = different(parts(item, word, lower=self.lower) for word in words)
+            best = forms[int(scores[: len(forms)].argmax())]
+            prediction = next(word for word in words if parts(item, word, lower=self.lower) == best)
+            looks.append(self._attention(item, looked, prediction))
+        return looks
+
+    def _attention(self, item: Item, looked: Looked, prediction: str) -> Attention:
+        """Return what a network looked at in one item, with characters in place of tokens."""
+        cut = tokens(item)
+        begin, end, weights = (part[0].cpu().numpy() for part in looked[1:])
+        shown = (end > begin) & (weights > 0).any(0)
+        spans = [
+            (cut.spans[b][0], cut.spans[e - 1][1]) for b, e in zip(begin[shown], end[shown], strict=True)
+        ]
+        around = self.network.around
+        first, last = cut.sentences[-1], len(cut.spans)
+        if around is not None:
+            first, last = max(first, cut.target - around // 2), min(last, cut.end + around // 2)
+        query = (cut.spans[first][0], cut.spans[last - 1][1]) if first < last else None
+        values = weights[:, shown].astype(np.float64)
+        return Attention(item.item_id, self.name, looked.names, tuple(spans), values, query, prediction)
+
+    def accuracy(self, questions: Questions) -> float:
+        """Return the share of encoded questions that are answered rightly, of ties the expected share."""
+        total = 0.0
+        for values, answer in zip(self._scores(questions), questions.arrays["answer"], strict=True):
+            if answer >= 0 and values[answer] == values.max():
+                total += 1 / (values == values.max()).sum()
+        return total / max(1, len(questions))
+
+    @cached_property
+    def _batcher(self) -> Batcher:
+        return Batcher(_TOKENS)
+
+    def _scores(self, questions: Questions) -> list[Floats]:
+        """Return the scores of the candidates of each encoded question."""
+        network = self.network
+
+        def work(rows: list[int]) -> Floats:
+            with evaluating(network):
+                return np.asarray(network.scores(self._batch(questions, rows)).double().cpu().numpy())
+
+        sizes = np.diff(questions.arrays["candidates_starts"])
+        scores: list[Floats] = [np.zeros(0)] * len(questions)
+        for rows, values in self._batcher.run(np.diff(questions.arrays["context_starts"]).tolist(), work):
+            for row, of_row in zip(rows, values, strict=True):
+                scores[row] = of_row[: sizes[row]]
+        return scores
+
+    def _batch(self, questions: Questions, rows: Sequence[int]) -> dict[str, Tensor]:
+        """Return some questions on the device."""
+        batch = questions.batch(rows)
+        return {name: torch.from_numpy(values).to(self.device) for name, values in batch.items()}
+
+    def _save(self, folder: Path) -> None:
+        self._save_network(folder)
+        write_atomic(folder / VOCABULARY, json.dumps(self.words, ensure_ascii=False))
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path | str,
+        *,
+        trust_remote_code: bool = False,
+        device: str | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """Read a model that `save` wrote; its weights are read when they are first used.
+
+        DataError if the folder holds no model of this class.
+        """
+        model = super().load(folder, trust_remote_code=trust_remote_code)
+        model.device, model.name = device, name or model.name
+        return model
+
+    @classmethod
+    def _load(cls, folder: Path, config: dict[str, Any]) -> Self:
+        words = json.loads(read_bytes(folder / VOCABULARY, "this vocabulary"))
+        if cache.digest(*words) != config["vocabulary"]:
+            raise DataError("the vocabulary was changed", file=folder / VOCABULARY, remedy="fit it again")
+        model = cls(None, words=words, info=config["info"], name=config["name"])
+        model._read_network(folder, config["weights"])
+        return model
