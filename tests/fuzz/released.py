@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -154,6 +155,9 @@ def cnn_rows(folder):
         complete = len(good) == len(names) and all(colon for _, colon, _ in names)
         if not complete or query.count("@placeholder") != 1:
             continue
+        mentioned = {f"@entity{n}" for n in re.findall(r"@entity(\d+)", article)}
+        if not file.read_bytes().endswith(b"\n") and mentioned - {f"@entity{n}" for n in good}:
+            continue  # the list of entities was cut short
         entities = sorted({f"@entity{n}": int(n) for n in good}.items(), key=lambda entity: entity[1])
         if answer in dict(entities):
             text = f"{article}\n\n{query.replace('@placeholder', answer)}"
