@@ -21,12 +21,16 @@ from .evaluation.leaderboard import leaderboard as leaderboard
 from .evaluation.metrics import evaluate as evaluate
 from .evaluation.paper import table as table
 from .evaluation.significance import significance as significance
+from .items.ablation import passage_only as passage_only
+from .items.ablation import query_only as query_only
 from .items.items import Item as Item
 from .items.items import Items as Items
 from .items.items import items_from_frame as items_from_frame
 from .items.items import items_from_text as items_from_text
 from .items.notes import notes as notes
 from .models.device_memory import free as free
+from .models.ensemble import ensemble as ensemble
+from .models.exclusion import exclude_cooccurring as exclude_cooccurring
 from .runs.cached import cache as cache
 from .runs.store import predict as predict
 from .storage.errors import DataError as DataError

@@ -283,7 +283,9 @@ def _settings(arguments: argparse.Namespace, kind: Any) -> dict[str, Any]:
         below = next(iter(inspect.signature(kind).parameters))
         if below not in settings:
             raise DataError(f"{kind.__name__} needs another model", remedy=f"pass {below}=FOLDER of it")
-        settings[below] = Predictor.load(str(settings[below]))
+        several = settings[below] if isinstance(settings[below], list) else [settings[below]]
+        loaded = [Predictor.load(str(folder)) for folder in several]
+        settings[below] = loaded if isinstance(settings[below], list) else loaded[0]
     return settings
 
 

@@ -59,6 +59,8 @@ MADE_AS = {
     "transformer": "transformer",
     "cached-neural": "LSTM with cache",
     "embedding-reader": "embedding reader",
+    "ensemble": "ensemble",
+    "exclude-cooccurring": "words of the query excluded",
 }
 MODELS = {name: versions.MODELS[key] for name, key in MADE_AS.items()} | {
     "generating": lambda: Generating(versions.ngram(), datasets=["sample"])

@@ -60,6 +60,8 @@ def made(name, folders):
         "lsa": lambda: kind.fit(corpus, dimensions=4, minimum=1, progress=False),
         "cbow": lambda: kind.fit(corpus, dimensions=4, epochs=1, progress=False),
         "simple-4-gram": lambda: kind.fit(corpus, progress=False),
+        "ensemble": lambda: kind([made("elman", folders), made("word-distance", folders)]),
+        "exclude-cooccurring": lambda: kind(made("word-distance", folders)),
     }
     return special.get(name, kind)()
 

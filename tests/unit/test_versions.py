@@ -21,6 +21,8 @@ from workbench.models.baselines.chance import RandomWord
 from workbench.models.baselines.passage_baseline import MaximumFrequency, SlidingWindow, WordDistance
 from workbench.models.completion.positional import NextWord, Positional, Reversed, WordTwoOn
 from workbench.models.completion.simple import Simple4Gram
+from workbench.models.ensemble import Ensemble
+from workbench.models.exclusion import ExcludeCooccurring
 from workbench.models.neural.feedforward import FeedForward
 from workbench.models.neural.memory import MemoryNetwork
 from workbench.models.neural.recurrent import LSTM, ElmanRNN
@@ -81,9 +83,11 @@ MODELS = {
     "Sup-CBOW": lambda: neural(SupCBOW, dimensions=12, hidden=12, passages=100, tokens=None, epochs=1),
     "embedding reader": lambda: reader(EmbeddingReader, width=12),
     "transformer": lambda: neural(PointerTransformer, width=16, layers=1, heads=2),
+    "ensemble": lambda: Ensemble([ngram(), neural(LSTM, width=12)]),
+    "words of the query excluded": lambda: ExcludeCooccurring(MaximumFrequency("context")),
 }
 
-CHOOSING = ("lowest", "positional", "next word", "word two on", "simple 4-gram", "LSA")
+CHOOSING = ("lowest", "positional", "next word", "word two on", "simple 4-gram", "LSA", "ensemble")
 """Those that choose from candidates and rank no vocabulary."""
 
 

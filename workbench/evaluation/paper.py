@@ -18,6 +18,7 @@ from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.metrics import measure
 from workbench.evaluation.reading import VARIANT, ModelPredictions, one_value, predictions_of
+from workbench.items.ablation import whole_variant
 from workbench.render.labels import tooltip
 from workbench.render.numbers import MISSING, in_unit
 from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown
@@ -118,8 +119,9 @@ def _of_task(frame: pd.DataFrame, name: str, dataset: str) -> pd.DataFrame:
     if dataset == task:
         return frame[of_dataset]
     # another data set may hold several tasks, as the sample does: its variants tell them apart
-    passage, question = frame["variant"].isin(_VARIANTS), frame["word_class"].notna()
-    other = ~passage & ~question & (frame["variant"] != ("msrcc" if task == "cnnqa" else "cnnqa"))
+    variant = whole_variant(frame["variant"])
+    passage, question = variant.isin(_VARIANTS), frame["word_class"].notna()
+    other = ~passage & ~question & (variant != ("msrcc" if task == "cnnqa" else "cnnqa"))
     return frame[of_dataset & {"lambada": passage, "cbt": question}.get(task, other)]
 
 

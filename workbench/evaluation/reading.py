@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from workbench.items.ablation import split_variant
 from workbench.items.items import Items
 from workbench.runs.predictions import OPTIONAL, SCHEMA, from_answers, from_table, typed_predictions
 from workbench.storage.errors import DataError
@@ -177,7 +178,8 @@ def _split_table(table: pa.Table, run: str, info: Mapping[str, Any]) -> Iterator
         part = table if len(models) == 1 else table.filter(pc.equal(table["model"], model))
         if pc.count_distinct(part["item_id"]).as_py() < len(part):
             _check_single(model, part["item_id"].to_pandas())
-        yield ModelPredictions(model, run, _shared(part.combine_chunks(), (model, run)), info)
+        name = _named(model, pc.unique(part["variant"]).to_pylist())
+        yield ModelPredictions(name, run, _shared(part.combine_chunks(), (model, run)), info)
 
 
 def _shared(table: pa.Table, key: tuple[str, str]) -> pa.Table:
@@ -198,7 +200,14 @@ def _split_frame(frame: pd.DataFrame, run: str | None, info: Mapping[str, Any]) 
         raise DataError("the predictions have a row without item_id or model")
     for (model, name), part in frame.groupby(["model", "run"], sort=False):
         _check_single(str(model), part["item_id"])
-        yield ModelPredictions(str(model), str(name), _sorted(part), info)
+        label = _named(str(model), part["variant"].dropna().unique())
+        yield ModelPredictions(label, str(name), _sorted(part), info)
+
+
+def _named(model: str, variants: Iterable[Any]) -> str:
+    """Return the name of a model, with what it saw of the items where that is the query or passage alone."""
+    inputs = {split_variant(str(variant))[1] for variant in variants}
+    return model if "" in inputs else ", ".join([model, *sorted(inputs)])
 
 
 def _check_single(model: str, item_ids: pd.Series[Any]) -> None:
@@ -279,8 +288,8 @@ def items_of(
     """Load the items that predictions are about.
 
     `dataset`, `split`, `variant` and `path` are those of :func:`workbench.datasets.load`; the runs name what
-    is not passed, the variant being that of most runs. Raise DataError if they name several sets, or the
-    items are not found.
+    is not passed, the variant being that of most runs (of the whole items, if models saw a part of them).
+    Raise DataError if they name several sets, or the items are not found.
     """
     from workbench.datasets import load  # noqa: PLC0415 - only where no items are given
 
@@ -291,6 +300,7 @@ def items_of(
             [str(value) for value in predictions.table[name].unique().to_pylist() if value is not None]
             for name in ("dataset", "split", "variant")
         )
+        forms = list(dict.fromkeys(split_variant(form)[0] for form in forms))
         for key in {(dataset or a, split or b) for a in sets for b in splits}:
             named.setdefault(key, Counter())[tuple(forms)] += 1
     if len(named) > 1:

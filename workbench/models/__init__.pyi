@@ -9,6 +9,8 @@ from .completion.positional import Positional as Positional
 from .completion.positional import Reversed as Reversed
 from .completion.positional import WordTwoOn as WordTwoOn
 from .completion.simple import Simple4Gram as Simple4Gram
+from .ensemble import Ensemble as Ensemble
+from .exclusion import ExcludeCooccurring as ExcludeCooccurring
 from .neural.cache import CachedNeural as CachedNeural
 from .neural.feedforward import FeedForward as FeedForward
 from .neural.memory import MemoryNetwork as MemoryNetwork

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
+from workbench.items.ablation import split_variant, whole_variant
 from workbench.items.items import Items
 from workbench.models import registry
 from workbench.models.attention import Attention
@@ -205,8 +206,9 @@ class Predictor(ABC):
 
     def _columns(self, items: Items) -> dict[str, Any]:
         """Return the columns that do not depend on what is predicted."""
+        whole = np.array([not split_variant(variant)[1] for variant in items.frame["variant"]], dtype=bool)
         return {
-            "system": _tasks(items.frame).map(self.systems.get).astype("str"),
+            "system": _tasks(items.frame).map(self.systems.get).where(whole).astype("str"),
             "vocabulary_size": pd.NA if self.vocabulary is None else len(self.vocabulary),
             "unknown": self.unknown,
         }
@@ -329,6 +331,7 @@ def _best(values: Floats, k: int) -> Any:
 
 def _tasks(frame: pd.DataFrame) -> pd.Series[str]:
     """Return the task of each item: its data set, or what the variant tells, as the sample holds several."""
-    in_sample = frame["variant"].where(frame["variant"] == "msrcc", "lambada")
+    variant = whole_variant(frame["variant"])
+    in_sample = variant.where(variant == "msrcc", "lambada")
     in_sample = in_sample.where(frame["word_class"].isna(), "cbt")
     return frame["dataset"].where(frame["dataset"] != "sample", in_sample)

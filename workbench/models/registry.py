@@ -49,6 +49,8 @@ BUILT_IN = {
     "transformer": "workbench.models.neural.transformer:PointerTransformer",
     "cached-neural": "workbench.models.neural.cache:CachedNeural",
     "embedding-reader": "workbench.models.readers.embedding:EmbeddingReader",
+    "ensemble": "workbench.models.ensemble:Ensemble",
+    "exclude-cooccurring": "workbench.models.exclusion:ExcludeCooccurring",
     "causal-lm": "workbench.models.pretrained.causal:CausalLM",
     "masked-lm": "workbench.models.pretrained.masked:MaskedLM",
 }

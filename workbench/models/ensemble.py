@@ -1,0 +1,178 @@
+"""Several models as one: the mean of the probabilities that they give the words of an item."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from workbench.items.items import Items
+from workbench.models.base import Predictor, pad
+from workbench.runs.predictions import Floats
+from workbench.storage.cache import digest
+from workbench.storage.errors import DataError
+
+_SUM = 1e-6  # by which the sum of probabilities may differ from 1
+
+
+class Ensemble(Predictor):
+    """Mean over models of the probabilities of the words to choose from (Hill et al. 2016, appendix A).
+
+    The scores of each model become probabilities of the item's words, and these are averaged. A mean of the
+    scores themselves would follow the model with the largest differences. Log-probabilities and other scores
+    pass through a softmax over the words: those of candidates then sum to 1, so that a model that spreads its
+    probability over words that are not offered counts as much as the others. Scores that already sum to 1
+    over the words of every item, none below 0, are kept. Other scores should be logits, as networks
+    have them: the softmax of counts or distances has no meaning.
+
+    Parameters
+    ----------
+    models : sequence of Predictor, Run or DataFrame
+        A run, or a frame of predictions of one model, gives the candidate scores that it holds: it scores the
+        items that were predicted, and cannot be saved.
+
+    Raises
+    ------
+    DataError
+        If there are no models, or a run has several models or no scores of candidates.
+
+    Examples
+    --------
+    >>> from workbench.models import SlidingWindow
+    >>> questions = wb.load("sample", variant="cbt")
+    >>> both = wb.ensemble([ngram, SlidingWindow()])
+    >>> both.name
+    'ensemble of 3-gram, Kneser-Ney; Sliding window'
+    >>> bool((abs(both.score(questions, questions.frame["candidates"]).sum(axis=1) - 1) < 1e-9).all())
+    True
+    """
+
+    version = 1
+    fitted_on = "a model"
+
+    def __init__(self, models: Predictor | Iterable[Any]) -> None:
+        several = [models] if isinstance(models, Predictor) else models
+        self.models = [model if isinstance(model, Predictor) else _Recorded(model) for model in several]
+        if not self.models:
+            raise DataError("an ensemble needs models", remedy="pass at least one")
+        names = list(dict.fromkeys(model.name for model in self.models))
+        self.name = f"ensemble of {f'{len(self.models)} x ' if len(names) == 1 else ''}{'; '.join(names)}"
+        self.systems = _shared_systems(self.models)  # type: ignore[misc] # of this ensemble
+        self.device = self.models[0].device
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The models', in order."""
+        return {"models": [{"name": model.name, "config": model.config} for model in self.models]}
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """The models'."""
+        parts = [model.training for model in self.models]
+        return {"models": parts} if any(parts) else {}
+
+    def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
+        """Return the mean probability of each of the items' words, shape (n, most words); NaN beyond them."""
+        inside = ~np.isnan(pad([[0.0] * len(row) for row in words]))
+        shares = [_probabilities(model.score(items, words), inside) for model in self.models]
+        return np.where(inside, np.mean(shares, axis=0), np.nan)
+
+    def _save(self, folder: Path) -> None:
+        for number, model in enumerate(self.models):
+            model.save(folder / f"{number}")
+
+    @classmethod
+    def _load(cls, folder: Path, config: dict[str, Any]) -> Ensemble:
+        return cls([Predictor.load(folder / f"{number}") for number in range(len(config["models"]))])
+
+
+def ensemble(models: Iterable[Any]) -> Ensemble:
+    """Return several models as one, the mean of their probabilities; see :class:`Ensemble`.
+
+    Parameters
+    ----------
+    models : sequence of Predictor, Run or DataFrame
+        Models, or what they predicted for the same items.
+
+    Returns
+    -------
+    Ensemble
+        A model: ``wb.predict(items, wb.ensemble(runs))`` gives its predictions.
+
+    Examples
+    --------
+    >>> from workbench.models import MaximumFrequency, WordDistance
+    >>> questions = wb.load("sample", variant="cbt")
+    >>> parts = [model.predict(questions) for model in (ngram, ngram)]
+    >>> len(wb.ensemble(parts).predict(questions)) == len(questions)
+    True
+    """
+    return Ensemble(models)
+
+
+class _Recorded(Predictor):
+    """The scores that a run holds of the candidates of its items, as a model."""
+
+    version: ClassVar[int] = 1
+
+    def __init__(self, run: Any) -> None:
+        frame = run if isinstance(run, pd.DataFrame) else getattr(run, "predictions", None)
+        if not isinstance(frame, pd.DataFrame):
+            raise DataError(
+                f"there are no predictions in a {type(run).__name__}", remedy="pass models or runs"
+            )
+        names = frame["model"].unique().tolist()
+        if len(names) != 1:
+            raise DataError(f"expected predictions of one model, got {len(names)}", remedy="pass each apart")
+        self.name, self.score_type = str(names[0]), str(frame["score_type"].iloc[0])
+        systems = frame.groupby("dataset")["system"].first().dropna()
+        self.systems = {str(name): str(system) for name, system in systems.items()}  # type: ignore[misc]
+        lists = zip(frame["item_id"], frame["candidate_scores"], strict=True)
+        self._scores = {str(item_id): list(map(float, row)) for item_id, row in lists if row is not None}
+        if not self._scores:
+            raise DataError(f"the predictions of {self.name!r} hold no scores of candidates")
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {"scores": digest(json.dumps(self._scores, sort_keys=True))}
+
+    def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
+        rows = []
+        for item_id, candidates, row in zip(
+            items.frame["item_id"], items.frame["candidates"], words, strict=True
+        ):
+            scores = self._scores.get(item_id)
+            if scores is None or candidates is None or list(row) != list(candidates):
+                raise DataError(
+                    f"the predictions of {self.name!r} have no scores of these words for {item_id}",
+                    remedy="pass the items that were predicted, or the model itself",
+                )
+            rows.append(scores)
+        return pad(rows)
+
+    def _save(self, folder: Path) -> None:
+        del folder
+        raise DataError("an ensemble of runs cannot be saved", remedy="make it of the models")
+
+
+def _probabilities(scores: Floats, inside: Any) -> Floats:
+    """Return scores (n, m) as probabilities of the words of each item; 0 beyond them (not `inside`)."""
+    from scipy.special import softmax  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
+
+    values = np.where(inside, np.asarray(scores, dtype=float)[:, : inside.shape[1]], -np.inf)
+    shares = np.where(inside, values, 0.0)
+    if (shares >= 0).all() and (np.abs(shares.sum(axis=1) - 1) < _SUM).all():
+        return shares
+    values[np.isneginf(values).all(axis=1)] = 0.0  # no word is possible: none is preferred
+    return np.asarray(softmax(np.where(inside, values, -np.inf), axis=1), dtype=float)
+
+
+def _shared_systems(models: Sequence[Predictor]) -> dict[str, str]:
+    """Return the rows of the papers' tables of an ensemble of one system (Hill et al. 2016, table 3)."""
+    first = models[0].systems
+    shared = {task: name for task, name in first.items() if all(m.systems.get(task) == name for m in models)}
+    return {task: f"{name[:-1]} + ENSEMBLE)" for task, name in shared.items() if name.endswith(")")}

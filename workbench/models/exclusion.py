@@ -1,0 +1,120 @@
+"""A model that leaves out the candidates that occur in the query (Hill et al. 2016, section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbench.items import text as wt
+from workbench.items.items import Item, Items
+from workbench.models.base import Predictor
+from workbench.runs.predictions import Floats
+
+_SYSTEMS = {  # as the tables spell them
+    "MEMNNS (WINDOW MEMORY + SELF-SUP. + ENSEMBLE)":
+        "MEMNNS (WINDOW + SELF-SUP. + ENSEMBLE + EXCLUD. COOCCURRENCES)",
+    "MEMNNS (WINDOW MEMORY + SELF-SUP.)": "MEMNNS (WINDOW MEMORY + SELF-SUP. + EXCLUD. COOCURRENCES)",
+}  # fmt: skip
+
+
+class ExcludeCooccurring(Predictor):
+    """A model without the candidates that occur in the query beside the blank.
+
+    In CNN QA an entity that the question names is rarely the one that it asks for. Words that occur in the
+    query rank below all others, and keep their order among themselves: they are chosen only where all
+    words occur there. An answer that occurs in the query is treated alike, and so counts as wrong; it is why
+    this is a model and no change of the items, whose candidates must hold the answer. Words are compared
+    without regard to case; a candidate of several tokens must occur as a whole.
+
+    Parameters
+    ----------
+    base : Predictor
+
+    Examples
+    --------
+    >>> questions = wb.load("sample", variant="cbt")
+    >>> model = wb.exclude_cooccurring(ngram)
+    >>> model.name
+    '3-gram, Kneser-Ney, words of the query excluded'
+    """
+
+    version = 1
+    fitted_on = "a model"
+    score_type = "score"
+
+    def __init__(self, base: Predictor) -> None:
+        self.base = base
+        self.name = f"{base.name}, words of the query excluded"
+        systems = {task: _SYSTEMS.get(name, "") for task, name in base.systems.items() if task == "cnnqa"}
+        self.systems = {task: name for task, name in systems.items() if name}  # type: ignore[misc]
+        self.device = base.device
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The model's."""
+        return {"base": self.base.config}
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """The model's."""
+        return self.base.training
+
+    def choices(self, items: Items) -> list[list[str]] | None:
+        """Return the words that the model chooses from."""
+        return self.base.choices(items)
+
+    def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
+        """Return the model's scores, those of excluded words lowered below all others of the item."""
+        scores = np.asarray(self.base.score(items, words), dtype=float)
+        finite = np.where(np.isfinite(scores), scores, np.nan)
+        has_any = ~np.isnan(finite).all(axis=1)
+        spans = np.zeros(len(scores))
+        spans[has_any] = np.nanmax(finite[has_any], axis=1) - np.nanmin(finite[has_any], axis=1)
+        excluded = np.zeros(scores.shape, dtype=bool)
+        for number, (item, row) in enumerate(zip(items, words, strict=True)):
+            sides = [_padded(_tokens(side, item)) for side in (item.left, item.right)]
+            excluded[number, : len(row)] = [_occurs(_padded(_tokens(word, item)), sides) for word in row]
+        return np.where(excluded, scores - spans[:, None] - 1, scores)
+
+    def _save(self, folder: Path) -> None:
+        self.base.save(folder / "base")
+
+    @classmethod
+    def _load(cls, folder: Path, config: dict[str, Any]) -> ExcludeCooccurring:
+        del config
+        return cls(Predictor.load(folder / "base"))
+
+
+def exclude_cooccurring(model: Predictor) -> ExcludeCooccurring:
+    """Return a model without the candidates that occur in the query; see :class:`ExcludeCooccurring`.
+
+    Parameters
+    ----------
+    model : Predictor
+        Any model; of a run, ``wb.ensemble([run])``.
+
+    Examples
+    --------
+    >>> from workbench.models import MaximumFrequency
+    >>> model = wb.exclude_cooccurring(MaximumFrequency("context"))
+    >>> item = wb.items_from_text("Ann saw Ann . Ann and ___ ran .", answers="Bob")
+    >>> model.score(item, [["Ann", "Bob"]]).argmax()
+    np.int64(1)
+    """
+    return ExcludeCooccurring(model)
+
+
+def _tokens(text: str, item: Item) -> list[str]:
+    return (text.split() if item.tokenised else wt.tokenize(text)) if text.strip() else []
+
+
+def _padded(tokens: Sequence[str]) -> str:
+    """Return tokens as one text in which each has a space on both sides."""
+    return f" {' '.join(tokens).casefold()} "
+
+
+def _occurs(word: str, sides: Sequence[str]) -> bool:
+    return bool(word.strip()) and any(word in side for side in sides)
