@@ -114,6 +114,7 @@ CHARTS = {
     "target_classes_out_of_context": lambda text: charts.target_classes_out_of_context(_sets(text)),
     "training_curves": _curves,
     "tuning": lambda text: charts.tuning(_trials(text)),
+    "windows": lambda text: charts.windows({text: predicted(text).assign(word_class="NE")}),
 }  # fmt: skip
 """Every chart, as a function of the string."""
 

@@ -7,7 +7,7 @@ from made_predictions import made, scores
 from statsmodels.stats.proportion import proportion_confint
 
 from workbench import charts
-from workbench.charts.models import accuracy_by_context, answers_among
+from workbench.charts.models import accuracy_by_context, accuracy_by_window, answers_among
 from workbench.charts.predictions import accuracy_by_column
 from workbench.storage.errors import DataError
 
@@ -150,3 +150,34 @@ def test_accuracies_of_a_training_begin_at_zero():
     scores = pd.DataFrame({"step": [1, 2], "tokens": [1, 2], "seconds": [1, 2], "accuracy": [0.0, 0.0]})
     last = charts.training_curves(history, scores).to_dict()["concat"][-1]
     assert last["encoding"]["y"]["scale"]["domain"] == [0, 1]
+
+
+def of_classes(seed, classes=("NE", "V")):
+    frame = made(60, seed=seed)
+    return frame.assign(word_class=[classes[row % len(classes)] for row in range(len(frame))])
+
+
+def test_accuracy_by_window_is_the_mean_over_seeds_of_each_class():
+    several, one = [of_classes(1), of_classes(2)], of_classes(3)
+    table = accuracy_by_window({1: several, "sentence": one})
+    keys = [("1", "named entity"), ("1", "verb"), ("sentence", "named entity"), ("sentence", "verb")]
+    assert list(zip(table["window"], table["word_class"], strict=True)) == keys
+    for row, (frames_, name) in zip(
+        table.itertuples(), [(several, "NE"), (several, "V"), ([one], "NE"), ([one], "V")], strict=True
+    ):
+        right = sum(sum(frame.loc[frame["word_class"] == name, "p_correct"]) for frame in frames_) / len(
+            frames_
+        )
+        assert (row.n, row.accuracy) == (30, pytest.approx(right / 30))
+        assert (row.low, row.high) == pytest.approx(proportion_confint(right, 30, method="wilson"))
+    with pytest.raises(DataError, match="class of the missing word"):
+        charts.windows({1: made(5)})
+
+
+def test_the_goldilocks_curve_shows_each_class():
+    spec = charts.windows({1: of_classes(1), 5: of_classes(2), "sentence": of_classes(3)}).to_dict()
+    drawn = [row for rows in spec["datasets"].values() for row in rows]
+    assert {(row["window"], row["word_class"]) for row in drawn} == {
+        (window, name) for window in ("1", "5", "sentence") for name in ("named entity", "verb")
+    }
+    assert spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == ["1", "5", "sentence"]

@@ -7,7 +7,7 @@ returns a chart whose data are aggregates: its size does not grow with the set.
 from __future__ import annotations
 
 from workbench.charts.expected import expected
-from workbench.charts.models import context, ranks, training_curves, tuning
+from workbench.charts.models import context, ranks, training_curves, tuning, windows
 from workbench.charts.predictions import accuracy, scatter
 from workbench.charts.saving import save
 from workbench.charts.targets import (
@@ -45,6 +45,7 @@ __all__ = [
     "target_classes_out_of_context",
     "training_curves",
     "tuning",
+    "windows",
 ]
 
 offline()

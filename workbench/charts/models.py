@@ -20,6 +20,7 @@ Reads = int | str | None
 """How much of a passage a model reads: so many words, ``"sentence"``, or all (None)."""
 
 _NAMES = {"lambada/dev": "LAMBADA development", "lambada/test": "LAMBADA test", "lambada/control": "Control"}
+_CLASSES = {"NE": "named entity", "CN": "common noun", "V": "verb", "P": "preposition"}
 _A_DECADE = 12  # points of a curve
 _WIDTH = 330
 _POINTS = 150  # of a training's curve; more are averaged
@@ -73,9 +74,9 @@ def panel_head(name: str, part: pd.DataFrame) -> alt.TitleParams:
     return alt.TitleParams(text=_NAMES.get(name, name), subtitle=f"{n} items")
 
 
-def model_colour(models: Sequence[str]) -> alt.Color:
-    """Return the colours of models, with a legend below."""
-    colour: alt.Color = alt.Color("model:N", title=None).scale(theme.colours(models)).legend(
+def model_colour(models: Sequence[str], column: str = "model") -> alt.Color:
+    """Return the colours of models, or of what another column names, with a legend below."""
+    colour: alt.Color = alt.Color(f"{column}:N", title=None).scale(theme.colours(models)).legend(
         orient="bottom", columns=3, columnPadding=24, symbolType="stroke", symbolStrokeWidth=3
     )  # fmt: skip
     return colour
@@ -206,6 +207,83 @@ def context(runs: Mapping[str, Mapping[Reads, Any]]) -> alt.HConcatChart:
         line = base.mark_line(strokeWidth=2, point={"size": 55, "filled": True}).encode(y=value)
         panels.append(alt.layer(bars, line, title=panel_head(str(name), part), width=_WIDTH, height=240))
     return theme.panel_row(panels)
+
+
+def accuracy_by_window(runs: Mapping[int | str, Any]) -> pd.DataFrame:
+    """Return the accuracy of memory networks by the size of their memories and the class of the missing word.
+
+    Parameters
+    ----------
+    runs : mapping
+        By the words of a window, or ``"sentence"``, the predictions: a run, a frame, the name of a run, or
+        several of these, such as those of several seeds, whose mean is taken.
+
+    Returns
+    -------
+    DataFrame
+        Columns window (text), word_class (its name), accuracy (expected, a fraction), n (items), low, high
+        (Wilson's interval over items, 95 %).
+
+    Raises
+    ------
+    DataError
+        If there are no predictions of items with a class of the missing word.
+    """
+    rows = []
+    for window, several in runs.items():
+        frames = [source.frame for source in predictions_of(several)]
+        frame = pd.concat([frame[frame["word_class"].notna()] for frame in frames])
+        means = frame.groupby(["word_class", "item_id"])["p_correct"].mean().groupby("word_class")
+        for name, label in _CLASSES.items():
+            if name in means.groups:
+                part = means.get_group(name)
+                rows.append((_label(window), label, part.mean(), len(part)))
+    if not rows:
+        raise DataError("there are no predictions with a class of the missing word")
+    table = pd.DataFrame(rows, columns=["window", "word_class", "accuracy", "n"])
+    low, high = wilson((table["accuracy"] * table["n"]).to_numpy(), table["n"].to_numpy())
+    return table.assign(low=low, high=high)
+
+
+def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
+    """Draw accuracy by the size of the memories, one line a class: the Goldilocks curve.
+
+    Hill et al. (2016), "The Goldilocks Principle", section 5: between a word and a sentence there is a size
+    of memories that is best, another one for each class of the missing word.
+
+    Parameters
+    ----------
+    runs : mapping
+        As for :func:`accuracy_by_window`, which raises the same errors. Drawn in the order given.
+
+    Returns
+    -------
+    alt.LayerChart
+        Bars are Wilson's intervals (95 %).
+
+    Examples
+    --------
+    >>> questions = wb.load("sample", variant="cbt")
+    >>> run = wb.predict(questions, MaximumFrequency("context"))
+    >>> chart = wb.charts.windows({1: run, "sentence": run})
+    """
+    data = accuracy_by_window(runs)
+    steps, classes = (data[name].unique().tolist() for name in ("window", "word_class"))
+    scale = alt.Scale(domain=[0, min(1.0, 1.05 * max(float(data["high"].max()), 0.01))])
+    base = alt.Chart(data).encode(
+        x=alt.X("window:O", title="words of a memory").scale(domain=steps).axis(labelAngle=0),
+        color=model_colour(classes, "word_class"),
+        tooltip=[
+            alt.Tooltip("word_class:N", title="missing word"),
+            alt.Tooltip("window:O", title="words"),
+            *(alt.Tooltip(f"{column}:Q", format=".1%") for column in ("accuracy", "low", "high")),
+            alt.Tooltip("n:Q", title="questions", format=","),
+        ],
+    )
+    axis = {"title": "accuracy", "scale": scale, "axis": alt.Axis(format="%")}
+    bars = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", **axis), y2="high:Q")
+    line = base.mark_line(strokeWidth=2, point={"size": 55, "filled": True})
+    return alt.layer(bars, line.encode(y=alt.Y("accuracy:Q", **axis)), width=_WIDTH, height=240)
 
 
 def _label(reads: Reads) -> str:
