@@ -61,6 +61,9 @@ MADE_AS = {
     "embedding-reader": "embedding reader",
     "ensemble": "ensemble",
     "exclude-cooccurring": "words of the query excluded",
+    "attention-sum": "attention-sum reader",
+    "gated-attention": "gated-attention reader",
+    "attentive-reader": "attentive reader",
 }
 MODELS = {name: versions.MODELS[key] for name, key in MADE_AS.items()} | {
     "generating": lambda: Generating(versions.ngram(), datasets=["sample"])

@@ -29,7 +29,10 @@ from workbench.models.neural.recurrent import LSTM, ElmanRNN
 from workbench.models.neural.sup_cbow import SupCBOW
 from workbench.models.neural.transformer import PointerTransformer
 from workbench.models.ngram.model import NGram
+from workbench.models.readers.attention_sum import AttentionSum
+from workbench.models.readers.attentive import AttentiveReader
 from workbench.models.readers.embedding import EmbeddingReader
+from workbench.models.readers.gated_attention import GatedAttention
 from workbench.models.vectors import CBOW, LSA
 from workbench.texts.corpus import Corpus
 
@@ -82,6 +85,9 @@ MODELS = {
     "memory network": lambda: neural(MemoryNetwork, width=12),
     "Sup-CBOW": lambda: neural(SupCBOW, dimensions=12, hidden=12, passages=100, tokens=None, epochs=1),
     "embedding reader": lambda: reader(EmbeddingReader, width=12),
+    "attention-sum reader": lambda: reader(AttentionSum, width=12, embedded=12),
+    "gated-attention reader": lambda: reader(GatedAttention, width=12, embedded=12),
+    "attentive reader": lambda: reader(AttentiveReader, width=12, embedded=12),
     "transformer": lambda: neural(PointerTransformer, width=16, layers=1, heads=2),
     "ensemble": lambda: Ensemble([ngram(), neural(LSTM, width=12)]),
     "words of the query excluded": lambda: ExcludeCooccurring(MaximumFrequency("context")),

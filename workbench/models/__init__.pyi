@@ -22,6 +22,9 @@ from .ngram.model import CachedNGram as CachedNGram
 from .ngram.model import NGram as NGram
 from .pretrained.causal import CausalLM as CausalLM
 from .pretrained.masked import MaskedLM as MaskedLM
+from .readers.attention_sum import AttentionSum as AttentionSum
+from .readers.attentive import AttentiveReader as AttentiveReader
 from .readers.embedding import EmbeddingReader as EmbeddingReader
+from .readers.gated_attention import GatedAttention as GatedAttention
 from .vectors import CBOW as CBOW
 from .vectors import LSA as LSA

@@ -51,6 +51,9 @@ BUILT_IN = {
     "embedding-reader": "workbench.models.readers.embedding:EmbeddingReader",
     "ensemble": "workbench.models.ensemble:Ensemble",
     "exclude-cooccurring": "workbench.models.exclusion:ExcludeCooccurring",
+    "attention-sum": "workbench.models.readers.attention_sum:AttentionSum",
+    "gated-attention": "workbench.models.readers.gated_attention:GatedAttention",
+    "attentive-reader": "workbench.models.readers.attentive:AttentiveReader",
     "causal-lm": "workbench.models.pretrained.causal:CausalLM",
     "masked-lm": "workbench.models.pretrained.masked:MaskedLM",
 }

@@ -1,0 +1,1 @@
+"""Construction of cloze items from novels, as the papers made theirs."""
