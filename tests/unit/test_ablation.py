@@ -63,11 +63,11 @@ def test_ids_and_candidates_stay_and_the_variant_tells_the_input():
     for ablate, name in ((wb.query_only, "query only"), (wb.passage_only, "passage only")):
         changed = ablate(items)
         assert changed.frame[kept].equals(items.frame[kept])
-        assert (changed.frame["variant"] == items.frame["variant"] + f", {name}").all()
+        assert (changed.frame["variant"] == items.frame["variant"] + f" ({name})").all()
         assert whole_variant(changed.frame["variant"]).tolist() == items.frame["variant"].tolist()
         with pytest.raises(DataError, match="ablated already"):
             wb.query_only(changed)
-    assert split_variant("a, b") == ("a, b", "")
+    assert split_variant("a (b)") == ("a (b)", "")
 
 
 def test_items_without_an_answer_keep_their_bare_blank():
@@ -126,7 +126,7 @@ def test_results_say_which_input_it_was():
     items = wb.load("sample", "dev", variant="cbt")
     model = MaximumFrequency("context")
     frames = [model.predict(part) for part in (items, wb.query_only(items), wb.passage_only(items))]
-    names = [model.name, f"{model.name}, query only", f"{model.name}, passage only"]
+    names = [model.name, f"{model.name} (query only)", f"{model.name} (passage only)"]
     assert wb.evaluate(frames)["model"].tolist() == names
     assert frames[0]["system"].notna().all()
     assert frames[1]["system"].isna().all()  # the paper's row has the whole items

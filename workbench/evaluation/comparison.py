@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from workbench.analysis.proportions import holm, mcnemar, wilson
 from workbench.evaluation import bootstrap, comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask, Units
-from workbench.evaluation.metrics import clustered
+from workbench.evaluation.metrics import SPREAD, interval_kind, spread
 from workbench.evaluation.reading import ModelPredictions, coalesced, predictions_of
 from workbench.evaluation.significance import log_prob_difference, mean_of_known
 from workbench.evaluation.slices import Bin, Slices
@@ -29,6 +29,7 @@ from workbench.storage.errors import DataError
 OUTCOMES = ("only first", "only second", "both right", "both wrong", "any")
 """Cells of two models: which of them got an item right; ``any``: all four cells."""
 
+_TESTS = ("McNemar", "sign flips")  # of two runs; of means over seeds
 _MOST = 6  # models whose slices a terminal is wide enough for
 
 
@@ -46,6 +47,9 @@ class Comparison:
     answers : list of str (n,)
         Those of the items; where they have none, of the first model that knows it.
     correct : array of bool (m, n)
+        Of replicates: whether what most of them predict is right.
+    shares : array of float (m, n)
+        Share of the replicates that are right; 0 or 1 for a single run. Accuracies are their means.
     log_prob : array of float (m, n)
         ln p of the answers; NaN where there is none, minus infinity for probability 0.
     rank : array of float (m, n)
@@ -67,6 +71,9 @@ class Comparison:
         self.warnings: list[str] = []
         self.answers: list[str] = []
         self.correct: Mask = np.stack([model.truths("correct")[r] for model, r in self._each()])
+        self._by_seed = [model.correct_by_seed[r] for model, r in self._each()]  # m of (n, replicates)
+        self.shares: Floats = np.stack([right.mean(axis=1) for right in self._by_seed])
+        self._several: Mask = np.array([right.shape[1] > 1 for right in self._by_seed])
         self.log_prob: Floats = np.stack([_log_prob(model)[r] for model, r in self._each()])
         self.rank: Floats = np.stack([model.floats("rank")[r] for model, r in self._each()])
         self.n_right: Ints = self.correct.sum(axis=0)
@@ -88,8 +95,8 @@ class Comparison:
         Parameters
         ----------
         items : Items
-        runs : Run, DataFrame or str, or several of these
-            A frame needs ``item_id``, ``model`` and ``prediction`` alone.
+        runs : Run, DataFrame, str or Replicates, or several of these
+            A frame needs ``item_id``, ``model`` and ``prediction`` alone. Replicates are one model.
         annotations : DataFrame, optional
             From ``wb.annotate``, or any frame with a column ``item_id``: items can be sliced by its columns.
         level, resamples, seed : float, int, int
@@ -103,7 +110,7 @@ class Comparison:
             answers to one item.
         """
         drawing = Drawing(level, int(resamples), int(seed)).checked()
-        models = predictions_of(runs, items)
+        models = predictions_of(runs, items, pool=True)
         if not models:
             raise DataError("there are no predictions to compare", remedy="pass runs that have some")
         rows = _align(items, models)
@@ -187,12 +194,12 @@ class Comparison:
 
     @cached_property
     def _replicates(self) -> tuple[Floats, Floats]:
-        """Means of `correct`, `log_prob` and the differences of `_holed`, and medians of ranks."""
+        """Means of `shares`, `log_prob` and the differences of `_holed`, and medians of ranks."""
         # in the order of `evaluate`, so that a seed draws the same items
         order = np.argsort(self.items.frame["item_id"].to_numpy(dtype=object), kind="stable")
         of = self._units
         of = of if of.by == "item" else of._replace(codes=of.codes[order])
-        rows = [*self.correct.astype(float), *self.log_prob, *map(self._log_prob_difference, self._holed)]
+        rows = [*self.shares, *self.log_prob, *map(self._log_prob_difference, self._holed)]
         means, medians = np.stack(rows)[:, order], self._mid_rank[:, order]
         return bootstrap.replicates(means, medians, of, self.drawing.resamples, self.drawing.seed)
 
@@ -202,21 +209,26 @@ class Comparison:
     def points(self) -> pd.DataFrame:
         """Return the measures of `table` that need no resampling: one row a model.
 
-        Columns are `label`, `n`, `accuracy`, `n_perplexity`, `perplexity`, `median_rank`.
+        Columns are `label`, `n`, `accuracy`, `n_perplexity`, `perplexity`, `median_rank`, `n_seeds` (1 for a
+        single run), and of replicates `seed_sd`, `seed_min`, `seed_max`, `spread`.
         """
         none = np.isnan(self.log_prob)
         count = (~none).sum(axis=1)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             perplexity = np.exp(-np.where(none, 0, self.log_prob).sum(axis=1) / count)
         ranks = [row[~np.isnan(row)] for row in self._mid_rank]
+        spreads = [spread(right) if right.shape[1] > 1 else {} for right in self._by_seed]
         return pd.DataFrame(
             {
                 "label": self.labels,
                 "n": self.n,
-                "accuracy": self.correct.sum(axis=1) / self.n,
+                "accuracy": self.shares.sum(axis=1) / self.n,
                 "n_perplexity": count,
                 "perplexity": perplexity,
                 "median_rank": [float(np.median(row)) if len(row) else np.nan for row in ranks],
+                "n_seeds": [right.shape[1] for right in self._by_seed],
+                **{name: [values.get(name, np.nan) for values in spreads] for name in SPREAD[1:-1]},
+                "spread": [values.get("spread", "") for values in spreads],
             }
         )
 
@@ -228,15 +240,16 @@ class Comparison:
         DataFrame
             One row a model: `label`, `n`, `accuracy`, `accuracy_low`, `accuracy_high`, `interval`,
             `n_perplexity`, `perplexity` and `median_rank` with their intervals, `resampled_by`, `n_novels`,
-            `model`, `run`.
+            `model`, `run`, and those of seeds, as `points` has them.
             NaN: not known. Intervals are those of `evaluate`, except for a model that lacks some values:
             here all items are resampled for all models.
         """
         table, of, (means, medians) = self.points(), self._units, self._replicates
-        by_novel = np.array([clustered(share, of) for share in table["accuracy"]])
+        pairs = zip(table["accuracy"], self._several, strict=True)
+        kinds = np.array([interval_kind(share, of, several=bool(several)) for share, several in pairs])
         resampled = self._intervals(means[:, : self.m])
-        exact = wilson(self.correct.sum(axis=1), self.n, level=self.drawing.level)
-        low, high = (np.where(by_novel, *bounds) for bounds in zip(resampled, exact, strict=True))
+        exact = wilson(self.shares.sum(axis=1), self.n, level=self.drawing.level)
+        low, high = (np.where(kinds != "Wilson", *bounds) for bounds in zip(resampled, exact, strict=True))
         with np.errstate(over="ignore"):
             likeliest, unlikeliest = np.exp(np.negative(self._intervals(means[:, self.m : 2 * self.m])))
         low_rank, high_rank = self._intervals(medians)
@@ -245,7 +258,7 @@ class Comparison:
                 **{name: table[name] for name in ("label", "n", "accuracy")},
                 "accuracy_low": low,
                 "accuracy_high": high,
-                "interval": np.where(by_novel, "bootstrap by novel", "Wilson"),
+                "interval": kinds,
                 "n_perplexity": table["n_perplexity"],
                 "perplexity": table["perplexity"],
                 "perplexity_low": unlikeliest,
@@ -257,6 +270,7 @@ class Comparison:
                 "n_novels": pd.array([of.number if of.by == "novel" else None] * self.m, dtype="Int64"),
                 "model": [model.model for model in self._models],
                 "run": [model.run for model in self._models],
+                **{name: table[name] for name in SPREAD},
             }
         )
 
@@ -273,8 +287,9 @@ class Comparison:
             `n_only_a`, `n_only_b`, `difference`, `difference_low`, `difference_high`
                 Items that only one got right; accuracy of `a` minus that of `b`, and the percentile
                 interval of the paired bootstrap, of whole novels where every item names its novel.
-            `p`, `p_holm`
-                Of the exact McNemar test; corrected for the number of pairs (Holm 1979).
+            `p`, `p_holm`, `test`
+                Of the exact McNemar test (``McNemar``), or of a sign-flip test by item (``sign flips``) where
+                a side is the mean of replicates; corrected for the number of pairs (Holm 1979).
             `p_novel`
                 Of the sign-flip test by novel, NaN where not every item names its novel.
             `log_prob_difference`, `log_prob_difference_low`, `log_prob_difference_high`
@@ -285,11 +300,14 @@ class Comparison:
         correct = self.correct.astype(np.float32)
         both = np.rint(correct @ correct.T).astype(np.int64)
         only_a, only_b = both[a, a] - both[a, b], both[b, b] - both[a, b]
-        p = mcnemar(only_a, only_b)
+        p, several = mcnemar(only_a, only_b), self._several[a] | self._several[b]
+        p[several] = bootstrap.sign_flips(
+            self.shares[a[several]] - self.shares[b[several]], self.drawing.resamples, self.drawing.seed
+        )
         low, high = self._intervals(means[:, a] - means[:, b])
         p_novel = np.full(len(a), np.nan)
         if of.by == "novel":
-            sums = np.stack([of.sums(row) for row in self.correct])
+            sums = np.stack([of.sums(row) for row in self.shares])
             p_novel = bootstrap.sign_flips(sums[a] - sums[b], self.drawing.resamples, self.drawing.seed)
         with np.errstate(invalid="ignore"):
             log_probs = means[:, self.m + a] - means[:, self.m + b]
@@ -304,9 +322,10 @@ class Comparison:
                 "label_b": pd.Series([self.labels[k] for k in b], dtype="str"),
                 "n_only_a": only_a,
                 "n_only_b": only_b,
-                "difference": (only_a - only_b) / self.n,
+                "difference": (self.shares[a] - self.shares[b]).sum(axis=1) / self.n,
                 "difference_low": low,
                 "difference_high": high,
+                "test": np.where(several, _TESTS[1], _TESTS[0]),
                 "p": p,
                 "p_holm": holm(p),
                 "p_novel": p_novel,
@@ -339,32 +358,33 @@ class Comparison:
         -------
         dict
             ``n``; ``difference`` of the accuracies, with ``difference_low`` and ``difference_high``
-            (percentile interval of the paired bootstrap); ``p`` (exact McNemar test) and ``p_novel``
-            (sign-flip test, NaN where not every item names its novel), not corrected. NaN where there are
-            no items.
+            (percentile interval of the paired bootstrap); ``p`` of the ``test``, as `pairs` has them, and
+            ``p_novel`` (sign-flip test, NaN where not every item names its novel), not corrected. NaN where
+            there are no items.
         """
         mask = np.ones(self.n, dtype=bool) if mask is None else mask
-        n, correct, of = int(mask.sum()), self.correct[[a, b]][:, mask], self._units
-        values: dict[str, Any] = {"n": n, "p": np.nan, "p_novel": np.nan}
+        n, shares, of = int(mask.sum()), self.shares[[a, b]][:, mask], self._units
+        test = _TESTS[int(self._several[[a, b]].any())]
+        values: dict[str, Any] = {"n": n, "p": np.nan, "p_novel": np.nan, "test": test}
         if not n:
             return values | dict.fromkeys(("difference", "difference_low", "difference_high"), np.nan)
-        apart = correct[0].astype(float) - correct[1]
+        apart, how = shares[0] - shares[1], (self.drawing.resamples, self.drawing.seed)
         only_a, only_b = int((apart > 0).sum()), int((apart < 0).sum())
+        of = of.of(mask)
         if of.by == "novel":
-            of = of.of(mask)
-            drawn, _ = bootstrap.replicates(
-                apart[None], np.empty((0, n)), of, self.drawing.resamples, self.drawing.seed
-            )
-            values["p_novel"], _ = bootstrap.sign_flip(apart, of, self.drawing.resamples, self.drawing.seed)
+            values["p_novel"], _ = bootstrap.sign_flip(apart, of, *how)
+        if of.by == "novel" or test != _TESTS[0]:
+            drawn, _ = bootstrap.replicates(apart[None], np.empty((0, n)), of, *how)
         else:  # an item is +1, -1 or 0, so a resample of items is three counts
             counts = np.random.default_rng(self.drawing.seed).multinomial(
                 n, np.array([only_a, only_b, n - only_a - only_b]) / n, size=self.drawing.resamples
             )
             drawn = ((counts[:, 0] - counts[:, 1]) / n)[:, None]
-        (low,), (high,) = bootstrap.intervals(drawn, self.drawing.level, of.number if of.by == "novel" else n)
+        (low,), (high,) = bootstrap.intervals(drawn, self.drawing.level, of.number)
+        p = bootstrap.sign_flips(apart[None], *how) if test != _TESTS[0] else mcnemar(only_a, only_b)
         return values | {
-            "difference": (only_a - only_b) / n, "difference_low": low, "difference_high": high,
-            "p": float(mcnemar(only_a, only_b)[0]),
+            "difference": float(apart.sum() / n), "difference_low": low, "difference_high": high,
+            "p": float(p[0]),
         }  # fmt: skip
 
     @property
@@ -399,13 +419,14 @@ class Comparison:
         -------
         DataFrame
             One row a bin and model: `key`, `bin` (its label), `label` (of the model), `n`,
-            `accuracy`, `low`, `high` (Wilson).
+            `accuracy`, `low`, `high` (Wilson; of a mean over replicates it is wider than need be).
         """
         bins = self.bins(column)
-        masks = np.stack([part.mask for part in bins]).astype(np.float32)
+        kind = np.float64 if self._several.any() else np.float32  # counts are exact in both
+        masks = np.stack([part.mask for part in bins]).astype(kind)
         masks = masks if mask is None else masks * mask
         n = masks.sum(axis=1, dtype=np.float64)[:, None]
-        right = (masks @ self.correct.T.astype(np.float32)).astype(np.float64)  # (bins, m)
+        right = (masks @ self.shares.T.astype(kind)).astype(np.float64)  # (bins, m)
         low, high = wilson(right, n, level=self.drawing.level)
         with np.errstate(invalid="ignore"):
             accuracy = right / n
@@ -453,7 +474,8 @@ class Comparison:
         head = f"{' on '.join(counts)}; {100 * self.drawing.level:g} % intervals"
         parts = [head, self._models_text()]
         if self.m > 1:
-            head = "Pairs, the difference in percentage points, p of the exact McNemar test (Holm):\n"
+            tests = " or of sign flips" if self._several.any() else ""
+            head = f"Pairs, the difference in percentage points, p of the exact McNemar test{tests} (Holm):\n"
             parts.append(head + self._pairs_text())
         for column in self.columns if self.m <= _MOST else ():
             rows = [
@@ -472,10 +494,13 @@ class Comparison:
             "median_rank": quantity,
         }
         rows = [
-            [row["label"], *(_with_span(row, name, write) for name, write in formats.items())]
+            [row["label"], *(_with_span(row, name, write) for name, write in formats.items()), row["spread"]]
             for row in self.table().to_dict("records")
         ]
-        return text_table(["model", "accuracy %", "perplexity", "median rank"], rows)
+        columns = ["model", "accuracy %", "perplexity", "median rank"]
+        if self._several.any():
+            return text_table([*columns, "spread"], rows)
+        return text_table(columns, [row[:-1] for row in rows])
 
     def _pairs_text(self) -> str:
         columns = ["pair", "difference", "only one right", "p", "p (Holm)", "p by novel"]

@@ -14,7 +14,7 @@ import pandas as pd
 from workbench.analysis.proportions import holm
 from workbench.datasets import published as papers
 from workbench.evaluation.bootstrap import Drawing
-from workbench.evaluation.metrics import measure, note, typed
+from workbench.evaluation.metrics import measure, note, shown_measures, spread_columns, typed
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.reading import NEEDED, VARIANT, ModelPredictions, one_value, predictions_of
 from workbench.evaluation.significance import compare_pair
@@ -33,10 +33,6 @@ _REPORTED = (
 )
 _AGAINST = ("difference", "difference_low", "difference_high", "n_paired", "p", "p_holm")
 _SHOWN = (
-    TableColumn("place", "count"),
-    TableColumn("model", detail="source"),
-    TableColumn("n", "count"),
-    with_interval("accuracy", "share"),
     TableColumn("perplexity", "quantity"),
     TableColumn("median_rank", "rank"),
     with_interval(
@@ -103,7 +99,7 @@ def leaderboard(
         columns of `by`, `place` (equal accuracies share one), `model`, `system`, `run`
         `unit`, `filter`, `vocabulary_size`, `unknown`, `prompt`
             Results that differ here must not be compared blindly.
-        `n` ... `signature`
+        `n` ... `signature`, and those of replicates
             As :func:`workbench.evaluation.metrics.evaluate` gives them; accuracies are fractions.
         `difference`, `difference_low`, `difference_high`, `n_paired`
             Accuracy minus that of the best, with the interval of the paired bootstrap, on the
@@ -131,7 +127,7 @@ def leaderboard(
     drawing = Drawing(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by))
     chosen = {"dataset": dataset, "split": split}
-    models = predictions_of(stored() if runs is None else runs)
+    models = predictions_of(stored() if runs is None else runs, pool=True)
     groups = _groups(models, names, chosen)
     reported = _published(names, chosen, groups) if published else {}
     rows: list[dict[str, Any]] = []
@@ -139,7 +135,8 @@ def leaderboard(
         ranked = _placed(_ranked(groups.get(key, []), drawing), reported.get(key, []))
         rows += [dict(zip(names, key, strict=True)) | row for row in ranked]
     head = [*names, *(name for name in ("place", "model", "system", "run", *VARIANT) if name not in names)]
-    table = typed(pd.DataFrame(rows, columns=[*head, *_MEASURED, *_AGAINST, *_PUBLISHED]))
+    spread = spread_columns(rows)
+    table = typed(pd.DataFrame(rows, columns=[*head, *_MEASURED, *spread, *_AGAINST, *_PUBLISHED]))
     kinds = dict.fromkeys(("place", "n_paired"), "Int64") | {"published": "bool", "source": "str"}
     table = table.astype(dict.fromkeys(_AGAINST, "Float64") | kinds)
     datasets = {str(value) for model in models for value in model.frame["dataset"].dropna().unique()}
@@ -147,7 +144,9 @@ def leaderboard(
     table.attrs["note"] = note(measured, datasets, drawing)
     if len(table) > len(measured):
         table.attrs["note"] += f" {_REPORTED}"
-    return Table(table, TableLayout("Models ranked by accuracy", _SHOWN, tuple(names), "signature"))
+    first = (TableColumn("place", "count"), TableColumn("model", detail="source"))
+    shown = (*first, *shown_measures(table)[:2], *_SHOWN)
+    return Table(table, TableLayout("Models ranked by accuracy", shown, tuple(names), "signature"))
 
 
 Group = tuple[Any, ...]

@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from workbench.analysis.proportions import wilson
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing, Floats, Units
-from workbench.evaluation.reading import VARIANT, floats, joined, one_value, predictions_of
+from workbench.evaluation.reading import VARIANT, by_seed, floats, joined, one_value, predictions_of
 from workbench.items.items import Items
+from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 
-_INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels")
+_INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels", "n_seeds")
 _FLOATS = (
     "accuracy", "accuracy_low", "accuracy_high", "expected_accuracy",
     "accuracy_known", "accuracy_known_low", "accuracy_known_high",
     "perplexity", "perplexity_low", "perplexity_high",
     "median_rank", "median_rank_low", "median_rank_high",
 )  # fmt: skip
+_SPREADS = ("seed_sd", "seed_min", "seed_max")
 MEASURES = (
     "n", "n_known", *_FLOATS[:3], "interval", *_FLOATS[3:7], "n_perplexity", *_FLOATS[7:], "n_tied_items",
     "resampled_by", "n_novels", "signature",
 )  # fmt: skip
 """Columns that `measure` gives."""
 
-SHOWN = (
-    TableColumn("n", "count"),
-    with_interval("accuracy", "share"),
-    with_interval("perplexity", "quantity"),
-    with_interval("median_rank", "rank"),
-)
-"""Measures as tables show them."""
+SPREAD = ("n_seeds", *_SPREADS, "spread")
+"""Columns that `measure` gives of replicates too."""
 
 _PARTS = ("unit", "filter", "vocab", "unknown", "prompt")  # of a signature, for the columns `VARIANT`
 
@@ -99,6 +97,11 @@ def evaluate(
         `signature`
             What was measured, and how: items, `n`, the columns that name the variant, intervals, version.
 
+        Of :func:`workbench.evaluation.replicates.replicates` all measures are of the items' means over the
+        seeds, and the interval of the accuracy is ``bootstrap by item`` or by novel. Then there are the
+        columns `n_seeds`, `seed_sd` (standard deviation of the accuracy between seeds, with n - 1),
+        `seed_min`, `seed_max`, and `spread`, which says this in words.
+
         All other intervals are percentile bootstrap intervals. ``.attrs["note"]`` says what was
         resampled, and why.
 
@@ -117,18 +120,33 @@ def evaluate(
     names = list(dict.fromkeys([by] if isinstance(by, str) else by or ()))
     rows: list[dict[str, Any]] = []
     datasets: set[str] = set()
-    for predictions in predictions_of(runs, items):
+    for predictions in predictions_of(runs, items, pool=True):
         frame = joined(predictions.frame, items, annotations)
         datasets |= set(frame["dataset"].dropna())
         head = {"model": predictions.model, "run": predictions.run}
         rows += [head | group | measure(part, drawing) for group, part in _groups(frame, names)]
     columns = [name for name in ("model", "run") if name not in names] + names
-    table = typed(pd.DataFrame(rows, columns=[*columns, *MEASURES]))
+    table = typed(pd.DataFrame(rows, columns=[*columns, *MEASURES, *spread_columns(rows)]))
     table.attrs["note"] = note(table, datasets, drawing)
     model = TableColumn("model", detail="run" if table.duplicated(["model", *names]).any() else "")
     groups = (_group_column(table[name]) for name in names if name != "model")
-    shown = (model, *groups, *SHOWN)
+    shown = (model, *groups, *shown_measures(table))
     return Table(table, TableLayout("Accuracy, perplexity and median rank", shown, signature="signature"))
+
+
+def spread_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the columns `SPREAD` if a row of measures is of replicates."""
+    return SPREAD if any("n_seeds" in row for row in rows) else ()
+
+
+def shown_measures(table: pd.DataFrame) -> tuple[TableColumn, ...]:
+    """Return the measures as tables show them."""
+    return (
+        TableColumn("n", "count"),
+        with_interval("accuracy", "share", detail="spread" if "spread" in table else ""),
+        with_interval("perplexity", "quantity"),
+        with_interval("median_rank", "rank"),
+    )
 
 
 def _group_column(values: pd.Series[Any]) -> TableColumn:
@@ -156,22 +174,24 @@ def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
     """Return the measures that :func:`evaluate` describes, of the predictions (n,) of one model."""
     frame = frame[frame["correct"].notna()]
     of = bootstrap.units(frame["book_id"])
-    correct = floats(frame["correct"])
+    seeds = by_seed(frame)
+    correct, several = seeds.mean(axis=1), seeds.shape[1] > 1
     known = frame["known"].fillna(value=False).to_numpy(dtype=bool)
-    by_novel = clustered(correct.sum() / max(len(frame), 1), of)
     measures: dict[str, Any] = {
         "n": len(frame),
         "n_known": int(known.sum()),
         "resampled_by": of.by,
         "n_novels": of.number if of.by == "novel" else None,
-        "interval": "bootstrap by novel" if by_novel else "Wilson",
+        "interval": interval_kind(correct.sum() / max(len(frame), 1), of, several=several),
         "expected_accuracy": float(frame["p_correct"].mean()),
         "n_perplexity": 0,
         "n_tied_items": 0,
         "signature": signature(frame, of, drawing),
     }
-    measures |= _share("accuracy", correct, of, drawing)
-    measures |= _share("accuracy_known", correct[known], of.of(known), drawing)
+    measures |= _share("accuracy", correct, of, drawing, several=several)
+    measures |= _share("accuracy_known", correct[known], of.of(known), drawing, several=several)
+    if several:
+        measures |= spread(seeds)
     log_prob = floats(frame["log_prob"].where(frame["score_type"] == "log_prob"))
     if (mask := ~np.isnan(log_prob)).any():
         low, high = _bounds(log_prob[mask], of.of(mask), drawing)
@@ -205,9 +225,26 @@ def signature(frame: pd.DataFrame, of: Units, drawing: Drawing) -> str:
     return "|".join(["/".join(place), *(f"{k}:{v}" for k, v in parts.items() if v not in {None, "none"})])
 
 
-def clustered(accuracy: float, of: Units) -> bool:
-    """Tell whether resampling novels says how sure an accuracy is: not where all outcomes are equal."""
-    return of.by == "novel" and of.number > 1 and 0 < accuracy < 1
+def spread(seeds: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    """Return the columns `SPREAD` of replicates that are right on items or not, (n, replicates)."""
+    accuracies = seeds.mean(axis=0) if len(seeds) else np.full(seeds.shape[1], np.nan)
+    sd, k = float(accuracies.std(ddof=1)), len(accuracies)
+    return {
+        "n_seeds": k,
+        "seed_sd": sd,
+        "seed_min": float(accuracies.min()),
+        "seed_max": float(accuracies.max()),
+        "spread": f"± {percent(sd, unit=False)} between {k} seeds" if len(seeds) else None,
+    }
+
+
+def interval_kind(accuracy: float, of: Units, *, several: bool = False) -> str:
+    """Say how the interval of an accuracy is made; `several`: of the mean over replicates.
+
+    Resampling says nothing where all outcomes are equal, or there is one unit.
+    """
+    resampled = (of.by == "novel" or several) and of.number > 1 and 0 < accuracy < 1
+    return f"bootstrap by {of.by}" if resampled else "Wilson"
 
 
 def _bounds(values: Floats, of: Units, drawing: Drawing, *, median: bool = False) -> tuple[float, float]:
@@ -219,11 +256,11 @@ def _bounds(values: Floats, of: Units, drawing: Drawing, *, median: bool = False
     return float(low[0]), float(high[0])
 
 
-def _share(name: str, correct: Floats, of: Units, drawing: Drawing) -> dict[str, float]:
-    n, count = len(correct), int(correct.sum())
+def _share(name: str, correct: Floats, of: Units, drawing: Drawing, *, several: bool) -> dict[str, float]:
+    n, count = len(correct), float(correct.sum())
     if not n:
         return {}
-    if clustered(count / n, of):
+    if interval_kind(count / n, of, several=several) != "Wilson":
         low, high = _bounds(correct, of, drawing)
     else:
         low, high = (float(bound[0]) for bound in wilson(count, n, level=drawing.level))
@@ -232,8 +269,8 @@ def _share(name: str, correct: Floats, of: Units, drawing: Drawing) -> dict[str,
 
 def typed(table: pd.DataFrame) -> pd.DataFrame:
     """Give the columns of `measure` types that hold nulls."""
-    kinds = dict.fromkeys(_INTS, "Int64") | dict.fromkeys(_FLOATS, "Float64")
-    kinds |= dict.fromkeys(("interval", "resampled_by"), "str")
+    kinds = dict.fromkeys(_INTS, "Int64") | dict.fromkeys((*_FLOATS, *_SPREADS), "Float64")
+    kinds |= dict.fromkeys(("interval", "resampled_by", "spread"), "str")
     return table.astype({name: kind for name, kind in kinds.items() if name in table.columns})
 
 

@@ -81,6 +81,7 @@ _KINDS = {
     **dict.fromkeys(("section", "system", "model", "run", "column", "split", "word_class", "measure"), "str"),
     "measured_in": "str", "published": "Float64", "printed": "str",
     **dict.fromkeys(("ours", "low", "high", "difference"), "Float64"),
+    "n_seeds": "Int64", **dict.fromkeys(("seed_sd", "seed_min", "seed_max"), "Float64"),
     "n": "Int64", "n_known": "Int64", "ours_known": "Float64", "expected": "Float64",
     **dict.fromkeys(("resampled_by", "variant", "unit", "filter"), "str"),
     "vocabulary_size": "Int64", "unknown": "str", "prompt": "object",
@@ -179,7 +180,8 @@ class ResultsTable:
         where there is none of ours), `column`, `split`, `word_class`, `measure` (``accuracy``,
         ``perplexity``, ``median_rank``) in the unit `measured_in` (``percent``, ``fraction``, ``per
         target word``, ``rank``); `published` and, as the paper prints it, `printed`; `ours` with
-        `low` and `high`; `difference` (ours - published); `n` items; of accuracies `ours_known`
+        `low` and `high`; `difference` (ours - published); of accuracies of replicates `n_seeds`, `seed_sd`
+        (standard deviation between seeds), `seed_min` and `seed_max`; `n` items; of accuracies `ours_known`
         (on the `n_known` items whose answer is in the vocabulary) and `expected` (mean over random
         choices among ties); and the columns that name the variant.
     notes : tuple of str
@@ -237,6 +239,8 @@ def _line(cells: Sequence[dict[Any, Any]]) -> list[Cell]:
     for cell in cells:
         write = partial(in_unit, unit=cell["measured_in"])
         interval = "" if pd.isna(cell["low"]) else f"[{write(cell['low'])}, {write(cell['high'])}]"
+        if not pd.isna(cell["seed_sd"]):
+            interval += f" ± {write(cell['seed_sd'])} between {cell['n_seeds']} seeds"
         line.append(Cell(MISSING if pd.isna(cell["printed"]) else str(cell["printed"])))
         line += [Cell(write(cell["ours"]), interval), Cell(write(cell["difference"], sign=True))]
     counts = dict.fromkeys(f"{cell['n']:,}" for cell in cells if not pd.isna(cell["n"]))
@@ -262,9 +266,10 @@ def table(
         Table 1 of Paperno et al. 2016; table 2 (or, for ``dev``, that of appendix B) of Hill et al.
         2016; table 1 of Zweig and Burges 2012; table 3, table 4 and those of appendices D and C of
         Hill et al. 2016.
-    runs : Run, DataFrame or str, or several of these
-        Predictions; those for other data sets are left out. The column ``system`` names the row of the paper
-        that they belong to. Without any, all of ours are missing.
+    runs : Run, DataFrame, str or Replicates, or several of these
+        Predictions; replicates (``wb.replicates``) are one row. Those for other data sets are left out. The
+        column ``system`` names the row of the paper that they belong to. Without any, all of ours are
+        missing.
     rows : {"ours", "all"}, default "ours"
         Show our rows, or the paper's other rows too; these are shown where there are no rows of ours.
     split : {"dev", "test"}, optional
@@ -297,7 +302,7 @@ def table(
     task = name.partition("-")[0]
     models = [
         replace(model, data=_of_task(model.frame, name, dataset or task))
-        for model in ([] if runs is None else predictions_of(runs))
+        for model in ([] if runs is None else predictions_of(runs, pool=True))
     ]
     present = {str(split) for model in models for split in model.frame["split"].unique()}
     layout = layout_of(name, split, present)
@@ -395,6 +400,9 @@ def _cell(column: Column, system: str | None, row: _Row | None) -> dict[str, Any
     if column.measure == "accuracy":
         cell["ours_known"] = scale * measures.get("accuracy_known", np.nan)
         cell["expected"] = scale * measures["expected_accuracy"]
+        if "n_seeds" in measures:
+            cell |= {name: scale * measures[name] for name in ("seed_sd", "seed_min", "seed_max")}
+            cell["n_seeds"] = measures["n_seeds"]
     cell["n"] = measures["n_perplexity" if column.measure == "perplexity" else "n"]
     return cell | {name: measures[name] for name in ("n_known", "resampled_by")}
 
@@ -437,6 +445,8 @@ def _notes(
         f" Differences are ours minus the paper's. {_resampled(ours)}"
         f" Bootstrap with {drawing.resamples:,} replicates, seed {drawing.seed}."
     )
+    if ours["n_seeds"].notna().any():
+        yield "Of runs that differ in the seed alone: the mean, and ± the standard deviation between seeds."
     if layout.dataset == "lambada" and (ours["resampled_by"] == "item").any() and dataset is None:
         yield f"{bootstrap.LAMBADA}."
     seeds = {f"{model.model}: {model.info['seed']}" for model in models if model.info.get("seed") is not None}
@@ -466,4 +476,6 @@ def _resampled(ours: pd.DataFrame) -> str:
     if by == "novel":
         return "Whole novels were resampled."
     items = "Accuracies have Wilson's interval over items; for the other measures items were resampled."
+    if ours["n_seeds"].notna().any():
+        items = items.replace("other measures", "other measures, and for means over seeds,")
     return items if by == "item" else f"{items} Where every item names its novel, novels were resampled."

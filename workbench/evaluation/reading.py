@@ -38,6 +38,9 @@ NEEDED = (
 )  # fmt: skip
 """Columns of predictions that evaluation reads."""
 
+BY_SEED = "correct_by_seed"
+"""Column of pooled replicates: which of them are right on an item, a tuple of bool."""
+
 _WORDS = ("item_id", "model", "prediction")
 _IN_USE: WeakValueDictionary[tuple[str, str], pa.Table] = WeakValueDictionary()
 
@@ -82,6 +85,13 @@ class ModelPredictions:
         """Return a column of Booleans of `table`, null as false."""
         return np.asarray(pc.fill_null(self.table[name], fill_value=False).to_numpy(), dtype=bool)
 
+    @cached_property
+    def correct_by_seed(self) -> npt.NDArray[np.bool_]:
+        """Whether each item is answered rightly, (n, replicates); one column where there are none."""
+        if isinstance(self.data, pd.DataFrame) and BY_SEED in self.data:
+            return by_seed(self.data)
+        return self.truths("correct")[:, None]
+
     def strings(self, name: str, rows: Rows) -> pa.Array:
         """Return the text in some rows of a column of `table`."""
         return self.table[name].take(pa.array(rows)).combine_chunks()
@@ -100,16 +110,27 @@ class ModelPredictions:
         return list(value) if isinstance(value, list | tuple | np.ndarray) else None
 
 
-def predictions_of(runs: Any, items: Items | None = None) -> list[ModelPredictions]:
+def by_seed(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return which replicates are right on each item, (n, replicates); of a single run one column."""
+    if BY_SEED not in frame or not len(frame):
+        return frame["correct"].fillna(value=False).to_numpy(dtype=bool)[:, None]
+    return np.array(frame[BY_SEED].tolist(), dtype=bool)
+
+
+def predictions_of(runs: Any, items: Items | None = None, *, pool: bool = False) -> list[ModelPredictions]:
     """Return the predictions of runs, frames of predictions or names of stored runs, one model and run each.
+
+    With `pool`, those of :func:`workbench.evaluation.replicates.replicates` are one model, else as many as
+    there are runs.
 
     They are in the order given, within one frame by order of appearance. Of a frame with ``item_id``,
     ``model`` and ``prediction`` alone (also ``log_prob``, ``rank``), the rest is taken from `items`: a
     prediction is correct if it is the answer but for case. Raise DataError if something is none
     of these, a column is missing or of another type, or a model has two predictions for one item.
     """
-    with ThreadPoolExecutor() as pool:
-        return [part for parts in pool.map(partial(_read, items=items), several(runs)) for part in parts]
+    read = partial(_read, items=items, pool=pool)
+    with ThreadPoolExecutor() as threads:
+        return [part for parts in threads.map(read, several(runs)) for part in parts]
 
 
 def several(runs: Any) -> list[Any]:
@@ -127,7 +148,9 @@ def coalesced(name: str, items: Items, models: Sequence[ModelPredictions], rows:
     return pd.Series(known.to_pylist(), dtype="str")
 
 
-def _read(source: Any, items: Items | None = None) -> list[ModelPredictions]:
+def _read(source: Any, items: Items | None = None, *, pool: bool = False) -> list[ModelPredictions]:
+    if isinstance(pooled := getattr(source, "pooled", None), ModelPredictions):
+        return [pooled] if pool else list(source.replicated)
     if isinstance(source, str):
         from workbench.runs.store import find_run  # noqa: PLC0415 - imported by the runs' users only
 
@@ -207,7 +230,7 @@ def _split_frame(frame: pd.DataFrame, run: str | None, info: Mapping[str, Any]) 
 def _named(model: str, variants: Iterable[Any]) -> str:
     """Return the name of a model, with what it saw of the items where that is the query or passage alone."""
     inputs = {split_variant(str(variant))[1] for variant in variants}
-    return model if "" in inputs else ", ".join([model, *sorted(inputs)])
+    return model if "" in inputs else " ".join([model, *(f"({name})" for name in sorted(inputs))])
 
 
 def _check_single(model: str, item_ids: pd.Series[Any]) -> None:

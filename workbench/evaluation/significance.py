@@ -11,7 +11,14 @@ import pandas as pd
 from workbench.analysis.proportions import mcnemar
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing, Floats
-from workbench.evaluation.reading import VARIANT, ModelPredictions, floats, one_value, predictions_of
+from workbench.evaluation.reading import (
+    VARIANT,
+    ModelPredictions,
+    by_seed,
+    floats,
+    one_value,
+    predictions_of,
+)
 from workbench.render.numbers import p_value, percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
@@ -40,9 +47,10 @@ class Significance:
         Two-sided, of `test`.
     test : str
         The exact McNemar test where items are resampled; where novels are, a sign-flip test by novel, exact
-        for up to 16 novels on which the models differ.
+        for up to 16 novels on which the models differ. Of replicates a sign-flip test of the means over
+        seeds, by item or novel.
     n_only_a, n_only_b : int
-        Items that only one of the two got right.
+        Items that only one of the two got right; of replicates, that it got right with more of its seeds.
     resampled_by : {"item", "novel"}
     n_units : int
         Items or novels that were resampled.
@@ -161,8 +169,8 @@ def significance(
 
     Parameters
     ----------
-    a, b : Run, DataFrame or str
-        A run, a frame of predictions of one model, or the name of a run.
+    a, b : Run, DataFrame, str or Replicates
+        A run, a frame of predictions of one model, the name of a run, or what ``wb.replicates`` returns.
     resamples, seed : int
         Number and seed of the bootstrap replicates, and of the random choices of signs.
     level : float, default 0.95
@@ -192,7 +200,7 @@ def significance(
 
 
 def _single(runs: Any, name: str) -> ModelPredictions:
-    models = predictions_of(runs)
+    models = predictions_of(runs, pool=True)
     if len(models) != 1:
         held = ", ".join(f"{model.model} {model.run}".strip() for model in models) or "none"
         raise DataError(f"{name} must hold the predictions of one model, found {len(models)}: {held}")
@@ -208,13 +216,14 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
     notes.append(f"{text[0].upper()}{text[1:]}.")
     if of.by == "item" and "lambada" in set(left["dataset"]):
         notes.append(f"{bootstrap.LAMBADA}.")
-    correct = [floats(frame["correct"]) for frame in (left, right)]
+    seeds = [by_seed(frame) for frame in (left, right)]
+    correct = [right_by_seed.mean(axis=1) for right_by_seed in seeds]
     difference = correct[0] - correct[1]
     only_a, only_b = int((difference > 0).sum()), int((difference < 0).sum())
-    if of.by == "novel":
+    if of.by == "novel" or max(right_by_seed.shape[1] for right_by_seed in seeds) > 1:
         p, exact = bootstrap.sign_flip(difference, of, resamples, seed)
         signs = "exact" if exact else f"{resamples:,} random choices of signs"
-        test = f"paired sign-flip test by novel, {signs}"
+        test = f"paired sign-flip test by {of.by}, {signs}"
     else:
         p, test = float(mcnemar(only_a, only_b)[0]), "exact McNemar test"
     columns = (frame["log_prob"].where(frame["score_type"] == "log_prob") for frame in (left, right))
@@ -239,7 +248,7 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
         n=len(difference),
         accuracy_a=float(correct[0].mean()),
         accuracy_b=float(correct[1].mean()),
-        difference=(only_a - only_b) / len(difference),
+        difference=float(difference.mean()),
         interval=(low[0], high[0]),
         p_value=p,
         test=test,

@@ -14,7 +14,7 @@ from workbench.items.schema import Item, content_digest
 from workbench.storage.errors import DataError
 
 INPUTS = ("query only", "passage only")
-"""What a model sees of ablated items; their variant ends in it: ``NE, query only``."""
+"""What a model sees of ablated items; their variant ends in it: ``NE (query only)``."""
 
 
 def query_only(items: Items, *, candidates_as_context: bool = False, seed: int = 0) -> Items:
@@ -36,8 +36,8 @@ def query_only(items: Items, *, candidates_as_context: bool = False, seed: int =
     Returns
     -------
     Items (n,)
-        With the same ids, answers and candidates; the variant ends in ``, query only``, and so do the names
-        of models in results.
+        With the same ids, answers and candidates; the variant ends in ``(query only)``; results add it to the
+        names of models.
 
     Raises
     ------
@@ -82,8 +82,8 @@ def passage_only(items: Items) -> Items:
     Returns
     -------
     Items (n,)
-        With the same ids, contexts, answers and candidates; the variant ends in ``, passage only``, and so do
-        the names of models in results.
+        With the same ids, contexts, answers and candidates; the variant ends in ``(passage only)``; results
+        add it to the names of models.
 
     Raises
     ------
@@ -117,11 +117,13 @@ def split_variant(variant: str) -> tuple[str, str]:
     Examples
     --------
     >>> from workbench.items.ablation import split_variant
-    >>> split_variant("NE, query only"), split_variant("plain")
+    >>> split_variant("NE (query only)"), split_variant("plain")
     (('NE', 'query only'), ('plain', ''))
     """
-    whole, _, name = variant.rpartition(", ")
-    return (whole, name) if name in INPUTS else (variant, "")
+    for name in INPUTS:
+        if variant.endswith(end := f" ({name})"):
+            return variant.removesuffix(end), name
+    return variant, ""
 
 
 def whole_variant(variants: pd.Series[Any]) -> pd.Series[Any]:
@@ -133,7 +135,7 @@ def _ablated(items: Items, name: str, change: Callable[[Item], Item]) -> Items:
     for variant in items.frame["variant"].unique():
         if split_variant(variant)[1]:
             raise DataError(f"these items are ablated already: {variant!r}", remedy="pass the whole items")
-    records = (replace(change(item), variant=f"{item.variant}, {name}") for item in items)
+    records = (replace(change(item), variant=f"{item.variant} ({name})") for item in items)
     return Items.from_records(records, attrs=items.attrs, problems=items.problems)
 
 

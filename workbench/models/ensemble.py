@@ -16,6 +16,7 @@ from workbench.runs.predictions import Floats
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 
+_SYSTEMS = ("MEMNNS (WINDOW MEMORY + ENSEMBLE)", "MEMNNS (WINDOW MEMORY + SELF-SUP. + ENSEMBLE)")
 _SUM = 1e-6  # by which the sum of probabilities may differ from 1
 
 
@@ -173,6 +174,6 @@ def _probabilities(scores: Floats, inside: Any) -> Floats:
 
 def _shared_systems(models: Sequence[Predictor]) -> dict[str, str]:
     """Return the rows of the papers' tables of an ensemble of one system (Hill et al. 2016, table 3)."""
-    first = models[0].systems
-    shared = {task: name for task, name in first.items() if all(m.systems.get(task) == name for m in models)}
-    return {task: f"{name[:-1]} + ENSEMBLE)" for task, name in shared.items() if name.endswith(")")}
+    names = {model.systems.get("cnnqa", "") for model in models}
+    system = f"{min(names).removesuffix(')')} + ENSEMBLE)"
+    return {"cnnqa": system} if len(names) == 1 and system in _SYSTEMS else {}

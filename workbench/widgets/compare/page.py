@@ -37,6 +37,7 @@ _WIDE = 8  # models up to which the matrix has room for intervals
 _LONGEST = 24  # letters of a name in a narrow column
 _LEVEL = 0.05
 _MANY = 1000
+_SIGN_FLIPS = " (where a side is a mean over seeds, of a sign-flip test by item)"
 
 
 def comparison_page(
@@ -99,6 +100,7 @@ def comparison_page(
         heads=[(name, str(k + 1) if comparison.m > _WIDE else _cut(name, *names[k]))
                for k, name in enumerate(comparison.labels)],
         matrix=_matrix(comparison, pairs, cell) if pairs else [],
+        tests=_SIGN_FLIPS if "sign flips" in {row["test"] for row in pairs} else "",
         by_novel=bool(pairs) and not pd.isna(pairs[0]["p_novel"]),
         level=_LEVEL,
         slices=[_slices(comparison, name) for name in columns],
@@ -113,7 +115,10 @@ def comparison_page(
 def models_table(models: Sequence[Mapping[str, Any]], summary: str, warnings: Sequence[str]) -> str:
     """Return a table of rows of :func:`~workbench.widgets.compare.view.model_rows` as an HTML fragment."""
     scales = {"accuracy": 100, "perplexity": 1, "median_rank": 1}
-    rows = [(one["label"], [_measured(one[name], k) for name, k in scales.items()]) for one in models]
+    rows = [
+        (one["label"], one["spread"], [_measured(one[name], k) for name, k in scales.items()])
+        for one in models
+    ]
     return render("compare/static.html", summary=summary, models=rows, warnings=warnings)
 
 
@@ -142,7 +147,7 @@ def _models(table: pd.DataFrame, n: int) -> list[dict[str, Any]]:
             "label": row["label"], "accuracy": f"{percent(accuracy)} {span(low, high, _share)}",
             "bar": _bar(accuracy / most, low / most, high / most), "perplexity": _measure(row, "perplexity"),
             "median_rank": _measure(row, "median_rank"),
-            "fewer": f"of {row['n_perplexity']:,} items" if fewer else "",
+            "fewer": f"of {row['n_perplexity']:,} items" if fewer else "", "spread": row["spread"],
         })  # fmt: skip
     return models
 
@@ -172,7 +177,7 @@ def _cell(
     title = [
         f"{row[f'label_{a}']} minus {row[f'label_{b}']}: {points(difference)} points {interval}".rstrip(),
         f"{row[f'n_only_{a}']:,} items only the first got right", f"{row[f'n_only_{b}']:,} only the second",
-        f"p = {p_value(row['p'])}, corrected {p_value(row['p_holm'])}",
+        f"p = {p_value(row['p'])}, corrected {p_value(row['p_holm'])} ({row['test']})",
     ]  # fmt: skip
     if not pd.isna(row["p_novel"]):
         title.append(f"by novel p = {p_value(row['p_novel'])}")
@@ -208,17 +213,18 @@ def _numbers(of: Comparison, rows: Rows, shown: Sequence[int], pair: tuple[int, 
     mask = np.isin(np.arange(of.n), rows)
     if not mask.any():
         return []
-    low, high = wilson(of.correct[:, mask].sum(axis=1), int(mask.sum()), level=of.drawing.level)
+    low, high = wilson(of.shares[:, mask].sum(axis=1), int(mask.sum()), level=of.drawing.level)
     lines = [
-        f"{of.labels[k]}: {percent(of.correct[k, mask].mean())} {span(low[k], high[k], _share)}"
-        for k in shown
+        f"{of.labels[k]}: {percent(of.shares[k, mask].mean())} {span(low[k], high[k], _share)}" for k in shown
     ]
     if pair is None:
         return lines
     values = of.pair(*pair, mask)
     interval = span(values["difference_low"], values["difference_high"], points)
     novel = not np.isnan(values["p_novel"])
-    test = "sign-flip test by novel" if novel else "exact McNemar test"
+    test = "exact McNemar test"
+    if novel or values["test"] != "McNemar":
+        test = f"sign-flip test by {'novel' if novel else 'item'}"
     p = p_value(values["p_novel" if novel else "p"], sign=True)
     names = " minus ".join(of.labels[k] for k in pair)
     lines.append(f"{names}: {points(values['difference'])} points {interval}, p {p} ({test}); exploratory")

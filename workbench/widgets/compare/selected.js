@@ -15,7 +15,7 @@ function selection(c) {
     return h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, number(n)),
       ...shares.map(([value, low, high]) => h("td", { title: low === null ? null : `Wilson interval ${points(low)} to ${points(high)} %` }, share(value))),
       ...(d ? [h("td", {}, d.difference === null ? DASH : `${signed(d.difference)}${interval(d.difference_low, d.difference_high)}`),
-        h("td", { title: d.p_novel === null ? "exact McNemar test" : "sign-flip test by novel" }, p === null ? DASH : pValue(p)),
+        h("td", { title: d.p_novel !== null ? "sign-flip test by novel" : d.test === "McNemar" ? "exact McNemar test" : "sign-flip test by item" }, p === null ? DASH : pValue(p)),
         h("td", { class: "wc-mark-exploratory" }, mark)] : shares.length > 1 ? [h("td", {}, "…"), h("td", {}, "…"), h("td")] : []));
   }
   function draw() {

@@ -18,9 +18,10 @@ function modelTable(c) {
         c.choose({ hidden: hidden.length === boxes.length ? [] : hidden });
       },
     }));
-    const cell = (measure, write, told, infinite) => h("td", { class: "wc-measure", title: `${told}${measure && measure[1] !== null ? `; interval ${range(measure[1], measure[2], write)}` : ""}` },
+    const cell = (measure, write, told, infinite, more) => h("td", { class: "wc-measure", title: `${told}${measure && measure[1] !== null ? `; interval ${range(measure[1], measure[2], write)}` : ""}${more ? `; ${more}` : ""}` },
       h("span", {}, infinite ? "∞" : measure ? write(measure[0]) : c.pairs ? DASH : "…"),
-      measure && h("small", {}, range(measure[1], measure[2], write)));
+      measure && h("small", {}, range(measure[1], measure[2], write)),
+      more && h("small", {}, more));
     body.replaceChildren(...c.models.map((m, i) => {
       const low = m.accuracy?.[1] ?? m.accuracy?.[0] ?? 0;
       const high = m.accuracy?.[2] ?? m.accuracy?.[0] ?? 0;
@@ -33,7 +34,7 @@ function modelTable(c) {
       return h("tr", {},
         h("th", { scope: "row" }, h("label", {}, boxes[i], chip(m), named(m))),
         h("td", { class: "wc-barcell", "aria-hidden": "true" }, h("span", { class: "wc-track" }, bar, whisker)),
-        cell(m.accuracy, points, `${number(m.n)} items (${m.interval})`), parts[i],
+        cell(m.accuracy, points, `${number(m.n)} items (${m.interval})`, false, m.spread), parts[i],
         cell(m.perplexity, short, m.perplexity ? `over the ${number(m.n_perplexity)} items with a log-probability` : m.infinite ? "an answer has probability 0" : "the model gives scores, not probabilities", m.infinite),
         cell(m.median_rank, short, m.median_rank ? "median rank of the answer" : "no ranks known"));
     }));
@@ -71,7 +72,7 @@ function matrix(c) {
     return {
       difference: turn ? flip(found.difference) : found.difference,
       low: turn ? flip(found.difference_high) : found.difference_low, high: turn ? flip(found.difference_low) : found.difference_high,
-      p: found.p, holm: found.p_holm, novel: found.p_novel,
+      test: found.test, p: found.p, holm: found.p_holm, novel: found.p_novel,
       only: turn ? found.n_only_b : found.n_only_a, other: turn ? found.n_only_a : found.n_only_b,
     };
   }
@@ -79,7 +80,7 @@ function matrix(c) {
     const d = pair(a, b);
     const name = (k) => (full ? `${c.models[k].key} (${c.models[k].label})` : c.models[k].key);
     const interval = d.low === null ? "" : ` [${points(d.low)}, ${points(d.high)}]`;
-    return `${name(a)} right, ${name(b)} wrong: ${number(d.only)} items; the other way: ${number(d.other)}. Difference ${signed(d.difference)} points${interval}; McNemar p ${pValue(d.p)}, Holm ${pValue(d.holm)}${d.novel === null ? "" : `, by novel ${pValue(d.novel)}`}`;
+    return `${name(a)} right, ${name(b)} wrong: ${number(d.only)} items; the other way: ${number(d.other)}. Difference ${signed(d.difference)} points${interval}; ${d.test} p ${pValue(d.p)}, Holm ${pValue(d.holm)}${d.novel === null ? "" : `, by novel ${pValue(d.novel)}`}`;
   }
   function build() {
     scroll.hidden = c.models.length < 2 || !c.pairs;

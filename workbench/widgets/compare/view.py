@@ -154,8 +154,8 @@ class View:
         """Return the numbers of the listed items, and how many each cell of the two models would list."""
         made, two = self.comparison, self.selector.two(chosen)
         n = int(mask.sum())
-        shares = made.correct[:, mask].mean(axis=1) if n else np.full(made.m, np.nan)
-        low, high = wilson(made.correct[:, mask].sum(axis=1), n, level=made.drawing.level)
+        shares = made.shares[:, mask].mean(axis=1) if n else np.full(made.m, np.nan)
+        low, high = wilson(made.shares[:, mask].sum(axis=1), n, level=made.drawing.level)
         numbers: dict[str, Any] = {
             "n": n, "whole": n == made.n,
             "accuracy": [list(map(_finite, row)) for row in zip(shares, low, high, strict=True)],
@@ -167,7 +167,7 @@ class View:
         return numbers | {
             "two": two, "cells": {name: int((made.cell(*two, name) & others).sum()) for name in OUTCOMES},
             **{name: _finite(pair[name]) for name in ("difference", "difference_low", "difference_high")},
-            **{name: _finite(pair[name]) for name in ("p", "p_novel")},
+            **{name: _finite(pair[name]) for name in ("p", "p_novel")}, "test": pair["test"],
         }  # fmt: skip
 
     def outcome(self) -> str:
@@ -321,6 +321,7 @@ def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str,
             "label": row["label"], "name": names[place], "key": letters(place),
             "colour": PALETTE[place % len(PALETTE)],
             "lap": place // len(PALETTE), "n": comparison.n, "interval": cell_text(row.get("interval", "")),
+            "spread": row["spread"],
             "infinite": not pd.isna(perplexity) and not isfinite(perplexity),
             "n_perplexity": int(_finite(row["n_perplexity"]) or 0),
             **{of: _measured(row, of) for of in ("accuracy", "perplexity", "median_rank")},
@@ -334,6 +335,7 @@ def pair_rows(comparison: Comparison) -> list[dict[str, Any]]:
     return [
         {name: int(row[name]) for name in ("a", "b", "n_only_a", "n_only_b")}
         | {name: _finite(row.get(name)) for name in names}
+        | {"test": row["test"]}
         for row in comparison.pairs().to_dict("records")
     ]
 

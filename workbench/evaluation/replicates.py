@@ -1,0 +1,204 @@
+"""Runs of one model that differ in the seed alone: the mean accuracy, and the spread between seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.metrics import MEASURES, SPREAD, measure, note, shown_measures, typed
+from workbench.evaluation.reading import BY_SEED, VARIANT, ModelPredictions, predictions_of
+from workbench.items.schema import WORD_CLASSES
+from workbench.render.results import Table, TableColumn, TableLayout
+from workbench.storage.errors import DataError
+
+_OF_RUN = ("class", "version", "config", "training", "items")
+_OF_SEED = frozenset({"seed", "weights", "steps", "stopped"})
+"""Names of what differs between seeds: the seed, and what training made of it."""
+_SAME = ("dataset", "split", "variant", "answer", "system", "score_type", *VARIANT)
+_MEANS = ("p_correct", "log_prob", "log_prob_uncorrected")
+_RANKS = ("rank", "n_tied", "rank_is_bound")
+
+
+class Replicates(Table):
+    """Runs that differ in the seed alone; made by :func:`replicates`.
+
+    It stands for one model where runs are compared: ``wb.compare(items, [wb.replicates(runs), other])``.
+
+    Attributes
+    ----------
+    pooled : ModelPredictions
+        The replicates as one model, one row an item: the column ``correct_by_seed`` has a bool for each run,
+        ``p_correct`` and ``log_prob`` are means over the runs, ``rank`` is their median (of an even number
+        the lower one), and the rest is from the first run that predicts what most runs predict.
+    replicated : tuple of ModelPredictions
+        The runs.
+    """
+
+    _metadata = ["_layout", "pooled", "replicated"]  # noqa: RUF012 - pandas keeps these attributes
+
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        layout: TableLayout,
+        *,
+        pooled: ModelPredictions,
+        replicated: Sequence[ModelPredictions],
+    ) -> None:
+        super().__init__(frame, layout)
+        self.pooled, self.replicated = pooled, tuple(replicated)
+
+
+def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Replicates:
+    """Measure runs of one model that differ in the seed alone.
+
+    How sure an accuracy is has two sides: other items, and other seeds. The interval is over items, of the
+    mean over the seeds; the spread between seeds stands beside it.
+
+    Parameters
+    ----------
+    runs : sequence of Run, DataFrame or str
+        Two or more, for the same items, as ``wb.predict`` gives them.
+    level, resamples, seed : float, int, int
+        Confidence level of the intervals, number of bootstrap replicates, and the bootstrap's seed.
+
+    Returns
+    -------
+    Replicates
+        A DataFrame that shows its most important columns in a notebook. One row for all items, and one for
+        each of several word classes: `model`, `word_class` (null: all), the columns of
+        :func:`workbench.evaluation.metrics.evaluate`, of means over the seeds, and
+
+        `n_seeds`
+        `seed_sd`, `seed_min`, `seed_max`
+            Standard deviation (with n - 1), least and greatest accuracy of the seeds, as fractions.
+        `spread`
+            The standard deviation in words: ``± 0.8 between 3 seeds``, in percentage points.
+
+        It can be passed as one run to ``wb.compare``, ``wb.evaluate``, ``wb.leaderboard``,
+        ``wb.significance`` and ``wb.table``; everything else takes it as its runs.
+
+    Raises
+    ------
+    DataError
+        If there is one run only, or the runs differ in more than the seed: the message says in what. Frames
+        without a record of their run are compared by model, items and the columns that name the variant.
+
+    Examples
+    --------
+    >>> from workbench.models import RandomWord
+    >>> model = RandomWord("passage")
+    >>> three = wb.replicates([wb.predict(items, model, seed=seed) for seed in (1, 2, 3)])
+    >>> three["n_seeds"].tolist(), len(wb.evaluate([three, runs[0]]))
+    ([3], 2)
+    """
+    drawing = Drawing(level, resamples, seed).checked()
+    models = predictions_of(runs)
+    _check_alike(models)
+    seeds = _seeds(models)
+    pooled = _pooled(models, ", ".join(seeds))
+    frame = pooled.frame
+    classes = [name for name in WORD_CLASSES if (frame["word_class"] == name).any()]
+    parts: dict[str | None, pd.DataFrame] = {None: frame}
+    parts |= {name: frame[frame["word_class"] == name] for name in classes if len(classes) > 1}
+    rows = [
+        {"model": pooled.model, "word_class": name} | measure(part, drawing) for name, part in parts.items()
+    ]
+    table = typed(pd.DataFrame(rows, columns=["model", "word_class", *MEASURES, *SPREAD]))
+    table = table.astype({"word_class": "str"})
+    of_seeds = f" (seeds {', '.join(seeds)})" if seeds else ""
+    mean = f"Accuracy is the mean over {len(models)} runs that differ in the seed alone{of_seeds}"
+    how = note(table, set(frame["dataset"].dropna()), drawing)
+    table.attrs["note"] = (f"{mean}; ± is the standard deviation between them.", how)
+    heading = TableColumn("word_class", tooltip="All items, or those of a word class.")
+    columns = (heading, *shown_measures(table)[:2], TableColumn("seed_min", "share"))
+    columns = (*columns, TableColumn("seed_max", "share"))
+    title = f"{pooled.model}: {len(models)} seeds"
+    return Replicates(table, TableLayout(title, columns), pooled=pooled, replicated=models)
+
+
+def _check_alike(models: Sequence[ModelPredictions]) -> None:
+    """Raise DataError if there are less than two runs, or they differ in more than the seed."""
+    if len(models) < 2:  # noqa: PLR2004 - a spread needs two
+        raise DataError(
+            f"replicates need two runs or more, got {len(models)}", remedy="pass runs of several seeds"
+        )
+    names = [model.run for model in models if model.run]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise DataError(f"the run {min(twice)!r} is passed twice", remedy="pass each run once")
+    first, *others = models
+    for other in others:
+        for what, a, b in _differences(first, other):
+            raise DataError(
+                f"these runs differ in more than the seed: {what} is {a!r:.80} and {b!r:.80}",
+                remedy="pass runs of one model and one setting, for the same items",
+            )
+
+
+def _differences(a: ModelPredictions, b: ModelPredictions) -> Iterator[tuple[str, Any, Any]]:
+    """Yield in what two runs differ beside the seed: name, and the values."""
+    if a.model != b.model:
+        yield "the model", a.model, b.model
+    if a.frame["item_id"].tolist() != b.frame["item_id"].tolist():
+        ids = [set(model.frame["item_id"]) for model in (a, b)]
+        yield "the number of items that only one has", len(ids[0] - ids[1]), len(ids[1] - ids[0])
+        return
+    for name in _SAME:
+        one, two = a.frame[name], b.frame[name]
+        differ = ~((one == two) | (one.isna() & two.isna())).fillna(value=False).to_numpy(dtype=bool)
+        if differ.any():
+            place = int(differ.argmax())
+            yield f"{name} of {a.frame['item_id'].iloc[place]}", one.iloc[place], two.iloc[place]
+    if a.info and b.info:
+        settings = [dict(_flat({name: model.info.get(name) for name in _OF_RUN})) for model in (a, b)]
+        for name in dict.fromkeys((*settings[0], *settings[1])):
+            values = [part.get(name) for part in settings]
+            if values[0] != values[1] and _OF_SEED.isdisjoint(name.split(".")):
+                yield name, values[0], values[1]
+
+
+def _flat(values: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested mappings by their path, such as ``config.width``."""
+    if not isinstance(values, Mapping):
+        yield name, values
+        return
+    for key, value in values.items():
+        yield from _flat(value, f"{name}.{key}" if name else str(key))
+
+
+def _seeds(models: Sequence[ModelPredictions]) -> list[str]:
+    """Return the seeds of the runs: those of the training where they differ, else of the predictions."""
+    configs = [dict(_flat(model.info.get("config", {}))) for model in models]
+    names = [name for name in configs[0] if name.rpartition(".")[2] == "seed"]
+    for name in names:
+        values = [str(config.get(name)) for config in configs]
+        if len(set(values)) > 1:
+            return values
+    return [str(model.info["seed"]) for model in models if model.info.get("seed") is not None]
+
+
+def _pooled(models: Sequence[ModelPredictions], seeds: str) -> ModelPredictions:
+    """Return replicates as one model; see :class:`Replicates`."""
+    frames = [model.frame for model in models]
+    n, every = len(frames[0]), pd.concat(frames, ignore_index=True)
+    words = np.array(
+        [frame["prediction"].fillna("").str.casefold().tolist() for frame in frames], dtype=object
+    )
+    votes = (words[:, None, :] == words[None, :, :]).sum(axis=1)  # (runs, n): that predict the same
+    frame = every.iloc[votes.argmax(axis=0) * n + np.arange(n)].reset_index(drop=True)
+    ranks = every["rank"].to_numpy(dtype=float, na_value=np.inf).reshape(len(frames), n)
+    middle = np.argsort(ranks, axis=0, kind="stable")[(len(frames) - 1) // 2]
+    medians = every.iloc[middle * n + np.arange(n)].reset_index(drop=True)
+    means = {
+        name: every[name].to_numpy(dtype=float, na_value=np.nan).reshape(len(frames), n).mean(axis=0)
+        for name in _MEANS
+    }
+    right = np.stack([model.correct_by_seed[:, 0] for model in models], axis=1)
+    frame = frame.assign(**means, **{name: medians[name] for name in _RANKS})
+    frame[BY_SEED] = pd.Series(list(map(tuple, right.tolist())), dtype=object)
+    run = ", ".join(filter(None, (model.run for model in models)))
+    info = dict(models[0].info) | ({"seed": seeds} if seeds else {})
+    return ModelPredictions(models[0].model, run, frame.assign(run=run), info)
