@@ -1,5 +1,6 @@
 # The public names and their homes: read by type checkers, and by lazy_loader at run time.
 from . import charts as charts
+from . import construction as construction
 from . import models as models
 from . import runs as runs
 from .analysis.annotations import annotate as annotate

@@ -34,6 +34,7 @@ ELSEWHERE = {
     "models/ngram/kenlm.py": BEFORE,
     "models/ngram/counts.py:_on_disk": BEFORE,
     "texts/corpus.py:_renumber": BEFORE,
+    "construction/novels.py": BEFORE,
 }
 
 

@@ -22,7 +22,10 @@ import pandas as pd
 
 from workbench.analysis import lemmas, mentions
 from workbench.analysis.speech import speech_spans
+from workbench.construction.childrens_book import word_classes
+from workbench.construction.novels import chapters_of
 from workbench.datasets import books, cnn_qa, load
+from workbench.datasets.books import Book
 from workbench.evaluation.interchange.records import read_records
 from workbench.items import query
 from workbench.items import text as wt
@@ -47,7 +50,8 @@ PHRASES = (
     "the end of\n", "project ", "project\n", "project gutenberg ", "\nproject gutenberg ", "Title: ", "by ",
     " by a", "*** START OF THE PROJECT ", "Title: a\n", "# Title: a\n", "etext ", "scanned by a\n", "proof ",
     "-- \n", "1 a\n", "_BOOK_TITLE_ : a\n", "1a) [a]\n", "not ", "!(", "a = 1 and ", '"a", ',
-    '{"a": ', "{}\n", '{"a": 1}\n', "-LRB- ", "said , '' ", "____ ",
+    '{"a": ', "{}\n", '{"a": 1}\n', "-LRB- ", "said , '' ", "____ ", "\nCHAPTER I ",
+    "AB ",
 )  # fmt: skip
 PIECES = (*MARKS.split(), *PHRASES)
 ENDS = ("", "xx")
@@ -113,6 +117,11 @@ class Pumped:
 
     def book(self, text):
         list(books(self.file("a.txt", text)))
+
+    def chapters(self, text):
+        for tokenised in (True, False):
+            chapters_of(Book("a", "a", None, None, text, tokenised=tokenised, source=""))
+        word_classes(["".join(text.split())], ["NOUN"])
 
     def gutenberg(self, text):
         for head in ("Project Gutenberg", "Project Gutenberg\n", "*** START OF THIS PROJECT GUTENBERG\n"):

@@ -371,12 +371,13 @@ _BEFORE = frozenset(  # what stands between the comma and the one who is address
     "dear dearest fellow good little my old our poor sweet young your".split()  # noqa: SIM905
 )
 _OWNERS = frozenset({"her", "his", "my", "our", "their", "your", "'s", "the", "a", "an"})
-_TITLES = frozenset(
+TITLES = frozenset(
     """capt. captain col. colonel count countess cpl. dr. duchess duke father fr. gen. general inspector
     judge king lady lieutenant lord lt. madam madame major master miss mister mr mr. mrs mrs. ms ms. officer
     president prince princess prof. professor queen rev. saint sergeant sgt. sir st. the uncle aunt""".split()  # noqa: SIM905
 )
-_LEADING = (_TITLES | _BEFORE) - {"the"}
+"""Titles, with which a name may begin."""
+_LEADING = (TITLES | _BEFORE) - {"the"}
 
 
 def target_features(item: Item, cut: Tokens, tags: Sequence[str], lemma: str | None) -> dict[str, Any]:
@@ -512,7 +513,7 @@ def n_names(words: Sequence[str], tags: Sequence[str]) -> int:
 
 def _join(groups: list[set[str]], run: list[str]) -> None:
     """Add a name to the groups of words that belong to one name each."""
-    proper = [word for word in run if fold_case(word) not in _TITLES] or run
+    proper = [word for word in run if fold_case(word) not in TITLES] or run
     keys = {lemma for word in proper for kind, lemma in default().readings(word) if kind in {"N", "O"}}
     for group in [group for group in groups if group & keys]:
         keys |= group

@@ -111,14 +111,31 @@ def source_books(result: Overlap, *, least: int = 3) -> pd.DataFrame:
     return counts.rename_axis("book_id").reset_index(name="items")
 
 
+def held_out_books(
+    held_out: Items, texts: TokenisedTexts, *, progress: bool = True
+) -> tuple[pd.DataFrame, int, int]:
+    """Return the books that items to be tested on come from, for which nothing may be learnt from them.
+
+    Returns
+    -------
+    books : DataFrame
+        See `source_books`.
+    n, least : int
+        Words in an n-gram, and the number of items that must come from a book: 13 and 3 where half of the
+        items have 50 words or more, else 8 and 5.
+    """
+    lengths = sorted(len(item.tokens) for item in held_out)
+    n, least = _PASSAGES if lengths and lengths[len(lengths) // 2] >= _PASSAGE else _SENTENCES
+    return source_books(overlap(held_out, texts, n=n, progress=progress), least=least), n, least
+
+
 def check_held_out(corpus: Corpus, held_out: Items | None, *, progress: bool = True) -> dict[str, Any] | None:
     """Return the number and a digest of the items that a corpus was checked for, None without items.
 
     Raises
     ------
     DataError
-        If the corpus holds a book that items come from (see `source_books`). N-grams have 13 words, and 3
-        items must come from a book, where half of the items have 50 words or more; else 8 words and 5 items.
+        If the corpus holds a book that items come from (see `held_out_books`).
 
     Notes
     -----
@@ -130,9 +147,7 @@ def check_held_out(corpus: Corpus, held_out: Items | None, *, progress: bool = T
     """
     if held_out is None:
         return None
-    lengths = sorted(len(item.tokens) for item in held_out)
-    n, least = _PASSAGES if lengths and lengths[len(lengths) // 2] >= _PASSAGE else _SENTENCES
-    books = source_books(overlap(held_out, corpus, n=n, progress=progress), least=least)
+    books, n, least = held_out_books(held_out, corpus, progress=progress)
     if not len(books):
         return {"items": len(held_out), "sha256": items_digest(held_out)}
     titles = dict(zip(corpus.books["book_id"], corpus.books["title"], strict=True))

@@ -1,0 +1,4 @@
+from . import childrens_book as childrens_book
+from . import cnn_qa as cnn_qa
+from . import lambada as lambada
+from .novels import split as split
