@@ -63,7 +63,7 @@ def test_without_runs_every_row_of_the_paper_is_there_and_missing(name):
 def test_the_validation_table_stands_beside_the_development_set():
     shown = table("cbt", book("NE", system="Sliding  window"), **QUICK)
     printed = published.published_table("cbt_validation")["verbs"].tolist()
-    assert rows(shown, column="Verbs")["printed"].tolist() == printed
+    assert rows(shown, column="Verbs")["printed"].tolist() == ["0.716", "0.828", *printed]  # people first
     assert set(shown.frame["split"]) == {"dev"}
     assert "validation" in shown.title
     assert "test set" in table("cbt", book("NE", "test"), **QUICK).title
@@ -218,6 +218,21 @@ def test_any_text_is_one_line_without_open_marks_in_latex(text):
 
 def shown_systems(text):
     return re.findall(r"^\| ((?!System|:--)[^|]*?) \|", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_people_stand_beside_our_rows(split):
+    run = scores(made(40, start=f"cbt/{split}", word_class="NE", variant="NE", system="SLIDING WINDOW"))
+    result = table("cbt", run, **QUICK)
+    people = result.frame[result.frame["system"].str.startswith("HUMANS")]
+    expected = published.published_table("cbt_test_table2").iloc[:2]
+    assert people["system"].tolist() == [name for name in expected["system"] for _ in range(4)]
+    assert people["printed"].tolist() == expected.iloc[:, 1:].to_numpy().ravel().tolist()
+    text = result.to_markdown()
+    assert "HUMANS (QUERY)" in text
+    assert "HUMANS (CONTEXT+QUERY)" in text
+    assert "WORD DISTANCE" not in text
+    assert ("10 % of the test set, and none of the validation set." in text) == (split == "dev")
 
 
 def test_our_rows_are_shown_and_the_papers_others_if_wanted():

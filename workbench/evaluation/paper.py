@@ -141,6 +141,23 @@ def layout_of(name: str, split: str | None, present: set[str]) -> Layout:
     return Layout(name, name.partition("-")[0], title, columns, _NOTES.get((name, chosen), ()))
 
 
+def _with_people(layout: Layout) -> Layout:
+    """Return the table of CBT's validation set with the human rows, which only that of the test set has."""
+    if layout.name != "cbt" or {column.split for column in layout.columns} != {"dev"}:
+        return layout
+    columns = []
+    for column, tested in zip(layout.columns, layout_of("cbt", "test", set()).columns, strict=True):
+        people = {system: text for system, text in tested.printed.items() if _of_people(system)}
+        columns.append(column._replace(printed={**people, **column.printed}))
+    note = f"{_NOTES['cbt', 'test'][0].removesuffix('.')}, and none of the validation set."
+    return layout._replace(columns=tuple(columns), notes=(*layout.notes, note))
+
+
+def _of_people(system: Any) -> bool:
+    """Tell whether a row of a paper has the answers of people."""
+    return normalised(system).startswith("human")
+
+
 def _columns(task: str, rows: pd.DataFrame, chosen: str, split: str | None) -> Iterator[Column]:
     if task == "lambada":
         for section, part in rows.groupby("set", sort=False):
@@ -218,7 +235,7 @@ class ResultsTable:
         records: list[dict[Any, Any]] = frame.to_dict("records")
         for start in range(0, len(records), len(columns)):
             cells = records[start : start + len(columns)]
-            if every or not pd.isna(cells[0]["model"]):
+            if every or not pd.isna(cells[0]["model"]) or _of_people(cells[0]["system"]):
                 sections.setdefault(cells[0]["section"], []).append(_line(cells))
         headings = [Heading("System", tooltip("system"), numeric=False), Heading("Model", numeric=False)]
         headings += [heading for _ in columns for heading in _EACH]
@@ -271,7 +288,8 @@ def table(
         column ``system`` names the row of the paper that they belong to. Without any, all of ours are
         missing.
     rows : {"ours", "all"}, default "ours"
-        Show our rows, or the paper's other rows too; these are shown where there are no rows of ours.
+        Show our rows and those of human readers, or the paper's other rows too; these are shown where there
+        are no rows of ours.
     split : {"dev", "test"}, optional
         Which of our items; by default the test set where there are predictions for it, else the
         development set (``cnnqa`` shows both). LAMBADA's control set is always shown.
@@ -305,7 +323,7 @@ def table(
         for model in ([] if runs is None else predictions_of(runs, pool=True))
     ]
     present = {str(split) for model in models for split in model.frame["split"].unique()}
-    layout = layout_of(name, split, present)
+    layout = _with_people(layout_of(name, split, present))
     cells: list[dict[str, Any]] = []
     for section in dict.fromkeys(column.section for column in layout.columns):
         columns = [column for column in layout.columns if column.section == section]
