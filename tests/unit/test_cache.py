@@ -164,3 +164,12 @@ def test_the_digest_of_text_is_that_of_its_bytes_however_it_lies_in_memory(rows,
     expected.update(np.array([-1 if r is None else len(r.encode()) for r in rows], np.int32).tobytes())
     expected.update("".join(row or "" for row in rows).encode())
     assert content(pa.table({"text": column})) == expected.hexdigest()
+
+
+def test_a_pipe_has_no_fingerprint(tmp_path):
+    """A tokenizer that is a pipe: transformers passes over it, and reading it would never end."""
+    (tmp_path / "a").write_text("text")
+    os.mkfifo(tmp_path / "b")
+    fingerprint([tmp_path / "a"], tmp_path)
+    with pytest.raises(OSError, match="no regular file"):
+        fingerprint([tmp_path / "a", tmp_path / "b"], tmp_path)

@@ -64,7 +64,7 @@ class PipelineFolder:
     @property
     def plain(self) -> bool:
         """Whether it has only components of spaCy and of this package, and needs no PyTorch."""
-        config = (self.folder / "config.cfg").read_text(encoding="utf-8")
+        config = files.read_bytes(self.folder / "config.cfg", "this pipeline").decode()
         parts = re.findall(r'^factory *= *"(.*)"', config, re.MULTILINE)
         layers = re.findall(r'^@architectures *= *"(.*)"', config, re.MULTILINE)
         known = all(_PARTS.fullmatch(part) for part in parts)

@@ -22,7 +22,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from workbench.storage.errors import DataError
-from workbench.storage.files import atomic_path, data_home, discard, listed, number_in_environment, sweep
+from workbench.storage.files import (
+    atomic_path,
+    data_home,
+    discard,
+    listed,
+    number_in_environment,
+    open_regular,
+    sweep,
+)
 from workbench.storage.parquet import read_parquet
 
 GIGABYTES = 10.0
@@ -56,7 +64,7 @@ def fingerprint(paths: Iterable[Path], base: Path) -> str:
     for path in sorted(paths):
         size = path.stat().st_size
         parts += [path.relative_to(base).as_posix(), str(size)]
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             if size <= _WHOLE:
                 parts.append(file.read())
                 continue
