@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
+from test_optimiser import Bags, Draws
 from tiny_training import Counting, Tiny, assert_close, perplexity, settings, weights
 
 from workbench.training import checkpoint
@@ -52,7 +53,8 @@ def test_two_processes_are_one_with_the_doubled_batch(folder):
     results = {
         name: [json.loads((folder / name / f"{rank}.json").read_text()) for rank in (0, 1)] for name in "abcd"
     }
-    expected = alone()
+    expected, sparse = alone(), Bags()
+    train(sparse, Draws(), settings(12))
     for name in "ac":  # at one go; interrupted and resumed
         for rank in (0, 1):
             assert_close(load_file(folder / name / f"{rank}.safetensors"), expected, 1e-6)
@@ -60,6 +62,7 @@ def test_two_processes_are_one_with_the_doubled_batch(folder):
             assert results[name][rank]["scores"] == 2  # both know what the first one measured
     for rank in (0, 1):
         assert_close(load_file(folder / "a" / f"{rank}-another.safetensors"), expected, 1e-6)
+        assert_close(load_file(folder / "a" / f"{rank}-sparse.safetensors"), weights(sparse), 1e-6)
     assert [one["stopped"] for one in results["b"]] == ["interrupted"] * 2
     assert [one["evaluated"] for one in results["a"]] == [2, 0]
     assert_close(alone(folder / "copy"), expected, 1e-6)  # begun by two, ended by one

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
+from test_optimiser import Bags, Draws
 from tiny_training import Counting, Tiny, perplexity, settings, weights
 
 from workbench.storage.errors import DataError
@@ -121,10 +122,13 @@ def one_of(rank, port, folder, out, options):
         result = {"problem": str(error)}
     (out / f"{rank}.json").write_text(json.dumps(result))
     save_file(weights(network), out / f"{rank}.safetensors")
-    if options.get("twice"):  # one script, two trainings
+    if options.get("twice"):  # one script, several trainings
         another = Tiny(seed=3 + rank)
         train(another, Counting(), chosen, evaluate=perplexity)
         save_file(weights(another), out / f"{rank}-another.safetensors")
+        sparse = Bags(seed=3 + rank)
+        train(sparse, Draws(), chosen)
+        save_file(weights(sparse), out / f"{rank}-sparse.safetensors")
 
 
 def together(folder, out, **options):

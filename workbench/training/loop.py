@@ -14,7 +14,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -28,13 +28,13 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs, broadcast, broadcast_object_list, gather_object
 from accelerate.utils.memory import clear_device_cache, should_reduce_batch_size
 from torch import Tensor, nn
-from torch.optim.adamw import adamw
 
 from workbench.storage.errors import DataError
 from workbench.texts.batches import Batches
 from workbench.training import checkpoint as checkpoints
 from workbench.training.checkpoint import TrainingState, random_state, seed_generators, set_random_state
 from workbench.training.history import STOPPED, Training
+from workbench.training.optimiser import AdamW
 from workbench.training.progress import Progress
 from workbench.training.settings import TrainingSettings, torch_device
 
@@ -50,7 +50,6 @@ _FIRST = 0.001  # share of the time that the first step is taken to need
 _AGREE = 10  # steps from one agreement of several processes to the next
 _WAIT = timedelta(hours=6)  # that processes wait for the first one, which evaluates alone
 _SEEDS_APART = 1_000_003  # between the seeds of two processes
-_EPSILON = 1e-8  # of AdamW
 
 
 def train(
@@ -103,7 +102,7 @@ def train(
         while not run.stopped:
             batch = run.batch()  # the rows of this process, on its device
             loss, state = run.gradients(batch)  # means over all processes
-            norm = nn.utils.clip_grad_norm_(run.trained.values(), settings.clip or math.inf)
+            norm = nn.utils.clip_grad_norm_(run.optimiser.changed(), settings.clip or math.inf)
             run.check(loss, norm)  # from the first that is not finite on, no step changes anything
             run.optimiser.step(settings.rate(run.step, run.share), skip=run.bad)
             run.finish_step(loss, state)  # and log, evaluate, save, stop, where that is due
@@ -142,7 +141,9 @@ class _Run:
         self.trained = {name: weight for name, weight in network.named_parameters() if weight.requires_grad}
         if not self.trained:
             raise DataError("this network has no parameter to train", remedy="pass one with requires_grad")
-        self.optimiser = _AdamW(self.trained, settings)
+        sparse = {id(module.weight) for module in network.modules() if getattr(module, "sparse", False)}
+        self.sparse = {name for name, weight in self.trained.items() if id(weight) in sparse}
+        self.optimiser = AdamW(self.trained, settings)
         compiled = bool(self.gpus) if settings.compile is None else settings.compile
         self.forward: Callable[..., Any] = torch.compile(network) if compiled else network
         self.step = 0  # steps that are done
@@ -251,11 +252,13 @@ class _Run:
             self._halve()
         total, state = result
         several = self.accelerator.num_processes > 1
-        for weight in self.trained.values():
+        for name, weight in self.trained.items():
             if weight.grad is None:  # it had no part in this batch
                 weight.grad = torch.zeros_like(weight)
+                weight.grad = weight.grad.to_sparse(1) if name in self.sparse else weight.grad
             if several:
-                weight.grad = self.accelerator.reduce(weight.grad, "mean")
+                mean = self.accelerator.reduce(weight.grad.to_dense(), "mean")
+                weight.grad = mean.to_sparse(1) if name in self.sparse else mean
         return self.accelerator.reduce(total, "mean") if several else total, state
 
     def _backward(self, batch: dict[str, Tensor]) -> tuple[Tensor, State] | None:
@@ -498,44 +501,6 @@ class _Run:
             checkpoints.save_checkpoint(self.writes, checkpoint, keep=[best])
         self._saved = time.monotonic()
         self._lap += self._saved - start
-
-
-class _AdamW:
-    """Adam with weight decay beside the gradient (Loshchilov and Hutter 2019, algorithm 2).
-
-    It is ``torch.optim.AdamW(fused=True)`` without the class, whose first use imports the compiler: 2 to 11
-    seconds a process. Matrices decay, vectors do not.
-    """
-
-    def __init__(self, trained: Mapping[str, Tensor], settings: TrainingSettings) -> None:
-        self.trained, self.settings = trained, settings
-        self.state = {
-            "mean": {name: torch.zeros_like(weight) for name, weight in trained.items()},
-            "square": {name: torch.zeros_like(weight) for name, weight in trained.items()},
-            "steps": {name: torch.zeros((), device=weight.device) for name, weight in trained.items()},
-        }
-
-    @torch.no_grad()
-    def step(self, rate: float, *, skip: Tensor) -> None:
-        """Change the weights at a learning rate; nothing changes where `skip`, on the same device, is 1."""
-        for is_matrix, decay in ((True, self.settings.weight_decay), (False, 0.0)):
-            names = [name for name, weight in self.trained.items() if (weight.ndim > 1) == is_matrix]
-            if not names:
-                continue
-            weights = [self.trained[name] for name in names]
-            gradients = [weight.grad for weight in weights if weight.grad is not None]
-            means, squares, steps = ([part[name] for name in names] for part in self.state.values())
-            adamw(
-                weights, gradients, means, squares, [], steps, fused=True, found_inf=skip, lr=rate,
-                beta1=self.settings.betas[0], beta2=self.settings.betas[1], weight_decay=decay, eps=_EPSILON,
-                amsgrad=False, maximize=False,
-            )  # fmt: skip
-
-    def load(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
-        """Copy the `state` of another one."""
-        for kind, tensors in self.state.items():
-            for name, values in tensors.items():
-                values.copy_(state[kind][name])
 
 
 class _Interrupts:
