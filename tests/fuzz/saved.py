@@ -64,6 +64,9 @@ MADE_AS = {
     "attention-sum": "attention-sum reader",
     "gated-attention": "gated-attention reader",
     "attentive-reader": "attentive reader",
+    "lexical-memory": "lexical memory",
+    "sentential-memory": "sentential memory",
+    "window-memory": "window memory",
 }
 MODELS = {name: versions.MODELS[key] for name, key in MADE_AS.items()} | {
     "generating": lambda: Generating(versions.ngram(), datasets=["sample"])

@@ -33,6 +33,7 @@ from workbench.models.readers.attention_sum import AttentionSum
 from workbench.models.readers.attentive import AttentiveReader
 from workbench.models.readers.embedding import EmbeddingReader
 from workbench.models.readers.gated_attention import GatedAttention
+from workbench.models.readers.memory import LexicalMemory, SententialMemory, WindowMemory
 from workbench.models.vectors import CBOW, LSA
 from workbench.texts.corpus import Corpus
 
@@ -84,6 +85,10 @@ MODELS = {
     "feed-forward": lambda: neural(FeedForward, width=12),
     "memory network": lambda: neural(MemoryNetwork, width=12),
     "Sup-CBOW": lambda: neural(SupCBOW, dimensions=12, hidden=12, passages=100, tokens=None, epochs=1),
+    "lexical memory": lambda: reader(LexicalMemory, width=8, memory=20, hops=2),
+    "sentential memory": lambda: reader(SententialMemory, width=8),
+    "window memory": lambda: reader(WindowMemory, width=8, self_supervised=True),
+    "soft window memory": lambda: reader(WindowMemory, width=8, hops=2),
     "embedding reader": lambda: reader(EmbeddingReader, width=12),
     "attention-sum reader": lambda: reader(AttentionSum, width=12, embedded=12),
     "gated-attention reader": lambda: reader(GatedAttention, width=12, embedded=12),

@@ -26,5 +26,8 @@ from .readers.attention_sum import AttentionSum as AttentionSum
 from .readers.attentive import AttentiveReader as AttentiveReader
 from .readers.embedding import EmbeddingReader as EmbeddingReader
 from .readers.gated_attention import GatedAttention as GatedAttention
+from .readers.memory import LexicalMemory as LexicalMemory
+from .readers.memory import SententialMemory as SententialMemory
+from .readers.memory import WindowMemory as WindowMemory
 from .vectors import CBOW as CBOW
 from .vectors import LSA as LSA

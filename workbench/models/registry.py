@@ -54,6 +54,9 @@ BUILT_IN = {
     "attention-sum": "workbench.models.readers.attention_sum:AttentionSum",
     "gated-attention": "workbench.models.readers.gated_attention:GatedAttention",
     "attentive-reader": "workbench.models.readers.attentive:AttentiveReader",
+    "lexical-memory": "workbench.models.readers.memory:LexicalMemory",
+    "sentential-memory": "workbench.models.readers.memory:SententialMemory",
+    "window-memory": "workbench.models.readers.memory:WindowMemory",
     "causal-lm": "workbench.models.pretrained.causal:CausalLM",
     "masked-lm": "workbench.models.pretrained.masked:MaskedLM",
 }

@@ -68,7 +68,7 @@ class BagModule(ReaderModule):
         self.reads, self.window, self.n_ids = reads, window, n_ids
         self.around = window if reads in {"window", "window+position"} else None
         positions = window if reads == "window+position" else 1
-        self.inputs = nn.EmbeddingBag(n_ids * positions, width, mode="sum", padding_idx=PAD)
+        self.inputs = nn.EmbeddingBag(n_ids * positions, width, mode="sum", padding_idx=PAD, sparse=True)
         self.outputs = nn.Embedding(n_ids, width, padding_idx=PAD)
         for weights in (self.inputs.weight, self.outputs.weight):
             nn.init.normal_(weights, std=width**-0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -138,17 +139,18 @@ class Questions:
         grows = isinstance(vocabulary, int)
         index = {} if isinstance(vocabulary, int) else {w: i for i, w in enumerate(vocabulary, RESERVED)}
         encoder = _Encoder(index, lower=lower, grows=grows)
-        columns: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in _Question._fields}
+        columns = {name: array("i") for name in _Question._fields}  # no Python object a question
+        starts = {name: array("q", [0]) for name in _RAGGED}
         with progress_bar(len(items), label="encode questions", unit="questions", shown=progress) as bar:
-            for row in encoder.questions(items, words):
-                for name, value in row._asdict().items():
-                    columns[name].append(np.array(value, np.int32, ndmin=1))
+            for question in encoder.questions(items, words):
+                for name in _RAGGED:
+                    columns[name].extend(getattr(question, name))
+                    starts[name].append(len(columns[name]))
+                for name in _FLAT:
+                    columns[name].append(getattr(question, name))
                 bar.update()
-        arrays: dict[str, npt.NDArray[Any]] = {}
-        for name, rows in columns.items():
-            arrays[name] = np.concatenate([*rows, np.zeros(0, np.int32)])
-            if name in _RAGGED:
-                arrays[f"{name}_starts"] = np.cumsum([0, *map(len, rows)])
+        arrays: dict[str, npt.NDArray[Any]] = {name: np.array(values) for name, values in columns.items()}
+        arrays |= {f"{name}_starts": np.array(values) for name, values in starts.items()}
         if isinstance(vocabulary, int):
             known = _most_frequent(arrays, encoder.index, encoder.answers, vocabulary)
         else:

@@ -355,7 +355,7 @@ class Reader(TrainedNetwork, Predictor):
         total = 0.0
         for values, answer in zip(self._scores(questions), questions.arrays["answer"], strict=True):
             if answer >= 0 and values[answer] == values.max():
-                total += 1 / (values == values.max()).sum()
+                total += 1 / float((values == values.max()).sum())
         return total / max(1, len(questions))
 
     @cached_property
