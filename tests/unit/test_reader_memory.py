@@ -13,11 +13,11 @@ from workbench.models.readers.embedding import EmbeddingReader
 from workbench.models.readers.encoding import PAD, Questions
 from workbench.models.readers.memory import (
     LexicalMemory,
-    LexicalModule,
+    LexicalMemoryModule,
     SententialMemory,
-    SententialModule,
+    SententialMemoryModule,
     WindowMemory,
-    WindowModule,
+    WindowMemoryModule,
 )  # fmt: skip
 from workbench.storage.errors import DataError
 
@@ -106,7 +106,7 @@ def loop_hops(query, memories, times, turn, *, hops):
     ],
 )
 def test_window_memory_is_what_a_loop_computes(options):
-    module = network(WindowModule, width=7, **options)
+    module = network(WindowMemoryModule, width=7, **options)
     size, positions = options["window"], options.get("positions", True)
     scores = array(module.scores(BATCH))
     a, b, turn = array(module.keys.weight), array(module.values.weight), array(module.turn)
@@ -147,7 +147,7 @@ def matches(module, question, *, every=False):
 @pytest.mark.parametrize("soft", [True, False])
 @pytest.mark.parametrize("time", [0.0, 2.0])
 def test_the_score_of_a_candidate_is_the_sum_of_its_windows_or_the_best(soft, time):
-    module = network(WindowModule, self_supervised=True, width=6, soft_weighting=soft, time=time)
+    module = network(WindowMemoryModule, self_supervised=True, width=6, soft_weighting=soft, time=time)
     scores = array(module.scores(BATCH))
     for row in range(len(ITEMS)):
         question = one(row)
@@ -162,8 +162,8 @@ def test_the_score_of_a_candidate_is_the_sum_of_its_windows_or_the_best(soft, ti
 @pytest.mark.parametrize("every", [False, True])
 def test_the_losses_of_self_supervision_are_those_of_a_loop(every):
     options = {"self_supervised": True, "width": 6, "time": 1.5, "windows": "all" if every else "candidates"}
-    update = network(WindowModule, **options)
-    entropy = network(WindowModule, **options, update="cross-entropy")
+    update = network(WindowMemoryModule, **options)
+    entropy = network(WindowMemoryModule, **options, update="cross-entropy")
     losses = array(update.loss(BATCH)), array(entropy.loss(BATCH))
     assert (losses[0] == 0).any()
     assert (losses[0] > 0).any()
@@ -185,7 +185,7 @@ def worked(*, right_first):
 
     Windows of one word: the query is the blank, (1, 0). n0 scores 1 (or 3), n1 scores 2, n2 scores -1.
     """
-    module = WindowModule(N_IDS, self_supervised=True, window=1, width=2)
+    module = WindowMemoryModule(N_IDS, self_supervised=True, window=1, width=2)
     with torch.no_grad():
         module.keys.weight.zero_()
         for id_, vector in {1: (1, 0), 3: (3 if right_first else 1, 5), 4: (2, 7), 5: (-1, 1)}.items():
@@ -227,8 +227,8 @@ def test_there_is_no_update_where_the_supporting_memory_is_the_best():
 
 def test_all_targets_add_the_loss_of_a_word_read_from_the_supporting_memory():
     options = {"self_supervised": True, "width": 6, "targets": "all"}
-    module = network(WindowModule, **options)
-    plain = network(WindowModule, self_supervised=True, width=6)
+    module = network(WindowMemoryModule, **options)
+    plain = network(WindowMemoryModule, self_supervised=True, width=6)
     plain.keys.load_state_dict(module.keys.state_dict())
     added = array(module.loss(BATCH) - plain.loss(BATCH))
     a, b, u, turn = map(array, (module.keys.weight, module.values.weight, module.outputs, module.turn))
@@ -248,7 +248,7 @@ def test_all_targets_add_the_loss_of_a_word_read_from_the_supporting_memory():
 @pytest.mark.parametrize("positions", [True, False])
 def test_sentential_memory_is_what_a_loop_computes(positions):
     width = 6
-    module = network(SententialModule, width=width, hops=2, time=0.8, positions=positions)
+    module = network(SententialMemoryModule, width=width, hops=2, time=0.8, positions=positions)
     a, b, u = array(module.keys.weight), array(module.values.weight), array(module.outputs)
 
     def sentence(table, ids):
@@ -274,7 +274,7 @@ def test_sentential_memory_is_what_a_loop_computes(positions):
 @pytest.mark.parametrize("tied", [True, False])
 def test_lexical_memory_is_what_a_loop_computes(tied):
     memory, width, hops = 6, 8, 3
-    module = network(LexicalModule, memory=memory, width=width, hops=hops, tied=tied)
+    module = network(LexicalMemoryModule, memory=memory, width=width, hops=hops, tied=tied)
     parts = {name: array(values) for name, values in module.model.state_dict().items()}
     words = parts["keys.weight"] if tied else parts["output.words"]
 
@@ -314,8 +314,8 @@ def test_questions_without_a_context_have_scores():
     )
     batch = batch_of(Questions.of(bare, WORDS))
     for kind, options in {
-        WindowModule: {"self_supervised": True, "update": "cross-entropy"}, SententialModule: {},
-        LexicalModule: {"memory": 3, "width": 4},
+        WindowMemoryModule: {"self_supervised": True, "update": "cross-entropy"}, SententialMemoryModule: {},
+        LexicalMemoryModule: {"memory": 3, "width": 4},
     }.items():  # fmt: skip
         module = network(kind, **options)
         loss = module.loss(batch)
@@ -336,7 +336,7 @@ def test_options_are_checked():
     }
     for name, (value, problem) in wrong.items():
         with pytest.raises(DataError, match=problem):
-            WindowModule(N_IDS, **{name: value})
+            WindowMemoryModule(N_IDS, **{name: value})
 
 
 @pytest.mark.parametrize(

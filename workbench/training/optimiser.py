@@ -62,8 +62,8 @@ class AdamW:
             )  # fmt: skip
             for name, *parts in zip(names, weights, means, squares, strict=True):
                 if name in self._rows:
-                    whole = (self.trained[name], *(self.state[kind][name] for kind in _MOMENTS))
-                    for values, part in zip(whole, parts, strict=True):
+                    tensors = (self.trained[name], *(self.state[kind][name] for kind in _MOMENTS))
+                    for values, part in zip(tensors, parts, strict=True):
                         values.index_copy_(0, self._rows[name], part)
 
     def _occurring(self, name: str, values: Tensor) -> Tensor:

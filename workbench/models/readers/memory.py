@@ -157,7 +157,7 @@ class SoftMemoryModule(ReaderModule):
     def looked(self, batch: Mapping[str, Tensor]) -> Looked:
         """Return the shares of the memories in each hop."""
         _, memories, shares = self.read(batch)
-        return looked_at(memories, shares, len(batch["query"]))
+        return _looked_at(memories, shares, len(batch["query"]))
 
 
 def word_loss(logits: Float[Tensor, "rows ids"], batch: Mapping[str, Tensor]) -> Float[Tensor, " rows"]:
@@ -167,14 +167,14 @@ def word_loss(logits: Float[Tensor, "rows ids"], batch: Mapping[str, Tensor]) ->
     return functional.cross_entropy(logits, answers, reduction="none")
 
 
-def looked_at(memories: Memories, shares: list[Tensor], rows: int) -> Looked:
+def _looked_at(memories: Memories, shares: list[Tensor], rows: int) -> Looked:
     """Return shares of memories as they are drawn, a row of weights for each hop."""
     begin, end = (memories.padded(part, rows, 0) for part in (memories.begin, memories.end))
     weights = torch.stack([memories.padded(part.float(), rows, 0.0) for part in shares], 1)
     return Looked(tuple(f"hop {hop}" for hop in range(1, len(shares) + 1)), begin, end, weights)
 
 
-class WindowModule(SoftMemoryModule):
+class WindowMemoryModule(SoftMemoryModule):
     """Memories are the windows around mentions of the candidates, the query is that around the blank.
 
     Parameters
@@ -280,7 +280,7 @@ class WindowModule(SoftMemoryModule):
         if not self.self_supervised:
             return super().looked(batch)
         memories, shares = self._shares(batch)
-        return looked_at(memories, [shares], len(batch["query"]))
+        return _looked_at(memories, [shares], len(batch["query"]))
 
     def _shares(self, batch: Mapping[str, Tensor]) -> tuple[Memories, Tensor]:
         """Return the windows, and their shares by their product with the query."""
@@ -335,7 +335,7 @@ class WindowModule(SoftMemoryModule):
         return match, memories.padded(answered, rows, 0), words
 
 
-class SententialModule(SoftMemoryModule):
+class SententialMemoryModule(SoftMemoryModule):
     """Memories are the sentences of the context, the query is the target sentence.
 
     Sentences are embedded with position encoding (Sukhbaatar et al. 2015, section 4.1): the vector of word j
@@ -404,7 +404,7 @@ class SententialModule(SoftMemoryModule):
         return (1 - share) * plain + (2 * share - 1) * ramp
 
 
-class LexicalModule(ReaderModule):
+class LexicalMemoryModule(ReaderModule):
     """Memories are the last words before the blank, those of the context and of the query.
 
     It is the memory network of Sukhbaatar et al. (2015, section 5) as a language model
@@ -500,7 +500,7 @@ class LexicalModule(ReaderModule):
 
 
 class LexicalMemory(Reader):
-    """A memory network whose memories are single words; made by `fit`, with the sizes of `LexicalModule`.
+    """A memory network whose memories are single words; made by `fit` (sizes: `LexicalMemoryModule`).
 
     Examples
     --------
@@ -513,8 +513,8 @@ class LexicalMemory(Reader):
 
     version = 1
     title = "Lexical memory"
-    module = LexicalModule
-    sizes: ClassVar[dict[str, Any]] = sizes_of(LexicalModule)
+    module = LexicalMemoryModule
+    sizes: ClassVar[dict[str, Any]] = sizes_of(LexicalMemoryModule)
     trained: ClassVar[dict[str, Any]] = {"learning_rate": 3e-3, "rows": 32}
 
     @classmethod
@@ -524,7 +524,7 @@ class LexicalMemory(Reader):
 
 
 class SententialMemory(Reader):
-    """A memory network whose memories are sentences; made by `fit`, with the sizes of `SententialModule`.
+    """A memory network whose memories are sentences; made by `fit` (sizes: `SententialMemoryModule`).
 
     Examples
     --------
@@ -537,8 +537,8 @@ class SententialMemory(Reader):
 
     version = 1
     title = "Sentential memory"
-    module = SententialModule
-    sizes: ClassVar[dict[str, Any]] = sizes_of(SententialModule)
+    module = SententialMemoryModule
+    sizes: ClassVar[dict[str, Any]] = sizes_of(SententialMemoryModule)
     trained: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 64}
 
     @classmethod
@@ -549,7 +549,7 @@ class SententialMemory(Reader):
 class WindowMemory(Reader):
     """A memory network whose memories are windows around the candidates' mentions.
 
-    Made by `fit`, which takes the sizes of `WindowModule` beside its own: ``self_supervised=True`` is the
+    Made by `fit`, which takes the sizes of `WindowMemoryModule`: ``self_supervised=True`` is the
     paper's best model.
 
     Examples
@@ -563,8 +563,8 @@ class WindowMemory(Reader):
 
     version = 1
     title = "Window memory"
-    module = WindowModule
-    sizes: ClassVar[dict[str, Any]] = sizes_of(WindowModule)
+    module = WindowMemoryModule
+    sizes: ClassVar[dict[str, Any]] = sizes_of(WindowMemoryModule)
     trained: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 64}
 
     @classmethod
