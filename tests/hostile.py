@@ -7,6 +7,7 @@ workbench with such strings in each place that a name, a word or a heading can c
 import numpy as np
 import pandas as pd
 from ask_models import Counting
+from attentive import Windows
 from hand_annotated import ROWS, frame
 from made_predictions import made
 
@@ -98,8 +99,15 @@ def _figure_2(text):
     return charts.figure_2(**parts, **names, title=text)
 
 
+def _attention_map(text):
+    model = Windows(text, (text, f"{text}, {text}"), prediction=text)
+    item = _items(text)[0]
+    return charts.attention_map(item, model.attend([item])[0])
+
+
 CHARTS = {
     "accuracy": _accuracy,
+    "attention_map": _attention_map,
     "context": lambda text: charts.context({text: {text: predicted(text), None: predicted(text)}}),
     "direct_speech": lambda text: charts.direct_speech(_sets(text), title=text, select=True),
     "expected": _expected,
@@ -165,6 +173,11 @@ def _ask(text):
     )
 
 
+def _attention(text):
+    rows = (text, f"{text}, {text}")
+    return wb.attention([Windows(text, rows, prediction=text)], _items(text))
+
+
 def _compare(text):
     items = _items(text)
     facts = pd.DataFrame({"item_id": items.frame["item_id"], text or "x": [text, "b"]})
@@ -194,6 +207,7 @@ def _hardest(text):
 
 PAGES = {
     "Ask": _ask,
+    "AttentionView": _attention,
     "Browser": _browse,
     "Compare": _compare,
     "Contamination": _contamination,

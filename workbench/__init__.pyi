@@ -37,6 +37,7 @@ from .runs.cached import cache as cache
 from .runs.store import predict as predict
 from .storage.errors import DataError as DataError
 from .widgets.ask.ask import ask as ask
+from .widgets.attention.attention import attention as attention
 from .widgets.browser.browser import browse as browse
 from .widgets.compare.compare import compare as compare
 from .widgets.explore.explore import explore as explore

@@ -90,7 +90,7 @@ def test_pictures_of_charts_run_nothing(seen, tmp_path):
 
 
 def test_pages_run_nothing(seen, tmp_path):
-    for name in ("Ask", "Browser", "Compare", "Explorer", "Items", "Table", "Training"):
+    for name in ("Ask", "AttentionView", "Browser", "Compare", "Explorer", "Items", "Table", "Training"):
         made = PAGES[name](ALL)
         show = made.to_html if hasattr(made, "to_html") else made._repr_html_
         path = tmp_path / f"{name}.html"

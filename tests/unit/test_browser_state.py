@@ -12,11 +12,11 @@ from side_by_side import listening
 import workbench as wb
 from workbench.items import notes as remarks
 from workbench.items.items import Items
+from workbench.items.pieces import pieces
 from workbench.storage.errors import DataError
 from workbench.widgets.browser import browser as module
 from workbench.widgets.browser.browser import static_page
 from workbench.widgets.shared.facets import NO_FILTERS
-from workbench.widgets.shared.passages import pieces
 
 TEXTS = [
     "It rained . The dog said `` go now '' . I fed the {dog}",

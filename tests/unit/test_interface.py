@@ -15,12 +15,15 @@ import workbench as wb
 from workbench.models.base import Predictor
 from workbench.models.registry import BUILT_IN, model_class
 from workbench.widgets.ask.ask import Ask
+from workbench.widgets.attention.attention import AttentionView
 from workbench.widgets.browser.browser import Browser
 from workbench.widgets.compare.compare import Compare
 from workbench.widgets.explore.explore import Explorer
 
 FILE = Path(__file__).parents[1] / "interface.txt"
-WIDGETS = {"browse": Browser, "explore": Explorer, "compare": Compare, "ask": Ask}
+WIDGETS = {
+    "browse": Browser, "explore": Explorer, "compare": Compare, "ask": Ask, "attention": AttentionView,
+}  # fmt: skip
 
 
 def shape(thing):

@@ -7,8 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from workbench.items import text as wt
+from workbench.items.pieces import pieces
 from workbench.widgets.ask.asking import filled
-from workbench.widgets.shared.passages import BLANK_MARK, cell_text, pieces, snippet, text_and_spans
+from workbench.widgets.shared.passages import BLANK_MARK, cell_text, snippet, text_and_spans
 
 
 @st.composite

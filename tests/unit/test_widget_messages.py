@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import pytest
 from ask_models import Counting
+from attentive import HEADS, Windows
 from clozes import clozes
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,7 +41,7 @@ VALUES = st.recursive(
 )
 PARTS = [
     "lane", "from", "filters", "line", "text", "cursor", "kind", "id", "start", "end", "version", "index",
-    "tags", "ranges", "on", "note", "state", "settled", "number", "chosen", "column", "where", "row",
+    "tags", "ranges", "on", "note", "state", "settled", "number", "chosen", "column", "where", "row", "model",
 ]  # fmt: skip
 
 
@@ -58,13 +59,15 @@ WIDGETS = {
     "listed": lambda: wb.explore(ITEMS, annotated(ITEMS)).children[1],
     "ask": lambda: wb.ask(Counting()),
     "compare": compare,
+    "attention": lambda: wb.attention([Windows(), Windows("heads", HEADS)], ITEMS),
 }
 
 
-BROWSER = ["filters", "current_id", "reveal", "layout", "height"]
+BROWSER = ["filters", "current_id", "reveal", "layout", "attention", "height"]
 TRAITS = {
     "browse": BROWSER, "listed": BROWSER, "ask": ["text", "other", "word", "candidates", "pairs", "top_k"],
     "compare": ["chosen", "column", "current_id", "height"], "charts": ["state"],
+    "attention": ["current_id", "model", "row", "reveal", "scale", "height"],
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import weakref
 
 import pytest
 from ask_models import Counting
+from attentive import Windows
 from ipywidgets.widgets import widget as ipywidgets_widget
 from made_predictions import items_of, made
 
@@ -22,6 +23,7 @@ OPEN = {
     "explore": lambda: wb.explore(ITEMS),
     "ask": lambda: wb.ask([Counting()], "The keeper saw the boat and the keeper"),
     "compare": lambda: wb.compare(ITEMS, FRAMES, None, resamples=10),
+    "attention": lambda: wb.attention(Windows(), ITEMS),
 }
 
 
@@ -32,6 +34,7 @@ REFUSED = {
     "ask": lambda: wb.ask([Counting()], 5),
     "candidates": lambda: wb.ask([Counting()], candidates=5),
     "compare": lambda: wb.compare(ITEMS, FRAMES, None, resamples=10, pair=5),
+    "attention": lambda: wb.attention(Windows(), ITEMS, row="none"),
 }
 
 

@@ -6,6 +6,7 @@ returns a chart whose data are aggregates: its size does not grow with the set.
 
 from __future__ import annotations
 
+from workbench.charts.attention import attention_map
 from workbench.charts.expected import expected
 from workbench.charts.models import context, ranks, training_curves, tuning, windows
 from workbench.charts.predictions import accuracy, scatter
@@ -29,6 +30,7 @@ __all__ = [
     "FIELDS",
     "PICK",
     "accuracy",
+    "attention_map",
     "context",
     "direct_speech",
     "expected",

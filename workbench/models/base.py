@@ -16,6 +16,7 @@ import pandas as pd
 
 from workbench.items.ablation import split_variant, whole_variant
 from workbench.items.items import Items
+from workbench.items.schema import objects
 from workbench.models import registry
 from workbench.models.attention import Attention
 from workbench.models.rows import Ranked, from_ranking, from_scores
@@ -55,6 +56,8 @@ class Predictor(ABC):
         Where it computes.
     unknown : {"none", "unk", "shared"}
         How an answer outside the vocabulary is scored (:data:`workbench.runs.predictions.UNKNOWN`).
+    attention : bool
+        Whether predictions have the column ``attention``: where it looked, one weight a token.
 
     Examples
     --------
@@ -73,6 +76,7 @@ class Predictor(ABC):
     vocabulary: Sequence[str] | None = None
     device: str = "cpu"
     unknown: str = "none"
+    attention: bool = False
 
     @property
     @abstractmethod
@@ -207,11 +211,18 @@ class Predictor(ABC):
     def _columns(self, items: Items) -> dict[str, Any]:
         """Return the columns that do not depend on what is predicted."""
         whole = np.array([not split_variant(variant)[1] for variant in items.frame["variant"]], dtype=bool)
-        return {
+        columns = {
             "system": _tasks(items.frame).map(self.systems.get).where(whole).astype("str"),
             "vocabulary_size": pd.NA if self.vocabulary is None else len(self.vocabulary),
             "unknown": self.unknown,
         }
+        if self.attention:
+            columns["attention"] = objects(self._token_attention(items))
+        return columns
+
+    def _token_attention(self, items: Items) -> list[list[float]]:
+        """Return where the model looked in each item: one weight a token."""
+        return [each.by_token(item) for item, each in zip(items, self.attend(items), strict=True)]
 
     def save(self, folder: Path | str) -> None:
         """Write the model into a folder, from which `load` reads it; a model that is there is replaced.

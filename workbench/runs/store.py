@@ -6,6 +6,7 @@ A run depends on the items and on the model's class, version and config; commit 
 from __future__ import annotations
 
 import contextlib
+import copy
 import glob
 import importlib.metadata
 import json
@@ -120,7 +121,7 @@ class NotStoredError(DataError):
     predictions: pd.DataFrame
 
 
-def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Run:
+def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, attention: bool = False) -> Run:
     """Predict items with a model and store the run; a stored run of the same is returned, not repeated.
 
     Parameters
@@ -132,6 +133,9 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Ru
         Number of best words in each row.
     seed : int, default 0
         Decides among equal scores.
+    attention : bool, default False
+        Fill the column ``attention``: where the model looked, one weight a token, as :func:`wb.browse` and
+        :func:`wb.compare` show it. DataError if it cannot say.
 
     Returns
     -------
@@ -170,11 +174,15 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0) -> Ru
             f"the first argument is {type(items).__name__}, expected Items: predict(items, model)"
         )
     version = _version(model)
+    if attention:
+        model = copy.copy(model)
+        vars(model)["attention"] = True
+    config = {**model.config, "attention": True} if getattr(model, "attention", False) else model.config
     info = {
         "model": model.name,
         "class": f"{type(model).__module__}:{type(model).__qualname__}",
         "version": json_value(version, f"the version of {model.name!r}"),
-        "config": json_value(model.config, f"the config of {model.name!r}"),
+        "config": json_value(config, f"the config of {model.name!r}"),
         "seed": int(seed),
         "top_k": int(top_k),
         "items": items_digest(items),

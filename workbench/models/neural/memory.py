@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from workbench.models.neural.model import Neural
-from workbench.models.neural.network import NONE, States, WindowModule, sizes_of
+from workbench.models.neural.network import NONE, LookedBack, States, WindowModule, known, sizes_of
 from workbench.models.neural.softmax import softmax as softmax_layer
 from workbench.storage.errors import DataError
 
@@ -95,14 +95,33 @@ class MemoryModule(WindowModule):
             parts.append(self.attend(keys[:, part], values[:, part], mask[:, part]))
         return functional.dropout(torch.cat(parts, 1), self.dropout, self.training)
 
-    def attend(self, keys: Vectors, values: Vectors, mask: Float[Tensor, "rows places"]) -> States:
+    def looked(self, ids: Int[Tensor, "rows time"]) -> LookedBack:
+        """Return the attention of each hop to the words of each context."""
+        ids, time = known(ids, self.n_words), ids.shape[1]
+        ids = functional.pad(ids, (self.window - time, 0), value=NONE)
+        words, absent = ids.clamp_min(0), ids == NONE
+        keys, values = self.keys(words), self.values(words)
+        mask = torch.zeros_like(absent, dtype=keys.dtype).masked_fill(absent, -torch.inf)
+        hops: list[Tensor] = []
+        self.attend(keys, values, mask, hops)
+        names = tuple(f"hop {number}" for number in range(1, len(hops) + 1))
+        return LookedBack(names, torch.cat(hops, 1)[:, :, self.window - time :], asking=False)
+
+    def attend(
+        self,
+        keys: Vectors,
+        values: Vectors,
+        mask: Float[Tensor, "rows places"],
+        hops: list[Tensor] | None = None,
+    ) -> States:
         """Read the memory before each place of a text in several hops, at all places at once.
 
         Keys and values are ``A x`` and ``C x`` of the words; the mask is -inf where there is no word, else 0.
         Every word has the `memory` words up to it in memory: a band of all pairs of words. So scores and sums
         are products of matrices over all pairs, (time x places), of which the band is used; no word's vectors
         are copied for each place that sees it. Ages are the same everywhere: their part is a product with one
-        small matrix. So is the first query: its scores are one number a word.
+        small matrix. So is the first query: its scores are one number a word. The attention of each hop,
+        (rows, time, memory), is appended to `hops`, if that is a list.
         """
         memory, width = self.key_ages.shape
         rows, places, _ = keys.shape
@@ -116,6 +135,8 @@ class MemoryModule(WindowModule):
                 turned = query @ self.turn
                 scores = _band(torch.baddbmm(mask[:, None], query, across), memory) + query @ ages
             attention = scores.softmax(-1)  # (rows, time, memory)
+            if hops is not None:
+                hops.append(attention)
             answer = torch.baddbmm(turned + attention @ self.value_ages, _wide(attention, places), values)
             # PReLU with slopes of 1 and 0: half of the units are left as they are, half cut off at 0
             query = functional.prelu(answer.view(-1, width), self.slopes.to(answer.dtype))

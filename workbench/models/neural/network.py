@@ -53,6 +53,24 @@ class Targets(NamedTuple):
     state: TextState = None
 
 
+class LookedBack(NamedTuple):
+    """What a network looked at: weights on the words of contexts.
+
+    Attributes
+    ----------
+    names : tuple of str (K,)
+        Of hops or heads; ``all`` is what they are together.
+    weights : Tensor (rows, K, time)
+        0 or more; each sums to at most 1.
+    asking : bool
+        Whether the last word is what asks, not a vector that is the same for all texts.
+    """
+
+    names: tuple[str, ...]
+    weights: Float[Tensor, "rows names time"]
+    asking: bool
+
+
 class LanguageModule(nn.Module):
     """A language model over the words of a vocabulary; sub-classes say how a text becomes states.
 
@@ -115,6 +133,14 @@ class LanguageModule(nn.Module):
         """
         hidden, _ = self.states(known(ids, self.n_words))
         return ContextStates(hidden[torch.arange(len(ids), device=ids.device), lengths - 1])
+
+    def looked(self, ids: WordIds) -> LookedBack | None:
+        """Return what the network looks at to predict the word after each context, None if it cannot say.
+
+        The contexts are extended ids, all of the same length, of one to `window` words.
+        """
+        del ids
+        return None
 
     def following(
         self, ids: WordIds, state: TextState = None, *, start: int = 0, share: float | None = None

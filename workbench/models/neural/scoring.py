@@ -21,6 +21,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from workbench.items.items import Items
+from workbench.items.tokens import tokens
+from workbench.models.attention import Attention
 from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
 from workbench.models.neural.encoding import EncodedBlank, ItemEncoder
@@ -358,6 +360,39 @@ class NetworkPredictor(Predictor):
         states = scorer.last([blank.ids for _, blank in self.encoder.blanks(items)])
         for start in range(0, len(items), chunk):
             yield scorer.distribution(states, start, min(start + chunk, len(items)))
+
+    def attend(self, items: Items) -> list[Attention]:
+        """Return what the network looked at before each blank; DataError if it cannot say.
+
+        The weights of a pointer are the probability that a word is copied from a place, those of a memory
+        network the attention of each hop.
+        """
+        looks = self._looks(items)
+        predictions = self.predict(items, top_k=1)["prediction"].fillna("")
+        return [look._replace(prediction=str(word)) for look, word in zip(looks, predictions, strict=True)]
+
+    def _token_attention(self, items: Items) -> list[list[float]]:
+        return [look.by_token(item) for item, look in zip(items, self._looks(items), strict=True)]
+
+    def _looks(self, items: Items) -> list[Attention]:
+        """Return what the network looked at, without its predictions."""
+        network, looks = self.network, []
+        for item, blank in self.encoder.blanks(items):
+            ids = blank.ids if network.window is None else blank.ids[-network.window :]
+            with evaluating(network):
+                looked = network.looked(Scorer(network).padded([ids])[0])
+            if looked is None:
+                return super().attend(items)
+            cut = tokens(item)
+            first = cut.target - len(ids)
+            read = [] if ids == (0,) else range(first, cut.target)
+            shown = [place for place in read if cut.spans[place][0] < cut.spans[place][1]]
+            spans = tuple(cut.spans[place] for place in shown)
+            weights = looked.weights[0].double().cpu().numpy()
+            values = weights[:, [place - first for place in shown]]
+            query = spans[-1] if spans and looked.asking else None
+            looks.append(Attention(item.item_id, self.name, looked.names, spans, values, query, ""))
+        return looks
 
     def encode(self, items: Items) -> tuple[list[EncodedBlank], list[tuple[int, ...]]]:
         """Return the blanks of items, and the extended ids of the tokens of each answer, none without one."""

@@ -15,12 +15,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from workbench.models.attention import ALL
 from workbench.models.neural.model import Neural
 from workbench.models.neural.network import (
     ContextStates,
     Copies,
     LanguageModule,
     Lengths,
+    LookedBack,
     States,
     Targets,
     TextState,
@@ -260,6 +262,16 @@ class TransformerModule(LanguageModule):
             return ContextStates(hidden)
         pointed = self.pointer(states, words, lengths[:, None] - 1, ids == 0)
         return ContextStates(hidden, Copies(ids, pointed.places()[:, 0], pointed.keep[:, 0]))
+
+    def looked(self, ids: WordIds) -> LookedBack | None:
+        """Return the probability that each place is copied: by all heads of the pointer, and by each."""
+        if self.pointer is None:
+            return None
+        asked = torch.full((len(ids), 1), ids.shape[1] - 1, device=ids.device)
+        pointed = self.pointer(*self._read(ids), asked, ids == 0)
+        heads = pointed.heads.exp().transpose(1, 2) * pointed.attention[:, :, 0]  # (rows, heads, time)
+        names = (ALL, *(f"pointer head {number}" for number in range(1, heads.shape[1] + 1)))
+        return LookedBack(names, torch.cat([pointed.places(), heads], 1), asking=True)
 
 
 def _turned(

@@ -24,6 +24,7 @@ from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item, objects
 from workbench.items.tokens import tokens
+from workbench.models.attention import Attention
 from workbench.models.base import pad
 from workbench.models.passage import is_word, one_of
 from workbench.models.pretrained.loading import PretrainedModel, Text, describe_parameters
@@ -234,9 +235,6 @@ class CausalLM(PretrainedModel):
             columns["prompt"] = self.prompt.to_json()
             if self.prompt.per_item:
                 columns["prompt"] = [self.prompt.to_json(item) for item in items]
-        if self.attention:
-            with progress_bar(len(items), label=self.name, unit="attention", shown=self.progress) as bar:
-                columns["attention"] = objects([self._attention(item) for item in items if not bar.update()])
         return columns
 
     def _choose(
@@ -355,11 +353,35 @@ class CausalLM(PretrainedModel):
             words = tuple(wt.readable(word) for word in words)
         return Trie(self._scorer.subwords.words(words, lead, anchor))
 
-    def _attention(self, item: Item) -> list[float]:
-        """Return the attention of the last layer at the last position before the answer, summed by token.
+    def attend(self, items: Items) -> list[Attention]:
+        """Return the attention of each layer and head at the last position before each blank.
 
-        It is the mean over the layer's heads. What the model gives to a prompt or to special sub-tokens is
-        left out, so the weights of an item sum to at most 1; the answer and what follows it have 0.
+        Parts are the tokens of the items: a token has the sum of its sub-tokens. What the model gives to a
+        prompt or to special sub-tokens is left out, so a row sums to at most 1.
+        """
+        predictions = self.predict(items, top_k=1)["prediction"]
+        looks = []
+        for item, prediction in zip(items, predictions, strict=True):
+            split, weights = tokens(item), self._attention(item)
+            layers, heads, _ = weights.shape
+            rows = [f"layer {a}, head {b}" for a in range(1, layers + 1) for b in range(1, heads + 1)]
+            read = np.flatnonzero(weights.any(axis=(0, 1)))
+            spans = tuple(split.spans[place] for place in read)
+            query = next((span for span in reversed(split.spans[: split.target]) if span[0] < span[1]), None)
+            chosen = "" if pd.isna(prediction) else str(prediction)
+            values = weights[:, :, read].reshape(len(rows), -1)
+            looks.append(Attention(item.item_id, self.name, tuple(rows), spans, values, query, chosen))
+        return looks
+
+    def _token_attention(self, items: Items) -> list[list[float]]:
+        """Return the attention of the last layer, the mean over its heads."""
+        with progress_bar(len(items), label=self.name, unit="attention", shown=self.progress) as bar:
+            return [self._attention(item)[-1].mean(axis=0).tolist() for item in items if not bar.update()]
+
+    def _attention(self, item: Item) -> Floats:
+        """Return the attention at the last position before the answer: (layers, heads, tokens).
+
+        The answer and what follows it have 0.
         """
         import torch  # noqa: PLC0415 - heavy
 
@@ -373,19 +395,22 @@ class CausalLM(PretrainedModel):
         spans = [(start + offset, end + offset) for start, end in spans]
         ids = self._scorer.subwords.contexts([context])[0][-self._scorer.length :]
         encoding = checkpoint.tokenizer([context], return_offsets_mapping=True, verbose=False)
-        with torch.inference_mode():
+        with checkpoint.eager(), torch.inference_mode():
             output = checkpoint.model(
                 input_ids=checkpoint.tensor([ids]), output_attentions=True, logits_to_keep=1
             )
-        weights = output.attentions[-1][0, :, -1].float().mean(dim=0).cpu().numpy()
-        sums = np.zeros(len(split.words))
+        if not output.attentions or output.attentions[0] is None:
+            raise DataError(f"{self.name} does not return its attention", remedy="take another checkpoint")
+        last = [layer[0, :, -1].float().cpu().numpy() for layer in output.attentions]
+        weights = np.stack(last)[:, :, ::-1]  # (layers, heads, sub-tokens), the last first
+        sums = np.zeros((*weights.shape[:2], len(split.words)))
         starts = [start for start, _ in spans]
         places = encoding["offset_mapping"][0][::-1]  # special sub-tokens have none; the first may be cut
-        for weight, (start, end) in zip(weights[::-1], places, strict=False):
+        for place, (start, end) in zip(range(weights.shape[2]), places, strict=False):
             token = bisect_right(starts, end - 1) - 1
             if start < end and token >= 0 and end - 1 < spans[token][1]:
-                sums[token] += weight
-        return list(map(float, sums))
+                sums[:, :, token] += weights[:, :, place]
+        return sums
 
     def _save(self, folder: Path) -> None:
         if self.prompt is not None:

@@ -76,6 +76,19 @@ class Checkpoint(NamedTuple):
 
         return torch.from_numpy(np.asarray(values, dtype=np.int64)).to(self.device)
 
+    @contextmanager
+    def eager(self) -> Iterator[None]:
+        """Let the model return the weights of its attention, which quicker implementations do not."""
+        before = self.model.config._attn_implementation  # noqa: SLF001 - it has no public name
+        if before == "eager":
+            yield
+            return
+        self.model.set_attn_implementation("eager")
+        try:
+            yield
+        finally:
+            self.model.set_attn_implementation(before)
+
     def logits(
         self, ids: npt.NDArray[np.int64], asked: Sequence[Sequence[int]], **options: Any
     ) -> tuple[torch.Tensor, Any]:

@@ -11,6 +11,7 @@ import pandas as pd
 import traitlets
 
 from workbench.items import text as wt
+from workbench.items.pieces import pieces
 from workbench.items.schema import Item
 from workbench.render.numbers import probability, rank_text
 from workbench.storage.errors import DataError
@@ -24,7 +25,7 @@ from workbench.widgets.ask.asking import (
     TypedQuestion,
     typed_question,
 )
-from workbench.widgets.shared.passages import pieces, snippet, words_around
+from workbench.widgets.shared.passages import snippet, words_around
 from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
 
 if TYPE_CHECKING:

@@ -198,15 +198,24 @@ function render({ model, el }) {
       class: "wb-blank", type: "button", "aria-label": s.shown ? `Target: ${p.answer ?? "unknown"}` : "Hidden target; press space to show it",
       title: "space shows or hides the target", onclick: () => flip(),
     }, s.shown ? p.answer ?? "?" : "\u00a0");
-    const words = (segments) => segments.map(([text, kinds]) => {
+    const most = s.shown && p.weights ? Math.max(1e-12, ...p.weights.flat()) : 0; // attention is shown with the target
+    const words = (segments, weights) => segments.map(([text, kinds], i) => {
+      const weight = most > 0 ? weights[i] : null;
       if (kinds.includes("b")) {
         const node = blank();
         if (kinds.includes("s")) node.classList.add("wb-s");
         return node;
       }
-      // underlined mentions would give a hidden target away
-      const marks = [...kinds].filter((kind) => kind !== "m" || s.shown);
-      return marks.length ? h("span", { class: marks.map((kind) => `wb-${kind}`).join(" ") }, text) : text;
+      // underlined mentions would give a hidden target away; speech is not tinted beside attention
+      const marks = [...kinds].filter((kind) => (kind !== "m" || s.shown) && (kind !== "s" || !most));
+      if (!marks.length && weight === null) return text;
+      const node = h("span", { class: marks.map((kind) => `wb-${kind}`).join(" ") }, text);
+      if (weight !== null) {
+        node.classList.add("wb-weighed");
+        node.title = `attention ${Number(weight.toPrecision(2))}`;
+        node.style.setProperty("--wb-weight", `${Math.round((60 * weight) / most)}%`);
+      }
+      return node;
     });
     const readable = () => [p.context, p.query].filter((part) => part.length)
       .map((part) => part.map(([text, kinds]) => (kinds.includes("b") ? (s.shown ? p.answer ?? "_____" : "_____") : text)).join("")).join(p.context.at(-1)?.[0].endsWith("\n") ? "" : " ");
@@ -223,8 +232,8 @@ function render({ model, el }) {
       h("div", { class: "wb-meta" }, h("span", { class: "wb-place" }, `${number(s.index + 1)} of ${number(s.n)}`), copy(p.id, "id"), p.source && copy(p.source, "source"),
         ...p.kind.map((kind) => h("span", { class: "wb-kind" }, kind)),
         h("span", { class: "wb-acts" }, copier("Copy text", readable, "Copy the readable text; a hidden target stays a blank"), asking)),
-      p.context.length > 0 && h("div", { class: "wb-context", dir: "auto" }, ...words(p.context)),
-      h("div", { class: "wb-target" }, h("div", { class: "wb-query", dir: "auto" }, ...words(p.query)),
+      p.context.length > 0 && h("div", { class: "wb-context", dir: "auto" }, ...words(p.context, p.weights?.[0])),
+      h("div", { class: "wb-target" }, h("div", { class: "wb-query", dir: "auto" }, ...words(p.query, p.weights?.[1])),
         p.candidates && h("div", { class: "wb-candidates" }, h("span", { class: "wb-hint", id: `${uid}-cand` }, "Candidates"), h("ul", { "aria-labelledby": `${uid}-cand` },
           ...p.candidates.map((word) => h("li", { class: word === right ? "wb-right" : "" }, word))))),
       h("div", { class: "wb-marks" },
@@ -235,10 +244,14 @@ function render({ model, el }) {
   function extras(p) {
     if (!p.columns.length && !p.predictions.length) return [];
     if (!s.shown) return [h("div", { class: "wb-hint" }, "Show the target (space) to see what is known about it.")];
+    const look = h("select", { class: "wb-look", "aria-label": "Attention of", onchange: () => { model.set("attention", look.value); model.save_changes(); } },
+      h("option", { value: "" }, "no model"), ...p.attention.map((name) => h("option", { value: name }, name)));
+    look.value = p.attention.includes(model.get("attention")) ? model.get("attention") : "";
     const cells = (row, tag) => h("tr", {}, ...row.map((cell) => h(tag, {}, cell)));
     return [
       ...(p.predictions.length ? [h("table", { class: "wb-table", "aria-label": "Predictions" },
         cells(["model", "prediction", "", "rank", "ln p"], "th"), ...p.predictions.map((row) => cells(row, "td")))] : []),
+      ...(p.attention.length ? [h("label", { class: "wb-hint" }, "Attention of ", look)] : []),
       ...(p.columns.length ? [h("dl", { class: "wb-columns" }, ...p.columns.flatMap(([name, value]) => [h("dt", { title: name }, s.names[name] ?? name), h("dd", { dir: "auto" }, value)]))] : []),
     ];
   }

@@ -16,8 +16,10 @@ from workbench.analysis.mentions import mentions
 from workbench.analysis.speech import speech
 from workbench.items import notes as remarks
 from workbench.items.items import Item, Items, Span
+from workbench.items.pieces import weighted_pieces
 from workbench.items.query import suggest, word_start
 from workbench.items.schema import objects
+from workbench.items.tokens import tokens
 from workbench.render.labels import label
 from workbench.runs.predictions import typed_predictions
 from workbench.storage.errors import DataError
@@ -32,9 +34,9 @@ from workbench.widgets.shared.passages import (
     check_items,
     marks,
     outcomes,
-    pieces,
     prediction_cells,
     snippet,
+    token_weights,
 )
 from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
 
@@ -59,6 +61,8 @@ class Browser(Widget):
         The one that is shown; an id or an Item can be assigned.
     reveal : bool
         Whether targets are shown from the start.
+    attention : str
+        The model whose attention is shown in the passage, where predictions have it; none by default.
     """
 
     _verb = "browse"  # of the line of Python that builds the view again
@@ -68,6 +72,7 @@ class Browser(Widget):
     current_id = traitlets.Unicode("").tag(sync=True)
     reveal = traitlets.Bool(default_value=False).tag(sync=True)
     layout = traitlets.Enum(["list", "table"], "list").tag(sync=True)
+    attention = traitlets.Unicode("").tag(sync=True)
     height = traitlets.Int(620, min=240).tag(sync=True)
 
     @closed_on_error
@@ -88,6 +93,7 @@ class Browser(Widget):
         predictions = None if predictions is None else typed_predictions(predictions)
         self._predictions = prediction_cells(predictions)
         self._outcomes = outcomes(predictions, self._frame["item_id"])
+        self._weights = token_weights(predictions)
         texts = dict(zip(self._frame["item_id"], self._frame["text"], strict=True))
         self._notes = remarks.read_notes(self._frame["dataset"].unique().tolist(), texts=texts)
         self._labels: list[str] = []
@@ -116,7 +122,7 @@ class Browser(Widget):
         if automatic and table is None:
             self._annotating.start()
         self.observe(self._filters_set, "filters")
-        self.observe(lambda _change: self._send_view(), ["layout", "reveal"])
+        self.observe(lambda _change: self._send_view(), ["layout", "reveal", "attention"])
 
     def _load(self, annotations: pd.DataFrame | None) -> None:
         """Take annotations: columns to show and choose by, and spans to mark."""
@@ -352,7 +358,14 @@ class Browser(Widget):
             "s": self._spans("speech", row, speech),
             "h": item_hits(item, self._applied),
         }
-        context, query = pieces(item, spans)
+        weights = self._weights.get(item.item_id, {})
+        chosen = weights.get(self.attention)
+        cut = tokens(item).spans if chosen is not None else ()
+        if chosen is None or len(chosen) != len(cut):  # of other tokens: they fit nowhere
+            cut, chosen = (), ()
+        values = np.nan_to_num(np.asarray(chosen, dtype=float), posinf=0.0).clip(0).tolist()
+        parts = weighted_pieces(item, spans, cut, values)
+        context, query = ([piece[:2] for piece in part] for part in parts)
         note = self._note(item.item_id)
         kind = [item.variant, item.word_class if item.word_class != item.variant else None]
         return {
@@ -361,6 +374,8 @@ class Browser(Widget):
             "tags": list(note.tags), "note": note.note,
             "columns": [[str(name), cell_text(value)] for name, value in self._columns.iloc[row].items()],
             "predictions": self._predictions.get(item.item_id, []),
+            "attention": list(weights),
+            "weights": [[piece[2] for piece in part] for part in parts] if cut else None,
         }  # fmt: skip
 
     def _spans(self, name: str, row: int, find: Callable[[Item], list[Span]]) -> list[Span]:
@@ -444,7 +459,8 @@ def browse(
         ``wb.annotate(items)`` runs in the background; without annotations, a button starts it.
     predictions : DataFrame, optional
         Rows of the predictions table (``item_id``, ``model``, ``prediction``, ...), shown
-        beside the passage; each model's right and wrong answers become a filter.
+        beside the passage; each model's right and wrong answers become a filter. Where they have the
+        column ``attention``, it can be shown in the passage.
     query, field, regex, facets
         Filters to start with, as in ``Browser.filters``: text to search for (ignoring case), where
         (``passage``, ``sentence`` or ``answer``), whether it is a regular expression

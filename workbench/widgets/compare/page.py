@@ -11,11 +11,12 @@ import pandas as pd
 
 from workbench.analysis.proportions import wilson
 from workbench.evaluation.comparison import Comparison
+from workbench.items.pieces import pieces
 from workbench.items.tokens import readable_tokens, tokens
 from workbench.render.labels import column_label, label
 from workbench.render.numbers import fixed, p_value, percent, points, probability, span
 from workbench.widgets.compare.view import split_labels
-from workbench.widgets.shared.passages import pieces, words_around
+from workbench.widgets.shared.passages import words_around
 from workbench.widgets.shared.widget import render
 
 _SLICES = (

@@ -17,6 +17,7 @@ from workbench.analysis.proportions import wilson
 from workbench.evaluation.comparison import OUTCOMES, Comparison
 from workbench.items import text as wt
 from workbench.items.items import Item, Items, Span
+from workbench.items.pieces import pieces
 from workbench.items.query import Query, parse
 from workbench.items.tokens import tokens
 from workbench.render.labels import label
@@ -26,7 +27,6 @@ from workbench.widgets.shared.passages import (
     BLANK_MARK,
     align_to_items,
     cell_text,
-    pieces,
     snippet,
     text_and_spans,
     words_around,

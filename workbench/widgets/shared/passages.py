@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,42 +19,6 @@ _BEFORE_HIT = 40
 SPANS = ("mentions", "speech", "names")
 _PREDICTION = ("model", "prediction", "correct", "rank", "log_prob")
 _MANY = (list, tuple, np.ndarray)
-
-Piece = tuple[str, str]
-"""Text and the letters of its marks: b blank, m mention, s speech, h search hit."""
-
-
-def pieces(item: Item, marks: Mapping[str, Sequence[Span]]) -> tuple[list[Piece], list[Piece]]:
-    """Cut the context and the target sentence into pieces of even marking, as readable text in order.
-
-    Marks are spans in the released text by a letter. The piece marked ``b`` is the target (empty where the
-    answer is not known).
-    """
-    bounds = [item.sentences[-1], item.answer_span]
-    marked = [(letter, span) for letter, spans in marks.items() for span in spans]
-    shown, spans = text_and_spans(item, bounds + [span for _, span in marked])
-    query, blank, *placed = spans
-    inside = range(blank[0] + 1, blank[1])  # no mark may cut the blank: a part of it would be shown
-    ends = {end for span in placed for end in span if end not in inside}
-    first = min(query[0], blank[0])  # an empty blank may stand before the first word
-    cuts = {first, *blank, len(shown), *ends}
-    context: list[Piece] = []
-    target: list[Piece] = []
-    start = 0
-    for end in sorted(cuts):
-        letters = {
-            letter for (letter, _), (a, b) in zip(marked, placed, strict=True) if a <= start and end <= b
-        }
-        if end > start:
-            kinds = letters - {"h", "m"} | {"b"} if (start, end) == blank else letters
-            side = context if end <= first else target
-            side.append((shown[start:end], "".join(sorted(kinds))))
-        if end == blank[0] == blank[1]:
-            target.append(("", "b"))
-        start = end
-    if context:
-        context[-1] = (context[-1][0].rstrip(), context[-1][1])
-    return context, target
 
 
 def snippet(item: Item, hit: Span | None) -> tuple[str, str, str]:
@@ -184,6 +148,16 @@ def prediction_cells(table: pd.DataFrame | None) -> dict[str, list[list[str]]]:
             [cell_text(model), cell_text(guess), mark, *map(cell_text, numbers)]
         )
     return rows
+
+
+def token_weights(table: pd.DataFrame | None) -> dict[str, dict[str, Sequence[float]]]:
+    """Return the attention of each model to the tokens of each item, by item id and model, as predicted."""
+    weights: dict[str, dict[str, Sequence[float]]] = {}
+    if table is not None and "attention" in table:
+        rows = table.loc[table["attention"].notna(), ["item_id", "model", "attention"]]
+        for item_id, model, values in rows.itertuples(index=False):
+            weights.setdefault(item_id, {})[cell_text(model)] = values
+    return weights
 
 
 def outcomes(table: pd.DataFrame | None, ids: pd.Series[Any]) -> dict[str, pd.Series[Any]]:

@@ -1,0 +1,1 @@
+"""The attention view: what models looked at, drawn on the passage."""

@@ -1,0 +1,246 @@
+/* What models looked at. The kernel cuts the passage and weighs the pieces; the page shades them.
+   Text from the data reaches the page through textContent alone, never as HTML. */
+
+const DEEPEST = 62; // percent of the colour that the largest weight has: text stays readable on it
+const FIGURES = ["SVG", "PNG", "PDF"];
+
+const short = (x) => (x === 0 ? "0" : x < 0.0001 ? x.toExponential(1) : x.toPrecision(2));
+
+function render({ model, el }) {
+  const s = { n: 0, index: -1, models: [], model: "", row: "", passage: null, shown: model.get("reveal") };
+
+  // ---- the frame of the widget
+  const button = (label, title, act, more = {}) => h("button", { class: "wt-button", type: "button", title, "aria-label": title, onclick: act, ...more }, label);
+  const select = (label, act) => h("select", { class: "wt-select", "aria-label": label, title: label, onchange: act });
+  const place = h("input", { type: "number", class: "wt-place", min: 1, "aria-label": "Number of the item", onchange: () => go(Number(place.value) - 1) });
+  const count = h("span", { class: "wt-count", role: "status", "aria-live": "polite" }, "…");
+  const models = select("Model (key m)", () => show({ model: models.value }));
+  const groups = select("Hop, layer or head (keys h and l)", () => show({ row: groups.value }));
+  const members = select("Head (keys h and l)", () => show({ row: members.value }));
+  const reveal = button("Show answer", "Show answer and prediction (space)", () => flip());
+  const root_ = button("√ scale", "Shade by the square root of the weights, so that small ones show", () => {
+    model.set("scale", model.get("scale") === "linear" ? "square root" : "linear");
+    model.save_changes();
+  });
+  const figure = h("select", { class: "wt-select", "aria-label": "Save a figure", title: "Save the passage as a figure", onchange: () => {
+    const kind = figure.value.toLowerCase();
+    figure.value = "";
+    if (kind) ask("figure", { type: "figure", kind });
+  } }, h("option", { value: "" }, "Save figure"), ...FIGURES.map((kind) => h("option", { value: kind }, kind)));
+  const { node: alarm, complain } = alarmOf("wt-alarm");
+  const view = h("div", { class: "wt-passage", role: "region", tabindex: 0, "aria-label": "Passage" });
+  const side = h("div", { class: "wt-side", role: "region", tabindex: 0, "aria-label": "Strongest parts" });
+  const root = h("div", { class: "wt-attention", onkeydown: (e) => onKey(e) },
+    h("div", { class: "wt-top" },
+      h("span", { class: "wt-walk" }, button("‹", "Previous item (k)", () => go(s.index - 1)), place, count, button("›", "Next item (j)", () => go(s.index + 1))),
+      models, groups, members, reveal, root_, figure),
+    alarm, h("div", { class: "wt-main" }, view, side));
+  root.style.setProperty("--wt-height", `${model.get("height")}px`);
+  root.style.setProperty("--wt-deepest", `${DEEPEST}%`);
+  el.append(root);
+  const { ask, answered, busy, heard: rest, end } = lineTo(model, root, complain);
+
+  // ---- what is shown
+  function show(what) { ask("show", { type: "show", index: s.index, ...what }); }
+  function go(index) {
+    if (!s.n) return;
+    s.index = Math.min(Math.max(Number.isFinite(index) ? index : s.index, 0), s.n - 1);
+    drawPlace();
+    show({});
+  }
+  /** All that may be chosen, in the order of the keys h and l. */
+  function rows() {
+    const all = (s.passage?.groups ?? []).flatMap(([name, inner]) => [name, ...inner]);
+    return ["", ...all];
+  }
+  function step(by) {
+    const all = rows();
+    const next = all[Math.min(Math.max(all.indexOf(s.row) + by, 0), all.length - 1)];
+    if (next === s.row) return;
+    s.row = next;
+    show({ row: next });
+  }
+  function flip() {
+    s.shown = !s.shown;
+    const focused = view.contains(document.activeElement) && document.activeElement !== view;
+    if (s.passage) drawPassage();
+    drawSide();
+    press(reveal, s.shown);
+    if (focused) view.querySelector(".wt-blank")?.focus({ preventScroll: true });
+    model.set("reveal", s.shown);
+    model.save_changes();
+  }
+  function press(node, on) { node.setAttribute("aria-pressed", String(on)); }
+  const strength = (weight) => {
+    const share = s.passage.most > 0 ? weight / s.passage.most : 0;
+    return model.get("scale") === "linear" ? share : Math.sqrt(share);
+  };
+
+  function drawPlace() {
+    place.value = s.index + 1;
+    place.max = s.n;
+    count.textContent = `of ${number(s.n)}`;
+  }
+  function drawTop() {
+    drawPlace();
+    fill(models, ...s.models.map((name) => h("option", { value: name }, name)));
+    models.value = s.model;
+    models.hidden = s.models.length < 2;
+    const made = s.passage?.groups ?? [];
+    const group = made.find(([name, inner]) => name === s.row || inner.includes(s.row));
+    fill(groups, h("option", { value: "" }, "all together"), ...made.map(([name]) => h("option", { value: name }, name)));
+    groups.value = group ? group[0] : "";
+    groups.hidden = made.length < 2 && !made[0]?.[1].length;
+    const inner = group?.[1] ?? [];
+    fill(members, h("option", { value: group?.[0] ?? "" }, "mean of its heads"), ...inner.map((name) => h("option", { value: name }, name.slice(group[0].length + 2))));
+    members.value = inner.includes(s.row) ? s.row : group?.[0] ?? "";
+    members.hidden = !made.some(([, names]) => names.length);
+    members.disabled = !inner.length;
+    press(reveal, s.shown);
+    press(root_, model.get("scale") !== "linear");
+  }
+  function drawPassage() {
+    const p = s.passage;
+    if (!p) {
+      fill(view, h("div", { class: "wt-empty" }, s.n ? "No item to show." : "There are no items here."));
+      return;
+    }
+    const all = [...p.context, ...p.query];
+    const words = (part, first) => part.map(([text, kinds, weight], i) => {
+      const at = first + i;
+      const marks = [...kinds].filter((kind) => s.shown || (kind !== "m" && kind !== "p"));
+      if (kinds.includes("w")) { // the outline is open where it goes on
+        if (!all[at - 1]?.[1].includes("w")) marks.push("begin");
+        if (!all[at + 1]?.[1].includes("w")) marks.push("end");
+      }
+      const node = kinds.includes("b")
+        ? h("button", { class: "wt-blank", type: "button", title: "space shows or hides the answer", "aria-label": s.shown ? `Answer: ${p.answer ?? "unknown"}` : "Hidden answer; press space to show it", onclick: () => flip() }, s.shown ? p.answer ?? "?" : "\u00a0")
+        : marks.length || weight !== null ? h("span", {}, text) : null;
+      if (!node) return text;
+      for (const mark of marks) if (mark !== "b") node.classList.add(`wt-${mark}`);
+      node.dataset.at = at;
+      if (weight !== null && !kinds.includes("b")) {
+        node.classList.add("wt-weight");
+        node.title = `attention ${short(weight)}`;
+        node.style.setProperty("--wt-share", strength(weight).toFixed(3));
+      }
+      return node;
+    });
+    const right = s.shown ? p.answer : null;
+    const scroll = view.dataset.id === p.id ? view.scrollTop : 0;
+    view.dataset.id = p.id;
+    fill(view,
+      h("div", { class: "wt-meta" }, h("b", {}, p.id), ...p.kind.map((kind) => h("bdi", {}, kind))),
+      p.context.length > 0 && h("div", { class: "wt-context", dir: "auto" }, ...words(p.context, 0)),
+      h("div", { class: "wt-target" }, h("div", { class: "wt-query", dir: "auto" }, ...words(p.query, p.context.length)),
+        p.candidates && h("ul", { class: "wt-candidates", "aria-label": "Candidates" }, ...p.candidates.map((word) => h("li", {
+          class: [word === right && "wt-right", s.shown && word === p.prediction && "wt-chosen"].filter(Boolean).join(" "),
+        }, word)))));
+    view.scrollTop = scroll;
+  }
+  function drawSide() {
+    const p = s.passage;
+    side.hidden = !p;
+    if (!p) return;
+    const verdict = p.correct === null ? "" : p.correct ? "right" : "wrong";
+    const bars = p.parts.map(([text, weight, at]) => {
+      const bar = h("i", {});
+      bar.style.width = `${(100 * weight) / p.parts[0][1]}%`;
+      return h("li", {}, h("button", { class: "wt-part", type: "button", title: `${text}: attention ${short(weight)}; click to see it in the passage`, onclick: () => reach(at) },
+        h("bdi", {}, text), h("em", {}, short(weight)), h("span", {}, bar)));
+    });
+    const ramp = h("span", { class: "wt-ramp", role: "img", "aria-label": `Colours from 0 to ${short(p.most)}` });
+    fill(side,
+      h("div", { class: "wt-legend" }, h("div", {}, "attention weight", model.get("scale") === "linear" ? "" : ", square-root scale"),
+        h("div", { class: "wt-scale", title: "A word in several parts has the sum of their weights" }, h("span", {}, "0"), ramp, h("span", {}, short(p.most))),
+        p.asked && h("div", { class: "wt-key" }, h("span", { class: "wt-w wt-begin wt-end", title: "The part of the text that the model asked with: the window around the blank, or the place that predicts it" }, "query")),
+        s.shown && h("div", { class: "wt-key" }, h("span", { class: "wt-m" }, "answer"), h("span", { class: "wt-p" }, "prediction"))),
+      s.shown ? h("div", { class: "wt-facts" }, h("div", {}, "answer ", h("b", {}, h("bdi", {}, p.answer ?? "?"))),
+        h("div", {}, "prediction ", h("b", {}, h("bdi", {}, p.prediction || DASH)), verdict && ` (${verdict})`))
+        : h("div", { class: "wt-facts wt-soft" }, "Answer and prediction are hidden (space shows them)."),
+      h("div", { class: "wt-head" }, p.parts.length ? `strongest of ${number(p.n)} parts` : "no part of the text has a weight"), h("ol", { class: "wt-parts" }, ...bars),
+      p.parts.length > 0 && h("div", { class: "wt-soft" }, `sum of all ${short(p.sum)}`));
+  }
+  function reach(at) {
+    const node = view.querySelector(`[data-at="${at}"]`);
+    if (!node) return;
+    const box = view.getBoundingClientRect();
+    view.scrollTop += node.getBoundingClientRect().top - box.top - box.height / 3;
+    view.querySelector(".wt-here")?.classList.remove("wt-here");
+    node.classList.add("wt-here");
+  }
+  function draw() {
+    drawTop();
+    drawPassage();
+    drawSide();
+  }
+
+  // ---- keys
+  function onKey(e) {
+    // a plain key is for the widget alone: outside, "d d" deletes the cell
+    if (!e.ctrlKey && !e.metaKey && !e.altKey) e.stopPropagation();
+    if (/^(INPUT|SELECT)$/.test(e.target.tagName) || e.ctrlKey || e.metaKey || e.altKey) return;
+    if (e.target.tagName === "BUTTON" && (e.key === " " || e.key === "Enter")) return; // it is pressed
+    const scrolls = e.target === view || e.target === side; // arrows scroll there
+    const acts = {
+      j: () => go(s.index + 1), k: () => go(s.index - 1), l: () => step(1), h: () => step(-1), " ": () => flip(),
+      m: () => s.models.length > 1 && show({ model: s.models[(s.models.indexOf(s.model) + 1) % s.models.length] }),
+      ...(scrolls ? {} : { ArrowDown: () => go(s.index + 1), ArrowUp: () => go(s.index - 1), Home: () => go(0), End: () => go(s.n - 1) }),
+      ArrowRight: () => step(1), ArrowLeft: () => step(-1),
+    };
+    if (!acts[e.key]) return;
+    e.preventDefault();
+    acts[e.key]();
+  }
+
+  // ---- what the kernel says
+  const heard = {
+    view(m) {
+      const newest = m.lane ? answered(m.lane) : !busy("show");
+      if (!newest) return; // the reader is further on
+      Object.assign(s, { n: m.n, index: m.index, models: m.models, model: m.model, row: m.row, passage: m.passage });
+      complain("");
+      draw();
+      root.dataset.row = s.row;
+      root.dataset.item = m.passage?.id ?? "";
+    },
+    file(m, buffers) {
+      answered(m.lane);
+      const link = h("a", { href: URL.createObjectURL(new Blob([buffers[0]])), download: m.name });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    },
+    error(m) {
+      if (m.lane) answered(m.lane);
+      if (m.lane === "show" && s.passage) { // what is drawn stays
+        const known = view.dataset.place;
+        if (known !== undefined) s.index = Number(known);
+        s.row = root.dataset.row;
+        drawTop();
+      }
+      complain(m.message);
+    },
+  };
+  const listen = (message, buffers) => {
+    rest();
+    if (alarm.textContent === SILENCE) complain("");
+    heard[message.type]?.(message, buffers);
+    if (message.type === "view") view.dataset.place = s.index;
+  };
+  const changed = () => {
+    s.shown = model.get("reveal");
+    if (s.passage) draw();
+  };
+  model.on("msg:custom", listen);
+  model.on("change:reveal", changed);
+  model.on("change:scale", changed);
+  ask("show", { type: "open" });
+  return () => {
+    end();
+    model.off("msg:custom", listen);
+    model.off("change:reveal", changed);
+    model.off("change:scale", changed);
+  };
+}
+
+export default { render };

@@ -1,0 +1,408 @@
+"""What models looked at, drawn on the passage: one item at a time, by hop, layer or head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import traitlets
+
+from workbench.analysis.mentions import mentions
+from workbench.evaluation.reading import ModelPredictions, predictions_of, several
+from workbench.items.items import Item, Items
+from workbench.items.pieces import weighted_pieces
+from workbench.items.tokens import tokens
+from workbench.models.attention import ALL, Attention
+from workbench.storage.errors import DataError
+from workbench.widgets.shared.passages import BLANK_MARK, check_items, text_and_spans
+from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
+
+Attend = Callable[[Items], list[Attention]]
+Scale = Literal["linear", "square root"]
+
+_MOST = 12  # parts that are listed
+_KEPT = 32  # items whose weights are kept
+_LEVELS = 20  # shades of the static page
+
+
+class AttentionView(Widget):
+    """A widget that shows what models looked at; made by :func:`attention`.
+
+    Attributes
+    ----------
+    current_id : str
+        The item that is shown.
+    model : str
+        The model whose weights are shown, by its label.
+    row : str
+        The hop, layer or head that is shown, as in :meth:`workbench.models.attention.Attention.of`; all
+        of them together by default.
+    reveal : bool
+        Whether answer and prediction are shown.
+    scale : str
+        ``linear``, or ``square root``, which shows small weights more clearly.
+    """
+
+    _esm = read_assets("shared/page.js", "attention/attention.js")
+    _css = read_assets("attention/attention.css")
+    current_id = traitlets.Unicode("").tag(sync=True)
+    model = traitlets.Unicode("").tag(sync=True)
+    row = traitlets.Unicode("").tag(sync=True)
+    reveal = traitlets.Bool(default_value=False).tag(sync=True)
+    scale = traitlets.Enum(["linear", "square root"], "linear").tag(sync=True)
+    height = traitlets.Int(560, min=240).tag(sync=True)
+
+    @closed_on_error
+    def __init__(self, sources: Mapping[str, Attend], items: Items, **options: Any) -> None:
+        super().__init__(**options)
+        self._sources, self._items = dict(sources), items
+        self._place = {item_id: place for place, item_id in enumerate(items.frame["item_id"])}
+        self._kept = lru_cache(maxsize=_KEPT)(self._attend)
+        self._setting = False
+        self._applied = ("", next(iter(self._sources)), "")
+        first = self.current_id or str(next(iter(self._place), ""))
+        self._show(first, self.model or self._applied[1], self.row)
+        self.observe(self._set_outside, ["current_id", "model", "row"])
+
+    # -- state, as Python sees it
+
+    @property
+    def current(self) -> Item | None:
+        """The item that is shown; None where there is none. An item or its id can be assigned."""
+        return self._items[self._place[self.current_id]] if self.current_id else None
+
+    @current.setter
+    def current(self, item: Item | str) -> None:
+        self.current_id = item.item_id if isinstance(item, Item) else item
+
+    @property
+    def selection(self) -> Items:
+        """The item that is shown, as Items."""
+        place = self._place.get(self.current_id, 0)
+        return self._items[place : place + 1]
+
+    @property
+    def weights(self) -> Attention:
+        """What the model looked at in the item that is shown; DataError if there is none."""
+        if not self.current_id:
+            raise DataError("there is no item to show", remedy="pass items")
+        return self._kept(self.current_id, self.model)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the weights that are shown: one row a part, the largest weight first.
+
+        Columns are item_id, model, row, start, end (characters in ``item.text``), text and weight.
+        """
+        names = ["item_id", "model", "row", "start", "end", "text", "weight"]
+        item, rows = self.current, []
+        if item is not None:
+            shown = self.weights
+            rows = [
+                (item.item_id, self.model, self.row or ALL, start, end, item.text[start:end], float(weight))
+                for (start, end), weight in zip(shown.spans, shown.of(self.row), strict=True)
+            ]
+        frame = pd.DataFrame(rows, columns=names)
+        return frame.sort_values("weight", ascending=False, kind="stable", ignore_index=True)
+
+    def chart(self) -> Any:
+        """Return the passage as a chart, for :func:`wb.save`; answer and prediction as shown here."""
+        from workbench.charts.attention import attention_map  # noqa: PLC0415 - Altair is slow to import
+
+        item = self.current
+        if item is None:
+            raise DataError("there is no item to draw", remedy="pass items")
+        return attention_map(item, self.weights, row=self.row, scale=self.scale, reveal=self.reveal)
+
+    def save(self, path: Path | str, **options: Any) -> Path:
+        """Write the passage as a figure: ``.svg``, ``.png``, ``.pdf``; options as for :func:`wb.save`."""
+        from workbench.charts.saving import save  # noqa: PLC0415 - Altair is slow to import
+
+        return save(self.chart(), path, **options)
+
+    def to_html(self) -> str:
+        """Return a page of its own with the item that is shown; its answer opens on a click."""
+        return HEAD + self._static(1)
+
+    def _static(self, most: int) -> str:
+        item = self.current
+        if item is None or not most:
+            return render("attention/static.html", n=len(self._items), p=None)
+        view = attention_view(item, self.weights, self.row)
+        top = view["most"] or 1.0
+        power = 0.5 if self.scale == "square root" else 1.0
+        for side in ("context", "query"):
+            shaded = [
+                (text, "b" in kinds, "w" in kinds, round(_LEVELS * ((weight or 0.0) / top) ** power))
+                for text, kinds, weight in view[side]
+            ]
+            view[side] = [
+                ("".join(piece[0] for piece in alike), *marks)
+                for marks, alike in groupby(shaded, key=itemgetter(1, 2, 3))
+            ]
+        which = ", ".join(filter(None, [self.model, self.row]))
+        return render(
+            "attention/static.html", n=len(self._items), place=self._place[self.current_id] + 1, p=view,
+            which=which, levels=range(1, _LEVELS + 1), scale=self.scale,
+        )  # fmt: skip
+
+    # -- what the page asks
+
+    def _on_open(self, message: Mapping[str, Any]) -> None:
+        self._send_view(message.get("lane"))
+
+    def _on_show(self, message: Mapping[str, Any]) -> None:
+        """Show an item by its place; a model or row that is not named stays."""
+        place = min(max(0, int(message["index"])), len(self._items) - 1)
+        item_id = self._items.frame["item_id"].iloc[place] if len(self._items) else ""
+        _, model, row = self._applied
+        with self.hold_sync():  # the view is what the reader waits for; the traits follow
+            self._show(item_id, message.get("model") or model, message.get("row", row))
+            self._send_view(message.get("lane"))
+
+    def _on_figure(self, message: Mapping[str, Any]) -> None:
+        """Send the figure as a file."""
+        from tempfile import TemporaryDirectory  # noqa: PLC0415 - used here alone
+
+        kind = message["kind"]
+        if kind not in {"svg", "png", "pdf"}:
+            raise DataError(f"a figure of the kind {kind!r:.80} cannot be made")
+        with TemporaryDirectory() as folder:
+            content = self.save(Path(folder) / f"attention.{kind}").read_bytes()
+        self.send({"type": "file", "lane": message.get("lane"), "name": f"attention.{kind}"}, [content])
+
+    # -- how it is answered
+
+    def _attend(self, item_id: str, model: str) -> Attention:
+        place = self._place[item_id]
+        return self._sources[model](self._items[place : place + 1])[0]
+
+    def _show(self, item_id: str, model: str, row: str) -> None:
+        """Take a state, or raise DataError and change nothing."""
+        if model not in self._sources:
+            raise DataError(
+                f"there is no model {model!r:.80}", remedy=f"one is {next(iter(self._sources))!r}"
+            )
+        if item_id not in self._place and (item_id or len(self._items)):
+            raise DataError(f"the item {item_id!r:.80} is not among those shown", remedy="pass it as an item")
+        if item_id:
+            shown = self._kept(item_id, model)
+            if model != self._applied[1] and row not in {"", *names_of(shown)}:
+                row = ""  # the other model has other layers
+            shown.of(row)
+        self._applied, self._setting = (item_id, model, row), True
+        try:
+            self.current_id, self.model, self.row = self._applied
+        finally:
+            self._setting = False
+
+    def _set_outside(self, _change: Any) -> None:
+        if self._setting or (self.current_id, self.model, self.row) == self._applied:
+            return
+        before = self._applied
+        try:
+            self._show(self.current_id, self.model, self.row)
+        except Exception:
+            self._setting = True
+            self.current_id, self.model, self.row = before
+            self._setting = False
+            raise
+        self._send_view()
+
+    def _send_view(self, lane: str | None = None) -> None:
+        item_id, model, row = self._applied
+        view: dict[str, Any] | None = None
+        item = self.current
+        if item is not None:
+            view = attention_view(item, self._kept(item_id, model), row)
+        self.send(
+            {
+                "type": "view", "lane": lane, "n": len(self._items), "index": self._place.get(item_id, -1),
+                "models": list(self._sources), "model": model, "row": row, "passage": view,
+            }
+        )  # fmt: skip
+
+
+def names_of(shown: Attention) -> list[str]:
+    """Return what may be chosen: the rows but `ALL`, and what several of them begin with."""
+    names = [name for name in shown.rows if name != ALL]
+    return list(dict.fromkeys([*(name.partition(", ")[0] for name in names), *names]))
+
+
+def attention_view(item: Item, shown: Attention, row: str) -> dict[str, Any]:
+    """Return what is drawn of an item, with the weights of one row or group of rows.
+
+    ``context`` and ``query`` are pieces: text, the letters of their marks (b blank, m mention of the answer,
+    p mention of the prediction, w window that asked) and the weight; ``parts`` are the strongest ones: text,
+    weight, and the number of the piece where each begins.
+    """
+    weights = shown.of(row)
+    marks = {
+        "m": mentions(item),
+        "p": shown.predicted(item),
+        "w": [shown.query] if shown.query else [],
+    }
+    context, query = weighted_pieces(item, marks, shown.spans, [float(weight) for weight in weights])
+    pieces = [*context, *query]
+    most = max((weight for _, _, weight in pieces if weight is not None), default=0.0)
+    groups: dict[str, list[str]] = {}
+    for name in shown.rows:
+        if name != ALL:
+            group, comma, _ = name.partition(", ")
+            groups.setdefault(group, []).extend([name] * bool(comma))
+    kind = [item.variant, item.word_class if item.word_class != item.variant else None, item.book_id]
+    answer = item.answer
+    known = bool(answer) and bool(shown.prediction)
+    correct = str(answer).casefold() == shown.prediction.casefold() if known else None
+    return {
+        "id": item.item_id, "kind": [each for each in kind if each], "context": context, "query": query,
+        "answer": answer, "prediction": shown.prediction, "correct": correct, "candidates": item.candidates,
+        "groups": [[name, members] for name, members in groups.items()],
+        "most": most, "sum": float(weights.sum()), "n": len(shown.spans),
+        "asked": shown.query is not None,
+        "parts": strongest(item, shown, weights, [len(text) for text, _, _ in context],
+                           [len(text) for text, _, _ in query]),
+    }  # fmt: skip
+
+
+def strongest(
+    item: Item, shown: Attention, weights: Any, context: list[int], query: list[int]
+) -> list[tuple[str, float, int]]:
+    """Return text, weight and first piece of the parts with the largest weights, 0 left out.
+
+    `context` and `query` are the lengths of the pieces. What a part holds of the blank is not shown.
+    """
+    order = [place for place in np.argsort(-weights, kind="stable")[:_MOST] if weights[place] > 0]
+    bounds = [item.sentences[-1], item.answer_span]
+    text, (sentence, blank, *placed) = text_and_spans(item, bounds + [shown.spans[place] for place in order])
+    first = min(sentence[0], blank[0])
+    starts = [*np.cumsum([0, *context])[:-1], *(first + np.cumsum([0, *query])[:-1])]
+    rows = []
+    for place, (start, end) in zip(order, placed, strict=True):
+        words = text[start:end]
+        if start < blank[1] and blank[0] < end:
+            words = f"{text[start : blank[0]]}{BLANK_MARK}{text[blank[1] : end]}"
+        piece = int(np.searchsorted(starts, start, side="right")) - 1
+        rows.append((" ".join(words.split()), float(weights[place]), piece))
+    return rows
+
+
+def sources_of(models: Any, items: Items) -> dict[str, Attend]:
+    """Return what gives the attention of each model, by label; equal names are told apart by numbers."""
+    named = models.items() if isinstance(models, Mapping) else [(None, each) for each in several(models)]
+    sources: dict[str, Attend] = {}
+    for label, source in named:
+        if isinstance(source, type) or not callable(getattr(source, "attend", None)):
+            pairs = [(each.model, stored_attention(each)) for each in predictions_of(source, items)]
+        else:
+            pairs = [(str(source.name), source.attend)]
+        for model, attend in pairs:
+            name = first = str(label or model)
+            number = 1
+            while name in sources:
+                number += 1
+                name = f"{first} ({number})"
+            sources[name] = attend
+    if not sources:
+        raise DataError("there is no model to show", remedy="pass one, or predictions with weights")
+    return sources
+
+
+def stored_attention(predictions: ModelPredictions) -> Attend:
+    """Return what reads the attention from the column of predictions; DataError if that is empty."""
+    frame, model = predictions.frame, predictions.model
+    if "attention" not in frame or frame["attention"].isna().all():
+        raise DataError(
+            f"the predictions of {model!r:.80} have no attention",
+            remedy="predict with wb.predict(items, model, attention=True), or pass the model",
+        )
+    place = {item_id: number for number, item_id in enumerate(frame["item_id"])}
+
+    def attend(items: Items) -> list[Attention]:
+        looks = []
+        for item in items:
+            row = place.get(item.item_id)
+            values = None if row is None else frame["attention"].iloc[row]
+            if row is None or not isinstance(values, list | tuple | np.ndarray):
+                raise DataError(
+                    f"the predictions of {model!r:.80} have no attention for {item.item_id!r:.80}"
+                )
+            spans = tokens(item).spans
+            if len(values) != len(spans):
+                raise DataError(
+                    f"{item.item_id!r:.80} has {len(spans)} tokens and {len(values)} weights",
+                    remedy="pass the very items that were predicted",
+                )
+            weights = np.nan_to_num(np.asarray(values, dtype=np.float64)).clip(0)
+            read = [k for k, (start, end) in enumerate(spans) if start < end and weights[k] > 0]
+            word = frame["prediction"].iloc[row]
+            looks.append(
+                Attention(item.item_id, model, (ALL,), tuple(spans[k] for k in read), weights[None, read],
+                          None, "" if pd.isna(word) else str(word))
+            )  # fmt: skip
+        return looks
+
+    return attend
+
+
+def attention(
+    models: Any,
+    items: Items,
+    *,
+    current: str | Item = "",
+    model: str = "",
+    row: str = "",
+    reveal: bool = False,
+    scale: Scale = "linear",
+    height: int = 560,
+) -> AttentionView:
+    """Show what models looked at in items, drawn on the passage.
+
+    Parts of the text are shaded by their weight, the part that asked is outlined, and the strongest parts
+    are listed. Answer and prediction are hidden until they are asked for. The keys j and k walk through the
+    items, h and l through hops, layers or heads, m through the models; space shows the answer.
+
+    Parameters
+    ----------
+    models : Predictor, Run, DataFrame or str, or a list or mapping of these
+        Models that can say what they looked at (``model.attend``): readers, the memory network, the pointer
+        transformer, causal models. Or runs, predictions or names of runs with the column ``attention``
+        (``wb.predict(items, model, attention=True)``).
+    items : Items
+    current : str or Item, optional
+        The item to begin with.
+    model, row, reveal, scale
+        As in :class:`AttentionView`.
+    height : int, default 560
+        Height of the widget in px.
+
+    Returns
+    -------
+    AttentionView
+        ``view.save("figure.svg")`` writes the passage as a figure.
+
+    Raises
+    ------
+    DataError
+        If a model has no attention, or there is no such item, model or row.
+
+    Examples
+    --------
+    >>> from workbench.models import MemoryNetwork
+    >>> model = MemoryNetwork.fit(wb.books("sample"), width=16, tokens=2000, progress=False)
+    >>> view = wb.attention(model, items, row="hop 2")
+    >>> float(view.to_frame()["weight"].sum()) < 1.01
+    True
+    >>> view.close()
+    """
+    check_items(items, "attention")
+    item_id = current.item_id if isinstance(current, Item) else current
+    return AttentionView(
+        sources_of(models, items), items, current_id=item_id, model=model, row=row, reveal=reveal,
+        scale=scale, height=height,
+    )  # fmt: skip
