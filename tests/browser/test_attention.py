@@ -1,0 +1,202 @@
+"""The attention view, driven as a reader does it."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from test_browser import CLIPPED, CONTRAST, THEMES
+
+pytestmark = pytest.mark.browser
+
+MODELS = (Path(__file__).parents[1] / "unit" / "attentive.py").read_text(encoding="utf-8")
+IMPORT = "import workbench as wb\nitems = wb.load('sample', variant='capitalised')[:40]"
+SHARES = """[...document.querySelectorAll('.wt-weight')]
+    .map((n) => Number(n.style.getPropertyValue('--wt-share')))"""
+HERE = """(n) => {
+    const [a, b] = [n, n.querySelector('.wt-here')].map((each) => each.getBoundingClientRect());
+    return b.top >= a.top && b.bottom <= a.bottom;
+}"""
+EVIL = "<img src=x onerror=window.hacked=1>"
+
+
+@pytest.fixture
+def attention(lab, notebook):
+    """Open a notebook with the widget."""
+
+    def run(name, *cells):
+        notebook.open(lab.write(f"attention-{name}.ipynb", MODELS, IMPORT, *cells))
+        notebook.run_all()
+        notebook.page.wait_for_selector(".wt-attention[data-waits=''] .wt-passage > *")
+        return notebook.page
+
+    return run
+
+
+def python(notebook, what):
+    return json.loads(notebook.evaluate(f"import json; print(json.dumps({what}))"))
+
+
+def settled(page, row, item):
+    page.wait_for_selector(f".wt-attention[data-waits=''][data-row='{row}'][data-item='{item}']")
+
+
+def test_walk_choose_and_reveal(attention, notebook):
+    page = attention("story", "view = wb.attention([Windows(), Windows('heads', HEADS)], items)\nview")
+    first, second = python(notebook, "[items[k].item_id for k in (0, 1)]")
+    cells = page.locator(".jp-Cell").count()
+    settled(page, "", first)
+    text = page.evaluate(
+        "[...document.querySelectorAll('.wt-context, .wt-query')].map((n) => n.textContent).join('')"
+    )
+    answer, shown = python(notebook, "[items[0].answer, items[0].readable()[0]]")
+    assert re.sub(r"\s+", "", text) == re.sub(r"\s+", "", shown.removesuffix(answer))
+    assert page.locator(".wt-m, .wt-p").count() == 0
+    assert answer not in page.locator(".wt-side").inner_text()
+    weights = page.evaluate("[...document.querySelectorAll('.wt-part em')].map((n) => Number(n.textContent))")
+    assert weights == sorted(weights, reverse=True)
+    assert weights[0] == pytest.approx(python(notebook, "float(view.weights.of().max())"), rel=0.06)
+    assert max(page.evaluate(SHARES)) == 1
+    assert "".join(page.locator(".wt-w").all_inner_texts()).split()[0] == shown.split()[-2]
+
+    page.locator(".wt-passage").focus()
+    page.keyboard.press(" ")
+    assert page.locator(".wt-blank").inner_text() == answer
+    page.wait_for_function("() => document.querySelector('.wt-facts').textContent.includes('prediction the')")
+    assert python(notebook, "view.reveal")
+    notebook.screenshot("attention", ".wt-attention")
+    page.keyboard.press("l")
+    settled(page, "hop 1", first)
+    page.keyboard.press("j")
+    settled(page, "hop 1", second)
+    assert python(notebook, "[view.row, view.current_id]") == ["hop 1", second]
+    page.keyboard.press("h")
+    settled(page, "", second)
+    page.keyboard.press("m")
+    page.wait_for_selector(".wt-select[title^=Head]:visible")
+    settled(page, "", second)
+    page.locator(".wt-select[title^=Hop]").select_option("layer 2")
+    settled(page, "layer 2", second)
+    page.locator(".wt-select[title^=Head]").select_option("layer 2, head 3")
+    settled(page, "layer 2, head 3", second)
+    before = page.evaluate(SHARES)
+    page.locator(".wt-button", has_text="√ scale").click()
+    page.wait_for_function(f"(before) => {SHARES}.some((x, i) => x > before[i] + 0.05)", arg=before)
+    assert python(notebook, "view.scale") == "square root"
+    page.locator(".wt-place").fill("7")
+    page.locator(".wt-place").press("Enter")
+    settled(page, "layer 2, head 3", python(notebook, "items[6].item_id"))
+    assert page.locator(".jp-Cell").count() == cells
+    notebook.evaluate("view.current = items[0]; view.row = ''")
+    settled(page, "", first)
+    with page.expect_download() as download:
+        page.locator("select[title^=Save]").select_option("SVG")
+    assert download.value.suggested_filename == "attention.svg"
+    tree = page.locator(".wt-attention").aria_snapshot()
+    for role in ['region "Passage"', 'region "Strongest parts"', "spinbutton", 'button "Next item', "status"]:
+        assert role in tree
+
+
+def test_two_in_one_notebook_do_not_disturb_each_other(attention, notebook):
+    page = attention(
+        "two", "a = wb.attention(Windows(), items)\na", "b = wb.attention(Windows(), items)\nb", "a"
+    )
+    page.wait_for_selector(".wt-attention >> nth=2")
+    views = [page.locator(".wt-attention").nth(n) for n in range(3)]
+    for view in views:
+        view.locator(".wt-context").wait_for()
+    views[0].locator("button[title^=Next]").click()
+    second = python(notebook, "items[1].item_id")
+    page.wait_for_selector(f".wt-attention[data-item='{second}'] >> nth=1")
+    assert [view.get_attribute("data-item") == second for view in views] == [True, False, True]
+    assert python(notebook, "[a.current_id, b.current_id]") == [second, python(notebook, "items[0].item_id")]
+
+
+def test_text_is_text_errors_show_and_nothing_is_there(attention, notebook):
+    page = attention(
+        "hostile",
+        f"evil = wb.items_from_text([{EVIL!r} + ' saw the keeper', 'a boat and a storm'])\n"
+        f"model = Windows({EVIL!r}, rows=({EVIL!r}, 'b'), prediction={EVIL!r})\n"
+        "view = wb.attention(model, evil, reveal=True)\nview",
+        "wb.attention(Windows(), items[:0])",
+    )
+    page.wait_for_selector(".wt-attention >> nth=1")
+    assert page.locator(".wt-attention img").count() == 0
+    assert EVIL in page.locator(".wt-facts").first.inner_text()
+    assert page.evaluate("window.hacked") is None
+    assert "no items here" in page.locator(".wt-empty").inner_text()
+    notebook.evaluate(
+        "def fails(items): raise wb.DataError('it <b>fails</b>')\nview._sources[view.model] = fails"
+    )
+    shown = page.locator(".wt-attention").first
+    shown.locator("button[title^=Next]").click()
+    shown.locator(".wt-alarm:has-text('it <b>fails</b>')").wait_for()
+    assert shown.locator(".wt-place").input_value() == "1"
+    notebook.restart()
+    notebook.ready()
+    shown.locator("button[title^=Next]").click()
+    shown.locator(".wt-alarm:has-text('The kernel does not answer')").wait_for()
+
+
+def test_a_long_passage_scrolls_to_its_strongest_parts(attention, notebook):
+    page = attention(
+        "long",
+        "text = ' . '.join(' '.join(item.text.split()) for item in items[:12])\n"
+        "long = wb.items_from_text([text], tokenised=True)\nview = wb.attention(Windows(), long)\nview",
+    )
+    assert python(notebook, "len(long[0].text.split())") > 700
+    view = page.locator(".wt-passage")
+    assert view.evaluate("(n) => n.scrollHeight > 1.5 * n.clientHeight")
+    for place in range(5):
+        page.locator(".wt-part").nth(place).click()
+        assert view.evaluate(HERE)
+    query = page.locator(".wt-query").bounding_box()
+    box = view.bounding_box()
+    assert box["y"] <= query["y"] < box["y"] + box["height"]  # it stays in view
+    notebook.screenshot("attention-long", ".wt-attention")
+
+
+def test_readable_in_both_themes_and_at_700_pixels(attention, notebook):
+    heads = "[f'layer {a}, head {b}' for a in range(1, 13) for b in range(1, 13)]"
+    page = attention(
+        "look",
+        f"models = [Windows(), Windows('a name ' * 9, {heads})]\ncbt = wb.load('sample', variant='cbt')\n"
+        "view = wb.attention(models, cbt, reveal=True)\nview",
+    )
+    contrast, clipped = (
+        code.replace("wb-browser", "wt-attention").replace("wb-", "wt-") for code in (CONTRAST, CLIPPED)
+    )
+
+    def look(name):
+        for theme in THEMES:
+            notebook.theme(theme)
+            assert page.evaluate(contrast) == []
+            assert page.evaluate(clipped) == []
+            notebook.screenshot(f"attention-{name}{theme.split()[-1].lower()}", ".wt-attention")
+
+    look("")
+    page.locator(".wt-passage").focus()
+    page.keyboard.press("m")
+    page.wait_for_selector(".wt-select[title^=Head]:visible")
+    assert page.locator(".wt-select[title^=Hop] option").count() == 13
+    notebook.narrow(".wt-attention")
+    look("700-")
+
+
+def test_browse_shows_the_attention_of_predictions(lab, notebook):
+    run = "run = wb.predict(items, Windows(), attention=True)"
+    shown = "browser = wb.browse(items, predictions=run.predictions)\nbrowser"
+    notebook.open(lab.write("attention-browse.ipynb", MODELS, IMPORT, run, shown))
+    notebook.run_all()
+    page = notebook.page
+    page.wait_for_selector(".wb-browser .wb-query")
+    assert page.locator(".wb-look").count() == 0
+    page.locator(".wb-list").focus()
+    page.keyboard.press(" ")
+    page.locator(".wb-look").select_option("windows")
+    page.wait_for_selector(".wb-weighed")
+    assert python(notebook, "browser.attention") == "windows"
+    notebook.screenshot("browser-attention", ".wb-browser")
+    page.keyboard.press("Escape")
+    page.keyboard.press(" ")
+    assert page.locator(".wb-weighed").count() == 0
