@@ -61,8 +61,12 @@ def test_weights_are_spread_over_tokens():
     item = cloze("the keeper saw . the {boat} sank")
     parts = look(spans=((0, 10), (4, 14), (3, 4)), weights=((0.5, 0.4, 0.1),), rows=("hop 1",))
     assert parts.by_token(item) == pytest.approx([0.25, 0.45, 0.2, 0, 0, 0, 0])  # white space has no token
-    windows = look(spans=((0, 14), (4, 16)), weights=((0.7, 0.3),), rows=("hop 1",))
-    assert windows.by_token(item, centred=True) == [0, 0.7, 0.3, 0, 0, 0, 0]
+    item = cloze("a b c d e {f} g")
+    windows = look(
+        spans=((0, 5), (0, 7), (4, 13), (6, 13)), weights=((0.1, 0.2, 0.3, 0.4),), rows=("hop 1",)
+    )  # around a, b, e and f, cut off at both ends
+    assert windows.by_token(item, window=5) == [0.1, 0.2, 0, 0, 0.3, 0.4, 0]
+    item = cloze("the keeper saw . the {boat} sank")
     assert look().predicted(item) == [(4, 10)]
     assert look(prediction="").predicted(item) == []
 

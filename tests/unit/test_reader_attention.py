@@ -14,7 +14,7 @@ from workbench.models.base import Predictor
 from workbench.models.readers.attention_sum import (
     AttentionSumModule,
     BiGRU,
-    attention,
+    attention_weights,
     is_mentioned,
     summed,
 )
@@ -141,12 +141,12 @@ def test_attention_is_a_softmax_over_words():
     torch.manual_seed(0)
     states, query = torch.randn(2, 4, 3, dtype=torch.double), torch.randn(2, 3, dtype=torch.double)
     mask = torch.tensor([[True] * 4, [True, True, False, False]])
-    weights = attention(states, query, mask)
+    weights = attention_weights(states, query, mask)
     for row in range(2):
         powers = [math.exp(float(states[row, t] @ query[row])) if mask[row, t] else 0.0 for t in range(4)]
         expected = [power / sum(powers) for power in powers]
         np.testing.assert_allclose(weights[row].tolist(), expected, rtol=1e-9)
-    assert not attention(states, query, torch.zeros_like(mask)).any(), "an empty context"
+    assert not attention_weights(states, query, torch.zeros_like(mask)).any(), "an empty context"
 
 
 def test_gates_are_those_of_a_loop():

@@ -68,19 +68,19 @@ class Attention(NamedTuple):
             return np.zeros(len(self.spans))
         return np.asarray(self.weights[members].mean(axis=0), dtype=np.float64)
 
-    def by_token(self, item: Item, *, centred: bool = False) -> list[float]:
+    def by_token(self, item: Item, *, window: int = 0) -> list[float]:
         """Return one weight a token of the item, of all rows together.
 
-        Each part's weight is spread evenly over the tokens that it touches; where parts are `centred`, as
-        windows are around a word, the token in the middle has all of it.
+        Each part's weight is spread evenly over the tokens that it touches. Where parts are windows of so
+        many tokens, cut off at the ends of the text, the token in the centre has all of it.
         """
         spans = tokens(item).spans
         starts, ends = [start for start, _ in spans], [end for _, end in spans]
         sums = np.zeros(len(spans))
         for (start, end), weight in zip(self.spans, self.of(), strict=True):
             first, last = bisect_right(ends, start), bisect_left(starts, end)
-            if centred:
-                first = (first + last - 1) // 2
+            if window:
+                first = first + window // 2 if first else max(0, last - 1 - window // 2)
                 last = first + 1
             sums[first:last] += weight / max(1, last - first)
         return [float(value) for value in sums]

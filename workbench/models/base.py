@@ -210,9 +210,9 @@ class Predictor(ABC):
 
     def _columns(self, items: Items) -> dict[str, Any]:
         """Return the columns that do not depend on what is predicted."""
-        whole = np.array([not split_variant(variant)[1] for variant in items.frame["variant"]], dtype=bool)
+        complete = np.array([not split_variant(variant)[1] for variant in items.frame["variant"]], dtype=bool)
         columns = {
-            "system": _tasks(items.frame).map(self.systems.get).where(whole).astype("str"),
+            "system": _tasks(items.frame).map(self.systems.get).where(complete).astype("str"),
             "vocabulary_size": pd.NA if self.vocabulary is None else len(self.vocabulary),
             "unknown": self.unknown,
         }

@@ -75,7 +75,9 @@ def word_vectors(n_ids: int, size: int) -> nn.Embedding:
     return vectors
 
 
-def attention(states: States, query: Float[Tensor, "rows states"], mask: Mask) -> Float[Tensor, "rows time"]:
+def attention_weights(
+    states: States, query: Float[Tensor, "rows states"], mask: Mask
+) -> Float[Tensor, "rows time"]:
     """Return the softmax of the products with a vector over the tokens of each row, 0 for padding."""
     products = torch.einsum("rts,rs->rt", states, query)
     products = products.masked_fill(~mask, torch.finfo(products.dtype).min)
@@ -132,7 +134,7 @@ class AttentionSumModule(ReaderModule):
         """Return the attention to each token of the context."""
         states, _ = self._read(self.context, batch["context"])
         _, query = self._read(self.query, batch["query"])
-        return attention(states, query, batch["context"] != PAD)
+        return attention_weights(states, query, batch["context"] != PAD)
 
     def scores(self, batch: Mapping[str, Tensor]) -> Scores:
         """Return ln of the attention to all mentions of each candidate."""

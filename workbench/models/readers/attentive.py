@@ -17,7 +17,7 @@ from workbench.models.readers.attention_sum import (
     BiGRU,
     States,
     Weights,
-    attention,
+    attention_weights,
     looked_at,
     word_vectors,
 )
@@ -55,7 +55,7 @@ class AttentiveModule(ReaderModule):
         ids, query = batch["context"], batch["query"]
         states, _ = self.context(self.dropout(self.words(ids)), ids != PAD)
         _, question = self.query(self.dropout(self.words(query)), query != PAD)
-        return states, attention(states, self.bilinear(question), ids != PAD)
+        return states, attention_weights(states, self.bilinear(question), ids != PAD)
 
     def scores(self, batch: Mapping[str, Tensor]) -> Scores:
         """Return the products of the attended mean with the candidates."""

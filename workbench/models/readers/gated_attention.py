@@ -17,7 +17,7 @@ from workbench.models.readers.attention_sum import (
     BiGRU,
     States,
     Weights,
-    attention,
+    attention_weights,
     is_mentioned,
     looked_at,
     state_at,
@@ -84,7 +84,7 @@ class GatedAttentionModule(ReaderModule):
                 read = torch.cat([read, self.in_query(shared(ids, query).long())], 2)
             states, _ = of_context(self.dropout(read), ids != PAD)
             question, _ = of_query(asked, query != PAD)
-            weights.append(attention(states, state_at(question, batch["blank"]), ids != PAD))
+            weights.append(attention_weights(states, state_at(question, batch["blank"]), ids != PAD))
             if layer < last:
                 read = gated(states, question, query != PAD)
         return weights

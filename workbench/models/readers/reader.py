@@ -334,6 +334,13 @@ class Reader(TrainedNetwork, Predictor):
             looks.append(self._attention(item, looked, prediction))
         return looks
 
+    def _token_attention(self, items: Items) -> list[list[float]]:
+        """Return where the network looked: one weight a token, that of a window on the word in its centre."""
+        window = getattr(self.network, "window", 0)
+        return [
+            look.by_token(item, window=window) for item, look in zip(items, self.attend(items), strict=True)
+        ]
+
     def _attention(self, item: Item, looked: Looked, prediction: str) -> Attention:
         """Return what a network looked at in one item, with characters in place of tokens."""
         cut = tokens(item)
