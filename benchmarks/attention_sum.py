@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import workbench as wb
-from workbench.models.readers.attention_sum import AttentionSumModule, attention, is_mentioned, summed
+from workbench.models.readers.attention_sum import AttentionSumModule, attention_weights, is_mentioned, summed
 from workbench.models.readers.encoding import PAD, RESERVED, QuestionBatches, Questions
 
 QUESTIONS = 100_000  # of the epoch that is calculated
@@ -66,7 +66,7 @@ class Plain(nn.Module):
         """Return -ln of the attention to the answer's mentions, row by row."""
         states, _ = self.read(self.context, batch["context"])
         _, query = self.read(self.query, batch["query"])
-        scores = summed(attention(states, query, batch["context"] != PAD), batch)
+        scores = summed(attention_weights(states, query, batch["context"] != PAD), batch)
         return -scores.gather(1, batch["answer"][:, None])[:, 0] * is_mentioned(batch)
 
 
