@@ -349,3 +349,27 @@ def test_twenty_models_hostile_text_both_themes_and_700_pixels(shown, notebook):
     notebook.screenshot("compare-700", ".wc-body")
     heights = {name: height for name, *_, height in page.evaluate(LAYOUT)}
     assert min(heights[name] for name in ("wc-list", "wc-passage", "wc-slices", "wc-models")) > 100
+
+
+def test_the_spread_between_seeds_stands_beside_the_accuracy(lab, notebook):
+    items = wb.load("sample", variant="capitalised")[:60]
+    first, second, other = predicted(items, 3)
+    second = first.assign(**second[["prediction", "correct", "p_correct", "rank", "n_tied"]])
+    runs = [frame.assign(model="reader", run=name) for frame, name in ((first, "a"), (second, "b"))]
+    items.to_parquet(lab.folder / "items.parquet")
+    table = predictions.to_table(pd.concat([*runs, other.assign(run="c")], ignore_index=True))
+    pq.write_table(table, lab.folder / "models.parquet")
+    annotated(items).to_parquet(lab.folder / "annotations.parquet")
+    show = (
+        "runs = [part for _, part in frames.groupby('run')]\n"
+        "compare(items, [wb.replicates(runs[:2]), runs[2]], table, resamples=200)"
+    )
+    notebook.open(lab.write("compare-seeds.ipynb", READ, show))
+    notebook.run_all()
+    page = notebook.page
+    page.wait_for_selector("[data-pair=BA]", timeout=120_000)
+    [text] = page.locator(".wc-spread").all_inner_texts()
+    accuracies = 100 * pd.Series([frame["correct"].mean() for frame in runs])
+    assert text.startswith(f"± {accuracies.std():.1f}")
+    page.locator("[data-pair=BA]").hover()
+    assert "sign flips p" in page.locator(".wc-told").inner_text()

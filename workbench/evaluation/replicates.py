@@ -69,7 +69,7 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     -------
     Replicates
         A DataFrame that shows its most important columns in a notebook. One row for all items, and one for
-        each of several word classes: `model`, `word_class` (null: all), the columns of
+        each of several word classes: `model`, `word_class` (or ``all``), the columns of
         :func:`workbench.evaluation.metrics.evaluate`, of means over the seeds, and
 
         `n_seeds`
@@ -102,7 +102,7 @@ def replicates(runs: Any, *, level: float = 0.95, resamples: int = 2000, seed: i
     pooled = _pooled(models, ", ".join(seeds))
     frame = pooled.frame
     classes = [name for name in WORD_CLASSES if (frame["word_class"] == name).any()]
-    parts: dict[str | None, pd.DataFrame] = {None: frame}
+    parts = {"all": frame}
     parts |= {name: frame[frame["word_class"] == name] for name in classes if len(classes) > 1}
     rows = [
         {"model": pooled.model, "word_class": name} | measure(part, drawing) for name, part in parts.items()

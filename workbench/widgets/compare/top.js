@@ -21,7 +21,7 @@ function modelTable(c) {
     const cell = (measure, write, told, infinite, more) => h("td", { class: "wc-measure", title: `${told}${measure && measure[1] !== null ? `; interval ${range(measure[1], measure[2], write)}` : ""}${more ? `; ${more}` : ""}` },
       h("span", {}, infinite ? "∞" : measure ? write(measure[0]) : c.pairs ? DASH : "…"),
       measure && h("small", {}, range(measure[1], measure[2], write)),
-      more && h("small", {}, more));
+      more && h("span", { class: "wc-spread" }, more.split(" between ")[0], h("small", {}, more.split(" between ")[1])));
     body.replaceChildren(...c.models.map((m, i) => {
       const low = m.accuracy?.[1] ?? m.accuracy?.[0] ?? 0;
       const high = m.accuracy?.[2] ?? m.accuracy?.[0] ?? 0;
