@@ -1,15 +1,19 @@
 """Query alone and passage alone: what is left of an item, and that nothing else is."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 from clozes import cloze
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.items.ablation import split_variant, whole_variant
 from workbench.items.items import Items
-from workbench.models.baselines.passage_baseline import MaximumFrequency
+from workbench.models import AttentionSum, WindowMemory
+from workbench.models.baselines.passage_baseline import MaximumFrequency, SlidingWindow, WordDistance
 from workbench.models.ngram.model import NGram
 from workbench.storage.errors import DataError
 
@@ -24,6 +28,7 @@ def question(context, left, answer, right, **columns):
     return cloze(f"{text} .", **{"item_id": "cbt/dev/q", "dataset": "cbt", "variant": "NE"} | columns)
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.lists(SENTENCE, max_size=3), SENTENCE, WORD, SENTENCE, SENTENCE)
 def test_the_query_alone_does_not_depend_on_the_context(context, left, answer, right, other):
     one, two = (
@@ -35,6 +40,7 @@ def test_the_query_alone_does_not_depend_on_the_context(context, left, answer, r
     assert (one.context, one.answer, one.passage) == ([], answer, f"{left} _____ {right} .")
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.lists(SENTENCE, min_size=1, max_size=3), SENTENCE, WORD, SENTENCE, SENTENCE)
 def test_the_passage_alone_does_not_depend_on_the_query(context, left, answer, right, other):
     one, two = (
@@ -47,6 +53,7 @@ def test_the_passage_alone_does_not_depend_on_the_query(context, left, answer, r
     assert one.text == one.passage.removesuffix("_____") + answer
 
 
+@settings(max_examples=25, deadline=None)
 @given(SENTENCE, WORD, WORD)
 def test_no_answer_leaks_into_the_passage_with_the_blank(left, answer, other):
     for ablate in (wb.query_only, wb.passage_only):
@@ -76,6 +83,7 @@ def test_items_without_an_answer_keep_their_bare_blank():
     assert wb.passage_only(items)[0].passage == "It rained . _____"
 
 
+@pytest.mark.slow
 def test_candidates_as_context_come_in_an_order_that_tells_nothing():
     names = [f"w{k}" for k in range(10)]
     rng = np.random.default_rng(0)
@@ -103,6 +111,7 @@ def test_candidates_as_context_come_in_an_order_that_tells_nothing():
         wb.query_only(Items.from_records([question([], "a", "b", "c")]), candidates_as_context=True)
 
 
+@pytest.mark.slow
 def test_models_see_only_what_is_left():
     items = wb.load("sample", "dev", variant="cbt")[:40]
     frequency = MaximumFrequency("context", query=True)
@@ -122,6 +131,35 @@ def test_models_see_only_what_is_left():
     assert scores[ngram.name, "q"] != scores[ngram.name, "p"]
 
 
+def with_other_answer(item):
+    """Return an item with another candidate in the place of its answer."""
+    word, (start, end) = item.candidates[item.candidates.index(item.answer) - 3], item.answer_span
+    *before, (first, last) = item.sentences
+    return replace(
+        item,
+        text=item.text[:start] + word + item.text[end:],
+        answer=word,
+        answer_span=(start, start + len(word)),
+        sentences=(*before, (first, last + len(word) - (end - start))),
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [WordDistance, SlidingWindow, AttentionSum, WindowMemory])
+def test_scores_do_not_depend_on_the_answer(make, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    items = wb.load("sample", "dev", variant="cbt")[:24]
+    changed = Items.from_records(map(with_other_answer, items))
+    inputs = [wb.query_only, partial(wb.query_only, candidates_as_context=True), wb.passage_only]
+    for ablate in inputs:
+        one, two = ablate(items), ablate(changed)
+        how = {"epochs": 1, "width": 8, "progress": False, "device": "cpu"}
+        model = make.fit(one, **how) if hasattr(make, "fit") else make()
+        scores = [model.score(part, part.frame["candidates"].tolist()) for part in (one, two)]
+        assert np.array_equal(*scores)
+
+
+@pytest.mark.slow
 def test_results_say_which_input_it_was():
     items = wb.load("sample", "dev", variant="cbt")
     model = MaximumFrequency("context")

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clozes import clozes
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workbench as wb
@@ -57,6 +57,7 @@ def test_the_sizes_of_the_scores_do_not_decide():
     assert scores(wb.ensemble([loud, quiet, quiet])).argmax(axis=1).tolist() == [0, 0]
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.floats(-5, 5), min_size=3, max_size=3), st.floats(-50, 50))
 def test_one_model_keeps_its_order_and_a_constant_changes_nothing(values, constant):
     one = scores(wb.ensemble([Fixed(values, "log_prob")]))[0]
@@ -74,6 +75,7 @@ def test_items_may_have_different_numbers_of_words_and_impossible_ones():
     assert np.isnan(values[1, 1:]).all()
 
 
+@pytest.mark.slow
 def test_runs_make_the_ensemble_that_their_models_make(tmp_path, monkeypatch):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
     items = wb.load("sample", "dev", variant="cbt")
@@ -143,6 +145,7 @@ def test_words_of_several_tokens_occur_as_wholes_on_one_side_of_the_blank():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_rows_of_the_papers_tables_are_found():
     base = Fixed([1.0, 3.0, 2.0], system="MEMNNS (WINDOW MEMORY + SELF-SUP.)")
     several = wb.ensemble([base, base])

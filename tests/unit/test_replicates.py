@@ -71,7 +71,7 @@ def test_the_mean_and_the_spread_are_those_worked_by_hand():
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(2, 5), st.integers(2, 30), st.integers(0, 10_000))
 def test_seeds_and_items_are_two_sides(k, n, seed):
     rng = np.random.default_rng(seed)

@@ -280,10 +280,11 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
             alt.Tooltip("n:Q", title="questions", format=","),
         ],
     )
-    axis = {"title": "accuracy", "scale": scale, "axis": alt.Axis(format="%")}
+    axis: dict[str, Any] = {"title": "accuracy", "scale": scale, "axis": alt.Axis(format="%")}
     bars = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", **axis), y2="high:Q")
     line = base.mark_line(strokeWidth=2, point={"size": 55, "filled": True})
-    return alt.layer(bars, line.encode(y=alt.Y("accuracy:Q", **axis)), width=_WIDTH, height=240)
+    layers: list[Any] = [bars, line.encode(y=alt.Y("accuracy:Q", **axis))]
+    return alt.LayerChart(layer=layers, width=_WIDTH, height=240)
 
 
 def _label(reads: Reads) -> str:
