@@ -34,6 +34,7 @@ CELLS = (
     "explorer = wb.explore(items, table)\nexplorer",
     "widget = wb.compare(items, frame, table, resamples=200)\nwidget",
     "asker = wb.ask(Counting('quick'))\nasker",
+    "looked = frame[frame['model'] == 'model 1']\nviewer = wb.attention(looked, items)\nviewer",
     "alt.Chart(pd.DataFrame({'mine': [1, 2]})).mark_point().encode(x='mine')",
     "wb.charts.target_classes(table)",
 )
@@ -42,6 +43,7 @@ browser.filters = {{"query": "the"}}
 explorer.filters = {{"facets": {{"target_class": ["CN"]}}}}
 widget.chosen = widget.chosen | {{"query": "she"}}
 asker.text = {TEXT!r}
+viewer.current = items[2]
 asker.wait(20)
 """
 """What is chosen after the first display."""
@@ -49,16 +51,16 @@ asker.wait(20)
 HTML = """() => window.jupyterapp.shell.currentWidget.content.widgets
     .flatMap((cell) => cell.model.outputs?.toJSON() ?? [])
     .map((output) => output.data?.["text/html"]).filter(Boolean).map((html) => [].concat(html).join(""))"""
-SAVED, LIVE = ".wb-saved", ".wb-browser, .we-charts, .wc-compare, .wa-ask"
+SAVED, LIVE = ".wb-saved", ".wb-browser, .we-charts, .wc-compare, .wa-ask, .wt-attention"
 ERROR = "text=/Error displaying widget|Loading widget/ >> visible=true"
 GIVEN_WAY = """(roots) => {
     const live = [...document.querySelectorAll(roots)].map((root) => root.dataset.live);
-    return live.length >= 5 && live.every((one) => one === "false");
+    return live.length >= 6 && live.every((one) => one === "false");
 }"""
 FAILED = """() => [...document.querySelectorAll(".jp-OutputArea-output")]
     .every((node) => node.textContent !== "Loading widget...")"""
-TOLD = ("passage matches “the”", "common noun", "she", "keeper")
-"""What the pages of browse, explore, compare and ask say of that state."""
+TOLD = ("passage matches “the”", "common noun", "she", "keeper", "item 3 of")
+"""What the pages of browse, explore, compare, ask and attention say of that state."""
 
 
 @pytest.fixture
@@ -76,10 +78,12 @@ def kept(lab, notebook):
         notebook.run_all()
         for root in LIVE.split(", "):
             page.locator(f"{root}[data-live='true']").first.wait_for(state="attached", timeout=60_000)
-        page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 4")
+        page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 5")
         assert page.locator(f"{SAVED}:visible").count() == 0
         assert notebook.evaluate(CHANGE) == ""
-        print_pages = "print(json.dumps([one.saved.html() for one in (browser, explorer, widget, asker)]))"
+        print_pages = (
+            "print(json.dumps([one.saved.html() for one in (browser, explorer, widget, asker, viewer)]))"
+        )
         pages = json.loads(notebook.evaluate(print_pages))
         assert all(len(html.encode()) <= 50_000 for html in pages)
         page.wait_for_function(f"(pages) => pages.every((one) => ({HTML})().includes(one))", arg=pages)
@@ -138,7 +142,7 @@ def test_the_views_are_there_again(kept, lab, notebook):
             [sys.executable, "-m", "nbconvert", "--to", "html", "--stdout", name],
             cwd=lab.folder, capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
-        assert [shown.count(told) > 0 for told in TOLD] == [True] * 4
+        assert [shown.count(told) > 0 for told in TOLD] == [True] * 5
         assert shown.count("<svg") >= 2
         assert "Error displaying" not in shown
         close(notebook)
@@ -152,7 +156,7 @@ def test_the_live_view_takes_over_when_the_cell_runs_and_ctrl_s_saves(kept, note
     notebook.run_all()
     for root in LIVE.split(", "):
         page.locator(f"{root}[data-live='true']").first.wait_for(timeout=60_000)
-    page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 4")
+    page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 5")
     assert page.locator(f"{SAVED}:visible").count() == 0
     assert page.locator(ERROR).count() == 0
     dirty = "window.jupyterapp.shell.currentWidget.context.model.dirty"
