@@ -5,6 +5,7 @@ import re
 from collections import Counter
 
 import numpy as np
+import pandas as pd
 import pytest
 import spacy
 from hypothesis import given, settings
@@ -218,14 +219,19 @@ def test_a_sample_has_the_lowest_keys(parts, n):
 
 
 @pytest.mark.slow
-def test_sampling_is_even_over_novels(tagger):
+def test_sampling_is_even_over_novels_and_within(tagger):
+    options = {"classes": ["CN"], "pipeline": tagger, "progress": False}
     books = [story("long", 120), story("short", 40)]
-    everything = questions(books, classes=["CN"], pipeline=tagger, progress=False)
-    share = (everything.frame["book_id"] == "long").mean()
-    drawn = [questions(books, classes=["CN"], per_class=60, seed=seed, pipeline=tagger, progress=False)
-             for seed in range(5)]  # fmt: skip
-    of_long = sum((items.frame["book_id"] == "long").sum() for items in drawn)
-    assert abs(of_long - 300 * share) < 5 * (300 * share * (1 - share)) ** 0.5  # five standard deviations
+    everything = questions(books, **options).frame
+    drawn = pd.concat([questions(books, per_class=60, seed=seed, **options).frame for seed in range(5)])
+    for of_part in (
+        lambda frame: frame["book_id"] == "long",
+        lambda frame: frame["item_id"].str[-10:-4].astype(int) < 50,
+    ):
+        share = of_part(everything).mean()
+        assert 0.2 < share < 0.9
+        expected = 300 * share
+        assert abs(of_part(drawn).sum() - expected) < 5 * (expected * (1 - share)) ** 0.5  # five deviations
 
 
 def test_a_novel_is_tagged_once(tagger, monkeypatch):
