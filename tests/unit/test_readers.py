@@ -19,6 +19,7 @@ from workbench.items.items import Items, items_from_text
 from workbench.models.base import Predictor
 from workbench.models.readers.embedding import EmbeddingReader
 from workbench.models.readers.encoding import PAD, QuestionBatches, Questions
+from workbench.models.readers.memory import WindowMemory
 from workbench.models.readers.reader import Reader
 from workbench.models.registry import BUILT_IN, model_class
 from workbench.storage.errors import DataError
@@ -299,6 +300,20 @@ def test_accuracy_shares_ties_and_counts_questions_without_the_answer():
     model._scores = lambda _: [np.array([1.0, 2.0, 2.0]), np.array([3.0, 1.0]), *[np.zeros(4)] * 4]
     encoded.arrays["answer"][:] = [1, 0, -1, 0, 1, 2]
     assert model.accuracy(encoded) == pytest.approx((1 / 2 + 1 + 0 + 3 / 4) / 6)
+
+
+@pytest.mark.slow
+def test_predictions_have_where_it_looked_if_that_is_wanted(home, tmp_path):  # noqa: ARG001
+    model = WindowMemory.fit(QUESTIONS, width=4, epochs=1, attention=True, **QUIET)
+    model.save(tmp_path / "model")
+    loaded = WindowMemory.load(tmp_path / "model", device="cpu", attention=True)
+    frames = [one.predict(LONG) for one in (model, loaded)]
+    for item, weights, again in zip(LONG, *(frame["attention"] for frame in frames), strict=True):
+        assert len(weights) == len(item.tokens)
+        assert sum(weights) == pytest.approx(1)
+        assert list(weights) == list(again)
+    plain = WindowMemory.fit(QUESTIONS, width=4, epochs=1, **QUIET)  # found again
+    assert plain.predict(LONG)["attention"].isna().all()
 
 
 def test_options_that_are_not_known_are_refused():

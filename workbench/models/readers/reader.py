@@ -110,6 +110,8 @@ class Reader(TrainedNetwork, Predictor):
     device : str, optional
         Where it computes: a GPU where there is one.
     name : str, optional
+    attention : bool, default False
+        Whether predictions have the column ``attention``: where it looked, one weight a token.
     """
 
     fitted_on = "items"
@@ -126,12 +128,13 @@ class Reader(TrainedNetwork, Predictor):
         info: Mapping[str, Any],
         device: str | None = None,
         name: str | None = None,
+        attention: bool = False,
     ) -> None:
         self.words, self.info = list(words), dict(info)
         self.lower = bool(self.info.get("lower", True))
         self.name = name or self._label(self.info["sizes"]) + STOPPED.get(self.info.get("stopped", ""), "")
         self.systems = self._systems(self.info["sizes"])  # type: ignore[misc] # by its sizes
-        self._network, self._wanted_device = network, device
+        self._network, self._wanted_device, self.attention = network, device, attention
 
     @classmethod
     def _systems(cls, sizes: Mapping[str, Any]) -> dict[str, str]:
@@ -168,6 +171,7 @@ class Reader(TrainedNetwork, Predictor):
         folder: Path | str | None = None,
         progress: bool = True,
         name: str | None = None,
+        attention: bool = False,
         **options: Any,
     ) -> Self:
         """Train a network on questions, or find the one of the same questions and options.
@@ -196,7 +200,7 @@ class Reader(TrainedNetwork, Predictor):
             Where model and checkpoints lie instead of the cache.
         progress : bool, default True
             Show how it goes.
-        device, name
+        device, name, attention
             As for the class.
         **options
             Those of the network, and all of :class:`workbench.training.settings.TrainingSettings`.
@@ -228,6 +232,7 @@ class Reader(TrainedNetwork, Predictor):
             return cls._trained(batches, on, settings, info, checkpoints, progress=progress, name=name)
 
         model: Self = fitted(cls, config, settings, train, cached_in="readers", folder=folder, name=name)
+        model.attention = attention
         return model
 
     @classmethod
@@ -401,13 +406,14 @@ class Reader(TrainedNetwork, Predictor):
         trust_remote_code: bool = False,
         device: str | None = None,
         name: str | None = None,
+        attention: bool = False,
     ) -> Self:
         """Read a model that `save` wrote; its weights are read when they are first used.
 
         DataError if the folder holds no model of this class.
         """
         model = super().load(folder, trust_remote_code=trust_remote_code)
-        model.device, model.name = device, name or model.name
+        model.device, model.name, model.attention = device, name or model.name, attention
         return model
 
     @classmethod
