@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workbench.charts.models import training_curves
 from workbench.storage.errors import DataError
 from workbench.training.history import HISTORY, UNKNOWN, Score, Training, minutes, short
 
@@ -109,3 +110,15 @@ def test_short_numbers():
 def test_minutes_in_words():
     texts = [minutes(value) for value in (0, 0.5, 0.9999, 3.21, 99.96, 2500, math.nan)]
     assert texts == ["0 s", "30 s", "1.0 min", "3.2 min", "100 min", "2,500 min", UNKNOWN]
+
+
+def test_a_reader_counts_questions():
+    record = Training(
+        history=[{"step": 1, "tokens": 64, "seconds": 2.0, "loss": 1.0, "tokens_per_second": 32.0}],
+        unit="questions",
+    )
+    facts = Training.from_json(record.to_json()).facts()
+    assert (facts["words"], facts["speed"]) == ("64 questions", "32 questions/s")
+    panels = training_curves(record.to_frame()).to_dict()["concat"]
+    assert [panel["encoding"]["x"]["title"] for panel in panels] == ["questions trained on"] * 2
+    assert panels[1]["encoding"]["y"]["title"] == "questions per second"

@@ -35,7 +35,7 @@ class Bags(nn.Module):
 class Draws:
     """Rows of a few ids, some of them twice; other ones occur in each step."""
 
-    carried, steps, rows, tokens = False, 10, 8, 8
+    carried, unit, steps, rows, tokens = False, "words", 10, 8, 8
 
     def __init__(self, before=lambda _step: None):
         self.before = before

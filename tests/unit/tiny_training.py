@@ -49,7 +49,7 @@ class Tiny(nn.Module):
 class Counting:
     """Words that count up in each row, by 1, 2 or 3, so that there is something to learn."""
 
-    carried = True
+    carried, unit = True, "words"
     steps = 10
 
     def __init__(self, rows=8, length=5, before=None):

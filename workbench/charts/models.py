@@ -316,13 +316,19 @@ def training_curves(history: pd.DataFrame, scores: pd.DataFrame | None = None) -
     >>> history = pd.DataFrame({"tokens": [1000, 2000], "loss": [9.1, 8.2], "tokens_per_second": [800, 900]})
     >>> chart = wb.charts.training_curves(history)
     """
-    columns = ["tokens", "loss", "tokens_per_second"]
+    columns, unit = ["tokens", "loss", "tokens_per_second"], history.attrs.get("unit", "words")
     points = history[columns].apply(pd.to_numeric, errors="coerce")
     if len(points) > _POINTS:
         points = points.groupby(np.arange(len(points)) * _POINTS // len(points)).mean()
+    points.attrs["unit"] = unit
     panels = [
-        _curve(points, "loss", ("training loss", "nats per word"), alt.Scale(zero=False)),
-        _curve(points, "tokens_per_second", ("speed", "words per second"), alt.Scale(zero=True)),
+        _curve(
+            points,
+            "loss",
+            ("training loss", "nats per word" if unit == "words" else "per question"),
+            alt.Scale(zero=False),
+        ),
+        _curve(points, "tokens_per_second", ("speed", f"{unit} per second"), alt.Scale(zero=True)),
     ]
     if scores is not None:
         panels += [_score_curve(scores, name) for name in scores.columns.drop(["step", "tokens", "seconds"])]
@@ -343,6 +349,7 @@ def _curve(
 ) -> Any:
     """Return one curve over the words trained on, with the title of the panel and that of its axis."""
     values = pd.DataFrame({"tokens": frame["tokens"], "value": frame[column]})  # a score has any name
+    unit = frame.attrs.get("unit", "words")
     finite = values.replace([np.inf, -np.inf], np.nan).dropna()
     head = alt.TitleParams(titles[0], fontSize=12, offset=6)
     point = {"filled": True, "size": 24, "color": theme.PALETTE[0]} if marked else False
@@ -350,7 +357,7 @@ def _curve(
         alt.Chart(finite, width=190, height=130, title=head)
         .mark_line(color=theme.PALETTE[0], strokeWidth=1.8, point=point)
         .encode(
-            x=alt.X("tokens:Q", title="words trained on")
+            x=alt.X("tokens:Q", title=f"{unit} trained on")
             .axis(tickCount=4, format="~s")
             .scale(nice=False, domainMin=0),
             y=alt.Y("value:Q", title=titles[1], scale=scale).axis(tickCount=4, format="~s"),
@@ -364,6 +371,7 @@ def _score_curve(scores: pd.DataFrame, name: str) -> Any:
     values = pd.to_numeric(scores[name], errors="coerce")
     values = 100 * values if score.percent else values.where(values > 0) if score.log else values
     frame = pd.DataFrame({"tokens": scores["tokens"], name: values})
+    frame.attrs.update(scores.attrs)
     scale = alt.Scale(type="log", nice=False) if score.log else alt.Scale(zero=False)
     if score.percent:  # without an end, all of it 0 would be drawn from -1 to 1
         scale = alt.Scale(

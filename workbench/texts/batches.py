@@ -25,6 +25,7 @@ class Batches(Protocol):
     carried: bool  # whether each row continues where it stopped, so that a recurrent state is carried along
     steps: int  # of an epoch; later steps belong to the next epochs
     tokens: int  # words that are predicted in a step
+    unit: str  # what is counted by `tokens`, in reports: "words" or "questions"
 
     def batch(self, step: int, rows: slice | None = None) -> Batch:
         """Return the arrays of a step, rows first: of all rows, or of a slice of them."""
@@ -32,6 +33,8 @@ class Batches(Protocol):
 
 class _FixedLength:
     """Batches of rows of a fixed length."""
+
+    unit = "words"
 
     def __init__(self, stream: Stream, *, rows: int, length: int) -> None:
         if rows < 1 or length < 1 or stream.n_tokens < rows * length + 1:

@@ -46,7 +46,7 @@ class Passages:
         If there is no such passage in the text, or no batch in an epoch.
     """
 
-    carried = False
+    carried, unit = False, "words"
 
     def __init__(self, stream: Stream, *, rows: int, number: int, seed: int = 0, minimum: int = 50) -> None:
         if not 1 <= rows <= number:

@@ -60,6 +60,8 @@ class Training:
         How it ended; empty while it runs.
     best_by : str, default "perplexity"
         The score that decides which evaluation is best.
+    unit : str, default "words"
+        What ``tokens`` counts: "words", or the "questions" of a reader.
     """
 
     name: str = ""
@@ -72,6 +74,7 @@ class Training:
     notes: list[str] = field(default_factory=list)
     stopped: str = ""
     best_by: str = "perplexity"
+    unit: str = "words"
 
     @property
     def last(self) -> dict[str, Any]:
@@ -115,12 +118,16 @@ class Training:
         return left * seconds / steps / 60 if steps > 0 and seconds >= 0 else math.nan
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the history as a table: `HISTORY`, one row a point."""
-        return _frame(self.history, HISTORY)
+        """Return the history as a table: `HISTORY`, one row a point; ``attrs["unit"]`` is what is counted."""
+        frame = _frame(self.history, HISTORY)
+        frame.attrs["unit"] = self.unit
+        return frame
 
     def scores_frame(self) -> pd.DataFrame:
         """Return the development scores as a table: ``step``, ``tokens``, ``seconds`` and the scores."""
-        return _frame(self.scores, _AT)
+        frame = _frame(self.scores, _AT)
+        frame.attrs["unit"] = self.unit
+        return frame
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON can hold it; `from_json` reads it. NaN and infinity become words."""
@@ -156,11 +163,11 @@ class Training:
         return {
             "device": self.device or UNKNOWN,
             "step": f"step {number(last.get('step', 0)):,.0f}{of_steps}",
-            "words": f"{short(number(last.get('tokens', 0)))} words",
+            "words": f"{short(number(last.get('tokens', 0)))} {self.unit}",
             "time": minutes(self.minutes) + time_left,
             "loss": f"loss {loss:.3f}" if math.isfinite(loss) else f"loss {UNKNOWN}",
-            "speed": f"{short(speed)} words/s",
-            "best": f"best {self.describe(best)} at {short(number(best.get('tokens')))} words"
+            "speed": f"{short(speed)} {self.unit}/s",
+            "best": f"best {self.describe(best)} at {short(number(best.get('tokens')))} {self.unit}"
             if best
             else f"best {UNKNOWN}",
             "state": _STATES.get(self.stopped, self.stopped),

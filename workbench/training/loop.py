@@ -197,7 +197,8 @@ class _Run:
         self.training = replace(
             training, name=name, folder=self.folder, device=str(self.device),
             steps=settings.steps or training.steps,
-            best_by=settings.best_by, parameters=sum(weight.numel() for weight in self.trained.values()),
+            best_by=settings.best_by, unit=self.batches.unit,
+            parameters=sum(weight.numel() for weight in self.trained.values()),
         )  # fmt: skip
         if self.stopped in {"interrupted", "not a number"}:
             self.training.stopped = ""
@@ -381,11 +382,12 @@ class _Run:
         """Leave the best weights in the network; DataError if the loss was not finite."""
         training = self.training
         if self._bad_step is not None:
-            step, words = self._bad_step + 1, (self._bad_step + 1) * self.batches.tokens
+            step = self._bad_step + 1
+            at = f"{step * self.batches.tokens:,} {self.batches.unit}"
             name = checkpoints.folder_name(self._bad_step)
             where = "in memory" if self.folder is None else f"in {self.folder / name}"
             raise DataError(
-                f"loss or gradient is not finite (not a number) in step {step:,} ({words:,} words)",
+                f"loss or gradient is not finite (not a number) in step {step:,} ({at})",
                 remedy=f"train with a lower learning rate than {self.settings.learning_rate:g}; "
                 f"the weights before this step are kept {where}",
             )

@@ -115,13 +115,14 @@ class EmbeddingReader(Reader):
     """
 
     version = 1
+    title = "Embedding model"
     module = BagModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(BagModule)
     trained: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 64}
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:
-        return f"Embedding model ({sizes['reads']})"
+        return f"{cls.title} ({sizes['reads']})"
 
     @classmethod
     def _systems(cls, sizes: Mapping[str, Any]) -> dict[str, str]:

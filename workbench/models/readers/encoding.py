@@ -269,7 +269,7 @@ class QuestionBatches:
         If no question has its answer among the candidates.
     """
 
-    carried = False
+    carried, unit = False, "questions"
 
     def __init__(self, questions: Questions, *, rows: int, seed: int = 0) -> None:
         self.questions, self.seed = questions, seed
