@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.evaluation import bootstrap
-from workbench.evaluation.bootstrap import Units, intervals, replicates, sign_flip, sign_flips
+from workbench.evaluation.bootstrap import Units, intervals, resample, sign_flip, sign_flips
 
 
 def units_of(codes, by="item"):
@@ -35,7 +35,7 @@ def test_replicates_are_those_of_the_slow_loop(seed, n, by, holes):
         means[1, rng.random(n) < 0.3] = ranks[1, rng.random(n) < 0.3] = np.nan
         means[1, 0] = -np.inf
     of = units_of(np.arange(n) if by == "item" else rng.integers(0, 5, n), by)
-    drawn_means, drawn_medians = replicates(means, ranks, of, 40, 3)
+    drawn_means, drawn_medians = resample(means, ranks, of, 40, 3)
     for place, items in enumerate(draws(of, 40, 3)):
         for row, drawn, measure in ((means, drawn_means, np.mean), (ranks, drawn_medians, np.median)):
             parts = [values[items][~np.isnan(values[items])] for values in row]
@@ -50,7 +50,7 @@ def test_medians_are_found_even_where_the_first_look_is_too_narrow(novels, monke
     ranks = rng.integers(1, 60, (1, 300)).astype(float) ** 2
     of = units_of(np.arange(300) if novels is None else rng.integers(0, novels, 300))
     wanted = [np.median(ranks[0, items]) for items in draws(of, 60, 0)]
-    np.testing.assert_array_equal(replicates(ranks[:0], ranks, of, 60, 0)[1][:, 0], wanted)
+    np.testing.assert_array_equal(resample(ranks[:0], ranks, of, 60, 0)[1][:, 0], wanted)
 
 
 def test_intervals_are_order_statistics_outwards():

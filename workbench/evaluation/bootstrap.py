@@ -86,7 +86,7 @@ def describe_resampling(by: str, number: int) -> str:
     )
 
 
-def replicates(means: Floats, medians: Floats, of: Units, resamples: int, seed: int) -> tuple[Floats, Floats]:
+def resample(means: Floats, medians: Floats, of: Units, resamples: int, seed: int) -> tuple[Floats, Floats]:
     """Return bootstrap replicates of means and medians over items, whole units drawn with replacement.
 
     Parameters

@@ -201,7 +201,7 @@ class Comparison:
         of = of if of.by == "item" else of._replace(codes=of.codes[order])
         rows = [*self.shares, *self.log_prob, *map(self._log_prob_difference, self._holed)]
         means, medians = np.stack(rows)[:, order], self._mid_rank[:, order]
-        return bootstrap.replicates(means, medians, of, self.drawing.resamples, self.drawing.seed)
+        return bootstrap.resample(means, medians, of, self.drawing.resamples, self.drawing.seed)
 
     def _intervals(self, replicates: Floats) -> tuple[Floats, Floats]:
         return bootstrap.intervals(replicates, self.drawing.level, self._units.number)
@@ -374,7 +374,7 @@ class Comparison:
         if of.by == "novel":
             values["p_novel"], _ = bootstrap.sign_flip(apart, of, *how)
         if of.by == "novel" or test != _TESTS[0]:
-            drawn, _ = bootstrap.replicates(apart[None], np.empty((0, n)), of, *how)
+            drawn, _ = bootstrap.resample(apart[None], np.empty((0, n)), of, *how)
         else:  # an item is +1, -1 or 0, so a resample of items is three counts
             counts = np.random.default_rng(self.drawing.seed).multinomial(
                 n, np.array([only_a, only_b, n - only_a - only_b]) / n, size=self.drawing.resamples

@@ -251,7 +251,7 @@ def _bounds(values: Floats, of: Units, drawing: Drawing, *, median: bool = False
     """Return the percentile interval of the mean, or the median, of values without NaN."""
     row, none = values[None], np.empty((0, len(values)))
     means, medians = (none, row) if median else (row, none)
-    drawn = bootstrap.replicates(means, medians, of, drawing.resamples, drawing.seed)[int(median)]
+    drawn = bootstrap.resample(means, medians, of, drawing.resamples, drawing.seed)[int(median)]
     low, high = bootstrap.intervals(drawn, drawing.level, of.number)
     return float(low[0]), float(high[0])
 

@@ -229,7 +229,7 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
     columns = (frame["log_prob"].where(frame["score_type"] == "log_prob") for frame in (left, right))
     log_probs = log_prob_difference(*map(floats, columns))
     rows = np.stack([difference, np.where(np.isfinite(log_probs), log_probs, np.nan)])
-    drawn, _ = bootstrap.replicates(rows, rows[:0], of, resamples, seed)
+    drawn, _ = bootstrap.resample(rows, rows[:0], of, resamples, seed)
     low, high = (bound.tolist() for bound in bootstrap.intervals(drawn, level, of.number))
     p_log_prob = None
     if (known := ~np.isnan(log_probs)).any():
