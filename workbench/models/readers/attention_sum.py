@@ -68,8 +68,8 @@ def state_at(states: States, places: Int[Tensor, " rows"]) -> Float[Tensor, "row
 
 
 def word_vectors(n_ids: int, size: int) -> nn.Embedding:
-    """Return embeddings that begin uniform between -0.1 and 0.1, 0 for padding."""
-    vectors = nn.Embedding(n_ids, size, padding_idx=PAD)
+    """Return embeddings that begin uniform between -0.1 and 0.1, 0 for padding; gradients are sparse."""
+    vectors = nn.Embedding(n_ids, size, padding_idx=PAD, sparse=True)
     with torch.no_grad():
         vectors.weight.uniform_(-_SPREAD, _SPREAD)[PAD] = 0
     return vectors
