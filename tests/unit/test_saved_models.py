@@ -181,6 +181,18 @@ def test_a_file_sets_no_other_argument(name, config, tmp_path):
 
 
 @unchecked
+@pytest.mark.parametrize(("name", "switch"), [("causal-lm", "attention"), ("lstm", "after")])
+def test_a_switch_in_a_file_is_true_or_false(name, switch, folders, tmp_path):
+    saved_models.made(name, folders).save(tmp_path / "m")
+    (tmp_path / "m" / checksums.SUMS).unlink()
+    about = json.loads((tmp_path / "m" / FILE).read_text())
+    about["config"][switch] = 2**63
+    (tmp_path / "m" / FILE).write_text(json.dumps(about))
+    with pytest.raises(DataError, match="not what was read"):
+        Predictor.load(tmp_path / "m")
+
+
+@unchecked
 @pytest.mark.parametrize("option", ["dtype", "device", "name", "trust_remote_code", "anything"])
 def test_a_source_names_a_model_and_nothing_else(option, folders, tmp_path):
     saved_models.made("causal-lm", folders).save(tmp_path / "m")

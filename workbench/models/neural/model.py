@@ -99,7 +99,7 @@ class Neural(TrainedNetwork, NetworkPredictor):
         if network is not None and network.n_words != n:
             raise DataError(f"the network has {network.n_words:,} classes, expected {n:,}")
         self.lower = bool(self.info.get("lower", True))
-        self.after, self.unknown, self.checked_for = after, unknown, checked_for
+        self.after, self.unknown, self.checked_for = bool(after), unknown, checked_for
         self.copies = bool(self.info.get("sizes", {}).get("pointer_heads"))
         self.reads = check_reads(reads)
         self.name = name or self._named(self.info) + reads_suffix(reads)

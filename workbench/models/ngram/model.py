@@ -114,7 +114,7 @@ class NGram(PositionScorer):
         hold(self, self.folder)
         if unknown not in UNKNOWN[1:]:
             raise DataError(f"unknown is {unknown!r}, expected one of {', '.join(UNKNOWN[1:])}")
-        self.after, self.unknown, self.checked_for = after, unknown, checked_for
+        self.after, self.unknown, self.checked_for = bool(after), unknown, checked_for
         with reading(self.folder, "this n-gram model", remedy="fit it again"):
             self.order, self.lower = int(self.info["order"]), bool(self.info["lower"])
             self.smoothing = str(self.info["smoothing"])

@@ -176,7 +176,7 @@ class CausalLM(PretrainedModel):
         self.vocabulary = words if self.correct == "words" else None
         self._source["vocabulary"] = self.vocabulary
         self.filter, self.prompt, self.budget = filter, prompt, budget
-        self.attention, self.progress = attention, progress
+        self.attention, self.progress = bool(attention), progress
         self.name = name or self._checkpoint.label + (" (detokenised)" if text == "detokenised" else "")
         self._detokenise = text == "detokenised"
         self._scorer = CausalScorer(self._checkpoint, batch_tokens)
