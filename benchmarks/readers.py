@@ -54,10 +54,10 @@ def made_up(number: int) -> Questions:
     arrays = {"context": context, "slots": slots, "query": query, "candidates": candidates}
     arrays["sentences"] = np.broadcast_to(np.arange(WORDS, dtype=np.int32) // 23, context.shape)
     starts = {f"{name}_starts": np.arange(number + 1) * values.shape[1] for name, values in arrays.items()}
-    flat = {"blank": np.full(number, 12, np.int32), "answer": rng.integers(0, CANDIDATES, number)}
+    starts |= {"blank": np.full(number, 12), "answer": rng.integers(0, CANDIDATES, number)}
     return Questions(
         [str(word) for word in range(VOCABULARY)],
-        {**{name: values.ravel() for name, values in arrays.items()}, **starts, **flat},
+        {**{name: values.ravel() for name, values in arrays.items()}, **starts},
         "",
     )
 

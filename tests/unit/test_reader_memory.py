@@ -185,7 +185,7 @@ def worked(*, right_first):
 
     Windows of one word: the query is the blank, (1, 0). n0 scores 1 (or 3), n1 scores 2, n2 scores -1.
     """
-    module = WindowMemoryModule(N_IDS, self_supervised=True, window=1, width=2)
+    module = WindowMemoryModule(N_IDS, self_supervised=True, window=1, width=2, time=0.0)
     with torch.no_grad():
         module.keys.weight.zero_()
         for id_, vector in {1: (1, 0), 3: (3 if right_first else 1, 5), 4: (2, 7), 5: (-1, 1)}.items():
@@ -344,6 +344,11 @@ def test_options_are_checked():
     [
         ({}, "MEMNNS (WINDOW MEMORY)"),
         ({"self_supervised": True}, "MEMNNS (WINDOW MEMORY + SELF-SUP.)"),
+        ({"self_supervised": True, "windows": "all"}, "MEMNNS (ALL WINDOWS + SELF-SUP.)"),
+        (
+            {"self_supervised": True, "windows": "all", "targets": "all"},
+            "MEMNNS (ALL WINDOWS + ALL TARGETS + SELF-SUP.)",
+        ),
     ],
 )
 def test_the_rows_of_the_papers_tables(options, row):

@@ -189,7 +189,7 @@ class WindowMemoryModule(SoftMemoryModule):
     hops : int
         K.
     time : float
-        Weight of the time of a memory, 0 for none.
+        Weight of the time of a memory, 0 for none; the paper's is not stated.
     tied : bool
         Whether U has the weights of A, those of the position in the middle.
     self_supervised : bool
@@ -219,7 +219,7 @@ class WindowMemoryModule(SoftMemoryModule):
         positions: bool = True,
         width: int | None = None,
         hops: int = 1,
-        time: float = 0.0,
+        time: float = 1.0,
         tied: bool = False,
         self_supervised: bool = False,
         update: str = "paper",
@@ -565,7 +565,7 @@ class WindowMemory(Reader):
     title = "Window memory"
     module = WindowMemoryModule
     sizes: ClassVar[dict[str, Any]] = sizes_of(WindowMemoryModule)
-    trained: ClassVar[dict[str, Any]] = {"learning_rate": 1e-3, "rows": 64}
+    trained: ClassVar[dict[str, Any]] = {"learning_rate": 3e-3, "rows": 64}
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:
@@ -573,6 +573,7 @@ class WindowMemory(Reader):
 
     @classmethod
     def _systems(cls, sizes: Mapping[str, Any]) -> dict[str, str]:
-        supervised = " + SELF-SUP." if sizes["self_supervised"] else ""
-        row = f"MEMNNS (WINDOW MEMORY{supervised})"
+        parts = ["ALL WINDOWS" if sizes["windows"] == "all" else "WINDOW MEMORY"]
+        parts += ["ALL TARGETS"] * (sizes["targets"] == "all") + ["SELF-SUP."] * sizes["self_supervised"]
+        row = f"MEMNNS ({' + '.join(parts)})"
         return {"cbt": row, "cnnqa": row}
