@@ -1,5 +1,7 @@
 """Passages of LAMBADA's shape as items, against a slow search through the same novels."""
 
+from collections import Counter
+
 import pytest
 
 import workbench as wb
@@ -60,6 +62,20 @@ def test_each_passage_is_drawn_once_in_the_order_of_the_seed():
     assert sorted(drawn(seed=1)) == sorted(every)
     longer = lambada.passages(BOOKS, minimum=90, progress=False)
     assert min(len(" ".join(item.context).split()) for item in longer) == 91
+
+
+def test_passages_that_end_in_a_frequent_word_are_left_out():
+    every = lambada.passages(BOOKS, progress=False)
+    counts = Counter(
+        word.lower()
+        for book in BOOKS
+        for start, end in wt.sentences(book.text, tokenised=book.tokenised)
+        for word in wt.tokenize(book.text[start:end])
+    )
+    frequent = sorted(counts, key=lambda word: (-counts[word], word))[:40]
+    rarer = lambada.passages(BOOKS, skip_frequent=40, progress=False).frame["text"].tolist()
+    assert rarer == [item.text for item in every if item.answer not in frequent]
+    assert 0 < len(rarer) < len(every)
 
 
 def test_novels_without_passages_raise_an_error():

@@ -23,6 +23,7 @@ def passages(
     *,
     minimum: int = 50,
     answer_in_context: bool = True,
+    skip_frequent: int = 0,
     number: int | None = None,
     seed: int = 0,
     progress: bool = True,
@@ -42,6 +43,9 @@ def passages(
     answer_in_context : bool, default True
         Leave out passages whose last word does not occur in the context; otherwise it is the last candidate
         there.
+    skip_frequent : int, default 0
+        Leave out passages whose last word is one of so many most frequent words of the novels. With 200,
+        as in LAMBADA, hardly any is a pronoun.
     number : int, optional
         So many passages, if there are as many; all by default.
     seed : int, default 0
@@ -67,7 +71,8 @@ def passages(
     (20, True)
     """
     corpus = Corpus.of(novels, lower=True, progress=progress)
-    rows = islice(_drawn(corpus, minimum, seed, answer_in_context=answer_in_context), number)
+    drawn = _drawn(corpus, minimum, skip_frequent, seed, answer_in_context=answer_in_context)
+    rows = islice(drawn, number)
     items = Items.from_records(rows)
     if not len(items):
         raise DataError(
@@ -76,7 +81,9 @@ def passages(
     return items
 
 
-def _drawn(corpus: Corpus, minimum: int, seed: int, *, answer_in_context: bool) -> Iterator[Item]:
+def _drawn(
+    corpus: Corpus, minimum: int, skip_frequent: int, seed: int, *, answer_in_context: bool
+) -> Iterator[Item]:
     """Yield all passages in random order."""
     stream = Stream.of(corpus, len(corpus.words))
     drawer = Passages(stream, rows=1, number=1, seed=seed, minimum=minimum)
@@ -88,9 +95,10 @@ def _drawn(corpus: Corpus, minimum: int, seed: int, *, answer_in_context: bool) 
         for first, target in zip(*(array.tolist() for array in places), strict=True):
             sentence = int(np.searchsorted(stream.starts, first))
             starts = stream.starts[sentence : bisect_right(stream.starts, target, sentence)].tolist()
-            text = [words[id_] for id_ in stream.read(first, target + 1).tolist()]
+            passage = stream.read(first, target + 1).tolist()  # ids: 1 is the most frequent word
+            text = [words[id_] for id_ in passage]
             context, answer = text[: starts[-1] - first], text[-1]
-            if answer_in_context and answer not in context:
+            if passage[-1] <= skip_frequent or (answer_in_context and answer not in context):
                 continue
             book = ids[int(np.searchsorted(firsts, sentence, side="right")) - 1]
             yield _item(count, text, [start - first for start in starts], book, [*context, answer])
