@@ -28,6 +28,7 @@ from workbench.models.neural.recurrent import LSTM
 from workbench.models.pretrained import causal
 from workbench.models.pretrained.causal import CausalLM
 from workbench.models.pretrained.masked import MaskedLM
+from workbench.models.readers.encoding import Questions
 from workbench.runs import predictions, store
 from workbench.storage.cache import Cache
 from workbench.storage.checksums import SUMS
@@ -150,6 +151,13 @@ def fitted(name, fit):
             return rows(fit().predict(asked(name)))
 
     return Target(f"{name}, fitted before", "cache", found_again, found_again, same)
+
+
+def encoded(folder):
+    """Return questions as arrays, found again, or encoded again where they are damaged."""
+    with home(folder / "home"):
+        questions = Questions.cached(wb.load("sample", variant="cbt"), 300, progress=False)
+        return questions.vocabulary, {name: array.tolist() for name, array in questions.arrays.items()}
 
 
 def in_kenlm(folder):
@@ -358,6 +366,7 @@ SAVED = [
     fitted("ngram", versions.MODELS["Kneser-Ney"]),
     fitted("lsa", versions.MODELS["LSA"]),
     fitted("lstm", partial(versions.neural, LSTM, width=8, tokens=500)),
+    Target("encoded questions", "cache", encoded, encoded, same),
     Target("ngram in KenLM's form", "cache", in_kenlm, in_kenlm, same),
     Target("corpus", "texts", corpus_in, lambda folder: arrays(Corpus(folder / "corpus")), same),
     Target("stream", "texts", stream_in, lambda folder: arrays(Stream.open(folder / "stream")), same),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from array import array
 from collections.abc import Iterator, Sequence
@@ -81,20 +82,24 @@ class Questions:
     def cached(
         cls, items: Items, vocabulary: int | Sequence[str], *, lower: bool = True, progress: bool = True
     ) -> Self:
-        """Return items encoded with their candidates as :meth:`of` does, mapped from ``cache/questions``."""
+        """Return items encoded with their candidates as :meth:`of` does, mapped from ``cache/questions``.
+
+        They are encoded again where the files are damaged.
+        """
         about = [_VERSION, items_digest(items), lower]
         about += [vocabulary if isinstance(vocabulary, int) else cache.digest(*vocabulary)]
         key = cache.digest(json.dumps(about))
         folder = data_home() / "cache" / "questions" / key
-        if not (folder / _FILE).is_file():
-            questions = cls.of(items, vocabulary, lower=lower, progress=progress)
-            with atomic_folder(folder) as new:
-                for name, array in questions.arrays.items():
-                    np.save(new / f"{name}.npy", array)
-                about_json = {"vocabulary": questions.vocabulary, "arrays": sorted(questions.arrays)}
-                (new / _FILE).write_text(json.dumps(about_json), encoding="utf-8")
-                write_checksums(new, _FILE)
-            cache.make_room()
+        with contextlib.suppress(DataError):  # not there yet, or damaged
+            return cls.open(folder)
+        questions = cls.of(items, vocabulary, lower=lower, progress=progress)
+        with atomic_folder(folder, replace=True) as new:
+            for name, array in questions.arrays.items():
+                np.save(new / f"{name}.npy", array)
+            manifest = {"vocabulary": questions.vocabulary, "arrays": sorted(questions.arrays)}
+            (new / _FILE).write_text(json.dumps(manifest), encoding="utf-8")
+            write_checksums(new, _FILE)
+        cache.make_room()
         return cls.open(folder)
 
     @classmethod
