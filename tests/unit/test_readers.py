@@ -1,7 +1,6 @@
 """Questions as arrays, and what holds of every reader: padding, order, seeds, resuming."""
 
 import random
-import shutil
 from dataclasses import replace
 from itertools import chain
 
