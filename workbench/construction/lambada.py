@@ -32,7 +32,7 @@ def passages(
 
     The passages are those of :class:`workbench.texts.passages.Passages`, each drawn once (Paperno et al.
     2016, section 3.1, without the filter by language models and people). The candidates are the different
-    words of the context, as readers choose from them (Chu et al. 2017, section 3.2).
+    words of the context, as readers choose from them (Chu et al. 2017).
 
     Parameters
     ----------

@@ -49,9 +49,9 @@ class GatedAttentionModule(ReaderModule):
     layers : int
         K.
     dropout : float
-        Of the inputs of all context GRUs.
+        Of what a layer hands to the next one, as in the authors' code.
     feature : bool
-        Whether the last layer is told which tokens are in the query (qe-comm, section 3.2.3).
+        Whether the last layer is told which tokens are in the query (the paper's qe-comm).
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class GatedAttentionModule(ReaderModule):
         for layer, (of_context, of_query) in enumerate(zip(self.contexts, self.queries, strict=True), 1):
             if layer == last and self.in_query is not None:
                 read = torch.cat([read, self.in_query(shared(ids, query).long())], 2)
-            states, _ = of_context(self.dropout(read), ids != PAD)
+            states, _ = of_context(read, ids != PAD)
             question, _ = of_query(asked, query != PAD)
             weights.append(attention_weights(states, state_at(question, batch["blank"]), ids != PAD))
             if layer < last:
-                read = gated(states, question, query != PAD)
+                read = self.dropout(gated(states, question, query != PAD))
         return weights
 
     def scores(self, batch: Mapping[str, Tensor]) -> Scores:
@@ -105,7 +105,7 @@ class GatedAttentionModule(ReaderModule):
 
 
 def gated(states: States, question: States, mask: Mask) -> States:
-    """Return the states of the context times the query that each of them attends to (equation 5)."""
+    """Return the states of the context times the query that each of them attends to."""
     products = torch.einsum("rts,rqs->rtq", states, question)
     shares = products.masked_fill(~mask[:, None], -torch.inf).softmax(2)
     return states * torch.einsum("rtq,rqs->rts", shares, question)
