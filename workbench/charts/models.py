@@ -263,6 +263,7 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
 
     Examples
     --------
+    >>> from workbench.models import MaximumFrequency
     >>> questions = wb.load("sample", variant="cbt")
     >>> run = wb.predict(questions, MaximumFrequency("context"))
     >>> chart = wb.charts.windows({1: run, "sentence": run})
