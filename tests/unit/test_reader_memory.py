@@ -8,6 +8,7 @@ import torch
 from clozes import of_sentences
 from made_questions import FILLERS, made
 
+import workbench as wb
 from workbench.items.items import Items, items_from_text
 from workbench.models.readers.embedding import EmbeddingReader
 from workbench.models.readers.encoding import PAD, Questions
@@ -415,3 +416,14 @@ def test_a_rule_that_it_cannot_see_is_not(kind, rule, options, tmp_path, monkeyp
     """Four candidates: chance is 0.25, and 200 questions give it a standard deviation of 0.03."""
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
     assert accuracy(kind, rule, **options) < 0.4
+
+
+def test_an_ablated_network_has_a_name_and_a_row_of_its_own():
+    sizes = WindowMemory.sizes | {"self_supervised": True}
+    rows = {}
+    for time, soft in ((1.0, True), (0.0, True), (1.0, False), (0.0, False)):
+        changed = sizes | {"time": time, "soft_weighting": soft}
+        rows[WindowMemory._label(changed)] = WindowMemory._systems(changed)["cnnqa"]
+    published = set(wb.table("cnnqa-ablation", []).frame["system"])
+    assert len(rows) == 4
+    assert set(rows.values()) <= published

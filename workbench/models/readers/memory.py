@@ -569,11 +569,16 @@ class WindowMemory(Reader):
 
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:
-        return f"{cls.title} + self-supervision" if sizes["self_supervised"] else cls.title
+        name = f"{cls.title} + self-supervision" if sizes["self_supervised"] else cls.title
+        without = ["time"] * (not sizes["time"]) + ["soft weighting"] * (not sizes["soft_weighting"])
+        return f"{name}, without {' and '.join(without)}" if without else name
 
     @classmethod
     def _systems(cls, sizes: Mapping[str, Any]) -> dict[str, str]:
         parts = ["ALL WINDOWS" if sizes["windows"] == "all" else "WINDOW MEMORY"]
         parts += ["ALL TARGETS"] * (sizes["targets"] == "all") + ["SELF-SUP."] * sizes["self_supervised"]
+        without = " -TIME" * (not sizes["time"]) + " -SOFT MEMORY WEIGHTING" * (not sizes["soft_weighting"])
+        if without:  # appendix C
+            return {"cnnqa": f"MEMNNS ({' + '.join(parts)}){without}".replace("WINDOW MEMORY", "WINDOW MEM.")}
         row = f"MEMNNS ({' + '.join(parts)})"
         return {"cbt": row, "cnnqa": row}
