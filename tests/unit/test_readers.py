@@ -66,6 +66,7 @@ def rows(encoded):
     return results
 
 
+@pytest.mark.slow
 @given(questions())
 def test_questions_are_encoded_as_a_plain_loop_does(drawn):
     items, words = drawn
@@ -74,6 +75,7 @@ def test_questions_are_encoded_as_a_plain_loop_does(drawn):
     assert rows(encoded) == [plain(item, row, known) for item, row in zip(items, words, strict=True)]
 
 
+@pytest.mark.slow
 @given(questions(), st.integers(1, 12))
 def test_the_vocabulary_has_the_most_frequent_words(drawn, size):
     items, words = drawn
@@ -95,6 +97,7 @@ def test_a_candidate_of_several_words_begins_where_all_of_them_stand():
     assert one["answer"] == 1
 
 
+@pytest.mark.slow
 @given(questions(), st.data())
 def test_a_batch_has_the_questions_padded(drawn, data):
     items, words = drawn
@@ -151,6 +154,7 @@ def test_cached_questions_are_the_fresh_ones_and_found_again(tmp_path, monkeypat
     assert (again.key, rows(again)) == (cached.key, rows(fresh))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", saved_models.DAMAGES)
 def test_damaged_questions_are_an_error_and_encoded_again(tmp_path, monkeypatch, damage):
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
