@@ -223,6 +223,7 @@ def test_errors_say_what_to_do(folder, tmp_path, monkeypatch):
     ("file", "name", "value"),
     [
         ("tokenizer_config.json", "sep_token", 3),
+        ("tokenizer_config.json", "model_max_length", "long"),
         ("config.json", "type_vocab_size", "two"),
         ("config.json", "model_type", []),
     ],

@@ -219,6 +219,7 @@ def _load_checkpoint(
     remedy = "pass a folder with config.json, a tokenizer and *.safetensors, or a name on the hub"
     with reading(source, f"this {kind} model", remedy=remedy), _no_progress_bar(transformers.utils.logging):
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(source, **hub)
+        tokenizer("a", verbose=False)  # it reads some of its configuration when it is used
         model, info = getattr(transformers, _CLASSES[kind]).from_pretrained(
             source, dtype=dtype, device_map=device, use_safetensors=True, output_loading_info=True,
             attn_implementation="eager" if eager else None, **hub,
