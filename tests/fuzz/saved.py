@@ -61,6 +61,8 @@ MADE_AS = {
     "transformer": "transformer",
     "cached-neural": "LSTM with cache",
     "embedding-reader": "embedding reader",
+    "query-lstm": "query LSTM",
+    "contextual-lstm": "contextual LSTM",
     "ensemble": "ensemble",
     "exclude-cooccurring": "words of the query excluded",
     "attention-sum": "attention-sum reader",

@@ -25,7 +25,7 @@ NETWORKS = {
     "feed-forward": {"order": 3, "width": 4, "embedded": 3},
     "memory-network": {"memory": 3, "width": 4, "hops": 2},
     "transformer": {"width": 8, "layers": 1, "heads": 2, "inner": 8},
-    "sup-cbow": {"dimensions": 4, "hidden": 4},
+    "sup-cbow": {"dimensions": 4, "hidden": 4}, "query-lstm": {"width": 4, "layers": 1},
 }  # fmt: skip
 BELOW = {"reversed", "generating", "positional", "next-word", "word-two-on"}
 PRETRAINED = {"causal-lm": "bytes", "masked-lm": "bert"}

@@ -24,6 +24,7 @@ from workbench.models.registry import BUILT_IN, model_class
 from workbench.storage.errors import DataError
 
 READERS = [name for name, place in BUILT_IN.items() if place.startswith("workbench.models.readers")]
+READERS.remove("query-lstm")  # a language model
 QUIET = {"progress": False, "device": "cpu"}
 
 

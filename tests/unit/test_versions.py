@@ -33,6 +33,7 @@ from workbench.models.readers.attention_sum import AttentionSum
 from workbench.models.readers.attentive import AttentiveReader
 from workbench.models.readers.embedding import EmbeddingReader
 from workbench.models.readers.gated_attention import GatedAttention
+from workbench.models.readers.lstm import ContextualLSTM, QueryLSTM
 from workbench.models.readers.memory import LexicalMemory, SententialMemory, WindowMemory
 from workbench.models.vectors import CBOW, LSA
 from workbench.texts.corpus import Corpus
@@ -93,6 +94,8 @@ MODELS = {
     "attention-sum reader": lambda: reader(AttentionSum, width=12, embedded=12),
     "gated-attention reader": lambda: reader(GatedAttention, width=12, embedded=12),
     "attentive reader": lambda: reader(AttentiveReader, width=12, embedded=12),
+    "query LSTM": lambda: neural(QueryLSTM, lower=True, reads="query", width=12),
+    "contextual LSTM": lambda: reader(ContextualLSTM, width=12),
     "transformer": lambda: neural(PointerTransformer, width=16, layers=1, heads=2),
     "ensemble": lambda: Ensemble([ngram(), neural(LSTM, width=12)]),
     "words of the query excluded": lambda: ExcludeCooccurring(MaximumFrequency("context")),

@@ -26,6 +26,8 @@ from .readers.attention_sum import AttentionSum as AttentionSum
 from .readers.attentive import AttentiveReader as AttentiveReader
 from .readers.embedding import EmbeddingReader as EmbeddingReader
 from .readers.gated_attention import GatedAttention as GatedAttention
+from .readers.lstm import ContextualLSTM as ContextualLSTM
+from .readers.lstm import QueryLSTM as QueryLSTM
 from .readers.memory import LexicalMemory as LexicalMemory
 from .readers.memory import SententialMemory as SententialMemory
 from .readers.memory import WindowMemory as WindowMemory

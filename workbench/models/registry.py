@@ -49,6 +49,8 @@ BUILT_IN = {
     "transformer": "workbench.models.neural.transformer:PointerTransformer",
     "cached-neural": "workbench.models.neural.cache:CachedNeural",
     "embedding-reader": "workbench.models.readers.embedding:EmbeddingReader",
+    "query-lstm": "workbench.models.readers.lstm:QueryLSTM",
+    "contextual-lstm": "workbench.models.readers.lstm:ContextualLSTM",
     "ensemble": "workbench.models.ensemble:Ensemble",
     "exclude-cooccurring": "workbench.models.exclusion:ExcludeCooccurring",
     "attention-sum": "workbench.models.readers.attention_sum:AttentionSum",

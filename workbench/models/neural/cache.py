@@ -192,6 +192,8 @@ class CacheModule(LanguageModule):
     network does, the cached states, the words that followed them, and the last state.
     """
 
+    copies = True
+
     def __init__(self, base: LanguageModule, weight: float, flatness: float) -> None:
         super().__init__()
         self.base, self.output, self.n_words, self.width = base, base.output, base.n_words, base.width
@@ -215,9 +217,12 @@ class CacheModule(LanguageModule):
         keys = torch.cat([keys, last[:, None], hidden[:, :-1]], 1)
         return hidden, after, keys, torch.cat([words, ids], 1)
 
-    def remember(self, ids: WordIds, state: TextState = None) -> TextState:
-        """Return what the network and the cache remember after some words."""
-        return self.states(ids, state)[1]
+    def remember(
+        self, ids: WordIds, state: TextState = None
+    ) -> tuple[Float[Tensor, "rows width"], TextState]:
+        """Return the last state, and what the network and the cache remember."""
+        hidden, state = self.states(ids, state)
+        return hidden[:, -1], state
 
     def similarities(self, ids: WordIds, lengths: Lengths) -> ContextStates:
         """Return the last state of each context, and in place of copies how similar it is to those cached."""

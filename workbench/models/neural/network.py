@@ -85,12 +85,15 @@ class LanguageModule(nn.Module):
         Longest context that can be used, in words; None: any.
     stateful : bool
         Whether `states` returns what it remembers, so that it can go on with a text.
+    copies : bool
+        Whether `last` returns copies.
     """
 
     n_words: int
     width: int
     window: int | None = None
     stateful: bool = True
+    copies: bool = False
     output: Softmax
 
     @abstractmethod
@@ -122,9 +125,12 @@ class LanguageModule(nn.Module):
         hidden, classes, mixture, state = self.targets(batch["ids"], state)
         return self.output.loss(hidden, classes, mixture), state
 
-    def remember(self, ids: WordIds, state: TextState = None) -> TextState:
-        """Return what is remembered after some words (extended ids)."""
-        return self.states(known(ids, self.n_words), state)[1]
+    def remember(
+        self, ids: WordIds, state: TextState = None
+    ) -> tuple[Float[Tensor, "rows width"], TextState]:
+        """Return the state after some words (extended ids), and what is remembered."""
+        hidden, state = self.states(known(ids, self.n_words), state)
+        return hidden[:, -1], state
 
     def last(self, ids: WordIds, lengths: Lengths) -> ContextStates:
         """Return what predicts the word after each context.

@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 _CHUNK = {"cpu": 64 * 2**20, "cuda": 2**30}  # bytes of log-probabilities in a chunk
 _BATCH = {"cpu": 1 << 13, "cuda": 1 << 16}  # words of contexts in a batch, padding counted
+_PART = 8  # of which is a batch of continuations
 
 _lock = Lock()  # of the list
 _before: list[tuple[str, bool]] = []  # torch's settings, as each thread that computes in float32 found them
@@ -102,6 +103,7 @@ class Scorer:
         self.device = next(network.parameters()).device
         kind = "cuda" if self.device.type == "cuda" else "cpu"
         self._batcher = Batcher(_BATCH[kind])
+        self._line_batcher = Batcher(_BATCH[kind] // _PART)  # short rows: in large batches lengths differ
         self._chunker = Batcher(_CHUNK[kind] // (4 * network.n_words))
 
     def last(
@@ -156,7 +158,10 @@ class Scorer:
         `pieces` tells how many ids of each continuation are the word's: of these an unknown one has its share
         of ``<unk>``; for the words after it, which are the same whatever the word, all of ``<unk>`` counts.
         """
-        states = self.last(contexts)
+        once = self._reads_once(lines)
+        hidden = torch.empty(len(contexts) if once else 0, self.network.width, device=self.device)
+        rest = [(place, values.sum()) for place, values in self._rest(contexts, lines, hidden)]
+        states = ContextStates(hidden) if once else self.last(contexts)
 
         def firsts(rows: slice) -> list[Floats]:
             targets, lengths = self.padded([[line[0] for line in columns] for columns in lines[rows]])
@@ -164,8 +169,8 @@ class Scorer:
             return [row[:n].copy() for row, n in zip(values, lengths.tolist(), strict=True)]
 
         log_probs = [row for part in self._chunks(0, len(lines), firsts) for row in part]
-        for (row, column), values in self._rest(contexts, lines):
-            log_probs[row][column] += values.sum()
+        for (row, column), value in rest:
+            log_probs[row][column] += value
         if states.copies is None and self.share:  # a network that copies counts unknown words itself
             for row, columns in enumerate(lines):
                 for column, (line, n) in enumerate(zip(columns, pieces[row], strict=True)):
@@ -179,12 +184,21 @@ class Scorer:
         log_probs = self.network.output.distribution(part.hidden).float()
         return word_scores(log_probs, self.share, part.copies)
 
+    def _reads_once(self, lines: Sequence[Sequence[Context]]) -> bool:
+        """Return whether one pass gives what predicts the first words, and what the others go on from."""
+        several = any(len(line) > 1 for columns in lines for line in columns)
+        return several and self.network.stateful and not self.network.copies
+
     def _rest(
-        self, contexts: Sequence[Context], lines: Sequence[Sequence[Context]]
+        self, contexts: Sequence[Context], lines: Sequence[Sequence[Context]], hidden: Tensor
     ) -> Iterator[tuple[Place, Floats]]:
-        """Yield row and column of each continuation of several words, and ln p of all but its first word."""
+        """Yield row and column of each continuation of several words, and ln p of all but its first word.
+
+        `hidden` (n, width) gets what predicts the word after each context; it is empty if that is not needed.
+        """
         long = [[column for column, line in enumerate(columns) if len(line) > 1] for columns in lines]
-        rows, window = [row for row, columns in enumerate(long) if columns], self.network.window
+        rows = [row for row, columns in enumerate(long) if columns or len(hidden)]
+        window = self.network.window
         if not self.network.stateful:
             places = [(row, column) for row in rows for column in long[row]]
             texts: list[Context] = [(*contexts[row], *lines[row][column]) for row, column in places]
@@ -200,7 +214,9 @@ class Scorer:
                     yield places[i], value[1 - rest[i] :]
             return
         texts = [contexts[row] for row in rows]
-        for indices, states in self._batches(texts, lambda _, batch: self._states(batch), window):
+        for indices, (last, states) in self._batches(texts, lambda _, batch: self._states(batch), window):
+            if len(hidden):
+                hidden[indices] = last
             after = {rows[i]: state for i, state in zip(indices, states, strict=True)}
             yield from self._after(after, [(row, column) for row in after for column in long[row]], lines)
 
@@ -214,25 +230,28 @@ class Scorer:
         for indices, values in self._batches(
             [lines[row][column] for row, column in places],
             lambda indices, batch: self._following(batch, [states[places[i][0]] for i in indices]),
+            batcher=self._line_batcher,
         ):
             yield from zip([places[i] for i in indices], values, strict=True)
 
-    def _states(self, contexts: Sequence[Context]) -> list[tuple[Tensor, ...]]:
-        """Return what the network remembers after each context; they are sorted, the longest first.
+    def _states(self, contexts: Sequence[Context]) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
+        """Return the last states (rows, width) of contexts, and what is remembered; the longest comes first.
 
         All are read up to the end of the shortest; the others go on from there.
         """
         ids, _ = self.padded(contexts)
         lengths = [len(context) for context in contexts]
         states: list[tuple[Tensor, ...]] = [()] * len(contexts)
+        last = torch.empty(len(contexts), self.network.width, device=self.device)
         state, start, rows = None, 0, len(contexts)
         for stop in sorted(set(lengths)):
-            after = self.network.remember(ids[:rows, start:stop], state) or ()
+            hidden, after = self.network.remember(ids[:rows, start:stop], state)
+            last[:rows], after = hidden, after or ()
             longer = sum(length > stop for length in lengths)
             for row in range(longer, rows):
                 states[row] = tuple(part[row : row + 1] for part in after)
             state, start, rows = tuple(part[:longer] for part in after), stop, longer
-        return states
+        return last, states
 
     def _following(
         self, lines: Sequence[Context], states: Sequence[tuple[Tensor, ...]] | None = None, start: int = 0
@@ -253,6 +272,7 @@ class Scorer:
         rows: Sequence[Context],
         work: Callable[[Sequence[int], Sequence[Context]], T],
         window: int | None = None,
+        batcher: Batcher | None = None,
     ) -> Iterator[tuple[list[int], T]]:
         """Yield indices of rows, each cut to its last `window` words, and what `work` returned for them."""
         cut = rows if window is None else [row[-window:] for row in rows]
@@ -261,7 +281,7 @@ class Scorer:
             with evaluating(self.network):
                 return work(indices, [cut[i] for i in indices])
 
-        return self._batcher.run([len(row) for row in cut], evaluated)
+        return (batcher or self._batcher).run([len(row) for row in cut], evaluated)
 
     def _chunks(self, start: int, stop: int, work: Callable[[slice], T]) -> list[T]:
         """Return what `work` returned for each chunk of rows, in their order."""

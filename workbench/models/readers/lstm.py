@@ -1,0 +1,259 @@
+"""LSTMs of the Children's Book Test: language models that rank a candidate by the sentence with it in place.
+
+Hill et al. (2016), "The Goldilocks Principle", section 4.4 and appendix A. `QueryLSTM` is trained on running
+text, `ContextualLSTM` on questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, Self
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from workbench.items.items import Items
+from workbench.models.neural.network import sizes_of
+from workbench.models.neural.recurrent import LSTM, RecurrentModule
+from workbench.models.passage import one_of
+from workbench.models.readers.encoding import PAD, UNKNOWN
+from workbench.models.readers.reader import Ids, Looked, Reader, ReaderModule, Scores, mask_absent
+from workbench.texts.corpus import Texts
+from workbench.texts.stream import Stream
+
+READS = {"query": "sentence", "context+query": None}
+"""What is read before the blank, and what language models call it."""
+
+_SYSTEMS: dict[object, str] = {reads: f"LSTMS ({name.upper()})" for name, reads in READS.items()}
+
+_ALIKE = 5.0  # logit of a word of the context that is among the last words of the query, before training
+
+Vectors = Float[Tensor, "rows time width"]
+
+
+class QueryLSTM(LSTM):
+    """An LSTM language model that ranks candidates by the probability of the whole query with each in place.
+
+    It is trained on running text whose case is kept, as the paper's LSTMs were; the optimiser is AdamW, the
+    paper's SGD. `fit` takes the options of :class:`LSTM`.
+
+    Notes
+    -----
+    Scores leave out p(q1 ... qk-1), which is the same for all candidates. What stands before the blank is
+    read once, and what follows it once a candidate. `with_context` gives the other reading of the same
+    weights: "sentence" is the query alone, None the context and the query.
+
+    Examples
+    --------
+    >>> from workbench.models import QueryLSTM
+    >>> model = QueryLSTM.fit(wb.books("sample"), reads="query", width=16, tokens=2000, progress=False)
+    >>> model.name
+    'LSTM 16, sentence alone'
+    """
+
+    version = 1
+
+    @property
+    def systems(self) -> dict[str, str]:  # type: ignore[override]
+        """The row of the paper's table that it stands for, by what it reads."""
+        row = _SYSTEMS.get(self.reads)
+        return {} if row is None else {"cbt": row}
+
+    @classmethod
+    def fit(  # type: ignore[override] # its further options are passed on
+        cls, texts: Texts | Stream, *, reads: str = "context+query", lower: bool = False, **options: Any
+    ) -> Self:
+        """Train a network, or find the one that was trained of the same texts and options.
+
+        Parameters
+        ----------
+        texts : as for `LSTM.fit`
+        reads : {"context+query", "query"}
+            Whether it reads the context before the query. Both have the same training.
+        lower : bool, default False
+            Lower-case the texts, and the items.
+        **options
+            Those of `LSTM.fit`.
+        """
+        one_of("reads", reads, tuple(READS))
+        return super().fit(texts, lower=lower, **options).with_context(READS[reads])
+
+
+class _Memory(NamedTuple):
+    """The context as attention reads it; vectors of padding are 0."""
+
+    words: Vectors
+    windows: Vectors  # the mean of the words around each
+
+
+class ContextualModule(ReaderModule):
+    """An LSTM language model of the query that attends to windows of the context at each word.
+
+    The attention is that of Rush et al. (2015, section 3.2, "attention-based encoder"): the last `window`
+    words of the query ask, the words of the context answer, and what is read are the means of the `window`
+    words around them. It is added to the input and to the output of the LSTM, as Mikolov and Zweig (2012)
+    do with a topic. All words share their vectors, those of the softmax included.
+
+    The loss of a question is the mean of -ln p of the query's words, the answer among them. A candidate is
+    scored by ln p of it and of the words after it. The paper does not state how the parts are joined.
+
+    Parameters
+    ----------
+    n_ids : int
+    width : int
+        Units of the LSTM, and size of the words' vectors.
+    window : int
+        Words of a window: odd.
+    """
+
+    def __init__(self, n_ids: int, *, width: int = 256, window: int = 5) -> None:
+        super().__init__()
+        self.width, self.window = width, window
+        n_words = n_ids - UNKNOWN  # class 0 is UNKNOWN; the words are ordered by frequency
+        self.language = RecurrentModule([0, *(n_words // rank for rank in range(1, n_words))], width=width)
+        self.ask = nn.Conv1d(width, width, window)
+        with torch.no_grad():  # at the beginning it looks at words that have just been read
+            self.ask.weight += _ALIKE * width**-0.5 * torch.eye(width)[..., None]
+        self.to_input = nn.Linear(width, width, bias=False)
+        self.to_output = nn.Linear(width, width, bias=False)
+
+    def embedded(self, ids: Ids) -> Vectors:
+        """Return the vectors of words, 0 for padding and the blank."""
+        vectors: Tensor = self.language.embedding((ids - UNKNOWN).clamp_min(0)) * self.width**0.5
+        return vectors * (ids >= UNKNOWN)[..., None]
+
+    def memory(self, batch: Mapping[str, Tensor]) -> _Memory:
+        """Return the context as attention reads it."""
+        words = self.embedded(batch["context"])
+        half = self.window // 2
+        means = functional.avg_pool1d(words.transpose(1, 2), self.window, stride=1, padding=half)
+        return _Memory(words, means.transpose(1, 2))
+
+    def attended(
+        self, ids: Ids, memory: _Memory, context: Ids
+    ) -> tuple[Vectors, Vectors, Float[Tensor, "rows time context"]]:
+        """Return the inputs of the LSTM, what is read of the context, and the weights of its words.
+
+        `ids` (rows, window - 1 + time) has `window` - 1 words before the first input. There may be several
+        rows in a row for each context.
+        """
+        words = self.embedded(ids)
+        asking = self.ask(words.transpose(1, 2)).transpose(1, 2)  # (rows, time, width)
+        grouped = asking.reshape(len(context), -1, self.width)
+        match = grouped @ memory.words.transpose(1, 2) * self.width**-0.5  # (contexts, rows * time, context)
+        match = match.masked_fill((context == PAD)[:, None], torch.finfo(match.dtype).min)
+        weights = match.softmax(-1)
+        read = (weights @ memory.windows).view(asking.shape)
+        inputs = words[:, self.window - 1 :] + self.to_input(read)
+        return inputs, read, weights.view(*asking.shape[:2], -1)
+
+    def run(self, inputs: Any, state: tuple[Tensor, Tensor] | None = None) -> Any:
+        """Return the output of the LSTM, and its state at the end."""
+        with torch.autocast(self.ask.weight.device.type, enabled=False):  # as `RecurrentModule` has it
+            return self.language.layers(inputs, state)
+
+    def log_prob(self, hidden: Vectors, read: Vectors, targets: Ids) -> Float[Tensor, "rows time"]:
+        """Return ln p of words, 0 for padding."""
+        real = targets != PAD
+        states = (hidden + self.to_output(read))[real]
+        values = self.language.output.log_prob(states, targets[real] - UNKNOWN)
+        return torch.zeros(targets.shape, device=values.device).masked_scatter(real, values.float())
+
+    def loss(self, batch: Mapping[str, Tensor]) -> Float[Tensor, " rows"]:
+        """Return the mean of -ln p of the words of each query."""
+        answers = batch["candidates"].gather(1, batch["answer"][:, None])
+        query = batch["query"].scatter(1, batch["blank"][:, None], answers)
+        before = functional.pad(query[:, :-1], (self.window, 0), value=PAD)
+        inputs, read, _ = self.attended(before, self.memory(batch), batch["context"])
+        log_probs = self.log_prob(self.run(inputs)[0], read, query)
+        return -log_probs.sum(1) / (query != PAD).sum(1)
+
+    def before(
+        self, batch: Mapping[str, Tensor], memory: _Memory
+    ) -> tuple[Vectors, Vectors, tuple[Tensor, Tensor], Float[Tensor, "rows context"]]:
+        """Read each query up to its blank.
+
+        Returns
+        -------
+        tuple
+            Output and what is read (rows, 1, width), the state, and the weights of the words of the context.
+        """
+        blank = batch["blank"]
+        ids = functional.pad(batch["query"][:, : int(blank.max())], (self.window, 0), value=PAD)
+        inputs, read, weights = self.attended(ids, memory, batch["context"])
+        lengths = (blank + 1).cpu()  # a vector of zeros stands before the first word
+        packed = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
+        _, (h, c) = self.run(packed)
+        row = torch.arange(len(blank), device=blank.device)
+        return h.transpose(0, 1), read[row, blank, None], (h, c), weights[row, blank]
+
+    def scores(self, batch: Mapping[str, Tensor]) -> Scores:
+        """Return ln p of each candidate and of the words after it, given what stands before.
+
+        What stands before is read once, the candidates and what follows as one batch.
+        """
+        query, blank, candidates = batch["query"], batch["blank"], batch["candidates"]
+        rows, n = candidates.shape
+        memory = self.memory(batch)
+        hidden, read, state, _ = self.before(batch, memory)
+        first = self.log_prob(hidden.expand(-1, n, -1), read.expand(-1, n, -1), candidates)
+        padded = functional.pad(query, (self.window, query.shape[1]), value=PAD)
+        left = blank[:, None] + torch.arange(1, self.window, device=blank.device)  # places in `padded`
+        n_after = int((query != PAD).sum(1).sub(blank + 1).max())
+        right = blank[:, None] + self.window + 1 + torch.arange(n_after, device=blank.device)
+        if n_after == 0:
+            return mask_absent(first, batch)
+        after = padded.gather(1, right)
+        parts = [padded.gather(1, left), after[:, :-1]]
+        lead, rest = (part[:, None].expand(-1, n, -1) for part in parts)
+        lines = torch.cat([lead, candidates[..., None], rest], -1).flatten(0, 1)
+        inputs, read, _ = self.attended(lines, memory, batch["context"])
+        output, _ = self.run(inputs, tuple(part.repeat_interleave(n, 1) for part in state))  # type: ignore[arg-type]
+        log_probs = self.log_prob(output, read, after.repeat_interleave(n, 0))
+        return mask_absent(first + log_probs.sum(1).view(rows, n), batch)
+
+    def looked(self, batch: Mapping[str, Tensor]) -> Looked:
+        """Return the weights of the windows of the context when the word in the blank is predicted."""
+        context = batch["context"]
+        *_, weights = self.before(batch, self.memory(batch))
+        place, half = torch.arange(context.shape[1], device=context.device), self.window // 2
+        length = (context != PAD).sum(1, keepdim=True)
+        begin = (place - half).clamp_min(0).expand_as(context)
+        end = torch.minimum(place + half + 1, length)
+        real = place < length
+        return Looked(("blank",), begin * real, end * real, (weights * real)[:, None])
+
+
+class ContextualLSTM(Reader):
+    """An LSTM that reads the query word by word, and attends to windows of the context; made by `fit`.
+
+    It learns to predict all words of the queries of questions. The paper trained it on running text, which
+    "proved much more effective" there. Case is kept by default; the optimiser is AdamW, the paper's SGD.
+
+    Examples
+    --------
+    >>> from workbench.models import ContextualLSTM
+    >>> questions = wb.load("sample", variant="cbt")
+    >>> model = ContextualLSTM.fit(questions, width=10, epochs=1, progress=False)
+    >>> len(model.predict(questions)) == len(questions)
+    True
+    """
+
+    version = 1
+    title = "Contextual LSTM"
+    module = ContextualModule
+    sizes: ClassVar[dict[str, Any]] = sizes_of(ContextualModule)
+    trained: ClassVar[dict[str, Any]] = {"learning_rate": 2e-3}
+
+    @classmethod
+    def fit(cls, questions: Items, *, lower: bool = False, **options: Any) -> Self:
+        """Train a network as :meth:`Reader.fit` does, with its options; words are as written by default."""
+        return super().fit(questions, lower=lower, **options)
+
+    @classmethod
+    def _systems(cls, sizes: Mapping[str, Any]) -> dict[str, str]:
+        del sizes
+        return {"cbt": "CONTEXTUAL LSTMS (WINDOW CONTEXT)"}
