@@ -273,6 +273,7 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
     scale = alt.Scale(domain=[0, min(1.0, 1.05 * max(float(data["high"].max()), 0.01))])
     base = alt.Chart(data).encode(
         x=alt.X("window:O", title="words of a memory").scale(domain=steps).axis(labelAngle=0),
+        xOffset=alt.XOffset("word_class:N").scale(domain=classes, padding=4),  # bars side by side
         color=model_colour(classes, "word_class"),
         tooltip=[
             alt.Tooltip("word_class:N", title="missing word"),
