@@ -64,6 +64,12 @@ def test_a_damaged_fit_is_made_again(name, folders, tmp_path):
         again = saved_models.made(name, folders)
         assert again.predict(ITEMS).equals(expected)
         del again
+    manifest = next(
+        (tmp_path / "home" / "cache").rglob(f"{'backoff' if name == 'ngram' else 'vectors'}.json")
+    )
+    manifest.unlink()
+    manifest.mkdir()
+    assert saved_models.made(name, folders).predict(ITEMS).equals(expected)
 
 
 EVIL = """

@@ -21,7 +21,7 @@ from workbench.models.passage import is_word, one_of, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.checksums import SUMS, check_checksums, write_checksums
-from workbench.storage.errors import DataError, reading
+from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import atomic_path, data_home, map_array, read_json, write_atomic
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus, Texts
@@ -71,8 +71,9 @@ class Vectors:
 
     def write(self, folder: Path) -> None:
         """Write all into a folder, the manifest after the arrays: it marks them as complete."""
-        for name in (_FILE, SUMS):
-            (folder / name).unlink(missing_ok=True)
+        with writing(folder, "these vectors"):
+            for name in (_FILE, SUMS):
+                (folder / name).unlink(missing_ok=True)
         for name, array in self.arrays.items():
             with atomic_path(folder / f"{name}.npy") as path, path.open("wb") as file:
                 np.save(file, array)
@@ -127,7 +128,8 @@ class VectorModel(Predictor):
         folder = data_home() / "cache" / cls.__name__.lower() / key
         try:
             vectors = Vectors.read(folder)
-        except DataError:
+        except DataError:  # not there yet, or damaged
+            cache.remove(folder)
             make(corpus, info, progress=progress).write(folder)
             vectors = Vectors.read(folder)
             cache.make_room()
