@@ -21,7 +21,7 @@ from workbench.models.passage import is_word, one_of, passages
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
 from workbench.storage.checksums import SUMS, check_checksums, write_checksums
-from workbench.storage.errors import DataError, reading, writing
+from workbench.storage.errors import DataError, reading
 from workbench.storage.files import atomic_path, data_home, map_array, read_json, write_atomic
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus, Texts
@@ -71,9 +71,8 @@ class Vectors:
 
     def write(self, folder: Path) -> None:
         """Write all into a folder, the manifest after the arrays: it marks them as complete."""
-        with writing(folder, "these vectors"):
-            for name in (_FILE, SUMS):
-                (folder / name).unlink(missing_ok=True)
+        for name in (_FILE, SUMS):
+            (folder / name).unlink(missing_ok=True)
         for name, array in self.arrays.items():
             with atomic_path(folder / f"{name}.npy") as path, path.open("wb") as file:
                 np.save(file, array)
