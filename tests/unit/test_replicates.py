@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ import workbench as wb
 from workbench.analysis.proportions import wilson
 from workbench.evaluation.comparison import Comparison
 from workbench.models.baselines.chance import RandomWord
+from workbench.runs.predictions import to_table
 from workbench.storage.errors import DataError
 
 RIGHT = np.array([[1, 1, 0, 0, 1, 0], [1, 0, 0, 1, 1, 0], [1, 1, 0, 0, 1, 1]], dtype=bool)  # seeds, items
@@ -68,6 +70,18 @@ def test_the_mean_and_the_spread_are_those_worked_by_hand():
     assert "55.6 [" in text
     assert "(± 9.6 between 3 seeds)" in text
     assert "seeds 0, 1, 2" in text
+
+
+def test_the_order_of_the_items_in_a_run_does_not_matter():
+    frames = [predicted(row, word_class=CLASSES, variant=CLASSES) for row in RIGHT]
+    sorted_runs, others = (
+        [
+            SimpleNamespace(run=f"run-{n}", table=to_table(frame.iloc[order]), info={"seed": n})  # as stored
+            for n, frame in enumerate(frames)
+        ]
+        for order in ([0, 1, 2, 3, 4, 5], [5, 0, 3, 1, 4, 2])
+    )
+    pd.testing.assert_frame_equal(wb.replicates(others), wb.replicates(sorted_runs))
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pandas as pd
 
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.metrics import MEASURES, SPREAD, measure, note, shown_measures, typed
-from workbench.evaluation.reading import BY_SEED, VARIANT, ModelPredictions, predictions_of
+from workbench.evaluation.reading import BY_SEED, VARIANT, ModelPredictions, by_seed, predictions_of
 from workbench.items.schema import WORD_CLASSES
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
@@ -196,7 +196,7 @@ def _pooled(models: Sequence[ModelPredictions], seeds: str) -> ModelPredictions:
         name: every[name].to_numpy(dtype=float, na_value=np.nan).reshape(len(frames), n).mean(axis=0)
         for name in _MEANS
     }
-    right = np.stack([model.correct_by_seed[:, 0] for model in models], axis=1)
+    right = np.stack([by_seed(frame)[:, 0] for frame in frames], axis=1)
     frame = frame.assign(**means, **{name: medians[name] for name in _RANKS})
     frame[BY_SEED] = pd.Series(list(map(tuple, right.tolist())), dtype=object)
     run = ", ".join(filter(None, (model.run for model in models)))
