@@ -11,7 +11,7 @@ from made_questions import FILLERS, made
 import workbench as wb
 from workbench.items.items import Items, items_from_text
 from workbench.models.readers.embedding import EmbeddingReader
-from workbench.models.readers.encoding import PAD, Questions
+from workbench.models.readers.encoding import BLANK, PAD, UNKNOWN, Questions
 from workbench.models.readers.memory import (
     LexicalMemory,
     LexicalMemoryModule,
@@ -20,6 +20,7 @@ from workbench.models.readers.memory import (
     WindowMemory,
     WindowMemoryModule,
 )  # fmt: skip
+from workbench.models.readers.reader import any_blank
 from workbench.storage.errors import DataError
 
 WORDS = [*(f"n{number}" for number in range(10)), *FILLERS, "."]
@@ -338,6 +339,36 @@ def test_options_are_checked():
     for name, (value, problem) in wrong.items():
         with pytest.raises(DataError, match=problem):
             WindowMemoryModule(N_IDS, **{name: value})
+    with pytest.raises(DataError, match="text has no candidates"):
+        WindowMemoryModule(N_IDS, targets="text", self_supervised=True)
+
+
+def test_as_a_language_model_it_is_asked_for_any_word_of_the_query():
+    torch.manual_seed(0)
+    seen = [set() for _ in ITEMS]
+    for _ in range(300):
+        moved = any_blank(BATCH)
+        for row, words in enumerate(seen):
+            question, place = one(row), int(moved["blank"][row])
+            text = list(question["query"])
+            text[question["blank"]] = question["candidates"][question["answer"]]
+            answer = text[place]
+            words.add((place, answer))
+            text[place] = BLANK
+            assert moved["query"][row].tolist()[: len(text)] == text
+            assert moved["candidates"][row].tolist() == [answer]
+            context = BATCH["context"][row]
+            assert moved["slots"][row].tolist() == (context == answer).long().tolist()
+    assert moved["answer"].tolist() == [0] * len(ITEMS)
+    for row, words in enumerate(seen):
+        known = sum(word > UNKNOWN for word in one(row)["query"])
+        assert len(words) == known + 1  # and the answer
+    unknown = {
+        **BATCH,
+        "query": BATCH["query"].clamp_max(UNKNOWN),
+        "candidates": BATCH["candidates"] * 0 + UNKNOWN,
+    }
+    assert any_blank(unknown)["blank"].tolist() == BATCH["blank"].tolist()
 
 
 @pytest.mark.parametrize(
@@ -350,9 +381,11 @@ def test_options_are_checked():
             {"self_supervised": True, "windows": "all", "targets": "all"},
             "MEMNNS (ALL WINDOWS + ALL TARGETS + SELF-SUP.)",
         ),
+        ({"self_supervised": True, "windows": "all", "targets": "text"}, "MEMNNS (LM + SELF-SUP.)"),
     ],
 )
 def test_the_rows_of_the_papers_tables(options, row):
+    assert row in set(wb.table("cbt-variants", []).frame["system"])
     assert WindowMemory._systems({**WindowMemory.sizes, **options})["cbt"] == row
     assert LexicalMemory._systems(LexicalMemory.sizes)["cbt"] == "MEMNNS (LEXICAL MEMORY)"
     assert SententialMemory._systems(SententialMemory.sizes)["cbt"] == "MEMNNS (SENTENTIAL MEMORY + PE)"
@@ -395,6 +428,11 @@ def accuracy(kind, rule, **options):
         (WindowMemory, partner, {"self_supervised": True, "window": 3}),
         (WindowMemory, partner, {"self_supervised": True, "window": 3, "update": "cross-entropy"}),
         (WindowMemory, partner, {"window": 3, "epochs": 20}),
+        (
+            WindowMemory,
+            partner,
+            {"self_supervised": True, "window": 3, "windows": "all", "targets": "text", "epochs": 16},
+        ),
         (SententialMemory, marked, {"epochs": 20}),
         (LexicalMemory, second, {"memory": 5, "hops": 2, "epochs": 20}),
     ],

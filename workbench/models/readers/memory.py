@@ -19,10 +19,10 @@ from workbench.models.neural.network import NONE, sizes_of
 from workbench.models.passage import one_of
 from workbench.models.readers.embedding import window_ids
 from workbench.models.readers.encoding import BLANK, PAD, UNKNOWN
-from workbench.models.readers.reader import Ids, Looked, Reader, ReaderModule, Scores, mask_absent
+from workbench.models.readers.reader import Ids, Looked, Reader, ReaderModule, Scores, any_blank, mask_absent
 from workbench.storage.errors import DataError
 
-UPDATES = ("paper", "cross-entropy")
+UPDATES, TARGETS = ("paper", "cross-entropy"), ("candidates", "all", "text")
 _SPREAD = 0.1  # standard deviation of weights in the beginning
 _WIDTHS = {True: 300, False: 100}  # p with self-supervision, and without (appendix A)
 
@@ -206,9 +206,10 @@ class WindowMemoryModule(SoftMemoryModule):
         counts alone.
     windows : {"candidates", "all"}
         "all" compares the supporting memory with the windows around all words of the context (appendix E).
-    targets : {"candidates", "all"}
+    targets : {"candidates", "all", "text"}
         With "all", what is read from the supporting memory also predicts the answer among all words
-        (appendix E): -ln of its probability is added to the loss.
+        (appendix E): -ln of its probability is added to the loss. "text" trains a language model (appendix
+        E, "LM"; it needs all windows): in each step another word of the query is the blank, drawn at random.
     """
 
     def __init__(
@@ -229,14 +230,17 @@ class WindowMemoryModule(SoftMemoryModule):
     ) -> None:
         one_of("update", update, UPDATES)
         one_of("windows", windows, ("candidates", "all"))
-        one_of("targets", targets, ("candidates", "all"))
+        one_of("targets", targets, TARGETS)
+        if targets == "text" and (windows != "all" or not self_supervised):
+            raise DataError("text has no candidates", remedy="pass windows='all', self_supervised=True")
         if window < 1 or window % 2 == 0:
             raise DataError(f"window is {window}, expected an odd number of words")
         width = _WIDTHS[self_supervised] if width is None else width
         super().__init__(n_ids, width=width, hops=hops, time=time, tied=tied)
         self.window = self.around = window
         self.self_supervised, self.update, self.soft_weighting = self_supervised, update, soft_weighting
-        self.all_windows, self.all_targets = windows == "all", targets == "all"
+        self.all_windows, self.all_targets = windows == "all", targets != "candidates"
+        self.of_text = targets == "text"
         number = window if positions else 1
         if self_supervised and not self.all_targets:
             self.keys = Dictionary(n_ids, width, positions=number)
@@ -296,7 +300,9 @@ class WindowMemoryModule(SoftMemoryModule):
 
     def loss(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Return the loss of each question."""
-        return self._supervised_loss(batch) if self.self_supervised else super().loss(batch)
+        if not self.self_supervised:
+            return super().loss(batch)
+        return self._supervised_loss(any_blank(batch) if self.of_text else batch)
 
     def _supervised_loss(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Return the loss of self-supervision: 0 where the context has no window of the answer."""
@@ -570,13 +576,18 @@ class WindowMemory(Reader):
     @classmethod
     def _label(cls, sizes: Mapping[str, Any]) -> str:
         name = f"{cls.title} + self-supervision" if sizes["self_supervised"] else cls.title
+        name += "".join(
+            f", {sizes[part]} {part}" for part in ("windows", "targets") if sizes[part] != "candidates"
+        )
         without = ["time"] * (not sizes["time"]) + ["soft weighting"] * (not sizes["soft_weighting"])
         return f"{name}, without {' and '.join(without)}" if without else name
 
     @classmethod
     def _systems(cls, sizes: Mapping[str, Any]) -> dict[str, str]:
         parts = ["ALL WINDOWS" if sizes["windows"] == "all" else "WINDOW MEMORY"]
-        parts += ["ALL TARGETS"] * (sizes["targets"] == "all") + ["SELF-SUP."] * sizes["self_supervised"]
+        parts += ["ALL TARGETS"] * (sizes["targets"] == "all")
+        parts = ["LM"] if sizes["targets"] == "text" else parts
+        parts += ["SELF-SUP."] * sizes["self_supervised"]
         without = " -TIME" * (not sizes["time"]) + " -SOFT MEMORY WEIGHTING" * (not sizes["soft_weighting"])
         if without:  # appendix C
             return {"cnnqa": f"MEMNNS ({' + '.join(parts)}){without}".replace("WINDOW MEMORY", "WINDOW MEM.")}

@@ -25,7 +25,15 @@ from workbench.models.device_memory import Batcher
 from workbench.models.neural.fitting import STOPPED, TrainedNetwork, fitted
 from workbench.models.neural.scoring import evaluating
 from workbench.models.passage import distinct, parts, passages
-from workbench.models.readers.encoding import PAD, RESERVED, QuestionBatches, Questions, different
+from workbench.models.readers.encoding import (
+    BLANK,
+    PAD,
+    RESERVED,
+    UNKNOWN,
+    QuestionBatches,
+    Questions,
+    different,
+)
 from workbench.runs import store
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
@@ -36,6 +44,7 @@ from workbench.training.settings import LENGTHS, TrainingSettings
 VERSION = 1  # of what is trained: a model of another version is not found again
 VOCABULARY = "vocabulary.txt"
 _SETTINGS = frozenset(field.name for field in fields(TrainingSettings))
+_LEAST = 1e-6  # share of a blank whose answer is unknown, in `any_blank`
 _TOKENS = 1 << 16  # of context in a batch of questions that are scored
 
 Scores = Float[Tensor, "rows candidates"]
@@ -93,6 +102,21 @@ class ReaderModule(nn.Module):
 def mask_absent(scores: Scores, batch: Mapping[str, Tensor]) -> Scores:
     """Return the scores, -inf where a row has no further candidate."""
     return scores.masked_fill(batch["candidates"] == PAD, -torch.inf)
+
+
+def any_blank(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the questions with another blank: any known word of the query, drawn at random.
+
+    The answer is that word, and the only candidate; its mentions are those in the context.
+    """
+    answers = batch["candidates"].gather(1, batch["answer"][:, None])
+    query = batch["query"].scatter(1, batch["blank"][:, None], answers)
+    shares = (query > UNKNOWN) + _LEAST * functional.one_hot(batch["blank"], query.shape[1])
+    place = shares.multinomial(1)
+    words = query.gather(1, place)
+    moved = {"query": query.scatter(1, place, BLANK), "blank": place[:, 0], "candidates": words}
+    slots = (batch["context"] == words).long()
+    return {**batch, **moved, "slots": slots, "answer": torch.zeros_like(batch["answer"])}
 
 
 class Reader(TrainedNetwork, Predictor):
