@@ -42,7 +42,8 @@ class QueryLSTM(LSTM):
 
     Notes
     -----
-    Scores leave out p(q1 ... qk-1), which is the same for all candidates. What stands before the blank is
+    Scores leave out p(q1 ... qk-1), which is the same for all candidates. Words outside the vocabulary share
+    one probability, so candidates among them tie. What stands before the blank is
     read once, and what follows it once a candidate. `with_context` gives the other reading of the same
     weights: "sentence" is the query alone, None the context and the query.
 
@@ -232,6 +233,12 @@ class ContextualLSTM(Reader):
 
     It learns to predict all words of the queries of questions. The paper trained it on running text, which
     "proved much more effective" there. Case is kept by default; the optimiser is AdamW, the paper's SGD.
+    Words outside the vocabulary share one probability, so candidates among them tie.
+
+    Notes
+    -----
+    A training can miss what the context tells: on a rule that needs attention (eight words of 32 units) one
+    of six seeds stayed near chance, the others answered all questions. Compare several seeds.
 
     Examples
     --------
