@@ -17,8 +17,7 @@ import numpy as np
 
 from workbench.construction.childrens_book import SPLIT
 from workbench.construction.novels import Chapter, Novel, Novels, keys, seed_of, tagged_novels, threshold
-from workbench.datasets.cnn_qa import BLANK
-from workbench.items import text as wt
+from workbench.datasets.cnn_qa import BLANK, made_item
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.items.tokens import readable_tokens
@@ -189,23 +188,11 @@ def _question(book_id: str, chapter: Chapter, mentions: list[list[_Mention]], sp
     entities = {name: f"@entity{place}" for name, place in zip(names, order, strict=True)}
     article = " ".join(_anonymous(chapter, mentions, place, entities) for place in range(first, query))
     question = _anonymous(chapter, mentions, query, entities | {removed.name: BLANK})
-    start = len(article) + 2
-    at = start + question.index(BLANK)
-    answer = entities[removed.name]
-    text = f"{article}\n\n{question.replace(BLANK, answer)}"
     by_number = sorted(entities.items(), key=lambda pair: int(pair[1].removeprefix("@entity")))
-    return Item(
-        item_id=item_id,
-        dataset="cnnqa",
-        split=SPLIT,
-        variant=VARIANT,
-        text=text,
-        answer=answer,
-        answer_span=(at, at + len(answer)),
-        sentences=(*wt.sentences(article), (start, len(text))),
-        candidates=tuple(entity for _, entity in by_number),
-        book_id=book_id,
-        meta={"url": book_id, "entities": {entity: " ".join(name) for name, entity in by_number}},
+    names_of = {entity: " ".join(name) for name, entity in by_number}
+    answer = entities[removed.name]
+    return made_item(
+        item_id, VARIANT, article, question, answer, url=book_id, names=names_of, book_id=book_id
     )
 
 

@@ -213,19 +213,38 @@ def _question(file: sources.File, split: str, variant: str) -> Item:
         raise wrong(f"the list of entities lacks {min(cut)}, so the file may be cut short", 4)
     if answer not in entities:
         raise wrong(f"the answer {answer[:40]!r} is not among the {len(entities)} entities listed", 3)
-    start = len(article) + 2
-    blank_at = start + query.index(BLANK)
-    text = f"{article}\n\n{query.replace(BLANK, answer)}"
     ordered = sorted(entities, key=lambda entity: entities[entity][1])
+    return made_item(
+        f"cnnqa/{split}/{file.name.removesuffix(SUFFIX)}", variant, article, query, answer, url=address,
+        names={entity: entities[entity][0] for entity in ordered},
+    )  # fmt: skip
+
+
+def made_item(
+    item_id: str,
+    variant: str,
+    article: str,
+    query: str,
+    answer: str,
+    *,
+    url: str,
+    names: dict[str, str],
+    book_id: str | None = None,
+) -> Item:
+    """Return an item of an article, a query that holds `BLANK`, and the name of each entity, by number."""
+    start = len(article) + 2
+    blank = start + query.index(BLANK)
+    text = f"{article}\n\n{query.replace(BLANK, answer)}"
     return Item(
-        item_id=f"cnnqa/{split}/{file.name.removesuffix(SUFFIX)}",
+        item_id=item_id,
         dataset="cnnqa",
-        split=split,
+        split=item_id.split("/")[1],
         variant=variant,
         text=text,
         answer=answer,
-        answer_span=(blank_at, blank_at + len(answer)),
+        answer_span=(blank, blank + len(answer)),
         sentences=(*wt.sentences(article), (start, len(text))),
-        candidates=tuple(ordered),
-        meta={"url": address, "entities": {entity: entities[entity][0] for entity in ordered}},
+        candidates=tuple(names),
+        book_id=book_id,
+        meta={"url": url, "entities": names},
     )

@@ -78,6 +78,11 @@ class Questions:
     def __len__(self) -> int:
         return len(self.arrays["blank"])
 
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each context."""
+        return [int(length) for length in np.diff(self.arrays["context_starts"])]
+
     @classmethod
     def cached(
         cls, items: Items, vocabulary: int | Sequence[str], *, lower: bool = True, progress: bool = True

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -347,21 +348,29 @@ class Reader(TrainedNetwork, Predictor):
 
         The parts of the text are words, windows around mentions of the candidates, or sentences.
         """
-        network, looks = self.network, []
-        for number, item in enumerate(items):
-            one = items[number : number + 1]
-            words = (self._offered(one) or [[]])[0]
-            questions = Questions.of(one, self.words, words=[words], lower=self.lower)
-            batch = self._batch(questions, [0])
+        network = self.network
+        offered = self._offered(items) or []
+        questions = Questions.of(items, self.words, words=offered, lower=self.lower)
+
+        def work(rows: list[int]) -> tuple[Looked | None, Scores]:
+            batch = self._batch(questions, rows)
             with evaluating(network):
-                looked, scores = network.looked(batch), network.scores(batch)[0]
+                return network.looked(batch), network.scores(batch)
+
+        looks: dict[int, Attention] = {}
+        for rows, (looked, scores) in self._batcher.run(questions.lengths, work):
             if looked is None:
                 return super().attend(items)
-            forms = different(parts(item, word, lower=self.lower) for word in words)
-            best = forms[int(scores[: len(forms)].argmax())]
-            prediction = next(word for word in words if parts(item, word, lower=self.lower) == best)
-            looks.append(self._attention(item, looked, prediction))
-        return looks
+            begin, end, weights = (part.cpu().numpy() for part in looked[1:])
+            for place, row in enumerate(rows):
+                item = items[row]
+                forms = [parts(item, word, lower=self.lower) for word in offered[row]]
+                choices = different(iter(forms))
+                best = choices[int(scores[place, : len(choices)].argmax())]
+                prediction = offered[row][forms.index(best)]
+                spans = begin[place], end[place]
+                looks[row] = self._attention(item, looked.names, spans, weights[place], prediction)
+        return [looks[row] for row in range(len(items))]
 
     def _token_attention(self, items: Items) -> list[list[float]]:
         """Return where the network looked: one weight a token, that of a window on the word in its centre."""
@@ -370,10 +379,17 @@ class Reader(TrainedNetwork, Predictor):
             look.by_token(item, window=window) for item, look in zip(items, self.attend(items), strict=True)
         ]
 
-    def _attention(self, item: Item, looked: Looked, prediction: str) -> Attention:
+    def _attention(
+        self,
+        item: Item,
+        names: tuple[str, ...],
+        places: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
+        weights: npt.NDArray[np.floating],
+        prediction: str,
+    ) -> Attention:
         """Return what a network looked at in one item, with characters in place of tokens."""
         cut = tokens(item)
-        begin, end, weights = (part[0].cpu().numpy() for part in looked[1:])
+        begin, end = places
         shown = (end > begin) & (weights > 0).any(0)
         spans = [
             (cut.spans[b][0], cut.spans[e - 1][1]) for b, e in zip(begin[shown], end[shown], strict=True)
@@ -384,7 +400,7 @@ class Reader(TrainedNetwork, Predictor):
             first, last = max(first, cut.target - around // 2), min(last, cut.end + around // 2)
         query = (cut.spans[first][0], cut.spans[last - 1][1]) if first < last else None
         values = weights[:, shown].astype(np.float64)
-        return Attention(item.item_id, self.name, looked.names, tuple(spans), values, query, prediction)
+        return Attention(item.item_id, self.name, names, tuple(spans), values, query, prediction)
 
     def accuracy(self, questions: Questions) -> float:
         """Return the share of encoded questions that are answered rightly, of ties the expected share."""
@@ -408,7 +424,7 @@ class Reader(TrainedNetwork, Predictor):
 
         sizes = np.diff(questions.arrays["candidates_starts"])
         scores: list[Floats] = [np.zeros(0)] * len(questions)
-        for rows, values in self._batcher.run(np.diff(questions.arrays["context_starts"]).tolist(), work):
+        for rows, values in self._batcher.run(questions.lengths, work):
             for row, of_row in zip(rows, values, strict=True):
                 scores[row] = of_row[: sizes[row]]
         return scores
