@@ -1,7 +1,8 @@
-"""Timing repeated runs of one piece of work."""
+"""Timing repeated runs of one piece of work, and the options of what is timed."""
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -17,3 +18,24 @@ def timed(repeats: int, work: Callable[[], T]) -> tuple[list[float], T]:
         value = work()
         taken.append(time.perf_counter() - start)
     return taken, value
+
+
+def model_options(doc: str | None, *, n: int, repeats: int, **others: str) -> argparse.Namespace:
+    """Return the options of a script that times a network, saved or with random weights, on `n` items."""
+    import torch  # noqa: PLC0415 - slow
+
+    parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
+    parser.add_argument("--model")
+    parser.add_argument("--n", type=int, default=n)
+    parser.add_argument("--vocabulary", type=int, default=60_000)
+    parser.add_argument("--width", type=int, default=512)
+    parser.add_argument("--repeats", type=int, default=repeats)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--json")
+    for name, default in others.items():
+        parser.add_argument(f"--{name}", default=default)
+    options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    return options

@@ -24,7 +24,7 @@ from collections import Counter
 
 import numpy as np
 import torch
-from _timing import timed
+from _timing import model_options, timed
 
 import workbench as wb
 from workbench.models import QueryLSTM
@@ -77,26 +77,9 @@ def full_passes(model: QueryLSTM, items: wb.Items) -> Floats:
     return scores
 
 
-def arguments() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--model")
-    parser.add_argument("--n", type=int, default=50)
-    parser.add_argument("--vocabulary", type=int, default=60_000)
-    parser.add_argument("--width", type=int, default=512)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--json")
-    options = parser.parse_args()
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    return options
-
-
 def main() -> None:
     """Measure, compare, and print."""
-    options = arguments()
+    options = model_options(__doc__, n=50, repeats=3)
     name, items = questions_of(options.n)
     if options.model:
         model = QueryLSTM.load(options.model, device=options.device)

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from _timing import timed
+from _timing import model_options, timed
 
 import workbench as wb
 from workbench.models.neural.encoding import ItemEncoder
@@ -118,27 +118,9 @@ def all_places(network: Any, contexts: Sequence[Sequence[int]], wanted: Ids) -> 
     return best, log_prob
 
 
-def arguments() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--model")
-    parser.add_argument("--n", type=int, default=100)
-    parser.add_argument("--vocabulary", type=int, default=60_000)
-    parser.add_argument("--width", type=int, default=512)
-    parser.add_argument("--softmax", default="full")
-    parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--json")
-    options = parser.parse_args()
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    return options
-
-
 def main() -> None:
     """Measure, compare, and print."""
-    options = arguments()
+    options = model_options(__doc__, n=100, repeats=1, softmax="full")
     name, items = passages_of(options.n)
     if options.model:
         model = Neural.load(options.model, device=options.device)
