@@ -60,7 +60,8 @@ def test_later_results_name_the_paper_before_who_quotes_it():
     table = published.published_table("later_results")
     assert not table["source"].str.contains("GPT-[23] paper|cited by").any()
     quoted = table[table["source"].str.contains("quoted in")]
-    assert quoted["source"].str.match(r"[A-Z][a-z]+ et al\. 20\d\d\b.*, as quoted in ").all()
+    names = r"[A-Z][a-z]+( et al\.| and [A-Z][a-z]+)? 20\d\d\b"
+    assert quoted["source"].str.match(rf"{names}.*, as quoted in ").all()
     gpt_3 = table[table["system"].str.startswith("GPT-3")]["source"]
     assert gpt_3.str.startswith("Brown et al. 2020").all()
     assert len(gpt_3) == 3
