@@ -15,6 +15,7 @@ import workbench as wb
 from workbench import construction
 from workbench.analysis import tagging
 from workbench.construction import childrens_book
+from workbench.construction import novels as novels_module
 from workbench.construction.childrens_book import anonymised, questions, word_classes
 from workbench.construction.novels import Chapter, Novel, chapters_of, threshold
 from workbench.datasets import load
@@ -242,6 +243,26 @@ def test_a_novel_is_tagged_once(tagger, monkeypatch):
     assert questions([book], seed=3, per_class=9, pipeline=tagger, progress=False)
     with pytest.raises(TypeError):
         questions(story("another"), pipeline=tagger, progress=False)
+
+
+@pytest.mark.slow
+def test_questions_do_not_depend_on_who_tags(tagger, tmp_path, monkeypatch):
+    from distributed import Client, LocalCluster  # noqa: PLC0415 - the workers import this file, too
+
+    books = [story(name, 40) for name in "abcde"]
+
+    def made(home, **options):
+        monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / home))  # so that nothing comes from the cache
+        return questions(books, pipeline=tagger, progress=False, **options).frame
+
+    here = made("one", workers=1)
+    assert made("two", workers=2).equals(here)
+    monkeypatch.setattr(novels_module, "_AT_ONCE", 2)
+    assert made("parts", workers=3).equals(here)
+    with LocalCluster(n_workers=2, dashboard_address="127.0.0.1:0") as cluster, Client(cluster) as client:
+        assert made("cluster", client=client).equals(here)
+    monkeypatch.setattr(tagging, "load", None)  # all are in the cache, as a whole
+    assert made("cluster").equals(here)
 
 
 def test_every_sentence_is_tagged_in_its_place(tagger):

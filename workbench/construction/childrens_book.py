@@ -14,7 +14,7 @@ from itertools import accumulate, chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from sys import intern
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from workbench.items.items import Items
 from workbench.items.schema import WORD_CLASSES, Item
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 SPLIT = "built"
 """The split of the questions, so that they are not taken for those of the release."""
@@ -88,6 +91,8 @@ def questions(
     pipeline: str | Path = "en_narrative",
     held_out: Items | None = None,
     on_overlap: str = "raise",
+    workers: int | None = None,
+    client: Client | None = None,
     progress: bool = True,
 ) -> Items:
     """Make questions in the form of the Children's Book Test from novels.
@@ -116,6 +121,11 @@ def questions(
         The items that models will be tested on. Novels that they come from are not used.
     on_overlap : {"raise", "drop"}
         Whether such a novel is an error, or is left out and named in ``attrs["dropped_books"]``.
+    workers : int, optional
+        Processes that tag; all cores by default, this one where there is little to tag. The questions do not
+        depend on it.
+    client : distributed.Client, optional
+        A Dask cluster that tags, with the same version of the project and the pipeline.
     progress : bool
         Show bars.
 
@@ -143,8 +153,9 @@ def questions(
     if per_class is not None and per_class < 1:
         raise DataError(f"expected one question of a class or more, got per_class={per_class}")
     with tagged_novels(
-        novels, pipeline=pipeline, held_out=held_out, on_overlap=on_overlap, progress=progress
-    ) as tagged:
+        novels, pipeline=pipeline, held_out=held_out, on_overlap=on_overlap, workers=workers, client=client,
+        progress=progress,
+    ) as tagged:  # fmt: skip
         limits = dict.fromkeys(classes, 1.0)
         if per_class is not None:
             counts = {

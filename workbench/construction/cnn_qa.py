@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from workbench.items.schema import Item
 from workbench.items.tokens import readable_tokens
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 VARIANT = "novels"
 """The variant of the questions, beside "cnn" and "dailymail"."""
@@ -58,6 +61,8 @@ def questions(
     pipeline: str | Path = "en_narrative",
     held_out: Items | None = None,
     on_overlap: str = "raise",
+    workers: int | None = None,
+    client: Client | None = None,
     progress: bool = True,
 ) -> Items:
     """Make questions in the form of CNN QA from novels.
@@ -78,7 +83,7 @@ def questions(
         Tokens of a text at least; those of the news articles have about 700 on average.
     seed : int, default 0
         The numbers, and which questions are drawn, depend on it and the novel's id, not on other novels.
-    pipeline, held_out, on_overlap, progress
+    pipeline, held_out, on_overlap, workers, client, progress
         As for :func:`workbench.construction.childrens_book.questions`. Anonymised items share few n-grams
         with their novels: to test on such items, split the novels (:func:`workbench.construction.split`).
 
@@ -103,8 +108,9 @@ def questions(
     if n_tokens < 1 or (number is not None and number < 1):
         raise DataError(f"expected a question and a token or more, got number={number}, n_tokens={n_tokens}")
     with tagged_novels(
-        novels, pipeline=pipeline, held_out=held_out, on_overlap=on_overlap, progress=progress
-    ) as tagged:
+        novels, pipeline=pipeline, held_out=held_out, on_overlap=on_overlap, workers=workers, client=client,
+        progress=progress,
+    ) as tagged:  # fmt: skip
         limit = 1.0
         if number is not None:
             counts = ((novel.book_id, sum(len(spots) for *_, spots in _chapters(novel, n_tokens)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,15 @@ from workbench.items.items import Items
 from workbench.items.tokens import readable_tokens
 from workbench.storage import cache, files
 from workbench.storage.errors import DataError
+from workbench.storage.parallel import run_chunks
 from workbench.storage.parquet import read_parquet
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import lines_or_books
 from workbench.texts.overlap import held_out_books
+
+if TYPE_CHECKING:
+    from distributed import Client
+    from tqdm import tqdm
 
 Floats = npt.NDArray[np.float64]
 Novels = str | Path | Book | Iterable[Path | Book]
@@ -39,6 +44,8 @@ VERSION = 1
 
 _SCHEMA = pa.schema({"chapter": pa.int32(), "words": pa.string(), "tags": pa.string()})
 _DOCUMENT = 20  # sentences that are tagged as one document
+_LITTLE = 1_000_000  # words that are tagged in this process: others take seconds to start
+_AT_ONCE = 64  # novels whose words and tags are in memory
 _NAMED = 5  # books in a message
 _LETTERS = dict(zip(tagging.UPOS, map(chr, range(ord("a"), ord("z"))), strict=False))  # one letter a tag
 _TAGS = {letter: tag for tag, letter in _LETTERS.items()}
@@ -98,6 +105,8 @@ def tagged_novels(
     pipeline: str | Path = "en_narrative",
     held_out: Items | None = None,
     on_overlap: str = "raise",
+    workers: int | None = None,
+    client: Client | None = None,
     progress: bool = True,
 ) -> Iterator[TaggedNovels]:
     """Read novels, cut them into chapters and sentences, and tag every sentence once.
@@ -112,6 +121,9 @@ def tagged_novels(
         (see :func:`workbench.texts.overlap.held_out_books`).
     on_overlap : {"raise", "drop"}
         What to do with such novels.
+    workers, client
+        Who tags them: so many processes (by default all cores, or this process where it is little work), or
+        a Dask cluster that has the same version of the project and of the pipeline.
     progress : bool
 
     Raises
@@ -136,11 +148,23 @@ def tagged_novels(
             del result.files[book_id]
         if not result.files:
             raise DataError("there is no novel to make questions from", remedy="pass a path or books")
-        n_words = tagger.tag(result.files, progress=progress)
+        n_words = tagger.tag(result.files, workers=workers, client=client, progress=progress)
         result.attrs = {"pipeline": tagger.source.label, "books": len(result.files), "words": n_words}
         if held_out is not None:
             result.attrs |= {"held_out": len(held_out), "dropped_books": dropped}
         yield result
+
+
+class _Store(NamedTuple):
+    """Tagged novels in the cache, as `run_chunks` uses them."""
+
+    tables: cache.Cache
+
+    def get(self, key: str) -> pa.Table | None:
+        return self.tables.get(key, _SCHEMA)
+
+    def put(self, key: str, value: pa.Table) -> None:
+        self.tables.put(key, value)
 
 
 class _Tagger:
@@ -175,19 +199,50 @@ class _Tagger:
                 bar.update(len(words))
                 yield book.book_id, words
 
-    def tag(self, paths: dict[str, Path], *, progress: bool) -> int:
+    def tag(
+        self,
+        paths: dict[str, Path],
+        *,
+        workers: int | None = 1,
+        client: Client | None = None,
+        progress: bool,
+    ) -> int:
         """Tag the novels that are not in the cache; return the number of words of all."""
         total = sum(self._sizes[book_id] for book_id in paths)
+        left = [book_id for book_id in paths if book_id in self._keys]
+        words = sum(self._sizes[book_id] for book_id in left)
+        if workers is None and words <= _LITTLE:
+            workers = 1
         label = f"tagging ({self.source.label})"
-        with progress_bar(total, label=label, unit="words", shown=progress) as bar:
-            for book_id, path in paths.items():
-                if book_id in self._keys:
-                    table = _with_tags(read_parquet(path).select(["chapter", "words"]), self.source.name)
-                    self.store.put(self._keys[book_id], table)
-                    pq.write_table(table, path, compression="zstd")
-                bar.update(self._sizes[book_id])
+        with progress_bar(total, label=label, unit="words", initial=total - words, shown=progress) as bar:
+            for start in range(0, len(left), _AT_ONCE):
+                part = left[start : start + _AT_ONCE]
+                tables = run_chunks(
+                    _tagged,
+                    [(read_parquet(paths[book_id]), self.source.name) for book_id in part],
+                    keys=[self._keys[book_id] for book_id in part],
+                    store=_Store(self.store),
+                    workers=workers,
+                    client=client,
+                    progress=_update(bar),
+                    size=lambda chunk: sum(len(row.split()) for row in chunk[0]["words"].to_pylist()),
+                )
+                for book_id, table in zip(part, tables, strict=True):
+                    pq.write_table(table, paths[book_id], compression="zstd")
         self.store.trim()
         return total
+
+
+def _update(bar: tqdm[Any]) -> Callable[[int, int], None]:
+    """Return a callback that is told how much of a part is done, and moves a bar that others move, too."""
+    done = 0
+
+    def update(now: int, _: int) -> None:
+        nonlocal done
+        bar.update(now - done)
+        done = now
+
+    return update
 
 
 def _cut(book: Book) -> pa.Table:
@@ -199,8 +254,9 @@ def _cut(book: Book) -> pa.Table:
     return pa.table([chapters, words, [""] * len(words)], _SCHEMA)
 
 
-def _with_tags(table: pa.Table, pipeline: str) -> pa.Table:
-    """Tag every sentence, some at a time as one document."""
+def _tagged(chunk: tuple[pa.Table, str]) -> pa.Table:
+    """Tag every sentence of a novel with a pipeline, some at a time as one document."""
+    table, pipeline = chunk
     sentences = [words.split() for words in table["words"].to_pylist()]
     starts = range(0, len(sentences), _DOCUMENT)
     documents = [readable_tokens(list(chain(*sentences[start : start + _DOCUMENT]))) for start in starts]
