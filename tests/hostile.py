@@ -122,6 +122,9 @@ CHARTS = {
     "target_classes_out_of_context": lambda text: charts.target_classes_out_of_context(_sets(text)),
     "training_curves": _curves,
     "tuning": lambda text: charts.tuning(_trials(text)),
+    "funnel": lambda text: charts.funnel(
+        pd.DataFrame({"step": [text], "n_in": [3], "n_out": [2], "unit": [text], "reasons": [text]})
+    ),
     "windows": lambda text: charts.windows({text: predicted(text).assign(word_class="NE")}),
 }  # fmt: skip
 """Every chart, as a function of the string."""

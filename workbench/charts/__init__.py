@@ -7,6 +7,7 @@ returns a chart whose data are aggregates: its size does not grow with the set.
 from __future__ import annotations
 
 from workbench.charts.attention import attention_map
+from workbench.charts.construction import funnel
 from workbench.charts.expected import expected
 from workbench.charts.models import context, ranks, training_curves, tuning, windows
 from workbench.charts.predictions import accuracy, scatter
@@ -35,6 +36,7 @@ __all__ = [
     "direct_speech",
     "expected",
     "figure_2",
+    "funnel",
     "in_context",
     "lengths",
     "mention_distance",

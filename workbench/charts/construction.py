@@ -1,0 +1,118 @@
+"""Charts of how a data set was made: what each step kept and dropped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from workbench.charts import theme
+from workbench.storage.errors import DataError
+
+_COLUMNS = ("step", "n_in", "n_out")
+_KINDS = {"kept": theme.PALETTE[2], "dropped": theme.PALETTE[1], "open": theme.PALETTE[6]}  # with colours
+_WIDTH, _STEP = 380, 30  # pixels: of a panel, of a bar
+
+
+def funnel_counts(steps: pd.DataFrame) -> pd.DataFrame:
+    """Return how many items each step kept and dropped, one row a step and outcome.
+
+    Parameters
+    ----------
+    steps : DataFrame
+        As for :func:`funnel`, which raises the same errors.
+
+    Returns
+    -------
+    DataFrame
+        Columns unit, place (of the step), step, outcome (kept, dropped, open), n, share (of what went in),
+        reasons.
+    """
+    if lacking := [name for name in _COLUMNS if name not in steps.columns]:
+        raise DataError(
+            f"the funnel lacks the columns {', '.join(lacking)}",
+            remedy="pass manifest.to_frame() or campaign.funnel()",
+        )
+    if not len(steps):
+        raise DataError("the funnel has no step", remedy="pass that of a finished construction")
+    rows = []
+    for place, row in enumerate(steps.to_dict("records"), 1):
+        n_in, n_out, n_open = int(row["n_in"]), int(row["n_out"]), int(row.get("n_open", 0) or 0)
+        name = f"{row['step']}" if isinstance(row["step"], str) else f"{row['step']}. {row['condition']}"
+        for outcome, n in zip(_KINDS, (n_out, n_in - n_out - n_open, n_open), strict=True):
+            rows.append(
+                (row.get("unit", "items"), place, name, outcome, n, n / n_in if n_in else 0.0,
+                 str(row.get("reasons") or ""))
+            )  # fmt: skip
+    names = ["unit", "place", "step", "outcome", "n", "share", "reasons"]
+    counts = pd.DataFrame(rows, columns=names)
+    return counts[(counts["n"] > 0) | (counts["outcome"] == "kept")].reset_index(drop=True)
+
+
+def funnel(steps: pd.DataFrame) -> alt.VConcatChart:
+    """Draw what each step of a construction kept and dropped, one panel a unit (novels, passages).
+
+    Parameters
+    ----------
+    steps : DataFrame
+        What ``manifest.to_frame()`` or ``campaign.funnel()`` returns: one row a step with ``step``, ``n_in``,
+        ``n_out``, and perhaps ``unit``, ``n_open`` (still being judged) and ``reasons``.
+
+    Returns
+    -------
+    alt.VConcatChart
+        The numbers at the bars are what the step kept, and its share of what went in.
+
+    Raises
+    ------
+    DataError
+        If a column is missing, or there is no step.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> steps = pd.DataFrame({"step": ["language", "duplicates"], "n_in": [10, 8], "n_out": [8, 7]})
+    >>> chart = wb.charts.funnel(steps)
+    """
+    counts = funnel_counts(steps)
+    colour_of = {kind: colour for kind, colour in _KINDS.items() if (counts["outcome"] == kind).any()}
+    colours = alt.Scale(domain=list(colour_of), range=list(colour_of.values()))
+    panels: list[Any] = []
+    for unit, part in counts.groupby("unit", sort=False):
+        names = list(dict.fromkeys(part["step"]))
+        y = alt.Y("step:N", title=None, sort=names).axis(labelLimit=220, ticks=False)
+        bars = (
+            alt.Chart(part)
+            .mark_bar(height=_STEP - 12)
+            .encode(
+                x=alt.X("n:Q", title=str(unit), stack="zero").axis(format=",", tickCount=4),
+                y=y,
+                color=alt.Color("outcome:N", title=None, scale=colours).legend(orient="top"),
+                order=alt.Order("rank:Q"),
+                tooltip=[
+                    alt.Tooltip("step:N", title="step"),
+                    alt.Tooltip("outcome:N", title="outcome"),
+                    alt.Tooltip("n:Q", title=str(unit), format=","),
+                    alt.Tooltip("share:Q", title="share of what went in", format=".1%"),
+                    alt.Tooltip("reasons:N", title="dropped"),
+                ],
+            )
+            .transform_calculate(rank=f"indexof({list(_KINDS)}, datum.outcome)")
+        )
+        totals = part.groupby("step", sort=False)["n"].sum()
+        left = part[part["outcome"] == "kept"].set_index("step")
+        text = pd.DataFrame(
+            {
+                "step": names,
+                "n": [int(totals[name]) for name in names],
+                "label": [f"{left.loc[name, 'n']:,} ({left.loc[name, 'share']:.1%})" for name in names],
+            }
+        )
+        labels = (
+            alt.Chart(text)
+            .mark_text(align="left", dx=5, color=theme.INK)
+            .encode(x="n:Q", y=y, text="label:N")
+        )
+        panels.append(alt.layer(bars, labels, width=_WIDTH, height=_STEP * len(names)))
+    return theme.themed(alt.vconcat(*panels, spacing=18))
