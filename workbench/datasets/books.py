@@ -152,6 +152,27 @@ def books(
     return _all(_documents(_find(name, split, path), _SETS[name, split].inside), f"{name}/{split}")
 
 
+def book_files(
+    dataset_or_path: str | Path, split: str | None = None, *, path: Path | str | None = None
+) -> list[tuple[str, Path]]:
+    """Return name and place of the files that `books` reads; an archive is one file."""
+    if (name := str(dataset_or_path)) == "sample":
+        places = [resource("sample", "novels")]
+    elif any(name == dataset for dataset, _ in _SETS):
+        split = sources.choose("split", split, [s for n, s in _SETS if n == name], f"{name} (books)", "train")
+        places = _find(name, split, path)
+    else:
+        places = [sources.expanded(name)]
+    listed: list[tuple[str, Path]] = []
+    for place in places:
+        if sources.is_folder(place):
+            inside = sorted(filter(_may_be_book, sources.walk(place)))
+            listed += [(Path(file).relative_to(place).as_posix(), Path(file)) for file in inside]
+        else:
+            listed.append((place.name, place))
+    return listed
+
+
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
     """Yield data set, split and place of its books, None where they are not on this machine."""
     for (name, split), wanted in _SETS.items():
