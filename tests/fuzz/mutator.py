@@ -353,6 +353,7 @@ PACKED = {
     ".tar.bz2": _compressed(bz2),
     ".gz": _compressed(gzip),
     ".zip": _zip,
+    ".epub": _zip,
     ".tar": _tar,
     ".parquet": _parquet,
     ".npy": _npy,

@@ -4,9 +4,11 @@ import csv
 import io
 import json
 import re
+import zipfile
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import builders as b
 import pandas as pd
@@ -271,6 +273,21 @@ def any_books(books, _folder, valid):
     return "same" if books == valid else "valid"
 
 
+def text_of_its_documents(books, folder, valid):
+    """Judge a book of an EPUB: where its documents are well-formed, they hold each of its paragraphs."""
+    with zipfile.ZipFile(folder / "x.epub") as packed:
+        documents = [packed.read(name) for name in packed.namelist() if "xhtml" in name]
+    try:
+        texts = ["".join(ET.fromstring(document).itertext()) for document in documents]  # noqa: S314
+    except (ET.ParseError, ValueError, LookupError):
+        return any_books(books, folder, valid)
+    held = "".join("".join(texts).split())
+    for book in books:
+        for line in book.text.split("\n\n"):
+            assert "".join(line.lstrip("# ").split()) in held, "a text that the file does not hold"
+    return any_books(books, folder, valid)
+
+
 def writes(files):
     return lambda folder: b.write(folder, files)
 
@@ -314,6 +331,8 @@ PACKS = {
     "x.tar.bz2": partial(b.tar, mode="w:bz2"),
     "x.zip": b.zipped,
 }
+DOCUMENTS = {"1.xhtml": "<h2>I</h2><p>It rained.</p>", "2.xhtml": "<h2>II</h2><p>The <i>dog</i> ran on.</p>"}
+EPUB = b.zipped(b.epub_files(DOCUMENTS))
 NOVELS = {"a/x.txt": MARKDOWN, "a/y.md": "It snew."}
 ARCHIVES = [
     *(
@@ -321,6 +340,7 @@ ARCHIVES = [
         for dataset in RELEASES
         for name, pack in PACKS.items()
     ),
+    Target("books in x.epub", "archive", writes({"x.epub": EPUB}), novels("x.epub"), text_of_its_documents),
     *(
         Target(f"books in {name}", "archive", writes({name: pack(NOVELS)}), novels(name), any_books)
         for name, pack in PACKS.items()

@@ -134,7 +134,7 @@ def test_nothing_there(tmp_path, no_data):
         (("lambada",), r'wb\.fetch\("lambada"\)'),
         (("msrcc", "dev"), "there is train"),
         (("lambda",), "one of lambada, cbt, msrcc, sample"),
-        ((no_data,), r"no \.txt or \.md"),
+        ((no_data,), r"no \.txt, \.md or \.epub"),
     ):
         with pytest.raises(DataError, match=problem):
             books(*arguments)

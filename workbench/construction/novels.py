@@ -283,17 +283,27 @@ def chapters_of(book: Book) -> list[list[list[str]]]:
     tokenised text a line ends a sentence, and a heading may stand in the line of the first sentence, as in
     the raw text of the Children's Book Test; it stays there then. Marks of emphasis and rules are left out.
     """
-    if book.tokenised:
-        chapters: list[list[list[str]]] = [[]]
+    if not book.tokenised:
+        chapters = [wt.sentence_tokens(part, tokenised=False) for part in chapter_texts(book)]
+    else:
+        lines = (part.splitlines() for part in chapter_texts(book))
+        chapters = [list(chain.from_iterable(map(wt.sentence_tokens, part))) for part in lines]
+    return [chapter for chapter in chapters if chapter]
+
+
+def chapter_texts(book: Book) -> list[str]:
+    """Return the text of each chapter of a novel, without its heading: see `chapters_of`."""
+    if not book.tokenised:
+        parts = _HEADING.split(_EMPHASIS.sub("", _RULE.sub("", book.text)))
+    else:
+        chapters: list[list[str]] = [[]]
         for line in book.text.splitlines():
             if heading := _OPENING.match(line):
                 chapters.append([])
             if not (heading and _TITLE.fullmatch(line)):
-                chapters[-1] += wt.sentence_tokens(line)
-    else:
-        parts = _HEADING.split(_EMPHASIS.sub("", _RULE.sub("", book.text)))
-        chapters = [wt.sentence_tokens(part, tokenised=False) for part in parts]
-    return [chapter for chapter in chapters if chapter]
+                chapters[-1].append(line)
+        parts = ["\n".join(lines) for lines in chapters]
+    return [part for part in parts if part.strip()]
 
 
 def _overlapping(books: pd.DataFrame, n: int, n_items: int) -> DataError:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from workbench.datasets import archives, sources
+from workbench.datasets.epub import read_epub
 from workbench.items import text as wt
 from workbench.storage.errors import DataError
 from workbench.storage.files import resource
@@ -77,6 +78,7 @@ _SETS = {
     ),
 }  # fmt: skip
 
+_SUFFIXES = {".txt", ".md", ".epub"}
 _NO_BOOK = re.compile(r"(readme|licen[cs]e|\._)", re.IGNORECASE)
 _CBT_TITLE = "_BOOK_TITLE_ : "
 _MARKDOWN = re.compile(r"#{1,2} (Title|Author|Year): *(.*)")
@@ -120,7 +122,7 @@ def books(
     dataset_or_path : str or path
         "lambada" (its 2,662 training novels), "cbt" (the books behind the questions), "msrcc"
         (the 522 Project Gutenberg texts to train on), "sample" (ours), or a folder, file or
-        archive of ``.txt`` and ``.md`` files.
+        archive of ``.txt``, ``.md`` and ``.epub`` files.
     split : str, optional
         "train" by default; cbt has "dev" and "test" too.
     path : path, optional
@@ -148,6 +150,27 @@ def books(
         return _all(_documents([place], "*"), "")
     split = sources.choose("split", split, [s for n, s in _SETS if n == name], f"{name} (books)", "train")
     return _all(_documents(_find(name, split, path), _SETS[name, split].inside), f"{name}/{split}")
+
+
+def book_files(
+    dataset_or_path: str | Path, split: str | None = None, *, path: Path | str | None = None
+) -> list[tuple[str, Path]]:
+    """Return name and place of the files that `books` reads; an archive is one file."""
+    if (name := str(dataset_or_path)) == "sample":
+        places = [resource("sample", "novels")]
+    elif any(name == dataset for dataset, _ in _SETS):
+        split = sources.choose("split", split, [s for n, s in _SETS if n == name], f"{name} (books)", "train")
+        places = _find(name, split, path)
+    else:
+        places = [sources.expanded(name)]
+    listed: list[tuple[str, Path]] = []
+    for place in places:
+        if sources.is_folder(place):
+            inside = sorted(filter(_may_be_book, sources.walk(place)))
+            listed += [(Path(file).relative_to(place).as_posix(), Path(file)) for file in inside]
+        else:
+            listed.append((place.name, place))
+    return listed
 
 
 def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path | None]]:
@@ -210,30 +233,36 @@ def _parquet(path: Path) -> Iterator[Document]:
 
 def _may_be_book(name: str) -> bool:
     file = PurePosixPath(name)
-    return file.suffix.lower() in {".txt", ".md"} and not _NO_BOOK.match(file.name)
+    return file.suffix.lower() in _SUFFIXES and not _NO_BOOK.match(file.name)
 
 
 def _all(documents: Iterator[Document], prefix: str) -> Iterator[Book]:
     first = next(documents, None)  # so that an error is raised now and not at the first book
     if first is None:
-        problem = "there is no .txt or .md file in it"
+        problem = "there is no .txt, .md or .epub file in it"
         raise DataError(problem, remedy="pass a folder, file or archive of books")
     return chain.from_iterable(_books(*document, prefix) for document in chain([first], documents))
 
 
 def _books(name: str, source: str, content: bytes, prefix: str) -> Iterator[Book]:
-    text = sources.decode(content, source).replace("\r\n", "\n")
+    title: str | None = None
+    author: str | None = None
+    year: int | None = None
+    if is_epub := name.lower().endswith(".epub"):
+        title, author, year, text = read_epub(content, source)
+    else:
+        text = sources.decode(content, source).replace("\r\n", "\n")
     if text.startswith(_CBT_TITLE):
         yield from _childrens(text, source, prefix)
         return
     parts = PurePosixPath(name).with_suffix("").parts
     depth = {"msrcc/train": 1, "lambada/train": 2}.get(prefix, len(parts))  # a novel's folder is its genre
     book_id = "/".join(part for part in (prefix, *parts[-depth:]) if part not in {"", ".", "..", "/"})
-    title, author, year = None, None, None
-    if _MARKDOWN.match(text):
+    if _MARKDOWN.match(text) and not is_epub:
         title, author, year, text = _markdown(text)
     elif re.search(_PG, text[:_HEAD], re.IGNORECASE):
-        title, author, year, text = _gutenberg(text)
+        heading = _gutenberg(text)
+        title, author, text = title or heading[0], author or heading[1], heading[3]
     title = title or parts[-1].replace("_", " ")
     yield Book(book_id, title, author, year, text, wt.looks_tokenised(text[:_HEAD]), source)
 

@@ -136,7 +136,7 @@ def run_chunks(
         done = ((index, function(chunks[index])) for index in left)
     else:
         done = _in_processes(function, chunks, left, workers)
-    sizes = [1 if size is None else size(chunk) for chunk in chunks]
+    sizes = [1] * len(chunks) if size is None else [size(chunk) for chunk in chunks]
     start = sum(sizes[index] for index in results)
     label, report = (None, progress) if callable(progress) else (progress, None)
     bar = progress_bar(sum(sizes), label=label or "", unit=unit, shown=label is not None, initial=start)

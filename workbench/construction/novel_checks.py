@@ -1,0 +1,270 @@
+"""What is checked of novels, in processes or on a cluster: each by itself, then pairs that may be alike."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache as cached
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from workbench.construction import duplicates as dup
+from workbench.construction.manifest import library_versions
+from workbench.construction.novels import chapter_texts
+from workbench.datasets import sources
+from workbench.datasets.books import Book
+from workbench.storage import cache, files
+from workbench.storage.errors import DataError
+from workbench.storage.parallel import run_chunks
+from workbench.texts.ngram_hash import Hashes, normalise
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+VERSION = 1
+"""Raised when the checks of a novel give other results: those of an earlier version are not used."""
+
+LIBRARIES = ("datasketch", "lingua-language-detector", "lxml", "numpy", "pyarrow")
+"""What the results depend on."""
+
+SAMPLES, SAMPLE = 10, 1000
+"""Pieces of a novel whose language is detected, and characters of each."""
+
+_DIGITS = 4  # of a confidence
+_FEW = 1 << 22  # bytes of text up to which this process does the work: starting others takes a second
+Sketches = dict[str, dup.Sketch]
+_RESULT = pa.schema(
+    {
+        "words": pa.int64(),
+        "chapters": pa.int64(),
+        "language": pa.string(),
+        "confidence": pa.float64(),
+        "offensive": pa.int64(),
+        "sketch": pa.list_(pa.uint32()),
+    }
+)
+
+
+class _Text(NamedTuple):
+    """A text on disk; with its content for workers that have another disk."""
+
+    path: Path
+    content: str | None
+
+    @property
+    def text(self) -> str:
+        return self.path.read_bytes().decode() if self.content is None else self.content
+
+
+class _Novel(NamedTuple):
+    """A novel to be checked: the text, whether it is tokenised, and hashes of offensive n-grams by n."""
+
+    text: _Text
+    tokenised: bool
+    offensive: dict[int, Hashes]
+
+
+class _Cluster(NamedTuple):
+    """Novels to be compared, in pairs."""
+
+    texts: dict[str, _Text]
+    pairs: list[tuple[str, str]]
+
+
+class _Lazy(Sequence[Any]):
+    """Chunks of work that are made when they are asked for, so that few texts are in memory."""
+
+    def __init__(self, makers: Sequence[Callable[[], Any]]) -> None:
+        self._makers = makers
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._makers[index]()
+
+
+class _Store:
+    """The results of novels in the cache."""
+
+    def __init__(self) -> None:
+        self._cache = cache.Cache("checked-novels")
+
+    def get(self, key: str) -> pa.Table | None:
+        return self._cache.get(key, _RESULT)
+
+    def put(self, key: str, value: pa.Table) -> None:
+        self._cache.put(key, value)
+
+
+@cached
+def _detector() -> Any:
+    from lingua import LanguageDetectorBuilder  # noqa: PLC0415 - its models take memory
+
+    return LanguageDetectorBuilder.from_all_languages().build()
+
+
+def detect_language(text: str) -> tuple[str, float]:
+    """Return the language of a text and the confidence, the mean over ten pieces of it.
+
+    The language is the one of lingua's 75 with the highest mean; "" and 0 where no piece has any letter.
+    """
+    step = max(SAMPLE, len(text) // SAMPLES)
+    total: Counter[str] = Counter()
+    pieces = [text[start : start + SAMPLE] for start in range(0, len(text), step)][:SAMPLES]
+    pieces = [piece for piece in pieces if re.search(r"[^\W\d_]", piece)]
+    for piece in pieces:
+        for value in _detector().compute_language_confidence_values(piece):
+            total[value.language.name.capitalize()] += value.value
+    if not total:
+        return "", 0.0
+    language, value = min(total.items(), key=lambda entry: (-round(entry[1], _DIGITS), entry[0]))
+    return language, round(value / len(pieces), _DIGITS)
+
+
+def languages() -> list[str]:
+    """Return the names of the languages that are detected."""
+    from lingua import Language  # noqa: PLC0415 - as above
+
+    return sorted(language.name.capitalize() for language in Language.all())
+
+
+def offensive_words(path: Path | str) -> list[tuple[str, ...]]:
+    """Return the words and phrases of a list, one a line, as normalised words; blank lines do not count.
+
+    Raises
+    ------
+    DataError
+        If a line has no letter or digit, or there is no line.
+    """
+    content = sources.decode(files.read_bytes(path, "this list of words"), path)
+    phrases: dict[tuple[str, ...], None] = {}
+    for number, line in enumerate(sources.lines(content), start=1):
+        words = tuple(word for token in line.split() for word in normalise(token))
+        if line.strip() and not words:
+            problem = f"expected a word, got {line.strip()[:60]!r}"
+            raise DataError(problem, file=path, line=number, remedy="remove the line")
+        if words:
+            phrases[words] = None
+    if not phrases:
+        raise DataError("expected a word a line, got none", file=path, remedy="pass a list of words")
+    return sorted(phrases)
+
+
+def _check(novel: _Novel) -> pa.Table:
+    """Return what is to be known of one novel by itself."""
+    text = novel.text.text
+    codes = dup.text_codes(text)
+    counts = (
+        int(np.isin(dup.n_gram_hashes(codes, n), hashes).sum())
+        for n, hashes in novel.offensive.items()
+        if len(codes) >= n
+    )
+    n_chapters = len(chapter_texts(Book("", "", None, None, text, novel.tokenised, "")))
+    row = (len(codes), n_chapters, *detect_language(text), sum(counts), dup.sketch(codes).ravel())
+    columns = [pa.array([value], field.type) for value, field in zip(row, _RESULT, strict=True)]
+    return pa.table(columns, _RESULT)
+
+
+def _compare(cluster: _Cluster) -> list[dup.Pair]:
+    """Return what the novels of each pair share."""
+    return dup.compare(lambda name: cluster.texts[name].text, cluster.pairs)
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Checks of texts on disk, and where they are done.
+
+    Attributes
+    ----------
+    texts : mapping of str to Path
+        The file of each novel, by its id.
+    workers, client, progress
+        See :func:`workbench.storage.parallel.run_chunks`.
+    """
+
+    texts: Mapping[str, Path]
+    workers: int | None
+    client: Client | None
+    progress: bool
+
+    def check(
+        self, novels: pd.DataFrame, phrases: Sequence[tuple[str, ...]]
+    ) -> tuple[pd.DataFrame, Sketches]:
+        """Check each novel by itself; results that are in the cache are used again.
+
+        Parameters
+        ----------
+        novels : DataFrame
+            ``book_id``, ``sha256`` of the text, ``tokenised``.
+        phrases : sequence of tuple of str
+            Offensive words and phrases.
+
+        Returns
+        -------
+        frame : DataFrame
+            ``words``, ``chapters``, ``language``, ``confidence``, ``offensive``, by the rows of `novels`.
+        sketches : dict
+            By id.
+        """
+        offensive = {
+            n: np.unique([dup.n_gram_hashes(dup.text_codes(" ".join(words)), n)[0] for words in group])
+            for n, group in groupby(sorted(phrases, key=len), len)
+        }
+        identity = (str(VERSION), repr(dup.PARAMETERS), repr(library_versions(*LIBRARIES)), repr(phrases))
+        rows = list(zip(*(novels[name] for name in ("book_id", "sha256", "tokenised")), strict=True))
+        results = self._run(
+            _check,
+            [partial(self._novel, name, bool(tokenised), offensive) for name, _, tokenised in rows],
+            "checking novels",
+            keys=[cache.digest(*identity, sha256, str(tokenised)) for _, sha256, tokenised in rows],
+            store=_Store(),
+            unit="novels",
+        )
+        frame = pd.concat([table.drop_columns("sketch").to_pandas() for table in results])
+        values = (np.array(table["sketch"][0].as_py(), np.uint32) for table in results)
+        names = [name for name, _, _ in rows]
+        sketches = dict(zip(names, (v.reshape(-1, dup.PERMUTATIONS) for v in values), strict=True))
+        return frame.set_index(novels.index).astype({"language": "str"}), sketches
+
+    def compare(self, sketches: Sketches) -> list[dup.Pair]:
+        """Find the pairs that may be alike, and count what they share; sorted."""
+        pairs = dup.candidates(sketches)
+        group = dup.groups({name for pair in pairs for name in pair}, pairs)
+        clusters: dict[str, list[tuple[str, str]]] = {}
+        for pair in pairs:
+            clusters.setdefault(group[pair[0]], []).append(pair)
+        makers = [partial(self._cluster, part) for part in clusters.values()]
+        results = self._run(_compare, makers, "comparing novels", unit="groups")
+        return sorted(pair for result in results for pair in result)
+
+    def _novel(self, name: str, tokenised: bool, offensive: dict[int, Hashes]) -> _Novel:  # noqa: FBT001
+        return _Novel(self._text(name), tokenised, offensive)
+
+    def _cluster(self, pairs: list[tuple[str, str]]) -> _Cluster:
+        return _Cluster({name: self._text(name) for pair in pairs for name in pair}, pairs)
+
+    def _text(self, name: str) -> _Text:
+        path = self.texts[name]
+        return _Text(path, None if self.client is None else path.read_bytes().decode())
+
+    def _run(
+        self, function: Callable[[Any], Any], makers: Sequence[Callable[[], Any]], label: str, **options: Any
+    ) -> list[Any]:
+        is_small = self.workers is None and sum(path.stat().st_size for path in self.texts.values()) < _FEW
+        return run_chunks(
+            function,
+            _Lazy(makers),
+            workers=1 if is_small else self.workers,
+            client=self.client,
+            progress=label if self.progress else None,
+            **options,
+        )

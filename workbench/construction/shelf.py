@@ -1,0 +1,449 @@
+"""A shelf of novels, checked and split: what a data set is made from, and why novels were dropped."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from workbench.construction import duplicates as dup
+from workbench.construction.manifest import MANIFEST_FILE, FileDigest, Manifest, Step, library_versions
+from workbench.construction.novel_checks import (
+    LIBRARIES,
+    SAMPLE,
+    SAMPLES,
+    VERSION,
+    Checks,
+    languages,
+    offensive_words,
+)
+from workbench.construction.novels import Novels, seed_of
+from workbench.datasets import sources
+from workbench.datasets.books import Book, book_files, books
+from workbench.storage import cache, files
+from workbench.storage.errors import DataError
+from workbench.storage.parquet import read_parquet
+from workbench.storage.progress import progress_bar
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+SHARES = {"train": 0.5, "dev": 0.25, "test": 0.25}
+"""The parts of LAMBADA: half of the novels to train on (Paperno et al. 2016, section 3.1)."""
+
+STAGE = "shelf"
+"""The name of this stage in a manifest."""
+
+_NOVELS, _PAIRS, _TEXTS = "novels.parquet", "pairs.parquet", "texts"
+_DUPLICATES = ("drop", "drop contained", "keep")
+_LABELS = ("book_id", "title", "author", "year", "tokenised", "sha256")
+
+
+class Shelf:
+    """Novels that were checked and split, on disk.
+
+    Iterating yields the novels that were not dropped as :class:`workbench.Book`, one in memory at a time.
+
+    Attributes
+    ----------
+    folder : Path
+    frame : DataFrame
+        All novels, by id: ``book_id``, ``title``, ``author``, ``year``, ``tokenised``, ``sha256`` (of the
+        text in UTF-8), ``words``, ``chapters``, ``language`` and its ``confidence``, ``offensive`` (occurrences of
+        words of the list), ``similar_to`` (the novel that holds most of its 5-grams), ``jaccard`` and
+        ``containment`` (with that novel; the share of its own 5-grams that the other has), ``group`` (the
+        smallest id of the novels that are in one part), ``duplicate_of``, ``split`` (missing if dropped), and
+        ``reason`` (why it was dropped, missing if not).
+    pairs : DataFrame
+        All pairs that were compared: ``one``, ``other``, ``jaccard``, ``one_in_other``, ``other_in_one``.
+    manifest : Manifest
+        Its ``to_frame()`` is the funnel.
+
+    Examples
+    --------
+    >>> from workbench import construction
+    >>> made = construction.read_shelf("sample", progress=False)
+    >>> made.save("shelf")
+    PosixPath('shelf')
+    >>> construction.Shelf("shelf").manifest == made.manifest
+    True
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        """Open a folder that `save` wrote; DataError if it is damaged or was changed."""
+        self.folder = Path(folder)
+        self.manifest = Manifest.load(self.folder)
+        tables = []
+        for name in (_NOVELS, _PAIRS):
+            path = self.folder / name
+            table = read_parquet(path, what="this table of novels", remedy="make the shelf again")
+            if FileDigest.of(path) not in self.manifest.outputs:
+                raise _changed(path)
+            tables.append(table.to_pandas())
+        self.frame, self.pairs = tables
+        cache.hold(self, self.folder)
+
+    def __len__(self) -> int:
+        return int(self.frame["reason"].isna().sum())
+
+    def __iter__(self) -> Iterator[Book]:
+        return self.books()
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{n:,} {split}" for split, n in self._sizes().items())
+        return f"<Shelf of {len(self):,} novels ({parts}), {len(self.frame) - len(self):,} dropped>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{repr(self)[1:-1]}</p>{self.manifest.to_frame().to_html(index=False)}"
+
+    def _sizes(self) -> dict[str, int]:
+        names: list[str] = list(self.manifest.parameters[STAGE]["shares"])
+        return {name: int((self.frame["split"] == name).sum()) for name in names}
+
+    def books(self, split: str | None = None) -> Iterator[Book]:
+        """Return an iterator over the novels of a part, or all that were not dropped, by id.
+
+        Raises
+        ------
+        DataError
+            If there is no such part; while reading, if a text is missing or was changed.
+
+        Examples
+        --------
+        >>> from workbench import construction
+        >>> made = construction.read_shelf("sample", progress=False)
+        >>> train = [book.book_id for book in made.books("train")]
+        >>> len(train) == (made.frame["split"] == "train").sum()
+        True
+        """
+        frame = self.frame[self.frame["reason"].isna()]
+        if split is not None:
+            sources.choose("part", split, list(self._sizes()), "this shelf")
+            frame = frame[frame["split"] == split]
+        return (self._book(row) for row in frame[list(_LABELS)].itertuples(index=False))
+
+    def _book(self, row: Any) -> Book:
+        path = self.folder / _TEXTS / f"{row.sha256}.txt"
+        content = files.read_bytes(path, "this novel of a shelf")
+        if hashlib.sha256(content).hexdigest() != row.sha256:
+            raise _changed(path)
+        year = None if pd.isna(row.year) else int(row.year)
+        author = None if pd.isna(row.author) else row.author
+        return Book(row.book_id, row.title, author, year, content.decode(), bool(row.tokenised), str(path))
+
+    def save(self, folder: Path | str) -> Path:
+        """Copy the shelf, its texts and its manifest, to a folder, at once or not at all; return its path."""
+        with files.atomic_folder(folder, replace=True) as new:
+            shutil.copytree(self.folder, new, dirs_exist_ok=True)
+        return Path(folder)
+
+
+def _changed(path: Path) -> DataError:
+    return DataError("this file is damaged or was changed", file=path, remedy="make the shelf again")
+
+
+def read_shelf(
+    novels: Novels,
+    *,
+    shares: Mapping[str, float] = SHARES,
+    seed: int = 0,
+    language: str | None = "English",
+    confidence: float = 0.8,
+    offensive: Path | str | None = None,
+    offensive_rate: float = 0.0,
+    jaccard: float = 0.5,
+    containment: float = 0.5,
+    duplicates: str = "drop",
+    workers: int | None = None,
+    client: Client | None = None,
+    progress: bool = True,
+) -> Shelf:
+    """Read novels, check language, offensive words and near-duplicates, and split them into parts.
+
+    Each novel is checked by itself in processes or on a cluster; what was checked before comes from the
+    cache, so a run that was interrupted goes on where it stopped. The outcome depends on the novels, the
+    parameters and the versions of the libraries alone: not on the order of the novels, nor on where the work
+    is done.
+
+    Parameters
+    ----------
+    novels : path, str, book, or iterable of these
+        A file, folder or archive of text, Markdown, Project Gutenberg files or EPUB; the name of a data set
+        with books; or what :func:`workbench.books` yields.
+    shares : mapping of str to float
+        The parts and their shares of the novels; LAMBADA's by default. A novel's part is drawn by the seed
+        and the smallest id of its group, whatever else is on the shelf, so shares hold on average: of 200
+        novels 100 are to train on, more or less 7.
+    seed : int, default 0
+        Of the split.
+    language : str or None
+        Other novels are dropped; None keeps all. One of the 75 languages of lingua.
+    confidence : float, default 0.8
+        Novels whose language is less certain are dropped, too: see `detect_language`.
+    offensive : path, optional
+        A list of offensive words or phrases, one a line; case and accents do not matter.
+    offensive_rate : float, default 0
+        Novels in which more than this share of the words is offensive are dropped; by default those with any.
+    jaccard : float, default 0.5
+        Two novels with this Jaccard similarity of their sets of word 5-grams, or more, are near-duplicates.
+        All but the longest of each set of near-duplicates are dropped.
+    containment : float, default 0.5
+        Two novels of which one holds this share of the other's 5-grams, or more, are in one group, and a group
+        is in one part: an omnibus and its novels, an abridged edition and the whole one.
+    duplicates : {"drop", "drop contained", "keep"}
+        Drop near-duplicates; those of which a longer novel contains so much, too; or none. Groups are in
+        one part in any case.
+    workers : int, optional
+        Number of processes; all cores by default.
+    client : distributed.Client, optional
+        A Dask cluster in place of processes.
+    progress : bool
+        Show bars.
+
+    Returns
+    -------
+    Shelf
+        Stored in ``cache/shelf``; ``save`` copies it.
+
+    Raises
+    ------
+    DataError
+        If there is no novel, an id occurs twice, no novel is left, or a parameter is not valid.
+
+    Notes
+    -----
+    Candidates for pairs are found by MinHash, with some chance (see
+    :mod:`workbench.construction.duplicates`). Novels of 20,000 words or more that share half of their 5-grams
+    are missed in about one of a hundred cases where the shared ones are spread evenly, and practically never
+    where whole passages are the same. Texts of fewer than 5,000 words are missed more often. What two novels
+    of a pair share is counted exactly.
+
+    Examples
+    --------
+    >>> from workbench import construction
+    >>> made = construction.read_shelf("sample", progress=False)
+    >>> made.frame["language"].unique().tolist()
+    ['English']
+    >>> made.manifest.to_frame()["step"].tolist()
+    ['text', 'language', 'offensive words', 'near-duplicates', 'split']
+    """
+    shares = _checked_shares(shares)
+    sources.choose("mode", duplicates, _DUPLICATES, "duplicates")
+    for name, value in {"confidence": confidence, "jaccard": jaccard, "containment": containment}.items():
+        if not 0 <= value <= 1:
+            raise DataError(f"expected {name} from 0 to 1, got {value}", remedy="pass a share such as 0.5")
+    if language is not None:
+        language = sources.choose("language", language.capitalize(), languages(), "lingua")
+    phrases = [] if offensive is None else offensive_words(offensive)
+    parameters = {
+        "version": VERSION,
+        "shares": shares,
+        "seed": seed,
+        "language": language,
+        "confidence": confidence,
+        "language_samples": f"{SAMPLES} of {SAMPLE} characters",
+        "offensive_list": cache.digest(*map(" ".join, phrases)) if phrases else None,
+        "offensive_rate": offensive_rate,
+        "jaccard": jaccard,
+        "containment": containment,
+        "duplicates": duplicates,
+        **dup.PARAMETERS,
+    }
+    home = files.data_home() / "cache" / "shelf"
+    with files.scratch_folder(home) as scratch:
+        frame, inputs = _copied(novels, scratch, progress=progress)
+        if offensive is not None:
+            inputs.append(FileDigest.of(offensive))
+        base = Manifest(inputs, {STAGE: parameters}, versions=library_versions(*LIBRARIES))
+        folder = home / cache.digest(base.digest, frame.to_json())
+        with_same_key = _opened(folder)
+        if with_same_key is not None:
+            return with_same_key
+        texts = {name: scratch / f"{sha256}.txt" for name, sha256 in _columns(frame, "book_id", "sha256")}
+        checks = Checks(texts, workers, client, progress)
+        results, sketches = checks.check(frame, phrases)
+        frame = pd.concat([frame, results], axis=1)
+        frame["reason"] = _reasons(frame, language, confidence, offensive_rate)
+        left = frame.loc[frame["reason"].isna(), "book_id"].tolist()
+        pairs = checks.compare({name: sketches[name] for name in left})
+        frame = _grouped(frame, pairs, jaccard=jaccard, containment=containment, mode=duplicates)
+        if frame["reason"].notna().all():
+            counts = "; ".join(f"{reason}: {n:,}" for reason, n in frame["reason"].value_counts().items())
+            raise DataError(f"no novel is left ({counts})", remedy="pass other novels, or other limits")
+        frame["split"] = _split(frame, shares, seed)
+        with files.atomic_folder(folder, replace=folder.exists()) as new:
+            (new / _TEXTS).mkdir()
+            for name in frame.loc[frame["reason"].isna(), "sha256"].unique():
+                (scratch / f"{name}.txt").rename(new / _TEXTS / f"{name}.txt")
+            frame.to_parquet(new / _NOVELS, index=False)
+            pd.DataFrame(pairs, columns=list(dup.Pair._fields)).to_parquet(new / _PAIRS, index=False)
+            outputs = [FileDigest.of(new / name) for name in (_NOVELS, _PAIRS)]
+            Manifest(inputs, base.parameters, _steps(frame, list(shares)), outputs, base.versions).save(new)
+    made = Shelf(folder)
+    cache.make_room()
+    return made
+
+
+def _columns(frame: pd.DataFrame, *names: str) -> Iterator[tuple[Any, ...]]:
+    return zip(*(frame[name].tolist() for name in names), strict=True)
+
+
+def _checked_shares(shares: Mapping[str, float]) -> dict[str, float]:
+    values = list(shares.values())
+    if not values or min(values) <= 0 or abs(sum(values) - 1) > 1e-9:  # noqa: PLR2004 - rounding
+        problem = f"expected shares above 0 that add up to 1, got {dict(shares)}"
+        raise DataError(problem, remedy='pass such as {"train": 0.8, "test": 0.2}')
+    return dict(shares)
+
+
+def _opened(folder: Path) -> Shelf | None:
+    """Return the shelf in a folder of the cache, None if there is no undamaged one."""
+    if not (folder / MANIFEST_FILE).is_file():
+        return None
+    try:
+        made = Shelf(folder)
+        for _ in made:
+            pass
+    except DataError:
+        return None
+    return made
+
+
+def _copied(novels: Novels, folder: Path, *, progress: bool) -> tuple[pd.DataFrame, list[FileDigest]]:
+    """Write each text to a folder, named by its SHA-256; return the novels by id, and the files."""
+    rows: dict[str, tuple[Any, ...]] = {}
+    inputs: list[FileDigest] = []
+    with progress_bar(label="reading novels", unit="B", shown=progress) as bar:
+        for book in _books(novels, inputs):
+            if book.book_id in rows:
+                raise DataError(f"the novel {book.book_id!r} occurs twice", remedy="pass it once")
+            content = book.text.encode("utf-8", "replace")
+            sha256 = hashlib.sha256(content).hexdigest()
+            with (folder / f"{sha256}.txt").open("wb") as file:
+                file.write(content)
+            rows[book.book_id] = (book.book_id, book.title, book.author, book.year, book.tokenised, sha256)
+            bar.update(len(content))
+    if not rows:
+        raise DataError("there is no novel on the shelf", remedy="pass a path or books")
+    frame = pd.DataFrame([rows[name] for name in sorted(rows)], columns=list(_LABELS))
+    strings = dict.fromkeys(("book_id", "title", "author", "sha256"), "str")
+    frame = frame.astype({**strings, "year": "Int64", "tokenised": "bool"})
+    return frame, sorted(set(inputs), key=lambda file: (file.name, file.sha256))
+
+
+def _books(novels: Novels, inputs: list[FileDigest]) -> Iterator[Book]:
+    """Yield the novels; add the files that they are in, or the texts of those that come without a file."""
+    is_one = isinstance(novels, str | Path) or hasattr(novels, "book_id")
+    for source in [novels] if is_one else novels:  # type: ignore[union-attr]
+        if isinstance(source, str | Path):
+            yield from books(source)
+            inputs += [FileDigest.of(path, name) for name, path in book_files(source)]
+        elif isinstance(source, Book):
+            content = source.text.encode("utf-8", "replace")
+            inputs.append(FileDigest(source.book_id, len(content), hashlib.sha256(content).hexdigest()))
+            yield source
+        else:
+            problem = f"expected a novel, got {type(source).__name__}: {str(source)[:60]!r}"
+            raise DataError(problem, remedy="pass a path or books, such as wb.books(path)")
+
+
+def _reasons(
+    frame: pd.DataFrame, language: str | None, confidence: float, offensive_rate: float
+) -> pd.Series[str]:
+    """Return why each novel by itself is dropped; missing where it is not."""
+    reasons = []
+    for words, name, certainty, n in _columns(frame, "words", "language", "confidence", "offensive"):
+        reason = None
+        if not words:
+            reason = "no word"
+        elif language is not None and name != language:
+            reason = f"language: {name or 'unknown'}"
+        elif language is not None and certainty < confidence:
+            reason = f"language: {language}, confidence below {confidence:g}"
+        elif n > offensive_rate * words:
+            reason = "offensive words"
+        reasons.append(reason)
+    return pd.Series(reasons, frame.index, dtype="str")
+
+
+def _grouped(
+    frame: pd.DataFrame, pairs: Sequence[dup.Pair], *, jaccard: float, containment: float, mode: str
+) -> pd.DataFrame:
+    """Add the most similar novel, the group, and what each near-duplicate is one of; drop those."""
+    words = dict(zip(frame["book_id"], frame["words"], strict=True))
+    near: dict[str, list[tuple[float, float, str]]] = {}
+    linked: dict[str, list[tuple[str, str]]] = {}
+    for pair in pairs:
+        is_near = pair.jaccard >= jaccard
+        is_linked = is_near or pair.containment >= containment
+        ways = ((pair.one, pair.other, pair.one_in_other), (pair.other, pair.one, pair.other_in_one))
+        for name, other, share in ways:
+            near.setdefault(name, []).append((share, pair.jaccard, other))
+            if is_linked:
+                reason = "near-duplicate" if is_near else "contained in a longer novel"
+                linked.setdefault(name, []).append((other, reason))
+    group = dup.groups(
+        frame["book_id"], [(name, other) for name, rest in linked.items() for other, _ in rest]
+    )
+    duplicate_of: dict[str, tuple[str, str]] = {}
+    dropped = {"drop": ("near-duplicate",), "keep": ()}.get(
+        mode, ("near-duplicate", "contained in a longer novel")
+    )
+    for name in sorted(linked, key=lambda name: (-words[name], name)):  # the longest first
+        longer = [
+            (reason, -words[other], other)
+            for other, reason in linked[name]
+            if reason in dropped
+            and other not in duplicate_of
+            and (-words[other], other) < (-words[name], name)
+        ]
+        if longer:
+            reason, _, other = max(longer, key=lambda entry: (entry[0] == "near-duplicate", entry[1:]))
+            duplicate_of[name] = other, reason
+    best = {name: max(others, key=lambda entry: (entry[:2], entry[2])) for name, others in near.items()}
+    names = frame["book_id"].tolist()
+    none = (float("nan"), float("nan"), None)
+    frame["similar_to"] = pd.array([best.get(name, none)[2] for name in names], dtype="str")
+    frame["jaccard"] = [best.get(name, none)[1] for name in names]
+    frame["containment"] = [best.get(name, none)[0] for name in names]
+    frame["group"] = pd.array([group[name] for name in names], dtype="str")
+    frame["duplicate_of"] = pd.array([duplicate_of.get(name, (None,))[0] for name in names], dtype="str")
+    reasons = [duplicate_of[name][1] if name in duplicate_of else None for name in names]
+    frame["reason"] = frame["reason"].fillna(pd.Series(reasons, frame.index, dtype="str"))
+    return frame
+
+
+def _split(frame: pd.DataFrame, shares: Mapping[str, float], seed: int) -> pd.Series[str]:
+    """Return the part of each novel, drawn by the seed and its group; missing where it was dropped."""
+    names, bounds = list(shares), np.cumsum(list(shares.values()))
+    parts = []
+    for group, reason in _columns(frame, "group", "reason"):
+        place = seed_of(STAGE, seed, group) / 2**64
+        number = min(int(np.searchsorted(bounds, place, "right")), len(names) - 1)
+        parts.append(names[number] if pd.isna(reason) else None)
+    return pd.Series(parts, frame.index, dtype="str")
+
+
+def _steps(frame: pd.DataFrame, splits: Sequence[str]) -> list[Step]:
+    """Return the steps in their order, with the novels and words that each left."""
+    steps = []
+    of_step = {"text": "no word", "language": "language:", "offensive words": "offensive words"}
+    left = frame
+    for name, prefix in [*of_step.items(), ("near-duplicates", "")]:
+        is_out = left["reason"].notna() & left["reason"].fillna("").str.startswith(prefix)
+        counts = left.loc[is_out, "reason"].value_counts().sort_index()
+        dropped = {str(reason).removeprefix("language: "): int(n) for reason, n in counts.items()}
+        n, left = len(left), left[~is_out]
+        steps.append(Step(name, n, len(left), dropped, "novels", {"words": int(left["words"].sum())}))
+    parts = {f"{unit} {name}": part for name in splits for unit, part in _part_sizes(left, name)}
+    return [*steps, Step("split", len(left), len(left), {}, "novels", parts)]
+
+
+def _part_sizes(frame: pd.DataFrame, name: str) -> list[tuple[str, int]]:
+    part = frame[frame["split"] == name]
+    return [("novels", len(part)), ("words", int(part["words"].sum()))]
