@@ -18,6 +18,7 @@ from target import Target, same
 from test_lm_eval import NAME, RESULTS, log, results
 
 import workbench as wb
+from workbench.construction.manifest import FileDigest, Manifest, Step
 from workbench.evaluation.interchange.export import export_results
 from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.leaderboard import leaderboard
@@ -276,6 +277,11 @@ def cache_listed(folder):
         return len(wb.cache()._repr_html_())
 
 
+def manifest_in(folder):
+    step = Step("language", 3, 2, {"not English": 1}, unit="novels", counts={"words": 70})
+    Manifest([FileDigest("x.txt", 3, "ab")], {"shelf": {"seed": 1}}, [step]).save(folder)
+
+
 def notes_in(folder):
     for n, word in enumerate(("odd", "nice", "see\u2028also")):
         notes.write_note(
@@ -376,6 +382,7 @@ SAVED = [
     Target("runs", "run", runs_in, runs_of, runs_kept),
     Target("cached table", "cache", cached_table, from_cache, same_or_absent),
     Target("list of the cache", "cache", fits_in, cache_listed, lambda *_: "same"),
+    Target("manifest", "construction", manifest_in, Manifest.load, same),
     Target("notes", "notes", notes_in, notes_of, lines_of_notes),
     *(imported(name, OPENAI, partial(sample_log, name=name, layout=layout)) for name, layout in LOGS.items()),
     *(imported(name, PLAIN, partial(answers, name=name)) for name in TABLES),

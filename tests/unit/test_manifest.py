@@ -1,0 +1,144 @@
+"""The record of a construction: what it holds, that it is read as it was written, and that damage is seen."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workbench.construction.manifest import MANIFEST_FILE, FileDigest, Manifest, Step, library_versions
+from workbench.storage.errors import DataError
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+COUNTS = st.dictionaries(NAMES, st.integers(0, 2**50), max_size=3)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | NAMES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@st.composite
+def steps(draw):
+    dropped, n_out = draw(COUNTS), draw(st.integers(0, 2**50))
+    return Step(
+        draw(NAMES), n_out + sum(dropped.values()), n_out, dropped, unit=draw(NAMES), counts=draw(COUNTS)
+    )
+
+
+DIGESTS = st.builds(FileDigest, NAMES, st.integers(0), NAMES)
+MANIFESTS = st.builds(
+    Manifest,
+    st.lists(DIGESTS, max_size=3),
+    st.dictionaries(NAMES, st.dictionaries(NAMES, VALUES, max_size=3), max_size=3),
+    st.lists(steps(), max_size=3),
+    st.lists(DIGESTS, max_size=2),
+)
+
+
+@given(MANIFESTS)
+def test_it_is_read_as_it_was_written(tmp_path_factory, manifest):
+    folder = tmp_path_factory.mktemp("made")
+    manifest.save(folder)
+    again = Manifest.load(folder)
+    assert again == manifest
+    assert again.digest == manifest.digest
+    assert again.created == manifest.created
+    assert [path.name for path in folder.iterdir()] == [MANIFEST_FILE]
+
+
+@given(MANIFESTS, MANIFESTS)
+def test_digests_differ_where_manifests_do(one, other):
+    assert (one == other) == (one.digest == other.digest)
+
+
+def manifest_of_two():
+    return Manifest(
+        inputs=[FileDigest("novels.tar", 10, "ab")],
+        parameters={"shelf": {"seed": 1, "shares": (0.5, 0.25, 0.25)}},
+        steps=[
+            Step("language", 10, 7, {"not English": 2, "too short": 1}, unit="novels", counts={"words": 700}),
+            Step("target", np.int64(0), np.int32(0), unit="passages"),
+        ],
+    )
+
+
+def test_time_makes_no_difference():
+    manifest = manifest_of_two()
+    later = replace(manifest, created="2030-01-01T00:00:00+00:00")
+    assert later == manifest
+    assert later.digest == manifest.digest
+    assert hash(later) == hash(manifest)
+    assert replace(manifest, versions={"python": "4.0"}) != manifest
+
+
+def test_the_funnel():
+    frame = manifest_of_two().to_frame()
+    assert frame["step"].tolist() == ["language", "target"]
+    assert frame["n_dropped"].tolist() == [3, 0]
+    assert frame["share_dropped"].tolist()[0] == pytest.approx(0.3)
+    assert frame["share_dropped"].isna().tolist() == [False, True]
+    assert frame["reasons"].tolist() == ["not English: 2; too short: 1", ""]
+    assert Manifest().to_frame().columns.tolist() == frame.columns.tolist()
+
+
+@pytest.mark.parametrize(
+    ("n_in", "n_out", "dropped"), [(3, 2, {}), (3, 2, {"x": 2}), (2, 3, {"x": -1}), (-1, -1, {})]
+)
+def test_the_numbers_of_a_step_add_up(n_in, n_out, dropped):
+    with pytest.raises(ValueError, match="n_in = n_out"):
+        Step("language", n_in, n_out, dropped)
+
+
+def test_a_further_stage_adds_to_what_is_there():
+    first = manifest_of_two()
+    made = first.extended(
+        "passages",
+        parameters={"minimum": 50},
+        steps=[Step("filter", 5, 1, {"4-gram": 4}, unit="passages")],
+        inputs=[FileDigest("novels.tar", 10, "ab"), FileDigest("model", 3, "cd")],
+        libraries=["numpy"],
+    )
+    assert [file.name for file in made.inputs] == ["novels.tar", "model"]
+    assert list(made.parameters) == ["shelf", "passages"]
+    assert made.to_frame()["n_in"].tolist() == [10, 0, 5]
+    assert made.versions["numpy"] == np.__version__
+    with pytest.raises(ValueError, match="already"):
+        made.extended("shelf", parameters={}, steps=[])
+
+
+def test_a_changed_or_foreign_file_is_one_error(tmp_path):
+    with pytest.raises(DataError, match="manifest"):
+        Manifest.load(tmp_path)
+    manifest_of_two().save(tmp_path)
+    path = tmp_path / MANIFEST_FILE
+    content = json.loads(path.read_text())
+    changes = [
+        {"form": 2},
+        {"steps": 3},
+        {"steps": [{"name": "x"}]},
+        {"inputs": [{"name": "novels.tar", "size": 11, "sha256": "ab"}]},
+        {"parameters": {}},
+        {"digest": None},
+        {"more": 1},
+    ]
+    for change in changes:
+        path.write_text(json.dumps(content | change))
+        with pytest.raises(DataError, match=r"manifest.*-- make it again"):
+            Manifest.load(tmp_path)
+    path.write_text(json.dumps(content))
+    assert Manifest.load(tmp_path) == manifest_of_two()
+
+
+def test_the_digest_of_a_file(tmp_path):
+    (tmp_path / "x").write_bytes(b"abc")
+    digest = FileDigest.of(tmp_path / "x", "novels/x")
+    assert (digest.name, digest.size, digest.sha256[:8]) == ("novels/x", 3, "ba7816bf")
+    with pytest.raises(DataError):
+        FileDigest.of(tmp_path / "y")
+
+
+def test_versions_are_those_installed():
+    assert library_versions("lxml").keys() == {"python", "lambada-workbench", "lxml"}

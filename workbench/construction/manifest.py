@@ -1,0 +1,259 @@
+"""The record of a construction: its inputs, parameters, library versions, and how much each step left."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
+from typing import Any
+
+import pandas as pd
+
+from workbench.storage import cache
+from workbench.storage.checksums import sha256
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import read_json, write_atomic
+
+MANIFEST_FILE = "manifest.json"
+"""The file in the folder of what was made."""
+
+_FORM = 1  # raised when the file changes its form
+_LIMIT = 64 << 20  # bytes of the file
+_REMEDY = "make it again"
+
+
+def library_versions(*names: str) -> dict[str, str]:
+    """Return the versions of Python, this package, and distributions by their names."""
+    installed = {name: version(name) for name in sorted({"lambada-workbench", *names})}
+    return {"python": python_version(), **installed}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat("T", "seconds")
+
+
+@dataclass(frozen=True)
+class FileDigest:
+    """Name, size in bytes and SHA-256 of a file; the name has no folder of this machine."""
+
+    name: str
+    size: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path | str, name: str | None = None) -> FileDigest:
+        """Return the digest of a regular file, called by `name` or else by its own name."""
+        path = Path(path)
+        with reading(path):
+            return cls(name or path.name, path.stat().st_size, sha256(path))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a construction: how many went in, how many came out, and why others were dropped.
+
+    Attributes
+    ----------
+    name : str
+    n_in, n_out : int
+        Of `unit`. What went in is what came out and what was dropped.
+    dropped : mapping of str to int
+        How many were dropped for each reason.
+    unit : str
+        What is counted, such as "novels" or "passages"; a step of another unit begins a count anew.
+    counts : mapping of str to int
+        Further sizes of what came out, such as its words.
+
+    Raises
+    ------
+    ValueError
+        If the numbers do not add up.
+
+    Examples
+    --------
+    >>> from workbench.construction.manifest import Step
+    >>> Step("language", 10, 8, {"not English": 2}, unit="novels").n_out
+    8
+    """
+
+    name: str
+    n_in: int
+    n_out: int
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    unit: str = "items"
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("dropped", "counts"):  # integers of NumPy become Python's
+            object.__setattr__(self, name, {key: int(n) for key, n in getattr(self, name).items()})
+        for name in ("n_in", "n_out"):
+            object.__setattr__(self, name, int(getattr(self, name)))
+        numbers = [self.n_out, *self.dropped.values(), *self.counts.values()]
+        if min(numbers) < 0 or self.n_in != self.n_out + sum(self.dropped.values()):
+            raise ValueError(
+                f"step {self.name!r}: expected n_in = n_out + dropped, all 0 or more, got {self.n_in} in,"
+                f" {self.n_out} out, dropped {dict(self.dropped)}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Manifest:
+    """How a data set was made from which files; written beside it as ``manifest.json``.
+
+    Attributes
+    ----------
+    inputs, outputs : sequence of FileDigest
+        The files that were read, and those that were written.
+    parameters : mapping
+        By stage ("shelf", "passages", ...) what it was called with, seeds included: values that JSON holds.
+    steps : sequence of Step
+        In their order.
+    versions : mapping of str to str
+        Of Python, this package, and the libraries that the outcome depends on.
+    created : str
+        When it was made (ISO 8601, UTC). Two manifests are equal whatever their times.
+
+    Examples
+    --------
+    >>> from workbench.construction.manifest import Manifest, Step
+    >>> manifest = Manifest(
+    ...     parameters={"shelf": {"seed": 0}}, steps=[Step("language", 10, 8, {"not English": 2})]
+    ... )
+    >>> manifest.save("made")
+    PosixPath('made/manifest.json')
+    >>> Manifest.load("made") == manifest
+    True
+    >>> manifest.to_frame()[["step", "n_in", "n_out", "share_dropped"]]
+           step  n_in  n_out  share_dropped
+    0  language    10      8            0.2
+    """
+
+    inputs: Sequence[FileDigest] = ()
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    steps: Sequence[Step] = ()
+    outputs: Sequence[FileDigest] = ()
+    versions: Mapping[str, str] = field(default_factory=library_versions)
+    created: str = field(default_factory=_now)
+
+    def __post_init__(self) -> None:
+        for name in ("inputs", "steps", "outputs"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name in ("parameters", "versions"):  # as they are read again: tuples are lists
+            object.__setattr__(self, name, json.loads(json.dumps(getattr(self, name), allow_nan=False)))
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of all but the time, in hexadecimal."""
+        content = self.to_dict()
+        del content["created"]
+        return cache.digest(json.dumps(content, sort_keys=True))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Manifest) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def extended(
+        self,
+        stage: str,
+        *,
+        parameters: Mapping[str, Any],
+        steps: Iterable[Step],
+        inputs: Iterable[FileDigest] = (),
+        outputs: Iterable[FileDigest] = (),
+        libraries: Iterable[str] = (),
+    ) -> Manifest:
+        """Return the manifest of what a further stage made of this; the outputs are those of that stage.
+
+        Parameters
+        ----------
+        stage : str
+            Its name, under which its parameters are listed.
+        parameters : mapping
+        steps, inputs : iterable
+            Added to those that are there.
+        outputs : iterable of FileDigest
+        libraries : iterable of str
+            Names of distributions, as they are installed.
+
+        Raises
+        ------
+        ValueError
+            If the stage is there already.
+        """
+        if stage in self.parameters:
+            raise ValueError(f"the manifest has a stage {stage!r} already")
+        return replace(
+            self,
+            inputs=tuple(dict.fromkeys([*self.inputs, *inputs])),
+            parameters={**self.parameters, stage: parameters},
+            steps=(*self.steps, *steps),
+            outputs=tuple(outputs),
+            versions={**self.versions, **library_versions(*libraries)},
+            created=_now(),
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the funnel, one row a step: what went in and out, the share dropped, and the reasons."""
+        rows = [
+            {
+                "step": step.name,
+                "unit": step.unit,
+                "n_in": step.n_in,
+                "n_out": step.n_out,
+                "n_dropped": step.n_in - step.n_out,
+                "share_dropped": (step.n_in - step.n_out) / step.n_in if step.n_in else float("nan"),
+                "reasons": "; ".join(f"{reason}: {n:,}" for reason, n in step.dropped.items()),
+            }
+            for step in self.steps
+        ]
+        return pd.DataFrame(
+            rows, columns=["step", "unit", "n_in", "n_out", "n_dropped", "share_dropped", "reasons"]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as what JSON holds."""
+        return {"form": _FORM, **asdict(self)} | {
+            name: [asdict(part) for part in getattr(self, name)] for name in ("inputs", "steps", "outputs")
+        }
+
+    def save(self, folder: Path | str) -> Path:
+        """Write ``manifest.json`` into a folder, at once or not at all; return its path."""
+        path = Path(folder) / MANIFEST_FILE
+        content = {**self.to_dict(), "digest": self.digest}
+        write_atomic(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        return path
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Manifest:
+        """Read the manifest in a folder.
+
+        Raises
+        ------
+        DataError
+            If there is none, it is damaged, or was changed since it was written.
+        """
+        path = Path(folder) / MANIFEST_FILE
+        what = "this manifest"
+        content = read_json(path, what, limit=_LIMIT)
+        with reading(path, what, remedy=_REMEDY):
+            if content["form"] != _FORM:
+                problem = f"expected a manifest of form {_FORM}, got form {content['form']!r}"
+                raise DataError(problem, file=path, remedy=_REMEDY)
+            manifest = cls(
+                [FileDigest(**file) for file in content["inputs"]],
+                content["parameters"],
+                [Step(**step) for step in content["steps"]],
+                [FileDigest(**file) for file in content["outputs"]],
+                content["versions"],
+                content["created"],
+            )
+            is_changed = {**manifest.to_dict(), "digest": manifest.digest} != content
+        if is_changed:
+            raise DataError("this manifest is damaged or was changed", file=path, remedy=_REMEDY)
+        return manifest
