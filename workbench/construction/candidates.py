@@ -284,6 +284,12 @@ class Candidates:
         for start in range(0, len(self), size):
             yield self.items(range(start, min(start + size, len(self))), **options)
 
+    def texts(self) -> Iterator[str]:
+        """Yield the tokens of all novels, one sentence a line, a chunk of novels at a time."""
+        for number in range(len(self._chunks)):
+            self._records(number)
+            yield files.read_bytes(self.folder / text_file(number)).decode()
+
     @property
     def frame(self) -> pd.DataFrame:
         """One row a candidate: ``book_id``, ``sentence``, ``n_context_sentences``, ``n_tokens``.
