@@ -1,62 +1,96 @@
-"""Passages of LAMBADA's shape, drawn from novels, as items to train on."""
+"""LAMBADA's way from novels to passages: candidates, the filter by language models, and the control set.
+
+:class:`workbench.construction.candidates.Candidates` finds all candidates; the steps that need people are
+another module's. Paperno et al. (2016), section 3.1.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator
-from itertools import accumulate, islice, pairwise
+import json
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 
+from workbench.construction.candidates import Candidates, Ints
+from workbench.construction.lambada_rule import VERSION
+from workbench.construction.manifest import Manifest, Step
 from workbench.items.items import Items
 from workbench.items.schema import Item
+from workbench.models.base import Predictor
+from workbench.runs.store import items_digest, json_value, model_identity
+from workbench.storage import cache
 from workbench.storage.errors import DataError
+from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus, Texts
-from workbench.texts.passages import Passages
-from workbench.texts.stream import Stream
+from workbench.texts.overlap import check_held_out
+from workbench.texts.passages import permuted
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+THRESHOLD = 0.00175
+"""A passage is dropped if a filter gives its target this probability or more (Paperno et al. 2016)."""
 
 _BLOCK = 4096  # passages that are drawn at a time
+_SCORES = pa.schema({"log_prob": pa.float64()})
+_CONTROL = 1  # beside the seed, so that the control set is another draw than the passages to filter
 
 
 def passages(
-    novels: Texts,
+    novels: Texts | Candidates,
     *,
     minimum: int = 50,
-    answer_in_context: bool = True,
+    answer_in_context: bool = False,
     skip_frequent: int = 0,
     number: int | None = None,
     seed: int = 0,
+    split: str = "train",
+    lowercased: bool = False,
+    workers: int | None = None,
+    client: Client | None = None,
     progress: bool = True,
 ) -> Items:
-    """Draw passages at random: a target sentence, cut after its last word, and the sentences before it.
+    """Return passages in the shape of LAMBADA's: a target sentence up to its last word, after its context.
 
-    The passages are those of :class:`workbench.texts.passages.Passages`, each drawn once (Paperno et al.
-    2016, section 3.1, without the filter by language models and people). The candidates are the different
-    words of the context, as readers choose from them (Chu et al. 2017).
+    The passages are those of :meth:`workbench.construction.candidates.Candidates.of`, in random order: all
+    of them, or the first `number` (Paperno et al. 2016, section 3.1, before the filters).
 
     Parameters
     ----------
-    novels : Corpus, path, str, book, or iterable of these
-        As :meth:`workbench.texts.corpus.Corpus.of` reads them, lower-cased.
+    novels : Candidates, Corpus, path, str, book, or iterable of these
+        As :meth:`workbench.texts.corpus.Corpus.of` reads them. Of more novels than some hundred, all
+        passages do not fit into memory: pass a `number`, or use `Candidates`.
     minimum : int, default 50
-        The context has more tokens than this.
-    answer_in_context : bool, default True
-        Leave out passages whose last word does not occur in the context; otherwise it is the last candidate
-        there.
+        The context has more tokens than this (candidates have their own).
+    answer_in_context : bool, default False
+        Leave out passages whose last word, in any case, does not occur in the context. The candidates are
+        the different words of the context then, as readers choose from them (Chu et al. 2017).
     skip_frequent : int, default 0
-        Leave out passages whose last word is one of so many most frequent words of the novels. With 200,
-        as in LAMBADA, hardly any is a pronoun.
+        Leave out passages whose last word is one of so many most frequent words of the novels, in any case.
+        With 200, as in LAMBADA, hardly any is a pronoun.
     number : int, optional
         So many passages, if there are as many; all by default.
     seed : int, default 0
-        Of what is drawn, and in which order.
+        Of the order.
+    split : str, default "train"
+        What the items are called: "train", "dev" or "test".
+    lowercased : bool, default False
+        Lower-case the tokens (variant ``plain``); else they are as in the novels (``capitalised``).
+    workers, client
+        Where candidates are found: see `Candidates.of`.
     progress : bool, default True
-        Show how the novels are tokenised.
+        Show bars.
 
     Returns
     -------
     Items
-        Lower-cased tokens, each with the novel it is from.
+        Treebank tokens, each passage with the novel it is from.
 
     Raises
     ------
@@ -67,57 +101,402 @@ def passages(
     --------
     >>> from workbench.construction import lambada
     >>> items = lambada.passages(wb.books("sample"), number=20, progress=False)
-    >>> len(items), all(item.answer in item.candidates for item in items)
-    (20, True)
+    >>> len(items), items[0].book_id, items[0].answer
+    (20, 'sample/a-room-for-the-inspector', 'cherries')
     """
-    corpus = Corpus.of(novels, lower=True, progress=progress)
-    drawn = _drawn(corpus, minimum, skip_frequent, seed, answer_in_context=answer_in_context)
-    rows = islice(drawn, number)
-    items = Items.from_records(rows)
+    if isinstance(novels, Candidates):
+        candidates = novels
+    else:
+        candidates = Candidates.of(
+            novels, minimum=minimum, workers=workers, client=client, progress=progress
+        )  # fmt: skip
+    frequent = set(_most_frequent(candidates, skip_frequent))
+    wanted = len(candidates) if number is None else number
+    step = max(1, min(_BLOCK, wanted))
+    parts = [candidates.items([])]
+    for start in range(0, len(candidates), step):
+        if sum(map(len, parts)) >= wanted:
+            break
+        drawn = candidates.drawn(start, start + step, seed)
+        items = candidates.items(drawn, split=split, lowercased=lowercased, choices=answer_in_context)
+        parts.append(items.where([_is_wanted(item, frequent, inside=answer_in_context) for item in items]))
+    items = Items.concat(parts)[:wanted]
     if not len(items):
-        raise DataError(
-            "no passage of these novels has its last word in the context", remedy="pass more text"
-        )
+        problem = f"none of the {len(candidates):,} candidate passages of these novels is as it was asked for"
+        raise DataError(problem, remedy="pass more text, a lower minimum, or fewer conditions")
     return items
 
 
-def _drawn(
-    corpus: Corpus, minimum: int, skip_frequent: int, seed: int, *, answer_in_context: bool
-) -> Iterator[Item]:
-    """Yield all passages in random order."""
-    stream = Stream.of(corpus, len(corpus.words))
-    drawer = Passages(stream, rows=1, number=1, seed=seed, minimum=minimum)
-    words = ["", *stream.vocabulary]
-    firsts, ids = stream.books["first"].to_numpy(), stream.books["book_id"].tolist()
-    count = 0
-    for block in range(0, drawer.distinct, _BLOCK):
-        places = drawer.places(np.arange(block, min(block + _BLOCK, drawer.distinct)))
-        for first, target in zip(*(array.tolist() for array in places), strict=True):
-            sentence = int(np.searchsorted(stream.starts, first))
-            starts = stream.starts[sentence : bisect_right(stream.starts, target, sentence)].tolist()
-            passage = stream.read(first, target + 1).tolist()  # ids: 1 is the most frequent word
-            text = [words[id_] for id_ in passage]
-            context, answer = text[: starts[-1] - first], text[-1]
-            if passage[-1] <= skip_frequent or (answer_in_context and answer not in context):
-                continue
-            book = ids[int(np.searchsorted(firsts, sentence, side="right")) - 1]
-            yield _item(count, text, [start - first for start in starts], book, [*context, answer])
-            count += 1
+def _is_wanted(item: Item, frequent: Collection[str], *, inside: bool) -> bool:
+    """Return whether the answer is no frequent word and, where it must be, inside the context."""
+    answer = str(item.answer).lower()
+    return answer not in frequent and (not inside or answer in " ".join(item.context).lower().split(" "))
 
 
-def _item(number: int, text: list[str], starts: list[int], book: str, choices: list[str]) -> Item:
-    """Make an item of the words of a passage and the first one of each sentence."""
-    begins = [0, *accumulate(len(word) + 1 for word in text)]  # the character at which each word begins
-    end = begins[-1] - 1
-    return Item(
-        item_id=f"lambada/train/{number:06d}",
-        dataset="lambada",
-        split="train",
-        variant="plain",
-        text=" ".join(text),
-        answer=text[-1],
-        answer_span=(begins[-2], end),
-        sentences=tuple((begins[a], begins[b] - 1) for a, b in pairwise([*starts, len(text)])),
-        candidates=tuple(dict.fromkeys(choices)),
-        book_id=book,
-    )
+def _most_frequent(candidates: Candidates, n: int) -> list[str]:
+    """Return the `n` most frequent words of the novels, lower-cased."""
+    counts: Counter[str] = Counter()
+    for text in candidates.texts() if n else ():
+        counts.update(text.lower().split())
+    return sorted(counts, key=lambda word: (-counts[word], word))[:n]
+
+
+@dataclass(frozen=True, repr=False)
+class Filtered:
+    """What filters left of passages, and why they dropped the others.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        One row a passage that was looked at: ``item_id``, ``book_id``, ``number`` (its place in the
+        candidates or items), ``dropped_by`` (the filter that dropped it; missing for survivors) and
+        ``log_prob`` (natural logarithm of the highest probability that a filter gave to its target: of a
+        passage that was dropped, the filter that dropped it).
+    parameters : dict
+        Threshold, number and seed, and each filter: class, version, configuration, and what it was trained
+        on.
+    """
+
+    frame: pd.DataFrame
+    parameters: dict[str, Any]
+    _passages: _Passages = field(compare=False)
+
+    def __len__(self) -> int:
+        return int(self.frame["dropped_by"].isna().sum())
+
+    def __repr__(self) -> str:
+        return f"Filtered({len(self):,} of {len(self.frame):,} passages)"
+
+    @property
+    def numbers(self) -> Ints:
+        """Numbers of the survivors, in the order in which they were looked at."""
+        numbers: Ints = self.frame["number"][self.frame["dropped_by"].isna()].to_numpy()
+        return numbers
+
+    @property
+    def survivors(self) -> Items:
+        """The passages that no filter dropped."""
+        return self._passages.items(self.numbers)
+
+    @property
+    def source_sha256(self) -> str | None:
+        """The digest of the candidates, None for passages that were passed as items."""
+        source = self._passages.source
+        return source.sha256 if isinstance(source, Candidates) else None
+
+    @property
+    def step(self) -> Step:
+        """What a manifest says of this step; drops are counted by filter."""
+        counts = self.frame["dropped_by"].value_counts()
+        names = [each["model"] for each in self.parameters["filters"]]
+        dropped = {name: int(counts.get(name, 0)) for name in names}
+        return Step("filters", len(self.frame), len(self), dropped, unit="passages")
+
+
+@dataclass(frozen=True)
+class _Passages:
+    """Candidates or items by number."""
+
+    source: Candidates | Items
+    options: Mapping[str, Any]
+
+    def items(self, numbers: Ints) -> Items:
+        if isinstance(self.source, Candidates):
+            return self.source.items(numbers, **self.options)
+        frame = self.source.frame.iloc[numbers]
+        return Items(frame, attrs=self.source.attrs)
+
+
+def filtered(
+    source: Candidates | Items,
+    filters: Sequence[Predictor],
+    *,
+    threshold: float = THRESHOLD,
+    number: int | None = None,
+    seed: int = 0,
+    split: str = "train",
+    lowercased: bool = False,
+    trained_on: Texts | None = None,
+    block: int = 1024,
+    progress: bool = True,
+) -> Filtered:
+    """Drop the passages whose target one of some models finds likely.
+
+    A passage is dropped by the first filter that gives its target a probability of `threshold` or more; later
+    filters do not see it. Log-probabilities are stored in the cache, a block of passages and a filter at a
+    time, so a call that was killed resumes.
+
+    Parameters
+    ----------
+    source : Candidates or Items
+    filters : sequence of Predictor
+        Models that give log-probabilities, such as :func:`paper_filters`; the quickest first.
+    threshold : float, default 0.00175
+    number : int, optional
+        Stop when so many passages have survived; candidates are then drawn at random. By default all passages
+        are looked at, in their order.
+    seed : int, default 0
+        Of the draw.
+    split, lowercased
+        Of items of candidates: see `Candidates.items`.
+    trained_on : Corpus, path, or iterable of books, optional
+        The texts that the filters were trained on. DataError if a novel that passages come from is among
+        them, by the 13-grams of the first block.
+    block : int, default 1024
+        Passages that are looked at together.
+    progress : bool, default True
+        Show a bar.
+
+    Raises
+    ------
+    DataError
+        If a filter gives no probability, two have one name, or a number makes no sense.
+
+    Examples
+    --------
+    >>> from workbench.construction import lambada
+    >>> items = lambada.passages(wb.books("sample"), number=60, progress=False)
+    >>> result = lambada.filtered(items, [ngram], progress=False)
+    >>> len(result.survivors) + len(result.frame[result.frame["dropped_by"] == ngram.name])
+    60
+    """
+    is_possible = block >= 1 and (number is None or number >= 1) and 0 < threshold <= 1
+    if not filters or not is_possible or not len(source):
+        raise DataError(
+            "expected passages, a filter, a threshold above 0 and up to 1, a number and a block of 1 or more,"
+            f" got {len(source):,} passages, {len(filters)} filters, threshold={threshold}, number={number},"
+            f" block={block}",
+            remedy="pass models such as those of paper_filters; the paper's threshold is 0.00175",
+        )
+    identities = [model_identity(model) for model in filters]
+    if twice := [name for name, n in Counter(model.name for model in filters).items() if n > 1]:
+        raise DataError(f"two filters are called {twice[0]!r}", remedy="give one another name")
+    about = [
+        json_value({**identity, "training": model.training}, f"the training of {model.name!r}")
+        for identity, model in zip(identities, filters, strict=True)
+    ]
+    is_drawn = number is not None and isinstance(source, Candidates)
+    options = {"split": split, "lowercased": lowercased} if isinstance(source, Candidates) else {}
+    read = _Passages(source, options)
+    store = cache.Cache("filter-scores")
+    frames: list[pd.DataFrame] = []
+    survivors, total = 0, len(source) if number is None else number
+    with progress_bar(total, label="filtering", unit="passages", shown=progress) as bar:
+        for start in range(0, len(source), block):
+            if number is not None and survivors >= number:
+                break
+            numbers = np.arange(start, min(start + block, len(source)))
+            if is_drawn:
+                numbers = source.drawn(start, start + block, seed)  # type: ignore[union-attr] # candidates
+            items = read.items(numbers)
+            if trained_on is not None and not frames:
+                check_held_out(Corpus.of(trained_on, progress=progress), items, progress=progress)
+            frames.append(_filtered_block(items, filters, identities, math.log(threshold), store))
+            frames[-1].insert(2, "number", numbers)
+            n = int(frames[-1]["dropped_by"].isna().sum())
+            survivors += n
+            bar.update(len(items) if number is None else min(n, total - bar.n))
+    store.trim()
+    frame = pd.concat(frames, ignore_index=True)
+    if number is not None and survivors > number:  # the block held more than were wanted
+        frame = frame[: 1 + int(np.flatnonzero(frame["dropped_by"].isna())[number - 1])]
+    parameters = {"threshold": threshold, "number": number, "seed": seed, **options, "filters": about}
+    return Filtered(frame, parameters, read)
+
+
+def _filtered_block(
+    items: Items,
+    filters: Sequence[Predictor],
+    identities: Sequence[Mapping[str, Any]],
+    limit: float,
+    store: cache.Cache,
+) -> pd.DataFrame:
+    """Return the rows of some passages; `limit` is the natural logarithm of the threshold."""
+    dropped_by = np.full(len(items), None, dtype=object)
+    log_prob = np.full(len(items), -np.inf)
+    left = np.arange(len(items))
+    for model, identity in zip(filters, identities, strict=True):
+        if not len(left):
+            break
+        scores = _log_probs(model, identity, items.where(np.isin(np.arange(len(items)), left)), store)
+        log_prob[left] = np.maximum(log_prob[left], scores)
+        dropped_by[left[scores >= limit]] = model.name
+        left = left[scores < limit]
+    columns = items.frame[["item_id", "book_id"]]
+    return columns.assign(dropped_by=pd.Series(dropped_by, dtype="str"), log_prob=log_prob)
+
+
+def _log_probs(
+    model: Predictor, identity: Mapping[str, Any], items: Items, store: cache.Cache
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the log-probabilities of the targets, from the cache where they are there."""
+    key = cache.digest("filter", json.dumps(identity, sort_keys=True), items_digest(items))
+    is_versioned = identity["version"] is not None  # else nothing tells that the code has changed
+    table = store.get(key, _SCORES) if is_versioned else None
+    if table is not None and len(table) == len(items):
+        return np.asarray(table["log_prob"], np.float64)
+    scores = np.asarray(model.log_prob(items), np.float64)
+    if scores.shape != (len(items),) or np.isnan(scores).any():
+        place = int(np.isnan(scores).argmax()) if scores.shape == (len(items),) else 0
+        raise DataError(
+            f"the filter {model.name!r} gives no probability to the target of {items[place].item_id}",
+            remedy="take a language model, whose scores are log-probabilities",
+        )
+    if is_versioned:
+        store.put(key, pa.table([pa.array(scores)], _SCORES))
+    return scores
+
+
+def paper_filters(
+    novels: Texts,
+    *,
+    pretrained: Predictor | None = None,
+    held_out: Items | None = None,
+    vocabulary: int = 60_000,
+    progress: bool = True,
+    **options: Any,
+) -> list[Predictor]:
+    """Train the language models that LAMBADA's passages were filtered by.
+
+    They are a 4-gram model, a feed-forward network and a simple recurrent one, trained on novels, and a
+    recurrent network that was trained before on other text (Paperno et al. 2016, section 3.1). Their sizes
+    and settings are not published: those of the networks here are the defaults of their classes.
+
+    Parameters
+    ----------
+    novels : Corpus, path, str, book, or iterable of these
+        The novels to train on, none of which may be among those that passages are taken from.
+    pretrained : Predictor, optional
+        The fourth filter; without it there are three.
+    held_out : Items, optional
+        Passages that must not come from these novels (:func:`workbench.texts.overlap.check_held_out`).
+    vocabulary : int, default 60,000
+        Words that the models know.
+    progress : bool, default True
+    **options
+        Of the training of both networks, such as ``minutes``, ``width`` or ``seed``.
+
+    Returns
+    -------
+    list of Predictor
+        The quickest first.
+
+    Raises
+    ------
+    DataError
+        If the novels are empty or hold a book that the passages come from.
+    """
+    from workbench.models import ElmanRNN, FeedForward, NGram  # noqa: PLC0415 - torch is slow to import
+
+    corpus = Corpus.of(novels, progress=progress)
+    shared: Any = {"vocabulary": vocabulary, "held_out": held_out, "progress": progress}
+    filters = [
+        NGram.fit(corpus, order=4, **shared),
+        FeedForward.fit(corpus, **shared, **options),
+        ElmanRNN.fit(corpus, **shared, **options),
+    ]
+    return filters if pretrained is None else [*filters, pretrained]
+
+
+def control(
+    candidates: Candidates,
+    number: int = 5000,
+    *,
+    seed: int = 0,
+    without: Filtered | None = None,
+    lowercased: bool = False,
+) -> Items:
+    """Draw a control set: passages of the same shape from the same novels, not filtered.
+
+    Paperno et al. (2016, section 4) draw 5,000 passages at random from the novels of the test set "without
+    filtering them in any way". Nothing excludes passages that are in the test set, so nothing does here.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        Of the novels that the filtered passages come from.
+    number : int, default 5000
+    seed : int, default 0
+        Of the draw, which is another one than that of `filtered` with the same seed.
+    without : Filtered, optional
+        Leave out its survivors, so that the two sets are disjoint.
+    lowercased : bool, default False
+        Lower-case the tokens.
+
+    Returns
+    -------
+    Items
+        In the order of the draw; split "control". ``attrs["parameters"]`` says how they were drawn.
+
+    Raises
+    ------
+    DataError
+        If there are fewer candidates, or `without` is of other passages.
+
+    Examples
+    --------
+    >>> from workbench.construction import lambada
+    >>> from workbench.construction.candidates import Candidates
+    >>> candidates = Candidates.of(wb.books("sample"), progress=False)
+    >>> lambada.control(candidates, 50)
+    Items(50: 50 x lambada/control/capitalised)
+    """
+    excluded = np.zeros(0, np.int64)
+    if without is not None:
+        if without.source_sha256 != candidates.sha256:
+            raise DataError(
+                "the filtered passages are not of these candidates",
+                remedy="pass what `filtered` made of them",
+            )
+        excluded = np.unique(without.numbers)
+    if not 0 < number <= len(candidates) - len(excluded):
+        raise DataError(
+            f"expected a number of passages from 1 to {len(candidates) - len(excluded):,}, got {number}",
+            remedy="ask for fewer, or pass more novels",
+        )
+    places = np.arange(min(len(candidates), number + len(excluded)), dtype=np.int64)
+    drawn = permuted(places, len(candidates), key=(seed, _CONTROL))
+    drawn = drawn[~np.isin(drawn, excluded)][:number]
+    items = candidates.items(drawn, split="control", lowercased=lowercased)
+    items.attrs["parameters"] = {"number": number, "seed": seed, "disjoint": without is not None}
+    return items
+
+
+def recorded(
+    manifest: Manifest, candidates: Candidates, result: Filtered | None = None, control: Items | None = None
+) -> Manifest:
+    """Add the steps that were taken to the manifest of the novels.
+
+    Parameters
+    ----------
+    manifest : Manifest
+    candidates : Candidates
+    result : Filtered, optional
+        What `filtered` returned.
+    control : Items, optional
+        What the function `control` returned.
+
+    Returns
+    -------
+    Manifest
+        With the stages ``passages``, ``filters`` and ``control``.
+
+    Examples
+    --------
+    >>> from workbench.construction import lambada
+    >>> from workbench.construction.candidates import Candidates
+    >>> from workbench.construction.manifest import Manifest
+    >>> candidates = Candidates.of(wb.books("sample"), progress=False)
+    >>> lambada.recorded(Manifest(), candidates).to_frame()[["step", "n_in", "n_out"]]
+                     step  n_in  n_out
+    0  candidate passages  3177   1847
+    """
+    parameters = {**candidates.rule._asdict(), "version": VERSION, "sha256": candidates.sha256}
+    manifest = manifest.extended("passages", parameters=parameters, steps=[candidates.step])
+    if result is not None:
+        manifest = manifest.extended("filters", parameters=result.parameters, steps=[result.step])
+    if control is not None:
+        n = len(control)
+        step = Step("control set", len(candidates), n, {"not drawn": len(candidates) - n}, unit="passages")
+        manifest = manifest.extended("control", parameters=control.attrs["parameters"], steps=[step])
+    return manifest

@@ -283,27 +283,25 @@ def chapters_of(book: Book) -> list[list[list[str]]]:
     tokenised text a line ends a sentence, and a heading may stand in the line of the first sentence, as in
     the raw text of the Children's Book Test; it stays there then. Marks of emphasis and rules are left out.
     """
-    if not book.tokenised:
-        chapters = [wt.sentence_tokens(part, tokenised=False) for part in chapter_texts(book)]
+    parts = chapter_texts(book.text, tokenised=book.tokenised)
+    if book.tokenised:
+        cut = [list(chain.from_iterable(map(wt.sentence_tokens, part.splitlines()))) for part in parts]
     else:
-        lines = (part.splitlines() for part in chapter_texts(book))
-        chapters = [list(chain.from_iterable(map(wt.sentence_tokens, part))) for part in lines]
-    return [chapter for chapter in chapters if chapter]
+        cut = [wt.sentence_tokens(part, tokenised=False) for part in parts]
+    return [chapter for chapter in cut if chapter]
 
 
-def chapter_texts(book: Book) -> list[str]:
-    """Return the text of each chapter of a novel, without its heading: see `chapters_of`."""
-    if not book.tokenised:
-        parts = _HEADING.split(_EMPHASIS.sub("", _RULE.sub("", book.text)))
-    else:
-        chapters: list[list[str]] = [[]]
-        for line in book.text.splitlines():
-            if heading := _OPENING.match(line):
-                chapters.append([])
-            if not (heading and _TITLE.fullmatch(line)):
-                chapters[-1].append(line)
-        parts = ["\n".join(lines) for lines in chapters]
-    return [part for part in parts if part.strip()]
+def chapter_texts(text: str, *, tokenised: bool) -> list[str]:
+    """Cut the text of a novel into chapters, as `chapters_of` finds them; some may be empty."""
+    if not tokenised:
+        return _HEADING.split(_EMPHASIS.sub("", _RULE.sub("", text)))
+    parts: list[list[str]] = [[]]
+    for line in text.splitlines(keepends=True):
+        if heading := _OPENING.match(line):
+            parts.append([])
+        if not (heading and _TITLE.fullmatch(line.rstrip())):
+            parts[-1].append(line)
+    return list(map("".join, parts))
 
 
 def _overlapping(books: pd.DataFrame, n: int, n_items: int) -> DataError:

@@ -173,21 +173,16 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, atten
         raise TypeError(
             f"the first argument is {type(items).__name__}, expected Items: predict(items, model)"
         )
-    version = _version(model)
     if attention:
         model = copy.copy(model)
         vars(model)["attention"] = True
-    config = {**model.config, "attention": True} if getattr(model, "attention", False) else model.config
     info = {
-        "model": model.name,
-        "class": f"{type(model).__module__}:{type(model).__qualname__}",
-        "version": json_value(version, f"the version of {model.name!r}"),
-        "config": json_value(config, f"the config of {model.name!r}"),
+        **model_identity(model),
         "seed": int(seed),
         "top_k": int(top_k),
         "items": items_digest(items),
     }
-    once = "" if version is not None else str(time.time_ns())
+    once = "" if info["version"] is not None else str(time.time_ns())
     name = _name(items, model.name, cache.digest(json.dumps(info, sort_keys=True), once))
     home = data_home() / "runs"
     sweep(home)
@@ -451,6 +446,21 @@ def items_digest(items: Items) -> str:
     """Return the SHA-256 of all columns of items but `meta`."""
     frame = items.frame.drop(columns="meta")
     return cache.digest(*(repr(frame[name].tolist()) for name in frame))
+
+
+def model_identity(model: Model) -> dict[str, Any]:
+    """Return what a model's results depend on beside the items, as JSON represents it.
+
+    Its name, class, version and config. The version is None for a user's class without one of its own, as
+    nothing tells whether its code has changed.
+    """
+    config = {**model.config, "attention": True} if getattr(model, "attention", False) else model.config
+    return {
+        "model": model.name,
+        "class": f"{type(model).__module__}:{type(model).__qualname__}",
+        "version": json_value(_version(model), f"the version of {model.name!r}"),
+        "config": json_value(config, f"the config of {model.name!r}"),
+    }
 
 
 def json_value(value: Any, what: str) -> Any:
