@@ -1,9 +1,9 @@
-"""How often the original scores best, and how much the lowest scores give away, in questions made from novels.
+"""How often the original scores best, and how much the lowest scores give away, in made questions.
 
-Questions are made from a twentieth of the challenge's training books by a 4-gram of the others; the same systems
-answer the official questions. Zweig and Burges (2012), section 2.2, have 26 % for the lowest score of the model
-that made their options (31 % for the highest), 17 % for that of another model (39 %), 38 % for the lowest score
-of the next word, 38 % for the highest one of the word two on, and 43 % for both.
+Questions are made from a twentieth of the challenge's training books by a 4-gram of the others; the same
+systems answer the official questions. Zweig and Burges (2012), section 2.2, have 26 % for the lowest score of
+the model that made their options (31 % for the highest), 17 % for that of another model (39 %), 38 % for the
+lowest score of the next word, 38 % for the highest one of the word two on, and 43 % for both.
 
     python benchmarks/completion_bias.py [--number 1000] [--seed 0] [--out frame.csv]
 """
@@ -27,7 +27,7 @@ COPIES = {"msrcc/train/BADGE10"}  # another edition of it, BADGE10A, is among th
 
 def share(count: int, n: int) -> str:
     """Return a percentage with its 95 % Wilson interval."""
-    low, high = (100 * float(bound) for bound in wilson(count, n))
+    low, high = (100 * float(bound[0]) for bound in wilson(count, n))
     return f"{100 * count / n:.1f} ({low:.1f} to {high:.1f})"
 
 
