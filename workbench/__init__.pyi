@@ -41,5 +41,6 @@ from .widgets.attention.attention import attention as attention
 from .widgets.browser.browser import browse as browse
 from .widgets.compare.compare import compare as compare
 from .widgets.explore.explore import explore as explore
+from .widgets.groom.groom import groom as groom
 
 __version__: str

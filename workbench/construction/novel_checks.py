@@ -20,7 +20,6 @@ from workbench.construction import duplicates as dup
 from workbench.construction.manifest import library_versions
 from workbench.construction.novels import chapter_texts
 from workbench.datasets import sources
-from workbench.datasets.books import Book
 from workbench.storage import cache, files
 from workbench.storage.errors import DataError
 from workbench.storage.parallel import run_chunks
@@ -168,7 +167,7 @@ def _check(novel: _Novel) -> pa.Table:
         for n, hashes in novel.offensive.items()
         if len(codes) >= n
     )
-    n_chapters = len(chapter_texts(Book("", "", None, None, text, novel.tokenised, "")))
+    n_chapters = sum(bool(part.strip()) for part in chapter_texts(text, tokenised=novel.tokenised))
     row = (len(codes), n_chapters, *detect_language(text), sum(counts), dup.sketch(codes).ravel())
     columns = [pa.array([value], field.type) for value, field in zip(row, _RESULT, strict=True)]
     return pa.table(columns, _RESULT)

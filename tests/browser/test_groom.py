@@ -1,0 +1,201 @@
+"""Grooming in JupyterLab, as a person does it: keys and clicks, undo, a killed kernel, both themes, 430 pixels."""
+
+import json
+import os
+import signal
+
+import pytest
+from test_browser import CLIPPED, CONTRAST, THEMES
+
+pytestmark = pytest.mark.browser
+
+MADE = (
+    "import workbench as wb\nfrom workbench import construction\n"
+    "made = construction.sentence_completion.questions('sample', number=12, frequency=1e-3, minimum=2,"
+    " workers=1, progress=False)"
+)
+EVIL = "<img src=x onerror=window.hacked=1>"
+MANY = 30
+NEEDED = 4
+
+
+@pytest.fixture
+def groom(lab, notebook):
+    """Open a notebook with the widget."""
+
+    def run(name, *cells):
+        notebook.open(lab.write(f"groom-{name}.ipynb", MADE, *cells))
+        notebook.run_all()
+        notebook.page.wait_for_selector(".wg-groom[data-waits=''] .wg-word")
+        return notebook.page
+
+    return run
+
+
+def python(notebook, what):
+    return json.loads(notebook.evaluate(f"import json; print(json.dumps({what}))"))
+
+
+def settled(page, item, picked, state):
+    wanted = f"[data-item='{item}'][data-picked='{picked}'][data-state='{state}']"
+    page.wait_for_selector(f".wg-groom[data-waits='']{wanted}")
+
+
+def pick_by_keys(page, item):
+    """Pick the first four alternates with the keyboard."""
+    page.locator(".wg-word").first.focus()
+    for number in range(NEEDED):
+        if number:
+            page.keyboard.press("ArrowRight")
+        page.keyboard.press(" ")
+        settled(page, item, number + 1, "begun" if number < NEEDED - 1 else "done")
+
+
+def test_picking_by_keys_and_clicks(groom, notebook):
+    page = groom("story", "view = wb.groom(made, subject='story')\nview")
+    ids = python(notebook, "made.frame['item_id'].tolist()")
+    cells = page.locator(".jp-Cell").count()
+    words = page.locator(".wg-word").all_inner_texts()
+    assert words == python(notebook, "made[0].meta['alternates']")
+    assert len(words) == MANY
+    assert page.locator(".wg-answer").inner_text() == python(notebook, "made[0].answer")
+    assert " ".join(python(notebook, "made[0].candidates")) not in page.locator(".wg-groom").inner_text()
+    first = page.locator(".wg-word").first
+    first.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".wg-other").inner_text() == words[1]
+    left, right = python(notebook, "[made[0].readable()[0], made[0].answer]")
+    shown = page.locator(".wg-preview").inner_text().replace("with the alternate", "").strip()
+    assert shown.split() == left.replace(right, words[1], 1).split()
+    page.keyboard.press("ArrowDown")
+    below = page.evaluate("document.activeElement.getBoundingClientRect().top")
+    assert below > first.bounding_box()["y"]
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate("document.activeElement.textContent") == words[1]
+    page.locator(".wg-word").nth(9).hover()
+    assert page.locator(".wg-other").inner_text() == words[9]
+
+    pick_by_keys(page, ids[0])
+    assert python(notebook, "[sorted(item.candidates) for item in view.items()]") == [
+        sorted([*words[:NEEDED], python(notebook, "made[0].answer")])
+    ]
+    page.locator(".wg-word").nth(7).click()
+    page.locator(".wg-alarm:has-text('4 options are picked')").wait_for()
+    notebook.screenshot("groom", ".wg-groom")
+    page.locator(".wg-picked button").nth(1).click()
+    settled(page, ids[0], NEEDED - 1, "begun")
+    page.locator(".wg-word").nth(7).click()
+    settled(page, ids[0], NEEDED, "done")
+    assert python(notebook, "list(view.to_frame()['options'][0])") == [words[0], words[2], words[3], words[7]]
+
+
+def test_walking_rejecting_and_undoing(groom, notebook):
+    page = groom("walk", "view = wb.groom(made, subject='walk')\nview")
+    ids = python(notebook, "made.frame['item_id'].tolist()")
+    cells = page.locator(".jp-Cell").count()
+    pick_by_keys(page, ids[0])
+    page.keyboard.press("n")
+    settled(page, ids[1], 0, "open")
+    page.keyboard.press("x")
+    page.locator(".wg-reject").select_option("poor sentence")
+    settled(page, ids[1], 0, "rejected")
+    page.locator(".wg-word").nth(2).click(force=True)  # it says that it is disabled
+    page.locator(".wg-alarm:has-text('this question is rejected')").wait_for()
+    page.keyboard.press("j")
+    settled(page, ids[2], 0, "open")
+    page.keyboard.press("u")
+    settled(page, ids[1], 0, "open")
+    page.keyboard.press("u")
+    settled(page, ids[0], NEEDED - 1, "begun")
+    page.locator(".wg-place").fill("5")
+    page.locator(".wg-place").press("Enter")
+    settled(page, ids[4], 0, "open")
+    assert page.locator(".wg-status").inner_text().startswith("0 done, 0 rejected, 12 left (walk)")
+    notebook.evaluate("view.current = made[3]")
+    settled(page, ids[3], 0, "open")
+    assert page.locator(".jp-Cell").count() == cells  # no key reached the notebook
+    tree = page.locator(".wg-groom").aria_snapshot()
+    for role in ["progressbar", "status", 'group "Alternates', "spinbutton", 'button "Undo', "combobox"]:
+        assert role in tree.replace("Take the last change back (key u)", "Undo")
+
+
+def test_a_killed_kernel_loses_nothing(groom, notebook):
+    page = groom("killed", "view = wb.groom(made, subject='killed')\nview")
+    ids = python(notebook, "made.frame['item_id'].tolist()")
+    pick_by_keys(page, ids[0])
+    page.keyboard.press("n")
+    settled(page, ids[1], 0, "open")
+    page.locator(".wg-word").nth(5).click()
+    settled(page, ids[1], 1, "begun")
+    pid = python(notebook, "__import__('os').getpid()")
+    os.kill(pid, signal.SIGKILL)
+    page.wait_for_function("() => document.querySelector('.jp-Dialog') !== null || true")
+    page.wait_for_function(
+        "() => ['autorestarting', 'restarting', 'idle', 'starting', 'unknown'].includes("
+        "window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.status)"
+    )
+    notebook.ready()
+    notebook.page.wait_for_function(
+        """async (pid) => {
+            const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+            return kernel.status === "idle" && kernel.connectionStatus === "connected";
+        }""",
+        arg=pid,
+    )
+    notebook.run_all()
+    page.wait_for_selector(f".wg-groom[data-waits=''][data-item='{ids[1]}'][data-picked='1']")
+    assert python(notebook, "__import__('os').getpid()") != pid
+    assert python(notebook, "[view.counts['done'], view.counts['begun']]") == [1, 1]
+
+
+def test_text_is_text_and_errors_show(groom, notebook):
+    page = groom(
+        "hostile",
+        "from dataclasses import replace\n"
+        f"evil = {EVIL!r}\n"
+        "items = [replace(item, text=evil + ' ' + item.text, answer_span=tuple(p + len(evil) + 1 for p in "
+        "item.answer_span), sentences=((0, len(item.text) + len(evil) + 1),), meta={'alternates': [evil, "
+        "*item.meta['alternates'][1:]]}) for item in made]\n"
+        "view = wb.groom(wb.Items.from_records(items), subject=evil)\nview",
+    )
+    assert page.locator(".wg-word").first.inner_text() == EVIL
+    first = python(notebook, "made.frame['item_id'][0]")
+    pick_by_keys(page, first)
+    assert page.locator(".wg-groom img").count() == 0
+    assert page.evaluate("window.hacked") is None
+    assert EVIL in page.locator(".wg-sentence").inner_text()
+    notebook.evaluate("def fails(*_): raise wb.DataError('it <b>fails</b>')\nview._grooming.pick = fails")
+    page.locator(".wg-word").nth(1).click()
+    page.locator(".wg-alarm:has-text('it <b>fails</b>')").wait_for()
+    assert page.locator(".wg-word[aria-pressed=true]").count() == NEEDED
+
+
+def test_readable_in_both_themes_and_at_430_pixels(groom, notebook):
+    page = groom("look", "view = wb.groom(made, subject='look')\nview")
+    ids = python(notebook, "made.frame['item_id'].tolist()")
+    pick_by_keys(page, ids[0])
+    contrast, clipped = (
+        code.replace("wb-browser", "wg-groom").replace("wb-", "wg-") for code in (CONTRAST, CLIPPED)
+    )
+    page.locator(".wg-guide summary").click()
+
+    def look(name):
+        for theme in THEMES:
+            notebook.theme(theme)
+            assert page.evaluate(contrast) == []
+            assert page.evaluate(clipped) == []
+            notebook.screenshot(f"groom-{name}{theme.split()[-1].lower()}", ".wg-groom")
+
+    look("")
+    page.evaluate("document.querySelector('.wg-groom').style.width = '430px'")
+    notebook.still()
+    look("430-")
+    assert page.locator(".wg-main").evaluate("(node) => node.scrollWidth <= node.clientWidth")
+    page.keyboard.press("Escape")
+    page.locator(".wg-word").first.focus()
+    page.keyboard.press("n")
+    settled(page, ids[1], 0, "open")
+    page.keyboard.press("x")
+    page.locator(".wg-reject").select_option(index=3)
+    settled(page, ids[1], 0, "rejected")
+    look("rejected-")

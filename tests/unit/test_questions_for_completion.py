@@ -1,0 +1,409 @@
+"""Sentence completion questions: the five steps beside a slow implementation, draws, order, failures."""
+
+import math
+from collections import Counter
+from itertools import chain, pairwise
+
+import kenlm
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+import workbench as wb
+from workbench.construction import alternates as steps
+from workbench.construction import sentence_completion as completion
+from workbench.construction.novels import seed_of
+from workbench.models import NGram, RandomWord
+from workbench.storage.errors import DataError
+from workbench.texts.corpus import Corpus
+
+OPTIONS = {"frequency": 0.01, "minimum": 2, "alternates": 12, "best": 6, "progress": False, "workers": 1}
+
+
+class Book:
+    tokenised = True
+
+    def __init__(self, book_id, lines):
+        self.book_id = self.title = book_id
+        self.text = " ".join(lines)
+
+
+def lines(seed, n):
+    """Make sentences of a few frequent words and many rare ones; some words are names or hold digits."""
+    rng = np.random.default_rng(seed)
+    rare = [f"{a}{b}" for a in "abcdefghij" for b in "klmnop"] + ["X-ray", "Ann", "a1", "well-kept"]
+    parts = [["the", "The"], ["old", "new"], rare, ["sat", "ran"], ["down", *rare[:20]], ["."]]
+    return [" ".join(rng.choice(part) for part in parts) for _ in range(n)]
+
+
+BOOKS = [Book(name, lines(seed, 60)) for seed, name in enumerate(("one", "two", "three"))]
+OTHERS = [Book(f"other {seed}", lines(seed, 150)) for seed in (10, 11)]
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return Corpus.of(OTHERS, lower=False, progress=False, workers=1)
+
+
+@pytest.fixture(scope="module")
+def model(texts):
+    return NGram.fit(texts, order=4, lower=False, vocabulary=None, progress=False)
+
+
+def make(novels=BOOKS, texts=OTHERS, **options):
+    return completion.questions(novels, texts, **{**OPTIONS, **options})
+
+
+def records(items):
+    return items.frame.to_json(orient="records", double_precision=15)
+
+
+class Slow:
+    """The five steps for one sentence at a time, in plain Python, with KenLM's probabilities."""
+
+    def __init__(self, model, texts, frequency=0.01, minimum=2):
+        self.kenlm = kenlm.Model(str(model.binary))
+        counts = Counter(chain(*(line.split() for book in texts for line in book.text.split("\n"))))
+        self.words = model.vocabulary
+        self.rare = [
+            word
+            for word in self.words
+            if minimum <= counts[word] < frequency * counts.total()
+            and all(part.isalpha() and part.islower() for part in word.split("-"))
+        ]
+
+    def p(self, history, word):
+        """Return ln p(word | words before)."""
+        state, after = kenlm.State(), kenlm.State()
+        if history[0] == "<s>":
+            self.kenlm.BeginSentenceWrite(state)
+            history = history[1:]
+        else:
+            self.kenlm.NullContextWrite(state)
+        for each in history:
+            self.kenlm.BaseScore(state, each, after)
+            state, after = after, kenlm.State()
+        return self.kenlm.BaseScore(state, word, after) * math.log(10)
+
+    def whole(self, tokens):
+        line = ["<s>", *tokens, "</s>"]
+        return sum(self.p(line[:at], line[at]) for at in range(1, len(line)))
+
+    def options(self, tokens, place, item_id, alternates=12, best=6):
+        """Return the outcome, the best words and their scores."""
+        answer, left = tokens[place], tokens[:place]
+        words = [word for word in self.rare if word != answer]
+        rng = np.random.default_rng(seed_of(0, item_id, "alternates"))
+        noise = rng.gumbel(size=len(words))
+        keys = {word: self.p(left[-2:], word) + noise[i] for i, word in enumerate(words)}
+        drawn = sorted(words, key=lambda word: -keys[word])[:alternates]
+        scores = {word: self.whole([*left, word, *tokens[place + 1 :]]) for word in [*drawn, answer]}
+        if all(scores[answer] > scores[word] + 1e-9 for word in drawn):
+            return steps.BEST, [], []
+        after = {word: self.p([left[-1], word], tokens[place + 1]) for word in drawn}
+        ranked = sorted(drawn, key=lambda word: -after[word])[:best]
+        return steps.QUESTION, ranked, [after[word] for word in ranked]
+
+
+def test_the_five_steps_by_a_loop(model):
+    items = make(model=model)
+    slow = Slow(model, OTHERS)
+    by_sentence = {(item.book_id, int(item.item_id[-10:-4])): item for item in items}
+    outcomes, with_focus = Counter(), 0
+    for book in BOOKS:
+        for number, sentence in enumerate(book.text.split(" . ")):
+            tokens = f"{sentence.removesuffix(' .')} .".split()
+            foci = [at for at in range(2, len(tokens) - 1) if tokens[at] in slow.rare]
+            item = by_sentence.pop((book.book_id, number), None)
+            with_focus += bool(foci)
+            if not foci:
+                assert item is None
+                continue
+            made = [
+                slow.options(tokens, at, f"msrcc/built/{book.book_id}/{number:06d}-{at:03d}") for at in foci
+            ]
+            if item is None:
+                outcomes[steps.BEST] += 1
+                assert (
+                    steps.BEST in [outcome for outcome, *_ in made]
+                    or items.attrs["steps"][completion.REPEATED]
+                )
+                continue
+            assert item.tokens == tokens
+            outcome, words, scores = made[foci.index(int(item.item_id[-3:]))]
+            assert outcome == steps.QUESTION
+            assert item.meta["alternates"] == words
+            assert item.meta["scores"] == pytest.approx(scores, abs=1e-5)
+            assert item.meta["answer_score"] == pytest.approx(
+                slow.p([item.left.split()[-1], item.answer], item.right.split()[0]), abs=1e-5
+            )
+    assert not by_sentence
+    counts = items.attrs["steps"]
+    assert counts["with a focus word"] == counts["tried"] == with_focus
+    assert outcomes[steps.BEST] == counts[steps.BEST] + counts[completion.REPEATED] > 0
+    assert counts["questions"] == len(items) == with_focus - outcomes[steps.BEST]
+    assert counts["sentences"] == sum(book.text.count(" .") for book in BOOKS)
+
+
+def test_the_form_is_that_of_the_challenge(model):
+    items = make(model=model)
+    frame = items.frame
+    assert set(zip(frame["dataset"], frame["split"], frame["variant"], strict=True)) == {
+        ("msrcc", "built", "novels")
+    }
+    assert frame["text"].is_unique
+    for item in items:
+        assert len(set(item.candidates)) == 5
+        assert item.candidates.count(item.answer) == 1
+        assert set(item.candidates) - {item.answer} <= set(item.meta["alternates"])
+        assert item.answer not in item.meta["alternates"]
+        assert item.meta["scores"] == sorted(item.meta["scores"], reverse=True)
+        assert len(item.left.split()) >= 2
+        assert item.right.split()
+        assert item.answer.islower()
+    places = Counter(item.candidates.index(item.answer) for item in items)
+    assert chisquare([places[place] for place in range(5)]).pvalue > 1e-3
+    run = RandomWord("vocabulary", vocabulary=model.vocabulary).predict(items)
+    assert run["p_correct"].mean() == pytest.approx(0.2)
+
+
+def test_top_options_are_the_best_ones_and_random_ones_are_not_always(model):
+    top = make(model=model, choose="top")
+    assert all(set(item.candidates) == {item.answer, *item.meta["alternates"][:4]} for item in top)
+    assert {item.meta["choice"] for item in top} == {"top"}
+    drawn = make(model=model)
+    ranks = Counter(
+        item.meta["alternates"].index(word) for item in drawn for word in set(item.candidates) - {item.answer}
+    )
+    assert chisquare([ranks[rank] for rank in range(6)]).pvalue > 1e-3
+
+
+def test_words_are_sampled_one_after_the_other_by_their_probabilities():
+    p = np.array([0.4, 0.3, 0.2, 0.1])
+    rng = np.random.default_rng(0)
+    pairs = Counter(tuple(steps._sample(np.log10(p), np.arange(4), 2, rng).tolist()) for _ in range(8000))
+    expected = {(a, b): p[a] * p[b] / (1 - p[a]) for a in range(4) for b in range(4) if a != b}
+    assert set(pairs) == set(expected)
+    assert chisquare([pairs[k] for k in expected], [8000 * v for v in expected.values()]).pvalue > 1e-3
+
+
+def test_scores_of_sentences_are_those_of_the_model(model):
+    items = make(model=model)[:10]
+    words = [item.meta["alternates"] for item in items]
+    expected = model.score(items, words)
+    for item, row, values in zip(items, words, expected, strict=True):
+        left = [model.model.index["<s>"], *model.model.ids(item.left.split())]
+        right = [*model.model.ids(item.right.split()), model.model.index["</s>"]]
+        scores = steps.sentence_scores(model.model, left, np.array(model.model.ids(row)), right)
+        assert scores == pytest.approx(values[: len(row)], abs=1e-5)
+
+
+def test_the_result_depends_on_neither_order_nor_other_novels(model):
+    items = make(model=model)
+    assert records(make(BOOKS[::-1], OTHERS, model=model)) == records(items)
+    alone = make(BOOKS[1:2], model=model)
+    of_two = items.where((items.frame["book_id"] == "two").to_numpy())
+    texts = set(of_two.frame["text"])  # a sentence of two books is asked about in one of them
+    assert records(alone.where(alone.frame["text"].isin(texts).to_numpy())) == records(of_two)
+    assert records(make(model=model, seed=1)) != records(items)
+
+
+def test_fewer_questions_are_some_of_more(model):
+    every = make(model=model)
+    ids = [set(make(model=model, number=n).frame["item_id"]) for n in (1, 5, 20, 10**6)]
+    assert [len(some) for some in ids] == [1, 5, 20, len(every)]
+    assert all(fewer <= more for fewer, more in pairwise(ids))
+    few = make(model=model, number=5).attrs["steps"]
+    assert few["tried"] == 5 + few[steps.BEST] + few[steps.FEW] + few[completion.REPEATED]
+
+
+def test_a_sentence_is_asked_about_once(model):
+    twice = [Book("a", [BOOKS[0].text, BOOKS[0].text]), Book("b", [BOOKS[0].text])]
+    items = make(twice, model=model)
+    assert items.frame["text"].is_unique
+    assert set(items.frame["text"]) >= set(make(twice[:1], model=model).frame["text"])
+    counts = items.attrs["steps"]
+    assert counts[completion.REPEATED] > 0
+    assert counts["tried"] == sum(counts[name] for name in (steps.BEST, completion.REPEATED, "questions"))
+
+
+def test_marks_of_emphasis_and_headings_are_no_sentences(model):
+    word = Slow(model, OTHERS).rare[0]
+    for mark in ("*", "__", "##", "|"):
+        with pytest.raises(DataError, match="no sentence"):
+            make([Book("marked", [f"the old {word} {mark} sat down ."])], model=model)
+
+
+def test_an_interrupted_call_resumes(model, monkeypatch, no_data):
+    del no_data
+    model = NGram.fit(OTHERS, order=3, lower=False, vocabulary=None, progress=False)  # in this home
+    monkeypatch.setattr(completion, "_CHUNK", 16)
+    done = []
+
+    def failing(chunk, *, after=2):
+        if len(done) == after:
+            raise KeyboardInterrupt
+        done.append(chunk.sentences)
+        return steps.find_alternates(chunk)
+
+    monkeypatch.setattr(completion, "find_alternates", failing)
+    with pytest.raises(KeyboardInterrupt):
+        make(model=model)
+    first = list(done)
+    monkeypatch.setattr(completion, "find_alternates", lambda chunk: failing(chunk, after=None))
+    items = make(model=model)
+    assert len(first) == 2
+    assert len(set(map(tuple, done))) == len(done) > 4  # none was done twice
+    done.clear()
+    assert records(make(model=model)) == records(items)
+    assert done == []
+
+
+@pytest.mark.slow
+def test_two_processes_and_a_cluster_make_the_same(model, no_data, monkeypatch):
+    from distributed import Client, LocalCluster  # noqa: PLC0415 - slow to import
+
+    monkeypatch.setattr(completion, "_CHUNK", 16)
+    options = {"frequency": 0.01, "minimum": 2}
+    del model
+    results = []
+    for place, workers in enumerate((1, 2, "cluster")):
+        monkeypatch.setenv("WORKBENCH_HOME", str(no_data / str(place)))
+        (no_data / str(place)).mkdir()
+        if workers == "cluster":
+            cluster = LocalCluster(
+                n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp://"
+            )
+            with cluster, Client(cluster) as client:
+                results.append(make(client=client, **options))
+        else:
+            results.append(make(workers=workers, **options))
+    assert len({records(items) for items in results}) == 1
+    assert len(results[0]) > 40
+
+
+def test_without_texts_each_half_is_asked_about_by_a_model_of_the_other(monkeypatch):
+    fitted = []
+    fit = completion._fitted
+
+    def recorded(corpus, *arguments, **options):
+        fitted.append(set(corpus.books["book_id"]))
+        return fit(corpus, *arguments, **options)
+
+    monkeypatch.setattr(completion, "_fitted", recorded)
+    items = make([*BOOKS, *OTHERS], None)
+    names = {book.book_id for book in (*BOOKS, *OTHERS)}
+    assert len(fitted) == 2
+    assert fitted[0] | fitted[1] == names
+    assert not fitted[0] & fitted[1]
+    assert set(items.frame["book_id"]) == names
+
+
+def test_novels_that_are_in_the_texts(model, texts):
+    prose = [f"{a} {b} {c} {d} one {e} ." for a, b, c, d, e in np.random.default_rng(5).choice(
+        [f"{x}{y}" for x in "qrstuvwxyz" for y in "aeiou"], (80, 5))]  # fmt: skip
+    shelf = [*BOOKS, Book("twin", prose)]
+    with pytest.raises(DataError, match=r"hold 1 of the novels .* \(by 13-grams\): copy -- .*drop") as raised:
+        make(shelf, [*OTHERS, Book("copy", prose)])
+    assert "drop" in str(raised.value)
+    assert records(make(shelf, [*OTHERS, Book("copy", prose)], on_overlap="drop")) == records(
+        make(shelf, OTHERS)
+    )
+    corpus = Corpus.of([*OTHERS, Book("copy", prose)], lower=False, progress=False, workers=1)
+    told = NGram.fit(corpus, order=3, lower=False, progress=False)
+    with pytest.raises(DataError, match="fit a model without them"):
+        make(shelf, corpus, model=told, on_overlap="drop")
+    del texts, model
+
+
+def test_a_model_in_lower_case():
+    model = NGram.fit(OTHERS, order=3, vocabulary=None, progress=False)
+    items = make(model=model)
+    assert len(items) > 20
+    texts = Corpus.of(OTHERS, progress=False, workers=1)
+    offered = {
+        word
+        for word, is_rare in zip(model.vocabulary, steps.rare_words(model, texts, 0.01, 2), strict=True)
+        if is_rare
+    }
+    assert "x-ray" in offered  # as the docstring says
+    assert all(item.answer.islower() for item in items)
+    assert any(item.text.startswith("The ") for item in items)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"minimum": 10**6}, "no word occurs 1000000 times"),
+        ({"frequency": 1e-9}, "no sentence of these novels has a word"),
+        ({"lengths": (50, 60)}, "no sentence of these novels has a word"),
+        ({"novels": [Book("plain", ["the old Ann sat ."])]}, "no sentence of these novels has a word"),
+        ({"novels": BOOKS[:1], "texts": None}, "two novels or more"),
+        ({"novels": [BOOKS[0], BOOKS[0]]}, "'one' occurs twice"),
+        ({"number": 0}, "number=0"),
+        ({"frequency": 2}, "0 < frequency"),
+        ({"best": 3}, "best=3"),
+        ({"best": 30}, "best=30 and alternates=12"),
+        ({"lengths": (9, 3)}, r"got \(9, 3\)"),
+        ({"choose": "people"}, "people"),
+        ({"on_overlap": "skip"}, "skip"),
+        ({"model": "a model"}, "got str"),
+    ],
+)
+def test_what_cannot_be_done(options, problem):
+    with pytest.raises(DataError, match=problem):
+        make(**options)
+
+
+def test_a_model_needs_its_own_texts(model):
+    with pytest.raises(DataError, match="got no texts"):
+        make(model=model, texts=None)
+    with pytest.raises(DataError, match="fitted on other texts"):
+        make(model=model, texts=OTHERS[:1])
+    with pytest.raises(DataError, match="no sentence of these novels has a word"):
+        make(model=NGram.fit(OTHERS, order=2, lower=False, vocabulary=["the"], progress=False))
+
+
+def test_too_few_alternates_and_originals_that_score_best(model):
+    few = NGram.fit(
+        OTHERS, order=3, lower=False, vocabulary=["the", "old", "ak", "al", "am", "."], progress=False
+    )
+    with pytest.raises(DataError, match=r"too few alternates: [1-9]"):
+        make(model=few)
+    del model
+
+
+@pytest.fixture(scope="module")
+def item(model):
+    return make(model=model)[0]
+
+
+@given(data=st.data(), seed=st.integers(0, 9))
+def test_options_are_four_alternates_in_an_order_of_the_item(item, data, seed):
+    words = data.draw(st.permutations(item.meta["alternates"])).copy()[:4]
+    made = completion.choose_options(item, words, choice="Ann", seed=seed)
+    again = completion.choose_options(item, words[::-1], choice="Ann", seed=seed)
+    assert made.candidates == again.candidates
+    assert sorted(made.candidates) == sorted([item.answer, *words])
+    assert made.meta == {**item.meta, "choice": "Ann"}
+
+
+@pytest.mark.parametrize("words", [["ak"] * 4, [], ["none", "nor", "no", "not"]])
+def test_options_that_are_no_alternates(item, words):
+    with pytest.raises(DataError, match="expected 4 different alternates"):
+        completion.choose_options(item, words, choice="Ann")
+
+
+def test_items_without_alternates():
+    with pytest.raises(DataError, match="answer and 4 alternates"):
+        completion.choose_options(wb.load("sample", variant="msrcc")[0], ["a"], choice="Ann")
+
+
+def test_questions_are_saved_and_read(model, tmp_path):
+    items = make(model=model, number=5)
+    items.to_parquet(tmp_path / "made.parquet")
+    read = wb.Items.from_parquet(tmp_path / "made.parquet")
+    assert [completion.alternates_of(one) for one in read] == [one.meta["alternates"] for one in items]
+    assert records(read) == records(items)

@@ -1,0 +1,235 @@
+"""Wrong options for the focus word of a sentence: sampled from an n-gram model, scored by the next word.
+
+Steps 2 to 5 of Zweig and Burges (2012), "A Challenge Set for Advancing Language Modeling", section 2.2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from workbench.construction.childrens_book import SPLIT
+from workbench.construction.novels import seed_of
+from workbench.models.ngram.model import LN10, NGram
+from workbench.storage import cache
+from workbench.texts.corpus import Corpus
+
+if TYPE_CHECKING:
+    from workbench.models.ngram.backoff import BackOff
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+VERSION = 1
+"""Raised when a sentence gets other alternates or scores: those of an earlier version are not used."""
+
+N_OPTIONS = 4
+"""Wrong options of a question."""
+
+OUTCOMES = QUESTION, BEST, FEW = ("question", "the original scores best", "too few alternates")
+"""What may become of a sentence with a focus word."""
+
+_WORD = re.compile(r"[^\W\d_]+(?:[-'][^\W\d_]+)*")
+_ROWS = 32  # distributions over the vocabulary in memory at a time
+_SCHEMA = pa.schema({
+    "sentence": pa.int64(), "outcome": pa.string(), "words": pa.list_(pa.string()),
+    "scores": pa.list_(pa.float64()), "answer_score": pa.float64(),
+})  # fmt: skip
+
+
+class Settings(NamedTuple):
+    """What alternates depend on, beside the sentence; `novels`, `texts` and `model` are folders."""
+
+    novels: Path
+    texts: Path
+    model: Path
+    frequency: float
+    minimum: int
+    alternates: int
+    best: int
+    seed: int
+
+
+class Chunk(NamedTuple):
+    """Sentences of the novels to find alternates for, and the places of their focus words."""
+
+    settings: Settings
+    sentences: list[int]
+    places: list[int]
+
+
+class Position(NamedTuple):
+    """A focus word: its novel, the number of its sentence there, and its place in the sentence."""
+
+    book_id: str
+    sentence: int
+    place: int
+
+    @property
+    def item_id(self) -> str:
+        """The id of the question."""
+        return f"msrcc/{SPLIT}/{self.book_id}/{self.sentence:06d}-{self.place:03d}"
+
+
+class AlternatesCache:
+    """The tables of chunks on disk, by key."""
+
+    def __init__(self) -> None:
+        self._cache = cache.Cache("sentence-completion")
+
+    def get(self, key: str) -> pa.Table | None:
+        """Return the table of a key, None if there is none."""
+        return self._cache.get(key, _SCHEMA)
+
+    def put(self, key: str, value: pa.Table) -> None:
+        """Store a table."""
+        self._cache.put(key, value)
+
+
+def rare_words(model: NGram, texts: Corpus, frequency: float, minimum: int) -> Bools:
+    """Return which words of the vocabulary may be a focus word or an alternate, shape (vocabulary,).
+
+    They are in lower case, occur `minimum` times or more in the texts, and are less than `frequency` of the
+    tokens.
+    """
+    counts = dict(zip(texts.words, texts.counts.tolist(), strict=True))
+    limit = frequency * texts.n_tokens
+    return np.array(
+        [
+            minimum <= counts.get(word, 0) < limit and word.islower() and bool(_WORD.fullmatch(word))
+            for word in model.vocabulary
+        ],
+        dtype=bool,
+    )
+
+
+def position(corpus: Corpus, sentence: int, place: int) -> Position:
+    """Return the novel and the numbers within it of a focus word, from those in the corpus."""
+    firsts = corpus.books["first"].to_numpy()
+    book = int(np.searchsorted(firsts, sentence, side="right")) - 1
+    return Position(
+        str(corpus.books["book_id"].iat[book]),
+        sentence - int(firsts[book]),
+        place - int(corpus.starts[sentence]),
+    )
+
+
+class _Generator(NamedTuple):
+    """What a process needs to find alternates."""
+
+    novels: Corpus
+    model: NGram
+    rare: Ints  # ids in the model's vocabulary
+
+
+@lru_cache(maxsize=1)
+def _generator(settings: Settings) -> _Generator:
+    model = NGram(settings.model)
+    rare = rare_words(model, Corpus(settings.texts), settings.frequency, settings.minimum)
+    return _Generator(Corpus(settings.novels), model, np.flatnonzero(rare))
+
+
+class _Sentence(NamedTuple):
+    """Ids of the words before the blank from ``<s>`` on, in it, and after it up to ``</s>``."""
+
+    left: list[int]
+    answer: int
+    right: list[int]
+
+
+def find_alternates(chunk: Chunk) -> pa.Table:
+    """Do steps 2 to 5 for some sentences.
+
+    Returns
+    -------
+    Table
+        One row a sentence: ``sentence``, ``outcome`` (one of `OUTCOMES`), ``words`` (the best first),
+        ``scores`` (natural log-probabilities of the next word), ``answer_score``.
+    """
+    novels, model, rare = _generator(chunk.settings)
+    backoff = model.model
+    sentences = []
+    for sentence, place in zip(chunk.sentences, chunk.places, strict=True):
+        first, stop = novels.starts[sentence], novels.starts[sentence + 1]
+        tokens = [model.form(novels.words[id_]) for id_ in novels.ids[first:stop].tolist()]
+        ids = [backoff.index["<s>"], *backoff.ids(tokens), backoff.index["</s>"]]
+        at = place - int(first) + 1
+        sentences.append(_Sentence(ids[:at], ids[at], ids[at + 1 :]))
+    histories = np.array([one.left[-2:] for one in sentences], dtype=np.int64)
+    values = (row for rows in backoff.distribution(histories, chunk=_ROWS) for row in rows)
+    results = []
+    for number, row in enumerate(values):
+        one, sentence = sentences[number], chunk.sentences[number]
+        item_id = position(novels, sentence, chunk.places[number]).item_id
+        rng = np.random.default_rng(seed_of(chunk.settings.seed, item_id, "alternates"))
+        drawn = _sample(row, rare[rare != one.answer], chunk.settings.alternates, rng)
+        results.append({"sentence": sentence, **_outcome(backoff, one, drawn, chunk.settings.best)})
+    return pa.Table.from_pylist(results, _SCHEMA)
+
+
+def _sample(log10: npt.NDArray[Any], words: Ints, most: int, rng: np.random.Generator) -> Ints:
+    """Sample different words by their probabilities, in the order in which they are drawn.
+
+    The words with the highest sums of log-probability and Gumbel noise are a sample without replacement.
+    """
+    noisy = log10[words].astype(np.float64) * LN10 + rng.gumbel(size=len(words))
+    if most < len(words):
+        top = np.argpartition(-noisy, most)[:most]
+        words, noisy = words[top], noisy[top]
+    return np.asarray(words[np.lexsort((words, -noisy))])
+
+
+def _outcome(backoff: BackOff, sentence: _Sentence, drawn: Ints, best: int) -> dict[str, Any]:
+    """Do steps 3 to 5: return the outcome, and the best words with their scores."""
+    if len(drawn) < N_OPTIONS:
+        return {"outcome": FEW, "words": [], "scores": [], "answer_score": None}
+    left, answer, right = sentence
+    options = np.append(drawn, answer)
+    totals = sentence_scores(backoff, left, options, right)
+    if totals[-1] > totals[:-1].max():
+        return {"outcome": BEST, "words": [], "scores": [], "answer_score": None}
+    pairs = np.stack([np.full_like(options, left[-1]), options], axis=1)
+    after = backoff.log10(pairs, np.full((len(options), 1), right[0]))[:, 0].astype(np.float64) * LN10
+    order = np.argsort(-after[:-1], kind="stable")[:best]  # ties stay in the order in which they were drawn
+    return {
+        "outcome": QUESTION, "words": [backoff.words[id_] for id_ in drawn[order]],
+        "scores": after[order].tolist(), "answer_score": float(after[-1]),
+    }  # fmt: skip
+
+
+def sentence_scores(backoff: BackOff, left: Sequence[int], options: Ints, right: Sequence[int]) -> Floats:
+    """Return the part of a sentence's natural log-probability that depends on the word between two parts.
+
+    Parameters
+    ----------
+    backoff : BackOff
+    left : sequence of int
+        Ids of the words before, the first is that of ``<s>``.
+    options : array (n,)
+        Ids of the words.
+    right : sequence of int
+        Ids of the words after, the last is that of ``</s>``.
+
+    Returns
+    -------
+    array (n,)
+    """
+    width = backoff.order - 1
+    before = backoff.contexts([left])
+    total = backoff.log10(before, options[None])[0].astype(np.float64)
+    rows = len(options)
+    line = np.concatenate(
+        [np.repeat(before, rows, axis=0), options[:, None], np.tile(right, (rows, 1))], axis=1
+    )
+    for step in range(1, min(width, len(right)) + 1):
+        context = line[:, step : step + width]
+        total += backoff.log10(context, line[:, step + width : step + width + 1])[:, 0]
+    return np.asarray(total * LN10)

@@ -1,0 +1,491 @@
+"""Questions in the form of the sentence completion challenge, made from any novels.
+
+Zweig and Burges (2012), "A Challenge Set for Advancing Language Modeling", NAACL-HLT Workshop, section 2.2.
+Their model, a class-based maximum-entropy 4-gram, was not released; here any n-gram model makes the options.
+In section 2.3 people pick four of thirty: see :func:`workbench.groom`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from workbench.construction.alternates import (
+    BEST,
+    FEW,
+    N_OPTIONS,
+    QUESTION,
+    VERSION,
+    AlternatesCache,
+    Bools,
+    Chunk,
+    Floats,
+    Ints,
+    Settings,
+    find_alternates,
+    position,
+    rare_words,
+)
+from workbench.construction.childrens_book import SPLIT
+from workbench.construction.novels import Novels, keys, seed_of
+from workbench.datasets import sources
+from workbench.items.items import Items
+from workbench.items.schema import Item
+from workbench.models.ngram.model import NGram
+from workbench.storage import cache, parallel
+from workbench.storage.errors import DataError
+from workbench.texts.corpus import Corpus, Texts
+from workbench.texts.overlap import held_out_books
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+VARIANT = "novels"
+"""The variant of the questions, beside "plain"."""
+
+CHOICES = ("random", "top")
+"""How options are chosen without people."""
+
+REPEATED = "the sentence occurred before"
+"""Why a sentence with alternates is no question."""
+
+_MARK = re.compile(r"[*_~#=|^]+")  # of emphasis, headings and tables: no part of a sentence
+_CHUNK = 256  # sentences that are done at a time
+_PROBES, _PROBE = 40, 60  # passages of a novel that are looked for in the texts, and their tokens
+_NAMED = 5  # books in a message
+
+
+class _Foci(NamedTuple):
+    """Sentences of a corpus with the place of their focus word, and the key that orders them, each (n,)."""
+
+    sentence: Ints
+    place: Ints
+    key: Floats
+
+
+def questions(
+    novels: Novels,
+    texts: Texts | None = None,
+    *,
+    model: NGram | None = None,
+    number: int | None = None,
+    choose: str = "random",
+    frequency: float = 1e-4,
+    minimum: int = 5,
+    alternates: int = 150,
+    best: int = 30,
+    lengths: tuple[int, int] = (5, 60),
+    seed: int = 0,
+    on_overlap: str = "raise",
+    workers: int | None = None,
+    client: Client | None = None,
+    progress: bool = True,
+) -> Items:
+    """Make sentence completion questions from novels by the five steps of Zweig and Burges (2012).
+
+    1. A focus word is rarer than `frequency` in the texts that the model was trained on.
+    2. `alternates` different words as rare are sampled from what the model expects after the two words
+       before.
+    3. The sentence is dropped if the model scores it higher with the focus word than with any of these.
+    4. Each alternate is scored by p(next word | word before, alternate).
+    5. The `best` ones are kept; people pick four of them (:func:`workbench.groom`).
+
+    One focus word is drawn in each sentence. It is a word in lower case that the model knows, with two words
+    before it and one after it. Of the 520 official questions at hand four ask for another kind of word.
+
+    Parameters
+    ----------
+    novels : path, str, book, or iterable of books
+        As for :func:`workbench.construction.childrens_book.questions`.
+    texts : Corpus, path, str, book, or iterable of these, optional
+        Other novels, which the model is trained on; words are counted in them. Without any, the novels are
+        dealt into two halves, and a model of each half makes the questions of the other.
+    model : NGram, optional
+        A model of `texts` that generates. By default a Kneser-Ney 4-gram is fitted, with capitals as in the
+        texts, the words that occur `minimum` times, and no 4-gram that occurs once. A model in lower case
+        offers names as well, in lower case.
+    number : int, optional
+        Questions at most, a random sample of all; all by default.
+    choose : {"random", "top"}
+        Which four of the `best` ones are the options until people have picked: drawn at random, or those with
+        the highest scores. ``meta["choice"]`` names it.
+    frequency : float, default 1e-4
+        Share of the tokens that focus word and alternates stay below.
+    minimum : int, default 5
+        How often they occur in the texts at least.
+    alternates, best : int
+        As above. Where fewer words qualify, all are taken; four are needed.
+    lengths : (int, int), default (5, 60)
+        Least and greatest number of tokens of a sentence. The paper names none.
+    seed : int, default 0
+        What is drawn depends on it, the novel's id and the place, not on other novels or their order.
+    on_overlap : {"raise", "drop"}
+        What to do where the texts hold novels that questions are made from (by 13-grams): an error, or such
+        books of `texts` are left out before a model is fitted.
+    workers : int, optional
+        Number of processes; all cores by default. The result does not depend on it.
+    client : distributed.Client, optional
+        A Dask client in place of processes. Its workers read the corpus and the model from the same disk.
+    progress : bool
+        Show bars.
+
+    Returns
+    -------
+    Items
+        As those of ``wb.load("msrcc")``, by novel and place, but as Treebank tokens; the split is "built",
+        the variant "novels". ``meta["alternates"]`` has the `best` words, the best first, and
+        ``meta["scores"]`` their natural log-probabilities of step 4, ``meta["answer_score"]`` that of the
+        answer. ``attrs["steps"]`` counts the sentences at each step.
+
+    Raises
+    ------
+    DataError
+        If no question can be made, a novel occurs twice, the texts hold one of the novels, or `model` is no
+        n-gram model of `texts`.
+
+    Notes
+    -----
+    Sentences that were done are in the cache, so that an interrupted call resumes. Equal sentences are asked
+    about once, that with the lowest random number.
+
+    Examples
+    --------
+    >>> from workbench import construction
+    >>> made = construction.sentence_completion.questions(
+    ...     "sample", number=20, frequency=1e-3, minimum=2, progress=False
+    ... )
+    >>> len(made), len(made[0].candidates), made[0].answer in made[0].candidates
+    (20, 5, True)
+    """
+    sources.choose("choice", choose, CHOICES, "choose")
+    sources.choose("mode", on_overlap, ("raise", "drop"), "on_overlap")
+    _check_numbers(number, frequency, minimum, (best, alternates), lengths)
+    if model is not None and (texts is None or not isinstance(model, NGram)):
+        got = "no texts" if isinstance(model, NGram) else type(model).__name__
+        problem = f"expected an n-gram model and the texts that it was fitted on, got {got}"
+        raise DataError(problem, remedy="pass texts= and model=NGram.fit(texts), or texts= alone")
+    corpus = Corpus.of(novels, lower=False, workers=workers, progress=progress)
+    if (twice := corpus.books["book_id"].duplicated()).any():
+        name = corpus.books["book_id"][twice].iloc[0]
+        raise DataError(f"the novel {name!r} occurs twice", remedy="pass it once")
+    if texts is not None:
+        lower = model is not None and model.lower
+        background = Corpus.of(texts, lower=lower, workers=workers, progress=progress)
+        sides = [(corpus.books["book_id"].tolist(), background)]
+    else:
+        sides = [(half, corpus.without(half)) for half in _halves(corpus, seed)]
+    parts: list[_Part] = []
+    for books, others in sides:
+        background = _without_overlap(corpus, books, others, model, on_overlap, progress=progress)
+        generator = model or _fitted(background, minimum, progress=progress)
+        if generator.info["training"]["sha256"] != background.sha256:
+            raise DataError(
+                f"the model {generator.name!r} was fitted on other texts than those passed",
+                remedy="pass texts= what it was fitted on, so that words are counted there",
+            )
+        settings = Settings(
+            corpus.folder, background.folder, generator.folder, frequency, minimum, alternates, best, seed
+        )
+        rare = rare_words(generator, background, frequency, minimum)
+        foci = _foci(corpus, books, generator, rare, lengths=lengths, seed=seed)
+        parts.append(_Part(settings, generator, background, foci))
+    with_focus = sum(len(part.foci.sentence) for part in parts)
+    if not with_focus:
+        raise DataError(
+            f"no sentence of these novels has a word that occurs {minimum} times or more in the texts and is "
+            f"less than {frequency:g} of their tokens",
+            remedy="pass more texts, a lower minimum, or a higher frequency",
+        )
+    running = {"workers": workers, "client": client, "progress": progress}
+    records, steps = _chosen(corpus, parts, number, choose, **running)
+    if not records:
+        counts = ", ".join(f"{name}: {n:,}" for name, n in steps.items())
+        raise DataError(f"no question can be made ({counts})", remedy="pass more novels, or more texts")
+    attrs = {
+        "seed": seed, "choice": choose, "books": len(corpus.books), "words": corpus.n_tokens,
+        "models": sorted({part.model.name for part in parts}),
+        "steps": {"sentences": corpus.n_sentences, "with a focus word": with_focus, **steps},
+        "note": "questions made from novels; no part of the release",
+    }  # fmt: skip
+    return Items.from_records(sorted(records, key=lambda item: item.item_id), attrs=attrs)
+
+
+def choose_options(item: Item, words: Sequence[str], *, choice: str, seed: int = 0) -> Item:
+    """Return a question with other options: the answer and some of its alternates, in random order.
+
+    Parameters
+    ----------
+    item : Item
+        Of `questions`.
+    words : sequence of str
+        Four different ones of ``item.meta["alternates"]``.
+    choice : str
+        Who chose, for ``meta["choice"]``.
+    seed : int, default 0
+        The order depends on it and the item's id.
+
+    Raises
+    ------
+    DataError
+        If the words are not four different alternates of this item.
+
+    Examples
+    --------
+    >>> from workbench.construction import sentence_completion
+    >>> item = sentence_completion.questions("sample", frequency=1e-3, minimum=2, progress=False)[0]
+    >>> mine = sentence_completion.choose_options(item, item.meta["alternates"][:4], choice="me")
+    >>> mine.meta["choice"], set(mine.candidates) == {item.answer, *item.meta["alternates"][:4]}
+    ('me', True)
+    """
+    alternates = alternates_of(item)
+    if len(set(words)) != N_OPTIONS or len(words) != N_OPTIONS or not set(words) <= set(alternates):
+        problem = f"item {item.item_id}: expected {N_OPTIONS} different alternates, got {list(words)}"
+        raise DataError(problem, remedy=f"choose from {', '.join(alternates)}")
+    options = [str(item.answer), *sorted(words)]  # the order in which they were chosen plays no part
+    order = np.random.default_rng(seed_of(seed, item.item_id, "options")).permutation(len(options))
+    candidates = tuple(options[place] for place in order)
+    return replace(item, candidates=candidates, meta={**item.meta, "choice": choice})
+
+
+def alternates_of(item: Item) -> list[str]:
+    """Return the words that options are chosen from, the best first; DataError if an item has none."""
+    words = item.meta.get("alternates")
+    if item.answer is None or not isinstance(words, list | tuple | np.ndarray) or len(words) < N_OPTIONS:
+        raise DataError(
+            f"item {item.item_id}: expected an answer and {N_OPTIONS} alternates or more to choose from",
+            remedy="pass questions of construction.sentence_completion.questions",
+        )
+    return list(map(str, words))
+
+
+class _Part(NamedTuple):
+    """Novels with the model that makes their questions, and its texts, which stay in the cache meanwhile."""
+
+    settings: Settings
+    model: NGram
+    texts: Corpus
+    foci: _Foci
+
+    def identity(self, corpus: Corpus) -> str:
+        """Return a digest of all that a result depends on beside the sentence, places on disk left out."""
+        options = self.settings._asdict()
+        del options["novels"], options["texts"], options["model"]
+        model = {name: value for name, value in self.model.info.items() if name not in {"report", "training"}}
+        books = corpus.books[["book_id", "first"]].to_numpy().tolist()
+        described = json.dumps(
+            [VERSION, options, model, self.texts.sha256, corpus.sha256, books], sort_keys=True
+        )
+        return cache.digest(described)
+
+
+def _check_numbers(
+    number: int | None,
+    frequency: float,
+    minimum: int,
+    sizes: tuple[int, int],
+    lengths: tuple[int, int],
+) -> None:
+    if number is not None and number < 1:
+        raise DataError(f"expected one question or more, got number={number}")
+    if not 0 < frequency <= 1 or minimum < 1:
+        problem = f"expected 0 < frequency <= 1 and minimum >= 1, got {frequency!r} and {minimum!r}"
+        raise DataError(problem)
+    if not N_OPTIONS <= sizes[0] <= sizes[1]:
+        problem = f"expected {N_OPTIONS} <= best <= alternates, got best={sizes[0]} and alternates={sizes[1]}"
+        raise DataError(problem)
+    if len(lengths) != 2 or not 0 < lengths[0] <= lengths[1]:  # noqa: PLR2004 - least and greatest
+        raise DataError(f"expected the least and the greatest length of a sentence, got {lengths!r}")
+
+
+def _halves(corpus: Corpus, seed: int) -> tuple[list[str], list[str]]:
+    """Deal the novels into two halves."""
+    ids = corpus.books["book_id"].tolist()
+    if len(ids) < 2:  # noqa: PLR2004 - one to train on, one to ask about
+        raise DataError(
+            f"expected texts to train on, or two novels or more, of which a model of one half asks about the "
+            f"other; got {len(ids)}",
+            remedy="pass texts=, other novels",
+        )
+    order = sorted(ids, key=lambda book_id: seed_of(seed, book_id, "half"))
+    return order[: len(order) // 2], order[len(order) // 2 :]
+
+
+def _fitted(corpus: Corpus, minimum: int, *, progress: bool) -> NGram:
+    counted = zip(corpus.words, corpus.counts.tolist(), strict=True)
+    known = [word for word, count in counted if count >= minimum]
+    if not known:
+        problem = f"no word occurs {minimum} times or more in the texts to train on"
+        raise DataError(problem, remedy="pass more texts, or a lower minimum")
+    return NGram.fit(
+        corpus, order=4, lower=corpus.lower, vocabulary=known, pruning=(0, 0, 0, 1), progress=progress
+    )
+
+
+def _without_overlap(
+    corpus: Corpus,
+    books: Sequence[str],
+    texts: Corpus,
+    model: NGram | None,
+    on_overlap: str,
+    *,
+    progress: bool,
+) -> Corpus:
+    """Return the texts without the novels that questions are made from; DataError where they may not go."""
+    shared, n, _ = held_out_books(_probes(corpus, books), texts, progress=progress)
+    if not len(shared):
+        return texts
+    if on_overlap == "drop" and model is None:
+        return texts.without(shared["book_id"].tolist())
+    names = "; ".join(shared["book_id"].head(_NAMED))
+    others = f" and {len(shared) - _NAMED:,} more" if len(shared) > _NAMED else ""
+    remedy = "leave them out" if model is None else "fit a model without them"
+    raise DataError(
+        f"the texts hold {len(shared):,} of the novels that questions are made from (by {n}-grams): "
+        f"{names}{others}",
+        remedy=remedy + (', or pass on_overlap="drop"' if model is None else ""),
+    )
+
+
+def _probes(corpus: Corpus, books: Collection[str]) -> Items:
+    """Return passages of each novel, from its beginning to its end, to be looked for in the texts."""
+    records = []
+    words = np.array(corpus.words, dtype=object)
+    for book_id, first, n in _books(corpus, books):
+        start, end = corpus.starts[first], corpus.starts[first + n]
+        length = min(_PROBE, end - start)
+        for at in np.unique(np.linspace(start, end - length, _PROBES).astype(np.int64)).tolist():
+            text = " ".join(words[corpus.ids[at : at + length]])
+            records.append(
+                Item(
+                    f"{book_id}/{at}", "probe", SPLIT, "plain", text, text, (0, len(text)), ((0, len(text)),)
+                )
+            )
+    return Items.from_records(records)
+
+
+def _books(corpus: Corpus, books: Collection[str]) -> Iterator[tuple[str, int, int]]:
+    """Yield id, first sentence and number of sentences of some novels that have any."""
+    frame = corpus.books[corpus.books["book_id"].isin(list(books)) & (corpus.books["sentences"] > 0)]
+    yield from zip(frame["book_id"], frame["first"].tolist(), frame["sentences"].tolist(), strict=True)
+
+
+def _foci(
+    corpus: Corpus,
+    books: Collection[str],
+    model: NGram,
+    rare: Bools,
+    *,
+    lengths: tuple[int, int],
+    seed: int,
+) -> _Foci:
+    """Draw a focus word in each sentence that has one."""
+    index, n_words = model.model.index, len(rare)
+    numbers = [index.get(word, n_words) if word.islower() else n_words for word in corpus.words]
+    is_rare = np.append(rare, np.zeros(len(index) + 1 - n_words, dtype=bool))[numbers]
+    is_mark = np.array([_MARK.fullmatch(word) is not None for word in corpus.words], dtype=bool)
+    parts = [_Foci(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
+    for book_id, first, n in _books(corpus, books):
+        starts = corpus.starts[first : first + n + 1]
+        ids = np.asarray(corpus.ids[starts[0] : starts[-1]])
+        length, begin = np.diff(starts), starts[:-1] - starts[0]
+        good = (length >= lengths[0]) & (length <= lengths[1])
+        good &= ~np.logical_or.reduceat(is_mark[ids], begin)
+        place = np.flatnonzero(is_rare[ids])
+        sentence = np.searchsorted(begin, place, side="right") - 1
+        within = place - begin[sentence]
+        mask = good[sentence] & (within >= 2) & (within < length[sentence] - 1)  # noqa: PLR2004 - two before
+        place, sentence = place[mask], sentence[mask]
+        unique, start, count = np.unique(sentence, return_index=True, return_counts=True)
+        drawn = keys(seed, book_id, "msrcc focus", n)[unique]
+        chosen = start + np.floor(drawn * count).astype(np.int64)
+        key = keys(seed, book_id, "msrcc", n)[unique]
+        parts.append(_Foci(unique + first, place[chosen] + starts[0], key))
+    return _Foci(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _chosen(
+    corpus: Corpus, parts: Sequence[_Part], number: int | None, choose: str, **running: Any
+) -> tuple[list[Item], dict[str, int]]:
+    """Return the questions of the sentences with the lowest keys, and how many sentences went each way."""
+    sentence, place, key = (np.concatenate([part.foci[column] for part in parts]) for column in range(3))
+    side = np.repeat(np.arange(len(parts)), [len(part.foci.sentence) for part in parts])
+    order = np.lexsort((sentence, key))
+    steps: Counter[str] = Counter()
+    records: list[Item] = []
+    texts: set[str] = set()
+    size = len(order) if number is None else 2 * number
+    for start in range(0, len(order), size):
+        block = order[start : start + size]
+        results = _generated(corpus, parts, side[block], sentence[block], place[block], **running)
+        for at in block.tolist():
+            if len(records) == number:
+                break  # so that the numbers at the steps do not depend on the size of a block
+            row = results[int(sentence[at])]
+            item = _item(corpus, int(place[at]), row) if row["outcome"] == QUESTION else None
+            repeated = item is not None and item.text in texts
+            steps[REPEATED if repeated else row["outcome"]] += 1
+            if item is not None and not repeated:
+                texts.add(item.text)
+                records.append(_options(item, choose, parts[side[at]].settings.seed))
+        if len(records) == number:
+            break
+    counts = {name: steps[name] for name in (BEST, FEW, REPEATED)}
+    return records, {"tried": steps.total(), **counts, "questions": len(records)}
+
+
+def _generated(
+    corpus: Corpus, parts: Sequence[_Part], side: Ints, sentence: Ints, place: Ints, **running: Any
+) -> dict[int, dict[str, Any]]:
+    """Return the outcome of each sentence."""
+    chunks, digests = [], []
+    for number, part in enumerate(parts):
+        rows = np.flatnonzero(side == number)
+        identity = part.identity(corpus)
+        for start in range(0, len(rows), _CHUNK):
+            part_rows = rows[start : start + _CHUNK]
+            chunks.append(Chunk(part.settings, sentence[part_rows].tolist(), place[part_rows].tolist()))
+            digests.append(cache.digest(identity, repr(chunks[-1][1:])))
+    progress = "making questions" if running.pop("progress") else None
+    tables = parallel.run_chunks(
+        find_alternates, chunks, keys=digests, store=AlternatesCache(), progress=progress,
+        size=lambda chunk: len(chunk.sentences), unit="sentences", **running,
+    )  # fmt: skip
+    cache.make_room()
+    return {row["sentence"]: row for table in tables for row in table.to_pylist()}
+
+
+def _item(corpus: Corpus, place: int, row: Mapping[str, Any]) -> Item:
+    """Return a question without options, from the place of its focus word and what was found."""
+    sentence = row["sentence"]
+    first, stop = corpus.starts[sentence], corpus.starts[sentence + 1]
+    tokens = [corpus.words[id_] for id_ in corpus.ids[first:stop].tolist()]
+    focus = position(corpus, sentence, place)
+    start = sum(len(word) + 1 for word in tokens[: focus.place])
+    text, answer = " ".join(tokens), tokens[focus.place]
+    return Item(
+        item_id=focus.item_id,
+        dataset="msrcc",
+        split=SPLIT,
+        variant=VARIANT,
+        text=text,
+        answer=answer,
+        answer_span=(start, start + len(answer)),
+        sentences=((0, len(text)),),
+        book_id=focus.book_id,
+        meta={"alternates": row["words"], "scores": row["scores"], "answer_score": row["answer_score"]},
+    )
+
+
+def _options(item: Item, choose: str, seed: int) -> Item:
+    """Choose options without people."""
+    words = alternates_of(item)
+    if choose == "random":
+        rng = np.random.default_rng(seed_of(seed, item.item_id, "choice"))
+        words = [words[place] for place in rng.choice(len(words), N_OPTIONS, replace=False)]
+    return choose_options(item, words[:N_OPTIONS], choice=choose, seed=seed)

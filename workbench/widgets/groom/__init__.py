@@ -1,0 +1,1 @@
+"""The grooming view: a person picks four of the alternates of a sentence."""

@@ -1,0 +1,216 @@
+"""A person picks the four options of sentence completion questions: by keys or clicks, saved at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import traitlets
+
+from workbench.construction.alternates import N_OPTIONS
+from workbench.construction.grooming import DONE, GUIDELINES, REASONS, REJECTED, Grooming, next_open
+from workbench.items.items import Item, Items
+from workbench.items.view import readable_parts
+from workbench.storage.errors import DataError
+from workbench.widgets.shared.passages import check_items
+from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
+
+
+class Groom(Widget):
+    """A widget in which a person picks the options of questions; made by :func:`groom`.
+
+    Attributes
+    ----------
+    current_id : str
+        The question that is shown.
+    """
+
+    _esm = read_assets("shared/page.js", "groom/groom.js")
+    _css = read_assets("groom/groom.css")
+    current_id = traitlets.Unicode("").tag(sync=True)
+    height = traitlets.Int(560, min=240).tag(sync=True)
+
+    @closed_on_error
+    def __init__(self, grooming: Grooming, **options: Any) -> None:
+        super().__init__(**options)
+        self._grooming = grooming
+        self._ids = grooming.questions.frame["item_id"].tolist()
+        self._place = {item_id: place for place, item_id in enumerate(self._ids)}
+        self._shown = ""
+        first = self._ids[next_open(grooming, self._ids, -1)]
+        self._show(self.current_id or first)
+        self.observe(self._set_outside, "current_id")
+
+    # -- state, as Python sees it
+
+    @property
+    def current(self) -> Item:
+        """The question that is shown, with the options it came with. An item or its id can be assigned."""
+        return self._grooming.questions[self._place[self.current_id]]
+
+    @current.setter
+    def current(self, item: Item | str) -> None:
+        self.current_id = item.item_id if isinstance(item, Item) else item
+
+    @property
+    def selection(self) -> Items:
+        """The question that is shown, as Items."""
+        place = self._place[self.current_id]
+        return self._grooming.questions[place : place + 1]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many questions are open, begun, done, rejected, or have a sentence that is used."""
+        return self._grooming.counts()
+
+    def items(self) -> Items:
+        """Return the questions that are done, with the four options that were picked."""
+        return self._grooming.items()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a question: item_id, state, options (those picked), reason (why it is rejected)."""
+        return self._grooming.to_frame()
+
+    def to_html(self, *, limit: int = 200) -> str:
+        """Return a page of its own with the first `limit` questions that are done; answers open by click."""
+        return HEAD + self._static(limit)
+
+    def _static(self, most: int) -> str:
+        done = [item_id for item_id in self._ids if self._grooming.state(item_id) == DONE]
+        rows = [self._question(item_id) for item_id in done[:most]]
+        return render(
+            "groom/static.html", rows=rows, counts=self.counts, n=len(self._ids), n_done=len(done),
+            subject=self._grooming.subject,
+        )  # fmt: skip
+
+    # -- what the page asks
+
+    def _on_open(self, message: Mapping[str, Any]) -> None:
+        self._send_view(message.get("lane"))
+
+    def _on_show(self, message: Mapping[str, Any]) -> None:
+        """Show a question by its place."""
+        self._show(self._ids[min(max(0, int(message["index"])), len(self._ids) - 1)])
+        self._send_view(message.get("lane"))
+
+    def _on_next(self, message: Mapping[str, Any]) -> None:
+        """Show the next question that is open."""
+        self._show(self._ids[next_open(self._grooming, self._ids, self._place[self.current_id])])
+        self._send_view(message.get("lane"))
+
+    def _on_pick(self, message: Mapping[str, Any]) -> None:
+        self._grooming.pick(message["id"], message["word"])
+        self._send_view(message.get("lane"))
+
+    def _on_reject(self, message: Mapping[str, Any]) -> None:
+        self._grooming.reject(message["id"], message["reason"])
+        self._send_view(message.get("lane"))
+
+    def _on_undo(self, message: Mapping[str, Any]) -> None:
+        """Take the last change back, and show its question."""
+        item_id = self._grooming.undo()
+        if item_id is None:
+            raise DataError("there is nothing to take back")
+        self._show(item_id)
+        self._send_view(message.get("lane"))
+
+    # -- how it is answered
+
+    def _show(self, item_id: str) -> None:
+        if item_id not in self._place:
+            problem = f"the question {item_id!r:.80} is not among those shown"
+            raise DataError(problem, remedy="pass it as an item")
+        self._shown = item_id
+        self.current_id = item_id
+
+    def _set_outside(self, _change: Any) -> None:
+        if self.current_id == self._shown:
+            return
+        try:
+            self._show(self.current_id)
+        except Exception:
+            self.current_id = self._shown
+            raise
+        self._send_view()
+
+    def _question(self, item_id: str) -> dict[str, Any]:
+        """Return what is drawn of a question."""
+        item = self._grooming.questions[self._place[item_id]]
+        words, reason = self._grooming.choice(item_id)
+        context, left, right = readable_parts(item)
+        return {
+            "id": item_id, "kind": [each for each in (item.variant, item.book_id) if each],
+            "context": context, "left": left, "answer": item.answer, "right": right,
+            "alternates": self._grooming.alternates[item_id], "picked": list(words), "reason": reason,
+            "state": self._grooming.state(item_id),
+        }  # fmt: skip
+
+    def _send_view(self, lane: str | None = None) -> None:
+        counts = self.counts
+        self.send(
+            {
+                "type": "view", "lane": lane, "n": len(self._ids), "index": self._place[self.current_id],
+                "question": self._question(self.current_id), "needed": N_OPTIONS,
+                "done": counts[DONE], "rejected": counts[REJECTED],
+                "closed": len(self._ids) - counts["open"] - counts["begun"],
+                "reasons": REASONS, "guidelines": GUIDELINES, "subject": self._grooming.subject,
+            }
+        )  # fmt: skip
+
+
+def groom(
+    questions: Items,
+    *,
+    subject: str = "",
+    folder: Path | str | None = None,
+    current: str | Item = "",
+    height: int = 560,
+) -> Groom:
+    """Let a person pick the four options of sentence completion questions among their alternates.
+
+    Each alternate can be seen in its sentence. Keys: the arrows move among the alternates, space or enter
+    picks one or takes it back, j and k walk through the questions, n goes to the next open one, u takes the
+    last change back, x opens the reasons to reject a question. Every change is saved at once, in SQLite, and
+    is there again whenever the same questions are groomed by the same subject, after a killed kernel too.
+    A sentence is used once: when a question is done, others with its sentence are closed.
+
+    Parameters
+    ----------
+    questions : Items
+        Of :func:`workbench.construction.sentence_completion.questions`, or other items with
+        ``meta["alternates"]``, the words to choose from.
+    subject : str, default ""
+        Who picks; each person has choices of their own.
+    folder : path, optional
+        Folder of the choices; ``data/grooming`` by default.
+    current : str or Item, optional
+        The question to begin with; the first open one by default.
+    height : int, default 560
+        Height of the widget in px.
+
+    Returns
+    -------
+    Groom
+        ``view.items()`` are the questions that are done, ``view.to_frame()`` lists all.
+
+    Raises
+    ------
+    DataError
+        If a question has no answer or fewer than four alternates, or the choices cannot be read or written.
+
+    Examples
+    --------
+    >>> from workbench import construction
+    >>> made = construction.sentence_completion.questions(
+    ...     "sample", number=5, frequency=1e-3, minimum=2, progress=False
+    ... )
+    >>> view = wb.groom(made, subject="an example of groom")
+    >>> len(view.items()), view.counts["open"]
+    (0, 5)
+    >>> view.close()
+    """
+    check_items(questions, "groom")
+    item_id = current.item_id if isinstance(current, Item) else current
+    return Groom(Grooming(questions, subject, folder=folder), current_id=item_id, height=height)
