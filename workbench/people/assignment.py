@@ -13,9 +13,9 @@ from typing import Any
 
 from workbench.items.schema import Item
 from workbench.items.text import is_encodable
-from workbench.people.matching import best_match, normalised
+from workbench.people.matching import best_match, plain_word
 from workbench.people.protocols import Protocol, Step
-from workbench.people.tasks import Page, Task, item_of, task_of
+from workbench.people.tasks import Page, Task, item_from_record, task_of
 from workbench.storage.errors import DataError
 
 LONGEST_GUESS = 200
@@ -176,7 +176,7 @@ def page_of(connection: sqlite3.Connection, protocol: Protocol, page: int) -> Pa
         (page,),
     ).fetchall()
     tasks = tuple(
-        _task(connection, protocol, step, item_of(record), (subject, number, state))
+        _task(connection, protocol, step, item_from_record(record), (subject, number, state))
         for number, subject, state, record in rows
     )
     described = protocol.steps[step]
@@ -218,8 +218,8 @@ def valid_guesses(guesses: Any, step: Step, item: Item, *, candidates: bool) -> 
     if long := [word for word in words if len(word) > LONGEST_GUESS]:
         problem = f"a guess has {len(long[0]):,} characters, at most {LONGEST_GUESS} are taken"
         raise RefusalError(problem, "invalid guess")
-    allowed = {normalised(word) for word in item.candidates or ()} | {""}
-    if candidates and (strange := [word for word in words if normalised(word) not in allowed]):
+    allowed = {plain_word(word) for word in item.candidates or ()} | {""}
+    if candidates and (strange := [word for word in words if plain_word(word) not in allowed]):
         raise RefusalError(f"{strange[0]!r} is not one of the candidates", "invalid guess")
     return words
 
@@ -261,7 +261,7 @@ def save_answer(
     if row is None:
         raise RefusalError(f"the item {item_id!r:.80} is not on page {page}", "item not on the page")
     number, record, progress = row
-    item = item_of(record)
+    item = item_from_record(record)
     words = valid_guesses(guesses, step, item, candidates=protocol.candidates)
     seconds = _valid_seconds(seconds)
     before = connection.execute(

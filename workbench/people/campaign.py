@@ -21,7 +21,7 @@ from workbench.people import assignment, database, reports
 from workbench.people.assignment import LONGEST_GUESS, RefusalError, Subject
 from workbench.people.protocols import Protocol
 from workbench.people.protocols import protocol as named_protocol
-from workbench.people.tasks import Page, Task, item_of, record_of
+from workbench.people.tasks import Page, Task, item_from_record, record_of
 from workbench.storage.errors import DataError, reading
 
 _SEEDS = 1 << 63
@@ -332,7 +332,7 @@ class Campaign:
 
     def _items(self, records: Any) -> Items:
         with reading(self.path, "an item of this campaign"):
-            return Items.from_records((item_of(record) for record in records), attrs=self._attrs)
+            return Items.from_records((item_from_record(record) for record in records), attrs=self._attrs)
 
     def predictions(self, subject: int | str | Subject | None = None) -> pd.DataFrame:
         """Return people's answers as predictions, which tables and :func:`workbench.compare` take.

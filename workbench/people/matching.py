@@ -14,7 +14,7 @@ one letter added, left out or changed; not at all. Case does not count for the l
 _APOSTROPHES = str.maketrans("’‘ʼ`´", "'''''")  # noqa: RUF001 - as they are shown, and typed
 
 
-def normalised(word: str) -> str:
+def plain_word(word: str) -> str:
     """Return a typed word without white space around it, composed (NFC), with plain apostrophes."""
     return " ".join(unicodedata.normalize("NFC", word).translate(_APOSTROPHES).split())
 
@@ -30,7 +30,7 @@ def match(guess: str, answer: str) -> str:
     >>> [match(guess, "Dogs") for guess in ("Dogs", "dogs", "dog", "docs", "cat", "")]
     ['exact', 'case', 'number', 'spelling', 'no', 'no']
     """
-    guess, answer = normalised(guess), normalised(answer)
+    guess, answer = plain_word(guess), plain_word(answer)
     if guess == answer:
         return "exact"
     guess, answer = guess.casefold(), answer.casefold()

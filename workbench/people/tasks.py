@@ -69,11 +69,11 @@ class Page:
 
 
 def record_of(item: Item) -> str:
-    """Return an item as JSON; `item_of` reads it."""
+    """Return an item as JSON; `item_from_record` reads it."""
     return json.dumps(asdict(item), ensure_ascii=False)
 
 
-def item_of(record: str) -> Item:
+def item_from_record(record: str) -> Item:
     """Return the item that `record_of` wrote, unchecked."""
     values = json.loads(record)
     values["sentences"] = tuple((int(start), int(end)) for start, end in values["sentences"])
