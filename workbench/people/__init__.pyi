@@ -1,0 +1,11 @@
+from .assignment import RefusalError as RefusalError
+from .assignment import Subject as Subject
+from .campaign import Campaign as Campaign
+from .crowdsourcing import ImportedPages as ImportedPages
+from .crowdsourcing import export_pages as export_pages
+from .crowdsourcing import import_pages as import_pages
+from .protocols import Protocol as Protocol
+from .protocols import Step as Step
+from .protocols import protocol as protocol
+from .tasks import Page as Page
+from .tasks import Task as Task
