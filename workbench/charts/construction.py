@@ -11,7 +11,8 @@ from workbench.charts import theme
 from workbench.storage.errors import DataError
 
 _COLUMNS = ("step", "n_in", "n_out")
-_KINDS = {"kept": theme.PALETTE[2], "dropped": theme.PALETTE[1], "open": theme.PALETTE[6]}  # with colours
+_GREY, _BLUE = theme.PALETTE[6], theme.PALETTE[5]
+_KINDS = {"kept": theme.PALETTE[2], "dropped": theme.PALETTE[1], "open": _BLUE, "not drawn": _GREY}
 _WIDTH, _STEP = 380, 30  # pixels: of a panel, of a bar
 
 
@@ -26,8 +27,8 @@ def funnel_counts(steps: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns unit, place (of the step), step, outcome (kept, dropped, open), n, share (of what went in),
-        reasons.
+        Columns unit, place (of the step), step, outcome (kept, dropped, open, not drawn), n, share (of what
+        went in), reasons.
     """
     if lacking := [name for name in _COLUMNS if name not in steps.columns]:
         raise DataError(
@@ -38,16 +39,19 @@ def funnel_counts(steps: pd.DataFrame) -> pd.DataFrame:
         raise DataError("the funnel has no step", remedy="pass that of a finished construction")
     rows = []
     for place, row in enumerate(steps.to_dict("records"), 1):
-        n_in, n_out, n_open = int(row["n_in"]), int(row["n_out"]), int(row.get("n_open", 0) or 0)
+        n_in, n_out = int(row["n_in"]), int(row["n_out"])
+        n_open, not_drawn = (int(row.get(column, 0) or 0) for column in ("n_open", "n_not_drawn"))
         name = f"{row['step']}" if isinstance(row["step"], str) else f"{row['step']}. {row['condition']}"
-        for outcome, n in zip(_KINDS, (n_out, n_in - n_out - n_open, n_open), strict=True):
+        for outcome, n in zip(
+            _KINDS, (n_out, n_in - n_out - n_open - not_drawn, n_open, not_drawn), strict=True
+        ):
             rows.append(
                 (row.get("unit", "items"), place, name, outcome, n, n / n_in if n_in else 0.0,
                  str(row.get("reasons") or ""))
             )  # fmt: skip
     names = ["unit", "place", "step", "outcome", "n", "share", "reasons"]
-    counts = pd.DataFrame(rows, columns=names)
-    return counts[(counts["n"] > 0) | (counts["outcome"] == "kept")].reset_index(drop=True)
+    table = pd.DataFrame(rows, columns=names)
+    return table[(table["n"] > 0) | (table["outcome"] == "kept")].reset_index(drop=True)
 
 
 def funnel(steps: pd.DataFrame) -> alt.VConcatChart:
@@ -57,7 +61,8 @@ def funnel(steps: pd.DataFrame) -> alt.VConcatChart:
     ----------
     steps : DataFrame
         What ``manifest.to_frame()`` or ``campaign.funnel()`` returns: one row a step with ``step``, ``n_in``,
-        ``n_out``, and perhaps ``unit``, ``n_open`` (still being judged) and ``reasons``.
+        ``n_out``, and perhaps ``unit``, ``n_open`` (still being judged), ``n_not_drawn`` (of a sample) and
+        ``reasons``.
 
     Returns
     -------

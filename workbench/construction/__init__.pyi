@@ -4,5 +4,7 @@ from . import lambada as lambada
 from . import sentence_completion as sentence_completion
 from .manifest import Manifest as Manifest
 from .novels import split as split
+from .pipeline import DataSets as DataSets
+from .pipeline import build as build
 from .shelf import Shelf as Shelf
 from .shelf import read_shelf as read_shelf

@@ -157,6 +157,7 @@ def questions(
         progress=progress,
     ) as tagged:  # fmt: skip
         limits = dict.fromkeys(classes, 1.0)
+        places = None
         if per_class is not None:
             counts = {
                 novel.book_id: Counter(spot.word_class for _, _, spots in _chapters(novel) for spot in spots)
@@ -165,6 +166,7 @@ def questions(
             for name in classes:
                 every = (keys(seed, book_id, name, count[name]) for book_id, count in counts.items())
                 limits[name] = threshold(every, per_class)
+            places = sum(count[name] for count in counts.values() for name in classes)
         parts: dict[tuple[int, str], Items] = {}  # by class and novel, so that few items are Python objects
         total = len(tagged.files)
         with progress_bar(total, label="making questions", unit="novels", shown=progress) as bar:
@@ -185,7 +187,7 @@ def questions(
             remedy="pass more novels, or other classes",
         )
     items = Items.concat(parts[key] for key in sorted(parts))
-    items.attrs.update(attrs)
+    items.attrs.update(attrs, places=len(items) if places is None else places)
     return items
 
 

@@ -111,11 +111,14 @@ def questions(
         novels, pipeline=pipeline, held_out=held_out, on_overlap=on_overlap, workers=workers, client=client,
         progress=progress,
     ) as tagged:  # fmt: skip
-        limit = 1.0
+        limit, places = 1.0, None
         if number is not None:
-            counts = ((novel.book_id, sum(len(spots) for *_, spots in _chapters(novel, n_tokens)))
-                      for novel in tagged)  # fmt: skip
+            counts = [
+                (novel.book_id, sum(len(spots) for *_, spots in _chapters(novel, n_tokens)))
+                for novel in tagged
+            ]
             limit = threshold((keys(seed, book_id, "cnnqa", count) for book_id, count in counts), number)
+            places = sum(count for _, count in counts)
         records: list[Item] = []
         total = len(tagged.files)
         with progress_bar(total, label="making questions", unit="novels", shown=progress) as bar:
@@ -130,6 +133,7 @@ def questions(
             remedy="pass more novels, or a smaller n_tokens",
         )
     records.sort(key=lambda item: item.item_id)
+    attrs["places"] = len(records) if places is None else places
     attrs["note"] = "questions made from novels; no part of the release"
     return Items.from_records(records, attrs=attrs)
 

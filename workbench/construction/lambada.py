@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from workbench.construction.candidates import Candidates, Ints
 from workbench.construction.lambada_rule import VERSION
-from workbench.construction.manifest import Manifest, Step
+from workbench.construction.manifest import NOT_DRAWN, Manifest, Step
 from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.models.base import Predictor
@@ -497,6 +497,6 @@ def recorded(
         manifest = manifest.extended("filters", parameters=result.parameters, steps=[result.step])
     if control is not None:
         n = len(control)
-        step = Step("control set", len(candidates), n, {"not drawn": len(candidates) - n}, unit="passages")
+        step = Step("control set", len(candidates), n, {NOT_DRAWN: len(candidates) - n}, unit="passages")
         manifest = manifest.extended("control", parameters=control.attrs["parameters"], steps=[step])
     return manifest

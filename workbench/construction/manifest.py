@@ -21,6 +21,9 @@ from workbench.storage.files import read_json, write_atomic
 MANIFEST_FILE = "manifest.json"
 """The file in the folder of what was made."""
 
+NOT_DRAWN = "not drawn"
+"""The reason of a step for what was left out because only a sample was asked for."""
+
 _FORM = 1  # raised when the file changes its form
 _LIMIT = 64 << 20  # bytes of the file
 _REMEDY = "make it again"
@@ -199,22 +202,27 @@ class Manifest:
         )
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the funnel, one row a step: what went in and out, the share dropped, and the reasons."""
+        """Return the funnel, one row a step: what went in and out, the share dropped, and the reasons.
+
+        What was left out because only a sample was asked for is counted apart, as ``n_not_drawn``.
+        """
         rows = [
             {
                 "step": step.name,
                 "unit": step.unit,
                 "n_in": step.n_in,
                 "n_out": step.n_out,
-                "n_dropped": step.n_in - step.n_out,
-                "share_dropped": (step.n_in - step.n_out) / step.n_in if step.n_in else float("nan"),
+                "n_dropped": step.n_in - step.n_out - step.dropped.get(NOT_DRAWN, 0),
+                "n_not_drawn": step.dropped.get(NOT_DRAWN, 0),
+                "share_dropped": (step.n_in - step.n_out - step.dropped.get(NOT_DRAWN, 0)) / step.n_in
+                if step.n_in
+                else float("nan"),
                 "reasons": "; ".join(f"{reason}: {n:,}" for reason, n in step.dropped.items()),
             }
             for step in self.steps
         ]
-        return pd.DataFrame(
-            rows, columns=["step", "unit", "n_in", "n_out", "n_dropped", "share_dropped", "reasons"]
-        )
+        columns = ["step", "unit", "n_in", "n_out", "n_dropped", "n_not_drawn", "share_dropped", "reasons"]
+        return pd.DataFrame(rows, columns=columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as what JSON holds."""

@@ -1,0 +1,122 @@
+"""Data sets built from a shelf of novels: the same files whoever makes them, and a manifest that counts."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from workbench import construction
+from workbench.construction import pipeline
+from workbench.storage.errors import DataError
+
+OPTIONS = {
+    "number": 12,
+    "options": {"cnn_qa": {"n_tokens": 200}, "sentence_completion": {"frequency": 1e-3, "minimum": 2}},
+    "progress": False,
+}
+
+
+def digests(folder):
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in Path(folder).glob("*.parquet")
+    }
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    """Return a function that builds sets with a cache of its own."""
+
+    def made(name, **options):
+        monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / f"home of {name}"))
+        return construction.build("sample", tmp_path / name, **OPTIONS | options)
+
+    return made
+
+
+@pytest.mark.slow
+def test_the_files_are_the_same_whoever_makes_them(build, tmp_path):
+    from distributed import Client, LocalCluster  # noqa: PLC0415 - slow
+
+    one = build("one", workers=1)
+    assert list(one) == ["lambada", "lambada-control", "childrens_book", "sentence_completion", "cnn_qa"]
+    expected = digests(tmp_path / "one")
+    assert len(expected) == 5
+    two = build("two", workers=2)
+    assert digests(tmp_path / "two") == expected
+    with LocalCluster(n_workers=2, dashboard_address="127.0.0.1:0") as cluster, Client(cluster) as client:
+        clustered = build("cluster", client=client)
+    assert digests(tmp_path / "cluster") == expected
+    assert one.manifest == two.manifest == clustered.manifest
+    other = build("other", seed=1, workers=1)
+    assert other.manifest != one.manifest
+    assert set(digests(tmp_path / "other").values()).isdisjoint(expected.values())
+
+
+@pytest.mark.slow
+def test_every_set_is_of_the_part_and_the_manifest_counts_it(build):
+    made = build("sets", workers=1)
+    shelf = construction.read_shelf("sample", progress=False)
+    part = set(shelf.frame.loc[shelf.frame["split"] == "test", "book_id"])
+    for name in made:
+        assert set(made[name].frame["book_id"]) <= part
+    assert [len(made[name]) for name in made] == [12, 12, 48, 12, 12]
+    frame = made.manifest.to_frame().set_index("step")
+    assert (frame["n_in"] == frame["n_out"] + frame["n_dropped"] + frame["n_not_drawn"]).all()
+    out = frame["n_out"]
+    assert out["filters"] == out["control set"] == len(made["lambada"])
+    assert out["childrens_book questions"] == 48
+    assert out["sentence completion"] == 12
+    texts = construction.candidates.Candidates.of(shelf.books("test"), progress=False)
+    assert frame.loc["control set", "n_in"] == len(texts)
+    everything = construction.childrens_book.questions(shelf.books("test"), progress=False)
+    assert frame.loc["childrens_book questions", "n_in"] == len(everything)
+    wb.charts.funnel(made.manifest.to_frame())
+
+
+@pytest.mark.slow
+def test_a_call_that_was_interrupted_leaves_nothing_half_made(build, tmp_path, monkeypatch):
+    before = build("sets", sets=["childrens_book"])
+    expected = digests(before.folder)
+    with monkeypatch.context() as patch:
+        patch.setitem(pipeline._MAKERS, "cnn_qa", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            build("sets", sets=["lambada", "cnn_qa"])
+    assert digests(before.folder) == expected
+    assert list(construction.DataSets(before.folder)) == ["childrens_book"]
+    again = build("sets", sets=["cnn_qa"])  # what was built before is replaced as a whole
+    assert list(again) == ["cnn_qa"]
+    assert set(digests(tmp_path / "sets")) == {"cnn_qa.parquet"}
+
+
+def test_what_is_not_ours_stays(build, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work", encoding="utf-8")
+    with pytest.raises(DataError, match="mine"):
+        build("mine", sets=["childrens_book"])
+    assert (tmp_path / "mine" / "thesis.txt").read_text(encoding="utf-8") == "years of work"
+
+
+def test_a_damaged_file_is_an_error(build):
+    made = build("sets", sets=["childrens_book"])
+    path = made.folder / "childrens_book.parquet"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(DataError, match="damaged or was changed"):
+        made["childrens_book"]
+    with pytest.raises(DataError, match="this folder has no set 'lambada'; there is childrens_book"):
+        made["lambada"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"sets": ["squad"]}, "construction has no set 'squad'"),
+        ({"sets": []}, "expected a set and an item or more"),
+        ({"number": 0}, "expected a set and an item or more"),
+        ({"options": {"shelves": {}}}, "options has no stage 'shelves'"),
+        ({"split": "control"}, "this shelf has no part 'control'"),
+    ],
+)
+def test_what_makes_no_sense_is_an_error(build, options, problem):
+    with pytest.raises(DataError, match=problem):
+        build("wrong", **options)

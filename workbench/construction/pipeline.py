@@ -1,0 +1,256 @@
+"""From a shelf of novels to finished data sets, with a manifest of every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workbench.construction import childrens_book, cnn_qa, lambada, sentence_completion
+from workbench.construction.candidates import Candidates
+from workbench.construction.manifest import NOT_DRAWN, FileDigest, Manifest, Step
+from workbench.construction.novels import Novels
+from workbench.construction.shelf import Shelf, read_shelf
+from workbench.datasets import sources
+from workbench.items.items import Items
+from workbench.models.base import Predictor
+from workbench.models.ngram.model import NGram
+from workbench.storage import files
+from workbench.storage.errors import DataError
+from workbench.storage.progress import progress_bar
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+SETS = ("lambada", "childrens_book", "sentence_completion", "cnn_qa")
+"""The data sets that `build` makes."""
+
+Made = tuple[dict[str, Items], Manifest]
+"""The items of a set by the name of their file, and the manifest with their steps."""
+
+
+class DataSets:
+    """Data sets that were built, in a folder.
+
+    Attributes
+    ----------
+    folder : Path
+    manifest : Manifest
+        Inputs, parameters, versions, what each step kept and dropped, and digests of the files.
+
+    Examples
+    --------
+    >>> from workbench import construction
+    >>> made = construction.build("sample", "built", sets=["childrens_book"], number=5, progress=False)
+    >>> made.names, len(made["childrens_book"])
+    (['childrens_book'], 20)
+    >>> construction.DataSets("built").manifest == made.manifest
+    True
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        """Open a folder that `build` wrote; DataError if it holds no manifest, or a damaged one."""
+        self.folder = Path(folder)
+        self.manifest = Manifest.load(self.folder)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the sets, such as ``lambada`` and ``lambada-control``."""
+        return [Path(file.name).stem for file in self.manifest.outputs]
+
+    def __getitem__(self, name: str) -> Items:
+        """Return the items of a set; DataError if there is none of this name, or its file was changed."""
+        sources.choose("set", name, self.names, "this folder")
+        path = self.folder / f"{name}.parquet"
+        if FileDigest.of(path) not in self.manifest.outputs:
+            raise DataError("this file is damaged or was changed", file=path, remedy="build the sets again")
+        return Items.from_parquet(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.manifest.outputs)
+
+    def __repr__(self) -> str:
+        return f"<DataSets {', '.join(self.names)} in {str(self.folder)!r}>"
+
+
+def build(
+    novels: Novels | Shelf,
+    folder: Path | str,
+    *,
+    sets: Sequence[str] = SETS,
+    number: int | None = 1000,
+    split: str = "test",
+    train: str = "train",
+    filters: Sequence[Predictor] | None = None,
+    seed: int = 0,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    workers: int | None = None,
+    client: Client | None = None,
+    progress: bool = True,
+) -> DataSets:
+    """Build data sets in the form of the releases from a shelf of novels.
+
+    The novels are checked and split (:func:`workbench.construction.read_shelf`). Items come from one part of
+    them, models that filter or generate are trained on another, so that none has seen what it judges. A call
+    that was killed resumes: what was finished comes from the cache. The same novels, parameters and versions
+    give the same files, byte for byte, in one process, in several, and on a cluster.
+
+    Parameters
+    ----------
+    novels : path, str, book, iterable of these, or Shelf
+        As for `read_shelf`; or what that returned.
+    folder : path
+        Where the sets (``lambada.parquet`` ...) and ``manifest.json`` are written, at once or not at all. It
+        replaces what `build` wrote there before.
+    sets : sequence of str
+        Some of `SETS`. ``lambada`` has passages that its filters left, and a control set of the same number,
+        unfiltered; what people drop of them is for :class:`workbench.people.Campaign`.
+    number : int, optional
+        Items of each set at most (of the Children's Book Test, of each class of words), drawn at random; None
+        for all.
+    split, train : str
+        The part of the shelf that items come from, and that which models are trained on.
+    filters : sequence of Predictor, optional
+        Models that drop passages whose target they find likely
+        (:func:`workbench.construction.lambada.filtered`). By default a 4-gram model of the part to train on;
+        :func:`workbench.construction.lambada.paper_filters` trains all that the paper names.
+    seed : int, default 0
+    options : mapping, optional
+        Further options by stage: ``shelf`` (of `read_shelf`), or the name of a set.
+    workers : int, optional
+        Number of processes; all cores by default.
+    client : distributed.Client, optional
+        A Dask cluster in place of processes, whose workers see the same disk.
+    progress : bool
+        Show bars.
+
+    Returns
+    -------
+    DataSets
+
+    Raises
+    ------
+    DataError
+        If there is no such set or part, no novel is left, or a set cannot be made of the novels.
+
+    Examples
+    --------
+    >>> from workbench import construction
+    >>> made = construction.build("sample", "sets", sets=["lambada"], number=20, progress=False)
+    >>> made.names, made["lambada"][0].book_id in set(made["lambada-control"].frame["book_id"])
+    (['lambada', 'lambada-control'], True)
+    """
+    for name in sets:
+        sources.choose("set", name, SETS, "construction")
+    stages = {name: dict(values) for name, values in (options or {}).items()}
+    for name in stages:
+        sources.choose("stage", name, ("shelf", *SETS), "options")
+    if not sets or (number is not None and number < 1):
+        raise DataError(f"expected a set and an item or more, got sets={list(sets)}, number={number}")
+    running: dict[str, Any] = {"workers": workers, "client": client, "progress": progress}
+    if isinstance(novels, Shelf):
+        shelf = novels
+    else:
+        shelf = read_shelf(novels, **{"seed": seed, **stages.get("shelf", {})}, **running)
+    manifest = shelf.manifest
+    called = {"split": split, "train": train, "number": number, "seed": seed}
+    outputs: dict[str, Items] = {}
+    with progress_bar(len(sets), label="building", unit="sets", shown=progress) as bar:
+        for name in dict.fromkeys(sets):
+            make, settings = _MAKERS[name], stages.get(name, {})
+            if name == "lambada":
+                settings = {"filters": filters, **settings}
+            made, manifest = make(shelf, manifest, called, settings, running)
+            outputs |= made
+            bar.update()
+    with files.atomic_folder(folder, replace=_is_ours(Path(folder))) as new:
+        digests = []
+        for name, items in outputs.items():
+            items.to_parquet(new / f"{name}.parquet")
+            digests.append(FileDigest.of(new / f"{name}.parquet"))
+        manifest.extended("build", parameters=called, steps=[], outputs=digests).save(new)
+    return DataSets(folder)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Return whether a folder holds sets that `build` wrote, which may be replaced."""
+    try:
+        return "build" in Manifest.load(folder).parameters
+    except DataError:
+        return False
+
+
+def _lambada(
+    shelf: Shelf, manifest: Manifest, called: dict[str, Any], options: dict[str, Any], running: dict[str, Any]
+) -> Made:
+    number, seed, split = called["number"], called["seed"], called["split"]
+    filters = options.pop("filters")
+    if filters is None:
+        texts = list(shelf.books(called["train"]))
+        filters = [NGram.fit(texts, order=4, progress=running["progress"])]
+    candidates = Candidates.of(shelf.books(split), **running)
+    result = lambada.filtered(
+        candidates, filters, number=number, seed=seed, split=split, progress=running["progress"], **options
+    )
+    passages = result.survivors
+    control = lambada.control(candidates, min(len(candidates), max(1, len(passages))), seed=seed)
+    sets = {"lambada": passages, "lambada-control": control}
+    return sets, lambada.recorded(manifest, candidates, result, control)
+
+
+def _childrens_book(
+    shelf: Shelf, manifest: Manifest, called: dict[str, Any], options: dict[str, Any], running: dict[str, Any]
+) -> Made:
+    books = shelf.books(called["split"])
+    items = childrens_book.questions(
+        books, per_class=called["number"], seed=called["seed"], **running, **options
+    )
+    return {"childrens_book": items}, _drawn("childrens_book", items, manifest, options)
+
+
+def _cnn_qa(
+    shelf: Shelf, manifest: Manifest, called: dict[str, Any], options: dict[str, Any], running: dict[str, Any]
+) -> Made:
+    books = shelf.books(called["split"])
+    items = cnn_qa.questions(books, number=called["number"], seed=called["seed"], **running, **options)
+    return {"cnn_qa": items}, _drawn("cnn_qa", items, manifest, options)
+
+
+def _drawn(stage: str, items: Items, manifest: Manifest, options: Mapping[str, Any]) -> Manifest:
+    """Add what was drawn of all places for questions to a manifest."""
+    n, places = len(items), int(items.attrs["places"])
+    counts = {str(name): int(k) for name, k in items.frame["word_class"].value_counts().items()}
+    step = Step(f"{stage} questions", places, n, {NOT_DRAWN: places - n}, unit="questions", counts=counts)
+    parameters = {"pipeline": items.attrs["pipeline"], **options}
+    return manifest.extended(stage, parameters=parameters, steps=[step], libraries=["spacy"])
+
+
+def _sentence_completion(
+    shelf: Shelf, manifest: Manifest, called: dict[str, Any], options: dict[str, Any], running: dict[str, Any]
+) -> Made:
+    items = sentence_completion.questions(
+        shelf.books(called["split"]), shelf.books(called["train"]), number=called["number"],
+        seed=called["seed"], **running, **options,
+    )  # fmt: skip
+    counts = dict(items.attrs["steps"])
+    sentences, with_focus, tried = (counts.pop(name) for name in ("sentences", "with a focus word", "tried"))
+    n = counts.pop("questions")
+    steps = [
+        Step("a rare focus word", sentences, with_focus, {"none": sentences - with_focus}, unit="sentences"),
+        Step("sentences tried", with_focus, tried, {NOT_DRAWN: with_focus - tried}, unit="sentences"),
+        Step("sentence completion", tried, n, counts, unit="sentences"),
+    ]
+    parameters = {"models": items.attrs["models"], "choice": items.attrs["choice"], **options}
+    stage = "sentence_completion"
+    return {stage: items}, manifest.extended(stage, parameters=parameters, steps=steps, libraries=["kenlm"])
+
+
+_MAKERS: dict[str, Callable[..., Made]] = {
+    "lambada": _lambada,
+    "childrens_book": _childrens_book,
+    "sentence_completion": _sentence_completion,
+    "cnn_qa": _cnn_qa,
+}
