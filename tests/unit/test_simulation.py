@@ -61,6 +61,7 @@ def test_rates_come_out_as_they_were_configured(make, rates):
     assert costs["cost"] <= total["cost_high"] * 1.1
 
 
+@pytest.mark.slow
 def test_a_simulation_goes_on_where_it_was_stopped(make, monkeypatch):
     from workbench.people import simulation  # noqa: PLC0415
 
@@ -84,6 +85,7 @@ def test_a_simulation_goes_on_where_it_was_stopped(make, monkeypatch):
     assert campaign.judgments().groupby(["item_id", "step"]).size().loc[:, 1].max() == 1
 
 
+@pytest.mark.slow
 def test_a_model_takes_the_place_of_people(make):
     items = wb.load("sample", "dev").sample(40)
     model = RandomWord("passage")
@@ -99,6 +101,7 @@ def test_a_model_takes_the_place_of_people(make):
     assert (whole["prediction"] == expected.loc[whole["item_id"]].to_numpy()).all()
 
 
+@pytest.mark.slow
 def test_models_choose_among_candidates_and_unfold(make):
     questions = wb.load("sample", variant="cbt")[:12]
     models = [MaximumFrequency("context"), RandomWord()]
@@ -114,8 +117,9 @@ def test_models_choose_among_candidates_and_unfold(make):
     assert len(unfolding.agreement()) == 1
 
 
+@pytest.mark.slow
 def test_unfolding_of_a_model_is_its_first_right_prediction_by_length():
-    items = wb.load("sample", "dev").sample(25)
+    items = wb.load("sample", "dev").sample(5)
     model = RandomWord("passage")
     curve = unfold(items, model)
     longest = max(len(item.context) for item in items)
