@@ -7,6 +7,8 @@ import workbench as wb
 from workbench.people import Campaign, export_pages, import_pages
 from workbench.storage.errors import DataError
 
+pytestmark = pytest.mark.slow  # writing to a busy disk
+
 
 @pytest.fixture
 def campaign(tmp_path):

@@ -225,7 +225,7 @@ def _save_page(
     tasks = [
         (number, item_from_record(record))
         for number, record in connection.execute(
-            """SELECT i.number, i.record FROM assignments a JOIN items i ON i.number = a.item
+            """SELECT r.item, r.record FROM assignments a JOIN records r ON r.item = a.item
             WHERE a.page = ? ORDER BY a.position""",
             (page,),
         )
