@@ -54,11 +54,11 @@ class Shelf:
     folder : Path
     frame : DataFrame
         All novels, by id: ``book_id``, ``title``, ``author``, ``year``, ``tokenised``, ``sha256`` (of the
-        text in UTF-8), ``words``, ``chapters``, ``language`` and its ``confidence``, ``offensive`` (occurrences of
-        words of the list), ``similar_to`` (the novel that holds most of its 5-grams), ``jaccard`` and
-        ``containment`` (with that novel; the share of its own 5-grams that the other has), ``group`` (the
-        smallest id of the novels that are in one part), ``duplicate_of``, ``split`` (missing if dropped), and
-        ``reason`` (why it was dropped, missing if not).
+        text in UTF-8), ``words``, ``chapters``, ``language`` and its ``confidence``, ``offensive``
+        (occurrences of words of the list), ``similar_to`` (the novel that holds most of its 5-grams),
+        ``jaccard`` and ``containment`` (with that novel; the share of its own 5-grams that the other has),
+        ``group`` (the smallest id of the novels that are in one part), ``duplicate_of``, ``split`` (missing
+        if dropped), and ``reason`` (why it was dropped, missing if not).
     pairs : DataFrame
         All pairs that were compared: ``one``, ``other``, ``jaccard``, ``one_in_other``, ``other_in_one``.
     manifest : Manifest
@@ -193,8 +193,8 @@ def read_shelf(
         Two novels with this Jaccard similarity of their sets of word 5-grams, or more, are near-duplicates.
         All but the longest of each set of near-duplicates are dropped.
     containment : float, default 0.5
-        Two novels of which one holds this share of the other's 5-grams, or more, are in one group, and a group
-        is in one part: an omnibus and its novels, an abridged edition and the whole one.
+        Two novels of which one holds this share of the other's 5-grams, or more, are in one group, and a
+        group is in one part: an omnibus and its novels, an abridged edition and the whole one.
     duplicates : {"drop", "drop contained", "keep"}
         Drop near-duplicates; those of which a longer novel contains so much, too; or none. Groups are in
         one part in any case.
