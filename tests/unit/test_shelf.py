@@ -18,8 +18,8 @@ from workbench.construction import duplicates, novel_checks, shelf
 from workbench.construction.novels import chapter_texts, chapters_of
 from workbench.storage.errors import DataError
 
-FRENCH = """Il pleuvait depuis trois jours sur la petite ville, et personne ne sortait plus de chez soi. La vieille
-dame du troisième étage regardait la rue par la fenêtre, son chat gris sur les genoux. """
+FRENCH = """Il pleuvait depuis trois jours sur la petite ville, et personne ne sortait plus de chez soi. La
+vieille dame du troisième étage regardait la rue par la fenêtre, son chat gris sur les genoux. """
 N = 12_000
 
 
@@ -125,21 +125,22 @@ def test_the_books_are_the_texts(made):
                 False,
             )
     assert [one.book_id for one in made] == ["collected", "five", "four", "one", "three", "two"]
-    with pytest.raises(DataError, match="no part 'dve'.*did you mean 'dev'"):
+    with pytest.raises(DataError, match=r"no part 'dve'.*did you mean 'dev'"):
         made.books("dve")
 
 
+@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("mode", "dropped"),
     [("keep", set()), ("drop contained", {"one altered", "two cut", "three", "four"})],
 )
-def test_near_duplicates_never_straddle(mode, dropped, home):
+def test_near_duplicates_never_straddle(mode, dropped):
     novels = plants()[:8]
     for seed in range(4):
         made = construction.read_shelf(novels, duplicates=mode, seed=seed, progress=False)
         assert set(made.frame.loc[made.frame["reason"].notna(), "book_id"]) == dropped
         groups = made.frame[made.frame["reason"].isna()].groupby("group")["split"]
-        assert (groups.nunique() == 1).all()
+        assert all(len(set(splits)) == 1 for _, splits in groups)
 
 
 @pytest.fixture
@@ -148,7 +149,8 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_other_novels_and_the_order_make_no_difference(home):
+@pytest.mark.usefixtures("home")
+def test_other_novels_and_the_order_make_no_difference():
     novels = [book(f"n{seed}", novel(seed, 300)) for seed in range(20)]
     first = construction.read_shelf(novels, seed=3, progress=False)
     again = construction.read_shelf(novels[::-1], seed=3, progress=False)
@@ -245,7 +247,8 @@ def test_files_of_all_forms_are_inputs(home):
     assert inputs["a.txt"] == (len(text), hashlib.sha256(text.encode()).hexdigest())
 
 
-def test_a_tokenised_edition_is_a_near_duplicate(home):
+@pytest.mark.usefixtures("home")
+def test_a_tokenised_edition_is_a_near_duplicate():
     [one] = [one for one in wb.books("sample") if one.book_id.endswith("copper-bay")]
     tokens = " ".join(" ".join(sentence) for chapter in chapters_of(one) for sentence in chapter).lower()
     made = construction.read_shelf([one, book("tokens", tokens, tokenised=True)], progress=False)
@@ -253,7 +256,7 @@ def test_a_tokenised_edition_is_a_near_duplicate(home):
     assert made.frame["jaccard"].min() > 0.95
 
 
-def test_chapters_are_counted_as_they_are_cut(home):
+def test_chapters_are_counted_as_they_are_cut():
     for one in wb.books("sample"):
         assert len(chapter_texts(one)) == len(chapters_of(one))
 
@@ -265,7 +268,8 @@ def test_the_language_is_that_of_most_of_the_text():
     assert novel_checks.detect_language("12 -- !") == ("", 0.0)
 
 
-def test_bilingual_novels_are_too_uncertain(home):
+@pytest.mark.usefixtures("home")
+def test_bilingual_novels_are_too_uncertain():
     text = novel(1, 3000)
     half = text + FRENCH * (len(text) // len(FRENCH))
     made = construction.read_shelf([book("one", text), book("half", half)], confidence=0.9, progress=False)
@@ -311,7 +315,8 @@ def test_bad_input_is_one_error(home):
 
 @pytest.mark.data
 @pytest.mark.slow
-def test_real_novels(real_data, home):
+@pytest.mark.usefixtures("home")
+def test_real_novels(real_data):
     made = construction.read_shelf(real_data / "novels.tar.xz", progress=False)
     assert len(made.frame) == 232
     assert (made.frame["confidence"] > 0.99).all()
