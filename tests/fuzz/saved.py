@@ -18,7 +18,10 @@ from target import Target, same
 from test_lm_eval import NAME, RESULTS, log, results
 
 import workbench as wb
+from workbench import construction
 from workbench.construction.manifest import FileDigest, Manifest, Step
+from workbench.construction.novel_checks import offensive_words
+from workbench.datasets.books import Book
 from workbench.evaluation.interchange.export import export_results
 from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.leaderboard import leaderboard
@@ -282,6 +285,21 @@ def manifest_in(folder):
     Manifest([FileDigest("x.txt", 3, "ab")], {"shelf": {"seed": 1}}, [step]).save(folder)
 
 
+def shelf_in(folder):
+    with home(folder / "home"):
+        texts = {name: f"It rained on {name}.\n" * 9 for name in "ab"}
+        books = [
+            Book(name, name, None, 1900, text, tokenised=False, source="") for name, text in texts.items()
+        ]
+        construction.read_shelf(books, language=None, progress=False).save(folder / "shelf")
+    shutil.rmtree(folder / "home")
+
+
+def shelf_of(folder):
+    shelf = construction.Shelf(folder / "shelf")
+    return shelf.manifest.digest, shelf.frame.to_json(), list(shelf.pairs), [book.text for book in shelf]
+
+
 def notes_in(folder):
     for n, word in enumerate(("odd", "nice", "see\u2028also")):
         notes.write_note(
@@ -383,6 +401,14 @@ SAVED = [
     Target("cached table", "cache", cached_table, from_cache, same_or_absent),
     Target("list of the cache", "cache", fits_in, cache_listed, lambda *_: "same"),
     Target("manifest", "construction", manifest_in, Manifest.load, same),
+    Target("shelf", "construction", shelf_in, shelf_of, same),
+    Target(
+        "list of offensive words",
+        "text",
+        lambda folder: (folder / "words.txt").write_text("damn\nson-of-a-gun\n\nblackguard\n"),
+        lambda folder: offensive_words(folder / "words.txt"),
+        lambda value, _folder, valid: "same" if value == valid else "valid",
+    ),
     Target("notes", "notes", notes_in, notes_of, lines_of_notes),
     *(imported(name, OPENAI, partial(sample_log, name=name, layout=layout)) for name, layout in LOGS.items()),
     *(imported(name, PLAIN, partial(answers, name=name)) for name in TABLES),

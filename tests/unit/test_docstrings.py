@@ -21,7 +21,15 @@ def public():
     things = {name: getattr(wb, name) for name in wb.__all__}
     things |= {f"charts.{name}": getattr(wb.charts, name) for name in wb.charts.__all__}
     made = wb.construction
-    made = [made.split, made.childrens_book.questions, made.childrens_book.anonymised, made.cnn_qa.questions]
+    made = [
+        made.split,
+        made.read_shelf,
+        made.Shelf,
+        made.Manifest,
+        made.childrens_book.questions,
+        made.childrens_book.anonymised,
+        made.cnn_qa.questions,
+    ]
     things |= {f"{f.__module__}.{f.__name__}": f for f in [*made, wb.construction.lambada.passages]}
     things |= {f"models.{(kind := model_class(name)).__name__}": kind for name in BUILT_IN} | NAMED
     return {

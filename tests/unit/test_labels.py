@@ -1,6 +1,7 @@
 import pytest
 
 from workbench.analysis import annotations, contrast, statistics
+from workbench.construction import duplicates, manifest, novel_checks, shelf
 from workbench.evaluation import leaderboard, metrics
 from workbench.items.schema import COLUMNS
 from workbench.render.labels import column_label, label, tooltip
@@ -19,6 +20,11 @@ SHOWN = {
     "contrast": (*(set(contrast._COLUMNS) - OWN_NAMES), *(f"p_{kind}" for kind in contrast.CORRECTIONS)),
     "runs": tuple(store._LISTED),
     "slices": page._SLICES,
+    "shelf": (
+        *(*shelf._LABELS, *novel_checks._RESULT.names[:-1], "similar_to", "containment", "group"),
+        *("duplicate_of", "split", "reason", *duplicates.Pair._fields),
+    ),
+    "funnel": tuple(manifest.Manifest().to_frame()),
     "charts": tuple(panel.name for panel in PANELS),
 }
 

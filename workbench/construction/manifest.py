@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage import cache
 from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading
@@ -27,6 +28,19 @@ NOT_DRAWN = "not drawn"
 _FORM = 1  # raised when the file changes its form
 _LIMIT = 64 << 20  # bytes of the file
 _REMEDY = "make it again"
+_FUNNEL = TableLayout(
+    "Steps of the construction",
+    (
+        TableColumn("step"),
+        TableColumn("unit"),
+        TableColumn("n_in", "count"),
+        TableColumn("n_out", "count"),
+        TableColumn("n_dropped", "count"),
+        TableColumn("n_not_drawn", "count"),
+        TableColumn("share_dropped", "share"),
+        TableColumn("reasons"),
+    ),
+)
 
 
 def library_versions(*names: str) -> dict[str, str]:
@@ -201,7 +215,7 @@ class Manifest:
             created=_now(),
         )
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> Table:
         """Return the funnel, one row a step: what went in and out, the share dropped, and the reasons.
 
         What was left out because only a sample was asked for is counted apart, as ``n_not_drawn``.
@@ -221,8 +235,7 @@ class Manifest:
             }
             for step in self.steps
         ]
-        columns = ["step", "unit", "n_in", "n_out", "n_dropped", "n_not_drawn", "share_dropped", "reasons"]
-        return pd.DataFrame(rows, columns=columns)
+        return Table(pd.DataFrame(rows, columns=[column.name for column in _FUNNEL.columns]), _FUNNEL)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as what JSON holds."""
