@@ -119,11 +119,11 @@ class Candidates:
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
         with reading(self.folder, "this folder of candidate passages", remedy=_AGAIN):
-            content = files.read_json(self.folder / MANIFEST)
+            content = json.loads(files.read_bytes(self.folder / MANIFEST))
             checksum = content.pop("checksum")
             is_same = checksum == _digest_of(content) and content["version"] == VERSION
-            books = read_parquet(self.folder / BOOKS).cast(_BOOKS)
-            chunks = read_parquet(self.folder / CHUNKS).cast(_CHUNKS)
+            books = read_parquet(self.folder / BOOKS, remedy=_AGAIN).cast(_BOOKS)
+            chunks = read_parquet(self.folder / CHUNKS, remedy=_AGAIN).cast(_CHUNKS)
             is_same &= content["sha256"] == _digest(Rule(*content["rule"]), books, chunks)
         if not is_same:
             raise DataError("these candidate passages were changed", file=self.folder, remedy=_AGAIN)
