@@ -22,7 +22,10 @@ def public():
     things |= {f"charts.{name}": getattr(wb.charts, name) for name in wb.charts.__all__}
     made = wb.construction
     made = [made.split, made.childrens_book.questions, made.childrens_book.anonymised, made.cnn_qa.questions]
-    things |= {f"{f.__module__}.{f.__name__}": f for f in [*made, wb.construction.lambada.passages]}
+    lambada = wb.construction.lambada
+    made += [lambada.passages, lambada.filtered, lambada.paper_filters, lambada.control, lambada.recorded]
+    made += [wb.construction.Candidates]
+    things |= {f"{f.__module__}.{f.__name__}": f for f in made}
     things |= {f"models.{(kind := model_class(name)).__name__}": kind for name in BUILT_IN} | NAMED
     return {
         name: thing

@@ -65,7 +65,7 @@ class Source(NamedTuple):
     tokenised: bool
 
 
-class Chunk(NamedTuple):
+class NovelChunk(NamedTuple):
     """Work for one process: some novels, and the files that their candidates are written to."""
 
     key: str
@@ -97,7 +97,7 @@ def checked_rule(minimum: int, shortest: int, longest: int) -> Rule:
     return Rule(int(minimum), int(shortest), int(longest))
 
 
-def find(chunk: Chunk) -> dict[str, Any]:
+def find(chunk: NovelChunk) -> dict[str, Any]:
     """Find the candidates of some novels and write the files of the chunk; return what is in them."""
     kinds: dict[str, int] = {}
     books, parts, cased = [], [np.zeros(0, RECORD)], False
