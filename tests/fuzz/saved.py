@@ -19,6 +19,7 @@ from test_lm_eval import NAME, RESULTS, log, results
 
 import workbench as wb
 from workbench import construction
+from workbench.construction.candidates import Candidates
 from workbench.construction.manifest import FileDigest, Manifest, Step
 from workbench.construction.novel_checks import offensive_words
 from workbench.datasets.books import Book
@@ -179,6 +180,17 @@ def arrays(texts):
     parts += [] if isinstance(texts, Corpus) else [texts.words_like]
     told = (texts.lower, texts.sha256) if isinstance(texts, Corpus) else json.dumps(texts.info)
     return [list(words), texts.books.to_json(), told, *(array.tolist() for array in parts)]
+
+
+def candidates_in(folder):
+    Candidates.of(wb.books("sample"), folder=folder / "candidates", progress=False)
+
+
+def candidates_of(folder):
+    """Return all that candidates hold."""
+    candidates = Candidates(folder / "candidates")
+    content = (candidates.rule, candidates.dropped, candidates.cased, candidates.sha256)
+    return [*content, candidates.books.to_json(), candidates.frame.to_json(), *candidates.items(range(99))]
 
 
 def corpus_in(folder):
@@ -396,6 +408,7 @@ SAVED = [
     Target("ngram in KenLM's form", "cache", in_kenlm, in_kenlm, same),
     Target("corpus", "texts", corpus_in, lambda folder: arrays(Corpus(folder / "corpus")), same),
     Target("stream", "texts", stream_in, lambda folder: arrays(Stream.open(folder / "stream")), same),
+    Target("candidates", "construction", candidates_in, candidates_of, same),
     Target("checkpoints", "checkpoint", checkpoints, newest, same_or_absent),
     Target("runs", "run", runs_in, runs_of, runs_kept),
     Target("cached table", "cache", cached_table, from_cache, same_or_absent),

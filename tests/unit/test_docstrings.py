@@ -21,16 +21,27 @@ def public():
     things = {name: getattr(wb, name) for name in wb.__all__}
     things |= {f"charts.{name}": getattr(wb.charts, name) for name in wb.charts.__all__}
     made = wb.construction
+    lambada, completion = made.lambada, made.sentence_completion
     made = [
         made.split,
         made.read_shelf,
         made.Shelf,
         made.Manifest,
+        made.Candidates,
+        made.build,
+        made.DataSets,
         made.childrens_book.questions,
         made.childrens_book.anonymised,
         made.cnn_qa.questions,
+        completion.questions,
+        completion.choose_options,
+        lambada.passages,
+        lambada.filtered,
+        lambada.paper_filters,
+        lambada.control,
+        lambada.recorded,
     ]
-    things |= {f"{f.__module__}.{f.__name__}": f for f in [*made, wb.construction.lambada.passages]}
+    things |= {f"{f.__module__}.{f.__name__}": f for f in made}
     things |= {f"models.{(kind := model_class(name)).__name__}": kind for name in BUILT_IN} | NAMED
     return {
         name: thing

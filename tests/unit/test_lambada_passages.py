@@ -1,85 +1,279 @@
-"""Passages of LAMBADA's shape as items, against a slow search through the same novels."""
+"""LAMBADA's way from novels to a set: what is drawn, what the filters drop, the control set, the manifest."""
 
+import math
 from collections import Counter
 
+import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.construction import lambada
-from workbench.items import text as wt
+from workbench.construction.candidates import Candidates
+from workbench.construction.manifest import Manifest
+from workbench.models.base import Predictor, pad
 from workbench.storage.errors import DataError
 
 BOOKS = list(wb.books("sample"))[:4]
+QUIET = {"progress": False}
 
 
-def slow(book, minimum):
-    """Yield the passages of a book: sentence by sentence, word by word."""
-    text = book.text
-    lines = [
-        [word.lower() for word in wt.tokenize(text[start:end])]
-        for start, end in wt.sentences(text, tokenised=book.tokenised)
-    ]
-    for number, line in enumerate(lines):
-        ends = [place for place, word in enumerate(line, 1) if any(map(str.isalnum, word))]
-        target = line[: ends[-1]] if ends else []
-        context = []
-        for sentence in reversed(lines[:number]):
-            context = [sentence, *context]
-            if sum(map(len, context)) > minimum:
-                break
-        before = sum(map(len, context))
-        if target and before > minimum and before + len(target) - 1 <= 256:
-            yield [" ".join(sentence) for sentence in [*context, target]]
+class Lengths(Predictor):
+    """Words of so many letters are likely; counts the items that it was asked for."""
+
+    score_type = "log_prob"
+    version = 1
+
+    def __init__(self, *letters, name="lengths", likely=0.5):
+        self.letters, self.name, self.likely, self.asked = letters, name, likely, 0
+
+    @property
+    def config(self):
+        return {"letters": list(self.letters), "likely": self.likely}
+
+    @property
+    def training(self):
+        return {"texts": "none"}
+
+    def score(self, items, words):
+        self.asked += len(items)
+        low = math.log(lambada.THRESHOLD / 2)
+        return pad([[math.log(self.likely) if len(w) in self.letters else low for w in row] for row in words])
 
 
-@pytest.mark.parametrize("answer_in_context", [True, False])
-def test_passages_are_those_of_a_slow_search(answer_in_context):
-    items = lambada.passages(BOOKS, answer_in_context=answer_in_context, progress=False)
-    expected = {tuple(passage) for book in BOOKS for passage in slow(book, 50)}
-    if answer_in_context:
-        expected = {
-            passage
-            for passage in expected
-            if passage[-1].split()[-1] in [word for sentence in passage[:-1] for word in sentence.split()]
-        }
-    drawn = {tuple(item.text[start:end] for start, end in item.sentences) for item in items}
-    assert drawn == expected
-    assert len(items) >= len(drawn) > 50
-    for item in items:
-        context = [word for sentence in item.context for word in sentence.split()]
-        assert item.answer == item.text.split()[-1]
-        assert dict.fromkeys(item.candidates) == dict.fromkeys([*context, item.answer])
-        assert not item.right
+@pytest.fixture(scope="module")
+def candidates():
+    return Candidates.of(BOOKS, **QUIET)
 
 
-def test_each_passage_is_drawn_once_in_the_order_of_the_seed():
-    def drawn(**options):
-        return lambada.passages(BOOKS, progress=False, **options).frame["text"].tolist()
-
-    every = drawn()
-    assert drawn(number=20) == every[:20]
-    assert drawn(seed=1) != every
-    assert sorted(drawn(seed=1)) == sorted(every)
-    longer = lambada.passages(BOOKS, minimum=90, progress=False)
-    assert min(len(" ".join(item.context).split()) for item in longer) == 91
+def words(item):
+    return [word.lower() for sentence in item.context for word in sentence.split()]
 
 
-def test_passages_that_end_in_a_frequent_word_are_left_out():
-    every = lambada.passages(BOOKS, progress=False)
-    counts = Counter(
-        word.lower()
-        for book in BOOKS
-        for start, end in wt.sentences(book.text, tokenised=book.tokenised)
-        for word in wt.tokenize(book.text[start:end])
+def test_all_passages_are_the_candidates_in_the_order_of_the_seed(candidates):
+    every = lambada.passages(BOOKS, **QUIET)
+    assert sorted(every.frame["item_id"]) == sorted(candidates.items().frame["item_id"])
+    assert every.frame["item_id"].tolist() == lambada.passages(candidates).frame["item_id"].tolist()
+    assert list(lambada.passages(BOOKS, number=20, **QUIET)) == list(every[:20])
+    other = lambada.passages(BOOKS, seed=1, **QUIET)
+    assert other.frame["item_id"].tolist() != every.frame["item_id"].tolist()
+    assert set(every.frame["variant"]) == {"capitalised"}
+    assert set(every.frame["book_id"]) == {book.book_id for book in BOOKS}
+    longer = lambada.passages(BOOKS, minimum=90, **QUIET)
+    assert min(len(words(item)) for item in longer) == 91
+
+
+def test_lowercased_passages_are_the_same_in_lower_case():
+    cased, lower = (
+        lambada.passages(BOOKS, lowercased=value, split="dev", **QUIET) for value in (False, True)
     )
+    assert lower.frame["text"].tolist() == cased.frame["text"].str.lower().tolist()
+    assert set(lower.frame["variant"]) == {"plain"}
+    assert lower[0].item_id == cased[0].item_id
+    assert lower[0].item_id.startswith("lambada/dev/sample/")
+
+
+def test_passages_with_the_answer_in_their_context():
+    every = lambada.passages(BOOKS, **QUIET)
+    inside = lambada.passages(BOOKS, answer_in_context=True, **QUIET)
+    expected = [item.item_id for item in every if item.answer.lower() in words(item)]
+    assert inside.frame["item_id"].tolist() == expected
+    assert 20 < len(inside) < len(every)
+    for item in inside:
+        context = [word for sentence in item.context for word in sentence.split()]
+        assert item.candidates == tuple(dict.fromkeys([*context, item.answer]))
+    assert list(lambada.passages(BOOKS, answer_in_context=True, number=15, **QUIET)) == list(inside[:15])
+    assert every.frame["candidates"].isna().all()
+
+
+def test_passages_that_end_in_a_frequent_word_are_left_out(candidates):
+    every = lambada.passages(BOOKS, **QUIET)
+    counts = Counter(word.lower() for text in candidates.texts() for word in text.split())
     frequent = sorted(counts, key=lambda word: (-counts[word], word))[:40]
-    rarer = lambada.passages(BOOKS, skip_frequent=40, progress=False).frame["text"].tolist()
-    assert rarer == [item.text for item in every if item.answer not in frequent]
+    rarer = lambada.passages(BOOKS, skip_frequent=40, **QUIET).frame["text"].tolist()
+    assert rarer == [item.text for item in every if item.answer.lower() not in frequent]
     assert 0 < len(rarer) < len(every)
 
 
 def test_novels_without_passages_raise_an_error():
-    with pytest.raises(DataError, match="ends in a known word"):
-        lambada.passages(["one line . "], progress=False)
-    with pytest.raises(DataError, match="last word in the context"):
-        lambada.passages([*["a b ."] * 20, "c d ."], minimum=58, progress=False)
+    with pytest.raises(DataError, match="none of the 0 candidate passages"):
+        lambada.passages(["one line . "], **QUIET)
+    with pytest.raises(DataError, match="none of the 6 candidate passages"):
+        lambada.passages([*["a b ."] * 20, *["c d e f g h i j k l ."] * 6], skip_frequent=99, **QUIET)
+
+
+@given(st.lists(st.frozensets(st.integers(1, 12), max_size=4), min_size=1, max_size=4))
+def test_a_passage_is_dropped_by_the_first_filter_that_finds_its_target_likely(sets):
+    items = lambada.passages(BOOKS, number=80, **QUIET)
+    filters = [Lengths(*sorted(letters), name=f"filter {n}") for n, letters in enumerate(sets)]
+    result = lambada.filtered(items, filters, block=32, **QUIET)
+    expected = [
+        next((model.name for model in filters if len(item.answer) in model.letters), None) for item in items
+    ]
+    assert result.frame["item_id"].tolist() == items.frame["item_id"].tolist()
+    assert (
+        result.frame["dropped_by"].astype(object).where(result.frame["dropped_by"].notna(), None).tolist()
+        == expected
+    )
+    likely = [math.log(0.5) if name else math.log(lambada.THRESHOLD / 2) for name in expected]
+    assert result.frame["log_prob"].tolist() == pytest.approx(likely)
+    assert [item.item_id for item in result.survivors] == [
+        item.item_id for item, name in zip(items, expected, strict=True) if name is None
+    ]
+    assert result.step.dropped == {model.name: expected.count(model.name) for model in filters}
+    assert (result.step.n_in, result.step.n_out) == (80, expected.count(None))
+
+
+def test_a_target_of_exactly_the_threshold_is_dropped():
+    items = lambada.passages(BOOKS, number=30, **QUIET)
+    for likely, n in ((lambada.THRESHOLD, 0), (np.nextafter(lambada.THRESHOLD, 0) * 0.999, 30)):
+        model = Lengths(*range(1, 40), name=f"all {likely}", likely=likely)
+        assert len(lambada.filtered(items, [model], **QUIET)) == n
+        assert len(lambada.filtered(items, [model], threshold=0.5, **QUIET)) == 30
+
+
+def test_so_many_survivors_are_drawn_at_random(candidates):
+    model = Lengths(3, 4, 5, name="drawn")
+    result = lambada.filtered(candidates, [model], number=25, seed=2, block=16, **QUIET)
+    every = lambada.filtered(candidates, [model], **QUIET)
+    order = candidates.drawn(0, len(candidates), seed=2)
+    survivors = set(every.numbers.tolist())
+    expected = [number for number in order.tolist() if number in survivors]
+    assert result.numbers.tolist() == expected[:25]
+    assert len(result) == len(result.survivors) == 25
+    looked_at = result.frame["number"].tolist()
+    assert looked_at == order[: len(looked_at)].tolist()
+    assert looked_at[-1] == expected[24]
+    assert len(every.frame) == len(candidates)
+    for block in (1, 7, 500):
+        again = lambada.filtered(candidates, [model], number=25, seed=2, block=block, **QUIET)
+        pd.testing.assert_frame_equal(again.frame, result.frame)
+    dev = lambada.filtered(candidates, [model], number=5, split="dev", lowercased=True, **QUIET).survivors
+    assert set(zip(dev.frame["split"], dev.frame["variant"], strict=True)) == {("dev", "plain")}
+    assert len(lambada.filtered(candidates, [model], number=10**6, **QUIET)) == len(every)
+
+
+class DyingError(Exception):
+    """Stands for a kill."""
+
+
+def test_a_call_that_ended_early_resumes(candidates):
+    class Dying(Lengths):
+        version = 1
+        left = 200
+
+        def score(self, items, words):
+            if self.left < len(items):
+                raise DyingError
+            self.left -= len(items)
+            return super().score(items, words)
+
+    first, second = Lengths(4, name="resumed 1"), Dying(5, name="resumed 2")
+    with pytest.raises(DyingError):
+        lambada.filtered(candidates, [first, second], block=50, **QUIET)
+    asked = (first.asked, second.asked)
+    assert 0 < asked[1] <= 200
+    second.left = 10**6
+    result = lambada.filtered(candidates, [first, second], block=50, **QUIET)
+    assert first.asked == len(candidates)  # nothing twice
+    assert second.asked == len(candidates) - result.step.dropped["resumed 1"]
+    lambada.filtered(candidates, [first, second], block=50, **QUIET)
+    assert first.asked == len(candidates)
+    second.letters = (6,)  # another configuration: its scores are others
+    lambada.filtered(candidates, [first, second], block=50, **QUIET)
+    assert second.asked == 2 * (len(candidates) - result.step.dropped["resumed 1"])
+
+
+def test_scores_of_a_class_without_a_version_are_not_stored():
+    class Unversioned(Lengths):
+        pass
+
+    model = Unversioned(4, name="unversioned")
+    items = lambada.passages(BOOKS, number=30, **QUIET)
+    for n in (30, 60):
+        lambada.filtered(items, [model], **QUIET)
+        assert model.asked == n
+
+
+def test_filters_that_make_no_sense_are_one_error(candidates):
+    items = lambada.passages(BOOKS, number=30, **QUIET)
+    model = Lengths(4)
+
+    class Scores(Lengths):
+        score_type = "score"
+
+    for arguments in (
+        {"filters": []}, {"threshold": 0.0}, {"threshold": 1.1}, {"block": 0}, {"number": 0},
+        {"source": items[:0]},
+    ):  # fmt: skip
+        with pytest.raises(DataError, match="expected passages, a filter, a threshold"):
+            lambada.filtered(**({"source": items, "filters": [model], "progress": False} | arguments))
+    with pytest.raises(DataError, match="two filters are called 'lengths'"):
+        lambada.filtered(items, [model, model], **QUIET)
+    with pytest.raises(DataError, match="gives no probability to the target of lambada/train/"):
+        lambada.filtered(items, [Scores(4)], **QUIET)
+    with pytest.raises(DataError, match=r"the texts hold .* of the books"):
+        lambada.filtered(candidates, [model], trained_on=BOOKS[:1], **QUIET)
+    others = list(wb.books("sample"))[4:6]
+    assert lambada.filtered(items, [model], trained_on=others, **QUIET).frame["dropped_by"].notna().any()
+
+
+def test_the_control_set_is_a_draw_of_its_own(candidates):
+    items = lambada.control(candidates, 60, seed=5)
+    assert set(items.frame["split"]) == {"control"}
+    assert len(set(items.frame["item_id"])) == 60
+    assert list(items[:20]) == list(lambada.control(candidates, 20, seed=5))
+    drawn = {item.text for item in candidates.sample(60, seed=5)}
+    assert len(drawn & set(items.frame["text"])) < 60
+    result = lambada.filtered(candidates, [Lengths(3, 4, name="control")], **QUIET)
+    left = len(candidates) - len(result)
+    disjoint = lambada.control(candidates, left, without=result)
+    assert not set(disjoint.frame["text"]) & set(result.survivors.frame["text"])
+    assert len(lambada.control(candidates, len(candidates))) == len(candidates)
+    for number, without in ((0, None), (len(candidates) + 1, None), (left + 1, result)):
+        with pytest.raises(DataError, match="expected a number of passages from 1 to"):
+            lambada.control(candidates, number, without=without)
+    elsewhere = lambada.filtered(lambada.passages(BOOKS, **QUIET), [Lengths(3)], **QUIET)
+    with pytest.raises(DataError, match="not of these candidates"):
+        lambada.control(candidates, 5, without=elsewhere)
+
+
+def test_the_manifest_has_every_step(candidates, tmp_path):
+    result = lambada.filtered(candidates, [Lengths(3, 4, name="manifest")], number=30, **QUIET)
+    control = lambada.control(candidates, 40, without=result)
+    manifest = lambada.recorded(Manifest(), candidates, result, control)
+    manifest.save(tmp_path)
+    assert Manifest.load(tmp_path) == manifest
+    frame = manifest.to_frame()
+    assert frame["step"].tolist() == ["candidate passages", "filters", "control set"]
+    assert frame["n_out"].tolist() == [len(candidates), 30, 40]
+    assert frame["n_in"].tolist() == [candidates.books["sentences"].sum(), len(result.frame), len(candidates)]
+    (filter_,) = manifest.parameters["filters"]["filters"]
+    assert (filter_["model"], filter_["version"], filter_["training"]) == ("manifest", 1, {"texts": "none"})
+    assert manifest.parameters["passages"]["sha256"] == candidates.sha256
+
+
+@pytest.mark.slow
+def test_the_filters_of_the_paper():
+    novels = list(wb.books("sample"))
+    train, held = novels[4:], Candidates.of(novels[:4], **QUIET)
+    items = held.sample(40)
+    options = {"width": 16, "tokens": 2000, "vocabulary": 500, "progress": False}
+    filters = lambada.paper_filters(train, pretrained=Lengths(name="fourth"), held_out=items, **options)
+    assert [type(model).__name__ for model in filters] == ["NGram", "FeedForward", "ElmanRNN", "Lengths"]
+    assert filters[0].order == 4
+    result = lambada.filtered(held, filters, number=20, **QUIET)
+    assert len(result.survivors) == 20
+    scores = np.array([model.log_prob(result.survivors) for model in filters])
+    assert (scores.max(0) < math.log(lambada.THRESHOLD)).all()
+    drops = result.frame[result.frame["dropped_by"].notna()]
+    assert len(drops)
+    for name, part in drops.groupby("dropped_by"):
+        model = next(model for model in filters if model.name == name)
+        again = model.log_prob(held.items(part["number"]))
+        assert part["log_prob"].to_numpy() == pytest.approx(again, rel=1e-4)
+        assert (again >= math.log(lambada.THRESHOLD)).all()
+    with pytest.raises(DataError, match="the texts hold"):
+        lambada.paper_filters(novels, held_out=items, **options)

@@ -1,7 +1,8 @@
 """Questions made from novels, in the form of released data sets: to train on, and to test models on.
 
 `childrens_book` makes questions of the Children's Book Test, `cnn_qa` of CNN QA, `lambada` passages; all
-return Items. `novels` reads and tags novels one at a time, and refuses those that held-out items come from.
+return Items. `Candidates` are all passages of LAMBADA's rule, on disk; `lambada` filters them. `novels` reads
+and tags novels one at a time, and refuses those that held-out items come from.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from workbench.construction.lambada_rule import (
     REASONS,
     RECORD,
     VERSION,
-    Chunk,
+    NovelChunk,
     Rule,
     Source,
     checked_rule,
@@ -46,7 +46,7 @@ from workbench.storage.parquet import read_parquet
 from workbench.storage.progress import progress_bar
 from workbench.texts.corpus import Corpus, Texts, lines_or_books
 from workbench.texts.passages import permuted
-from workbench.texts.tokenise import encoded
+from workbench.texts.tokenise import utf8
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -111,19 +111,19 @@ class Candidates:
     >>> from workbench.construction.candidates import Candidates
     >>> candidates = Candidates.of(wb.books("sample"), progress=False)
     >>> candidates
-    Candidates(1,206 passages, 20 novels, 33,873 tokens)
+    Candidates(1,847 passages, 20 novels, 43,185 tokens)
     >>> candidates.sample(2)[0].answer
-    'gate'
+    'cherries'
     """
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
         with reading(self.folder, "this folder of candidate passages", remedy=_AGAIN):
-            content = files.read_json(self.folder / MANIFEST)
+            content = json.loads(files.read_bytes(self.folder / MANIFEST))
             checksum = content.pop("checksum")
             is_same = checksum == _digest_of(content) and content["version"] == VERSION
-            books = read_parquet(self.folder / BOOKS).cast(_BOOKS)
-            chunks = read_parquet(self.folder / CHUNKS).cast(_CHUNKS)
+            books = read_parquet(self.folder / BOOKS, remedy=_AGAIN).cast(_BOOKS)
+            chunks = read_parquet(self.folder / CHUNKS, remedy=_AGAIN).cast(_CHUNKS)
             is_same &= content["sha256"] == _digest(Rule(*content["rule"]), books, chunks)
         if not is_same:
             raise DataError("these candidate passages were changed", file=self.folder, remedy=_AGAIN)
@@ -215,7 +215,9 @@ class Candidates:
                 files.discard(target)
             if not (target / MANIFEST).exists():
                 chunks = [
-                    Chunk(keys[number], number, target, scratch / "texts", tuple(s for s, _ in part), rule)
+                    NovelChunk(
+                        keys[number], number, target, scratch / "texts", tuple(s for s, _ in part), rule
+                    )
                     for number, part in enumerate(sources)
                 ]
                 _write(chunks, key, workers, client, progress=progress)
@@ -351,6 +353,8 @@ class Candidates:
                         raise ValueError(f"{name} was changed")
                 self._checked.add(number)
             records: npt.NDArray[Any] = files.map_array(self.folder, Path(records_file(number)).stem)
+            if records.dtype != RECORD or len(records) != row["candidates"]:
+                raise ValueError(f"{records_file(number)} holds other records")
             return records
 
 
@@ -381,7 +385,7 @@ def _copied(novels: Texts, path: Path, *, progress: bool) -> list[list[tuple[Sou
         for name, title, lines, tokenised, pieces in _texts(novels):
             offset, content = file.tell(), hashlib.sha256()
             for piece in pieces:
-                data = encoded(piece)
+                data = utf8(piece)
                 file.write(data)
                 content.update(data)
                 bar.update(len(data))
@@ -453,7 +457,7 @@ def _check_owner(folder: Path, key: str) -> None:
 
 
 def _write(
-    chunks: Sequence[Chunk], key: str, workers: int | None, client: Client | None, *, progress: bool
+    chunks: Sequence[NovelChunk], key: str, workers: int | None, client: Client | None, *, progress: bool
 ) -> None:
     """Find the candidates of all chunks, and write the files of the folder; the manifest comes last."""
     folder = chunks[0].folder
@@ -520,7 +524,7 @@ class _Finished:
         files.write_atomic(self.path(key), json.dumps(value))
 
 
-def _size(chunk: Chunk) -> int:
+def _size(chunk: NovelChunk) -> int:
     return sum(source.size for source in chunk.sources)
 
 

@@ -385,6 +385,13 @@ def paper_filters(
     ------
     DataError
         If the novels are empty or hold a book that the passages come from.
+
+    Examples
+    --------
+    >>> from workbench.construction import lambada
+    >>> small = {"vocabulary": 500, "width": 16, "tokens": 2000, "progress": False}
+    >>> [type(model).__name__ for model in lambada.paper_filters(wb.books("sample"), **small)]
+    ['NGram', 'FeedForward', 'ElmanRNN']
     """
     from workbench.models import ElmanRNN, FeedForward, NGram  # noqa: PLC0415 - torch is slow to import
 

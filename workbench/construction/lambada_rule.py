@@ -65,7 +65,7 @@ class Source(NamedTuple):
     tokenised: bool
 
 
-class Chunk(NamedTuple):
+class NovelChunk(NamedTuple):
     """Work for one process: some novels, and the files that their candidates are written to."""
 
     key: str
@@ -97,7 +97,7 @@ def checked_rule(minimum: int, shortest: int, longest: int) -> Rule:
     return Rule(int(minimum), int(shortest), int(longest))
 
 
-def find(chunk: Chunk) -> dict[str, Any]:
+def find(chunk: NovelChunk) -> dict[str, Any]:
     """Find the candidates of some novels and write the files of the chunk; return what is in them."""
     kinds: dict[str, int] = {}
     books, parts, cased = [], [np.zeros(0, RECORD)], False
@@ -158,9 +158,10 @@ def _chapters(path: Path, source: Source) -> Iterator[Iterator[list[list[str]]]]
 
 def _lines(file: IO[bytes], size: int) -> Iterator[list[list[str]]]:
     """Yield the sentences of a text that has one a line, some at a time."""
-    while size and (lines := file.readlines(min(size, PIECE))):
-        size -= sum(map(len, lines))
-        yield [tokens for line in lines if (tokens := line.decode().split())]
+    while size > 0 and (block := file.read(min(size, PIECE))):
+        block += b"" if len(block) == size else file.readline()  # the text ends with a line
+        size -= len(block)
+        yield [tokens for line in block.decode().split("\n") if (tokens := line.split())]
 
 
 class _Sizes(NamedTuple):

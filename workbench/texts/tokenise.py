@@ -87,7 +87,7 @@ class Tokeniser:
         """Copy all texts to the file; DataError if one of them is neither a string nor a book."""
         with self.path.open("wb") as file, progress_bar(label="reading", unit="B", shown=progress) as bar:
             for text, lines, tokenised in self._texts(texts):
-                content, how = encoded(text), (lines, tokenised, self.lower)
+                content, how = utf8(text), (lines, tokenised, self.lower)
                 key = cache.digest(str(VERSION), repr(how), content)
                 place = (file.tell(), len(content))
                 self._pieces.append(_Piece(key, len(self.books) - 1, self.path, *place, *how))
@@ -201,7 +201,7 @@ def _size(work: tuple[_Piece, cache.Cache]) -> int:
     return work[0].size
 
 
-def encoded(text: str) -> bytes:
+def utf8(text: str) -> bytes:
     """Return a text in UTF-8, NUL as a blank, as KenLM's programs end a word there."""
     text = text.replace("\0", " ")
     try:
