@@ -22,7 +22,9 @@ def public():
     things |= {f"charts.{name}": getattr(wb.charts, name) for name in wb.charts.__all__}
     made = wb.construction
     made = [made.split, made.childrens_book.questions, made.childrens_book.anonymised, made.cnn_qa.questions]
-    things |= {f"{f.__module__}.{f.__name__}": f for f in [*made, wb.construction.lambada.passages]}
+    completion = wb.construction.sentence_completion
+    made += [wb.construction.lambada.passages, completion.questions, completion.choose_options]
+    things |= {f"{f.__module__}.{f.__name__}": f for f in made}
     things |= {f"models.{(kind := model_class(name)).__name__}": kind for name in BUILT_IN} | NAMED
     return {
         name: thing
