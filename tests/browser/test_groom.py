@@ -118,6 +118,21 @@ def test_walking_rejecting_and_undoing(groom, notebook):
         assert role in tree.replace("Take the last change back (key u)", "Undo")
 
 
+def test_no_button_moves_under_the_pointer(groom, notebook):
+    page = groom(
+        "still",
+        "from dataclasses import replace\n"
+        "long = [replace(item, meta={'alternates': ['a', 'b', 'c', 'd', 'incomprehensibilities' * 20]}) "
+        "for item in made]\nview = wb.groom(wb.Items.from_records(long), subject='still')\nview",
+    )
+    last = page.locator(".wg-word").nth(4)
+    page.locator(".wg-word").first.hover()
+    height, place = page.locator(".wg-preview").bounding_box()["height"], last.bounding_box()
+    last.hover()
+    assert page.locator(".wg-preview").bounding_box()["height"] > height
+    assert last.bounding_box() == place
+
+
 def test_a_killed_kernel_loses_nothing(groom, notebook):
     page = groom("killed", "view = wb.groom(made, subject='killed')\nview")
     ids = python(notebook, "made.frame['item_id'].tolist()")
