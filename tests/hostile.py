@@ -4,6 +4,8 @@ Each is text and nothing else, wherever it is shown. `CHARTS` and `TABLES` make 
 workbench with such strings in each place that a name, a word or a heading can come from.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from ask_models import Counting
@@ -187,6 +189,16 @@ def _compare(text):
     return wb.compare(items, _predictions(text, items), facts, resamples=10)
 
 
+def _groom(text):
+    words = [f"{text}{number}" for number in range(5)]
+    items = [replace(item, meta={"alternates": words}) for item in _items(text)]
+    view = wb.groom(wb.Items.from_records(items), subject=text)
+    if not view.counts["done"]:
+        for word in words[:4]:
+            view._hear(view, {"type": "pick", "id": items[0].item_id, "word": word}, [])
+    return view
+
+
 def _contamination(text):
     frame = {"item_id": [text], "passage": [True], "query": [True], "query_words": [9], "n_grams": [2]}
     pairs = pd.DataFrame({"item_id": [text], "book_id": [text], "found": [1], "share": [0.5]})
@@ -215,6 +227,7 @@ PAGES = {
     "Compare": _compare,
     "Contamination": _contamination,
     "Explorer": _explore,
+    "Groom": _groom,
     "Hardest": _hardest,
     "Imported": _imported,
     "Item": lambda text: _items(text)[0],

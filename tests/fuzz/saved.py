@@ -15,11 +15,13 @@ import tiny_models
 import torch
 from made_predictions import items_of, made
 from target import Target, same
+from test_grooming import questions
 from test_lm_eval import NAME, RESULTS, log, results
 
 import workbench as wb
 from workbench import construction
 from workbench.construction.candidates import Candidates
+from workbench.construction.grooming import REASONS, Grooming
 from workbench.construction.manifest import FileDigest, Manifest, Step
 from workbench.construction.novel_checks import offensive_words
 from workbench.datasets.books import Book
@@ -325,6 +327,20 @@ def notes_of(folder):
     return [(row.item_id, row.tags, row.note, row.text_digest) for row in frame.itertuples()]
 
 
+def choices_in(folder):
+    grooming = Grooming(questions(), folder=folder)
+    for item in questions():
+        for word in item.meta["alternates"][:4]:
+            grooming.pick(item.item_id, word)
+    grooming.reject(item.item_id, REASONS[0])
+
+
+def choices_of(folder):
+    grooming = Grooming(questions(), folder=folder)
+    assert len(grooming.items()) == grooming.counts()["done"]
+    return grooming.to_frame().to_json()
+
+
 def lines_of_notes(value, folder, valid):
     file = folder / "sample.jsonl"
     lines = file.read_bytes().split(b"\n") if file.is_file() else []
@@ -423,6 +439,13 @@ SAVED = [
         lambda value, _folder, valid: "same" if value == valid else "valid",
     ),
     Target("notes", "notes", notes_in, notes_of, lines_of_notes),
+    Target(
+        "choices of options",
+        "grooming",
+        choices_in,
+        choices_of,
+        lambda value, _folder, valid: "same" if value == valid else "valid",
+    ),
     *(imported(name, OPENAI, partial(sample_log, name=name, layout=layout)) for name, layout in LOGS.items()),
     *(imported(name, PLAIN, partial(answers, name=name)) for name in TABLES),
     *(imported(name, PLAIN, partial(exported, name=name)) for name in EXPORTS),

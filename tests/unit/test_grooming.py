@@ -273,6 +273,11 @@ def test_questions_without_alternates(tmp_path):
         Grooming(questions(), folder=tmp_path).reject(IDS[0], "no")
 
 
+def test_a_subject_that_no_file_can_hold(tmp_path):
+    with pytest.raises(DataError, match="character that is none"):
+        Grooming(questions(), "\ud800", folder=tmp_path)
+
+
 def test_the_next_open_question(tmp_path):
     grooming = Grooming(questions(), folder=tmp_path)
     pick(grooming, IDS[1], *WORDS[:4])

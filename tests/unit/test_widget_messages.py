@@ -10,6 +10,7 @@ from clozes import clozes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from side_by_side import annotated, listening, predicted
+from test_grooming import questions
 from traitlets import TraitError
 
 import workbench as wb
@@ -26,7 +27,8 @@ SAMPLE = wb.load("sample", variant="capitalised")
 
 WORDS = st.sampled_from(
     ["", "passage", "csv", "n_tokens", "-n_tokens", "target_class", "model 0", "only first", "order", "tags",
-     "x/dev/0", "none/dev/0", "n_tokens > 3", "n_tokens >", "(", "\\", "\ud800", "\0", "__class__", "NaN"]
+     "x/dev/0", "none/dev/0", "n_tokens > 3", "n_tokens >", "(", "\\", "\ud800", "\0", "__class__", "NaN",
+     "msrcc/built/a/000001-002", "w3", "w4", "w5", "w6", "w7", "poor sentence"]
 )  # fmt: skip
 NUMBERS = st.integers() | st.sampled_from([10**40, -1, 0, 1, 2**63]) | st.floats(allow_nan=False)
 SCALARS = st.none() | st.booleans() | NUMBERS | WORDS | st.text(max_size=8)
@@ -42,6 +44,7 @@ VALUES = st.recursive(
 PARTS = [
     "lane", "from", "filters", "line", "text", "cursor", "kind", "id", "start", "end", "version", "index",
     "tags", "ranges", "on", "note", "state", "settled", "number", "chosen", "column", "where", "row", "model",
+    "word", "reason",
 ]  # fmt: skip
 
 
@@ -60,6 +63,7 @@ WIDGETS = {
     "ask": lambda: wb.ask(Counting()),
     "compare": compare,
     "attention": lambda: wb.attention([Windows(), Windows("heads", HEADS)], ITEMS),
+    "groom": lambda: wb.groom(questions()),
 }
 
 
@@ -68,6 +72,7 @@ TRAITS = {
     "browse": BROWSER, "listed": BROWSER, "ask": ["text", "other", "word", "candidates", "pairs", "top_k"],
     "compare": ["chosen", "column", "current_id", "height"], "charts": ["state"],
     "attention": ["current_id", "model", "row", "reveal", "scale", "height"],
+    "groom": ["current_id", "height"],
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from ask_models import Counting
 from attentive import Windows
 from ipywidgets.widgets import widget as ipywidgets_widget
 from made_predictions import items_of, made
+from test_grooming import questions
 
 import workbench as wb
 from workbench.storage.errors import DataError
@@ -24,6 +25,7 @@ OPEN = {
     "ask": lambda: wb.ask([Counting()], "The keeper saw the boat and the keeper"),
     "compare": lambda: wb.compare(ITEMS, FRAMES, None, resamples=10),
     "attention": lambda: wb.attention(Windows(), ITEMS),
+    "groom": lambda: wb.groom(questions()),
 }
 
 
@@ -35,6 +37,7 @@ REFUSED = {
     "candidates": lambda: wb.ask([Counting()], candidates=5),
     "compare": lambda: wb.compare(ITEMS, FRAMES, None, resamples=10, pair=5),
     "attention": lambda: wb.attention(Windows(), ITEMS, row="none"),
+    "groom": lambda: wb.groom(questions(), current="none"),
 }
 
 

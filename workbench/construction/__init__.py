@@ -1,8 +1,8 @@
-"""Questions made from novels, in the form of released data sets: to train on, and to test models on.
+"""Data sets made from novels: how LAMBADA, the Children's Book Test, sentence completion and CNN QA were made.
 
-`childrens_book` makes questions of the Children's Book Test, `cnn_qa` of CNN QA, `lambada` passages; all
-return Items. `Candidates` are all passages of LAMBADA's rule, on disk; `lambada` filters them. `novels` reads
-and tags novels one at a time, and refuses those that held-out items come from.
+`read_shelf` checks and splits novels, `build` makes all sets of them with one `Manifest`. `lambada`,
+`childrens_book`, `sentence_completion` and `cnn_qa` make one kind of items each, `Candidates` has all
+passages of LAMBADA's shape on disk. What people judge is in `workbench.people`.
 """
 
 from __future__ import annotations

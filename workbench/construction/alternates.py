@@ -58,7 +58,7 @@ class Settings(NamedTuple):
     seed: int
 
 
-class Chunk(NamedTuple):
+class SentenceChunk(NamedTuple):
     """Sentences of the novels to find alternates for, and the places of their focus words."""
 
     settings: Settings
@@ -145,7 +145,7 @@ class _Sentence(NamedTuple):
     right: list[int]
 
 
-def find_alternates(chunk: Chunk) -> pa.Table:
+def find_alternates(chunk: SentenceChunk) -> pa.Table:
     """Do steps 2 to 5 for some sentences.
 
     Returns

@@ -20,6 +20,7 @@ from workbench.construction.alternates import N_OPTIONS
 from workbench.construction.sentence_completion import alternates_of, choose_options
 from workbench.items.items import Items
 from workbench.items.schema import content_digest, objects
+from workbench.items.text import is_encodable
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import data_home, open_regular
 
@@ -104,7 +105,11 @@ class Grooming:
     def __init__(self, questions: Items, subject: str = "", *, folder: Path | str | None = None) -> None:
         if not len(questions):
             raise DataError("there is no question to choose options for", remedy="pass some questions")
-        self.questions, self.subject = questions, str(subject)
+        if not is_encodable(subject):
+            raise DataError(
+                f"the subject {subject!r:.80} holds a character that is none", remedy="pass a name"
+            )
+        self.questions, self.subject = questions, subject
         self.path = (data_home() / "grooming" if folder is None else Path(folder)) / _FILE
         self.alternates = {item.item_id: alternates_of(item) for item in questions}
         self._keys = {

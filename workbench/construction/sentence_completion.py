@@ -24,9 +24,9 @@ from workbench.construction.alternates import (
     VERSION,
     AlternatesCache,
     Bools,
-    Chunk,
     Floats,
     Ints,
+    SentenceChunk,
     Settings,
     find_alternates,
     position,
@@ -449,7 +449,9 @@ def _generated(
         identity = part.identity(corpus)
         for start in range(0, len(rows), _CHUNK):
             part_rows = rows[start : start + _CHUNK]
-            chunks.append(Chunk(part.settings, sentence[part_rows].tolist(), place[part_rows].tolist()))
+            chunks.append(
+                SentenceChunk(part.settings, sentence[part_rows].tolist(), place[part_rows].tolist())
+            )
             digests.append(cache.digest(identity, repr(chunks[-1][1:])))
     progress = "making questions" if running.pop("progress") else None
     tables = parallel.run_chunks(

@@ -27,7 +27,8 @@ function render({ model, el }) {
       h("span", { class: "wg-walk" }, button("‹", "Previous question (key k)", () => go(s.index - 1)), place, count, button("›", "Next question (key j)", () => go(s.index + 1))),
       button("Next open", "Next open question (key n)", () => ask("show", { type: "next" })), undo, reject,
       h("span", { class: "wg-bar" }, progress, status)),
-    alarm, h("div", { class: "wg-main", tabindex: -1 }, sentence, preview, picked, grid, guide));
+    alarm, h("div", { class: "wg-main", tabindex: -1 }, sentence, picked, grid, guide),
+    preview); // below all else: where it takes another line, no button moves under the pointer
   root.style.setProperty("--wg-height", `${model.get("height")}px`);
   el.append(root);
   const { ask, answered, busy, heard: rest, end } = lineTo(model, root, complain);
