@@ -101,7 +101,7 @@ class Campaign:
             With answers; with candidates too where the protocol shows them.
         protocol : {"lambada", "unfolding", "cbt", "completion"} or Protocol
         seed : int, default 0
-            Draws the order in which the items are given out.
+            Draws the order in which the items are given out, and their steps where the protocol says so.
         **settings
             Of :func:`workbench.people.protocol`: ``people``, ``per_page``, ``price``, ``lease`` ...
 
@@ -124,7 +124,7 @@ class Campaign:
         chosen = named_protocol(protocol, **settings)
         _check_items(items, chosen)
         order = np.random.default_rng(abs(int(seed)) % _SEEDS).permutation(len(items)).tolist()
-        people = chosen.steps[0].people
+        starts = [place % len(chosen.steps) if chosen.drawn else 0 for place in order]
 
         def fill(connection: sqlite3.Connection) -> None:
             connection.executemany(
@@ -136,10 +136,13 @@ class Campaign:
                 ],
             )
             connection.executemany(
-                """INSERT INTO items (number, item_id, place, answer, record, vacant)
-                VALUES (?, ?, ?, ?, ?, ?)""",
+                """INSERT INTO items (number, item_id, place, answer, record, step, vacant)
+                VALUES (?, ?, ?, ?, ?, ?, ?)""",
                 (
-                    (number, item.item_id, order[number], item.answer, record_of(item), people)
+                    (
+                        *(number, item.item_id, order[number], item.answer, record_of(item)),
+                        *(starts[number], chosen.steps[starts[number]].people),
+                    )
                     for number, item in enumerate(items)
                 ),
             )
