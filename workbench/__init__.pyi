@@ -42,5 +42,6 @@ from .widgets.attention.attention import attention as attention
 from .widgets.browser.browser import browse as browse
 from .widgets.compare.compare import compare as compare
 from .widgets.explore.explore import explore as explore
+from .widgets.guess.guess import guess as guess
 
 __version__: str
