@@ -63,6 +63,9 @@ function render({ model, el }) {
   const tasks = () => page()?.tasks ?? [];
   const task = () => tasks()[s.place] ?? null;
   const keyOf = (one) => `${page().id} ${one.id} ${one.shown}`;
+  const unfolds = () => page()?.condition === "unfolding";
+  /** The key of the draft in the boxes: while an answer is under way, of what follows it. */
+  const draftKey = (one) => keyOf(unfolds() && s.pending.has(keyOf(one)) ? { ...one, shown: one.shown + 1 } : one);
   const isDone = (one) => one.finished || s.pending.has(keyOf(one));
   const left = () => tasks().filter((one) => !isDone(one)).length;
   function firstOpen(from) {
@@ -101,6 +104,7 @@ function render({ model, el }) {
     const one = task();
     if (s.state?.stage === "review" || s.state?.stage === "done") return void request("next", { type: "next" });
     if (!one) return void finish();
+    if (unfolds() && s.pending.has(keyOf(one))) return; // the next sentence is under way
     if (isDone(one)) return void go(s.place + 1 < tasks().length && left() ? firstOpen(s.place + 1) : firstOpen(0));
     save(one);
   }
@@ -119,8 +123,10 @@ function render({ model, el }) {
       type: "answer", page: page().id, item: one.id, guesses: guesses.length ? guesses : [""],
       shown: one.shown, seconds: Math.round(s.spent.get(key) ?? 0) / 1000,
     });
-    if (page().condition === "unfolding") draw(); // the next sentence comes from the kernel
-    else go(firstOpen(s.place + 1));
+    if (unfolds()) { // the next sentence comes from the kernel; what is typed meanwhile is kept for it
+      for (const box of fields.querySelectorAll("input")) box.value = "";
+      drawTop();
+    } else go(firstOpen(s.place + 1));
   }
   function finish() {
     complain("");
@@ -155,6 +161,10 @@ function render({ model, el }) {
       }
       return void onward();
     }
+    if (e.key === "PageDown" || e.key === "PageUp") {
+      e.preventDefault();
+      return void view.scrollBy({ top: (e.key === "PageDown" ? 0.8 : -0.8) * view.clientHeight });
+    }
     if (field >= 0 || !task()?.candidates || isDone(task()) || !page().candidates) return;
     const n = task().candidates.length;
     const place = [DIGITS.indexOf(e.key), n <= LETTERS.length ? LETTERS.indexOf(e.key.toLowerCase()) : -1].find((at) => at >= 0 && at < n);
@@ -174,8 +184,9 @@ function render({ model, el }) {
     drawTop();
     const one = task();
     const key = !one ? `${stage} ${page()?.id ?? ""}` : keyOf(one);
-    const drawn = `${key} ${one ? isDone(one) : ""} ${one?.finished ?? ""}`;
+    const drawn = `${key} ${one && !unfolds() ? isDone(one) : ""} ${one?.finished ?? ""}`;
     root.dataset.task = one?.id ?? "";
+    root.dataset.shown = one ? `${one.shown}${one.finished ? " finished" : ""}` : "";
     if (drawn !== s.drawn) { // what is typed, and where, stays while the task is the same
       if (key !== s.key) mark();
       s.key = key;
@@ -200,7 +211,7 @@ function render({ model, el }) {
     const here = tasks().length;
     title.textContent = stage === "review" ? "The answers of this page" : stage === "done" ? (s.state.waits ? "Nothing to do now" : "All done") : page().candidates ? TITLES.candidates : TITLES[page().condition];
     const unsaved = tasks().filter((one) => !one.finished && s.pending.has(keyOf(one))).length;
-    progress.textContent = [stage === "page" && `${here - left()} of ${here} on this page`, `${number(answered + (page()?.condition === "unfolding" ? 0 : unsaved))} of ${number(total)} answered`, s.state.name].filter(Boolean).join(" · ");
+    progress.textContent = [stage === "page" && `${here - left()} of ${here} on this page`, `${number(answered + (unfolds() ? 0 : unsaved))} of ${number(total)} answered`, s.state.name].filter(Boolean).join(" · ");
     const rows = stage === "review" ? s.state.review.map((row) => ({ label: row.correct ? "right" : "wrong", kind: row.correct ? "wg-right" : "wg-wrong" })) : tasks().map((one) => ({ label: isDone(one) ? "answered" : "open", kind: isDone(one) ? "wg-answered" : "" }));
     const focused = dots.contains(document.activeElement) ? [...dots.querySelectorAll("button")].indexOf(document.activeElement) : -1;
     fill(dots, ...rows.map((row, place) => h("li", {}, h("button", {
@@ -213,17 +224,16 @@ function render({ model, el }) {
     return h("div", { class: "wg-query", dir: "auto" }, one.query[0], h("span", { class: kind }, word), one.query[1]);
   }
   function drawTask(one) {
-    const unfolds = page().condition === "unfolding";
-    const done = isDone(one);
+    const grows = unfolds();
+    const done = grows ? one.finished : isDone(one);
     const ended = one.ended;
     const [first, ...rest] = one.sentences;
-    const fresh = unfolds && !done && one.shown > 0;
+    const fresh = grows && !done && one.shown > 0;
     const context = one.sentences.length > 0 && h("div", { class: "wg-context", dir: "auto" }, fresh ? h("span", { class: "wg-fresh" }, first) : first, rest.length ? ` ${rest.join(" ")}` : "");
-    fill(view, h("div", { class: "wg-room" }, context || (page().condition === "sentence" || unfolds) && h("div", { class: "wg-alone wg-soft" }, unfolds ? "After each wrong guess, one sentence of context more is shown." : "The target sentence alone.")),
+    fill(view, h("div", { class: "wg-room" }, context || (page().condition === "sentence" || grows) && h("div", { class: "wg-alone wg-soft" }, grows ? "After each wrong guess, one sentence of context more is shown." : "The target sentence alone.")),
       h("div", { class: "wg-target" }, query(one, ended ? ended.answer : BLANK, ended ? "wg-answer" : "wg-blank"),
-        unfolds && h("div", { class: "wg-soft wg-wrongs" }, ended ? `${ended.correct ? "Guessed" : "Not guessed"} with ${plural(one.shown, "sentence")} of context${ended.correct ? "" : `; your last guess: ${one.guesses.filter(Boolean).join(", ") || "none"}`}.` : one.wrong.filter(Boolean).length ? `Wrong: ${one.wrong.filter(Boolean).join(", ")}` : "\u00a0")));
-    view.scrollTop = unfolds ? 0 : view.scrollHeight;
-    if (!unfolds) view.scrollTop = 0;
+        grows && h("div", { class: "wg-soft wg-wrongs" }, ended ? `${ended.correct ? "Guessed" : "Not guessed"} with ${plural(one.shown, "sentence")} of context${ended.correct ? "" : `; your last guess: ${one.guesses.filter(Boolean).join(", ") || "none"}`}.` : one.wrong.filter(Boolean).length ? `Wrong: ${one.wrong.filter(Boolean).join(", ")}` : "\u00a0")));
+    view.scrollTop = 0;
     if (done && one.finished) return void fill(fields, h("div", { class: "wg-saved" }, one.guesses.filter(Boolean).length ? h("span", {}, "Saved: ", h("bdi", {}, one.guesses.filter(Boolean).join(", "))) : "Saved without a word."));
     if (done) return void fill(fields, h("div", { class: "wg-saved wg-soft" }, "Saving…"));
     if (page().candidates) return void drawChoices(one);
@@ -235,7 +245,7 @@ function render({ model, el }) {
       oninput: () => {
         s.warned = false;
         if (hint.textContent) tell("");
-        keepDraft(keyOf(one), [...fields.querySelectorAll("input")].map((box) => box.value));
+        keepDraft(draftKey(one), [...fields.querySelectorAll("input")].map((box) => box.value));
       },
     })));
   }
@@ -262,6 +272,7 @@ function render({ model, el }) {
     fill(view, h("ol", { class: "wg-review" }, ...s.state.review.map((row) => h("li", {},
       h("div", { class: "wg-verdict" }, h("b", { class: row.correct ? "wg-right" : "wg-wrong" }, row.correct ? "✓" : "✗"), " ", MATCHES[row.match] ?? row.match, row.shown !== null && ` with ${plural(row.shown, "sentence")} of context`, "; you: ", h("bdi", {}, row.guesses.join(", ") || "no guess")),
       query(row, row.answer, "wg-answer"),
+      row.sentences.length > 0 && h("details", { class: "wg-soft" }, h("summary", {}, "context"), h("div", { class: "wg-context", dir: "auto" }, row.sentences.join(" "))),
       row.models.length > 0 && h("div", { class: "wg-models" }, ...row.models.map(([name, word, correct, note]) => h("span", { class: "wg-model" }, h("b", { class: correct ? "wg-right" : "wg-wrong" }, correct ? "✓" : "✗"), " ", h("bdi", {}, name), note && ` (${note})`, ": ", h("bdi", {}, word || "none"))))))), scores());
     fill(fields);
     view.scrollTop = 0;

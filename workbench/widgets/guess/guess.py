@@ -19,6 +19,7 @@ from workbench.models.base import Predictor
 from workbench.people import Campaign, Page, Protocol, RefusalError, Step, Subject, Task, reports
 from workbench.people.assignment import LONGEST_GUESS
 from workbench.people.matching import best_match
+from workbench.people.tasks import task_of
 from workbench.people.unfolding import model_unfolding
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.errors import DataError
@@ -57,7 +58,7 @@ class Guess(Widget):
     _esm = read_assets("shared/page.js", "guess/guess.js")
     _css = read_assets("guess/guess.css")
     feedback = traitlets.Bool(default_value=True)
-    height = traitlets.Int(520, min=320).tag(sync=True)
+    height = traitlets.Int(460, min=320).tag(sync=True)
     longest = traitlets.Int(LONGEST_GUESS, read_only=True).tag(sync=True)
     game = traitlets.Unicode("", read_only=True).tag(sync=True)
 
@@ -68,6 +69,7 @@ class Guess(Widget):
         super().__init__(**options)
         self.campaign, self.subject, self._runs = campaign, subject, list(runs)
         self._items = campaign.items()
+        self._place = {item_id: place for place, item_id in enumerate(self._items.frame["item_id"])}
         self._answers = dict(zip(self._items.frame["item_id"], self._items.frame["answer"], strict=True))
         self._models = [_by_item(each) for each in self._runs]
         self._wrong: dict[str, list[str]] = {}  # of the open page, while it unfolds
@@ -320,9 +322,11 @@ class Guess(Widget):
         rows = []
         for task in page.tasks:
             final = fresh.get(task.item_id, task)
+            item = self._items[self._place[task.item_id]]
             rows.append(
                 {
-                    "id": task.item_id, "query": task.query, "guesses": [w for w in final.guesses if w],
+                    "id": task.item_id,
+                    "sentences": task_of(item, len(item.sentences), candidates=False).sentences, "query": task.query, "guesses": [w for w in final.guesses if w],
                     "shown": final.shown if page.condition == "unfolding" else None,
                     "models": self._said(task.item_id, alone=page.condition == "sentence"),
                     **self._outcome(task.item_id, final.guesses),
@@ -428,7 +432,7 @@ def guess(
     runs: Any = None,
     feedback: bool | None = None,
     seed: int = 0,
-    height: int = 520,
+    height: int | None = None,
     **settings: Any,
 ) -> Guess:
     """Guess missing words by the protocols of the data sets, and become a row beside the models.
@@ -459,8 +463,8 @@ def guess(
         Whether answers are shown after a page. By default they are, but not for a Campaign that is passed.
     seed : int, default 0
         Draws the order of the items, and their conditions.
-    height : int, default 520
-        Height of the widget in px.
+    height : int, optional
+        Height of the widget in px; by default 460, where candidates are shown 600.
     **settings
         ``condition`` (``"passage"``, ``"sentence"`` or ``"both"``), ``guesses``, ``per_page``, ``accept``:
         see :func:`workbench.people.protocol`.
@@ -500,4 +504,5 @@ def guess(
     said = [] if runs is None else predictions_of(runs, campaign.items())
     shown = not isinstance(items, Campaign) if feedback is None else feedback
     player = player_of(campaign, subject)
+    height = (600 if campaign.protocol.candidates else 460) if height is None else height
     return Guess(campaign, player, runs=said, feedback=shown, height=height)
