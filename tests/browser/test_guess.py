@@ -65,7 +65,7 @@ def saved(notebook):
     return python(notebook, "game.judgments()[['item_id', 'guesses']].values.tolist()")
 
 
-def test_two_pages_are_answered_by_keyboard_alone(play, notebook):
+def test_a_page_is_answered_by_keyboard_alone(play, notebook):
     page = play(
         "keys",
         "wb.guess(items, subject='Ada', path='keys.db', "

@@ -23,7 +23,7 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
     ----------
     curves : mapping
         For each person or model, by name, a frame as :meth:`workbench.people.Campaign.unfolding` or
-        :func:`workbench.people.unfolding.model_unfolding` returns it.
+        :func:`workbench.people.unfold` returns it.
 
     Returns
     -------
@@ -37,8 +37,7 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
 
     Examples
     --------
-    >>> from workbench.people.unfolding import model_unfolding
-    >>> chart = wb.charts.context_needed({"3-gram": model_unfolding(items, ngram)})
+    >>> chart = wb.charts.context_needed({"3-gram": wb.people.unfold(items, ngram)})
     """
     parts = []
     for name, frame in curves.items():

@@ -111,47 +111,6 @@ def passage_only(items: Items) -> Items:
     return _ablated(items, INPUTS[1], change)
 
 
-def last_sentences(items: Items, n: int) -> Items:
-    """Return items whose context is its last n sentences; the whole context where it has no more.
-
-    Parameters
-    ----------
-    items : Items (m,)
-    n : int
-        At least 0; 0 leaves the query alone.
-
-    Returns
-    -------
-    Items (m,)
-        With the same ids, answers and candidates; the variant ends in ``(last n sentences)``.
-
-    Raises
-    ------
-    DataError
-        If the items are ablated already, or n is negative.
-
-    Examples
-    --------
-    >>> from workbench.items.ablation import last_sentences
-    >>> [len(item.context) for item in last_sentences(items[:3], 2)]
-    [2, 2, 2]
-    """
-    if n < 0:
-        raise DataError(f"expected a number of sentences of at least 0, got {n}")
-
-    def change(item: Item) -> Item:
-        spans = item.sentences[max(0, len(item.sentences) - 1 - n) :]
-        start, (a, b) = spans[0][0], item.answer_span
-        return replace(
-            item,
-            text=item.text[start:],
-            sentences=tuple((first - start, last - start) for first, last in spans),
-            answer_span=(a - start, b - start),
-        )
-
-    return _ablated(items, f"last {n} sentences", change)
-
-
 def split_variant(variant: str) -> tuple[str, str]:
     """Return the variant of the whole items, and which of `INPUTS` a model saw of them; empty for all.
 

@@ -17,7 +17,7 @@ import pandas as pd
 from workbench.evaluation.interchange.agreement import Agreement
 from workbench.items.items import Items
 from workbench.items.text import is_encodable
-from workbench.people import assignment, database, reports
+from workbench.people import assignment, database, integrity, reports
 from workbench.people.assignment import LONGEST_GUESS, RefusalError, Subject
 from workbench.people.protocols import Protocol
 from workbench.people.protocols import protocol as named_protocol
@@ -65,22 +65,18 @@ class Campaign:
         self.path = Path(path)
         self._database = database.Database(self.path)
         self._clock: Callable[[], float] = time.time
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             settings = dict(connection.execute("SELECT key, value FROM campaign").fetchall())
             self.protocol = Protocol.from_json(settings["protocol"])
             self._attrs = json.loads(settings["attrs"])
             self.seed = int(settings["seed"])
             if not isinstance(self._attrs, dict):
                 raise TypeError("the information about the items is no mapping")
-            [last] = connection.execute(
-                """SELECT max(step) FROM (SELECT max(step) AS step FROM items UNION ALL
-                SELECT max(step) FROM pages UNION ALL SELECT max(step) FROM assignments UNION ALL
-                SELECT max(step) FROM answers)"""
-            ).fetchone()
-            if last is None or last >= len(self.protocol.steps):
+            if settings["digest"] != integrity.digest(connection):
                 raise DataError(
-                    "there are no items, or a step that the protocol does not have", file=self.path
+                    "the items or the protocol were changed", file=self.path, remedy=database.REMEDY
                 )
+            integrity.check(connection, self.protocol, self.path)
 
     @classmethod
     def create(
@@ -124,7 +120,8 @@ class Campaign:
         chosen = named_protocol(protocol, **settings)
         _check_items(items, chosen)
         order = np.random.default_rng(abs(int(seed)) % _SEEDS).permutation(len(items)).tolist()
-        starts = [place % len(chosen.steps) if chosen.drawn else 0 for place in order]
+        steps = [place % len(chosen.steps) if chosen.drawn else 0 for place in order]
+        people, frame = [chosen.steps[step].people for step in steps], items.frame
 
         def fill(connection: sqlite3.Connection) -> None:
             connection.executemany(
@@ -136,16 +133,14 @@ class Campaign:
                 ],
             )
             connection.executemany(
-                """INSERT INTO items (number, item_id, place, answer, record, step, vacant)
-                VALUES (?, ?, ?, ?, ?, ?, ?)""",
-                (
-                    (
-                        *(number, item.item_id, order[number], item.answer, record_of(item)),
-                        *(starts[number], chosen.steps[starts[number]].people),
-                    )
-                    for number, item in enumerate(items)
+                "INSERT INTO items (number, item_id, place, answer, step, vacant) VALUES (?, ?, ?, ?, ?, ?)",
+                zip(
+                    *(range(len(items)), frame["item_id"], order, frame["answer"], steps, people),
+                    strict=True,
                 ),
             )
+            connection.executemany("INSERT INTO records VALUES (?, ?)", enumerate(map(record_of, items)))
+            connection.execute("INSERT INTO campaign VALUES ('digest', ?)", (integrity.digest(connection),))
 
         database.create(Path(path), fill)
         return cls(path)
@@ -155,12 +150,17 @@ class Campaign:
         """Open a campaign; DataError if the file is not the database of one, or is damaged."""
         return cls(path)
 
+    def now(self) -> float:
+        """Return the time in seconds since 1970, by which leases end."""
+        return self._clock()
+
     def close(self) -> None:
         """Close the database; what was answered is kept."""
         self._database.close()
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def read_transaction(self) -> Iterator[sqlite3.Connection]:
+        """Read one state of the database, whatever others write meanwhile: for the functions beside."""
         with (
             reading(self.path, "this campaign", remedy=database.REMEDY),
             self._database.reading() as connection,
@@ -168,7 +168,8 @@ class Campaign:
             yield connection
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def write_transaction(self) -> Iterator[sqlite3.Connection]:
+        """Change the database, all or nothing: for the functions beside."""
         with (
             reading(self.path, "this campaign", remedy=database.REMEDY),
             self._database.writing() as connection,
@@ -193,12 +194,12 @@ class Campaign:
             if not name or len(name) > LONGEST_GUESS or not is_encodable(name) or "\0" in name:
                 raise DataError(f"expected a name of 1 to {LONGEST_GUESS} characters, got {name!r:.60}")
         token = secrets.token_urlsafe(32)
-        with self._writing() as connection:
+        with self.write_transaction() as connection:
             return assignment.add_subject(connection, name, token, self._clock())
 
     def subject(self, token: str) -> Subject:
         """Return the person who has a token; RefusalError (``unknown subject``) if nobody has it."""
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             row = connection.execute(
                 "SELECT id, name FROM subjects WHERE token_sha256 = ?", (assignment.token_digest(str(token)),)
             ).fetchone()
@@ -212,7 +213,7 @@ class Campaign:
         No item is due if all have stopped, are being judged by others, or were given to this subject before.
         """
         now = self._clock()
-        with self._writing() as connection:
+        with self.write_transaction() as connection:
             assignment.check_subject(connection, subject_id)
             assignment.expire_pages(connection, now)
             page = assignment.open_page(connection, subject_id)
@@ -255,7 +256,7 @@ class Campaign:
             With a ``reason``: the page is unknown, another subject's, expired or submitted, the item is not
             on it or was answered with other words, or the guesses are not valid.
         """
-        with self._writing() as connection:
+        with self.write_transaction() as connection:
             return assignment.save_answer(
                 connection,
                 self.protocol,
@@ -273,17 +274,17 @@ class Campaign:
 
         RefusalError if a task has no answer, or the page is unknown, another subject's or expired.
         """
-        with self._writing() as connection:
+        with self.write_transaction() as connection:
             assignment.submit_page(connection, page_id, subject_id, self._clock())
 
     def subjects(self) -> pd.DataFrame:
         """Return the people: subject, name, n_pages (submitted), n_judgments."""
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             return reports.subjects(connection)
 
     def judgments(self) -> pd.DataFrame:
         """Return all answers in the order in which they came, one row each (see :mod:`.reports`)."""
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             return reports.judgments(connection, self.protocol)
 
     def states(self) -> pd.DataFrame:
@@ -291,7 +292,7 @@ class Campaign:
 
         ``step`` is the step that it is at or stopped at, ``n`` the people who judged it, in all steps.
         """
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             return reports.states(connection)
 
     def funnel(self) -> pd.DataFrame:
@@ -300,7 +301,7 @@ class Campaign:
         Columns: step, condition, n_in, n_open, n_dropped, n_out, and the shares of all items that the step
         dropped (``dropped_share``, with Wilson's 95 % interval) and let pass (``passed_share``).
         """
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             return reports.funnel(connection, self.protocol)
 
     def costs(self) -> pd.DataFrame:
@@ -309,7 +310,7 @@ class Campaign:
         Columns: step, condition, n_pages (submitted), n_judgments, n_uncounted (of items that had stopped
         before), price (of a page), cost (dollars), cost_per_kept.
         """
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             return reports.costs(connection, self.protocol)
 
     def agreement(self) -> dict[str, Agreement]:
@@ -321,16 +322,17 @@ class Campaign:
 
     def survivors(self) -> Items:
         """Return the items that passed every step, in their order."""
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             rows = connection.execute(
-                "SELECT record FROM items WHERE state = 'kept' ORDER BY number"
+                """SELECT r.record FROM items i JOIN records r ON r.item = i.number
+                WHERE i.state = 'kept' ORDER BY i.number"""
             ).fetchall()
         return self._items(record for (record,) in rows)
 
     def items(self) -> Items:
         """Return all items of the campaign, in their order."""
-        with self._reading() as connection:
-            rows = connection.execute("SELECT record FROM items ORDER BY number").fetchall()
+        with self.read_transaction() as connection:
+            rows = connection.execute("SELECT record FROM records ORDER BY item").fetchall()
         return self._items(record for (record,) in rows)
 
     def _items(self, records: Any) -> Items:
@@ -379,11 +381,11 @@ class Campaign:
         return reports.unfolding(self.judgments())
 
     def __len__(self) -> int:
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             return int(connection.execute("SELECT count(*) FROM items").fetchone()[0])
 
     def __repr__(self) -> str:
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             counts = dict(connection.execute("SELECT state, count(*) FROM items GROUP BY state").fetchall())
         parts = ", ".join(f"{counts.get(state, 0):,} {state}" for state in ("open", "kept", "dropped"))
         return f"Campaign({sum(counts.values()):,} items, protocol {self.protocol.name}: {parts})"

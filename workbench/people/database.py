@@ -29,13 +29,17 @@ _SCHEMA = (
         item_id TEXT NOT NULL UNIQUE,
         place INTEGER NOT NULL UNIQUE,
         answer TEXT NOT NULL,
-        record TEXT NOT NULL,
         step INTEGER NOT NULL DEFAULT 0 CHECK (step >= 0),
         state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'kept', 'dropped')),
         reason TEXT,
         n_judged INTEGER NOT NULL DEFAULT 0 CHECK (n_judged >= 0),
         n_right INTEGER NOT NULL DEFAULT 0 CHECK (n_right BETWEEN 0 AND n_judged),
         vacant INTEGER NOT NULL CHECK (vacant >= 0)
+    ) STRICT""",
+    # apart from the columns that change, so that these lie close together
+    """CREATE TABLE records (
+        item INTEGER PRIMARY KEY REFERENCES items (number),
+        record TEXT NOT NULL
     ) STRICT""",
     "CREATE INDEX vacancies ON items (step, place) WHERE vacant > 0",
     """CREATE TABLE subjects (

@@ -14,6 +14,7 @@ from workbench.evaluation.interchange.agreement import Agreement, agreement
 from workbench.items.ablation import INPUTS
 from workbench.items.items import Items
 from workbench.items.schema import objects
+from workbench.items.text import is_encodable
 from workbench.people.matching import match
 from workbench.people.protocols import Protocol
 from workbench.runs.predictions import check_predictions, frame_of_answers
@@ -77,7 +78,11 @@ def judgments(connection: sqlite3.Connection, protocol: Protocol) -> pd.DataFram
 
 def _words(text: str) -> list[str]:
     words = json.loads(text)
-    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+    if (
+        not isinstance(words, list)
+        or not words
+        or not all(isinstance(word, str) and is_encodable(word) for word in words)
+    ):
         raise TypeError("guesses are no list of words")
     return words
 

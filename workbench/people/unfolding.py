@@ -1,80 +1,88 @@
-"""Models in the place of people: how many context sentences a model needs to guess the word."""
+"""Unfolding: how many context sentences a word needs before it is guessed, of people and of models."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from workbench.items.ablation import last_sentences
 from workbench.items.items import Items
+from workbench.items.schema import Item
 from workbench.models.base import Predictor
-from workbench.people.matching import match
 from workbench.people.reports import curve
 from workbench.storage.errors import DataError
 
 
-def model_unfolding(
-    items: Items, model: Predictor, *, accept: Sequence[str] = ("exact", "case"), seed: int = 0
-) -> pd.DataFrame:
-    """Return the share of items that a model guesses with at most so many sentences of context.
+def with_context_sentences(items: Items, n: int) -> Items:
+    """Return items with the last `n` sentences of their contexts only; shorter contexts stay whole.
 
-    The model plays by the rules of the protocol ``unfolding``: it sees the target sentence, then one sentence
-    of context more after each wrong guess. Its guess is its best word that was not wrong before.
+    Parameters
+    ----------
+    items : Items
+    n : int
+        At least 0.
+
+    Returns
+    -------
+    Items
+        With the same ids and answers.
+
+    Examples
+    --------
+    >>> from workbench import people
+    >>> [len(item.context) for item in people.with_context_sentences(items[:3], 1)]
+    [1, 1, 1]
+    """
+    if n < 0:
+        raise DataError(f"expected a number of sentences of at least 0, got {n}")
+
+    def cut(item: Item) -> Item:
+        spans = item.sentences[-1 - n :]
+        start = spans[0][0]
+        if len(spans) == len(item.sentences):
+            return item
+        a, b = item.answer_span
+        moved = tuple((first - start, last - start) for first, last in spans)
+        return replace(item, text=item.text[start:], sentences=moved, answer_span=(a - start, b - start))
+
+    return Items.from_records(map(cut, items), attrs=items.attrs)
+
+
+def unfold(items: Items, model: Predictor, *, seed: int = 0) -> pd.DataFrame:
+    """Return the share of items that a model predicts with at most so many context sentences.
+
+    The model sees the target sentence alone, then one sentence of context more at a time until its best word
+    is the answer, as people do in the protocol ``unfolding``; see :meth:`Campaign.unfolding`.
 
     Parameters
     ----------
     items : Items
         With answers.
     model : Predictor
-    accept : sequence of str
-        Which matches are right (:data:`workbench.people.matching.MATCHES`).
+        To limit what a model reads by words, pass ``model.with_context(n)``.
     seed : int, default 0
         Decides among equal scores.
 
     Returns
     -------
     DataFrame
-        As :meth:`workbench.people.Campaign.unfolding`: n_context_sentences, n, n_right, share, low, high.
+        n_context_sentences, n, n_right, share, low, high (Wilson's 95 %).
 
     Examples
     --------
-    >>> from workbench.people.unfolding import model_unfolding
-    >>> shares = model_unfolding(items, ngram)
-    >>> shares["n"].tolist() == [30] * len(shares)
-    True
+    >>> from workbench import people
+    >>> people.unfold(items, ngram)["n"].unique().tolist()
+    [30]
     """
-    needed = sentences_needed(items, model, accept=accept, seed=seed)
-    most = max(len(item.context) for item in items)
-    return curve(needed[needed >= 0], len(items), most)
-
-
-def sentences_needed(
-    items: Items, model: Predictor, *, accept: Sequence[str] = ("exact", "case"), seed: int = 0
-) -> npt.NDArray[np.int64]:
-    """Return with how many context sentences a model guesses each item, (n,); -1 where it does not.
-
-    Parameters are those of :func:`model_unfolding`.
-    """
-    if not len(items) or items.frame["answer"].isna().any():
-        raise DataError("expected items with answers", remedy="pass at least one, and none without an answer")
-    lengths = np.array([len(item.context) for item in items])
-    needed = np.full(len(items), -1, dtype=np.int64)
-    wrong: list[set[str]] = [set() for _ in range(len(items))]
-    for n in range(int(lengths.max()) + 1):
-        asked = (needed < 0) & (lengths >= n)
-        if not asked.any():
+    rest, needed = items, []
+    most = max((len(item.context) for item in items), default=-1)
+    for n in range(most + 1):
+        rest = rest.where(np.array([len(item.context) >= n for item in rest], dtype=bool))
+        if not len(rest):
             break
-        shown = last_sentences(items.where(asked), n)
-        predictions = model.predict(shown, top_k=n + 1, seed=seed)
-        columns = (predictions[name].tolist() for name in ("prediction", "top_words", "answer"))
-        for place, first, best, answer in zip(np.flatnonzero(asked), *columns, strict=True):
-            # the prediction is drawn among equal scores, so it may stand behind them in the list
-            words = [word for word in (first, *(best if isinstance(best, list) else ())) if word]
-            guess = next((word for word in words if word.casefold() not in wrong[place]), "")
-            wrong[place].add(guess.casefold())
-            if match(guess, answer) in accept:
-                needed[place] = n
-    return needed
+        right = model.predict(with_context_sentences(rest, n), top_k=1, seed=seed)["correct"]
+        mask = right.fillna(value=False).to_numpy(dtype=bool)
+        needed += [n] * int(mask.sum())
+        rest = rest.where(~mask)
+    return curve(np.array(needed, dtype=np.int64), len(items), most)

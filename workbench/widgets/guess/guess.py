@@ -20,7 +20,7 @@ from workbench.people import Campaign, Page, Protocol, RefusalError, Step, Subje
 from workbench.people.assignment import LONGEST_GUESS
 from workbench.people.matching import best_match
 from workbench.people.tasks import task_of
-from workbench.people.unfolding import model_unfolding
+from workbench.people.unfolding import unfold
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.errors import DataError
 from workbench.widgets.guess.game import default_path, open_campaign, player_of, solitary
@@ -165,18 +165,18 @@ class Guess(Widget):
             raise DataError(problem, remedy='play with protocol="unfolding"')
         items = self._items.where(self._items.frame["item_id"].isin(done["item_id"]).to_numpy())
         curves = {f"person: {self.subject.name}": reports.unfolding(frame)}
-        accept = self.campaign.protocol.accept
         for model in [models] if isinstance(models, Predictor) else models:
-            curves[model.name] = model_unfolding(items, model, accept=accept)
+            curves[model.name] = unfold(items, model)
         return curves
 
     def unfolding(self, models: Predictor | Iterable[Predictor] = ()) -> Any:
-        """Draw how many context sentences this person needs, beside models that play by the same rules.
+        """Draw how many context sentences this person needs, and models.
 
         Parameters
         ----------
         models : Predictor, or several
-            Asked about the items that the person has finished.
+            Asked about the items that the person has finished, with as many sentences; the guess is always
+            their best word, even where that was wrong before.
 
         Returns
         -------
@@ -323,10 +323,11 @@ class Guess(Widget):
         for task in page.tasks:
             final = fresh.get(task.item_id, task)
             item = self._items[self._place[task.item_id]]
+            whole = task_of(item, len(item.sentences), candidates=False)
             rows.append(
                 {
-                    "id": task.item_id,
-                    "sentences": task_of(item, len(item.sentences), candidates=False).sentences, "query": task.query, "guesses": [w for w in final.guesses if w],
+                    "id": task.item_id, "query": task.query, "sentences": whole.sentences,
+                    "guesses": [word for word in final.guesses if word],
                     "shown": final.shown if page.condition == "unfolding" else None,
                     "models": self._said(task.item_id, alone=page.condition == "sentence"),
                     **self._outcome(task.item_id, final.guesses),
