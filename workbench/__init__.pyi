@@ -43,5 +43,6 @@ from .widgets.browser.browser import browse as browse
 from .widgets.compare.compare import compare as compare
 from .widgets.explore.explore import explore as explore
 from .widgets.groom.groom import groom as groom
+from .widgets.guess.guess import guess as guess
 
 __version__: str

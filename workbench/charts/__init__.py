@@ -10,6 +10,7 @@ from workbench.charts.attention import attention_map
 from workbench.charts.construction import funnel
 from workbench.charts.expected import expected
 from workbench.charts.models import context, ranks, training_curves, tuning, windows
+from workbench.charts.people import context_needed
 from workbench.charts.predictions import accuracy, scatter
 from workbench.charts.saving import save
 from workbench.charts.targets import (
@@ -33,6 +34,7 @@ __all__ = [
     "accuracy",
     "attention_map",
     "context",
+    "context_needed",
     "direct_speech",
     "expected",
     "figure_2",

@@ -126,10 +126,19 @@ def assign_page(
 ) -> int | None:
     """Reserve a page of items for a subject (None: for somebody outside); return its id, None if none is due.
 
-    Of the `steps`, the last one that fills a page is taken; if none does, the one with most items.
+    Of the `steps`, the last one that fills a page is taken; if none does, the one with most items. Where each
+    item has one step alone, the step of which the subject had fewest pages comes first.
     """
     best: tuple[int, list[int]] = (0, [])
-    for step in sorted(range(len(protocol.steps)) if steps is None else steps, reverse=True):
+    order = sorted(range(len(protocol.steps)) if steps is None else steps, reverse=True)
+    if protocol.drawn:
+        pages = dict(
+            connection.execute(
+                "SELECT step, count(*) FROM pages WHERE subject = ? GROUP BY step", (subject,)
+            ).fetchall()
+        )
+        order.sort(key=lambda step: (pages.get(step, 0), step))
+    for step in order:
         size = protocol.steps[step].per_page
         rows = connection.execute(
             """SELECT number FROM items WHERE step = ? AND vacant > 0 AND NOT EXISTS (
@@ -349,7 +358,7 @@ def _count(
         return False
     n_judged, n_right = n_judged + 1, n_right + correct
     outcome = protocol.steps[step].outcome(n_judged, n_right)
-    if outcome == "passed" and step + 1 < len(protocol.steps):
+    if outcome == "passed" and step + 1 < len(protocol.steps) and not protocol.drawn:
         connection.execute(
             "UPDATE items SET step = ?, n_judged = 0, n_right = 0, vacant = ? WHERE number = ?",
             (step + 1, protocol.steps[step + 1].people, number),

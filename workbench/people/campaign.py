@@ -8,7 +8,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import repeat
 from pathlib import Path
 from typing import Any, Self
 
@@ -98,7 +97,7 @@ class Campaign:
             With answers; with candidates too where the protocol shows them.
         protocol : {"lambada", "unfolding", "cbt", "completion"} or Protocol
         seed : int, default 0
-            Draws the order in which the items are given out.
+            Draws the order in which the items are given out, and their steps where the protocol says so.
         **settings
             Of :func:`workbench.people.protocol`: ``people``, ``per_page``, ``price``, ``lease`` ...
 
@@ -121,7 +120,8 @@ class Campaign:
         chosen = named_protocol(protocol, **settings)
         _check_items(items, chosen)
         order = np.random.default_rng(abs(int(seed)) % _SEEDS).permutation(len(items)).tolist()
-        people, frame = chosen.steps[0].people, items.frame
+        steps = [place % len(chosen.steps) if chosen.drawn else 0 for place in order]
+        people, frame = [chosen.steps[step].people for step in steps], items.frame
 
         def fill(connection: sqlite3.Connection) -> None:
             connection.executemany(
@@ -133,9 +133,10 @@ class Campaign:
                 ],
             )
             connection.executemany(
-                "INSERT INTO items (number, item_id, place, answer, vacant) VALUES (?, ?, ?, ?, ?)",
+                "INSERT INTO items (number, item_id, place, answer, step, vacant) VALUES (?, ?, ?, ?, ?, ?)",
                 zip(
-                    range(len(items)), frame["item_id"], order, frame["answer"], repeat(people), strict=False
+                    *(range(len(items)), frame["item_id"], order, frame["answer"], steps, people),
+                    strict=True,
                 ),
             )
             connection.executemany("INSERT INTO records VALUES (?, ?)", enumerate(map(record_of, items)))

@@ -94,6 +94,9 @@ class Protocol:
         Which matches count as right (:data:`workbench.people.matching.MATCHES`).
     lease : float
         Seconds for which a page is reserved; what is not answered by then is given to somebody else.
+    drawn : bool
+        Whether each item is judged at one step alone, which is drawn, instead of at all of them in turn. Then
+        one person can play alone, and a subject's pages of the steps alternate.
     """
 
     name: str
@@ -101,6 +104,7 @@ class Protocol:
     candidates: bool = False
     accept: tuple[str, ...] = ("exact",)
     lease: float = 3600.0
+    drawn: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -112,8 +116,9 @@ class Protocol:
             raise DataError(f"expected {expected} in accept, got {self.accept!r:.60}")
         if type(self.lease) not in (int, float) or not 0 < self.lease < math.inf:
             raise DataError(f"expected a lease of more than 0 seconds, got {self.lease!r:.60}")
-        if type(self.candidates) is not bool:
-            raise DataError(f"expected True or False for candidates, got {self.candidates!r:.60}")
+        for name in ("candidates", "drawn"):
+            if type(getattr(self, name)) is not bool:
+                raise DataError(f"expected True or False for {name}, got {getattr(self, name)!r:.60}")
 
     def to_json(self) -> str:
         """Return the protocol as JSON."""
@@ -177,8 +182,8 @@ def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
     **settings
         ``people``, ``guesses``, ``per_page``, ``price``: one value for all steps, or a sequence with one a
         step (see `Step`). ``condition`` (of ``cbt`` and ``completion``): ``"passage"``, ``"sentence"``, or
-        ``"both"`` for two steps, in which nobody judges the same item twice. ``accept``, ``lease`` and
-        ``candidates``: see `Protocol`.
+        ``"both"`` for two steps, in which nobody judges the same item twice. ``accept``, ``lease``,
+        ``candidates`` and ``drawn``: see `Protocol`.
 
     Returns
     -------
@@ -215,10 +220,10 @@ def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
                     remedy="pass one value, or one a step",
                 )
             steps = [replace(step, **{setting: one}) for step, one in zip(steps, values, strict=True)]
-    if unknown := sorted(set(settings) - {"accept", "lease", "candidates"}):
+    if unknown := sorted(set(settings) - {"accept", "lease", "candidates", "drawn"}):
         raise DataError(
             f"a protocol has no setting {unknown[0]!r}",
-            remedy="use people, guesses, per_page, price, condition, accept, lease or candidates",
+            remedy="use people, guesses, per_page, price, condition, accept, lease, candidates or drawn",
         )
     if "accept" in settings:
         accept = settings["accept"]

@@ -104,7 +104,9 @@ def funnel(connection: sqlite3.Connection, protocol: Protocol) -> pd.DataFrame:
     counts = np.zeros((len(protocol.steps), 3), dtype=int)
     for step, state, n in connection.execute("SELECT step, state, count(*) FROM items GROUP BY step, state"):
         counts[step, ("open", "dropped", "kept").index(state)] = n
-    n_in = counts[::-1].sum(axis=1).cumsum()[::-1]
+    n_in = counts.sum(axis=1)
+    if not protocol.drawn:  # what is at a step has passed those before
+        n_in = n_in[::-1].cumsum()[::-1]
     dropped, total = counts[:, 1], max(1, int(counts.sum()))
     n_out = n_in - counts[:, 0] - dropped
     low, high = wilson(dropped, np.full(len(dropped), total))

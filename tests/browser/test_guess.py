@@ -1,0 +1,370 @@
+"""The guessing game, played as a person plays it: by keyboard, across kills, in two browsers at once."""
+
+import json
+import os
+import signal
+
+import pytest
+from test_browser import CLIPPED, CONTRAST, THEMES
+
+from workbench.people import Campaign
+
+pytestmark = pytest.mark.browser
+
+IMPORT = (
+    "import workbench as wb\nfrom workbench.models import NGram\n"
+    "items = wb.load('sample', variant='capitalised')[:40]"
+)
+EVIL = "<img src=x onerror=window.hacked=1>"
+ALL_SHOWN = (
+    """() => [...document.querySelectorAll('.wg-context, .wg-query')].map((n) => n.textContent).join(' ')"""
+)
+WORDS = """() => [...document.querySelectorAll('.wg-word')].map((box) => box.value)"""
+COMPOSED = """(n) => n.dispatchEvent(
+    new KeyboardEvent('keydown', { key: 'Enter', isComposing: true, bubbles: true }))"""
+TOP = """() => ['.wg-view', '.wg-bottom'].map((at) => {
+    const { top, height } = document.querySelector(at).getBoundingClientRect();
+    return [top, height];
+})"""
+
+
+@pytest.fixture
+def play(lab, notebook):
+    """Open a notebook with the game; every one has a database of its own."""
+
+    def run(name, game, *cells):
+        notebook.open(lab.write(f"guess-{name}.ipynb", IMPORT, f"game = {game}\ngame", *cells))
+        notebook.run_all()
+        notebook.page.wait_for_selector(".wg-guess[data-stage][data-waits='']")
+        return notebook.page
+
+    return run
+
+
+def python(notebook, what):
+    return json.loads(notebook.evaluate(f"import json; print(json.dumps({what}))"))
+
+
+def settled(page, left, stage="page"):
+    """Wait until so many tasks are open, and the kernel has answered."""
+    page.wait_for_selector(f".wg-guess[data-stage='{stage}'][data-left='{left}'][data-waits='']")
+
+
+def focus(page):
+    page.locator(".wg-word, .wg-choices").first.focus()
+
+
+def words(page, *guesses):
+    """Type words, each with Enter."""
+    for guess in guesses:
+        page.keyboard.type(guess)
+        page.keyboard.press("Enter")
+
+
+def saved(notebook):
+    return python(notebook, "game.judgments()[['item_id', 'guesses']].values.tolist()")
+
+
+def test_a_page_is_answered_by_keyboard_alone(play, notebook):
+    page = play(
+        "keys",
+        "wb.guess(items, subject='Ada', path='keys.db', "
+        "runs=[wb.predict(items, NGram.fit(wb.books('sample'), order=3, progress=False))])",
+    )
+    cells = page.locator(".jp-Cell").count()
+    tasks = python(notebook, "[task.item_id for task in game.page.tasks]")
+    answers = python(notebook, "dict(zip(items.frame['item_id'], items.frame['answer']))")
+    assert len(tasks) == 10
+    assert page.locator(".wg-progress").inner_text() == "0 of 10 on this page · 0 of 40 answered · Ada"
+    focus(page)
+    before = page.evaluate(TOP)
+    right = [answers[item] for item in tasks]
+    words(page, *right[:3])
+    settled(page, 7)
+    assert page.locator(".wg-progress").inner_text() == "3 of 10 on this page · 3 of 40 answered · Ada"
+    assert page.locator(".wg-right, .wg-wrong, .wg-answer").count() == 0  # nothing is told before the end
+    page.keyboard.type("  dd ")  # outside, "d d" deletes the cell
+    page.keyboard.press("Shift+Enter")  # back, to what is saved; outside, it runs the cell
+    page.wait_for_selector(f".wg-guess[data-task='{tasks[2]}'] .wg-saved:has-text('{right[2]}')")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f".wg-guess[data-task='{tasks[3]}']")
+    assert page.evaluate(WORDS) == ["  dd "]  # what was typed is still there
+    page.keyboard.press("Enter")
+    settled(page, 6)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".wg-hint:has-text('No word is typed. Enter again')")
+    assert page.evaluate(TOP) == before  # nothing moves
+    notebook.screenshot("guess-hint", ".wg-guess")
+    page.keyboard.press("Enter")
+    words(page, *right[5:])
+    settled(page, 0)
+    assert page.locator(".wg-submit").is_enabled()
+    notebook.screenshot("guess-all-answered", ".wg-guess")
+    page.keyboard.press("Enter")
+    settled(page, 0, "review")
+    expected = [[item, [word]] for item, word in zip(tasks, right, strict=True)]
+    expected[3][1], expected[4][1] = ["dd"], [""]
+    assert saved(notebook) == expected
+    marks = page.locator(".wg-verdict b").all_inner_texts()
+    assert marks == ["✓"] * 3 + ["✗"] * 2 + ["✓"] * 5
+    assert page.locator(".wg-answer").all_inner_texts() == right
+    assert page.locator(".wg-model").count() == 10
+    assert "8 of 10" in page.locator(".wg-score").inner_text()
+    notebook.screenshot("guess-review", ".wg-guess")
+
+    assert page.locator(".jp-Cell").count() == cells
+    roles = page.locator(".wg-guess").aria_snapshot()
+    for role in ['region "Passage"', 'list "Tasks of this page"', "status"]:
+        assert role in roles
+
+
+def test_three_guesses_from_a_sentence_and_no_item_twice(play, notebook):
+    page = play("sentences", "wb.guess(items, path='sentences.db')")
+    focus(page)
+    words(page, *(f"word{k}" for k in range(10)))
+    settled(page, 0)
+    page.keyboard.press("Enter")
+    settled(page, 0, "review")
+    tasks = [item for item, _ in saved(notebook)]
+    answers = python(notebook, "dict(zip(items.frame['item_id'], items.frame['answer']))")
+    page.keyboard.press("Enter")
+    settled(page, 20)
+    assert page.locator(".wg-word").count() == 3
+    assert page.locator(".wg-context").count() == 0
+    later = python(notebook, "[task.item_id for task in game.page.tasks]")
+    assert not set(later) & set(tasks)
+    words(page, "one", "two")
+    page.keyboard.press("Shift+Enter")  # back to the second guess
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Guess 2 of 3"
+    page.keyboard.press("Enter")
+    words(page, answers[later[0]])
+    settled(page, 19)
+    words(page, "one")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".wg-hint:has-text('2 guesses left')")
+    page.keyboard.press("Enter")
+    settled(page, 18)
+    assert [row[1] for row in saved(notebook)[10:]] == [["one", "two", answers[later[0]]], ["one"]]
+    for _ in range(18):
+        words(page, "a", "b", "c")
+    settled(page, 0)
+    page.keyboard.press("Enter")
+    settled(page, 0, "review")
+    notebook.screenshot("guess-review-sentences", ".wg-guess")
+    assert python(notebook, "len(game.predictions('sentence'))") == 20
+
+
+def test_a_killed_kernel_and_a_reload_lose_nothing(play, notebook):
+    page = play("killed", "wb.guess(items, path='killed.db')")
+    focus(page)
+    words(page, "one", "two", "three", "four")
+    settled(page, 6)
+    page.keyboard.type("unfinish")
+    expected = saved(notebook)
+    os.kill(python(notebook, "__import__('os').getpid()"), signal.SIGKILL)
+    page.locator(".jp-Dialog button", has_text="Ok").click()
+    page.locator(".jp-Dialog").wait_for(state="detached")
+    notebook.ready()
+    page.locator(".wg-word").press("Enter")
+    page.locator(".wg-alarm:has-text('The kernel does not answer')").wait_for()
+    notebook.run_all()
+    page.wait_for_function("() => document.querySelectorAll('.wg-guess').length === 1")
+    settled(page, 6)
+    assert saved(notebook) == expected
+    assert page.evaluate(WORDS) == ["unfinish"]
+    focus(page)
+    page.keyboard.press("End")
+    words(page, "ed")
+    settled(page, 5)
+    page.keyboard.type("again")
+    page.reload()
+    page.wait_for_function("() => window.jupyterapp?.restored", timeout=60_000)
+    page.evaluate("() => window.jupyterapp.restored.then(() => null)")
+    notebook.open("guess-killed.ipynb")
+    notebook.run_all()
+    settled(page, 5)
+    assert page.evaluate(WORDS) == ["again"]
+    assert [row[1] for row in saved(notebook)] == [["one"], ["two"], ["three"], ["four"], ["unfinished"]]
+
+
+def test_two_views_and_another_browser_lose_and_double_nothing(play, notebook, lab):
+    page = play("two", "wb.guess(items, path='two.db')", "game")
+    page.wait_for_selector(".wg-guess[data-stage='page'] >> nth=1")
+    first, second = (page.locator(".wg-guess").nth(n) for n in range(2))
+    tasks = python(notebook, "[task.item_id for task in game.page.tasks]")
+    first.locator(".wg-word").focus()
+    words(page, "one")
+    page.wait_for_selector(".wg-guess[data-left='9'] >> nth=1")
+    second.locator(".wg-dot").nth(1).click()
+    second.locator(".wg-word").focus()
+    page.keyboard.type("mine")
+    first.locator(".wg-word").fill("theirs")
+    first.locator(".wg-word").press("Enter")  # the same task, in the first view
+    page.wait_for_selector(".wg-guess[data-left='8'] >> nth=1")
+    assert second.locator(".wg-saved").inner_text() == "Saved: theirs"
+    campaign = Campaign.open(lab.folder / "two.db")  # another browser, by another kernel
+    number = campaign.next_page(1)
+    campaign.answer(number.id, 1, tasks[2], ["elsewhere"])
+    first.locator(".wg-word").fill("late")
+    first.locator(".wg-word").press("Enter")
+    first.locator(".wg-alarm:has-text('answered before')").wait_for()
+    assert first.locator(".wg-saved").inner_text() == "Saved: elsewhere"
+    for item in tasks[3:]:
+        campaign.answer(number.id, 1, item, ["elsewhere"])
+    campaign.submit(number.id, 1)
+    second.locator(".wg-dot").nth(5).click()
+    second.locator(".wg-word").fill("late")
+    second.locator(".wg-word").press("Enter")
+    second.locator(".wg-alarm:has-text('answered before')").wait_for()
+    page.wait_for_selector(".wg-guess[data-left='20'] >> nth=1")  # the next page
+    assert saved(notebook) == [[tasks[0], ["one"]], [tasks[1], ["theirs"]],
+                               *([item, ["elsewhere"]] for item in tasks[2:])]  # fmt: skip
+    campaign.close()
+
+
+def test_a_passage_unfolds_until_the_word_is_guessed(play, notebook):
+    page = play("unfolding", "wb.guess(items[:6], 'unfolding', path='unfolding.db')")
+    tasks = python(notebook, "[task.item_id for task in game.page.tasks]")
+    item = python(notebook, f"[items['{tasks[0]}'].answer, len(items['{tasks[0]}'].context)]")
+    focus(page)
+    before = page.evaluate(TOP)
+    assert page.locator(".wg-context").count() == 0
+    for shown in range(1, 3):
+        words(page, f"wrong{shown}")
+        page.wait_for_function(
+            f"() => document.querySelector('.wg-wrongs').textContent.includes('wrong{shown}')"
+        )
+        page.locator(".wg-fresh").wait_for()
+        task = python(notebook, "game.page.tasks[0].sentences")
+        assert len(task) == shown
+        assert page.locator(".wg-context").inner_text() == " ".join(task)
+    assert page.evaluate(TOP) == before
+    notebook.screenshot("guess-unfolding", ".wg-guess")
+    words(page, item[0])
+    page.locator(".wg-answer").wait_for()
+    assert "Guessed with 2 sentences of context" in page.locator(".wg-wrongs").inner_text()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f".wg-guess[data-task='{tasks[1]}'][data-waits='']")
+    length = python(notebook, f"len(items['{tasks[1]}'].context)")
+    for _ in range(length + 1):
+        state = page.locator(".wg-guess").get_attribute("data-shown")
+        words(page, "wrong")
+        page.wait_for_function(
+            "(was) => { const n = document.querySelector('.wg-guess');"
+            " return n.dataset.waits === '' && n.dataset.shown !== was; }",
+            arg=state,
+        )
+    assert "Not guessed" in page.locator(".wg-wrongs").inner_text()
+    notebook.screenshot("guess-unfolding-ended", ".wg-guess")
+    shares = python(notebook, "game.context_shares()['person: me'][['n', 'n_right']].values.tolist()")
+    assert shares[0] == [2, 0]
+    assert shares[2] == [2, 1]
+
+
+@pytest.mark.parametrize(("kind", "variant"), [("cbt", "cbt"), ("completion", "msrcc")])
+def test_candidates_are_keys(play, notebook, kind, variant):
+    n, key = {"cbt": (10, "0"), "completion": (5, "e")}[kind]
+    page = play(
+        kind, f"wb.guess(wb.load('sample', variant='{variant}')[:14], '{kind}', path='{kind}.db', per_page=4)"
+    )
+    tasks = python(notebook, "[[task.item_id, task.candidates] for task in game.page.tasks]")
+    assert page.locator(".wg-choice").count() == n
+    focus(page)
+    page.keyboard.press("2")
+    assert page.locator(".wg-choice[aria-selected=true] bdi").inner_text() == tasks[0][1][1]
+    page.keyboard.press(key)
+    notebook.screenshot(f"guess-{kind}", ".wg-guess")
+    page.keyboard.press("Enter")
+    settled(page, 3)
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    settled(page, 2)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".wg-hint:has-text('Nothing is chosen')")
+    page.keyboard.press("Enter")
+    settled(page, 1)
+    page.locator(".wg-choice").nth(2).click()
+    page.keyboard.press("Enter")
+    settled(page, 0)
+    chosen = [tasks[0][1][n - 1], tasks[1][1][n - 1], "", tasks[3][1][2]]
+    assert saved(notebook) == [[item, [word]] for (item, _), word in zip(tasks, chosen, strict=True)]
+
+
+def test_text_is_text_and_composed_or_pasted_words_are_taken(play, notebook):
+    page = play(
+        "hostile",
+        f"wb.guess(wb.items_from_text([{EVIL!r} + ' said he . She saw the keeper', 'a boat and a storm']), "
+        f"subject={EVIL!r}, path='hostile.db', condition='passage')",
+    )
+    root = page.locator(".wg-guess")
+    assert EVIL in " ".join(page.evaluate(ALL_SHOWN).split()) or root.get_attribute("data-task")
+    box = page.locator(".wg-word")
+    box.focus()
+    box.evaluate(COMPOSED)
+    assert page.locator(".wg-hint").inner_text() == ""  # Enter ends the composition, not the task
+    page.evaluate("(text) => navigator.clipboard.writeText(text)", f"{EVIL}\n\t" + "long " * 500)
+    page.keyboard.press("Control+v")
+    assert len(box.input_value()) == 200
+    page.keyboard.press("Enter")
+    settled(page, 1)
+    words(page, "storm")
+    settled(page, 0)
+    page.keyboard.press("Enter")
+    settled(page, 0, "review")
+    assert (
+        EVIL
+        in page.locator(".wg-verdict").first.inner_text() + page.locator(".wg-verdict").nth(1).inner_text()
+    )
+    assert root.locator("img").count() == 0
+    assert page.evaluate("window.hacked") is None
+    page.keyboard.press("Enter")
+    settled(page, 0, "done")
+    assert "You have answered all 2 items" in page.locator(".wg-empty").inner_text()
+    notebook.screenshot("guess-done", ".wg-guess")
+
+
+def test_nothing_due_is_told(play):
+    page = play(
+        "others",
+        "wb.guess(wb.people.Campaign.create('others.db', items[:5]), subject='other')",
+        "game = wb.guess(game.campaign, subject='Ada')\ngame",
+    )
+    second = page.locator(".wg-guess").nth(1)
+    second.locator(".wg-empty:has-text('No item is due for you now')").wait_for()
+    second.locator("button", has_text="Look again").click()
+    page.wait_for_selector(".wg-guess[data-stage='done'][data-waits='']")
+
+
+def test_readable_in_both_themes_and_at_430_pixels(play, notebook):
+    page = play(
+        "look",
+        "wb.guess(wb.load('sample', variant='cbt')[:3], 'cbt', subject='a long name ' * 5, path='look.db', "
+        "condition='passage', per_page=3)",
+    )
+    contrast, clipped = (
+        code.replace("wb-browser", "wg-guess").replace("wb-", "wg-") for code in (CONTRAST, CLIPPED)
+    )
+
+    def look(name):
+        for theme in THEMES:
+            notebook.theme(theme)
+            assert page.evaluate(contrast) == []
+            assert page.evaluate(clipped) == []
+            notebook.screenshot(f"guess-{name}{theme.split()[-1].lower()}", ".wg-guess")
+
+    look("look-")
+    notebook.narrow(".wg-guess")
+    page.set_viewport_size({"width": 540, "height": 900})
+    page.wait_for_function("() => document.querySelector('.wg-guess').getBoundingClientRect().width <= 430")
+    look("430-")
+    focus(page)
+    for left in (2, 1, 0):
+        page.keyboard.press("1")
+        page.keyboard.press("Enter")
+        settled(page, left)
+    page.keyboard.press("Enter")
+    settled(page, 0, "review")
+    look("430-review-")
+    page.keyboard.press("Enter")
+    settled(page, 0, "done")
+    look("430-done-")

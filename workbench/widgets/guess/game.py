@@ -1,0 +1,136 @@
+"""Campaigns to play alone: their protocols, where they lie, and who plays."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from dataclasses import astuple, replace
+from pathlib import Path
+from typing import Any
+
+from workbench.items.items import Items
+from workbench.items.schema import content_digest
+from workbench.people import Campaign, Protocol, RefusalError, Step, Subject
+from workbench.people.protocols import protocol as named_protocol
+from workbench.storage.errors import DataError, writing
+from workbench.storage.files import data_home
+
+PLAYER = "me"
+"""Name of the person who plays, where none is passed."""
+
+_EVERYBODY = 1000  # people who may judge an item: none is taken from a person because others were quicker
+_TEN_YEARS = 10 * 365 * 86_400.0  # seconds: a page waits for its only reader
+_LONGEST_NAME = 80
+
+
+def solitary(kind: str | Protocol = "lambada", **settings: Any) -> Protocol:
+    """Return a protocol for people who play alone.
+
+    Each item is judged in one condition, which is drawn where there are several. Nothing stops an item, so
+    every player can judge all of them. Case does not count.
+
+    Parameters
+    ----------
+    kind : {"lambada", "unfolding", "cbt", "completion"} or Protocol
+        A Protocol is taken as it is, with other settings where they are passed.
+    **settings
+        ``condition``, of ``lambada`` and ``cbt``: ``"passage"``, ``"sentence"``, or ``"both"``, the default.
+        The others are those of :func:`workbench.people.protocol`.
+
+    Raises
+    ------
+    DataError
+        If there is no such protocol, condition or setting.
+
+    Examples
+    --------
+    >>> from workbench.widgets.guess.game import solitary
+    >>> [(step.condition, step.guesses, step.per_page) for step in solitary("lambada").steps]
+    [('passage', 1, 10), ('sentence', 3, 20)]
+    """
+    if not isinstance(kind, str):
+        return named_protocol(kind, **settings)
+    base = named_protocol(kind)
+    steps = {step.condition: step for step in base.steps}  # of lambada the second step is as the first one
+    if kind == "cbt":
+        steps["sentence"] = replace(steps["passage"], condition="sentence")
+    if (condition := settings.pop("condition", "both")) != "both":
+        if condition not in steps or len(steps) == 1:
+            expected = ", ".join([*steps, "both"]) if len(steps) > 1 else "no condition"
+            raise DataError(f"the condition is {condition!r:.60}, expected {expected} for {kind}")
+        steps = {condition: steps[condition]}
+    alone = tuple(_for_everybody(step) for step in steps.values())
+    chosen = replace(
+        base, steps=alone, accept=("exact", "case"), lease=_TEN_YEARS, drawn=len(alone) > 1
+    )  # fmt: skip
+    return named_protocol(chosen, **settings)
+
+
+def _for_everybody(step: Step) -> Step:
+    return replace(step, people=_EVERYBODY, passes="any", price=0.0)
+
+
+def default_path(items: Items, protocol: Protocol, seed: int, name: str | None = None) -> Path:
+    """Return where the campaign of these items, protocol and seed lies: below ``data/guess``."""
+    if name is None:
+        digest = content_digest(items_digest(items), protocol.to_json(), seed)
+        sets = sorted(set(items.frame["dataset"] + "-" + items.frame["split"]))[:2]
+        words = re.sub(r"[^A-Za-z0-9]+", "-", "-".join([*sets, protocol.name]))
+        name = f"{words.strip('-')[:_LONGEST_NAME]}-{digest}"
+    elif not re.fullmatch(rf"[\w][\w .-]{{0,{_LONGEST_NAME - 1}}}", name):
+        expected = f"up to {_LONGEST_NAME} letters, digits, spaces, dots and hyphens"
+        raise DataError(f"expected a name of {expected}, got {name!r:.60}", remedy="or pass path=")
+    return data_home() / "guess" / f"{name}.db"
+
+
+def items_digest(items: Items) -> str:
+    """Return a short name of what is asked: the items' ids, texts, sentences, answers and candidates."""
+    return content_digest([astuple(replace(item, meta={})) for item in items])
+
+
+def open_campaign(path: Path, items: Items, protocol: Protocol, seed: int) -> Campaign:
+    """Open the campaign at a path, or make it; DataError if it holds other items or another protocol."""
+    with writing(path.parent, "the folder of this campaign"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        try:
+            return Campaign.create(path, items, protocol, seed)
+        except DataError:
+            if not path.exists():  # else another process was quicker
+                raise
+    campaign = Campaign.open(path)
+    if items_digest(campaign.items()) != items_digest(items):
+        campaign.close()
+        problem = f"this campaign holds other items than the {len(items):,} that were passed"
+        raise DataError(problem, file=path, remedy="pass these, or another path or name")
+    if campaign.protocol != protocol:
+        here = json.dumps(campaign.protocol.name)
+        campaign.close()
+        problem = f"this campaign was made with another protocol or other settings ({here})"
+        raise DataError(problem, file=path, remedy="pass the same ones, or another path or name")
+    return campaign
+
+
+def player_of(campaign: Campaign, subject: str | int | Subject | None) -> Subject:
+    """Return a subject by name or number; a name that is new is added."""
+    if isinstance(subject, Subject):
+        subject = subject.id
+    wanted = PLAYER if subject is None else subject
+    if isinstance(wanted, str):
+        wanted = " ".join(wanted.split())
+        if (known := _known(campaign, wanted)) is not None:
+            return known
+        with suppress(RefusalError):  # another process was quicker
+            return campaign.add_subject(wanted)
+    known = _known(campaign, wanted)
+    if known is None:
+        problem = f"there is no subject {wanted!r:.60} in this campaign"
+        raise DataError(problem, file=campaign.path, remedy="pass a name; a new one is added")
+    return known
+
+
+def _known(campaign: Campaign, wanted: str | int) -> Subject | None:
+    people = campaign.subjects()
+    rows = people[people["name" if isinstance(wanted, str) else "subject"] == wanted]
+    return Subject(int(rows["subject"].iloc[0]), str(rows["name"].iloc[0])) if len(rows) else None

@@ -1,0 +1,352 @@
+/* The guessing game. The kernel gives out tasks and saves answers; the page shows one task at a time.
+   Text from the data reaches the page through textContent alone, never as HTML. */
+
+const TITLES = { passage: "Which word ends the passage?", sentence: "Which word ends the sentence?", unfolding: "Which word is missing?", candidates: "Which of these words is missing?" };
+const MATCHES = { exact: "right", case: "right but for case", number: "singular or plural of the answer", spelling: "one letter from the answer", no: "wrong" };
+const BLANK = "\u2581\u2581\u2581\u2581\u2581";
+const DIGITS = "1234567890";
+const LETTERS = "abcde";
+
+const plural = (n, what) => `${number(n)} ${what}${n === 1 ? "" : "s"}`;
+
+function render({ model, el }) {
+  const uid = `wg${Math.random().toString(36).slice(2, 9)}`;
+  const s = { state: null, place: 0, key: "", warned: false, picked: -1, since: 0, pending: new Set(), spent: new Map() };
+  const store = `workbench-guess ${model.get("game")}`; // words that are typed and not yet saved, by item
+  const longest = model.get("longest");
+
+  // ---- words that are not saved yet outlive the page and the kernel
+  function readDrafts() {
+    try {
+      const all = JSON.parse(localStorage.getItem(store) ?? "{}");
+      return all !== null && typeof all === "object" ? all : {};
+    } catch { // no storage, or not ours
+      return {};
+    }
+  }
+  function keepDraft(key, words) {
+    try {
+      const all = readDrafts();
+      if (words.some(Boolean)) all[key] = words;
+      else delete all[key];
+      if (Object.keys(all).length) localStorage.setItem(store, JSON.stringify(all));
+      else localStorage.removeItem(store);
+    } catch { /* no storage: drafts live as long as the page */ }
+  }
+  const draftOf = (key) => {
+    const words = readDrafts()[key];
+    return Array.isArray(words) ? words.map((word) => String(word).slice(0, longest)) : [];
+  };
+
+  // ---- the frame of the widget
+  const title = h("b", { class: "wg-title" });
+  const progress = h("span", { class: "wg-progress", role: "status", "aria-live": "polite" }, "…");
+  const dots = h("ol", { class: "wg-dots", "aria-label": "Tasks of this page" });
+  const { node: alarm, complain } = alarmOf("wg-alarm");
+  const view = h("div", { class: "wg-view", role: "region", tabindex: 0, "aria-label": "Passage" });
+  const fields = h("div", { class: "wg-fields" });
+  const hint = h("div", { class: "wg-hint", role: "status", "aria-live": "polite" });
+  const back = h("button", { class: "wg-button", type: "button", title: "Back (Shift+Enter)", onclick: () => goBack(0) }, "‹ Back");
+  const next = h("button", { class: "wg-button", type: "button", title: "Save, or go on (Enter)", onclick: () => onward() }, "Next ›");
+  const submit = h("button", { class: "wg-button wg-submit", type: "button", onclick: () => finish() }, "Submit page");
+  const bar = h("div", { class: "wg-bar" }, back, next, hint, submit);
+  const root = h("div", { class: "wg-guess", onkeydown: (e) => onKey(e) },
+    h("div", { class: "wg-top" }, h("div", { class: "wg-line" }, title, progress), dots),
+    alarm, view, h("div", { class: "wg-bottom" }, fields, bar));
+  root.style.setProperty("--wg-height", `${model.get("height")}px`);
+  el.append(root);
+  const kernel = lineTo(model, root, complain);
+  const request = (lane, message) => kernel.ask(lane, { from: uid, ...message });
+
+  // ---- where the reader is
+  const page = () => s.state?.page ?? null;
+  const tasks = () => page()?.tasks ?? [];
+  const task = () => tasks()[s.place] ?? null;
+  const keyOf = (one) => `${page().id} ${one.id} ${one.shown}`;
+  const unfolds = () => page()?.condition === "unfolding";
+  /** The key of the draft in the boxes: while an answer is under way, of what follows it. */
+  const draftKey = (one) => keyOf(unfolds() && s.pending.has(keyOf(one)) ? { ...one, shown: one.shown + 1 } : one);
+  const isDone = (one) => one.finished || s.pending.has(keyOf(one));
+  const left = () => tasks().filter((one) => !isDone(one)).length;
+  function firstOpen(from) {
+    const all = tasks();
+    for (let k = 0; k < all.length; k++) {
+      const place = (from + k) % all.length;
+      if (!isDone(all[place])) return place;
+    }
+    return all.length; // all are answered: the page can be submitted
+  }
+  function go(place) {
+    s.place = Math.max(0, Math.min(place, tasks().length));
+    draw();
+    focus();
+  }
+  function goBack(field) {
+    complain("");
+    const boxes = [...fields.querySelectorAll("input")];
+    if (field > 0) boxes[field - 1].focus({ preventScroll: true });
+    else if (s.place > 0) go(s.place - 1);
+  }
+  function focus() {
+    const target = fields.querySelector("input, .wg-choices") ?? (s.place >= tasks().length && !submit.hidden && !submit.disabled ? submit : next.hidden ? view : next);
+    target.focus({ preventScroll: true });
+  }
+  function mark() { // time that a task is in view counts
+    const now = performance.now();
+    if (s.key) s.spent.set(s.key, (s.spent.get(s.key) ?? 0) + now - s.since);
+    s.since = now;
+  }
+
+  // ---- answering
+  const words = () => [...fields.querySelectorAll("input")].map((box) => box.value.trim().replace(/\s+/g, " "));
+  function onward() {
+    complain("");
+    const one = task();
+    if (s.state?.stage === "review" || s.state?.stage === "done") return void request("next", { type: "next" });
+    if (!one) return void finish();
+    if (unfolds() && s.pending.has(keyOf(one))) return; // the next sentence is under way
+    if (isDone(one)) return void go(s.place + 1 < tasks().length && left() ? firstOpen(s.place + 1) : firstOpen(0));
+    save(one);
+  }
+  function save(one) {
+    const typed = one.candidates && page().candidates ? (s.picked < 0 ? [] : [one.candidates[s.picked]]) : words();
+    const guesses = typed.filter(Boolean);
+    const room = page().guesses;
+    if (guesses.length < (page().candidates ? 1 : room) && !s.warned) {
+      s.warned = true;
+      return void tell(guesses.length ? `${plural(room - guesses.length, "guess").replace("guesss", "guesses")} left. Enter again goes on without.` : page().candidates ? "Nothing is chosen. Enter again leaves it without an answer." : "No word is typed. Enter again leaves it without an answer.");
+    }
+    const key = keyOf(one);
+    mark();
+    s.pending.add(key);
+    request(`answer ${key}`.replace(/[^\x20-\x7e]/g, "?"), {
+      type: "answer", page: page().id, item: one.id, guesses: guesses.length ? guesses : [""],
+      shown: one.shown, seconds: Math.round(s.spent.get(key) ?? 0) / 1000,
+    });
+    if (unfolds()) { // the next sentence comes from the kernel; what is typed meanwhile is kept for it
+      for (const box of fields.querySelectorAll("input")) box.value = "";
+      drawTop();
+    } else go(firstOpen(s.place + 1));
+  }
+  function finish() {
+    complain("");
+    if (!page() || left() || tasks().some((one) => !one.finished)) return void tell(left() ? `${plural(left(), "task")} on this page ${left() === 1 ? "has" : "have"} no answer yet.` : "The last answers are being saved.");
+    request("submit", { type: "submit", page: page().id });
+  }
+  function pick(place) {
+    if (!task() || isDone(task()) || place >= task().candidates.length) return;
+    s.picked = place;
+    s.warned = false;
+    keepDraft(keyOf(task()), [task().candidates[place]]);
+    drawPicked();
+    tell("");
+  }
+  function tell(text) { hint.textContent = text; }
+
+  function onKey(e) {
+    // a plain key is for the widget alone: outside, "d d" deletes the cell and Shift+Enter runs it
+    if (!e.ctrlKey && !e.metaKey && !e.altKey) e.stopPropagation();
+    if (e.isComposing || e.keyCode === 229 || e.ctrlKey || e.metaKey || e.altKey) return; // a word is being composed
+    const inside = e.target instanceof Element ? e.target : root;
+    const boxes = [...fields.querySelectorAll("input")];
+    const field = boxes.indexOf(inside);
+    if (e.key === "Enter") {
+      if (!e.shiftKey && inside.closest("button") && inside !== next) return; // the button itself is pressed
+      e.preventDefault();
+      if (e.repeat) return; // a key that is held down answers once
+      if (e.shiftKey) return void goBack(field);
+      if (field >= 0 && field + 1 < boxes.length && boxes[field].value.trim()) {
+        complain("");
+        return void boxes[field + 1].focus({ preventScroll: true });
+      }
+      return void onward();
+    }
+    if (e.key === "PageDown" || e.key === "PageUp") {
+      e.preventDefault();
+      return void view.scrollBy({ top: (e.key === "PageDown" ? 0.8 : -0.8) * view.clientHeight });
+    }
+    if (field >= 0 || !task()?.candidates || isDone(task()) || !page().candidates) return;
+    const n = task().candidates.length;
+    const place = [DIGITS.indexOf(e.key), n <= LETTERS.length ? LETTERS.indexOf(e.key.toLowerCase()) : -1].find((at) => at >= 0 && at < n);
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[e.key];
+    if (place !== undefined) pick(place);
+    else if (step && inside !== view) pick(s.picked < 0 ? (step > 0 ? 0 : n - 1) : (s.picked + step + n) % n);
+    else return;
+    e.preventDefault();
+  }
+
+  // ---- drawing
+  function draw() {
+    const { stage } = s.state;
+    root.dataset.stage = stage;
+    root.dataset.left = left();
+    root.dataset.page = page()?.id ?? "";
+    drawTop();
+    const one = task();
+    const key = !one ? `${stage} ${page()?.id ?? ""}` : keyOf(one);
+    const drawn = `${key} ${one && !unfolds() ? isDone(one) : ""} ${one?.finished ?? ""}`;
+    root.dataset.task = one?.id ?? "";
+    root.dataset.shown = one ? `${one.shown}${one.finished ? " finished" : ""}` : "";
+    if (drawn !== s.drawn) { // what is typed, and where, stays while the task is the same
+      if (key !== s.key) mark();
+      s.key = key;
+      s.drawn = drawn;
+      s.warned = false;
+      tell("");
+      if (stage === "page" && one) drawTask(one);
+      else if (stage === "page") drawEnd();
+      else if (stage === "review") drawReview();
+      else drawDone();
+    }
+    const working = stage === "page";
+    back.hidden = submit.hidden = !working;
+    next.hidden = working && !one;
+    back.disabled = s.place === 0;
+    submit.disabled = !working || left() > 0 || tasks().some((each) => !each.finished);
+    next.textContent = { review: "Next page ›", done: "Look again" }[stage] ?? (one && isDone(one) ? "Go on ›" : "Next ›");
+    if (stage === "done" && !s.state.waits) next.hidden = true;
+  }
+  function drawTop() {
+    const { stage, answered, total } = s.state;
+    const here = tasks().length;
+    title.textContent = stage === "review" ? "The answers of this page" : stage === "done" ? (s.state.waits ? "Nothing to do now" : "All done") : page().candidates ? TITLES.candidates : TITLES[page().condition];
+    const unsaved = tasks().filter((one) => !one.finished && s.pending.has(keyOf(one))).length;
+    progress.textContent = [stage === "page" && `${here - left()} of ${here} on this page`, `${number(answered + (unfolds() ? 0 : unsaved))} of ${number(total)} answered`, s.state.name].filter(Boolean).join(" · ");
+    const rows = stage === "review" ? s.state.review.map((row) => ({ label: row.correct ? "right" : "wrong", kind: row.correct ? "wg-right" : "wg-wrong" })) : tasks().map((one) => ({ label: isDone(one) ? "answered" : "open", kind: isDone(one) ? "wg-answered" : "" }));
+    const focused = dots.contains(document.activeElement) ? [...dots.querySelectorAll("button")].indexOf(document.activeElement) : -1;
+    fill(dots, ...rows.map((row, place) => h("li", {}, h("button", {
+      type: "button", tabindex: -1, class: `wg-dot ${row.kind}`, "aria-label": `Task ${place + 1}, ${row.label}`, "aria-current": stage === "page" && place === s.place ? "step" : null,
+      onclick: () => (stage === "page" ? go(place) : view.children[0]?.children[place]?.scrollIntoView({ block: "nearest" })),
+    }, place + 1))));
+    if (focused >= 0) dots.querySelectorAll("button")[focused]?.focus({ preventScroll: true });
+  }
+  function query(one, word, kind = "wg-blank") {
+    return h("div", { class: "wg-query", dir: "auto" }, one.query[0], h("span", { class: kind }, word), one.query[1]);
+  }
+  function drawTask(one) {
+    const grows = unfolds();
+    const done = grows ? one.finished : isDone(one);
+    const ended = one.ended;
+    const [first, ...rest] = one.sentences;
+    const fresh = grows && !done && one.shown > 0;
+    const context = one.sentences.length > 0 && h("div", { class: "wg-context", dir: "auto" }, fresh ? h("span", { class: "wg-fresh" }, first) : first, rest.length ? ` ${rest.join(" ")}` : "");
+    fill(view, h("div", { class: "wg-room" }, context || (page().condition === "sentence" || grows) && h("div", { class: "wg-alone wg-soft" }, grows ? "After each wrong guess, one sentence of context more is shown." : "The target sentence alone.")),
+      h("div", { class: "wg-target" }, query(one, ended ? ended.answer : BLANK, ended ? "wg-answer" : "wg-blank"),
+        grows && h("div", { class: "wg-soft wg-wrongs" }, ended ? `${ended.correct ? "Guessed" : "Not guessed"} with ${plural(one.shown, "sentence")} of context${ended.correct ? "" : `; your last guess: ${one.guesses.filter(Boolean).join(", ") || "none"}`}.` : one.wrong.filter(Boolean).length ? `Wrong: ${one.wrong.filter(Boolean).join(", ")}` : "\u00a0")));
+    view.scrollTop = 0;
+    if (done && one.finished) return void fill(fields, h("div", { class: "wg-saved" }, one.guesses.filter(Boolean).length ? h("span", {}, "Saved: ", h("bdi", {}, one.guesses.filter(Boolean).join(", "))) : "Saved without a word."));
+    if (done) return void fill(fields, h("div", { class: "wg-saved wg-soft" }, "Saving…"));
+    if (page().candidates) return void drawChoices(one);
+    const draft = draftOf(keyOf(one));
+    const n = page().guesses;
+    fill(fields, ...Array.from({ length: n }, (_, place) => h("input", {
+      type: "text", class: "wg-word", dir: "auto", maxlength: longest, autocomplete: "off", autocapitalize: "off", spellcheck: "false", value: draft[place] ?? "",
+      "aria-label": n === 1 ? "Your guess" : `Guess ${place + 1} of ${n}`, placeholder: n === 1 ? "your guess" : `guess ${place + 1}`,
+      oninput: () => {
+        s.warned = false;
+        if (hint.textContent) tell("");
+        keepDraft(draftKey(one), [...fields.querySelectorAll("input")].map((box) => box.value));
+      },
+    })));
+  }
+  function drawChoices(one) {
+    const draft = draftOf(keyOf(one))[0];
+    s.picked = draft === undefined ? -1 : one.candidates.indexOf(draft);
+    const few = one.candidates.length <= LETTERS.length;
+    fill(fields, h("div", { class: "wg-choices", role: "listbox", tabindex: 0, "aria-label": `Candidates, keys ${few ? "a to e or 1 to 5" : "1 to 9 and 0"}` }, ...one.candidates.map((word, place) => h("div", {
+      class: "wg-choice", role: "option", id: `${uid}-${place}`, onclick: () => { pick(place); fields.firstChild.focus({ preventScroll: true }); },
+    }, place < DIGITS.length && h("kbd", {}, few ? LETTERS[place] : DIGITS[place]), h("bdi", {}, word)))));
+    drawPicked();
+  }
+  function drawPicked() {
+    const box = fields.querySelector(".wg-choices");
+    [...box.children].forEach((node, place) => node.setAttribute("aria-selected", String(place === s.picked)));
+    if (s.picked < 0) box.removeAttribute("aria-activedescendant");
+    else box.setAttribute("aria-activedescendant", `${uid}-${s.picked}`);
+  }
+  function drawEnd() {
+    fill(view, h("div", { class: "wg-empty" }, h("p", {}, `All ${tasks().length} tasks of this page are answered.`), h("p", { class: "wg-soft" }, "Enter submits the page; Shift+Enter goes back.")));
+    fill(fields);
+  }
+  function drawReview() {
+    fill(view, h("ol", { class: "wg-review" }, ...s.state.review.map((row) => h("li", {},
+      h("div", { class: "wg-verdict" }, h("b", { class: row.correct ? "wg-right" : "wg-wrong" }, row.correct ? "✓" : "✗"), " ", MATCHES[row.match] ?? row.match, row.shown !== null && ` with ${plural(row.shown, "sentence")} of context`, "; you: ", h("bdi", {}, row.guesses.join(", ") || "no guess")),
+      query(row, row.answer, "wg-answer"),
+      row.sentences.length > 0 && h("details", { class: "wg-soft" }, h("summary", {}, "context"), h("div", { class: "wg-context", dir: "auto" }, row.sentences.join(" "))),
+      row.models.length > 0 && h("div", { class: "wg-models" }, ...row.models.map(([name, word, correct, note]) => h("span", { class: "wg-model" }, h("b", { class: correct ? "wg-right" : "wg-wrong" }, correct ? "✓" : "✗"), " ", h("bdi", {}, name), note && ` (${note})`, ": ", h("bdi", {}, word || "none"))))))), scores());
+    fill(fields);
+    view.scrollTop = 0;
+  }
+  function scores() {
+    return s.state.score.length > 0 && h("table", { class: "wg-score" }, h("caption", {}, "So far"), h("thead", {}, h("tr", {}, ...["who", "what was seen", "right", "share and 95 % interval"].map((text) => h("th", { scope: "col", title: text.startsWith("share") ? "Wilson interval over items" : null }, text)))),
+      h("tbody", {}, ...s.state.score.map((row) => h("tr", {}, ...row.map((cell) => h("td", {}, h("bdi", {}, cell)))))));
+  }
+  function drawDone() {
+    fill(view, h("div", { class: "wg-empty" }, h("p", {}, s.state.waits ? "No item is due for you now: the others have stopped, or other people are judging them." : `You have answered all ${plural(s.state.total, "item")}.`), scores()));
+    fill(fields);
+  }
+
+  // ---- what the kernel says
+  const heard = {
+    view(m) {
+      if (m.from === uid && m.lane) kernel.answered(m.lane);
+      const before = s.state;
+      const [oldPage, oldTask] = [page()?.id, task()];
+      const focused = root.contains(document.activeElement);
+      s.state = m;
+      for (const one of tasks()) {
+        if (one.finished) {
+          s.pending.delete(keyOf(one));
+          keepDraft(keyOf(one), []);
+        }
+      }
+      const same = before && m.stage === before.stage && page()?.id === oldPage;
+      if (m.from === uid && m.lane?.startsWith("answer ")) settle(m.lane);
+      if (!same) {
+        s.place = firstOpen(0);
+        s.pending.clear();
+        s.drawn = "";
+      }
+      draw();
+      const moved = !same || oldTask && task() && (oldTask.id !== task().id || oldTask.shown !== task().shown || oldTask.finished !== task().finished);
+      if (focused && (moved || !root.contains(document.activeElement) || s.place >= tasks().length)) focus();
+    },
+    error(m) {
+      if (m.from === uid && m.lane) kernel.answered(m.lane);
+      if (m.from !== uid && m.from) return; // of another view
+      if (m.lane?.startsWith("answer ")) {
+        const key = settle(m.lane);
+        const place = tasks().findIndex((one) => keyOf(one) === key);
+        if (place >= 0) s.place = place;
+        s.drawn = "";
+      }
+      if (s.state) draw();
+      complain(m.message);
+      if (s.state && root.contains(document.activeElement)) focus();
+    },
+  };
+  /** An answer is no longer under way; return its key. */
+  function settle(lane) {
+    const key = [...s.pending].find((one) => `answer ${one}`.replace(/[^\x20-\x7e]/g, "?") === lane);
+    s.pending.delete(key);
+    return key;
+  }
+  const listen = (message) => {
+    kernel.heard();
+    if (alarm.textContent === SILENCE) complain("");
+    heard[message.type]?.(message);
+  };
+  const seen = () => { // another browser may have gone on meanwhile
+    if (document.visibilityState === "visible" && s.state?.stage === "page") request("open", { type: "open" });
+  };
+  model.on("msg:custom", listen);
+  document.addEventListener("visibilitychange", seen);
+  request("open", { type: "open" });
+  return () => {
+    kernel.end();
+    model.off("msg:custom", listen);
+    document.removeEventListener("visibilitychange", seen);
+  };
+}
+
+export default { render };

@@ -1,0 +1,509 @@
+"""The guessing game of LAMBADA: a person types the missing word, and every answer is saved at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import traitlets
+
+from workbench.analysis.proportions import wilson
+from workbench.evaluation.reading import ModelPredictions, predictions_of
+from workbench.items.ablation import split_variant
+from workbench.items.items import Items
+from workbench.items.schema import content_digest
+from workbench.models.base import Predictor
+from workbench.people import Campaign, Page, Protocol, RefusalError, Step, Subject, Task, reports
+from workbench.people.assignment import LONGEST_GUESS
+from workbench.people.matching import best_match
+from workbench.people.tasks import task_of
+from workbench.people.unfolding import unfold
+from workbench.render.results import Table, TableColumn, TableLayout, with_interval
+from workbench.storage.errors import DataError
+from workbench.widgets.guess.game import default_path, open_campaign, player_of, solitary
+from workbench.widgets.shared.passages import check_items
+from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
+
+Condition = Literal["passage", "sentence", "unfolding"]
+
+CONDITIONS: Mapping[str, str] = {
+    "passage": "whole passage",
+    "sentence": "target sentence alone",
+    "unfolding": "unfolding",
+}
+"""What a person sees, in words."""
+
+_CLOSE = ("case", "number", "spelling")
+_RIGHT = ("exact", "case")  # of models, everywhere
+
+
+class Guess(Widget):
+    """A widget in which a person guesses words; made by :func:`guess`.
+
+    Attributes
+    ----------
+    campaign : Campaign
+        The database that holds every answer.
+    subject : Subject
+        Who plays.
+    page : Page or None
+        The page that is open; None after it was submitted, and where no item is due.
+    feedback : bool
+        Whether the answers of a page are shown after it was submitted.
+    """
+
+    _esm = read_assets("shared/page.js", "guess/guess.js")
+    _css = read_assets("guess/guess.css")
+    feedback = traitlets.Bool(default_value=True)
+    height = traitlets.Int(460, min=320).tag(sync=True)
+    longest = traitlets.Int(LONGEST_GUESS, read_only=True).tag(sync=True)
+    game = traitlets.Unicode("", read_only=True).tag(sync=True)
+
+    @closed_on_error
+    def __init__(
+        self, campaign: Campaign, subject: Subject, *, runs: Sequence[ModelPredictions] = (), **options: Any
+    ) -> None:
+        super().__init__(**options)
+        self.campaign, self.subject, self._runs = campaign, subject, list(runs)
+        self._items = campaign.items()
+        self._place = {item_id: place for place, item_id in enumerate(self._items.frame["item_id"])}
+        self._answers = dict(zip(self._items.frame["item_id"], self._items.frame["answer"], strict=True))
+        self._models = [_by_item(each) for each in self._runs]
+        self._wrong: dict[str, list[str]] = {}  # of the open page, while it unfolds
+        self._review: list[dict[str, Any]] = []  # of the page that was submitted last
+        self.page: Page | None = None
+        # names this game in what a page remembers of words that are typed and not yet sent
+        self.set_trait("game", content_digest(str(campaign.path.absolute()), subject.id))
+        self._turn()
+
+    # -- what Python sees
+
+    def judgments(self) -> pd.DataFrame:
+        """Return this person's answers in the order in which they came; see `Campaign.judgments`."""
+        frame = self.campaign.judgments()
+        return frame[frame["subject"] == self.subject.id].reset_index(drop=True)
+
+    def predictions(self, condition: Condition | None = None) -> pd.DataFrame:
+        """Return this person's answers as predictions, which tables and :func:`workbench.compare` take.
+
+        Parameters
+        ----------
+        condition : {"passage", "sentence", "unfolding"}, optional
+            What was seen: one condition is one row of a table. By default the whole passage if the protocol
+            shows it, else its first condition.
+
+        Returns
+        -------
+        DataFrame
+            See :meth:`workbench.people.Campaign.predictions`; the model is ``person: `` and the name. Of a
+            sentence alone the variant ends in ``(query only)``.
+
+        Raises
+        ------
+        DataError
+            If nothing was judged in this condition.
+        """
+        shown = [step.condition for step in self.campaign.protocol.steps]
+        chosen = condition or ("passage" if "passage" in shown else shown[0])
+        judged = reports.last_words(self.judgments())
+        judged = judged[judged["condition"] == chosen]
+        if judged.empty:
+            problem = f"{self.subject.name!r:.60} has judged nothing in the condition {chosen!r:.40}"
+            raise DataError(problem, remedy=f"play first, or choose one of {', '.join(dict.fromkeys(shown))}")
+        items = self._items.where(self._items.frame["item_id"].isin(judged["item_id"]).to_numpy())
+        return reports.predictions(judged, items, self.subject.name)
+
+    def score(self) -> Table:
+        """Return how often this person is right, and the models of `runs` on the same items.
+
+        Returns
+        -------
+        Table
+            One row a person or model and condition: model, condition, n (items), accuracy of the first guess
+            with Wilson's 95 % interval, ``accuracy_any`` of all guesses that the person had (of a model: of
+            as many of its best words), and how many items have a guess that differs from the answer in
+            ``case``, ``number`` or ``spelling`` alone. Models stand
+            beside the sentences alone where their predictions are of these (``wb.query_only``).
+        """
+        judged = reports.last_words(self.judgments())
+        rows: list[dict[str, Any]] = []
+        for step in {step.condition: step for step in self.campaign.protocol.steps}.values():
+            part = judged[judged["condition"] == step.condition]
+            if len(part):
+                rows.append(_score_row(f"person: {self.subject.name}", step.condition, part))
+            if step.condition == "unfolding":
+                continue  # models that saw all of the passage are no match
+            for run, by_item in zip(self._runs, self._models, strict=True):
+                said = [by_item.get((item_id, step.condition == "sentence")) for item_id in part["item_id"]]
+                if len(part) and None not in said:
+                    rows.append(_model_row(run.model, step, [row for row in said if row], part["answer"]))
+        names = [
+            "model", "condition", "n", "accuracy", "accuracy_low", "accuracy_high", "accuracy_any",
+            "accuracy_any_low", "accuracy_any_high", *_CLOSE,
+        ]  # fmt: skip
+        shown = [TableColumn("model"), TableColumn("condition"), TableColumn("n", "count")]
+        shown += [with_interval("accuracy", "share")]
+        if any(step.guesses > 1 for step in self.campaign.protocol.steps):
+            shown.append(with_interval("accuracy_any", "share"))
+        table = pd.DataFrame(rows, columns=names)
+        table.attrs["note"] = "Wilson intervals over items, 95 %."
+        return Table(table, TableLayout("Words that were guessed", tuple(shown)))
+
+    def context_shares(self, models: Predictor | Iterable[Predictor] = ()) -> dict[str, pd.DataFrame]:
+        """Return the share guessed by the number of context sentences, of this person and of models.
+
+        They are those of the items that the person has finished; see :meth:`unfolding`.
+        """
+        frame = self.judgments()
+        done = reports.last_words(frame)
+        done = done[done["condition"] == "unfolding"]
+        if done.empty:
+            problem = f"{self.subject.name!r:.60} has finished no item sentence by sentence"
+            raise DataError(problem, remedy='play with protocol="unfolding"')
+        items = self._items.where(self._items.frame["item_id"].isin(done["item_id"]).to_numpy())
+        curves = {f"person: {self.subject.name}": reports.unfolding(frame)}
+        for model in [models] if isinstance(models, Predictor) else models:
+            curves[model.name] = unfold(items, model)
+        return curves
+
+    def unfolding(self, models: Predictor | Iterable[Predictor] = ()) -> Any:
+        """Draw how many context sentences this person needs, and models.
+
+        Parameters
+        ----------
+        models : Predictor, or several
+            Asked about the items that the person has finished, with as many sentences; the guess is always
+            their best word, even where that was wrong before.
+
+        Returns
+        -------
+        alt.LayerChart
+            See :func:`workbench.charts.context_needed`.
+
+        Raises
+        ------
+        DataError
+            If no item was finished under the protocol ``unfolding``.
+        """
+        from workbench.charts.people import context_needed  # noqa: PLC0415 - Altair is slow to import
+
+        return context_needed(self.context_shares(models))
+
+    def to_html(self) -> str:
+        """Return a page of its own: how far the person is, the tasks of the open page, the score."""
+        return HEAD + self._static(10)
+
+    # -- what the page asks
+
+    def _on_open(self, message: Mapping[str, Any]) -> None:
+        self._refresh()
+        self._send_view(message)
+
+    def _on_answer(self, message: Mapping[str, Any]) -> None:
+        """Save an answer; one that is refused is told, and the page shown as it is."""
+        try:
+            self._answer_task(
+                int(message["page"]), str(message["item"]), message["guesses"],
+                shown=message.get("shown"), seconds=message.get("seconds"),
+            )  # fmt: skip
+        except RefusalError as error:
+            self._refuse(message, error)
+        else:
+            self._send_view(message)
+
+    def _answer_task(self, page: int, item_id: str, guesses: Sequence[str], **seen: Any) -> Task | None:
+        if self.page is None or self.page.id != page:
+            self._refresh()
+        following = self.campaign.answer(page, self.subject.id, item_id, guesses, **seen)
+        if following is not None:
+            self._wrong.setdefault(item_id, []).extend(guesses)
+        self._refresh()
+        return following
+
+    def _on_submit(self, message: Mapping[str, Any]) -> None:
+        try:
+            self.submit(int(message["page"]))
+        except RefusalError as error:
+            self._refuse(message, error)
+        else:
+            self._send_view(message)
+
+    def submit(self, page: int | None = None) -> None:
+        """Submit the open page; RefusalError where a task has no answer."""
+        number = page if page is not None else self.page.id if self.page is not None else 0
+        self.campaign.submit(number, self.subject.id)
+        before, self.page = self.page, None
+        if before is not None and before.id == number:
+            self._review = self._review_of(before) if self.feedback else []
+            if self.feedback:
+                return
+        self._turn()
+
+    def _on_next(self, message: Mapping[str, Any]) -> None:
+        self._review = []
+        self._turn()
+        self._send_view(message)
+
+    def _refuse(self, message: Mapping[str, Any], error: RefusalError) -> None:
+        lane = {name: message.get(name) for name in ("lane", "from")}
+        self.send({"type": "error", **lane, "message": f"{error.reason}: {error}", "reason": error.reason})
+        self._review = []
+        self._turn()
+        self._send_view({})
+
+    # -- how it is answered
+
+    def _turn(self) -> None:
+        """Take the page that is open, or the next one."""
+        self.page = self.campaign.next_page(self.subject.id)
+        tasks = () if self.page is None else self.page.tasks
+        known = self._wrong if self.page is not None and self.page.condition == "unfolding" else {}
+        self._wrong = {
+            task.item_id: known.get(task.item_id) or [word for word in task.guesses if word]
+            for task in tasks
+            if not task.finished
+        }
+
+    def _refresh(self) -> None:
+        """Read the open page again, which another view may have gone on with."""
+        if not self._review:
+            self._turn()
+
+    def _send_view(self, message: Mapping[str, Any]) -> None:
+        lane = {name: message.get(name) for name in ("lane", "from")}
+        self.send({"type": "view", **lane, **self._state()})
+
+    def _progress(self) -> dict[str, Any]:
+        people = self.campaign.subjects()
+        [answered] = people.loc[people["subject"] == self.subject.id, "n_judgments"].tolist()
+        return {"answered": int(answered), "total": len(self._items)}
+
+    def _state(self) -> dict[str, Any]:
+        """Return what is drawn: the open page, or the answers of the last one, or that nothing is due."""
+        stage = "page" if self.page is not None else "review" if self._review else "done"
+        progress = self._progress()
+        state: dict[str, Any] = {"stage": stage, "name": self.subject.name, **progress, "page": None}
+        if self.page is not None:
+            state["page"] = self._page_view(self.page)
+        state["review"] = self._review if stage == "review" else []
+        state["score"] = self._score_rows() if stage != "page" and self.feedback else []
+        state["waits"] = stage == "done" and progress["answered"] < progress["total"]
+        return state
+
+    def _page_view(self, page: Page) -> dict[str, Any]:
+        return {
+            "id": page.id, "condition": page.condition, "guesses": page.guesses,
+            "candidates": self.campaign.protocol.candidates,
+            "tasks": [self._task_view(page, task) for task in page.tasks],
+        }  # fmt: skip
+
+    def _task_view(self, page: Page, task: Task) -> dict[str, Any]:
+        """Return a task as it is drawn; the answer is there only once an item that unfolds has ended."""
+        view: dict[str, Any] = {
+            "id": task.item_id, "sentences": task.sentences, "query": task.query, "shown": task.shown,
+            "candidates": task.candidates, "guesses": task.guesses if task.finished else (),
+            "finished": task.finished, "wrong": self._wrong.get(task.item_id, []), "ended": None,
+        }  # fmt: skip
+        if task.finished and page.condition == "unfolding" and self.feedback:
+            view["ended"] = self._outcome(task.item_id, task.guesses)
+        return view
+
+    def _outcome(self, item_id: str, guesses: Sequence[str]) -> dict[str, Any]:
+        answer = str(self._answers[item_id])
+        best = best_match(guesses, answer)
+        return {"answer": answer, "match": best, "correct": best in self.campaign.protocol.accept}
+
+    def _review_of(self, page: Page) -> list[dict[str, Any]]:
+        """Return the tasks of a submitted page with their answers, and what the models said."""
+        fresh = {task.item_id: task for task in self._finished(page)}
+        rows = []
+        for task in page.tasks:
+            final = fresh.get(task.item_id, task)
+            item = self._items[self._place[task.item_id]]
+            whole = task_of(item, len(item.sentences), candidates=False)
+            rows.append(
+                {
+                    "id": task.item_id, "query": task.query, "sentences": whole.sentences,
+                    "guesses": [word for word in final.guesses if word],
+                    "shown": final.shown if page.condition == "unfolding" else None,
+                    "models": self._said(task.item_id, alone=page.condition == "sentence"),
+                    **self._outcome(task.item_id, final.guesses),
+                }
+            )  # fmt: skip
+        return rows
+
+    def _finished(self, page: Page) -> Iterable[Task]:
+        """Return the tasks of a page with this person's last guesses, which another view may have sent."""
+        judged = reports.last_words(self.judgments())
+        words = {row.item_id: row for row in judged[judged["page"] == page.id].itertuples()}
+        for task in page.tasks:
+            if (row := words.get(task.item_id)) is not None:
+                yield Task(task.item_id, task.sentences[: row.shown], task.query, guesses=tuple(row.guesses))
+
+    def _said(self, item_id: str, *, alone: bool) -> list[tuple[str, str, bool, str]]:
+        """Return name, word, whether it is right, and what it saw, of each model that predicted an item."""
+        rows = []
+        for run, by_item in zip(self._runs, self._models, strict=True):
+            for saw, note in ((alone, ""), (not alone, "sentence alone" if not alone else "whole passage")):
+                if (row := by_item.get((item_id, saw))) is not None:
+                    words, correct = row
+                    rows.append((run.model, words[0] if words else "", correct, note))
+                    break
+        return rows
+
+    def _score_rows(self) -> list[list[str]]:
+        """Return the score as it is shown."""
+        rows = []
+        for row in self.score().to_dict("records"):
+            several = [("", "accuracy")]
+            if self._guesses(row["condition"]) > 1:
+                several.append((f"within {self._guesses(row['condition'])} guesses", "accuracy_any"))
+            for note, name in several:
+                low, high = 100 * row[f"{name}_low"], 100 * row[f"{name}_high"]
+                condition = ", ".join(filter(None, [CONDITIONS[row["condition"]], note]))
+                right = f"{round(row[name] * row['n'])} of {row['n']}"
+                interval = f"{100 * row[name]:.1f} % ({low:.1f} to {high:.1f})"
+                rows.append([row["model"], condition, right, interval])
+        return rows
+
+    def _guesses(self, condition: str) -> int:
+        return max(step.guesses for step in self.campaign.protocol.steps if step.condition == condition)
+
+    def _static(self, most: int) -> str:
+        state = self._state()
+        tasks = [task for task in state["page"]["tasks"] if not task["finished"]] if state["page"] else []
+        return render(
+            "guess/static.html", s=state, tasks=tasks[:most], left=len(tasks), review=state["review"][:most],
+            score=self._score_rows() if self.feedback else [], protocol=self.campaign.protocol.name,
+        )  # fmt: skip
+
+
+def _by_item(run: ModelPredictions) -> dict[tuple[str, bool], tuple[list[str], bool]]:
+    """Return a model's best words and whether its prediction is right, by item and "of the query alone"."""
+    frame, rows = run.frame, {}
+    best = frame["top_words"] if "top_words" in frame else pd.Series([None] * len(frame))
+    columns = (frame["item_id"], frame["variant"], frame["prediction"], frame["correct"], best)
+    for item_id, variant, word, correct, words in zip(*(column.tolist() for column in columns), strict=True):
+        saw = split_variant(str(variant))[1]
+        if saw in {"", "query only"}:
+            first = [str(word)] if pd.notna(word) else []
+            others = [] if words is None else [each for each in words if each not in first]
+            rows[str(item_id), bool(saw)] = ([*first, *others], bool(correct) if pd.notna(correct) else False)
+    return rows
+
+
+def _shares(name: str, right: Sequence[bool]) -> dict[str, float]:
+    [low], [high] = wilson(np.array([sum(right)]), np.array([len(right)]))
+    return {name: sum(right) / len(right), f"{name}_low": float(low), f"{name}_high": float(high)}
+
+
+def _score_row(model: str, condition: str, judged: pd.DataFrame) -> dict[str, Any]:
+    return {
+        "model": model, "condition": condition, "n": len(judged),
+        **_shares("accuracy", judged["prediction_correct"].tolist()),
+        **_shares("accuracy_any", judged["correct"].tolist()),
+        **{name: int((judged["match"] == name).sum()) for name in _CLOSE},
+    }  # fmt: skip
+
+
+def _model_row(
+    model: str, step: Step, said: Sequence[tuple[list[str], bool]], answers: pd.Series[Any]
+) -> dict[str, Any]:
+    pairs = zip(said, answers, strict=True)
+    matches = [best_match(words[: step.guesses], answer) for (words, _), answer in pairs]
+    near = [best in _RIGHT for best in matches]
+    return {
+        "model": model, "condition": step.condition, "n": len(said),
+        **_shares("accuracy", [correct for _, correct in said]),
+        **_shares("accuracy_any", near),
+        **{name: matches.count(name) for name in _CLOSE},
+    }  # fmt: skip
+
+
+def guess(
+    items: Items | Campaign,
+    protocol: str | Protocol = "lambada",
+    *,
+    subject: str | int | Subject | None = None,
+    path: Path | str | None = None,
+    name: str | None = None,
+    runs: Any = None,
+    feedback: bool | None = None,
+    seed: int = 0,
+    height: int | None = None,
+    **settings: Any,
+) -> Guess:
+    """Guess missing words by the protocols of the data sets, and become a row beside the models.
+
+    A page of passages or target sentences is shown, one at a time; Enter goes to the next guess or task,
+    Shift+Enter back. Every answer is saved at once in a database, so the same call goes on where the person
+    stopped, after a restart and in another browser. Nobody gets an item in two conditions.
+
+    Parameters
+    ----------
+    items : Items or Campaign
+        A Campaign is played by its own protocol, and `protocol`, `path`, `name`, `seed` and settings do not
+        apply.
+    protocol : {"lambada", "unfolding", "cbt", "completion"} or Protocol
+        ``lambada``: each item is shown as a whole passage, with one guess, or as its target sentence alone,
+        with three; which, is drawn. ``unfolding``: the target sentence, then one sentence of context more
+        after each wrong guess. ``cbt``: ten candidates, with the context or without; which, is drawn.
+        ``completion``: five options.
+    subject : str, int or Subject, optional
+        Who plays: a name, or a number in the campaign; "me" by default. A new name is added.
+    path : path, optional
+        The database; by default ``data/guess/<name>.db``.
+    name : str, optional
+        By default made of the data set, the protocol, and a digest of items, settings and seed.
+    runs : Run, DataFrame or str, or several of these, optional
+        Predictions to show beside the answers after a page, and in the score.
+    feedback : bool, optional
+        Whether answers are shown after a page. By default they are, but not for a Campaign that is passed.
+    seed : int, default 0
+        Draws the order of the items, and their conditions.
+    height : int, optional
+        Height of the widget in px; by default 460, where candidates are shown 600.
+    **settings
+        ``condition`` (``"passage"``, ``"sentence"`` or ``"both"``), ``guesses``, ``per_page``, ``accept``:
+        see :func:`workbench.people.protocol`.
+
+    Returns
+    -------
+    Guess
+        ``.score()``, ``.predictions()`` and ``.unfolding()`` are the person's results; ``.campaign`` holds
+        those of all.
+
+    Raises
+    ------
+    DataError
+        If there are no items, one lacks what the protocol needs, or the database holds other items.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> game = wb.guess(items, subject="Ada", path=f"{mkdtemp()}/ada.db", runs=runs)
+    >>> game.page.condition, len(game.page.tasks)
+    ('passage', 10)
+    >>> game.close()
+    """
+    if isinstance(items, Campaign):
+        if path is not None or name is not None or settings:
+            raise DataError(
+                "a campaign has its own path and settings", remedy="leave path, name and settings out"
+            )
+        campaign = items
+    else:
+        check_items(items, "guess")
+        chosen = solitary(protocol, **settings)
+        if path is not None and name is not None:
+            raise DataError("expected a path or a name, got both", remedy="pass one of them")
+        file = Path(path) if path is not None else default_path(items, chosen, seed, name)
+        campaign = open_campaign(file, items, chosen, seed)
+    said = [] if runs is None else predictions_of(runs, campaign.items())
+    shown = not isinstance(items, Campaign) if feedback is None else feedback
+    player = player_of(campaign, subject)
+    height = (600 if campaign.protocol.candidates else 460) if height is None else height
+    return Guess(campaign, player, runs=said, feedback=shown, height=height)
