@@ -2,6 +2,7 @@
 from . import charts as charts
 from . import construction as construction
 from . import models as models
+from . import people as people
 from . import runs as runs
 from .analysis.annotations import annotate as annotate
 from .analysis.contrast import contrast as contrast

@@ -1,0 +1,363 @@
+"""Who gets which items, which answers are taken, and when an item stops: functions of one transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from workbench.items.schema import Item
+from workbench.items.text import is_encodable
+from workbench.people.matching import best_match, plain_word
+from workbench.people.protocols import Protocol, Step
+from workbench.people.tasks import Page, Task, item_from_record, task_of
+from workbench.storage.errors import DataError
+
+LONGEST_GUESS = 200
+"""Most characters of a guess, and of a subject's name."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A person who judges.
+
+    Attributes
+    ----------
+    id : int
+    name : str
+    token : str or None
+        What the person signs in with. It is known only when the subject is added: the database holds a hash.
+    """
+
+    id: int
+    name: str
+    token: str | None = None
+
+
+class RefusalError(DataError):
+    """A page or answer that a campaign does not take.
+
+    Attributes
+    ----------
+    reason : str
+        ``unknown subject``, ``duplicate subject``, ``unknown page``, ``page of another subject``,
+        ``expired page``, ``finished page``, ``unanswered tasks``, ``item not on the page``,
+        ``answered before``, ``both conditions``, ``wrong context`` or ``invalid guess``.
+    """
+
+    def __init__(self, problem: str, reason: str, remedy: str | None = None) -> None:
+        super().__init__(problem, remedy=remedy)
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the error with all its parts."""
+        return partial(RefusalError, remedy=self.remedy), (self.problem, self.reason)
+
+
+def token_digest(token: str) -> str:
+    """Return what the database holds of a token."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def add_subject(connection: sqlite3.Connection, name: str | None, token: str, now: float) -> Subject:
+    """Add a subject with a new name; by default "subject" and a number."""
+    if name is None:
+        [number] = connection.execute("SELECT count(*) + 1 FROM subjects").fetchone()
+        while True:
+            name = f"subject {number}"
+            if not connection.execute("SELECT 1 FROM subjects WHERE name = ?", (name,)).fetchone():
+                break
+            number += 1
+    elif connection.execute("SELECT 1 FROM subjects WHERE name = ?", (name,)).fetchone():
+        raise RefusalError(
+            f"there is a subject {name!r} already", "duplicate subject", remedy="choose another name"
+        )
+    number = connection.execute(
+        "INSERT INTO subjects (name, token_sha256, added) VALUES (?, ?, ?)", (name, token_digest(token), now)
+    ).lastrowid
+    return Subject(int(number or 0), name, token)
+
+
+def check_subject(connection: sqlite3.Connection, subject: int) -> None:
+    """Refuse an unknown subject."""
+    if (
+        not is_id(subject)
+        or not connection.execute("SELECT 1 FROM subjects WHERE id = ?", (subject,)).fetchone()
+    ):
+        raise RefusalError(f"there is no subject {subject!r:.40}", "unknown subject")
+
+
+def is_id(value: Any) -> bool:
+    """Tell whether a value can be the number of a page or subject."""
+    return type(value) is int and 0 < value < 1 << 63
+
+
+def expire_pages(connection: sqlite3.Connection, now: float) -> None:
+    """Take back what is not answered on pages whose time is over."""
+    pages = connection.execute(
+        "SELECT id FROM pages WHERE state = 'open' AND expires <= ?", (now,)
+    ).fetchall()
+    for (page,) in pages:
+        connection.execute("UPDATE pages SET state = 'expired' WHERE id = ?", (page,))
+        connection.execute(
+            """UPDATE items SET vacant = vacant + 1 WHERE state = 'open' AND number IN (
+                SELECT item FROM assignments WHERE page = ? AND state = 'open' AND step = items.step)""",
+            (page,),
+        )
+        connection.execute(
+            "UPDATE assignments SET state = 'released' WHERE page = ? AND state = 'open'", (page,)
+        )
+
+
+def assign_page(
+    connection: sqlite3.Connection,
+    protocol: Protocol,
+    subject: int | None,
+    now: float,
+    *,
+    steps: Sequence[int] | None = None,
+    lease: float | None = None,
+) -> int | None:
+    """Reserve a page of items for a subject (None: for somebody outside); return its id, None if none is due.
+
+    Of the `steps`, the last one that fills a page is taken; if none does, the one with most items.
+    """
+    best: tuple[int, list[int]] = (0, [])
+    for step in sorted(range(len(protocol.steps)) if steps is None else steps, reverse=True):
+        size = protocol.steps[step].per_page
+        rows = connection.execute(
+            """SELECT number FROM items WHERE step = ? AND vacant > 0 AND NOT EXISTS (
+                SELECT 1 FROM assignments a WHERE a.subject = ? AND a.item = items.number
+                AND NOT (a.step = items.step AND a.state = 'released'))
+            ORDER BY place LIMIT ?""",
+            (step, subject, size),
+        ).fetchall()
+        if len(rows) > len(best[1]):
+            best = (step, [number for (number,) in rows])
+        if len(rows) == size:
+            best = (step, [number for (number,) in rows])
+            break
+    step, numbers = best
+    if not numbers:
+        return None
+    page = connection.execute(
+        "INSERT INTO pages (subject, step, assigned, expires) VALUES (?, ?, ?, ?)",
+        (subject, step, now, now + (protocol.lease if lease is None else lease)),
+    ).lastrowid
+    for position, number in enumerate(numbers):
+        connection.execute("DELETE FROM assignments WHERE subject = ? AND item = ?", (subject, number))
+        connection.execute(
+            "INSERT INTO assignments (page, position, item, subject, step) VALUES (?, ?, ?, ?, ?)",
+            (page, position, number, subject, step),
+        )
+        connection.execute("UPDATE items SET vacant = vacant - 1 WHERE number = ?", (number,))
+    return page
+
+
+def open_page(connection: sqlite3.Connection, subject: int) -> int | None:
+    """Return the page that a subject has and has not submitted."""
+    row = connection.execute(
+        "SELECT id FROM pages WHERE subject = ? AND state = 'open'", (subject,)
+    ).fetchone()
+    return row[0] if row else None
+
+
+def page_of(connection: sqlite3.Connection, protocol: Protocol, page: int) -> Page:
+    """Return a page as its subject sees it now."""
+    step, expires = connection.execute("SELECT step, expires FROM pages WHERE id = ?", (page,)).fetchone()
+    rows = connection.execute(
+        """SELECT a.item, a.subject, a.state, i.record FROM assignments a JOIN items i ON i.number = a.item
+        WHERE a.page = ? ORDER BY a.position""",
+        (page,),
+    ).fetchall()
+    tasks = tuple(
+        _task(connection, protocol, step, item_from_record(record), (subject, number, state))
+        for number, subject, state, record in rows
+    )
+    described = protocol.steps[step]
+    return Page(page, step + 1, described.condition, described.guesses, tasks, expires)
+
+
+def _task(
+    connection: sqlite3.Connection,
+    protocol: Protocol,
+    step: int,
+    item: Item,
+    assigned: tuple[int | None, int, str],
+) -> Task:
+    subject, number, state = assigned
+    condition = protocol.steps[step].condition
+    row = connection.execute(
+        "SELECT shown, guesses FROM answers WHERE subject = ? AND item = ? ORDER BY shown DESC LIMIT 1",
+        (subject, number),
+    ).fetchone()
+    finished = state == "finished"
+    shown = len(item.context) if condition == "passage" else 0
+    if condition == "unfolding" and row:
+        shown = row[0] if finished else row[0] + 1
+    task = task_of(item, shown, candidates=protocol.candidates)
+    return replace(task, guesses=tuple(json.loads(row[1])) if row else (), finished=finished)
+
+
+def valid_guesses(guesses: Any, step: Step, item: Item, *, candidates: bool) -> list[str]:
+    """Return guesses without white space around them; refuse what is none, or too many."""
+    words = [guesses] if isinstance(guesses, str) else guesses
+    if not isinstance(words, Sequence) or not all(
+        isinstance(word, str) and is_encodable(word) and "\0" not in word for word in words
+    ):
+        raise RefusalError("expected guesses that are text", "invalid guess")
+    words = [" ".join(word.split()) for word in words]
+    if not 1 <= len(words) <= step.guesses:
+        expected = "1 guess" if step.guesses == 1 else f"1 to {step.guesses} guesses"
+        raise RefusalError(f"expected {expected}, got {len(words)}", "invalid guess")
+    if long := [word for word in words if len(word) > LONGEST_GUESS]:
+        problem = f"a guess has {len(long[0]):,} characters, at most {LONGEST_GUESS} are taken"
+        raise RefusalError(problem, "invalid guess")
+    allowed = {plain_word(word) for word in item.candidates or ()} | {""}
+    if candidates and (strange := [word for word in words if plain_word(word) not in allowed]):
+        raise RefusalError(f"{strange[0]!r} is not one of the candidates", "invalid guess")
+    return words
+
+
+def check_page(connection: sqlite3.Connection, page: int, subject: int) -> tuple[int, str, float]:
+    """Return step, state and end of a page; refuse one that is not there, or somebody else's."""
+    row = (
+        connection.execute("SELECT subject, step, state, expires FROM pages WHERE id = ?", (page,)).fetchone()
+        if is_id(page)
+        else None
+    )
+    if row is None:
+        raise RefusalError(f"there is no page {page!r:.40}", "unknown page")
+    if row[0] != subject:
+        raise RefusalError(f"page {page} belongs to another subject", "page of another subject")
+    return row[1], row[2], row[3]
+
+
+def save_answer(
+    connection: sqlite3.Connection,
+    protocol: Protocol,
+    now: float,
+    *,
+    page: int,
+    subject: int,
+    item_id: str,
+    guesses: Sequence[str] | str,
+    shown: int | None = None,
+    seconds: float | None = None,
+) -> Task | None:
+    """Save what a subject answered, and move the item on; return the next task about it, if there is one."""
+    number_of_step, state, expires = check_page(connection, page, subject)
+    step = protocol.steps[number_of_step]
+    row = connection.execute(
+        """SELECT i.number, i.record, a.state FROM items i JOIN assignments a ON a.item = i.number
+        WHERE i.item_id = ? AND a.page = ?""",
+        (item_id, page),
+    ).fetchone()
+    if row is None:
+        raise RefusalError(f"the item {item_id!r:.80} is not on page {page}", "item not on the page")
+    number, record, progress = row
+    item = item_from_record(record)
+    words = valid_guesses(guesses, step, item, candidates=protocol.candidates)
+    seconds = _valid_seconds(seconds)
+    before = connection.execute(
+        "SELECT shown, guesses FROM answers WHERE subject = ? AND item = ? ORDER BY shown", (subject, number)
+    ).fetchall()
+    expected = {"passage": len(item.context), "sentence": 0, "unfolding": len(before)}[step.condition]
+    shown = (expected if progress != "finished" else before[-1][0]) if shown is None else shown
+    answered = dict(before)
+    if shown in answered:
+        if json.loads(answered[shown]) == words:  # sent again: nothing changes
+            task = _task(connection, protocol, number_of_step, item, (subject, number, progress))
+            return None if task.finished else task
+        raise RefusalError(f"the item {item_id} was answered before, with other words", "answered before")
+    if state == "submitted":
+        raise RefusalError(f"page {page} has been submitted", "finished page")
+    if state == "expired" or expires <= now:
+        raise RefusalError(
+            f"the time for page {page} is over", "expired page", remedy="ask for the next page"
+        )
+    if progress == "finished":
+        raise RefusalError(f"the item {item_id} was answered before", "answered before")
+    if shown != expected:
+        problem = f"expected an answer with {expected} context sentences shown, got {shown!r:.40}"
+        raise RefusalError(problem, "wrong context")
+    match = best_match(words, str(item.answer))
+    correct = match in protocol.accept
+    finished = step.condition != "unfolding" or correct or shown >= len(item.context)
+    counted = _count(connection, protocol, number, number_of_step, correct=correct) if finished else True
+    connection.execute(
+        """INSERT INTO answers (subject, item, shown, page, step, guesses, match, correct, counted, seconds,
+        answered) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        (
+            *(subject, number, shown, page, number_of_step, json.dumps(words, ensure_ascii=False)),
+            *(match, correct, counted, seconds, now),
+        ),
+    )
+    if finished:
+        connection.execute(
+            "UPDATE assignments SET state = 'finished' WHERE page = ? AND item = ?", (page, number)
+        )
+        return None
+    return task_of(item, shown + 1, candidates=protocol.candidates)
+
+
+def _valid_seconds(seconds: Any) -> float | None:
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+        raise RefusalError(f"expected seconds of at least 0, got {seconds!r:.40}", "invalid guess")
+    return float(seconds)
+
+
+def _count(
+    connection: sqlite3.Connection, protocol: Protocol, number: int, step: int, *, correct: bool
+) -> bool:
+    """Count a judgment and move the item on; False if the item had stopped already."""
+    now_at, state, n_judged, n_right = connection.execute(
+        "SELECT step, state, n_judged, n_right FROM items WHERE number = ?", (number,)
+    ).fetchone()
+    if state != "open" or now_at != step:
+        return False
+    n_judged, n_right = n_judged + 1, n_right + correct
+    outcome = protocol.steps[step].outcome(n_judged, n_right)
+    if outcome == "passed" and step + 1 < len(protocol.steps):
+        connection.execute(
+            "UPDATE items SET step = ?, n_judged = 0, n_right = 0, vacant = ? WHERE number = ?",
+            (step + 1, protocol.steps[step + 1].people, number),
+        )
+    elif outcome == "open":
+        connection.execute(
+            "UPDATE items SET n_judged = ?, n_right = ? WHERE number = ?", (n_judged, n_right, number)
+        )
+    else:
+        kept_or_dropped = "kept" if outcome == "passed" else "dropped"
+        reason = "passed every step" if outcome == "passed" else protocol.steps[step].drop_reason
+        connection.execute(
+            "UPDATE items SET state = ?, reason = ?, n_judged = ?, n_right = ?, vacant = 0 WHERE number = ?",
+            (kept_or_dropped, reason, n_judged, n_right, number),
+        )
+    return True
+
+
+def submit_page(connection: sqlite3.Connection, page: int, subject: int, now: float) -> None:
+    """Close a page whose tasks are all answered; a second time changes nothing."""
+    _, state, _ = check_page(connection, page, subject)
+    if state == "submitted":
+        return
+    [unfinished] = connection.execute(
+        "SELECT count(*) FROM assignments WHERE page = ? AND state <> 'finished'", (page,)
+    ).fetchone()
+    [n_tasks] = connection.execute("SELECT count(*) FROM assignments WHERE page = ?", (page,)).fetchone()
+    if state == "expired" and (unfinished or not n_tasks):
+        raise RefusalError(
+            f"the time for page {page} is over", "expired page", remedy="ask for the next page"
+        )
+    if unfinished:
+        problem = f"{unfinished} of the tasks of page {page} have no answer"
+        raise RefusalError(problem, "unanswered tasks", remedy="answer them; an empty guess is one")
+    connection.execute("UPDATE pages SET state = 'submitted', submitted = ? WHERE id = ?", (now, page))

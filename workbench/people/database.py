@@ -1,0 +1,289 @@
+"""The SQLite database of a campaign: its tables, how it is made, opened and checked, and transactions."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+
+from workbench.storage.errors import DataError, reading, reason, writing
+from workbench.storage.files import open_regular, scratch_folder
+
+APPLICATION_ID = 0x574B4250
+VERSION = 1
+_MAGIC = b"SQLite format 3\0"
+_BESIDE = ("-wal", "-shm", "-journal")
+_PATIENCE = 60.0  # seconds to wait for another process's transaction
+_LONGEST = 1 << 26  # bytes of one value
+REMEDY = "restore a copy of the campaign, or create a new one with Campaign.create"
+
+_SCHEMA = (
+    "CREATE TABLE campaign (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) STRICT",
+    # vacant: people that the item's step still needs, less those who have it on an open page
+    """CREATE TABLE items (
+        number INTEGER PRIMARY KEY,
+        item_id TEXT NOT NULL UNIQUE,
+        place INTEGER NOT NULL UNIQUE,
+        answer TEXT NOT NULL,
+        record TEXT NOT NULL,
+        step INTEGER NOT NULL DEFAULT 0 CHECK (step >= 0),
+        state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'kept', 'dropped')),
+        reason TEXT,
+        n_judged INTEGER NOT NULL DEFAULT 0 CHECK (n_judged >= 0),
+        n_right INTEGER NOT NULL DEFAULT 0 CHECK (n_right BETWEEN 0 AND n_judged),
+        vacant INTEGER NOT NULL CHECK (vacant >= 0)
+    ) STRICT""",
+    "CREATE INDEX vacancies ON items (step, place) WHERE vacant > 0",
+    """CREATE TABLE subjects (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        token_sha256 TEXT NOT NULL UNIQUE,
+        added REAL NOT NULL
+    ) STRICT""",
+    # a page without a subject was exported, and has not come back
+    """CREATE TABLE pages (
+        id INTEGER PRIMARY KEY,
+        subject INTEGER REFERENCES subjects (id),
+        step INTEGER NOT NULL CHECK (step >= 0),
+        state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'submitted', 'expired')),
+        assigned REAL NOT NULL,
+        expires REAL NOT NULL,
+        submitted REAL,
+        assignment TEXT UNIQUE
+    ) STRICT""",
+    "CREATE UNIQUE INDEX open_pages ON pages (subject) WHERE state = 'open'",
+    "CREATE INDEX leases ON pages (expires) WHERE state = 'open'",
+    # nobody gets an item twice: one row a subject and item, whatever the step
+    """CREATE TABLE assignments (
+        page INTEGER NOT NULL REFERENCES pages (id),
+        position INTEGER NOT NULL,
+        item INTEGER NOT NULL REFERENCES items (number),
+        subject INTEGER REFERENCES subjects (id),
+        step INTEGER NOT NULL CHECK (step >= 0),
+        state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'finished', 'released')),
+        PRIMARY KEY (page, position),
+        UNIQUE (page, item),
+        UNIQUE (subject, item)
+    ) STRICT""",
+    """CREATE TABLE answers (
+        id INTEGER PRIMARY KEY,
+        subject INTEGER NOT NULL REFERENCES subjects (id),
+        item INTEGER NOT NULL REFERENCES items (number),
+        shown INTEGER NOT NULL CHECK (shown >= 0),
+        page INTEGER NOT NULL REFERENCES pages (id),
+        step INTEGER NOT NULL CHECK (step >= 0),
+        guesses TEXT NOT NULL,
+        match TEXT NOT NULL CHECK (match IN ('exact', 'case', 'number', 'spelling', 'no')),
+        correct INTEGER NOT NULL CHECK (correct IN (0, 1)),
+        counted INTEGER NOT NULL CHECK (counted IN (0, 1)),
+        seconds REAL CHECK (seconds >= 0),
+        answered REAL NOT NULL,
+        UNIQUE (subject, item, shown)
+    ) STRICT""",
+)
+
+
+@contextmanager
+def database_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors into DataErrors that name the database."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error) or "busy" in str(error):
+            problem = f"the campaign is in use: no turn to write within {_PATIENCE:.0f} seconds"
+            raise DataError(problem, file=path, remedy="try again later") from error
+        raise DataError(
+            f"the campaign's database cannot be read or written ({reason(error)})",
+            file=path,
+            remedy="free some space and check that you may write there; else restore a copy",
+        ) from error
+    except sqlite3.Error as error:
+        raise DataError(
+            f"the campaign's database is damaged ({reason(error)})", file=path, remedy=REMEDY
+        ) from error
+
+
+def create(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
+    """Make a database with the tables of a campaign, and what `fill` puts into them, all or nothing.
+
+    Raises
+    ------
+    DataError
+        If something is there already, or it cannot be written.
+    """
+    beside = [path.with_name(path.name + end) for end in ("", *_BESIDE)]
+    if there := [each for each in beside if each.exists() or each.is_symlink()]:
+        raise DataError(
+            "there is a file already",
+            file=there[0],
+            remedy="open it with Campaign.open, or name another path",
+        )
+    with scratch_folder(path.parent) as folder, database_errors(path):
+        new = folder / "campaign"
+        connection = sqlite3.connect(new, isolation_level=None)
+        try:
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA:
+                connection.execute(statement)
+            fill(connection)
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+        with writing(path, "this campaign"):
+            with new.open("rb") as written:
+                os.fsync(written.fileno())
+            new.chmod(0o600)  # it holds what people answered
+            try:
+                os.link(new, path)  # unlike a renaming, it replaces nothing
+            except FileExistsError:
+                raise
+            except OSError:  # a disk without hard links
+                new.rename(path)
+            _flush(path.parent)
+
+
+def _flush(folder: Path) -> None:
+    """Flush the names of a folder to the disk."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+class Database:
+    """A checked database of a campaign, for any number of threads, processes and forks.
+
+    There is one connection a process; its threads take turns.
+
+    Parameters
+    ----------
+    path : Path
+
+    Raises
+    ------
+    DataError
+        If it is no database, not one of a campaign or of this version, or damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._process = 0
+        self._lock = threading.RLock()
+        self._connect()
+        self._check()
+
+    def __reduce__(self) -> tuple[type[Database], tuple[Path]]:
+        return Database, (self.path,)
+
+    def _connect(self) -> None:
+        made = "create one with Campaign.create"
+        with reading(self.path, "this campaign", remedy=made), open_regular(self.path) as file:
+            if file.read(len(_MAGIC)) != _MAGIC:
+                raise DataError(
+                    "expected the SQLite database of a campaign, got another file",
+                    file=self.path,
+                    remedy="name the file that Campaign.create made",
+                )
+        with database_errors(self.path):
+            connection = sqlite3.connect(
+                f"{self.path.absolute().as_uri()}?mode=rw",
+                uri=True,
+                timeout=_PATIENCE,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            self._process, self._connection = os.getpid(), connection
+            self.close = weakref.finalize(self, _close, connection, self._process)
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA cell_size_check = ON")
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("PRAGMA synchronous = FULL")
+
+    def _check(self) -> None:
+        with self.reading() as connection:
+            [application] = connection.execute("PRAGMA application_id").fetchone()
+            [version] = connection.execute("PRAGMA user_version").fetchone()
+            schema = _schema(connection)
+            if application != APPLICATION_ID:
+                problem = "expected the database of a campaign, got that of another program"
+                raise DataError(problem, file=self.path, remedy="name the file that Campaign.create made")
+            if version != VERSION:
+                raise DataError(
+                    f"expected a campaign of version {VERSION}, got version {version}",
+                    file=self.path,
+                    remedy="open it with the version of the workbench that made it",
+                )
+            if schema != _expected_schema():
+                raise DataError(
+                    "the tables of this database are not those of a campaign", file=self.path, remedy=REMEDY
+                )
+            problems = [row[0] for row in connection.execute("PRAGMA quick_check(1)")]
+            if problems != ["ok"]:
+                text = " ".join(str(problems[:1]).split())
+                raise DataError(
+                    f"the campaign's database is damaged ({text:.200})", file=self.path, remedy=REMEDY
+                )
+            [mode] = connection.execute("PRAGMA journal_mode").fetchone()
+        if mode != "wal":
+            with database_errors(self.path):
+                self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        if self._process != os.getpid():  # a fork: the parent's connection stays as it is
+            self._lock = threading.RLock()
+            self.close.detach()
+            self._left_to_parent = self._connection
+            self._connect()
+        with self._lock, database_errors(self.path):
+            connection = self._connection
+            connection.execute(begin)
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                raise
+
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Read one state of the database, whatever others write meanwhile."""
+        return self._transaction("BEGIN")
+
+    def writing(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Change the database: what the block does is kept as a whole, on the disk, or not at all."""
+        return self._transaction("BEGIN IMMEDIATE")
+
+
+def _close(connection: sqlite3.Connection, process: int) -> None:
+    if process == os.getpid():  # closing a parent's connection would release the parent's locks
+        connection.close()
+
+
+def _schema(connection: sqlite3.Connection) -> set[tuple[str, ...]]:
+    """Return all tables, indexes, views and triggers of a database with their definitions."""
+    rows = connection.execute("SELECT type, name, tbl_name, ifnull(sql, '') FROM sqlite_schema").fetchmany(
+        100
+    )
+    return {tuple(map(str, row)) for row in rows}
+
+
+def _expected_schema() -> set[tuple[str, ...]]:
+    connection = sqlite3.connect(":memory:")
+    try:
+        for statement in _SCHEMA:
+            connection.execute(statement)
+        return _schema(connection)
+    finally:
+        connection.close()

@@ -1,0 +1,226 @@
+"""Protocols of judgment: what people see, how often they may guess, and when an item stops."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+from workbench.people.matching import MATCHES
+from workbench.storage.errors import DataError
+
+Condition = Literal["passage", "sentence", "unfolding"]
+"""What a person sees: the whole passage, the target sentence alone, or the target sentence and then one
+sentence of context more after each wrong guess."""
+
+Passes = Literal["right", "wrong", "any"]
+"""Which items a step lets pass: those that everybody guesses, those that nobody guesses, or all."""
+
+_MOST = 1000  # people, guesses, or tasks of a page
+_PROSE = {
+    "passage": "from the whole passage",
+    "sentence": "from the target sentence alone",
+    "unfolding": "sentence by sentence",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a protocol.
+
+    Attributes
+    ----------
+    condition : {"passage", "sentence", "unfolding"}
+    people : int
+        Different people who judge an item, at most.
+    passes : {"right", "wrong", "any"}
+        ``right``: an item is dropped at the first person who does not guess it; ``wrong``: at the first one
+        who does; ``any``: never. It goes on to the next step after `people` judgments.
+    guesses : int
+        Words that a person may type for an item.
+    per_page : int
+        Items of a page.
+    price : float
+        Dollars that a person gets for a page.
+    """
+
+    condition: Condition
+    people: int = 1
+    passes: Passes = "any"
+    guesses: int = 1
+    per_page: int = 10
+    price: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("condition", get_args(Condition)), ("passes", get_args(Passes))):
+            if getattr(self, name) not in allowed:
+                raise DataError(
+                    f"{name} is {getattr(self, name)!r:.60}, expected one of {', '.join(allowed)}"
+                )
+        for name in ("people", "guesses", "per_page"):
+            value = getattr(self, name)
+            if type(value) is not int or not 1 <= value <= _MOST:
+                raise DataError(f"expected a whole number from 1 to {_MOST} for {name}, got {value!r:.60}")
+        if type(self.price) not in (int, float) or not 0 <= self.price < math.inf:
+            raise DataError(f"expected a price of at least 0 dollars, got {self.price!r:.60}")
+        if self.condition == "unfolding" and self.guesses != 1:
+            raise DataError("unfolding takes one guess at a time", remedy="leave guesses out")
+
+    def outcome(self, n_judged: int, n_right: int) -> Literal["open", "passed", "dropped"]:
+        """Return what happens to an item after so many judgments, of which so many were right."""
+        if (self.passes == "right" and n_right < n_judged) or (self.passes == "wrong" and n_right):
+            return "dropped"
+        return "passed" if n_judged >= self.people else "open"
+
+    @property
+    def drop_reason(self) -> str:
+        """Why this step drops an item."""
+        return f"{'guessed' if self.passes == 'wrong' else 'not guessed'} {_PROSE[self.condition]}"
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The steps that an item goes through.
+
+    Attributes
+    ----------
+    name : str
+    steps : tuple of Step
+    candidates : bool
+        Whether people choose among the item's candidates; else they type a word.
+    accept : tuple of str
+        Which matches count as right (:data:`workbench.people.matching.MATCHES`).
+    lease : float
+        Seconds for which a page is reserved; what is not answered by then is given to somebody else.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+    candidates: bool = False
+    accept: tuple[str, ...] = ("exact",)
+    lease: float = 3600.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise DataError("a protocol needs a name")
+        if not self.steps or not all(isinstance(step, Step) for step in self.steps):
+            raise DataError("a protocol needs at least one Step")
+        if MATCHES[0] not in self.accept or set(self.accept) - set(MATCHES[:-1]):
+            expected = f'"exact", and some of {", ".join(MATCHES[1:-1])}'
+            raise DataError(f"expected {expected} in accept, got {self.accept!r:.60}")
+        if type(self.lease) not in (int, float) or not 0 < self.lease < math.inf:
+            raise DataError(f"expected a lease of more than 0 seconds, got {self.lease!r:.60}")
+        if type(self.candidates) is not bool:
+            raise DataError(f"expected True or False for candidates, got {self.candidates!r:.60}")
+
+    def to_json(self) -> str:
+        """Return the protocol as JSON."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Protocol:
+        """Read what `to_json` wrote; DataError if it is no valid protocol."""
+        try:
+            values = json.loads(text)
+            _check_names(cls, values)
+            for step in values["steps"]:
+                _check_names(Step, step)
+            values |= {
+                "steps": tuple(Step(**step) for step in values["steps"]),
+                "accept": tuple(values["accept"]),
+            }
+            return cls(**values)
+        except DataError:
+            raise
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise DataError(
+                f"expected a protocol as JSON, got {text!r:.60} ({type(error).__name__})"
+            ) from None
+
+
+def _check_names(kind: type, values: Mapping[str, Any]) -> None:
+    expected = {each.name for each in fields(kind)}
+    if set(values) != expected:
+        raise DataError(f"expected the fields {', '.join(sorted(expected))} of a {kind.__name__}")
+
+
+LAMBADA = Protocol(
+    "lambada",
+    (
+        Step("passage", people=1, passes="right", per_page=10, price=0.22),
+        Step("passage", people=1, passes="right", per_page=10, price=0.22),
+        Step("sentence", people=10, passes="wrong", guesses=3, per_page=20, price=0.15),
+    ),
+)
+"""The three steps of Paperno et al. (2016, section 3.1)."""
+
+PROTOCOLS = {
+    "lambada": LAMBADA,
+    "unfolding": Protocol("unfolding", (Step("unfolding", people=3),)),
+    "cbt": Protocol("cbt", (Step("passage", people=3),), candidates=True),
+    "completion": Protocol("completion", (Step("passage", people=3, per_page=20),), candidates=True),
+}
+
+
+def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
+    """Return a protocol by its name, with other settings where they are passed.
+
+    Parameters
+    ----------
+    name : {"lambada", "unfolding", "cbt", "completion"} or Protocol
+        ``lambada``: two people, one after the other, must guess the word from the whole passage, then none of
+        up to ten may guess it from the target sentence with three guesses each. ``unfolding``: the target
+        sentence first, then one sentence of context more after each wrong guess. ``cbt`` and ``completion``:
+        a choice among the candidates.
+    **settings
+        ``people``, ``guesses``, ``per_page``, ``price``: one value for all steps, or a sequence with one a
+        step (see `Step`). ``condition`` (of ``cbt`` and ``completion``): ``"passage"``, ``"sentence"``, or
+        ``"both"`` for two steps, in which nobody judges the same item twice. ``accept``, ``lease`` and
+        ``candidates``: see `Protocol`.
+
+    Returns
+    -------
+    Protocol
+
+    Raises
+    ------
+    DataError
+        If there is no such protocol or setting, or a value is out of range.
+
+    Examples
+    --------
+    >>> from workbench import people
+    >>> [(step.condition, step.people, step.price) for step in people.protocol("lambada").steps]
+    [('passage', 1, 0.22), ('passage', 1, 0.22), ('sentence', 10, 0.15)]
+    >>> people.protocol("lambada", people=(1, 1, 3)).steps[2].people
+    3
+    """
+    if isinstance(name, str) and name not in PROTOCOLS:
+        raise DataError(f"there is no protocol {name!r:.60}", remedy=f"use one of {', '.join(PROTOCOLS)}")
+    base = PROTOCOLS[name] if isinstance(name, str) else name
+    steps = list(base.steps)
+    if (condition := settings.pop("condition", None)) is not None:
+        if len(steps) != 1 or steps[0].condition == "unfolding":
+            raise DataError(f"the protocol {base.name} fixes its conditions", remedy="leave condition out")
+        conditions: tuple[Any, ...] = ("sentence", "passage") if condition == "both" else (condition,)
+        steps = [replace(steps[0], condition=each) for each in conditions]
+    for setting in ("people", "guesses", "per_page", "price"):
+        if (value := settings.pop(setting, None)) is not None:
+            values = value if isinstance(value, Sequence) else [value] * len(steps)
+            if len(values) != len(steps):
+                raise DataError(
+                    f"{setting} has {len(values)} values, the protocol {base.name} has {len(steps)} steps",
+                    remedy="pass one value, or one a step",
+                )
+            steps = [replace(step, **{setting: one}) for step, one in zip(steps, values, strict=True)]
+    if unknown := sorted(set(settings) - {"accept", "lease", "candidates"}):
+        raise DataError(
+            f"a protocol has no setting {unknown[0]!r}",
+            remedy="use people, guesses, per_page, price, condition, accept, lease or candidates",
+        )
+    if "accept" in settings:
+        accept = settings["accept"]
+        settings["accept"] = (accept,) if isinstance(accept, str) else tuple(accept)
+    return replace(base, steps=tuple(steps), **settings)

@@ -1,0 +1,197 @@
+"""What a campaign has come to, as tables: judgments, states, counts by step, costs, agreement, curves."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from workbench.analysis.proportions import wilson
+from workbench.evaluation.interchange.agreement import Agreement, agreement
+from workbench.items.ablation import INPUTS
+from workbench.items.items import Items
+from workbench.items.schema import objects
+from workbench.people.matching import match
+from workbench.people.protocols import Protocol
+from workbench.runs.predictions import check_predictions, frame_of_answers
+
+SUBJECTS = ("subject", "name", "n_pages", "n_judgments")
+JUDGMENTS = (
+    "item_id", "subject", "name", "page", "step", "condition", "shown", "guesses", "prediction", "answer",
+    "match", "correct", "prediction_correct", "counted", "finished", "seconds", "answered",
+)  # fmt: skip
+"""Columns of judgments: ``shown`` context sentences; ``prediction``, the first guess; ``match``, the best of
+all guesses (:data:`workbench.people.matching.MATCHES`); ``correct`` and ``prediction_correct``, whether any
+guess and whether the first one counts as right; ``counted``, whether the item was still open; ``finished``,
+whether nothing more is asked of this person about the item; ``answered``, a time in UTC."""
+STATES = ("item_id", "step", "state", "reason", "n")
+FUNNEL = (
+    "step", "condition", "n_in", "n_open", "n_dropped", "n_out", "dropped_share", "dropped_share_low",
+    "dropped_share_high", "passed_share",
+)  # fmt: skip
+COSTS = ("step", "condition", "n_pages", "n_judgments", "n_uncounted", "price", "cost", "cost_per_kept")
+UNFOLDING = ("n_context_sentences", "n", "n_right", "share", "low", "high")
+
+
+def subjects(connection: sqlite3.Connection) -> pd.DataFrame:
+    """Return the people of a campaign."""
+    rows = connection.execute(
+        """SELECT s.id, s.name,
+            (SELECT count(*) FROM pages p WHERE p.subject = s.id AND p.state = 'submitted'),
+            (SELECT count(*) FROM assignments a WHERE a.subject = s.id AND a.state = 'finished')
+        FROM subjects s ORDER BY s.id"""
+    ).fetchall()
+    return pd.DataFrame(rows, columns=list(SUBJECTS))
+
+
+def judgments(connection: sqlite3.Connection, protocol: Protocol) -> pd.DataFrame:
+    """Return all answers in the order in which they came, with the columns of `JUDGMENTS`."""
+    rows = connection.execute(
+        """SELECT i.item_id, a.subject, s.name, a.page, a.step, a.shown, a.guesses, i.answer, a.match,
+            a.correct, a.counted, n.state = 'finished', a.seconds, a.answered
+        FROM answers a JOIN items i ON i.number = a.item JOIN subjects s ON s.id = a.subject
+        JOIN assignments n ON n.subject = a.subject AND n.item = a.item ORDER BY a.id"""
+    ).fetchall()
+    names = [name for name in JUDGMENTS if name not in ("condition", "prediction", "prediction_correct")]
+    frame = pd.DataFrame(rows, columns=names)
+    lists = [_words(text) for text in frame["guesses"]]
+    frame["guesses"] = objects(lists)
+    frame["prediction"] = pd.Series([words[0] for words in lists], dtype="str")
+    frame["condition"] = pd.Series([protocol.steps[step].condition for step in frame["step"]], dtype="str")
+    frame["prediction_correct"] = [
+        right if len(words) == 1 else match(words[0], answer) in protocol.accept
+        for words, answer, right in zip(lists, frame["answer"], frame["correct"], strict=True)
+    ]
+    later = frame.duplicated(["item_id", "subject"], keep="last")
+    frame["finished"] = frame["finished"].astype(bool) & ~later
+    for name in ("correct", "prediction_correct", "counted"):
+        frame[name] = frame[name].astype(bool)
+    frame["step"] += 1
+    frame["seconds"] = frame["seconds"].astype(float)
+    frame["answered"] = pd.to_datetime(frame["answered"].astype(float), unit="s", utc=True)
+    return frame[list(JUDGMENTS)]
+
+
+def _words(text: str) -> list[str]:
+    words = json.loads(text)
+    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+        raise TypeError("guesses are no list of words")
+    return words
+
+
+def states(connection: sqlite3.Connection) -> pd.DataFrame:
+    """Return what became of each item, with the columns of `STATES`."""
+    rows = connection.execute(
+        """SELECT i.item_id, i.step + 1, i.state, i.reason, ifnull(n.judged, 0) FROM items i
+        LEFT JOIN (SELECT item, count(*) AS judged FROM assignments WHERE state = 'finished' GROUP BY item) n
+        ON n.item = i.number ORDER BY i.number"""
+    ).fetchall()
+    frame = pd.DataFrame(rows, columns=list(STATES))
+    frame["reason"] = frame["reason"].astype("str")
+    return frame
+
+
+def funnel(connection: sqlite3.Connection, protocol: Protocol) -> pd.DataFrame:
+    """Return how many items entered and left each step, with the columns of `FUNNEL`."""
+    counts = np.zeros((len(protocol.steps), 3), dtype=int)
+    for step, state, n in connection.execute("SELECT step, state, count(*) FROM items GROUP BY step, state"):
+        counts[step, ("open", "dropped", "kept").index(state)] = n
+    n_in = counts[::-1].sum(axis=1).cumsum()[::-1]
+    dropped, total = counts[:, 1], max(1, int(counts.sum()))
+    n_out = n_in - counts[:, 0] - dropped
+    low, high = wilson(dropped, np.full(len(dropped), total))
+    columns = (
+        range(1, len(dropped) + 1), [step.condition for step in protocol.steps], n_in, counts[:, 0], dropped,
+        n_out, dropped / total, low, high, n_out / total,
+    )  # fmt: skip
+    return pd.DataFrame(dict(zip(FUNNEL, columns, strict=True)))
+
+
+def costs(connection: sqlite3.Connection, protocol: Protocol) -> pd.DataFrame:
+    """Return what the submitted pages cost, with the columns of `COSTS`."""
+    pages = dict(
+        connection.execute(
+            "SELECT step, count(*) FROM pages WHERE state = 'submitted' GROUP BY step"
+        ).fetchall()
+    )
+    answers = {
+        step: (n, n - counted)
+        for step, n, counted in connection.execute(
+            """SELECT step, count(*), sum(counted) FROM (
+                SELECT a.step, a.counted, max(a.shown) FROM answers a JOIN assignments n
+                ON n.subject = a.subject AND n.item = a.item AND n.state = 'finished'
+                GROUP BY a.subject, a.item) GROUP BY step"""
+        )
+    }
+    [n_kept] = connection.execute("SELECT count(*) FROM items WHERE state = 'kept'").fetchone()
+    rows = [
+        (number + 1, step.condition, pages.get(number, 0), *answers.get(number, (0, 0)), step.price)
+        for number, step in enumerate(protocol.steps)
+    ]
+    frame = pd.DataFrame(rows, columns=list(COSTS[:6]))
+    frame["cost"] = frame["n_pages"] * frame["price"]
+    total = frame[["n_pages", "n_judgments", "n_uncounted", "cost"]].sum()
+    frame["step"] = frame["step"].astype(object)
+    frame.loc[len(frame)] = {"step": "all", "condition": "", "price": np.nan, **total.to_dict()}
+    for name in ("n_pages", "n_judgments", "n_uncounted"):
+        frame[name] = frame[name].astype(int)
+    frame["cost_per_kept"] = frame["cost"] / n_kept if n_kept else np.nan
+    return frame[list(COSTS)]
+
+
+def last_words(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a person and item of judgments: that in which the item was finished."""
+    return frame[frame["finished"]]
+
+
+def agreements(frame: pd.DataFrame) -> dict[str, Agreement]:
+    """Return how often people agree on a word, by condition."""
+    answers = last_words(frame).rename(columns={"name": "person"})
+    answers = answers.assign(prediction=answers["prediction"].where(answers["prediction"] != ""))
+    return {
+        str(condition): agreement(part[["item_id", "person", "prediction"]])
+        for condition, part in answers.groupby("condition", sort=False)
+    }
+
+
+def predictions(frame: pd.DataFrame, items: Items, name: str | None) -> pd.DataFrame:
+    """Return judgments as predictions, of one person or of all."""
+    frame = last_words(frame)
+    frame = frame if name is None else frame[frame["name"] == name]
+    asked = items.frame.set_index("item_id", drop=False).loc[frame["item_id"]]
+    alone = ((frame["condition"] == "sentence").to_numpy()) & (asked["sentences"].map(len) > 1).to_numpy()
+    asked["variant"] = asked["variant"].where(~alone, asked["variant"] + f" ({INPUTS[0]})")
+    pairs = zip(frame["prediction"], frame["answer"], strict=True)
+    words = [answer if match(word, answer) == "exact" else word or None for word, answer in pairs]
+    columns = {
+        "model": ("person: " + frame["name"]).to_numpy(),
+        "score_type": "score",
+        "log_prob": np.nan,
+        "top_words": objects([[word for word in row if word] for row in frame["guesses"]]),
+    }
+    table = frame_of_answers(asked.reset_index(drop=True), words, columns, {})
+    # right but for case at most, as the table says of every model
+    table["correct"] &= frame["prediction_correct"].to_numpy()
+    table["p_correct"] = table["correct"].astype(float)
+    return check_predictions(table)
+
+
+def unfolding(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of judgments that are right with at most so many context sentences."""
+    frame = last_words(frame)
+    frame = frame[frame["condition"] == "unfolding"]
+    most = int(frame["shown"].max()) if len(frame) else -1
+    needed = frame.loc[frame["correct"], "shown"].to_numpy()
+    return curve(needed, len(frame), most)
+
+
+def curve(needed: npt.NDArray[np.int64], n: int, most: int) -> pd.DataFrame:
+    """Return how many of `n` need at most 0, 1, ... `most` sentences, with the columns of `UNFOLDING`."""
+    sentences = np.arange(most + 1)
+    n_right = np.searchsorted(np.sort(needed), sentences, side="right")
+    low, high = wilson(n_right, np.full(len(sentences), n))
+    columns = (sentences, np.full(len(sentences), n), n_right, n_right / max(1, n), low, high)
+    return pd.DataFrame(dict(zip(UNFOLDING, columns, strict=True)))
