@@ -172,6 +172,16 @@ class Campaign:
         ):
             yield connection
 
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Write to the disk once for all calls in a ``with`` block, of one thread; other threads wait.
+
+        A call that is refused undoes only what it did itself. Nothing is on the disk before the block ends;
+        if that fails, none of the calls took place.
+        """
+        with self._database.writing():
+            yield
+
     def add_subject(self, name: str | None = None) -> Subject:
         """Add a person, and return their number, name and token.
 
@@ -216,6 +226,12 @@ class Campaign:
             if page is None:
                 page = assignment.assign_page(connection, self.protocol, subject_id, now)
             return None if page is None else assignment.page_of(connection, self.protocol, page)
+
+    def page(self, page_id: int, subject_id: int) -> Page:
+        """Return a page that a subject has or had; RefusalError if it is unknown or another subject's."""
+        with self._reading() as connection:
+            assignment.check_page(connection, page_id, subject_id)
+            return assignment.page_of(connection, self.protocol, page_id)
 
     def answer(  # noqa: PLR0917 - what a form sends, in its order
         self,
