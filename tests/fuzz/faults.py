@@ -38,7 +38,8 @@ ABSENT = "absent"
 MODULES = (  # children have them at once
     "accelerate", "pandas", "pyarrow.parquet", "spacy", "torch", "workbench.analysis.annotations",
     "workbench.datasets.archives", "workbench.evaluation.interchange.export", "workbench.models",
-    "workbench.models.neural.recurrent", "workbench.runs.store", "workbench.training.loop",
+    "workbench.models.neural.recurrent", "workbench.people.campaign", "workbench.runs.store",
+    "workbench.training.loop",
 )  # fmt: skip
 
 
@@ -394,7 +395,7 @@ class Faults:
 
 
 def writers(folder, seed, people=20):
-    """Let 20 processes write notes at once, kill half of them; return what is wrong."""
+    """Let 20 processes write notes at once, kill half of them; return what is wrong, and how many."""
     from workbench.items.notes import read_notes, write_note  # noqa: PLC0415 - as above
 
     draw, children = random.Random(seed), []  # noqa: S311 - no secret
@@ -419,19 +420,87 @@ def writers(folder, seed, people=20):
     there = set(read_notes(["x"], folder=folder))
     left = [path.name for path in folder.iterdir() if path.name not in {"x.jsonl", ".x.jsonl.lock"}]
     problems = [f"lost: {written - there}"] if written - there else []
-    return problems + [f"left: {left}"] * bool(left) + [str(each) for each in found]
+    return problems + [f"left: {left}"] * bool(left) + [str(each) for each in found], people // 2
+
+
+JUDGES = 4
+
+
+def judges(folder, seed, rounds=5):
+    """Let processes judge the items of one campaign, kill all of them again and again.
+
+    Return what is wrong, and how many were killed.
+
+    An answer that was acknowledged is there; of the others at most the last one of a process is.
+    """
+    from workbench.people.campaign import Campaign  # noqa: PLC0415 - as above
+
+    folder.mkdir(parents=True)
+    draw, path = random.Random(seed), folder / "campaign.db"  # noqa: S311 - no secret
+    found, n_killed = [], 0
+    asked = items(1000)
+    right = dict(zip(asked.frame["item_id"], asked.frame["answer"], strict=True))
+    Campaign.create(path, asked, people=(1, 1, 2), per_page=5, lease=1e6).close()
+
+    def play(who, start):
+        campaign, last = Campaign.open(path), 0
+        with (folder / f"{who}.log").open("a", buffering=1) as log:
+            while page := campaign.next_page(who):
+                for task in page.tasks:
+                    if not task.finished:
+                        word = right[task.item_id] if last % 9 else f"{start} {last}"
+                        log.write(f"? {task.item_id} {word}\n")
+                        campaign.answer(page.id, who, task.item_id, [word])
+                        log.write(f"! {task.item_id} {word}\n")
+                        last += 1
+                campaign.submit(page.id, who)
+        campaign.close()
+
+    campaign = Campaign.open(path)
+    people = [campaign.add_subject().id for _ in range(JUDGES)]
+    campaign.close()
+    for start in range(rounds):
+        seconds = draw.uniform(0, 0.4)
+        children = [
+            Child(lambda _, who=who, start=start: play(who, start), folder, seconds=seconds) for who in people
+        ]
+        outcomes = [child.outcome() for child in children]
+        n_killed += sum(kind == "killed" for kind, _ in outcomes)
+        found += [str(each) for each in outcomes if each[0] not in {"same", "killed"}]
+        campaign = Campaign.open(path)
+        frame = campaign.judgments()
+        campaign.close()
+        there = {(row.subject, f"{row.item_id} {row.prediction}") for row in frame.itertuples()}
+        sent, taken = set(), set()
+        for who in people:
+            lines = (
+                (folder / f"{who}.log").read_text().splitlines() if (folder / f"{who}.log").exists() else []
+            )
+            sent |= {(who, line[2:]) for line in lines if line[0] == "?"}
+            taken |= {(who, line[2:]) for line in lines if line[0] == "!"}
+        if lost := taken - there:
+            found.append(f"lost: {lost}")
+        if strange := there - sent:
+            found.append(f"never sent: {strange}")
+        if frame.duplicated(["subject", "item_id"]).any():
+            found.append("judged twice")
+    return found, n_killed
+
+
+PROCESSES = {"20 writers": writers, "campaign": judges}
+"""What several processes do at once; returned is what is wrong, and how many were killed."""
 
 
 def main():
     """Run trials for some minutes and print a table: work, faults, failures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--work", choices=[*WORK, "20 writers"], action="append")
+    parser.add_argument("--work", choices=[*WORK, *PROCESSES], action="append")
     parser.add_argument("--seed", type=int, help="only this trial")
     parser.add_argument("--start", type=int, default=0, help="first seed")
     arguments = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    rows, failures, names = {}, [], arguments.work or [*WORK, "20 writers"]
+    rows, failures, names = {}, [], arguments.work or [*WORK, *PROCESSES]
     end, seed = time.monotonic() + arguments.minutes * 60, arguments.start
     with tempfile.TemporaryDirectory(prefix="faults-") as base:
         faults = Faults(base)
@@ -439,12 +508,12 @@ def main():
         while time.monotonic() < end:
             for name in names:
                 number = seed if arguments.seed is None else arguments.seed
-                if name == "20 writers":
-                    kind, problems = "kills", writers(faults.place() / "notes", number)
+                if name in PROCESSES:
+                    kind, (problems, n) = "kills", PROCESSES[name](faults.place() / "here", number)
                 else:
-                    kind, problems = faults.trial(name, number)
+                    (kind, problems), n = faults.trial(name, number), 1
                 row = rows.setdefault(name, {"kills": 0, "full disks": 0, "failures": 0})
-                row[kind] += 10 if name == "20 writers" else 1
+                row[kind] += n
                 row["failures"] += bool(problems)
                 if problems:
                     failures.append((name, number))

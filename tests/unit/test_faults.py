@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parents[1] / "fuzz"
 TRIALS = """
 import json, sys, tempfile
 sys.path.insert(0, sys.argv[1])
-from faults import WORK, Faults, writers
+from faults import WORK, Faults, judges, writers
 problems = {}
 with tempfile.TemporaryDirectory() as base:
     faults = Faults(base)
@@ -25,7 +25,9 @@ with tempfile.TemporaryDirectory() as base:
             found = [faults.kill(name, step=max(1, known.steps * part // 2)) for part in parts]
         problems[name] = sum(found, [])
     if sys.argv[2] == "kill":
-        problems["writers"] = writers(faults.place() / "notes", 0)
+        problems["writers"], _ = writers(faults.place() / "notes", 0)
+        problems["campaign"], n_killed = judges(faults.place() / "campaign", 0)
+        problems["kills"] = [] if n_killed else ["none"]
 print(json.dumps(problems))
 """
 

@@ -47,7 +47,8 @@ class RefusalError(DataError):
     reason : str
         ``unknown subject``, ``duplicate subject``, ``unknown page``, ``page of another subject``,
         ``expired page``, ``finished page``, ``unanswered tasks``, ``item not on the page``,
-        ``answered before``, ``both conditions``, ``wrong context`` or ``invalid guess``.
+        ``answered before``, ``wrong context`` or ``invalid guess``; of imported pages also
+        ``both conditions``, ``wrong page``, ``rejected`` or ``invalid row``.
     """
 
     def __init__(self, problem: str, reason: str, remedy: str | None = None) -> None:
@@ -251,8 +252,8 @@ def save_answer(
     seconds: float | None = None,
 ) -> Task | None:
     """Save what a subject answered, and move the item on; return the next task about it, if there is one."""
-    number_of_step, state, expires = check_page(connection, page, subject)
-    step = protocol.steps[number_of_step]
+    step_number, state, expires = check_page(connection, page, subject)
+    step = protocol.steps[step_number]
     row = connection.execute(
         """SELECT i.number, i.record, a.state FROM items i JOIN assignments a ON a.item = i.number
         WHERE i.item_id = ? AND a.page = ?""",
@@ -272,7 +273,7 @@ def save_answer(
     answered = dict(before)
     if shown in answered:
         if json.loads(answered[shown]) == words:  # sent again: nothing changes
-            task = _task(connection, protocol, number_of_step, item, (subject, number, progress))
+            task = _task(connection, protocol, step_number, item, (subject, number, progress))
             return None if task.finished else task
         raise RefusalError(f"the item {item_id} was answered before, with other words", "answered before")
     if state == "submitted":
@@ -286,15 +287,38 @@ def save_answer(
     if shown != expected:
         problem = f"expected an answer with {expected} context sentences shown, got {shown!r:.40}"
         raise RefusalError(problem, "wrong context")
+    finished = record_judgment(
+        connection, protocol, now, page=page, subject=subject, number=number, step=step_number, item=item,
+        words=words, shown=shown, seconds=seconds,
+    )  # fmt: skip
+    return None if finished else task_of(item, shown + 1, candidates=protocol.candidates)
+
+
+def record_judgment(
+    connection: sqlite3.Connection,
+    protocol: Protocol,
+    now: float,
+    *,
+    page: int,
+    subject: int,
+    number: int,
+    step: int,
+    item: Item,
+    words: Sequence[str],
+    shown: int,
+    seconds: float | None = None,
+) -> bool:
+    """Insert a checked answer and move its item on; return whether the person is done with the item."""
     match = best_match(words, str(item.answer))
     correct = match in protocol.accept
-    finished = step.condition != "unfolding" or correct or shown >= len(item.context)
-    counted = _count(connection, protocol, number, number_of_step, correct=correct) if finished else True
+    condition = protocol.steps[step].condition
+    finished = condition != "unfolding" or correct or shown >= len(item.context)
+    counted = _count(connection, protocol, number, step, correct=correct) if finished else True
     connection.execute(
         """INSERT INTO answers (subject, item, shown, page, step, guesses, match, correct, counted, seconds,
         answered) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
-            *(subject, number, shown, page, number_of_step, json.dumps(words, ensure_ascii=False)),
+            *(subject, number, shown, page, step, json.dumps(words, ensure_ascii=False)),
             *(match, correct, counted, seconds, now),
         ),
     )
@@ -302,8 +326,7 @@ def save_answer(
         connection.execute(
             "UPDATE assignments SET state = 'finished' WHERE page = ? AND item = ?", (page, number)
         )
-        return None
-    return task_of(item, shown + 1, candidates=protocol.candidates)
+    return finished
 
 
 def _valid_seconds(seconds: Any) -> float | None:

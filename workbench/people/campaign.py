@@ -65,7 +65,7 @@ class Campaign:
         self.path = Path(path)
         self._database = database.Database(self.path)
         self._clock: Callable[[], float] = time.time
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             settings = dict(connection.execute("SELECT key, value FROM campaign").fetchall())
             self.protocol = Protocol.from_json(settings["protocol"])
             self._attrs = json.loads(settings["attrs"])
@@ -152,12 +152,17 @@ class Campaign:
         """Open a campaign; DataError if the file is not the database of one, or is damaged."""
         return cls(path)
 
+    def now(self) -> float:
+        """Return the time in seconds since 1970, by which leases end."""
+        return self._clock()
+
     def close(self) -> None:
         """Close the database; what was answered is kept."""
         self._database.close()
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def read_transaction(self) -> Iterator[sqlite3.Connection]:
+        """Read one state of the database, whatever others write meanwhile: for the functions beside."""
         with (
             reading(self.path, "this campaign", remedy=database.REMEDY),
             self._database.reading() as connection,
@@ -165,7 +170,8 @@ class Campaign:
             yield connection
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def write_transaction(self) -> Iterator[sqlite3.Connection]:
+        """Change the database, all or nothing: for the functions beside."""
         with (
             reading(self.path, "this campaign", remedy=database.REMEDY),
             self._database.writing() as connection,
@@ -200,12 +206,12 @@ class Campaign:
             if not name or len(name) > LONGEST_GUESS or not is_encodable(name) or "\0" in name:
                 raise DataError(f"expected a name of 1 to {LONGEST_GUESS} characters, got {name!r:.60}")
         token = secrets.token_urlsafe(32)
-        with self._writing() as connection:
+        with self.write_transaction() as connection:
             return assignment.add_subject(connection, name, token, self._clock())
 
     def subject(self, token: str) -> Subject:
         """Return the person who has a token; RefusalError (``unknown subject``) if nobody has it."""
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             row = connection.execute(
                 "SELECT id, name FROM subjects WHERE token_sha256 = ?", (assignment.token_digest(str(token)),)
             ).fetchone()
@@ -219,7 +225,7 @@ class Campaign:
         No item is due if all have stopped, are being judged by others, or were given to this subject before.
         """
         now = self._clock()
-        with self._writing() as connection:
+        with self.write_transaction() as connection:
             assignment.check_subject(connection, subject_id)
             assignment.expire_pages(connection, now)
             page = assignment.open_page(connection, subject_id)
@@ -268,7 +274,7 @@ class Campaign:
             With a ``reason``: the page is unknown, another subject's, expired or submitted, the item is not
             on it or was answered with other words, or the guesses are not valid.
         """
-        with self._writing() as connection:
+        with self.write_transaction() as connection:
             return assignment.save_answer(
                 connection,
                 self.protocol,
@@ -286,17 +292,17 @@ class Campaign:
 
         RefusalError if a task has no answer, or the page is unknown, another subject's or expired.
         """
-        with self._writing() as connection:
+        with self.write_transaction() as connection:
             assignment.submit_page(connection, page_id, subject_id, self._clock())
 
     def subjects(self) -> pd.DataFrame:
         """Return the people: subject, name, n_pages (submitted), n_judgments."""
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             return reports.subjects(connection)
 
     def judgments(self) -> pd.DataFrame:
         """Return all answers in the order in which they came, one row each (see :mod:`.reports`)."""
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             return reports.judgments(connection, self.protocol)
 
     def states(self) -> pd.DataFrame:
@@ -304,7 +310,7 @@ class Campaign:
 
         ``step`` is the step that it is at or stopped at, ``n`` the people who judged it, in all steps.
         """
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             return reports.states(connection)
 
     def funnel(self) -> pd.DataFrame:
@@ -313,7 +319,7 @@ class Campaign:
         Columns: step, condition, n_in, n_open, n_dropped, n_out, and the shares of all items that the step
         dropped (``dropped_share``, with Wilson's 95 % interval) and let pass (``passed_share``).
         """
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             return reports.funnel(connection, self.protocol)
 
     def costs(self) -> pd.DataFrame:
@@ -322,7 +328,7 @@ class Campaign:
         Columns: step, condition, n_pages (submitted), n_judgments, n_uncounted (of items that had stopped
         before), price (of a page), cost (dollars), cost_per_kept.
         """
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             return reports.costs(connection, self.protocol)
 
     def agreement(self) -> dict[str, Agreement]:
@@ -334,7 +340,7 @@ class Campaign:
 
     def survivors(self) -> Items:
         """Return the items that passed every step, in their order."""
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             rows = connection.execute(
                 "SELECT record FROM items WHERE state = 'kept' ORDER BY number"
             ).fetchall()
@@ -342,7 +348,7 @@ class Campaign:
 
     def items(self) -> Items:
         """Return all items of the campaign, in their order."""
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             rows = connection.execute("SELECT record FROM items ORDER BY number").fetchall()
         return self._items(record for (record,) in rows)
 
@@ -392,11 +398,11 @@ class Campaign:
         return reports.unfolding(self.judgments())
 
     def __len__(self) -> int:
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             return int(connection.execute("SELECT count(*) FROM items").fetchone()[0])
 
     def __repr__(self) -> str:
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             counts = dict(connection.execute("SELECT state, count(*) FROM items GROUP BY state").fetchall())
         parts = ", ".join(f"{counts.get(state, 0):,} {state}" for state in ("open", "kept", "dropped"))
         return f"Campaign({sum(counts.values()):,} items, protocol {self.protocol.name}: {parts})"

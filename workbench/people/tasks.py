@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
-from workbench.items.schema import Item
+from workbench.items.schema import COLUMNS, Item
 from workbench.people.protocols import Condition
 
 _PLACEHOLDER = "word"  # stands for the answer while the text is laid out, so that nothing depends on it
@@ -70,7 +70,7 @@ class Page:
 
 def record_of(item: Item) -> str:
     """Return an item as JSON; `item_from_record` reads it."""
-    return json.dumps(asdict(item), ensure_ascii=False)
+    return json.dumps({name: getattr(item, name) for name in COLUMNS}, ensure_ascii=False)
 
 
 def item_from_record(record: str) -> Item:

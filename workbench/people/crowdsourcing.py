@@ -1,0 +1,311 @@
+"""Pages for crowdsourcing services as CSV: exported as tasks, imported from result files in MTurk's form."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from workbench.items.schema import Item
+from workbench.people import assignment
+from workbench.people.assignment import RefusalError
+from workbench.people.campaign import Campaign
+from workbench.people.tasks import Page, item_from_record
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import read_bytes
+from workbench.storage.spreadsheet import Formulas, write_csv
+
+_DAY = 86_400.0
+_NEEDED = ("AssignmentId", "WorkerId", "Input.page")
+_LONGEST_ID = 200
+
+
+@dataclass(frozen=True)
+class ImportedPages:
+    """What became of the rows of a result file.
+
+    Attributes
+    ----------
+    accepted : DataFrame
+        row (from 1), assignment, worker, page, and n_answers: rows that are saved, now or before.
+    refused : DataFrame
+        row, reason, problem, and all columns of the file as they were: nothing of a refused row is saved.
+    """
+
+    accepted: pd.DataFrame
+    refused: pd.DataFrame
+
+    def __str__(self) -> str:
+        return f"{len(self.accepted):,} pages accepted, {len(self.refused):,} refused"
+
+
+def export_pages(
+    campaign: Campaign,
+    path: Path | str,
+    n: int | None = None,
+    *,
+    step: int | None = None,
+    lease: float = 7 * _DAY,
+    formulas: Formulas = "keep",
+) -> pd.DataFrame:
+    """Reserve pages for people outside, and write them as the input file of a crowdsourcing service.
+
+    Parameters
+    ----------
+    campaign : Campaign
+    path : path
+        Of the CSV file: one row a page, with the columns ``page``, ``step``, ``condition``, ``guesses``, and
+        for each task ``item_1``, ``context_1``, ``left_1``, ``right_1``, ``candidates_1`` ...
+    n : int, optional
+        Most pages; all that are due by default.
+    step : int, optional
+        From 1; by default the last step that has full pages comes first.
+    lease : float, default 604800
+        Seconds (a week) for which the pages are reserved; answers that are imported later are refused.
+    formulas : {"keep", "quote"}
+        Whether text that a spreadsheet would run as a formula is quoted. A service shows the quotes.
+
+    Returns
+    -------
+    DataFrame
+        What was written.
+
+    Raises
+    ------
+    DataError
+        If the protocol unfolds, which no form does, or no page is due.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from workbench import people
+    >>> campaign = people.Campaign.create(f"{mkdtemp()}/guesses.db", items)
+    >>> table = people.export_pages(campaign, f"{mkdtemp()}/pages.csv")
+    >>> len(table), table["condition"].unique().tolist()
+    (3, ['passage'])
+    """
+    conditions = [each.condition for each in campaign.protocol.steps]
+    if "unfolding" in conditions:
+        raise DataError(
+            "a form cannot unfold a passage", remedy="let people judge in a widget or on the server"
+        )
+    if step is not None and not 1 <= step <= len(conditions):
+        raise DataError(f"expected a step from 1 to {len(conditions)}, got {step}")
+    pages: list[Page] = []
+    with campaign.write_transaction() as connection:
+        now = campaign.now()
+        assignment.expire_pages(connection, now)
+        while n is None or len(pages) < n:
+            page = assignment.assign_page(
+                connection, campaign.protocol, None, now,
+                steps=None if step is None else [step - 1], lease=lease,
+            )  # fmt: skip
+            if page is None:
+                break
+            pages.append(assignment.page_of(connection, campaign.protocol, page))
+    if not pages:
+        raise DataError("no page is due", remedy="wait for the pages that are out, or for their time to end")
+    table = pd.DataFrame([_row(page) for page in pages])
+    write_csv(table, path, formulas=formulas)
+    return table
+
+
+def _row(page: Page) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "page": page.id, "step": page.step, "condition": page.condition, "guesses": page.guesses
+    }  # fmt: skip
+    for place, task in enumerate(page.tasks, 1):
+        row[f"item_{place}"] = task.item_id
+        row[f"context_{place}"] = "\n".join(task.sentences)
+        row[f"left_{place}"], row[f"right_{place}"] = task.query
+        if task.candidates is not None:
+            row[f"candidates_{place}"] = "|".join(task.candidates)
+    return row
+
+
+def import_pages(campaign: Campaign, path: Path | str) -> ImportedPages:
+    """Save what people answered on exported pages, from the result file of a crowdsourcing service.
+
+    Parameters
+    ----------
+    campaign : Campaign
+    path : path
+        CSV, one row an assignment, with ``AssignmentId``, ``WorkerId``, the columns that were exported as
+        ``Input.page``, ``Input.item_1`` ..., and ``Answer.guess_1``, ``Answer.guess_2`` ... (with several
+        guesses ``Answer.guess_1_1``, ``Answer.guess_1_2`` ...). Rows whose ``AssignmentStatus`` is
+        ``Rejected`` are refused; other columns, such as ``WorkTimeInSeconds``, are not read.
+
+    Returns
+    -------
+    ImportedPages
+        A row is accepted as a whole or refused as a whole, by name: ``unknown page`` (this campaign did not
+        export it), ``wrong page`` (its items are others), ``finished page`` (somebody else's answers are
+        there), ``expired page`` (too late), ``duplicate subject`` (the worker had an item of the page in the
+        same condition), ``both conditions`` (in another one), ``answered before`` (the same assignment with
+        other answers), ``unanswered tasks``, ``invalid guess``, ``rejected``, ``invalid row``. To import a
+        file again changes nothing.
+
+    Raises
+    ------
+    DataError
+        If the file is no CSV or lacks a column.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from workbench import people
+    >>> campaign = people.Campaign.create(f"{mkdtemp()}/guesses.db", items)
+    >>> pages = people.export_pages(campaign, f"{mkdtemp()}/pages.csv", n=1).add_prefix("Input.")
+    >>> answers = {f"Answer.guess_{place}": "time" for place in range(1, 11)}
+    >>> answers |= {"AssignmentId": "A1", "WorkerId": "W1"}
+    >>> pages.assign(**answers).to_csv(path := f"{mkdtemp()}/results.csv", index=False)
+    >>> print(people.import_pages(campaign, path))
+    1 pages accepted, 0 refused
+    """
+    content = read_bytes(path, "this file of results")
+    with reading(path, "this file of results", remedy="save it as CSV in UTF-8, with a header"):
+        table = pd.read_csv(BytesIO(content), dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    if lacking := [name for name in _NEEDED if name not in table.columns]:
+        raise DataError(
+            f"there is no column {lacking[0]!r}",
+            file=path,
+            remedy="take the service's file of results as it is",
+        )
+    accepted, refused = [], []
+    for place, row in enumerate(table.to_dict("records"), 1):
+        try:
+            accepted.append({"row": place, **_imported(campaign, {str(k): str(v) for k, v in row.items()})})
+        except RefusalError as error:
+            refused.append({"row": place, "reason": error.reason, "problem": error.problem, **row})
+    return ImportedPages(
+        pd.DataFrame(accepted, columns=["row", "assignment", "worker", "page", "n_answers"]),
+        pd.DataFrame(refused, columns=["row", "reason", "problem", *table.columns]),
+    )
+
+
+def _imported(campaign: Campaign, row: Mapping[str, str]) -> dict[str, Any]:
+    """Save one row, or refuse it."""
+    name, worker, number = (row[column].strip() for column in _NEEDED)
+    if row.get("AssignmentStatus", "").strip().casefold() == "rejected":
+        raise RefusalError(f"the assignment {name!r:.60} was rejected", "rejected")
+    for what, value in (("AssignmentId", name), ("WorkerId", worker)):
+        if not 1 <= len(value) <= _LONGEST_ID or "\0" in value:
+            raise RefusalError(
+                f"expected 1 to {_LONGEST_ID} characters as {what}, got {value!r:.60}", "invalid row"
+            )
+    if not (number.isascii() and number.isdigit() and assignment.is_id(int(number[:30]))):
+        raise RefusalError(f"there is no page {number!r:.40}", "unknown page")
+    with campaign.write_transaction() as connection:
+        n_answers = _save_page(connection, campaign, (name, worker, int(number)), row)
+    return {"assignment": name, "worker": worker, "page": int(number), "n_answers": n_answers}
+
+
+def _save_page(
+    connection: sqlite3.Connection, campaign: Campaign, names: tuple[str, str, int], row: Mapping[str, str]
+) -> int:
+    """Save the answers of a row to one page; return their number."""
+    name, worker, page = names
+    protocol, now = campaign.protocol, campaign.now()
+    assignment.expire_pages(connection, now)
+    columns = connection.execute(
+        "SELECT subject, step, state, assignment FROM pages WHERE id = ?", (page,)
+    ).fetchone()
+    if columns is None or (columns[0] is not None and columns[3] is None):
+        raise RefusalError(f"page {page} was not exported", "unknown page")
+    _, step_number, state, saved_name = columns
+    step = protocol.steps[step_number]
+    tasks = [
+        (number, item_from_record(record))
+        for number, record in connection.execute(
+            """SELECT i.number, i.record FROM assignments a JOIN items i ON i.number = a.item
+            WHERE a.page = ? ORDER BY a.position""",
+            (page,),
+        )
+    ]
+    guesses = [
+        assignment.valid_guesses(words, step, item, candidates=protocol.candidates)
+        for words, (_, item) in zip(_guesses(row, tasks), tasks, strict=True)
+    ]
+    if saved_name is not None:
+        _check_same(connection, page, names, saved_name, guesses)
+        return len(tasks)
+    if state != "open":
+        raise RefusalError(f"the time for page {page} is over", "expired page", remedy="export new pages")
+    if other := connection.execute("SELECT id FROM pages WHERE assignment = ?", (name,)).fetchone():
+        raise RefusalError(f"the assignment {name!r:.60} is about page {other[0]}", "wrong page")
+    subject = _worker(connection, worker, now)
+    for number, item in tasks:
+        seen = connection.execute(
+            "SELECT step FROM assignments WHERE subject = ? AND item = ?", (subject, number)
+        ).fetchone()
+        if seen:
+            same = protocol.steps[seen[0]].condition == step.condition
+            problem = f"the worker {worker!r:.60} had the item {item.item_id} before"
+            raise RefusalError(problem, "duplicate subject" if same else "both conditions")
+    connection.execute(
+        "UPDATE pages SET subject = ?, assignment = ?, state = 'submitted', submitted = ? WHERE id = ?",
+        (subject, name, now, page),
+    )
+    connection.execute("UPDATE assignments SET subject = ? WHERE page = ?", (subject, page))
+    for (number, item), words in zip(tasks, guesses, strict=True):
+        assignment.record_judgment(
+            connection, protocol, now, page=page, subject=subject, number=number, step=step_number, item=item,
+            words=words, shown=len(item.context) if step.condition == "passage" else 0,
+        )  # fmt: skip
+    return len(tasks)
+
+
+def _worker(connection: sqlite3.Connection, worker: str, now: float) -> int:
+    """Return the number of a subject by name; a new one cannot sign in, as nobody learns the token."""
+    row = connection.execute("SELECT id FROM subjects WHERE name = ?", (worker,)).fetchone()
+    if row:
+        return int(row[0])
+    return assignment.add_subject(connection, worker, secrets.token_urlsafe(32), now).id
+
+
+def _check_same(
+    connection: sqlite3.Connection,
+    page: int,
+    names: tuple[str, str, int],
+    saved_name: str,
+    guesses: Sequence[Sequence[str]],
+) -> None:
+    """Refuse a row about a page that is saved, unless it is the row that was saved."""
+    name, worker, _ = names
+    if name != saved_name:
+        raise RefusalError(f"page {page} has the answers of another assignment", "finished page")
+    saved = connection.execute(
+        """SELECT s.name, a.guesses FROM assignments n
+        JOIN answers a ON a.subject = n.subject AND a.item = n.item
+        JOIN subjects s ON s.id = n.subject WHERE n.page = ? ORDER BY n.position""",
+        (page,),
+    ).fetchall()
+    if [(worker, list(words)) for words in guesses] != [(who, json.loads(words)) for who, words in saved]:
+        problem = f"the assignment {name!r:.60} was imported before, with other answers"
+        raise RefusalError(problem, "answered before")
+
+
+def _guesses(row: Mapping[str, str], tasks: Sequence[tuple[int, Item]]) -> list[list[str]]:
+    """Return the guesses of a row for each task, in order."""
+    answers = []
+    for place, (_, item) in enumerate(tasks, 1):
+        shown = row.get(f"Input.item_{place}", "")
+        if item.item_id not in (shown, shown.removeprefix("'")):  # a formula may have been quoted
+            problem = f"task {place} is about {shown!r:.60}, expected {item.item_id}"
+            raise RefusalError(problem, "wrong page")
+        names = filter(re.compile(rf"Answer\.guess_{place}(_\d+)?").fullmatch, row)
+        words = [row[name].strip() for name in sorted(names, key=lambda name: (len(name), name))]
+        if not words:
+            raise RefusalError(f"there is no answer to task {place}", "unanswered tasks")
+        answers.append([word for word in words if word] or [""])
+    if row.get(f"Input.item_{len(tasks) + 1}"):
+        raise RefusalError(f"the page has {len(tasks)} tasks, the row has more", "wrong page")
+    return answers

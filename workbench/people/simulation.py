@@ -1,0 +1,244 @@
+"""Simulated people: models, or rates such as those of the paper, in the place of subjects."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from workbench.items.ablation import query_only
+from workbench.items.items import Items
+from workbench.items.schema import Item
+from workbench.models.base import Predictor
+from workbench.people import assignment
+from workbench.people.campaign import Campaign
+from workbench.people.protocols import Protocol, Step
+from workbench.people.tasks import item_from_record
+from workbench.people.unfolding import with_context_sentences
+from workbench.storage.errors import DataError
+from workbench.storage.progress import progress_bar
+
+_PAGES = 2000  # of one transaction
+_ITEMS = 20_000  # that a model predicts at a time
+
+Guess = Callable[[int, Item, int], list[str]]
+"""Gives the words for an item: its number, the item, and how many context sentences are shown."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Shares of all items that the steps of a protocol drop, each as a range.
+
+    Parameters
+    ----------
+    dropped : sequence of (float, float)
+        For each step the least and the greatest share of *all* items.
+
+    Examples
+    --------
+    >>> from workbench import people
+    >>> people.PAPER_RATES.dropped
+    ((0.84, 0.86), (0.06, 0.07), (0.03, 0.05))
+    """
+
+    dropped: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        for low, high in self.dropped:
+            if not 0 <= low <= high <= 1:
+                raise DataError(f"expected a range of shares within 0 and 1, got {low} to {high}")
+        if sum(low for low, _ in self.dropped) > 1:
+            raise DataError("the steps drop more than all items", remedy="give shares of all items")
+
+    @property
+    def middle(self) -> tuple[float, ...]:
+        """The middle of each range."""
+        return tuple((low + high) / 2 for low, high in self.dropped)
+
+
+PAPER_RATES = Rates(((0.84, 0.86), (0.06, 0.07), (0.03, 0.05)))
+"""What the three steps of LAMBADA dropped (Paperno et al. 2016, section 3.1)."""
+
+
+def right_probabilities(protocol: Protocol, dropped: Sequence[float]) -> list[float]:
+    """Return for each step how probably one person guesses an item, so that shares of all items are dropped.
+
+    People are taken as independent. Where a step drops what anybody of ``n`` guesses, the share ``d`` of the
+    items that reach it, this is ``1 - (1 - d) ** (1 / n)``.
+
+    Raises
+    ------
+    DataError
+        If there is not one share a step, they exceed 1, or a step drops nothing by its rules.
+    """
+    if len(dropped) != len(protocol.steps):
+        problem = f"{len(dropped)} rates for the {len(protocol.steps)} steps of {protocol.name}"
+        raise DataError(problem, remedy="pass one rate a step")
+    left, probabilities = 1.0, []
+    for step, share in zip(protocol.steps, dropped, strict=True):
+        if step.passes == "any":
+            problem = (
+                f"a step of the protocol {protocol.name} drops nothing, so rates cannot say who is right"
+            )
+            raise DataError(problem, remedy="simulate it with a model")
+        if share > left + 1e-12:
+            raise DataError("the steps drop more than all items", remedy="give shares of all items")
+        lost = min(1.0, share / left) if left > 0 else 0.0
+        passed = (1 - lost) ** (1 / step.people)
+        probabilities.append(passed if step.passes == "right" else 1 - passed)
+        left -= share
+    return probabilities
+
+
+def simulate(
+    campaign: Campaign,
+    subjects: Predictor | Sequence[Predictor] | Rates = PAPER_RATES,
+    *,
+    n_subjects: int = 100,
+    seed: int = 0,
+    progress: bool = True,
+) -> None:
+    """Let simulated people judge all items of a campaign that are due, step by step.
+
+    They get pages and answer by the same rules as people. The answers are written in large transactions; a
+    run that is killed goes on when it is called again.
+
+    Parameters
+    ----------
+    campaign : Campaign
+    subjects : Predictor, sequence of Predictor, or Rates
+        Models, whose best words are the guesses (of the whole items, or of what the step shows of them), or
+        rates at which items are dropped; those of the paper by default. Where rates say that somebody does
+        not guess an item, the guess is empty.
+    n_subjects : int, default 100
+        People; of several models each is as many. No item goes to one of them twice, so at least as many are
+        needed as the steps need together.
+    seed : int, default 0
+    progress : bool, default True
+
+    Raises
+    ------
+    DataError
+        If there are too few people, or rates do not fit the protocol.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from workbench import people
+    >>> campaign = people.Campaign.create(f"{mkdtemp()}/guesses.db", items)
+    >>> people.simulate(campaign, people.Rates(((0.5, 0.5), (0.2, 0.2), (0.1, 0.1))), progress=False)
+    >>> int(campaign.funnel()["n_open"].sum())
+    0
+    """
+    protocol = campaign.protocol
+    needed = sum(step.people for step in protocol.steps)
+    if n_subjects < needed:
+        raise DataError(f"the protocol needs {needed} people for each item, got {n_subjects}")
+    rng = np.random.default_rng(seed)
+    if isinstance(subjects, Rates):
+        chances = right_probabilities(protocol, subjects.middle)
+        models: list[Predictor] = []
+    else:
+        chances, models = [], [subjects] if isinstance(subjects, Predictor) else list(subjects)
+        if not models:
+            raise DataError("there is no model to take the place of people", remedy="pass at least one")
+    people = [campaign.add_subject().id for _ in range(n_subjects)]
+    for number in range(len(protocol.steps)):
+        if models:
+            words = [_predicted(campaign, number, model, seed) for model in models]
+            guesses = [_from_words(each) for each in words]
+        else:
+            guesses = [_by_chance(chances[number], rng)]
+        _judge(campaign, number, [(who, guesses[i % len(guesses)]) for i, who in enumerate(people)], progress)
+
+
+def _by_chance(chance: float, rng: np.random.Generator) -> Guess:
+    return lambda _number, item, _shown: [str(item.answer) if rng.random() < chance else ""]
+
+
+def _from_words(words: Mapping[tuple[int, int], list[str]]) -> Guess:
+    return lambda number, _item, shown: words[number, shown]
+
+
+def _judge(campaign: Campaign, step: int, people: Sequence[tuple[int, Guess]], progress: bool) -> None:  # noqa: FBT001
+    """Let people in turn judge pages of one step until none of them gets any."""
+    with progress_bar(label=f"step {step + 1}", unit="pages", shown=progress) as bar:
+        turn = idle = 0
+        while idle < len(people):
+            with campaign.write_transaction() as connection:
+                for _ in range(_PAGES):
+                    subject, guess = people[turn % len(people)]
+                    turn += 1
+                    done = _judge_page(connection, campaign, step, subject, guess)
+                    idle = 0 if done else idle + 1
+                    if idle == len(people):
+                        break
+            bar.update(_PAGES)
+
+
+def _judge_page(
+    connection: sqlite3.Connection, campaign: Campaign, step: int, subject: int, guess: Guess
+) -> bool:
+    protocol, now = campaign.protocol, campaign.now()
+    page = assignment.assign_page(connection, protocol, subject, now, steps=[step])
+    if page is None:
+        return False
+    rows = connection.execute(
+        """SELECT i.number, i.record FROM assignments a JOIN items i ON i.number = a.item
+        WHERE a.page = ? ORDER BY a.position""",
+        (page,),
+    ).fetchall()
+    for number, record in rows:
+        item, finished = item_from_record(record), False
+        shown = len(item.context) if protocol.steps[step].condition == "passage" else 0
+        while not finished:
+            finished = assignment.record_judgment(
+                connection, protocol, now, page=page, subject=subject, number=number, step=step, item=item,
+                words=guess(number, item, shown), shown=shown,
+            )  # fmt: skip
+            shown += 1
+    connection.execute("UPDATE pages SET state = 'submitted', submitted = ? WHERE id = ?", (now, page))
+    return True
+
+
+def _predicted(
+    campaign: Campaign, step: int, model: Predictor, seed: int
+) -> dict[tuple[int, int], list[str]]:
+    """Return a model's best words for the items at a step, by number and context sentences shown."""
+    words: dict[tuple[int, int], list[str]] = {}
+    described = campaign.protocol.steps[step]
+    with campaign.read_transaction() as connection:
+        rows = iter(
+            connection.execute(
+                "SELECT number, record FROM items WHERE step = ? AND state = 'open' ORDER BY number", (step,)
+            ).fetchall()
+        )
+    while chunk := list(islice(rows, _ITEMS)):
+        items = Items.from_records(item_from_record(record) for _, record in chunk)
+        for shown, part in _shown(items, described):
+            place = {
+                item_id: number for (number, _), item_id in zip(chunk, items.frame["item_id"], strict=True)
+            }
+            table = model.predict(part, top_k=described.guesses, seed=seed)
+            best = zip(table["item_id"], table["prediction"], table["top_words"], strict=True)
+            for (item_id, first, others), n in zip(best, shown, strict=True):
+                guesses = [first] if isinstance(first, str) else []
+                guesses += [word for word in others if word != first]
+                words[place[item_id], n] = guesses[: described.guesses] or [""]
+    return words
+
+
+def _shown(items: Items, step: Step) -> Iterator[tuple[list[int], Items]]:
+    """Yield what a step shows of items, with the number of context sentences of each."""
+    lengths = [len(item.context) for item in items]
+    if step.condition == "passage":
+        yield lengths, items
+    elif step.condition == "sentence":
+        yield [0] * len(items), query_only(items)
+    else:
+        for n in range(max(lengths) + 1):
+            mask = np.array([length >= n for length in lengths])
+            yield [n] * int(mask.sum()), with_context_sentences(items.where(mask), n)
