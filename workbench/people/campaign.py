@@ -171,22 +171,16 @@ class Campaign:
 
     @contextmanager
     def write_transaction(self) -> Iterator[sqlite3.Connection]:
-        """Change the database, all or nothing: for the functions beside."""
+        """Change the database, all or nothing: for the functions beside.
+
+        What the campaign does within this block, in one thread, is on the disk when the block ends. A call
+        that is refused undoes only what it did itself.
+        """
         with (
             reading(self.path, "this campaign", remedy=database.REMEDY),
             self._database.writing() as connection,
         ):
             yield connection
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Write to the disk once for all calls in a ``with`` block, of one thread; other threads wait.
-
-        A call that is refused undoes only what it did itself. Nothing is on the disk before the block ends;
-        if that fails, none of the calls took place.
-        """
-        with self._database.writing():
-            yield
 
     def add_subject(self, name: str | None = None) -> Subject:
         """Add a person, and return their number, name and token.
@@ -235,7 +229,7 @@ class Campaign:
 
     def page(self, page_id: int, subject_id: int) -> Page:
         """Return a page that a subject has or had; RefusalError if it is unknown or another subject's."""
-        with self._reading() as connection:
+        with self.read_transaction() as connection:
             assignment.check_page(connection, page_id, subject_id)
             return assignment.page_of(connection, self.protocol, page_id)
 

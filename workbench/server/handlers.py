@@ -6,8 +6,8 @@ import json
 import logging
 import math
 import re
-import time
 from collections.abc import Awaitable, Mapping
+from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -194,9 +194,15 @@ class Handler(RequestHandler):
             self.set_header("Retry-After", str(error.retry_after))
         return error
 
-    def _request_summary(self) -> str:
-        """Return what the log says about a request: not its path, which may hold a token."""
-        return f"{self.request.method} by {type(self).__name__}"
+    def log_exception(
+        self,
+        typ: type[BaseException] | None,
+        value: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        """Log an error of the server, without the address asked for, which may hold a token."""
+        if not isinstance(value, HTTPError):
+            _LOG.error("%s by %s", self.request.method, type(self).__name__, exc_info=value)
 
 
 class Unknown(Handler):
@@ -290,7 +296,7 @@ class Tasks(Handler):
             page=page,
             thing=unit(protocol, page.condition),
             lines=task_instructions(protocol, protocol.steps[page.step - 1]),
-            lease=_duration(page.expires - time.time()),
+            lease=_duration(page.expires - self.service.campaign.now()),
             n_finished=len(page.tasks) - len(places),
             focus=next((place for place in places if place >= after), places[0] if places else None),
             drafts=drafts or {},
@@ -450,19 +456,13 @@ def application(service: Service, hosts: frozenset[str] | None, cookie: str, *, 
         routes,
         default_handler_class=Unknown,
         default_handler_args=shared,
-        log_function=_log,
+        log_function=lambda _: None,  # who asks for what is nobody's business
         xsrf_cookies=True,
         xsrf_cookie_name=f"{cookie}-form",
         xsrf_cookie_kwargs={
             "httponly": True, "samesite": "Strict", "secure": secure, "path": "/", "expires_days": None
         },
     )  # fmt: skip
-
-
-def _log(handler: RequestHandler) -> None:
-    """Log what failed; who asks for what is nobody's business."""
-    if handler.get_status() >= 500:  # noqa: PLR2004 - errors of the server
-        _LOG.error("%s: status %d", type(handler).__name__, handler.get_status())
 
 
 def _text(error: RefusalError) -> str:

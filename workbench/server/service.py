@@ -64,7 +64,7 @@ class GroupCommits:
             calls, outcomes = [call], []
             end = time.monotonic() + _LONGEST_TRANSACTION
             try:
-                with self._campaign.transaction():
+                with self._campaign.write_transaction():
                     for function, _ in calls:  # it grows meanwhile
                         outcomes.append(_outcome(function))
                         if time.monotonic() < end and not self._calls.empty():
