@@ -286,3 +286,34 @@ def test_a_campaign_is_what_its_file_holds(make, items):
     pd.testing.assert_frame_equal(again.items().frame, items.frame)
     assert again.items().attrs == items.attrs
     assert page.tasks[0].item_id in again.judgments()["item_id"].tolist()
+
+
+def test_a_page_is_seen_by_its_subject_alone(make):
+    campaign = make()
+    ada, ben = campaign.add_subject().id, campaign.add_subject().id
+    page = campaign.next_page(ada)
+    assert campaign.page(page.id, ada) == page
+    assert reason(campaign.page, page.id, ben) == "page of another subject"
+    assert reason(campaign.page, page.id + 1, ada) == "unknown page"
+    answer_page(campaign, ada, lambda _: "word")
+    assert all(task.finished for task in campaign.page(page.id, ada).tasks)
+
+
+def test_what_is_refused_in_a_transaction_undoes_only_itself(make):
+    campaign = make()
+    ada = campaign.add_subject().id
+    page = campaign.next_page(ada)
+    with campaign.write_transaction():
+        campaign.answer(page.id, ada, page.tasks[0].item_id, ["word"])
+        assert reason(campaign.answer, page.id, ada, "none", ["word"]) == "item not on the page"
+        assert reason(campaign.submit, page.id, ada) == "unanswered tasks"
+        campaign.answer(page.id, ada, page.tasks[1].item_id, ["word"])
+        other = sqlite3.connect(campaign.path)
+        assert other.execute("SELECT count(*) FROM answers").fetchone() == (0,)  # not before its end
+    assert other.execute("SELECT count(*) FROM answers").fetchone() == (2,)
+    other.close()
+    with pytest.raises(KeyboardInterrupt), campaign.write_transaction():
+        campaign.answer(page.id, ada, page.tasks[2].item_id, ["word"])
+        raise KeyboardInterrupt
+    assert len(campaign.judgments()) == 2
+    campaign.answer(page.id, ada, page.tasks[2].item_id, ["word"])

@@ -169,7 +169,11 @@ class Campaign:
 
     @contextmanager
     def write_transaction(self) -> Iterator[sqlite3.Connection]:
-        """Change the database, all or nothing: for the functions beside."""
+        """Change the database, all or nothing: for the functions beside.
+
+        What the campaign does within this block, in one thread, is on the disk when the block ends. A call
+        that is refused undoes only what it did itself.
+        """
         with (
             reading(self.path, "this campaign", remedy=database.REMEDY),
             self._database.writing() as connection,
@@ -220,6 +224,12 @@ class Campaign:
             if page is None:
                 page = assignment.assign_page(connection, self.protocol, subject_id, now)
             return None if page is None else assignment.page_of(connection, self.protocol, page)
+
+    def page(self, page_id: int, subject_id: int) -> Page:
+        """Return a page that a subject has or had; RefusalError if it is unknown or another subject's."""
+        with self.read_transaction() as connection:
+            assignment.check_page(connection, page_id, subject_id)
+            return assignment.page_of(connection, self.protocol, page_id)
 
     def answer(  # noqa: PLR0917 - what a form sends, in its order
         self,

@@ -251,14 +251,17 @@ class Database:
             self._connect()
         with self._lock, database_errors(self.path):
             connection = self._connection
-            connection.execute(begin)
+            inner = connection.in_transaction  # of this thread: it holds the lock
+            connection.execute("SAVEPOINT part" if inner else begin)
             try:
                 yield connection
-                connection.execute("COMMIT")
+                connection.execute("RELEASE part" if inner else "COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
                     if connection.in_transaction:
-                        connection.execute("ROLLBACK")
+                        connection.execute("ROLLBACK TO part" if inner else "ROLLBACK")
+                        if inner:
+                            connection.execute("RELEASE part")
                 raise
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
@@ -266,7 +269,10 @@ class Database:
         return self._transaction("BEGIN")
 
     def writing(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Change the database: what the block does is kept as a whole, on the disk, or not at all."""
+        """Change the database: what the block does is kept as a whole, on the disk, or not at all.
+
+        Within another such block it is a part of that one, and is on the disk when that one ends.
+        """
         return self._transaction("BEGIN IMMEDIATE")
 
 

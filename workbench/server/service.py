@@ -1,0 +1,290 @@
+"""What the server does with a campaign: one thread writes, what waits together is on the disk together."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import queue
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from workbench.people import Campaign, Page, RefusalError, Subject, Task
+from workbench.people.assignment import token_digest
+
+T = TypeVar("T")
+
+TOKEN = re.compile(r"[\w-]{20,100}", re.ASCII)
+"""What a token looks like."""
+
+_LONGEST_TRANSACTION = 0.02  # seconds in which calls join a transaction
+_MOST_FORMS = 10_000  # kept in memory; others are read again
+_OF_THE_TASK = {
+    "answered before",
+    "invalid guess",
+    "wrong context",
+}  # the other answers of a form still count
+
+
+class GroupCommits:
+    """Call functions in one thread, those that wait in one transaction of a campaign.
+
+    A flush to the disk takes about as long as ten answers, so one for all that wait is what makes many people
+    at once possible. Nothing is returned before it is on the disk.
+
+    Parameters
+    ----------
+    campaign : Campaign
+    """
+
+    def __init__(self, campaign: Campaign) -> None:
+        self._campaign = campaign
+        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="campaign", daemon=True)
+        self._thread.start()
+
+    async def run(self, function: Callable[[], T]) -> T:
+        """Return what a function returns, once it is on the disk; raise what it raises."""
+        future: Future[T] = Future()
+        self._calls.put((function, future))
+        return await asyncio.wrap_future(future)
+
+    def close(self) -> None:
+        """Finish what waits, and stop."""
+        self._calls.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while call := self._calls.get():
+            calls, outcomes = [call], []
+            end = time.monotonic() + _LONGEST_TRANSACTION
+            try:
+                with self._campaign.write_transaction():
+                    for function, _ in calls:  # it grows meanwhile
+                        outcomes.append(_outcome(function))
+                        if time.monotonic() < end and not self._calls.empty():
+                            following = self._calls.get()
+                            if following is None:
+                                self._calls.put(None)  # the end: after this transaction
+                            else:
+                                calls.append(following)
+            except Exception as error:  # noqa: BLE001 - nothing is on the disk, and every caller learns why
+                outcomes = [(None, error)] * len(calls)
+            for (_, future), (value, failure) in zip(calls, outcomes, strict=True):
+                if not future.set_running_or_notify_cancel():
+                    continue
+                if failure is None:
+                    future.set_result(value)
+                else:
+                    future.set_exception(failure)
+
+
+def _outcome(function: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    """Return what a function returns, or what it raises."""
+    try:
+        return function(), None
+    except Exception as error:  # noqa: BLE001 - whatever it is, its caller gets it
+        return None, error
+
+
+class WrongTokens:
+    """Count wrong tokens by address, and say who has to wait.
+
+    Parameters
+    ----------
+    burst : int, default 20
+        Wrong tokens before an address has to wait.
+    pause : float, default 3.0
+        Seconds after which one more is allowed.
+    most : int, default 10_000
+        Addresses that are remembered.
+    """
+
+    def __init__(self, burst: int = 20, pause: float = 3.0, most: int = 10_000) -> None:
+        self.burst, self.pause, self.most = burst, pause, most
+        self.clock: Callable[[], float] = time.monotonic
+        self._free_at: OrderedDict[str, float] = (
+            OrderedDict()
+        )  # when the address has no wrong token to its name
+
+    def wait(self, address: str) -> float:
+        """Return the seconds that an address has to wait; 0 if it may try."""
+        debt = self._free_at.get(_network(address), 0.0) - self.clock()
+        return max(0.0, debt - (self.burst - 1) * self.pause)
+
+    def add(self, address: str) -> None:
+        """Note a wrong token."""
+        key = _network(address)
+        self._free_at[key] = max(self._free_at.get(key, 0.0), self.clock()) + self.pause
+        self._free_at.move_to_end(key)
+        while len(self._free_at) > self.most:
+            self._free_at.popitem(last=False)
+
+
+def _network(address: str) -> str:
+    """Return an address; of IPv6 the network, as one machine has many."""
+    try:
+        if (parsed := ipaddress.ip_address(address)).version == 6:  # noqa: PLR2004 - IPv6
+            return str(ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))
+    except ValueError:
+        return address
+    return address
+
+
+class TooManyError(Exception):
+    """An address has sent too many wrong tokens.
+
+    Attributes
+    ----------
+    seconds : float
+        How long it has to wait.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a form says about one task: words, number of context sentences shown, seconds taken."""
+
+    guesses: Sequence[str]
+    shown: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a form: the page as it is now, refusals by place of the task, whether it is sent."""
+
+    page: Page
+    refused: Mapping[int, RefusalError]
+    sent: bool
+
+
+class Form(NamedTuple):
+    """What the form of a page is about: what is shown, words a task, the items in their order."""
+
+    condition: str
+    guesses: int
+    item_ids: tuple[str, ...]
+
+
+class Service:
+    """A campaign, as the handlers use it.
+
+    Parameters
+    ----------
+    campaign : Campaign
+    """
+
+    def __init__(self, campaign: Campaign) -> None:
+        self.campaign = campaign
+        self.wrong_tokens = WrongTokens()
+        self._commits = GroupCommits(campaign)
+        self._subjects: dict[str, Subject] = {}  # by hash of the token; only tokens that are right
+        self._forms: OrderedDict[tuple[int, int], Form] = OrderedDict()  # by page and subject
+
+    def close(self) -> None:
+        """Finish what waits; the campaign stays open."""
+        self._commits.close()
+
+    async def subject(self, token: str, address: str) -> Subject | None:
+        """Return who has a token, None if nobody has it; TooManyError after too many wrong ones."""
+        if not TOKEN.fullmatch(token):
+            return None
+        digest = token_digest(token)
+        if digest in self._subjects:
+            return self._subjects[digest]
+        if seconds := self.wrong_tokens.wait(address):
+            raise TooManyError(seconds)
+        try:
+            subject = await self._commits.run(lambda: self.campaign.subject(token))
+        except RefusalError:
+            self.wrong_tokens.add(address)
+            return None
+        self._subjects[digest] = subject
+        return subject
+
+    async def next_page(self, subject: Subject) -> Page | None:
+        """Return the page that a subject has, or a new one."""
+
+        def work() -> Page | None:
+            page = self.campaign.next_page(subject.id)
+            if page is not None:
+                self._remember(page, subject)
+            return page
+
+        return await self._commits.run(work)
+
+    async def form(self, page: int, subject: Subject) -> Form:
+        """Return what the form of a page is about; RefusalError if it is not the subject's."""
+        if form := self._forms.get((page, subject.id)):
+            return form
+        return await self._commits.run(lambda: self._form(page, subject))
+
+    async def answer(self, page: int, subject: Subject, place: int, answer: Answer) -> Task | None:
+        """Save the answer to the task at a place of a page; return the next task about the item, if any."""
+        return await self._commits.run(lambda: self._answer(page, subject, place, answer))
+
+    async def answer_form(
+        self, page: int, subject: Subject, answers: Mapping[int, Answer], *, send: bool
+    ) -> Outcome:
+        """Save the answers of a form by place of the task, and submit the page if that is asked for.
+
+        Returns
+        -------
+        Outcome
+            An answer that is refused does not keep the others from being saved.
+
+        Raises
+        ------
+        RefusalError
+            If the page is refused as a whole.
+        """
+
+        def work() -> Outcome:
+            refused, sent = {}, False
+            for place, answer in answers.items():
+                try:
+                    self._answer(page, subject, place, answer)
+                except RefusalError as error:
+                    if error.reason not in _OF_THE_TASK:
+                        raise
+                    refused[place] = error
+            if send:
+                try:
+                    self.campaign.submit(page, subject.id)
+                    sent = True
+                except RefusalError as error:
+                    if error.reason != "unanswered tasks":
+                        raise
+            return Outcome(self.campaign.page(page, subject.id), refused, sent)
+
+        return await self._commits.run(work)
+
+    def _answer(self, page: int, subject: Subject, place: int, answer: Answer) -> Task | None:
+        item_ids = self._form(page, subject).item_ids
+        if place >= len(item_ids):
+            raise RefusalError(f"there is no task {place} on page {page}", "item not on the page")
+        return self.campaign.answer(
+            page, subject.id, item_ids[place], answer.guesses, shown=answer.shown, seconds=answer.seconds
+        )
+
+    def _form(self, page: int, subject: Subject) -> Form:
+        """Return the form of a page. Browsers do not get the items' ids, which may say too much."""
+        if (page, subject.id) not in self._forms:
+            self._remember(self.campaign.page(page, subject.id), subject)
+        return self._forms[page, subject.id]
+
+    def _remember(self, page: Page, subject: Subject) -> None:
+        item_ids = tuple(task.item_id for task in page.tasks)
+        self._forms[page.id, subject.id] = Form(page.condition, page.guesses, item_ids)
+        if len(self._forms) > _MOST_FORMS:
+            self._forms.popitem(last=False)
