@@ -1,4 +1,4 @@
-"""Data sets made from novels: how LAMBADA, the Children's Book Test, sentence completion and CNN QA were made.
+"""Data sets made from novels as LAMBADA, the Children's Book Test, sentence completion and CNN QA were made.
 
 `read_shelf` checks and splits novels, `build` makes all sets of them with one `Manifest`. `lambada`,
 `childrens_book`, `sentence_completion` and `cnn_qa` make one kind of items each, `Candidates` has all
