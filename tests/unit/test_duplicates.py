@@ -32,6 +32,12 @@ def test_shares_are_those_of_plain_sets(first, second):
     assert pair.jaccard <= pair.containment <= 1
 
 
+@given(st.text(st.sampled_from("aBnt'.,!?\"-_()1 Éé’`LRBrsb"), max_size=12))  # noqa: RUF001 - apostrophe
+def test_marks_and_capitals_around_a_token_make_no_difference(text):
+    plain = [dup.text_codes(word).tolist() for token in text.split() for word in normalise(token)]
+    assert dup.text_codes(text).tolist() == [code for codes in plain for code in codes]
+
+
 def sketches(**texts):
     return {name: dup.sketch(dup.text_codes(text)) for name, text in texts.items()}
 

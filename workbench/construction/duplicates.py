@@ -32,6 +32,7 @@ PERMUTATIONS = BANDS * ROWS
 SEED, SCHEME = 1, "affine32"
 _LEAST = 0.05  # share of the segments of the shorter novel that must be like one of the other
 _KNOWN = 1 << 20  # tokens whose words are cached
+_MARKS = '.,;:!?"'  # around a token
 _SETS = 64  # n-gram sets in memory
 
 PARAMETERS: dict[str, Any] = {
@@ -78,6 +79,9 @@ class _Codes(dict[str, tuple[int, ...]]):
     def __missing__(self, token: str) -> tuple[int, ...]:
         if len(self) > _KNOWN:
             self.clear()
+        if token.isascii() and (plain := token.strip(_MARKS).lower()) != token:
+            codes = self[token] = self[plain]  # marks and capitals give no other words: normalised once
+            return codes
         words = (hashlib.blake2b(word.encode(), digest_size=8).digest() for word in normalise(token))
         codes = self[token] = tuple([int.from_bytes(word, "little") for word in words])
         return codes

@@ -34,7 +34,7 @@ VERSION = 1
 LIBRARIES = ("datasketch", "lingua-language-detector", "lxml", "numpy", "pyarrow")
 """What the results depend on."""
 
-SAMPLES, SAMPLE = 10, 500
+SAMPLES, SAMPLE = 10, 300
 """Pieces of a novel whose language is detected, and characters of each."""
 
 _DIGITS = 4  # of a confidence

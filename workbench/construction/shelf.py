@@ -320,7 +320,9 @@ def _copied(novels: Novels, folder: Path, *, progress: bool) -> tuple[pd.DataFra
     with progress_bar(label="reading novels", unit="B", shown=progress) as bar:
         for book in _books(novels, inputs):
             if book.book_id in rows:
-                raise DataError(f"the novel {book.book_id!r} occurs twice", remedy="pass it once")
+                raise DataError(
+                    f"the novel {book.book_id!r} occurs twice", remedy="pass it once, or rename a file"
+                )
             content = book.text.encode("utf-8", "replace")
             sha256 = hashlib.sha256(content).hexdigest()
             with (folder / f"{sha256}.txt").open("wb") as file:
