@@ -229,7 +229,7 @@ class Candidates:
         self,
         numbers: Iterable[int] | Ints | None = None,
         *,
-        split: str = "train",
+        split: str = "built",
         lowercased: bool = False,
         choices: bool = False,
     ) -> Items:
@@ -239,8 +239,8 @@ class Candidates:
         ----------
         numbers : iterable of int, optional
             All by default: a novel has thousands.
-        split : str, default "train"
-            What the novels are: "train", "dev", "test" or "control".
+        split : str, default "built"
+            Split of the items: another name than those of the release, so that they are not mixed up.
         lowercased : bool, default False
             Lower-case the tokens (variant ``plain``, as the release); else they are as in the novels (variant
             ``capitalised``, unless these hold no capital).
