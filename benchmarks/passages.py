@@ -3,8 +3,8 @@
     python benchmarks/passages.py [--texts PATH] [--tokens 20000000] [--workers 1 2] [--json out.json]
 
 The novels are those in a path (file, folder, archive), else the sample's. Their tokens, cased, are written as
-an archive of tokenised novels of the size of those in LAMBADA's release, over and over, each time from another
-sentence on, until there are as many words as asked for. Full scale: ``--tokens 203000000``.
+an archive of tokenised novels of the size of those in LAMBADA's release, over and over, each time from
+another sentence on, until there are as many words as asked for. Full scale: ``--tokens 203000000``.
 
 1. Ours: `Candidates.of` the archive, with each number of processes. It reads, cuts, writes the tokens and a
    record a candidate, and checksums; the digests must be equal.
@@ -172,11 +172,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.part:
-        results = PARTS[options.part](options)
+        result = PARTS[options.part](options)
         usage = [resource.getrusage(kind) for kind in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        results["processor s"] = sum(each.ru_utime + each.ru_stime for each in usage)
-        results["peak MB"] = max(each.ru_maxrss for each in usage) * 1.024e-3
-        (options.folder / f"{options.part}.json").write_text(json.dumps(results), encoding="utf-8")
+        result["processor s"] = sum(each.ru_utime + each.ru_stime for each in usage)
+        result["peak MB"] = max(each.ru_maxrss for each in usage) * 1.024e-3
+        (options.folder / f"{options.part}.json").write_text(json.dumps(result), encoding="utf-8")
         return
     print(f"load average at the start: {', '.join(f'{x:.2f}' for x in os.getloadavg())}", flush=True)
     with tempfile.TemporaryDirectory() as folder:

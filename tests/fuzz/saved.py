@@ -1,11 +1,13 @@
 """What the workbench writes itself, and results from elsewhere: models, texts, runs, caches, notes, logs."""
 
+import contextlib
 import json
 import os
 import shutil
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -19,7 +21,7 @@ from test_grooming import questions
 from test_lm_eval import NAME, RESULTS, log, results
 
 import workbench as wb
-from workbench import construction
+from workbench.construction import candidates
 from workbench.construction.candidates import Candidates
 from workbench.construction.grooming import REASONS, Grooming
 from workbench.construction.manifest import FileDigest, Manifest, Step
@@ -190,9 +192,29 @@ def candidates_in(folder):
 
 def candidates_of(folder):
     """Return all that candidates hold."""
-    candidates = Candidates(folder / "candidates")
-    content = (candidates.rule, candidates.dropped, candidates.cased, candidates.sha256)
-    return [*content, candidates.books.to_json(), candidates.frame.to_json(), *candidates.items(range(99))]
+    made = Candidates(folder / "candidates")
+    content = (made.rule, made.dropped, made.cased, made.sha256)
+    return [*content, made.books.to_json(), made.frame.to_json(), *made.texts(), *made.items(range(99))]
+
+
+def unfinished_in(folder):
+    """Find the candidates of some chunks of novels, and end there."""
+    find = candidates.find
+
+    def killed(chunk):
+        if chunk.number == 2:
+            raise KeyboardInterrupt
+        return find(chunk)
+
+    with patch.object(candidates, "find", killed), contextlib.suppress(KeyboardInterrupt):
+        finished(folder)
+
+
+def finished(folder):
+    """Find the candidates that are not found yet; return all that they hold."""
+    with patch.object(candidates, "_CHUNK", 1 << 16):
+        Candidates.of(wb.books("sample"), folder=folder / "candidates", workers=1, progress=False)
+    return candidates_of(folder)
 
 
 def corpus_in(folder):
@@ -425,6 +447,7 @@ SAVED = [
     Target("corpus", "texts", corpus_in, lambda folder: arrays(Corpus(folder / "corpus")), same),
     Target("stream", "texts", stream_in, lambda folder: arrays(Stream.open(folder / "stream")), same),
     Target("candidates", "construction", candidates_in, candidates_of, same),
+    Target("unfinished candidates", "construction", unfinished_in, finished, same),
     Target("checkpoints", "checkpoint", checkpoints, newest, same_or_absent),
     Target("runs", "run", runs_in, runs_of, runs_kept),
     Target("cached table", "cache", cached_table, from_cache, same_or_absent),

@@ -35,6 +35,7 @@ ELSEWHERE = {
     "models/ngram/counts.py:_on_disk": BEFORE,
     "texts/corpus.py:_renumber": BEFORE,
     "construction/novels.py": BEFORE,
+    "construction/lambada_rule.py:_chapters": BEFORE,
 }
 
 

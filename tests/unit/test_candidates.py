@@ -156,8 +156,8 @@ def test_hand_made_chapters():
     frame = result.frame
     assert frame["sentence"].tolist() == [3, 5]
     assert [item.item_id for item in result.items()] == [
-        "lambada/train/book/000003",
-        "lambada/train/book/000005",
+        "lambada/built/book/000003",
+        "lambada/built/book/000005",
     ]
 
 

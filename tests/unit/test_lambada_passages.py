@@ -212,7 +212,7 @@ def test_filters_that_make_no_sense_are_one_error(candidates):
             lambada.filtered(**({"source": items, "filters": [model], "progress": False} | arguments))
     with pytest.raises(DataError, match="two filters are called 'lengths'"):
         lambada.filtered(items, [model, model], **QUIET)
-    with pytest.raises(DataError, match="gives no probability to the target of lambada/train/"):
+    with pytest.raises(DataError, match="gives no probability to the target of lambada/built/"):
         lambada.filtered(items, [Scores(4)], **QUIET)
     with pytest.raises(DataError, match=r"the texts hold .* of the books"):
         lambada.filtered(candidates, [model], trained_on=BOOKS[:1], **QUIET)
@@ -222,7 +222,7 @@ def test_filters_that_make_no_sense_are_one_error(candidates):
 
 def test_the_control_set_is_a_draw_of_its_own(candidates):
     items = lambada.control(candidates, 60, seed=5)
-    assert set(items.frame["split"]) == {"control"}
+    assert set(items.frame["split"]) == {"built-control"}
     assert len(set(items.frame["item_id"])) == 60
     assert list(items[:20]) == list(lambada.control(candidates, 20, seed=5))
     drawn = {item.text for item in candidates.sample(60, seed=5)}

@@ -229,7 +229,7 @@ class Candidates:
         self,
         numbers: Iterable[int] | Ints | None = None,
         *,
-        split: str = "train",
+        split: str = "built",
         lowercased: bool = False,
         choices: bool = False,
     ) -> Items:
@@ -239,8 +239,8 @@ class Candidates:
         ----------
         numbers : iterable of int, optional
             All by default: a novel has thousands.
-        split : str, default "train"
-            What the novels are: "train", "dev", "test" or "control".
+        split : str, default "built"
+            Split of the items: another name than those of the release, so that they are not mixed up.
         lowercased : bool, default False
             Lower-case the tokens (variant ``plain``, as the release); else they are as in the novels (variant
             ``capitalised``, unless these hold no capital).
@@ -512,6 +512,8 @@ class _Finished:
         """Return the description of a chunk, None if it is not finished, or its files are not there."""
         with contextlib.suppress(DataError), reading(self.folder):
             result: dict[str, Any] = files.read_json(self.path(key))
+            if result.pop("checksum") != _digest_of(result):
+                return None
             for kind in ("text", "records"):
                 path = files.path_in(self.folder, result["names"][kind])
                 if sha256(path) != result["files"][f"{kind}_sha256"]:
@@ -521,7 +523,7 @@ class _Finished:
 
     def put(self, key: str, value: dict[str, Any]) -> None:
         """Store the description of a chunk."""
-        files.write_atomic(self.path(key), json.dumps(value))
+        files.write_atomic(self.path(key), json.dumps({**value, "checksum": _digest_of(value)}))
 
 
 def _size(chunk: NovelChunk) -> int:

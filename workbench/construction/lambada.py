@@ -50,7 +50,7 @@ def passages(
     skip_frequent: int = 0,
     number: int | None = None,
     seed: int = 0,
-    split: str = "train",
+    split: str = "built",
     lowercased: bool = False,
     workers: int | None = None,
     client: Client | None = None,
@@ -78,8 +78,8 @@ def passages(
         So many passages, if there are as many; all by default.
     seed : int, default 0
         Of the order.
-    split : str, default "train"
-        What the items are called: "train", "dev" or "test".
+    split : str, default "built"
+        Split of the items: another name than those of the release, so that they are not mixed up.
     lowercased : bool, default False
         Lower-case the tokens (variant ``plain``); else they are as in the novels (``capitalised``).
     workers, client
@@ -214,7 +214,7 @@ def filtered(
     threshold: float = THRESHOLD,
     number: int | None = None,
     seed: int = 0,
-    split: str = "train",
+    split: str = "built",
     lowercased: bool = False,
     trained_on: Texts | None = None,
     block: int = 1024,
@@ -411,6 +411,7 @@ def control(
     *,
     seed: int = 0,
     without: Filtered | None = None,
+    split: str = "built-control",
     lowercased: bool = False,
 ) -> Items:
     """Draw a control set: passages of the same shape from the same novels, not filtered.
@@ -427,13 +428,13 @@ def control(
         Of the draw, which is another one than that of `filtered` with the same seed.
     without : Filtered, optional
         Leave out its survivors, so that the two sets are disjoint.
-    lowercased : bool, default False
-        Lower-case the tokens.
+    split, lowercased
+        As in `Candidates.items`.
 
     Returns
     -------
     Items
-        In the order of the draw; split "control". ``attrs["parameters"]`` says how they were drawn.
+        In the order of the draw. ``attrs["parameters"]`` says how they were drawn.
 
     Raises
     ------
@@ -446,7 +447,7 @@ def control(
     >>> from workbench.construction.candidates import Candidates
     >>> candidates = Candidates.of(wb.books("sample"), progress=False)
     >>> lambada.control(candidates, 50)
-    Items(50: 50 x lambada/control/capitalised)
+    Items(50: 50 x lambada/built-control/capitalised)
     """
     excluded = np.zeros(0, np.int64)
     if without is not None:
@@ -464,7 +465,7 @@ def control(
     places = np.arange(min(len(candidates), number + len(excluded)), dtype=np.int64)
     drawn = permuted(places, len(candidates), key=(seed, _CONTROL))
     drawn = drawn[~np.isin(drawn, excluded)][:number]
-    items = candidates.items(drawn, split="control", lowercased=lowercased)
+    items = candidates.items(drawn, split=split, lowercased=lowercased)
     items.attrs["parameters"] = {"number": number, "seed": seed, "disjoint": without is not None}
     return items
 
