@@ -1,7 +1,8 @@
 """Questions made from novels, in the form of released data sets: to train on, and to test models on.
 
-`childrens_book` makes questions of the Children's Book Test, `cnn_qa` of CNN QA, `sentence_completion` of
-the sentence completion challenge, `lambada` passages; all return Items. `novels` reads and tags novels one at a time, and refuses those that held-out items come from.
+`childrens_book` makes questions of the Children's Book Test, `cnn_qa` of CNN QA, `sentence_completion` of the
+sentence completion challenge, `lambada` passages; all return Items. `novels` reads and tags novels one at a
+time, and refuses those that held-out items come from.
 """
 
 from __future__ import annotations
