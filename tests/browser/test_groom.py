@@ -118,7 +118,7 @@ def test_walking_rejecting_and_undoing(groom, notebook):
         assert role in tree.replace("Take the last change back (key u)", "Undo")
 
 
-def test_no_button_moves_under_the_pointer(groom, notebook):
+def test_no_button_moves_under_the_pointer(groom):
     page = groom(
         "still",
         "from dataclasses import replace\n"

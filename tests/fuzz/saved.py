@@ -21,6 +21,7 @@ from test_grooming import questions
 from test_lm_eval import NAME, RESULTS, log, results
 
 import workbench as wb
+from workbench import construction
 from workbench.construction import candidates
 from workbench.construction.candidates import Candidates
 from workbench.construction.grooming import REASONS, Grooming

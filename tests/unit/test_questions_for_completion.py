@@ -210,8 +210,11 @@ def test_the_result_depends_on_neither_order_nor_other_novels(model):
     assert records(make(model=model, seed=1)) != records(items)
 
 
-def test_fewer_questions_are_some_of_more(model):
+def test_fewer_questions_are_some_of_more(model, monkeypatch):
     every = make(model=model)
+    monkeypatch.setattr(completion, "_BLOCK", 30)
+    assert records(make(model=model)) == records(every)
+    assert make(model=model).attrs == every.attrs
     ids = [set(make(model=model, number=n).frame["item_id"]) for n in (1, 5, 20, 10**6)]
     assert [len(some) for some in ids] == [1, 5, 20, len(every)]
     assert all(fewer <= more for fewer, more in pairwise(ids))

@@ -57,6 +57,7 @@ REPEATED = "the sentence occurred before"
 
 _MARK = re.compile(r"[*_~#=|^]+")  # of emphasis, headings and tables: no part of a sentence
 _CHUNK = 256  # sentences that are done at a time
+_BLOCK = 1 << 16  # sentences with results in memory at a time
 _PROBES, _PROBE = 40, 60  # passages of a novel that are looked for in the texts, and their tokens
 _NAMED = 5  # books in a message
 
@@ -419,7 +420,7 @@ def _chosen(
     steps: Counter[str] = Counter()
     records: list[Item] = []
     texts: set[str] = set()
-    size = len(order) if number is None else 2 * number
+    size = _BLOCK if number is None else min(_BLOCK, 2 * number)
     for start in range(0, len(order), size):
         block = order[start : start + size]
         results = _generated(corpus, parts, side[block], sentence[block], place[block], **running)

@@ -97,7 +97,7 @@ function render({ model, el }) {
       buttons().forEach((node, i) => node.setAttribute("aria-pressed", String(q.picked.includes(q.alternates[i]))));
     } else {
       s.at = 0;
-      fill(grid, ...q.alternates.map((word, i) => h("button", { class: "wg-word", type: "button", "aria-pressed": q.picked.includes(word) ? "true" : "false", onclick: () => { point(i); pick(word); },
+      fill(grid, ...q.alternates.map((word, i) => h("button", { class: "wg-word", type: "button", title: word, "aria-pressed": q.picked.includes(word) ? "true" : "false", onclick: () => { point(i); pick(word); },
         onfocus: () => { if (s.at !== i) point(i, false); }, onmouseenter: () => see(word), onmouseleave: () => see(s.view.question.alternates[s.at]) }, word)));
     }
     for (const node of buttons()) node.setAttribute("aria-disabled", String(!open));
