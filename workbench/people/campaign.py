@@ -377,8 +377,8 @@ class Campaign:
     def unfolding(self) -> pd.DataFrame:
         """Return the share of items guessed with at most so many context sentences.
 
-        Columns: n_context_sentences, n (judgments), n_right, share, low, high (Wilson's 95 %). An item with a
-        shorter context counts with the words that were guessed from all of it.
+        Columns: n_context_sentences, n (judgments), n_guessed, share, low, high (Wilson's 95 %). An item with
+        a shorter context counts with the words that were guessed from all of it.
         """
         return reports.unfolding(self.judgments())
 
