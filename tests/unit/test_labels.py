@@ -4,6 +4,7 @@ from workbench.analysis import annotations, contrast, statistics
 from workbench.construction import duplicates, manifest, novel_checks, shelf
 from workbench.evaluation import leaderboard, metrics
 from workbench.items.schema import COLUMNS
+from workbench.people import cost, reports
 from workbench.render.labels import column_label, label, tooltip
 from workbench.runs import predictions, store
 from workbench.widgets.compare import page
@@ -25,6 +26,11 @@ SHOWN = {
         *("duplicate_of", "split", "reason", *duplicates.Pair._fields),
     ),
     "funnel": tuple(manifest.Manifest().to_frame()),
+    **{
+        name: getattr(reports, name)
+        for name in ("SUBJECTS", "JUDGMENTS", "STATES", "FUNNEL", "COSTS", "UNFOLDING")
+    },
+    "expected cost": cost.EXPECTED_COST,
     "charts": tuple(panel.name for panel in PANELS),
 }
 
