@@ -3,6 +3,7 @@
 import gc
 import threading
 import weakref
+from tempfile import mkdtemp
 
 import pytest
 from ask_models import Counting
@@ -17,6 +18,7 @@ from workbench.widgets.shared.widget import Widget
 pytestmark = pytest.mark.slow
 FRAMES = [made(12, seed=k).assign(model=f"model {k}") for k in range(2)]
 ITEMS = items_of(FRAMES[0])
+GAMES = mkdtemp()
 OPEN = {
     "browse": lambda: wb.browse(ITEMS),
     "browse and annotate": lambda: wb.browse(ITEMS, annotations="auto"),
@@ -24,6 +26,7 @@ OPEN = {
     "ask": lambda: wb.ask([Counting()], "The keeper saw the boat and the keeper"),
     "compare": lambda: wb.compare(ITEMS, FRAMES, None, resamples=10),
     "attention": lambda: wb.attention(Windows(), ITEMS),
+    "guess": lambda: wb.guess(ITEMS, path=f"{GAMES}/game.db", runs=FRAMES),
 }
 
 
@@ -35,6 +38,7 @@ REFUSED = {
     "candidates": lambda: wb.ask([Counting()], candidates=5),
     "compare": lambda: wb.compare(ITEMS, FRAMES, None, resamples=10, pair=5),
     "attention": lambda: wb.attention(Windows(), ITEMS, row="none"),
+    "guess": lambda: wb.guess(ITEMS, "chess"),
 }
 
 
