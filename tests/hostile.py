@@ -5,6 +5,8 @@ workbench with such strings in each place that a name, a word or a heading can c
 """
 
 from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 import pandas as pd
@@ -20,6 +22,7 @@ from workbench.evaluation.hardest import hardest
 from workbench.evaluation.interchange.import_results import Imported
 from workbench.evaluation.paper import table
 from workbench.evaluation.significance import significance
+from workbench.people.reports import curve
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.training.history import Training
 
@@ -110,6 +113,7 @@ def _attention_map(text):
 CHARTS = {
     "accuracy": _accuracy,
     "attention_map": _attention_map,
+    "context_needed": lambda text: charts.context_needed({text: curve(np.array([0, 2]), 3, 3)}),
     "context": lambda text: charts.context({text: {text: predicted(text), None: predicted(text)}}),
     "direct_speech": lambda text: charts.direct_speech(_sets(text), title=text, select=True),
     "expected": _expected,
@@ -199,6 +203,19 @@ def _groom(text):
     return view
 
 
+def _guess(text):
+    items = _items(text)
+    path = Path(mkdtemp()) / "guess.db"
+    game = wb.guess(
+        items, subject=text.replace("\0", "").strip()[:200] or "x", path=path, condition="passage",
+        runs=_predictions(text, items),
+    )  # fmt: skip
+    for task in game.page.tasks:
+        game.campaign.answer(game.page.id, game.subject.id, task.item_id, [text.replace("\0", "")[:200]])
+    game.submit()
+    return game
+
+
 def _contamination(text):
     frame = {"item_id": [text], "passage": [True], "query": [True], "query_words": [9], "n_grams": [2]}
     pairs = pd.DataFrame({"item_id": [text], "book_id": [text], "found": [1], "share": [0.5]})
@@ -228,6 +245,7 @@ PAGES = {
     "Contamination": _contamination,
     "Explorer": _explore,
     "Groom": _groom,
+    "Guess": _guess,
     "Hardest": _hardest,
     "Imported": _imported,
     "Item": lambda text: _items(text)[0],

@@ -3,6 +3,7 @@
 import gc
 import threading
 import weakref
+from tempfile import mkdtemp
 
 import pytest
 from ask_models import Counting
@@ -18,6 +19,7 @@ from workbench.widgets.shared.widget import Widget
 pytestmark = pytest.mark.slow
 FRAMES = [made(12, seed=k).assign(model=f"model {k}") for k in range(2)]
 ITEMS = items_of(FRAMES[0])
+GAMES = mkdtemp()
 OPEN = {
     "browse": lambda: wb.browse(ITEMS),
     "browse and annotate": lambda: wb.browse(ITEMS, annotations="auto"),
@@ -26,6 +28,7 @@ OPEN = {
     "compare": lambda: wb.compare(ITEMS, FRAMES, None, resamples=10),
     "attention": lambda: wb.attention(Windows(), ITEMS),
     "groom": lambda: wb.groom(questions()),
+    "guess": lambda: wb.guess(ITEMS, path=f"{GAMES}/game.db", runs=FRAMES),
 }
 
 
@@ -38,6 +41,7 @@ REFUSED = {
     "compare": lambda: wb.compare(ITEMS, FRAMES, None, resamples=10, pair=5),
     "attention": lambda: wb.attention(Windows(), ITEMS, row="none"),
     "groom": lambda: wb.groom(questions(), current="none"),
+    "guess": lambda: wb.guess(ITEMS, "chess"),
 }
 
 

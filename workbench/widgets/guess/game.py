@@ -122,7 +122,7 @@ def player_of(campaign: Campaign, subject: str | int | Subject | None) -> Subjec
         if (known := _known(campaign, wanted)) is not None:
             return known
         with suppress(RefusalError):  # another process was quicker
-            return campaign.add_subject(wanted)
+            return replace(campaign.add_subject(wanted), token=None)
     known = _known(campaign, wanted)
     if known is None:
         problem = f"there is no subject {wanted!r:.60} in this campaign"

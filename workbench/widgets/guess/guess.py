@@ -215,32 +215,66 @@ class Guess(Widget):
             self._send_view(message)
 
     def _answer_task(self, page: int, item_id: str, guesses: Sequence[str], **seen: Any) -> Task | None:
-        if self.page is None or self.page.id != page:
-            self._refresh()
         following = self.campaign.answer(page, self.subject.id, item_id, guesses, **seen)
         if following is not None:
             self._wrong.setdefault(item_id, []).extend(guesses)
         self._refresh()
         return following
 
+    def answer(self, item_id: str, guesses: Sequence[str]) -> Task | None:
+        """Answer a task of the open page from Python, as a simulated player does.
+
+        Parameters
+        ----------
+        item_id : str
+        guesses : sequence of str
+
+        Returns
+        -------
+        Task or None
+            In unfolding after a wrong guess: the same item with one more sentence. Else None.
+
+        Raises
+        ------
+        RefusalError
+            As of `Campaign.answer`.
+        """
+        following = self._answer_task(self._open_page(), item_id, guesses)
+        self._send_view({})
+        return following
+
+    def _open_page(self) -> int:
+        if self.page is None:
+            raise DataError("no page is open", remedy="take one with next_page()")
+        return self.page.id
+
     def _on_submit(self, message: Mapping[str, Any]) -> None:
         try:
-            self.submit(int(message["page"]))
+            self._submit(int(message["page"]))
         except RefusalError as error:
             self._refuse(message, error)
         else:
             self._send_view(message)
 
-    def submit(self, page: int | None = None) -> None:
+    def submit(self) -> None:
         """Submit the open page; RefusalError where a task has no answer."""
-        number = page if page is not None else self.page.id if self.page is not None else 0
-        self.campaign.submit(number, self.subject.id)
+        self._submit(self._open_page())
+        self._send_view({})
+
+    def _submit(self, page: int) -> None:
+        self.campaign.submit(page, self.subject.id)
         before, self.page = self.page, None
-        if before is not None and before.id == number:
-            self._review = self._review_of(before) if self.feedback else []
-            if self.feedback:
-                return
+        if before is not None and before.id == page and self.feedback:
+            self._review = self._review_of(before)
+        else:
+            self._turn()
+
+    def next_page(self) -> Page | None:
+        """Go on after a page was submitted; return the page that is open then, None if no item is due."""
+        self._review = []
         self._turn()
+        self._send_view({})
+        return self.page
 
     def _on_next(self, message: Mapping[str, Any]) -> None:
         self._review = []
