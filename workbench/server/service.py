@@ -27,18 +27,15 @@ _SHORTEST = (
 )
 _FRESH = 10.0  # seconds for which a page that was assigned with the one before is shown from memory
 _MOST_FORMS = 10_000  # kept in memory; others are read again
-_OF_THE_TASK = {
-    "answered before",
-    "invalid guess",
-    "wrong context",
-}  # the other answers of a form still count
+# the other answers of a form still count
+_OF_THE_TASK = {"answered before", "invalid guess", "wrong context"}
 
 
 class GroupCommits:
     """Call functions in one thread, those that wait in one transaction of a campaign.
 
-    A flush takes as long as ten answers on a good disk and a hundred on a busy one, so that many people at once
-    need one for all that wait. Nothing is returned before it is on the disk.
+    A flush takes as long as ten answers on a good disk and a hundred on a busy one, so that many people at
+    once need one for all that wait. Nothing is returned before it is on the disk.
 
     Parameters
     ----------
@@ -259,7 +256,6 @@ class Service:
         RefusalError
             If the page is refused as a whole.
         """
-
         following: list[Page | None] = []
         self._following.pop(subject.id, None)
 
