@@ -145,10 +145,11 @@ async function save(section) {
   keepDrafts();
 }
 
-form.addEventListener("focusin", (event) => {
-  const section = event.target.closest(".task");
+function startClock(target) {
+  const section = target?.closest(".task");
   if (section && !started.has(section)) started.set(section, performance.now());
-});
+}
+form.addEventListener("focusin", (event) => startClock(event.target));
 form.addEventListener("input", keepDrafts);
 
 form.addEventListener("keydown", (event) => {
@@ -200,3 +201,4 @@ form.addEventListener("submit", async (event) => {
 });
 
 restoreDrafts();
+startClock(document.activeElement); // focused before this script ran
