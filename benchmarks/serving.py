@@ -21,6 +21,7 @@ import asyncio
 import os
 import random
 import re
+import resource
 import sqlite3
 import subprocess
 import sys
@@ -105,8 +106,12 @@ def served(*arguments: str) -> Iterator[str]:
         assert url, "the server did not start"
         yield url
     finally:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         process.kill()
         process.wait()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        print(f"    processor time of the server, start included: {seconds:.1f} s")
         process.stdout.close()
 
 

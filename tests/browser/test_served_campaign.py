@@ -170,7 +170,7 @@ def test_unfolding_by_keyboard(chromium, served):
         first = context.text_content()
         assert first
         page.keyboard.press("Enter")  # no idea
-        page.locator("#task-0 .tried", has_text="known from this").wait_for()
+        page.locator("#task-0 .tried", has_text="No word.").wait_for()
         assert context.text_content().endswith(first)
         assert page.locator("[name=shown-0]").input_value() == "2"
         picture(page, "unfolding")

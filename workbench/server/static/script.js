@@ -92,8 +92,8 @@ function unfold(section, typed, sentences) {
   const field = fields(section)[0];
   field.value = "";
   section.querySelector(".tried")?.remove();
-  const tried = element("p", "Not ", "tried");
-  tried.append(element("b", typed[0] ?? "known from this"), ". One sentence more is shown.");
+  const tried = element("p", typed.length ? "It is not " : "No word", "tried");
+  tried.append(element("b", typed.join(" ")), ". One sentence more is shown.");
   section.querySelector(".answer").prepend(tried);
   say(section, "");
   started.set(section, performance.now());
