@@ -312,7 +312,7 @@ def test_what_is_refused_in_a_transaction_undoes_only_itself(make):
         assert other.execute("SELECT count(*) FROM answers").fetchone() == (0,)  # not before its end
     assert other.execute("SELECT count(*) FROM answers").fetchone() == (2,)
     other.close()
-    with pytest.raises(KeyboardInterrupt), campaign.write_transaction():
+    with pytest.raises(KeyboardInterrupt), campaign.write_transaction():  # noqa: PT012 - undone
         campaign.answer(page.id, ada, page.tasks[2].item_id, ["word"])
         raise KeyboardInterrupt
     assert len(campaign.judgments()) == 2

@@ -15,7 +15,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 
 from workbench.people import Page, RefusalError, Subject
 from workbench.server.pages import all_instructions, render, static_files, task_instructions, unit
-from workbench.server.service import Answer, Form, Outcome, Service, TooManyError
+from workbench.server.service import Answer, Form, Service, TooManyError
 from workbench.storage.errors import DataError
 
 T = TypeVar("T")
@@ -196,9 +196,9 @@ class Handler(RequestHandler):
 
     def log_exception(
         self,
-        typ: type[BaseException] | None,
+        typ: type[BaseException] | None,  # noqa: ARG002 - as tornado calls it
         value: BaseException | None,
-        tb: TracebackType | None,
+        tb: TracebackType | None,  # noqa: ARG002
     ) -> None:
         """Log an error of the server, without the address asked for, which may hold a token."""
         if not isinstance(value, HTTPError):
@@ -285,7 +285,6 @@ class Tasks(Handler):
         drafts: Mapping[int, list[str]] | None = None,
         problems: Mapping[int, str] | None = None,
         notice: str | None = None,
-        sent: bool = False,
         after: int = 0,
     ) -> None:
         """Show a page as a form that needs no script; the first field that waits has the focus."""
@@ -302,7 +301,6 @@ class Tasks(Handler):
             drafts=drafts or {},
             problems=problems or {},
             notice=notice,
-            sent=sent,
         )
 
 
@@ -319,10 +317,10 @@ class SentForm(Tasks):
         form = await self.work(self.service.form(page, subject))
         answers = self.answers(save, form)
         outcome = await self.work(self.service.answer_form(page, subject, answers, send=save == "send"))
-        if outcome.sent and not outcome.refused:
+        if outcome.page is None:
             self.redirect("/page", status=303)
         else:
-            self.show_outcome(outcome, save, answers)
+            self.show_outcome(outcome.page, outcome.refused, save, answers)
 
     def answers(self, save: str, form: Form) -> dict[int, Answer]:
         """Return the answers of the form that are to be saved, by place."""
@@ -356,9 +354,10 @@ class SentForm(Tasks):
         text = self.get_body_argument(name, "")
         return float(text) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text, re.ASCII) else None
 
-    def show_outcome(self, outcome: Outcome, save: str, answers: Mapping[int, Answer]) -> None:
+    def show_outcome(
+        self, page: Page, refused: Mapping[int, RefusalError], save: str, answers: Mapping[int, Answer]
+    ) -> None:
         """Show the page again, with what is missing or refused."""
-        page, refused = outcome.page, outcome.refused
         one = int(save) if re.fullmatch(r"\d{1,4}", save, re.ASCII) else None
         missing = ", ".join(str(place + 1) for place, task in enumerate(page.tasks) if not task.finished)
         problems = {place: _text(error) for place, error in refused.items()}
@@ -373,7 +372,7 @@ class SentForm(Tasks):
             self.set_status(409 if refused else 422)
         drafts = {place: words for place, words in self.typed().items() if place not in answers}
         after = 0 if one is None else one
-        self.show_tasks(page, drafts=drafts, problems=problems, notice=notice, sent=outcome.sent, after=after)
+        self.show_tasks(page, drafts=drafts, problems=problems, notice=notice, after=after)
 
 
 class OneAnswer(SentForm):

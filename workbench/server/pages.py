@@ -64,7 +64,7 @@ def task_instructions(protocol: Protocol, step: Step) -> list[str]:
     if step.condition == "unfolding":
         lines = [
             "You see the last sentence of a passage, in which a word is missing. Type the word.",
-            "If it is another one, the sentence before it appears, until the whole passage is shown.",
+            "If it is wrong, the sentence before appears, until the whole passage is shown.",
             "If you have no idea, leave the field empty and go on.",
         ]
     elif step.condition == "sentence":

@@ -22,20 +22,20 @@ T = TypeVar("T")
 TOKEN = re.compile(r"[\w-]{20,100}", re.ASCII)
 """What a token looks like."""
 
-_LONGEST_TRANSACTION = 0.02  # seconds in which calls join a transaction
+_SHORTEST = (
+    0.02  # seconds for which calls may join a transaction; as long as the last flush took, if that is more
+)
+_FRESH = 10.0  # seconds for which a page that was assigned with the one before is shown from memory
 _MOST_FORMS = 10_000  # kept in memory; others are read again
-_OF_THE_TASK = {
-    "answered before",
-    "invalid guess",
-    "wrong context",
-}  # the other answers of a form still count
+# the other answers of a form still count
+_OF_THE_TASK = {"answered before", "invalid guess", "wrong context"}
 
 
 class GroupCommits:
     """Call functions in one thread, those that wait in one transaction of a campaign.
 
-    A flush to the disk takes about as long as ten answers, so one for all that wait is what makes many people
-    at once possible. Nothing is returned before it is on the disk.
+    A flush takes as long as ten answers on a good disk and a hundred on a busy one, so that many people at
+    once need one for all that wait. Nothing is returned before it is on the disk.
 
     Parameters
     ----------
@@ -60,14 +60,16 @@ class GroupCommits:
         self._thread.join()
 
     def _work(self) -> None:
+        flush = 0.0
         while call := self._calls.get():
             calls, outcomes = [call], []
-            end = time.monotonic() + _LONGEST_TRANSACTION
+            last = start = time.monotonic()
             try:
                 with self._campaign.write_transaction():
                     for function, _ in calls:  # it grows meanwhile
                         outcomes.append(_outcome(function))
-                        if time.monotonic() < end and not self._calls.empty():
+                        last = time.monotonic()
+                        if last - start < max(_SHORTEST, flush) and not self._calls.empty():
                             following = self._calls.get()
                             if following is None:
                                 self._calls.put(None)  # the end: after this transaction
@@ -75,6 +77,7 @@ class GroupCommits:
                                 calls.append(following)
             except Exception as error:  # noqa: BLE001 - nothing is on the disk, and every caller learns why
                 outcomes = [(None, error)] * len(calls)
+            flush = time.monotonic() - last
             for (_, future), (value, failure) in zip(calls, outcomes, strict=True):
                 if not future.set_running_or_notify_cancel():
                     continue
@@ -161,11 +164,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a form: the page as it is now, refusals by place of the task, whether it is sent."""
+    """What became of a form: the page as it is now (None: sent), and refusals by place of the task."""
 
-    page: Page
+    page: Page | None
     refused: Mapping[int, RefusalError]
-    sent: bool
 
 
 class Form(NamedTuple):
@@ -190,6 +192,7 @@ class Service:
         self._commits = GroupCommits(campaign)
         self._subjects: dict[str, Subject] = {}  # by hash of the token; only tokens that are right
         self._forms: OrderedDict[tuple[int, int], Form] = OrderedDict()  # by page and subject
+        self._following: dict[int, tuple[float, Page | None]] = {}  # by subject: since when, the next page
 
     def close(self) -> None:
         """Finish what waits; the campaign stays open."""
@@ -214,14 +217,16 @@ class Service:
 
     async def next_page(self, subject: Subject) -> Page | None:
         """Return the page that a subject has, or a new one."""
-
-        def work() -> Page | None:
-            page = self.campaign.next_page(subject.id)
-            if page is not None:
-                self._remember(page, subject)
+        since, page = self._following.pop(subject.id, (-_FRESH, None))
+        if time.monotonic() - since < _FRESH:
             return page
+        return await self._commits.run(lambda: self._next_page(subject))
 
-        return await self._commits.run(work)
+    def _next_page(self, subject: Subject) -> Page | None:
+        page = self.campaign.next_page(subject.id)
+        if page is not None:
+            self._remember(page, subject)
+        return page
 
     async def form(self, page: int, subject: Subject) -> Form:
         """Return what the form of a page is about; RefusalError if it is not the subject's."""
@@ -231,12 +236,15 @@ class Service:
 
     async def answer(self, page: int, subject: Subject, place: int, answer: Answer) -> Task | None:
         """Save the answer to the task at a place of a page; return the next task about the item, if any."""
+        self._following.pop(subject.id, None)
         return await self._commits.run(lambda: self._answer(page, subject, place, answer))
 
     async def answer_form(
         self, page: int, subject: Subject, answers: Mapping[int, Answer], *, send: bool
     ) -> Outcome:
         """Save the answers of a form by place of the task, and submit the page if that is asked for.
+
+        The next page is assigned with the one that is sent, in one flush, as it is asked for at once.
 
         Returns
         -------
@@ -248,9 +256,11 @@ class Service:
         RefusalError
             If the page is refused as a whole.
         """
+        following: list[Page | None] = []
+        self._following.pop(subject.id, None)
 
         def work() -> Outcome:
-            refused, sent = {}, False
+            refused = {}
             for place, answer in answers.items():
                 try:
                     self._answer(page, subject, place, answer)
@@ -261,13 +271,18 @@ class Service:
             if send:
                 try:
                     self.campaign.submit(page, subject.id)
-                    sent = True
+                    if not refused:
+                        following.append(self._next_page(subject))
+                        return Outcome(None, {})
                 except RefusalError as error:
                     if error.reason != "unanswered tasks":
                         raise
-            return Outcome(self.campaign.page(page, subject.id), refused, sent)
+            return Outcome(self.campaign.page(page, subject.id), refused)
 
-        return await self._commits.run(work)
+        outcome = await self._commits.run(work)
+        for each in following:
+            self._following[subject.id] = time.monotonic(), each
+        return outcome
 
     def _answer(self, page: int, subject: Subject, place: int, answer: Answer) -> Task | None:
         item_ids = self._form(page, subject).item_ids

@@ -25,6 +25,7 @@ from workbench.storage.errors import DataError, reason
 PORT = 8890
 IP = "127.0.0.1"
 
+_LAST_PORT = 65_535
 _MOST_HEADERS = 16 << 10  # bytes
 _MOST_BODY = 64 << 10  # bytes: a page of 20 sentences has less than 15,000 in the longest words
 _MOST_CONNECTIONS = 1000
@@ -101,9 +102,11 @@ async def start(
         If the address or port cannot be used, or a file is not valid.
     """
     encryption = _encryption(certificate, key)
+    if not 0 <= port <= _LAST_PORT:  # sockets count on from 0 after the last one
+        raise DataError(f"expected a port from 0 to {_LAST_PORT}, got {port}", remedy="name another --port")
     try:
         sockets = bind_sockets(port, ip)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         problem = f"cannot listen on {ip}, port {port} ({reason(error)})"
         raise DataError(problem, remedy="name another --port or --ip") from None
     addresses = [each.getsockname() for each in sockets]

@@ -92,8 +92,8 @@ function unfold(section, typed, sentences) {
   const field = fields(section)[0];
   field.value = "";
   section.querySelector(".tried")?.remove();
-  const tried = element("p", "Not ", "tried");
-  tried.append(element("b", typed[0] ?? "known from this"), ". One sentence more is shown.");
+  const tried = element("p", typed.length ? "It is not " : "No word", "tried");
+  tried.append(element("b", typed.join(" ")), ". One sentence more is shown.");
   section.querySelector(".answer").prepend(tried);
   say(section, "");
   started.set(section, performance.now());
@@ -145,10 +145,11 @@ async function save(section) {
   keepDrafts();
 }
 
-form.addEventListener("focusin", (event) => {
-  const section = event.target.closest(".task");
+function startClock(target) {
+  const section = target?.closest(".task");
   if (section && !started.has(section)) started.set(section, performance.now());
-});
+}
+form.addEventListener("focusin", (event) => startClock(event.target));
 form.addEventListener("input", keepDrafts);
 
 form.addEventListener("keydown", (event) => {
@@ -200,3 +201,4 @@ form.addEventListener("submit", async (event) => {
 });
 
 restoreDrafts();
+startClock(document.activeElement); // focused before this script ran
