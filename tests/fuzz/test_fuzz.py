@@ -35,6 +35,8 @@ ELSEWHERE = {
     "models/ngram/counts.py:_on_disk": BEFORE,
     "texts/corpus.py:_renumber": BEFORE,
     "construction/novels.py": BEFORE,
+    "construction/novel_checks.py:text": BEFORE,
+    "construction/novel_checks.py:_text": BEFORE,
 }
 
 
