@@ -37,9 +37,9 @@ LINES = [
 ABSENT = "absent"
 MODULES = (  # children have them at once
     "accelerate", "pandas", "pyarrow.parquet", "spacy", "torch", "workbench.analysis.annotations",
-    "workbench.datasets.archives", "workbench.evaluation.interchange.export", "workbench.models",
-    "workbench.models.neural.recurrent", "workbench.people.campaign", "workbench.runs.store",
-    "workbench.training.loop",
+    "workbench.construction.shelf", "workbench.datasets.archives",
+    "workbench.evaluation.interchange.export", "workbench.models", "workbench.models.neural.recurrent",
+    "workbench.people.campaign", "workbench.runs.store", "workbench.training.loop",
 )  # fmt: skip
 
 
@@ -103,6 +103,25 @@ def corpus(_):
 
     made = Corpus.of(LINES, workers=1, progress=False)
     return sha256(made.words, made.ids.tolist(), made.starts.tolist(), made.counts.tolist())
+
+
+def shelf(folder):
+    from workbench import construction  # noqa: PLC0415 - as above
+    from workbench.datasets.books import Book  # noqa: PLC0415 - as above
+
+    texts = {name: " ".join(LINES[number:]) for number, name in enumerate(NAMES)}
+    books = [Book(name, name, None, None, text, tokenised=True, source="") for name, text in texts.items()]
+    construction.read_shelf(books, language=None, workers=1, progress=False).save(folder / "shelf")
+    return shelved(folder)
+
+
+def shelved(folder):
+    from workbench import construction  # noqa: PLC0415 - as above
+
+    if not (folder / "shelf").exists():
+        return ABSENT
+    made = construction.Shelf(folder / "shelf")
+    return sha256(made.manifest.digest, frame(made.frame), [book.text for book in made])
 
 
 def stream(folder):
@@ -223,6 +242,7 @@ WORK = {
     "annotate": (annotate, nothing),
     "predict": (predict, predicted),
     "corpus": (corpus, nothing),
+    "shelf": (shelf, shelved),
     "stream": (stream, nothing),
     "n-gram, Kneser-Ney": (n_gram("kneser-ney"), nothing),
     "n-gram, Good-Turing": (n_gram("good-turing"), nothing),

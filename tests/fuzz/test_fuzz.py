@@ -36,6 +36,8 @@ ELSEWHERE = {
     "texts/corpus.py:_renumber": BEFORE,
     "construction/novels.py": BEFORE,
     "construction/lambada_rule.py:_chapters": BEFORE,
+    "construction/novel_checks.py:text": BEFORE,
+    "construction/novel_checks.py:_text": BEFORE,
 }
 
 

@@ -24,7 +24,7 @@ def plain_n_grams(text, n=5):
 @given(TEXTS, TEXTS)
 def test_shares_are_those_of_plain_sets(first, second):
     texts = {"a": " ".join(first), "b": " ".join(second)}
-    [pair] = dup.compare(texts.__getitem__, [("a", "b")])
+    [pair] = dup.compare_pairs(texts.__getitem__, [("a", "b")])
     a, b = plain_n_grams(texts["a"]), plain_n_grams(texts["b"])
     assert pair.jaccard == (len(a & b) / len(a | b) if a | b else 0)
     assert pair.one_in_other == (len(a & b) / len(a) if a else 0)

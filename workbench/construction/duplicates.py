@@ -155,7 +155,7 @@ def candidates(sketches: Mapping[str, Sketch]) -> list[tuple[str, str]]:
     return sorted(pairs)
 
 
-def compare(text: Callable[[str], str], pairs: Sequence[tuple[str, str]]) -> list[Pair]:
+def compare_pairs(text: Callable[[str], str], pairs: Sequence[tuple[str, str]]) -> list[Pair]:
     """Return how much the novels of each pair share, counted exactly; `text` gives a text by its id."""
     n_grams = lru_cache(maxsize=_SETS)(lambda name: shingles(text(name)))
     result = []

@@ -175,7 +175,7 @@ def _check(novel: _Novel) -> pa.Table:
 
 def _compare(cluster: _Cluster) -> list[dup.Pair]:
     """Return what the novels of each pair share."""
-    return dup.compare(lambda name: cluster.texts[name].text, cluster.pairs)
+    return dup.compare_pairs(lambda name: cluster.texts[name].text, cluster.pairs)
 
 
 @dataclass(frozen=True)
