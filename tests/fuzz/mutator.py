@@ -324,6 +324,7 @@ def _npy(data, rng):
     elif turn == 1:
         array = array[: len(array) // 2] if array.ndim else array
     elif turn == 2:
+        array = array.view("<u4") if array.dtype.names else array  # records are not cast
         array = array.astype(rng.choice(["<f4", "<f8", "<i4", "<u1", ">i8", "?", "S1"]))
     elif turn == 3:
         array = array.reshape(-1)[::-1] if rng.random() < 0.5 else array[None]
