@@ -59,6 +59,10 @@ def is_folder(path):
     path.mkdir()
 
 
+def misspell(path):
+    path.write_bytes(path.read_bytes().replace(b"CREATE INDEX leases", b"CREATE \xd8NDEX leases"))
+
+
 def by_sql(*statements):
     return lambda path: change(path, *statements)
 
@@ -72,6 +76,7 @@ DAMAGE = {
     "only the first bytes": (lambda path: path.write_bytes(b"SQLite format 3\0" + b"x" * 999), "damaged"),
     "half": (cut, "damaged"),
     "a page overwritten": (overwrite, "damaged"),
+    "a schema whose error is no text": (misspell, "damaged"),
     "another program's": (by_sql("PRAGMA application_id = 7"), "another program"),
     "another version": (by_sql("PRAGMA user_version = 2"), "version 1, got version 2"),
     "a trigger": (

@@ -85,7 +85,7 @@ def expected_cost(
     total = shares.sum(axis=1, keepdims=True)
     shares = np.where(total > 1, shares / total, shares)
     counts = np.zeros((draws, len(chosen.steps), 3))  # items, judgments, pages
-    kept = np.zeros(draws)
+    n_kept = np.zeros(draws)
     for draw in range(draws):
         n = n_items
         for number, (step, chance) in enumerate(
@@ -97,13 +97,13 @@ def expected_cost(
                 judgments += n
                 n = int(rng.binomial(n, goes_on))
             counts[draw, number] = entered, judgments, -(-judgments // step.per_page)
-        kept[draw] = n
+        n_kept[draw] = n
     prices = np.array([step.price for step in chosen.steps]) * (1 + fee)
     costs = counts[:, :, 2] * prices
     costs = np.column_stack([costs, costs.sum(axis=1)])
     with np.errstate(divide="ignore", invalid="ignore"):
-        per_kept = costs / kept[:, None]
-        mean_per_kept = costs.mean(axis=0) / kept.mean()
+        per_kept = costs / n_kept[:, None]
+        mean_per_kept = costs.mean(axis=0) / n_kept.mean()
     edges = ((1 - level) / 2, (1 + level) / 2)
     means = np.vstack([counts.mean(axis=0), [n_items, *counts[:, :, 1:].sum(axis=1).mean(axis=0)]])
     columns = (
