@@ -75,7 +75,8 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
     )
     numbers = " or ".join(f"{n:,}" for n in sorted(data["n"].unique().tolist()))
     head = theme.chart_title("Context that is needed", [f"{numbers} items; bars: 95 % (Wilson)"])
-    return theme.themed(alt.layer(bars, line, title=head, width=420, height=280))
+    layers = alt.LayerChart(layer=[bars, line])
+    return theme.themed(layers.properties(title=head, width=420, height=280))
 
 
 _COUNTS = {"n_right": "guessed", "n": "items"}

@@ -372,10 +372,12 @@ class Guess(Widget):
     def _finished(self, page: Page) -> Iterable[Task]:
         """Return the tasks of a page with this person's last guesses, which another view may have sent."""
         judged = reports.last_words(self.judgments())
-        words = {row.item_id: row for row in judged[judged["page"] == page.id].itertuples()}
+        rows = judged[judged["page"] == page.id].to_dict("records")
+        answers = {row["item_id"]: row for row in rows}
         for task in page.tasks:
-            if (row := words.get(task.item_id)) is not None:
-                yield Task(task.item_id, task.sentences[: row.shown], task.query, guesses=tuple(row.guesses))
+            if (row := answers.get(task.item_id)) is not None:
+                sentences = task.sentences[: int(row["shown"])]
+                yield Task(task.item_id, sentences, task.query, guesses=tuple(row["guesses"]))
 
     def _said(self, item_id: str, *, alone: bool) -> list[tuple[str, str, bool, str]]:
         """Return name, word, whether it is right, and what it saw, of each model that predicted an item."""
