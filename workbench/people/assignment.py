@@ -32,6 +32,12 @@ class Subject:
     name : str
     token : str or None
         What the person signs in with. It is known only when the subject is added: the database holds a hash.
+
+    Examples
+    --------
+    >>> from workbench import people
+    >>> people.Subject(1, "Ada")
+    Subject(id=1, name='Ada', token=None)
     """
 
     id: int

@@ -67,15 +67,18 @@ class Campaign:
         self._clock: Callable[[], float] = time.time
         with self.read_transaction() as connection:
             settings = dict(connection.execute("SELECT key, value FROM campaign").fetchall())
-            self.protocol = Protocol.from_json(settings["protocol"])
-            self._attrs = json.loads(settings["attrs"])
-            self.seed = int(settings["seed"])
-            if not isinstance(self._attrs, dict):
-                raise TypeError("the information about the items is no mapping")
             if settings["digest"] != integrity.digest(connection):
                 raise DataError(
                     "the items or the protocol were changed", file=self.path, remedy=database.REMEDY
                 )
+            try:
+                self.protocol = Protocol.from_json(settings["protocol"])
+            except DataError as error:
+                raise DataError(error.problem, file=self.path, remedy=database.REMEDY) from error
+            self._attrs = json.loads(settings["attrs"])
+            self.seed = int(settings["seed"])
+            if not isinstance(self._attrs, dict):
+                raise TypeError("the information about the items is no mapping")
             integrity.check(connection, self.protocol, self.path)
 
     @classmethod
@@ -375,8 +378,8 @@ class Campaign:
     def unfolding(self) -> pd.DataFrame:
         """Return the share of items guessed with at most so many context sentences.
 
-        Columns: n_context_sentences, n (judgments), n_right, share, low, high (Wilson's 95 %). An item with a
-        shorter context counts with the words that were guessed from all of it.
+        Columns: n_context_sentences, n (judgments), n_guessed, share, low, high (Wilson's 95 %). An item with
+        a shorter context counts with the words that were guessed from all of it.
         """
         return reports.unfolding(self.judgments())
 

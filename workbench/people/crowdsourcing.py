@@ -38,6 +38,13 @@ class ImportedPages:
         row (from 1), assignment, worker, page, and n_answers: rows that are saved, now or before.
     refused : DataFrame
         row, reason, problem, and all columns of the file as they were: nothing of a refused row is saved.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from workbench import people
+    >>> print(people.ImportedPages(accepted=pd.DataFrame(), refused=pd.DataFrame()))
+    0 pages accepted, 0 refused
     """
 
     accepted: pd.DataFrame

@@ -105,7 +105,7 @@ def database_errors(path: Path) -> Iterator[None]:
             file=path,
             remedy="free some space and check that you may write there; else restore a copy",
         ) from error
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged schema makes messages that are no text
         raise DataError(
             f"the campaign's database is damaged ({reason(error)})", file=path, remedy=REMEDY
         ) from error
