@@ -12,7 +12,7 @@ from workbench.charts.models import model_colour
 from workbench.render.labels import label
 from workbench.storage.errors import DataError
 
-_COLUMNS = ("n_context_sentences", "n", "n_right", "share", "low", "high")
+_COLUMNS = ("n_context_sentences", "n", "n_guessed", "share", "low", "high")
 _SIDE_BY_SIDE = 0.09  # sentences between the bars of two curves
 
 
@@ -79,4 +79,4 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
     return theme.themed(layers.properties(title=head, width=420, height=280))
 
 
-_COUNTS = {"n_right": "guessed", "n": "items"}
+_COUNTS = {"n_guessed": "guessed", "n": "items"}
