@@ -256,7 +256,7 @@ def test_a_passage_unfolds_until_the_word_is_guessed(play, notebook):
         )
     assert "Not guessed" in page.locator(".wg-wrongs").inner_text()
     notebook.screenshot("guess-unfolding-ended", ".wg-guess")
-    shares = python(notebook, "game.context_shares()['person: me'][['n', 'n_right']].values.tolist()")
+    shares = python(notebook, "game.context_shares()['person: me'][['n', 'n_guessed']].values.tolist()")
     assert shares[0] == [2, 0]
     assert shares[2] == [2, 1]
 

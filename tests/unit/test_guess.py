@@ -11,7 +11,7 @@ import workbench as wb
 from workbench.models import NGram, RandomWord
 from workbench.people import Campaign, RefusalError, protocol
 from workbench.storage.errors import DataError
-from workbench.widgets.guess.game import default_path, items_digest, solitary
+from workbench.widgets.guess.game import default_path, digest_of_items, solitary
 
 
 @pytest.fixture(scope="module")
@@ -251,7 +251,7 @@ def test_unfolding_shows_one_sentence_more_until_the_word_is_right(make, items):
         assert row["ended"]["correct"] == reached
     shares = game.context_shares(RandomWord("passage"))
     counts = [sum(0 < n <= min(k, lengths[item]) for item, n in needed.items()) for k in range(3)]
-    assert shares["person: me"]["n_right"].tolist()[:3] == counts
+    assert shares["person: me"]["n_guessed"].tolist()[:3] == counts
     assert set(shares["person: me"]["n"]) == set(shares["Random word from passage"]["n"]) == {6}
     drawn = game.unfolding([RandomWord("passage")]).to_dict()
     names = {row["model"] for rows in drawn["datasets"].values() for row in rows}
@@ -329,9 +329,9 @@ def test_where_a_game_lies_and_what_it_refuses(tmp_path, monkeypatch, items):
 
 
 def test_the_digest_names_what_is_asked(items):
-    assert items_digest(items) == items_digest(items[:36])
-    assert items_digest(items) != items_digest(items[::-1])
-    assert items_digest(items) != items_digest(wb.load("sample")[:36])
+    assert digest_of_items(items) == digest_of_items(items[:36])
+    assert digest_of_items(items) != digest_of_items(items[::-1])
+    assert digest_of_items(items) != digest_of_items(wb.load("sample")[:36])
 
 
 def test_the_saved_page_needs_no_script_and_is_small(make):

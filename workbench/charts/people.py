@@ -12,7 +12,7 @@ from workbench.charts.models import model_colour
 from workbench.render.labels import label
 from workbench.storage.errors import DataError
 
-_COLUMNS = ("n_context_sentences", "n", "n_right", "share", "low", "high")
+_COLUMNS = ("n_context_sentences", "n", "n_guessed", "share", "low", "high")
 _SIDE_BY_SIDE = 0.09  # sentences between the bars of two curves
 
 
@@ -75,7 +75,8 @@ def context_needed(curves: Mapping[str, pd.DataFrame]) -> alt.LayerChart:
     )
     numbers = " or ".join(f"{n:,}" for n in sorted(data["n"].unique().tolist()))
     head = theme.chart_title("Context that is needed", [f"{numbers} items; bars: 95 % (Wilson)"])
-    return theme.themed(alt.layer(bars, line, title=head, width=420, height=280))
+    layers = alt.LayerChart(layer=[bars, line])
+    return theme.themed(layers.properties(title=head, width=420, height=280))
 
 
-_COUNTS = {"n_right": "guessed", "n": "items"}
+_COUNTS = {"n_guessed": "guessed", "n": "items"}

@@ -74,7 +74,7 @@ def _for_everybody(step: Step) -> Step:
 def default_path(items: Items, protocol: Protocol, seed: int, name: str | None = None) -> Path:
     """Return where the campaign of these items, protocol and seed lies: below ``data/guess``."""
     if name is None:
-        digest = content_digest(items_digest(items), protocol.to_json(), seed)
+        digest = content_digest(digest_of_items(items), protocol.to_json(), seed)
         sets = sorted(set(items.frame["dataset"] + "-" + items.frame["split"]))[:2]
         words = re.sub(r"[^A-Za-z0-9]+", "-", "-".join([*sets, protocol.name]))
         name = f"{words.strip('-')[:_LONGEST_NAME]}-{digest}"
@@ -84,7 +84,7 @@ def default_path(items: Items, protocol: Protocol, seed: int, name: str | None =
     return data_home() / "guess" / f"{name}.db"
 
 
-def items_digest(items: Items) -> str:
+def digest_of_items(items: Items) -> str:
     """Return a short name of what is asked: the items' ids, texts, sentences, answers and candidates."""
     return content_digest([astuple(replace(item, meta={})) for item in items])
 
@@ -100,7 +100,7 @@ def open_campaign(path: Path, items: Items, protocol: Protocol, seed: int) -> Ca
             if not path.exists():  # else another process was quicker
                 raise
     campaign = Campaign.open(path)
-    if items_digest(campaign.items()) != items_digest(items):
+    if digest_of_items(campaign.items()) != digest_of_items(items):
         campaign.close()
         problem = f"this campaign holds other items than the {len(items):,} that were passed"
         raise DataError(problem, file=path, remedy="pass these, or another path or name")

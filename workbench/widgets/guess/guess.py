@@ -352,30 +352,23 @@ class Guess(Widget):
 
     def _review_of(self, page: Page) -> list[dict[str, Any]]:
         """Return the tasks of a submitted page with their answers, and what the models said."""
-        fresh = {task.item_id: task for task in self._finished(page)}
+        judged = reports.last_words(self.judgments())  # another view may have sent them
+        answers = {row["item_id"]: row for row in judged[judged["page"] == page.id].to_dict("records")}
         rows = []
         for task in page.tasks:
-            final = fresh.get(task.item_id, task)
+            answer = answers[task.item_id]
             item = self._items[self._place[task.item_id]]
             whole = task_of(item, len(item.sentences), candidates=False)
             rows.append(
                 {
                     "id": task.item_id, "query": task.query, "sentences": whole.sentences,
-                    "guesses": [word for word in final.guesses if word],
-                    "shown": final.shown if page.condition == "unfolding" else None,
+                    "guesses": [word for word in answer["guesses"] if word],
+                    "shown": int(answer["shown"]) if page.condition == "unfolding" else None,
                     "models": self._said(task.item_id, alone=page.condition == "sentence"),
-                    **self._outcome(task.item_id, final.guesses),
+                    **self._outcome(task.item_id, answer["guesses"]),
                 }
             )  # fmt: skip
         return rows
-
-    def _finished(self, page: Page) -> Iterable[Task]:
-        """Return the tasks of a page with this person's last guesses, which another view may have sent."""
-        judged = reports.last_words(self.judgments())
-        words = {row.item_id: row for row in judged[judged["page"] == page.id].itertuples()}
-        for task in page.tasks:
-            if (row := words.get(task.item_id)) is not None:
-                yield Task(task.item_id, task.sentences[: row.shown], task.query, guesses=tuple(row.guesses))
 
     def _said(self, item_id: str, *, alone: bool) -> list[tuple[str, str, bool, str]]:
         """Return name, word, whether it is right, and what it saw, of each model that predicted an item."""
