@@ -4,6 +4,7 @@ A target's `read` gets a folder whose files were damaged. An error that is no Da
 refuses, a hang or too much memory is a failure.
 """
 
+from campaigns import CAMPAIGNS
 from pumped import ENDS, PIECES, Pumped
 from released import RELEASED
 from saved import SAVED
@@ -29,4 +30,4 @@ def pumped(name):
     return Target(f"pumped {name}", "pumped", build, read, lambda *_: "same", damage)
 
 
-TARGETS = [*RELEASED, *SAVED, *map(pumped, Pumped.functions())]
+TARGETS = [*RELEASED, *SAVED, *CAMPAIGNS, *map(pumped, Pumped.functions())]

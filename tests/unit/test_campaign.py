@@ -181,7 +181,7 @@ def test_unfolding_shows_one_sentence_more_after_each_wrong_guess(make, items):
         assert campaign.answer(page.id, subject, task.item_id, [right(task)]) is None
     campaign.submit(page.id, subject)
     curve = campaign.unfolding()
-    assert curve["n_right"].tolist() == [0, *[3] * len(item.context)]
+    assert curve["n_guessed"].tolist() == [0, *[3] * len(item.context)]
     assert set(curve["n"]) == {4}
     predictions = campaign.predictions("subject 1")
     assert int(predictions["correct"].sum()) == 3

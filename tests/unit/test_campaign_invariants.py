@@ -186,7 +186,7 @@ class Judging(RuleBasedStateMachine):
         if self.campaign is None:
             return
         frame = self.campaign.judgments()
-        frame = frame[frame["finished"] & frame["counted"]]
+        frame = frame[frame["last_answer"] & frame["counted"]]
         steps = self.campaign.protocol.steps
         for row in self.campaign.states().itertuples():
             own = frame[frame["item_id"] == row.item_id]

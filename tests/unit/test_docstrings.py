@@ -23,6 +23,7 @@ def public():
     made = wb.construction
     made = [made.split, made.childrens_book.questions, made.childrens_book.anonymised, made.cnn_qa.questions]
     things |= {f"{f.__module__}.{f.__name__}": f for f in [*made, wb.construction.lambada.passages]}
+    things |= {f"people.{name}": getattr(wb.people, name) for name in wb.people.__all__}
     things |= {f"models.{(kind := model_class(name)).__name__}": kind for name in BUILT_IN} | NAMED
     return {
         name: thing

@@ -3,6 +3,7 @@ import pytest
 from workbench.analysis import annotations, contrast, statistics
 from workbench.evaluation import leaderboard, metrics
 from workbench.items.schema import COLUMNS
+from workbench.people import cost, reports
 from workbench.render.labels import column_label, label, tooltip
 from workbench.runs import predictions, store
 from workbench.widgets.compare import page
@@ -19,6 +20,11 @@ SHOWN = {
     "contrast": (*(set(contrast._COLUMNS) - OWN_NAMES), *(f"p_{kind}" for kind in contrast.CORRECTIONS)),
     "runs": tuple(store._LISTED),
     "slices": page._SLICES,
+    **{
+        name: getattr(reports, name)
+        for name in ("SUBJECTS", "JUDGMENTS", "STATES", "FUNNEL", "COSTS", "UNFOLDING")
+    },
+    "expected cost": cost.EXPECTED_COST,
     "charts": tuple(panel.name for panel in PANELS),
 }
 

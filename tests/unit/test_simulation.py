@@ -130,7 +130,7 @@ def test_unfolding_of_a_model_is_its_first_right_prediction_by_length():
             assert item[0].context == items[place].context[max(0, len(items[place].context) - n) :]
             assert item[0].query == items[place].query
             right[place, n] = model.predict(item)["correct"].iloc[0]
-    assert curve["n_right"].tolist() == np.logical_or.accumulate(right, axis=1).sum(axis=0).tolist()
+    assert curve["n_guessed"].tolist() == np.logical_or.accumulate(right, axis=1).sum(axis=0).tolist()
     assert curve["n_context_sentences"].tolist() == list(range(longest + 1))
     with pytest.raises(DataError):
         with_context_sentences(items, -1)

@@ -32,6 +32,12 @@ class Subject:
     name : str
     token : str or None
         What the person signs in with. It is known only when the subject is added: the database holds a hash.
+
+    Examples
+    --------
+    >>> from workbench import people
+    >>> people.Subject(1, "Ada")
+    Subject(id=1, name='Ada', token=None)
     """
 
     id: int
@@ -172,7 +178,7 @@ def page_of(connection: sqlite3.Connection, protocol: Protocol, page: int) -> Pa
     """Return a page as its subject sees it now."""
     step, expires = connection.execute("SELECT step, expires FROM pages WHERE id = ?", (page,)).fetchone()
     rows = connection.execute(
-        """SELECT a.item, a.subject, a.state, i.record FROM assignments a JOIN items i ON i.number = a.item
+        """SELECT a.item, a.subject, a.state, r.record FROM assignments a JOIN records r ON r.item = a.item
         WHERE a.page = ? ORDER BY a.position""",
         (page,),
     ).fetchall()
@@ -255,7 +261,8 @@ def save_answer(
     step_number, state, expires = check_page(connection, page, subject)
     step = protocol.steps[step_number]
     row = connection.execute(
-        """SELECT i.number, i.record, a.state FROM items i JOIN assignments a ON a.item = i.number
+        """SELECT i.number, r.record, a.state FROM items i JOIN records r ON r.item = i.number
+        JOIN assignments a ON a.item = i.number
         WHERE i.item_id = ? AND a.page = ?""",
         (item_id, page),
     ).fetchone()

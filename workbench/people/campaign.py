@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ import pandas as pd
 from workbench.evaluation.interchange.agreement import Agreement
 from workbench.items.items import Items
 from workbench.items.text import is_encodable
-from workbench.people import assignment, database, reports
+from workbench.people import assignment, database, integrity, reports
 from workbench.people.assignment import LONGEST_GUESS, RefusalError, Subject
 from workbench.people.protocols import Protocol
 from workbench.people.protocols import protocol as named_protocol
@@ -67,20 +68,19 @@ class Campaign:
         self._clock: Callable[[], float] = time.time
         with self.read_transaction() as connection:
             settings = dict(connection.execute("SELECT key, value FROM campaign").fetchall())
-            self.protocol = Protocol.from_json(settings["protocol"])
+            if settings["digest"] != integrity.digest(connection):
+                raise DataError(
+                    "the items or the protocol were changed", file=self.path, remedy=database.REMEDY
+                )
+            try:
+                self.protocol = Protocol.from_json(settings["protocol"])
+            except DataError as error:
+                raise DataError(error.problem, file=self.path, remedy=database.REMEDY) from error
             self._attrs = json.loads(settings["attrs"])
             self.seed = int(settings["seed"])
             if not isinstance(self._attrs, dict):
                 raise TypeError("the information about the items is no mapping")
-            [last] = connection.execute(
-                """SELECT max(step) FROM (SELECT max(step) AS step FROM items UNION ALL
-                SELECT max(step) FROM pages UNION ALL SELECT max(step) FROM assignments UNION ALL
-                SELECT max(step) FROM answers)"""
-            ).fetchone()
-            if last is None or last >= len(self.protocol.steps):
-                raise DataError(
-                    "there are no items, or a step that the protocol does not have", file=self.path
-                )
+            integrity.check(connection, self.protocol, self.path)
 
     @classmethod
     def create(
@@ -124,7 +124,7 @@ class Campaign:
         chosen = named_protocol(protocol, **settings)
         _check_items(items, chosen)
         order = np.random.default_rng(abs(int(seed)) % _SEEDS).permutation(len(items)).tolist()
-        people = chosen.steps[0].people
+        people, frame = chosen.steps[0].people, items.frame
 
         def fill(connection: sqlite3.Connection) -> None:
             connection.executemany(
@@ -136,13 +136,13 @@ class Campaign:
                 ],
             )
             connection.executemany(
-                """INSERT INTO items (number, item_id, place, answer, record, vacant)
-                VALUES (?, ?, ?, ?, ?, ?)""",
-                (
-                    (number, item.item_id, order[number], item.answer, record_of(item), people)
-                    for number, item in enumerate(items)
+                "INSERT INTO items (number, item_id, place, answer, vacant) VALUES (?, ?, ?, ?, ?)",
+                zip(
+                    range(len(items)), frame["item_id"], order, frame["answer"], repeat(people), strict=False
                 ),
             )
+            connection.executemany("INSERT INTO records VALUES (?, ?)", enumerate(map(record_of, items)))
+            connection.execute("INSERT INTO campaign VALUES ('digest', ?)", (integrity.digest(connection),))
 
         database.create(Path(path), fill)
         return cls(path)
@@ -336,14 +336,15 @@ class Campaign:
         """Return the items that passed every step, in their order."""
         with self.read_transaction() as connection:
             rows = connection.execute(
-                "SELECT record FROM items WHERE state = 'kept' ORDER BY number"
+                """SELECT r.record FROM items i JOIN records r ON r.item = i.number
+                WHERE i.state = 'kept' ORDER BY i.number"""
             ).fetchall()
         return self._items(record for (record,) in rows)
 
     def items(self) -> Items:
         """Return all items of the campaign, in their order."""
         with self.read_transaction() as connection:
-            rows = connection.execute("SELECT record FROM items ORDER BY number").fetchall()
+            rows = connection.execute("SELECT record FROM records ORDER BY item").fetchall()
         return self._items(record for (record,) in rows)
 
     def _items(self, records: Any) -> Items:
@@ -386,8 +387,8 @@ class Campaign:
     def unfolding(self) -> pd.DataFrame:
         """Return the share of items guessed with at most so many context sentences.
 
-        Columns: n_context_sentences, n (judgments), n_right, share, low, high (Wilson's 95 %). An item with a
-        shorter context counts with the words that were guessed from all of it.
+        Columns: n_context_sentences, n (judgments), n_guessed, share, low, high (Wilson's 95 %). An item with
+        a shorter context counts with the words that were guessed from all of it.
         """
         return reports.unfolding(self.judgments())
 

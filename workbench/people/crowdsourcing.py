@@ -38,6 +38,13 @@ class ImportedPages:
         row (from 1), assignment, worker, page, and n_answers: rows that are saved, now or before.
     refused : DataFrame
         row, reason, problem, and all columns of the file as they were: nothing of a refused row is saved.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from workbench import people
+    >>> print(people.ImportedPages(accepted=pd.DataFrame(), refused=pd.DataFrame()))
+    0 pages accepted, 0 refused
     """
 
     accepted: pd.DataFrame
@@ -225,7 +232,7 @@ def _save_page(
     tasks = [
         (number, item_from_record(record))
         for number, record in connection.execute(
-            """SELECT i.number, i.record FROM assignments a JOIN items i ON i.number = a.item
+            """SELECT r.item, r.record FROM assignments a JOIN records r ON r.item = a.item
             WHERE a.page = ? ORDER BY a.position""",
             (page,),
         )

@@ -29,13 +29,17 @@ _SCHEMA = (
         item_id TEXT NOT NULL UNIQUE,
         place INTEGER NOT NULL UNIQUE,
         answer TEXT NOT NULL,
-        record TEXT NOT NULL,
         step INTEGER NOT NULL DEFAULT 0 CHECK (step >= 0),
         state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'kept', 'dropped')),
         reason TEXT,
         n_judged INTEGER NOT NULL DEFAULT 0 CHECK (n_judged >= 0),
         n_right INTEGER NOT NULL DEFAULT 0 CHECK (n_right BETWEEN 0 AND n_judged),
         vacant INTEGER NOT NULL CHECK (vacant >= 0)
+    ) STRICT""",
+    # apart from the columns that change, so that these lie close together
+    """CREATE TABLE records (
+        item INTEGER PRIMARY KEY REFERENCES items (number),
+        record TEXT NOT NULL
     ) STRICT""",
     "CREATE INDEX vacancies ON items (step, place) WHERE vacant > 0",
     """CREATE TABLE subjects (
@@ -101,7 +105,7 @@ def database_errors(path: Path) -> Iterator[None]:
             file=path,
             remedy="free some space and check that you may write there; else restore a copy",
         ) from error
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged schema makes messages that are no text
         raise DataError(
             f"the campaign's database is damaged ({reason(error)})", file=path, remedy=REMEDY
         ) from error

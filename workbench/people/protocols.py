@@ -44,6 +44,13 @@ class Step:
         Items of a page.
     price : float
         Dollars that a person gets for a page.
+
+    Examples
+    --------
+    >>> from workbench import people
+    >>> step = people.Step("sentence", people=10, passes="wrong", guesses=3)
+    >>> step.outcome(n_judged=9, n_right=0), step.outcome(10, 0), step.outcome(4, 1)
+    ('open', 'passed', 'dropped')
     """
 
     condition: Condition
@@ -94,6 +101,13 @@ class Protocol:
         Which matches count as right (:data:`workbench.people.matching.MATCHES`).
     lease : float
         Seconds for which a page is reserved; what is not answered by then is given to somebody else.
+
+    Examples
+    --------
+    >>> from workbench import people
+    >>> once = people.Protocol("once", (people.Step("passage"),), lease=600)
+    >>> people.Protocol.from_json(once.to_json()) == once
+    True
     """
 
     name: str

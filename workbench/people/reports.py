@@ -14,6 +14,7 @@ from workbench.evaluation.interchange.agreement import Agreement, agreement
 from workbench.items.ablation import INPUTS
 from workbench.items.items import Items
 from workbench.items.schema import objects
+from workbench.items.text import is_encodable
 from workbench.people.matching import match
 from workbench.people.protocols import Protocol
 from workbench.runs.predictions import check_predictions, frame_of_answers
@@ -21,19 +22,20 @@ from workbench.runs.predictions import check_predictions, frame_of_answers
 SUBJECTS = ("subject", "name", "n_pages", "n_judgments")
 JUDGMENTS = (
     "item_id", "subject", "name", "page", "step", "condition", "shown", "guesses", "prediction", "answer",
-    "match", "correct", "prediction_correct", "counted", "finished", "seconds", "answered",
+    "match", "correct", "prediction_correct", "counted", "last_answer", "response_time", "answered",
 )  # fmt: skip
 """Columns of judgments: ``shown`` context sentences; ``prediction``, the first guess; ``match``, the best of
 all guesses (:data:`workbench.people.matching.MATCHES`); ``correct`` and ``prediction_correct``, whether any
-guess and whether the first one counts as right; ``counted``, whether the item was still open; ``finished``,
-whether nothing more is asked of this person about the item; ``answered``, a time in UTC."""
+guess and whether the first one counts as right; ``counted``, whether the item was still open;
+``last_answer``, whether it was this person's last one about the item; ``response_time`` in seconds;
+``answered``, a time in UTC."""
 STATES = ("item_id", "step", "state", "reason", "n")
 FUNNEL = (
     "step", "condition", "n_in", "n_open", "n_dropped", "n_out", "dropped_share", "dropped_share_low",
     "dropped_share_high", "passed_share",
 )  # fmt: skip
 COSTS = ("step", "condition", "n_pages", "n_judgments", "n_uncounted", "price", "cost", "cost_per_kept")
-UNFOLDING = ("n_context_sentences", "n", "n_right", "share", "low", "high")
+UNFOLDING = ("n_context_sentences", "n", "n_guessed", "share", "low", "high")
 
 
 def subjects(connection: sqlite3.Connection) -> pd.DataFrame:
@@ -66,18 +68,22 @@ def judgments(connection: sqlite3.Connection, protocol: Protocol) -> pd.DataFram
         for words, answer, right in zip(lists, frame["answer"], frame["correct"], strict=True)
     ]
     later = frame.duplicated(["item_id", "subject"], keep="last")
-    frame["finished"] = frame["finished"].astype(bool) & ~later
+    frame["last_answer"] = frame["last_answer"].astype(bool) & ~later
     for name in ("correct", "prediction_correct", "counted"):
         frame[name] = frame[name].astype(bool)
     frame["step"] += 1
-    frame["seconds"] = frame["seconds"].astype(float)
+    frame["response_time"] = frame["response_time"].astype(float)
     frame["answered"] = pd.to_datetime(frame["answered"].astype(float), unit="s", utc=True)
     return frame[list(JUDGMENTS)]
 
 
 def _words(text: str) -> list[str]:
     words = json.loads(text)
-    if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
+    if (
+        not isinstance(words, list)
+        or not words
+        or not all(isinstance(word, str) and is_encodable(word) for word in words)
+    ):
         raise TypeError("guesses are no list of words")
     return words
 
@@ -144,7 +150,7 @@ def costs(connection: sqlite3.Connection, protocol: Protocol) -> pd.DataFrame:
 
 def last_words(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one row a person and item of judgments: that in which the item was finished."""
-    return frame[frame["finished"]]
+    return frame[frame["last_answer"]]
 
 
 def agreements(frame: pd.DataFrame) -> dict[str, Agreement]:
@@ -191,7 +197,7 @@ def unfolding(frame: pd.DataFrame) -> pd.DataFrame:
 def curve(needed: npt.NDArray[np.int64], n: int, most: int) -> pd.DataFrame:
     """Return how many of `n` need at most 0, 1, ... `most` sentences, with the columns of `UNFOLDING`."""
     sentences = np.arange(most + 1)
-    n_right = np.searchsorted(np.sort(needed), sentences, side="right")
-    low, high = wilson(n_right, np.full(len(sentences), n))
-    columns = (sentences, np.full(len(sentences), n), n_right, n_right / max(1, n), low, high)
+    n_guessed = np.searchsorted(np.sort(needed), sentences, side="right")
+    low, high = wilson(n_guessed, np.full(len(sentences), n))
+    columns = (sentences, np.full(len(sentences), n), n_guessed, n_guessed / max(1, n), low, high)
     return pd.DataFrame(dict(zip(UNFOLDING, columns, strict=True)))

@@ -187,7 +187,7 @@ def _judge_page(
     if page is None:
         return False
     rows = connection.execute(
-        """SELECT i.number, i.record FROM assignments a JOIN items i ON i.number = a.item
+        """SELECT r.item, r.record FROM assignments a JOIN records r ON r.item = a.item
         WHERE a.page = ? ORDER BY a.position""",
         (page,),
     ).fetchall()
@@ -213,7 +213,9 @@ def _predicted(
     with campaign.read_transaction() as connection:
         rows = iter(
             connection.execute(
-                "SELECT number, record FROM items WHERE step = ? AND state = 'open' ORDER BY number", (step,)
+                """SELECT r.item, r.record FROM items i JOIN records r ON r.item = i.number
+                WHERE i.step = ? AND i.state = 'open' ORDER BY i.number""",
+                (step,),
             ).fetchall()
         )
     while chunk := list(islice(rows, _ITEMS)):

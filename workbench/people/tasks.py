@@ -28,6 +28,13 @@ class Task:
         What this person has answered last; empty at first.
     finished : bool
         Whether nothing more is asked about this item.
+
+    Examples
+    --------
+    >>> from workbench import people
+    >>> task = people.Task("x/1", ("The dog barked.",), ("Nobody fed the ", "."))
+    >>> task.shown, task.guesses
+    (1, ())
     """
 
     item_id: str
@@ -58,6 +65,13 @@ class Page:
     tasks : tuple of Task
     expires : float
         When the page is given to somebody else, in seconds since 1970.
+
+    Examples
+    --------
+    >>> from workbench import people
+    >>> task = people.Task("x/1", (), ("Nobody fed the ", "."))
+    >>> people.Page(1, step=3, condition="sentence", guesses=3, tasks=(task,), expires=0.0).tasks[0].query
+    ('Nobody fed the ', '.')
     """
 
     id: int

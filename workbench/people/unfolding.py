@@ -67,7 +67,7 @@ def unfold(items: Items, model: Predictor, *, seed: int = 0) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        n_context_sentences, n, n_right, share, low, high (Wilson's 95 %).
+        n_context_sentences, n, n_guessed, share, low, high (Wilson's 95 %).
 
     Examples
     --------

@@ -1,0 +1,168 @@
+"""Files that are no campaign, or a damaged one, and SQL that holds nothing but constants."""
+
+import ast
+import inspect
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import workbench as wb
+from workbench import people
+from workbench.people import Campaign, database
+from workbench.storage.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def valid(tmp_path_factory):
+    path = tmp_path_factory.mktemp("valid") / "c.db"
+    campaign = Campaign.create(path, wb.load("sample", "dev")[:9], per_page=3)
+    subject = campaign.add_subject().id
+    page = campaign.next_page(subject)
+    campaign.answer(page.id, subject, page.tasks[0].item_id, ["word"])
+    campaign.close()
+    return path
+
+
+@pytest.fixture
+def path(valid, tmp_path):
+    return Path(shutil.copy(valid, tmp_path / "c.db"))
+
+
+def change(path, *statements):
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        for statement in statements:
+            connection.execute(statement)
+
+
+def cut(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def overwrite(path):
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 4096)
+
+
+def is_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def is_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def by_sql(*statements):
+    return lambda path: change(path, *statements)
+
+
+DAMAGE = {
+    "no file": (Path.unlink, "No such file"),
+    "empty": (lambda path: path.write_bytes(b""), "got another file"),
+    "text": (lambda path: path.write_text("guesses"), "got another file"),
+    "a pipe": (is_pipe, "no regular file"),
+    "a folder": (is_folder, "no regular file"),
+    "only the first bytes": (lambda path: path.write_bytes(b"SQLite format 3\0" + b"x" * 999), "damaged"),
+    "half": (cut, "damaged"),
+    "a page overwritten": (overwrite, "damaged"),
+    "another program's": (by_sql("PRAGMA application_id = 7"), "another program"),
+    "another version": (by_sql("PRAGMA user_version = 2"), "version 1, got version 2"),
+    "a trigger": (
+        by_sql("CREATE TRIGGER t AFTER INSERT ON answers BEGIN DELETE FROM items; END"),
+        "not those of a campaign",
+    ),
+    "a table less": (by_sql("DROP TABLE answers"), "not those of a campaign"),
+    "a view more": (by_sql("CREATE VIEW v AS SELECT 1"), "not those of a campaign"),
+    "an item changed": (by_sql("UPDATE records SET record = replace(record, 'a', 'b')"), "were changed"),
+    "the protocol changed": (
+        by_sql("UPDATE campaign SET value = '{}' WHERE key = 'protocol'"),
+        "were changed",
+    ),
+    "a price changed": (
+        by_sql("UPDATE campaign SET value = replace(value, '0.22', '0.99') WHERE key = 'protocol'"),
+        "were changed",
+    ),
+    "no digest": (by_sql("DELETE FROM campaign WHERE key = 'digest'"), "KeyError"),
+    "a strange state": (by_sql("UPDATE items SET state = 'x'"), "CHECK"),
+    "more people than needed": (
+        by_sql("UPDATE items SET vacant = 9 WHERE number = 5"),
+        "more or fewer than 1",
+    ),
+    "a stopped item given out": (by_sql("UPDATE items SET state = 'kept'"), "given out"),
+    "a step too many": (
+        by_sql("UPDATE pages SET step = 7", "UPDATE assignments SET step = 7", "UPDATE answers SET step = 7"),
+        "does not have",
+    ),
+    "an answer of nobody": (by_sql("PRAGMA foreign_keys = OFF", "DELETE FROM subjects"), "nobody"),
+    "an answer without a task": (by_sql("DELETE FROM assignments WHERE state = 'finished'"), "nobody had"),
+    "a task without its answer": (by_sql("DELETE FROM answers"), "without an answer"),
+    "a page of another": (by_sql("UPDATE assignments SET subject = NULL WHERE state = 'open'"), "differ"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_what_is_no_campaign_is_one_error(path, name):
+    damage, message = DAMAGE[name]
+    damage(path)
+    with pytest.raises(DataError, match=message) as error:
+        Campaign.open(path)
+    assert error.value.file == str(path)
+    assert error.value.remedy
+
+
+def test_damage_while_it_is_open_is_one_error(path):
+    campaign = Campaign.open(path)
+    change(path, "UPDATE answers SET guesses = '[1]'")
+    with pytest.raises(DataError, match="cannot be read"):
+        campaign.judgments()
+    change(path, "UPDATE records SET record = 'x'")
+    with pytest.raises(DataError, match="cannot be read"):
+        campaign.next_page(1)
+    campaign.close()
+
+
+def test_an_unwritable_place_is_one_error(path, monkeypatch):
+    with pytest.raises(DataError):
+        Campaign.create(path / "below a file" / "c.db", wb.load("sample", "dev")[:2])
+    campaign = Campaign.open(path)
+    monkeypatch.setattr(database, "_PATIENCE", 0.05)
+    impatient = Campaign.open(path)
+    with campaign.write_transaction(), pytest.raises(DataError, match="in use"):
+        impatient.add_subject()
+    impatient.add_subject()
+    campaign.close()
+    impatient.close()
+
+
+def is_constant(node, constants):
+    """Tell whether an expression is text that is written in the source."""
+    if isinstance(node, ast.JoinedStr):
+        return all(
+            isinstance(part, ast.Constant) or (isinstance(part.value, ast.Name) and part.value.id.isupper())
+            for part in node.values
+        )
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id in constants)
+
+
+def test_sql_holds_nothing_but_constants():
+    """What is not a literal is one of the literals of a table in the same file."""
+    loops = {"database.py": {"statement", "begin"}, "integrity.py": {"query"}}
+    found = 0
+    for file in sorted(Path(inspect.getfile(people)).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in {"execute", "executemany", "executescript"}
+            ):
+                found += 1
+                assert is_constant(node.args[0], loops.get(file.name, set())), f"{file.name}:{node.lineno}"
+    assert found > 40
+    assert not is_constant(ast.parse('f"SELECT {name}"', mode="eval").body, set())
