@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from tornado.web import Application, HTTPError, RequestHandler
 
 from workbench.people import Page, RefusalError, Subject
-from workbench.server.pages import all_instructions, render, static_files, task_instructions, unit
+from workbench.server.pages import all_instructions, fill_template, static_files, task_instructions, unit
 from workbench.server.service import Answer, Form, Service, TooManyError
 from workbench.storage.errors import DataError
 
@@ -172,7 +172,7 @@ class Handler(RequestHandler):
     def show(self, template: str, **values: Any) -> None:
         """Answer with a page."""
         values |= {"subject": self.subject, "xsrf": self.xsrf_token.decode("ascii")}
-        self.finish(render(template, **values))
+        self.finish(fill_template(template, **values))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Answer with a page that says what is wrong."""

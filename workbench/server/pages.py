@@ -29,7 +29,7 @@ def _templates() -> jinja2.Environment:
     )
 
 
-def render(template: str, **values: Any) -> str:
+def fill_template(template: str, **values: Any) -> str:
     """Return a template of the server, such as ``"tasks.html"``, filled."""
     return _templates().get_template(template).render(values)
 
