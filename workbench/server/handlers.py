@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from tornado.web import Application, HTTPError, RequestHandler
 
 from workbench.people import Page, RefusalError, Subject
-from workbench.server.pages import all_instructions, fill_template, static_files, task_instructions, unit
+from workbench.server.pages import all_instructions, fill_template, static_files, task_instructions, task_name
 from workbench.server.service import Answer, Form, Service, TooManyError
 from workbench.storage.errors import DataError
 
@@ -293,7 +293,7 @@ class Tasks(Handler):
         self.show(
             "tasks.html",
             page=page,
-            thing=unit(protocol, page.condition),
+            thing=task_name(protocol, page.condition),
             lines=task_instructions(protocol, protocol.steps[page.step - 1]),
             lease=_duration(page.expires - self.service.campaign.now()),
             n_finished=len(page.tasks) - len(places),
