@@ -133,7 +133,7 @@ def test_one_answer_is_saved_at_once(serve):
     for _ in range(2):
         told = ada.post(path, task)
         assert (told.status, json.loads(told.text)) == (200, {"finished": True, "sentences": []})
-    assert campaign.judgments()[["prediction", "seconds"]].to_numpy().tolist() == [["dog", 1.5]]
+    assert campaign.judgments()[["prediction", "response_time"]].to_numpy().tolist() == [["dog", 1.5]]
     refusals = {
         "answered before": task | {"guess": "cat"},
         "wrong context": {"place": "4", "guess": "dog", "shown": "99"},
