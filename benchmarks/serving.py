@@ -39,7 +39,7 @@ import numpy as np
 import workbench as wb
 from workbench.items.items import Items
 from workbench.people import Campaign
-from workbench.server.pages import render
+from workbench.server.pages import fill_template
 
 FORM = "application/x-www-form-urlencoded"
 FIELD = re.compile(r'name="((?:guess|shown|seconds)-(\d+)(?:-\d+)?)" (?:aria[^>]*?)?value="([^"]*)"')
@@ -254,7 +254,7 @@ def compare(folder: Path, options: argparse.Namespace) -> None:
         "problems": {},
     }
     html = folder / "page.html"
-    html.write_text(render(
+    html.write_text(fill_template(
         "tasks.html", page=page, thing="passage", notice=None, subject=None, xsrf="", **values
     ))  # fmt: skip
     title = f"{options.mode}, {options.pause:g} s a page"

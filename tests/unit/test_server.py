@@ -13,7 +13,7 @@ from campaign_server import Client, running
 
 import workbench as wb
 from workbench.items.items import Items
-from workbench.people import Campaign
+from workbench.people import Campaign, Protocol, Step
 from workbench.server.service import WrongTokens
 from workbench.server.serving import start
 from workbench.storage.errors import DataError
@@ -32,7 +32,7 @@ def serve(tmp_path, items):
     with ExitStack() as stack:
 
         def of(protocol="lambada", chosen=items, **settings):
-            campaign = Campaign.create(tmp_path / f"{protocol}.db", chosen, protocol, **settings)
+            campaign = Campaign.create(tmp_path / "campaign.db", chosen, protocol, **settings)
             stack.callback(campaign.close)
             server = stack.enter_context(running(campaign))
 
@@ -133,7 +133,7 @@ def test_one_answer_is_saved_at_once(serve):
     for _ in range(2):
         told = ada.post(path, task)
         assert (told.status, json.loads(told.text)) == (200, {"finished": True, "sentences": []})
-    assert campaign.judgments()[["prediction", "seconds"]].to_numpy().tolist() == [["dog", 1.5]]
+    assert campaign.judgments()[["prediction", "response_time"]].to_numpy().tolist() == [["dog", 1.5]]
     refusals = {
         "answered before": task | {"guess": "cat"},
         "wrong context": {"place": "4", "guess": "dog", "shown": "99"},
@@ -427,7 +427,7 @@ def test_markup_in_items_names_and_words_stays_text(serve):
 
 def test_many_subjects_at_once_lose_nothing(serve):
     repeated = wb.load("sample", "dev").sample(90)
-    campaign, sign_in = serve("lambada", repeated, people=(3, 1, 1))
+    campaign, sign_in = serve(Protocol("any", (Step("passage", people=3),)), repeated)
     clients = [sign_in() for _ in range(12)]
     acknowledged = []
 

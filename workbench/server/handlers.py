@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from tornado.web import Application, HTTPError, RequestHandler
 
 from workbench.people import Page, RefusalError, Subject
-from workbench.server.pages import all_instructions, render, static_files, task_instructions, unit
-from workbench.server.service import Answer, Form, Service, TooManyError
+from workbench.server.pages import all_instructions, fill_template, static_files, task_instructions, task_name
+from workbench.server.service import Form, Service, TaskAnswer, TooManyError
 from workbench.storage.errors import DataError
 
 T = TypeVar("T")
@@ -172,7 +172,7 @@ class Handler(RequestHandler):
     def show(self, template: str, **values: Any) -> None:
         """Answer with a page."""
         values |= {"subject": self.subject, "xsrf": self.xsrf_token.decode("ascii")}
-        self.finish(render(template, **values))
+        self.finish(fill_template(template, **values))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Answer with a page that says what is wrong."""
@@ -293,7 +293,7 @@ class Tasks(Handler):
         self.show(
             "tasks.html",
             page=page,
-            thing=unit(protocol, page.condition),
+            thing=task_name(protocol, page.condition),
             lines=task_instructions(protocol, protocol.steps[page.step - 1]),
             lease=_duration(page.expires - self.service.campaign.now()),
             n_finished=len(page.tasks) - len(places),
@@ -322,7 +322,7 @@ class SentForm(Tasks):
         else:
             self.show_outcome(outcome.page, outcome.refused, save, answers)
 
-    def answers(self, save: str, form: Form) -> dict[int, Answer]:
+    def answers(self, save: str, form: Form) -> dict[int, TaskAnswer]:
         """Return the answers of the form that are to be saved, by place."""
         empty = self.get_body_argument("empty", "") == "1"
         answers = {}
@@ -336,7 +336,7 @@ class SentForm(Tasks):
                 wanted = save == str(place) and (bool(words) or form.condition == "unfolding")
             if wanted:
                 shown, seconds = self.number(f"shown-{place}"), self.number(f"seconds-{place}")
-                answers[place] = Answer(words or [""], None if shown is None else int(shown), seconds)
+                answers[place] = TaskAnswer(words or [""], None if shown is None else int(shown), seconds)
         return answers
 
     def typed(self) -> dict[int, list[str]]:
@@ -355,7 +355,7 @@ class SentForm(Tasks):
         return float(text) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", text, re.ASCII) else None
 
     def show_outcome(
-        self, page: Page, refused: Mapping[int, RefusalError], save: str, answers: Mapping[int, Answer]
+        self, page: Page, refused: Mapping[int, RefusalError], save: str, answers: Mapping[int, TaskAnswer]
     ) -> None:
         """Show the page again, with what is missing or refused."""
         one = int(save) if re.fullmatch(r"\d{1,4}", save, re.ASCII) else None
@@ -384,7 +384,7 @@ class OneAnswer(SentForm):
         if place is None:
             raise RefusedError(400, "Expected the place of a task.", "item not on the page")
         shown = self.number("shown")
-        answer = Answer(
+        answer = TaskAnswer(
             self.get_body_arguments("guess"), None if shown is None else int(shown), self.number("seconds")
         )
         task = await self.work(self.service.answer(int(number), subject, int(place), answer))

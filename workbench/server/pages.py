@@ -29,7 +29,7 @@ def _templates() -> jinja2.Environment:
     )
 
 
-def render(template: str, **values: Any) -> str:
+def fill_template(template: str, **values: Any) -> str:
     """Return a template of the server, such as ``"tasks.html"``, filled."""
     return _templates().get_template(template).render(values)
 
@@ -45,14 +45,14 @@ def static_files() -> dict[str, tuple[str, bytes]]:
     }
 
 
-def unit(protocol: Protocol, condition: str) -> str:
+def task_name(protocol: Protocol, condition: str) -> str:
     """Return what one task is called."""
     return "sentence" if condition == "sentence" or protocol.name == "completion" else "passage"
 
 
 def task_instructions(protocol: Protocol, step: Step) -> list[str]:
     """Return what a person has to do on the pages of a step, and what counts."""
-    thing = unit(protocol, step.condition)
+    thing = task_name(protocol, step.condition)
     if protocol.candidates:
         shown = "a sentence" if thing == "sentence" else "a passage"
         lines = [
@@ -93,7 +93,7 @@ def all_instructions(protocol: Protocol) -> list[tuple[str, list[str]]]:
     kinds = {(step.condition, step.guesses): step for step in protocol.steps}
     return [
         (
-            f"{unit(protocol, step.condition).capitalize()}s, {step.per_page} a page",
+            f"{task_name(protocol, step.condition).capitalize()}s, {step.per_page} a page",
             task_instructions(protocol, step),
         )
         for step in kinds.values()

@@ -154,7 +154,7 @@ class TooManyError(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class TaskAnswer:
     """What a form says about one task: words, number of context sentences shown, seconds taken."""
 
     guesses: Sequence[str]
@@ -163,7 +163,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FormOutcome:
     """What became of a form: the page as it is now (None: sent), and refusals by place of the task."""
 
     page: Page | None
@@ -234,21 +234,21 @@ class Service:
             return form
         return await self._commits.run(lambda: self._form(page, subject))
 
-    async def answer(self, page: int, subject: Subject, place: int, answer: Answer) -> Task | None:
+    async def answer(self, page: int, subject: Subject, place: int, answer: TaskAnswer) -> Task | None:
         """Save the answer to the task at a place of a page; return the next task about the item, if any."""
         self._following.pop(subject.id, None)
         return await self._commits.run(lambda: self._answer(page, subject, place, answer))
 
     async def answer_form(
-        self, page: int, subject: Subject, answers: Mapping[int, Answer], *, send: bool
-    ) -> Outcome:
+        self, page: int, subject: Subject, answers: Mapping[int, TaskAnswer], *, send: bool
+    ) -> FormOutcome:
         """Save the answers of a form by place of the task, and submit the page if that is asked for.
 
         The next page is assigned with the one that is sent, in one flush, as it is asked for at once.
 
         Returns
         -------
-        Outcome
+        FormOutcome
             An answer that is refused does not keep the others from being saved.
 
         Raises
@@ -259,7 +259,7 @@ class Service:
         following: list[Page | None] = []
         self._following.pop(subject.id, None)
 
-        def work() -> Outcome:
+        def work() -> FormOutcome:
             refused = {}
             for place, answer in answers.items():
                 try:
@@ -273,18 +273,18 @@ class Service:
                     self.campaign.submit(page, subject.id)
                     if not refused:
                         following.append(self._next_page(subject))
-                        return Outcome(None, {})
+                        return FormOutcome(None, {})
                 except RefusalError as error:
                     if error.reason != "unanswered tasks":
                         raise
-            return Outcome(self.campaign.page(page, subject.id), refused)
+            return FormOutcome(self.campaign.page(page, subject.id), refused)
 
         outcome = await self._commits.run(work)
         for each in following:
             self._following[subject.id] = time.monotonic(), each
         return outcome
 
-    def _answer(self, page: int, subject: Subject, place: int, answer: Answer) -> Task | None:
+    def _answer(self, page: int, subject: Subject, place: int, answer: TaskAnswer) -> Task | None:
         item_ids = self._form(page, subject).item_ids
         if place >= len(item_ids):
             raise RefusalError(f"there is no task {place} on page {page}", "item not on the page")
