@@ -67,7 +67,7 @@ class Campaign:
         self._clock: Callable[[], float] = time.time
         with self.read_transaction() as connection:
             settings = dict(connection.execute("SELECT key, value FROM campaign").fetchall())
-            if settings["digest"] != integrity.digest(connection):
+            if settings["digest"] != integrity.unchanging_digest(connection):
                 raise DataError(
                     "the items or the protocol were changed", file=self.path, remedy=database.REMEDY
                 )
@@ -79,7 +79,7 @@ class Campaign:
             self.seed = int(settings["seed"])
             if not isinstance(self._attrs, dict):
                 raise TypeError("the information about the items is no mapping")
-            integrity.check(connection, self.protocol, self.path)
+            integrity.check_consistency(connection, self.protocol, self.path)
 
     @classmethod
     def create(
@@ -143,7 +143,9 @@ class Campaign:
                 ),
             )
             connection.executemany("INSERT INTO records VALUES (?, ?)", enumerate(map(record_of, items)))
-            connection.execute("INSERT INTO campaign VALUES ('digest', ?)", (integrity.digest(connection),))
+            connection.execute(
+                "INSERT INTO campaign VALUES ('digest', ?)", (integrity.unchanging_digest(connection),)
+            )
 
         database.create(Path(path), fill)
         return cls(path)

@@ -31,7 +31,7 @@ _CONTRADICTIONS = (
 )
 
 
-def digest(connection: sqlite3.Connection) -> str:
+def unchanging_digest(connection: sqlite3.Connection) -> str:
     """Return a digest of all that never changes: the protocol, and the items in their order."""
     hashed = hashlib.blake2b(digest_size=16)
     for row in connection.execute("SELECT key, value FROM campaign WHERE key <> 'digest' ORDER BY key"):
@@ -42,7 +42,7 @@ def digest(connection: sqlite3.Connection) -> str:
     return hashed.hexdigest()
 
 
-def check(connection: sqlite3.Connection, protocol: Protocol, path: Path) -> None:
+def check_consistency(connection: sqlite3.Connection, protocol: Protocol, path: Path) -> None:
     """Raise DataError if items, pages and answers contradict each other or the protocol."""
     for problem, query in _CONTRADICTIONS:
         if connection.execute(query).fetchone():
