@@ -11,6 +11,7 @@ lowest score of the next word, 38 % for the highest one of the word two on, and 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -54,7 +55,7 @@ def main() -> None:
     background = corpus.without(books)
     counts = dict(zip(background.words, background.counts.tolist(), strict=True))
     known = [word for word, count in counts.items() if count >= 5]  # noqa: PLR2004 - as in the paper
-    how = {"order": 4, "lower": False, "vocabulary": known, "pruning": (0, 0, 0, 1)}
+    how: dict[str, Any] = {"order": 4, "lower": False, "vocabulary": known, "pruning": (0, 0, 0, 1)}
     generating = NGram.fit(background, **how)
     other = NGram.fit(background, smoothing="good-turing", **how)
     held = [book for book in wb.books("msrcc", "train") if book.book_id in set(books) - COPIES]

@@ -8,7 +8,7 @@ import pytest
 
 import workbench as wb
 from workbench.items.items import Items
-from workbench.people import Campaign, RefusalError, Step, protocol
+from workbench.people import Campaign, ProtocolStep, RefusalError, protocol
 from workbench.people.protocols import Protocol
 from workbench.storage.errors import DataError
 
@@ -238,7 +238,7 @@ def test_protocols_are_data_and_refuse_what_they_are_not():
     with pytest.raises(DataError, match="no protocol"):
         protocol("x")
     with pytest.raises(DataError, match="unfolding takes one guess"):
-        Step("unfolding", guesses=2)
+        ProtocolStep("unfolding", guesses=2)
     for text in (
         "",
         "[]",

@@ -13,7 +13,7 @@ from campaign_server import Client, running
 
 import workbench as wb
 from workbench.items.items import Items
-from workbench.people import Campaign, Protocol, Step
+from workbench.people import Campaign, Protocol, ProtocolStep
 from workbench.server.service import WrongTokens
 from workbench.server.serving import start
 from workbench.storage.errors import DataError
@@ -427,7 +427,7 @@ def test_markup_in_items_names_and_words_stays_text(serve):
 
 def test_many_subjects_at_once_lose_nothing(serve):
     repeated = wb.load("sample", "dev").sample(90)
-    campaign, sign_in = serve(Protocol("any", (Step("passage", people=3),)), repeated)
+    campaign, sign_in = serve(Protocol("any", (ProtocolStep("passage", people=3),)), repeated)
     clients = [sign_in() for _ in range(12)]
     acknowledged = []
 

@@ -14,10 +14,10 @@ import pytest
 from campaign_server import Client
 
 import workbench as wb
-from workbench.people import Campaign, Protocol, Step
+from workbench.people import Campaign, Protocol, ProtocolStep
 
 MAIN = "import sys; from workbench.cli import main; sys.exit(main())"
-ANY = Protocol("any", (Step("passage", people=4),))  # no item stops early
+ANY = Protocol("any", (ProtocolStep("passage", people=4),))  # no item stops early
 ADDRESS = re.compile(r"(http://127\.0\.0\.1:(\d+)) ")
 
 

@@ -6,7 +6,7 @@ from .crowdsourcing import ImportedPages as ImportedPages
 from .crowdsourcing import export_pages as export_pages
 from .crowdsourcing import import_pages as import_pages
 from .protocols import Protocol as Protocol
-from .protocols import Step as Step
+from .protocols import ProtocolStep as ProtocolStep
 from .protocols import protocol as protocol
 from .simulation import PAPER_RATES as PAPER_RATES
 from .simulation import Rates as Rates

@@ -14,7 +14,7 @@ from typing import Any
 from workbench.items.schema import Item
 from workbench.items.text import is_encodable
 from workbench.people.matching import best_match, plain_word
-from workbench.people.protocols import Protocol, Step
+from workbench.people.protocols import Protocol, ProtocolStep
 from workbench.people.tasks import Page, Task, item_from_record, task_of
 from workbench.storage.errors import DataError
 
@@ -220,7 +220,7 @@ def _task(
     return replace(task, guesses=tuple(json.loads(row[1])) if row else (), finished=finished)
 
 
-def valid_guesses(guesses: Any, step: Step, item: Item, *, candidates: bool) -> list[str]:
+def valid_guesses(guesses: Any, step: ProtocolStep, item: Item, *, candidates: bool) -> list[str]:
     """Return guesses without white space around them; refuse what is none, or too many."""
     words = [guesses] if isinstance(guesses, str) else guesses
     if not isinstance(words, Sequence) or not all(

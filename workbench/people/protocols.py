@@ -27,7 +27,7 @@ _PROSE = {
 
 
 @dataclass(frozen=True)
-class Step:
+class ProtocolStep:
     """One step of a protocol.
 
     Attributes
@@ -48,7 +48,7 @@ class Step:
     Examples
     --------
     >>> from workbench import people
-    >>> step = people.Step("sentence", people=10, passes="wrong", guesses=3)
+    >>> step = people.ProtocolStep("sentence", people=10, passes="wrong", guesses=3)
     >>> step.outcome(n_judged=9, n_right=0), step.outcome(10, 0), step.outcome(4, 1)
     ('open', 'passed', 'dropped')
     """
@@ -94,7 +94,7 @@ class Protocol:
     Attributes
     ----------
     name : str
-    steps : tuple of Step
+    steps : tuple of ProtocolStep
     candidates : bool
         Whether people choose among the item's candidates; else they type a word.
     accept : tuple of str
@@ -108,13 +108,13 @@ class Protocol:
     Examples
     --------
     >>> from workbench import people
-    >>> once = people.Protocol("once", (people.Step("passage"),), lease=600)
+    >>> once = people.Protocol("once", (people.ProtocolStep("passage"),), lease=600)
     >>> people.Protocol.from_json(once.to_json()) == once
     True
     """
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[ProtocolStep, ...]
     candidates: bool = False
     accept: tuple[str, ...] = ("exact",)
     lease: float = 3600.0
@@ -123,8 +123,8 @@ class Protocol:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise DataError("a protocol needs a name")
-        if not self.steps or not all(isinstance(step, Step) for step in self.steps):
-            raise DataError("a protocol needs at least one Step")
+        if not self.steps or not all(isinstance(step, ProtocolStep) for step in self.steps):
+            raise DataError("a protocol needs at least one ProtocolStep")
         if MATCHES[0] not in self.accept or set(self.accept) - set(MATCHES[:-1]):
             expected = f'"exact", and some of {", ".join(MATCHES[1:-1])}'
             raise DataError(f"expected {expected} in accept, got {self.accept!r:.60}")
@@ -145,9 +145,9 @@ class Protocol:
             values = json.loads(text)
             _check_names(cls, values)
             for step in values["steps"]:
-                _check_names(Step, step)
+                _check_names(ProtocolStep, step)
             values |= {
-                "steps": tuple(Step(**step) for step in values["steps"]),
+                "steps": tuple(ProtocolStep(**step) for step in values["steps"]),
                 "accept": tuple(values["accept"]),
             }
             return cls(**values)
@@ -168,18 +168,18 @@ def _check_names(kind: type, values: Mapping[str, Any]) -> None:
 LAMBADA = Protocol(
     "lambada",
     (
-        Step("passage", people=1, passes="right", per_page=10, price=0.22),
-        Step("passage", people=1, passes="right", per_page=10, price=0.22),
-        Step("sentence", people=10, passes="wrong", guesses=3, per_page=20, price=0.15),
+        ProtocolStep("passage", people=1, passes="right", per_page=10, price=0.22),
+        ProtocolStep("passage", people=1, passes="right", per_page=10, price=0.22),
+        ProtocolStep("sentence", people=10, passes="wrong", guesses=3, per_page=20, price=0.15),
     ),
 )
 """The three steps of Paperno et al. (2016, section 3.1)."""
 
 PROTOCOLS = {
     "lambada": LAMBADA,
-    "unfolding": Protocol("unfolding", (Step("unfolding", people=3),)),
-    "cbt": Protocol("cbt", (Step("passage", people=3),), candidates=True),
-    "completion": Protocol("completion", (Step("passage", people=3, per_page=20),), candidates=True),
+    "unfolding": Protocol("unfolding", (ProtocolStep("unfolding", people=3),)),
+    "cbt": Protocol("cbt", (ProtocolStep("passage", people=3),), candidates=True),
+    "completion": Protocol("completion", (ProtocolStep("passage", people=3, per_page=20),), candidates=True),
 }
 
 
@@ -195,7 +195,7 @@ def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
         a choice among the candidates.
     **settings
         ``people``, ``guesses``, ``per_page``, ``price``: one value for all steps, or a sequence with one a
-        step (see `Step`). ``condition`` (of ``cbt`` and ``completion``): ``"passage"``, ``"sentence"``, or
+        step (see `ProtocolStep`). ``condition`` (of ``cbt`` and ``completion``): ``"passage"``, ``"sentence"``, or
         ``"both"`` for two steps, in which nobody judges the same item twice. ``accept``, ``lease``,
         ``candidates`` and ``drawn``: see `Protocol`.
 

@@ -15,7 +15,7 @@ from workbench.items.schema import Item
 from workbench.models.base import Predictor
 from workbench.people import assignment
 from workbench.people.campaign import Campaign
-from workbench.people.protocols import Protocol, Step
+from workbench.people.protocols import Protocol, ProtocolStep
 from workbench.people.tasks import item_from_record
 from workbench.people.unfolding import with_context_sentences
 from workbench.storage.errors import DataError
@@ -233,7 +233,7 @@ def _predicted(
     return words
 
 
-def _shown(items: Items, step: Step) -> Iterator[tuple[list[int], Items]]:
+def _shown(items: Items, step: ProtocolStep) -> Iterator[tuple[list[int], Items]]:
     """Yield what a step shows of items, with the number of context sentences of each."""
     lengths = [len(item.context) for item in items]
     if step.condition == "passage":

@@ -8,7 +8,7 @@ from typing import Any
 
 import jinja2
 
-from workbench.people import Protocol, Step
+from workbench.people import Protocol, ProtocolStep
 
 _HERE = Path(__file__).parent
 _DIFFERENCES = {
@@ -50,7 +50,7 @@ def task_name(protocol: Protocol, condition: str) -> str:
     return "sentence" if condition == "sentence" or protocol.name == "completion" else "passage"
 
 
-def task_instructions(protocol: Protocol, step: Step) -> list[str]:
+def task_instructions(protocol: Protocol, step: ProtocolStep) -> list[str]:
     """Return what a person has to do on the pages of a step, and what counts."""
     thing = task_name(protocol, step.condition)
     if protocol.candidates:

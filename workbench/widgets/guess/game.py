@@ -11,7 +11,7 @@ from typing import Any
 
 from workbench.items.items import Items
 from workbench.items.schema import content_digest
-from workbench.people import Campaign, Protocol, RefusalError, Step, Subject
+from workbench.people import Campaign, Protocol, ProtocolStep, RefusalError, Subject
 from workbench.people.protocols import protocol as named_protocol
 from workbench.storage.errors import DataError, writing
 from workbench.storage.files import data_home
@@ -67,7 +67,7 @@ def solitary(kind: str | Protocol = "lambada", **settings: Any) -> Protocol:
     return named_protocol(chosen, **settings)
 
 
-def _for_everybody(step: Step) -> Step:
+def _for_everybody(step: ProtocolStep) -> ProtocolStep:
     return replace(step, people=_EVERYBODY, passes="any", price=0.0)
 
 

@@ -16,7 +16,7 @@ from workbench.items.ablation import split_variant
 from workbench.items.items import Items
 from workbench.items.schema import content_digest
 from workbench.models.base import Predictor
-from workbench.people import Campaign, Page, Protocol, RefusalError, Step, Subject, Task, reports
+from workbench.people import Campaign, Page, Protocol, ProtocolStep, RefusalError, Subject, Task, reports
 from workbench.people.assignment import LONGEST_GUESS
 from workbench.people.matching import best_match
 from workbench.people.tasks import task_of
@@ -437,7 +437,7 @@ def _score_row(model: str, condition: str, judged: pd.DataFrame) -> dict[str, An
 
 
 def _model_row(
-    model: str, step: Step, said: Sequence[tuple[list[str], bool]], answers: pd.Series[Any]
+    model: str, step: ProtocolStep, said: Sequence[tuple[list[str], bool]], answers: pd.Series[Any]
 ) -> dict[str, Any]:
     pairs = zip(said, answers, strict=True)
     matches = [best_match(words[: step.guesses], answer) for (words, _), answer in pairs]
