@@ -37,7 +37,7 @@ def lowest_after(items: wb.Items) -> str:
     points = []
     for item in items:
         scores = dict(zip(item.meta["alternates"], item.meta["scores"], strict=True))
-        others = [scores[word] for word in item.candidates if word != item.answer]
+        others = [scores[word] for word in item.candidates or () if word != item.answer]
         own = item.meta["answer_score"]
         points.append(0.0 if min(others) < own else 1 / (1 + sum(value == own for value in others)))
     return share(round(sum(points)), len(points))

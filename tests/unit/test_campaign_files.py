@@ -153,6 +153,8 @@ def is_constant(node, constants):
             isinstance(part, ast.Constant) or (isinstance(part.value, ast.Name) and part.value.id.isupper())
             for part in node.values
         )
+    if isinstance(node, ast.IfExp):
+        return is_constant(node.body, constants) and is_constant(node.orelse, constants)
     return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id in constants)
 
 

@@ -258,7 +258,8 @@ def test_a_tokenised_edition_is_a_near_duplicate():
 
 def test_chapters_are_counted_as_they_are_cut():
     for one in wb.books("sample"):
-        assert len(chapter_texts(one)) == len(chapters_of(one))
+        parts = chapter_texts(one.text, tokenised=one.tokenised)
+        assert sum(bool(part.strip()) for part in parts) == len(chapters_of(one))
 
 
 def test_the_language_is_that_of_most_of_the_text():

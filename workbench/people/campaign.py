@@ -317,7 +317,7 @@ class Campaign:
         dropped (``dropped_share``, with Wilson's 95 % interval) and let pass (``passed_share``).
         """
         with self.read_transaction() as connection:
-            return reports.funnel(connection, self.protocol)
+            return reports.step_counts(connection, self.protocol)
 
     def costs(self) -> pd.DataFrame:
         """Return what the submitted pages cost: one row a step and one for all.

@@ -195,9 +195,9 @@ def protocol(name: str | Protocol = "lambada", **settings: Any) -> Protocol:
         a choice among the candidates.
     **settings
         ``people``, ``guesses``, ``per_page``, ``price``: one value for all steps, or a sequence with one a
-        step (see `ProtocolStep`). ``condition`` (of ``cbt`` and ``completion``): ``"passage"``, ``"sentence"``, or
-        ``"both"`` for two steps, in which nobody judges the same item twice. ``accept``, ``lease``,
-        ``candidates`` and ``drawn``: see `Protocol`.
+        step (see `ProtocolStep`). ``condition`` (of ``cbt`` and ``completion``): ``"passage"``,
+        ``"sentence"``, or ``"both"`` for two steps, in which nobody judges the same item twice. ``accept``,
+        ``lease``, ``candidates`` and ``drawn``: see `Protocol`.
 
     Returns
     -------

@@ -100,7 +100,7 @@ def states(connection: sqlite3.Connection) -> pd.DataFrame:
     return frame
 
 
-def funnel(connection: sqlite3.Connection, protocol: Protocol) -> pd.DataFrame:
+def step_counts(connection: sqlite3.Connection, protocol: Protocol) -> pd.DataFrame:
     """Return how many items entered and left each step, with the columns of `FUNNEL`."""
     counts = np.zeros((len(protocol.steps), 3), dtype=int)
     for step, state, n in connection.execute("SELECT step, state, count(*) FROM items GROUP BY step, state"):

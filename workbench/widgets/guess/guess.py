@@ -137,9 +137,11 @@ class Guess(Widget):
             if step.condition == "unfolding":
                 continue  # models that saw all of the passage are no match
             for run, by_item in zip(self._runs, self._models, strict=True):
-                said = [by_item.get((item_id, step.condition == "sentence")) for item_id in part["item_id"]]
-                if len(part) and None not in said:
-                    rows.append(_model_row(run.model, step, [row for row in said if row], part["answer"]))
+                guessed = [
+                    by_item.get((item_id, step.condition == "sentence")) for item_id in part["item_id"]
+                ]
+                if len(part) and None not in guessed:
+                    rows.append(_model_row(run.model, step, [row for row in guessed if row], part["answer"]))
         names = [
             "model", "condition", "n", "accuracy", "accuracy_low", "accuracy_high", "accuracy_any",
             "accuracy_any_low", "accuracy_any_high", *_CLOSE,
@@ -358,10 +360,10 @@ class Guess(Widget):
         for task in page.tasks:
             answer = answers[task.item_id]
             item = self._items[self._place[task.item_id]]
-            whole = task_of(item, len(item.sentences), candidates=False)
+            passage = task_of(item, len(item.sentences), candidates=False)
             rows.append(
                 {
-                    "id": task.item_id, "query": task.query, "sentences": whole.sentences,
+                    "id": task.item_id, "query": task.query, "sentences": passage.sentences,
                     "guesses": [word for word in answer["guesses"] if word],
                     "shown": int(answer["shown"]) if page.condition == "unfolding" else None,
                     "models": self._said(task.item_id, alone=page.condition == "sentence"),
@@ -437,14 +439,14 @@ def _score_row(model: str, condition: str, judged: pd.DataFrame) -> dict[str, An
 
 
 def _model_row(
-    model: str, step: ProtocolStep, said: Sequence[tuple[list[str], bool]], answers: pd.Series[Any]
+    model: str, step: ProtocolStep, guessed: Sequence[tuple[list[str], bool]], answers: pd.Series[Any]
 ) -> dict[str, Any]:
-    pairs = zip(said, answers, strict=True)
+    pairs = zip(guessed, answers, strict=True)
     matches = [best_match(words[: step.guesses], answer) for (words, _), answer in pairs]
     near = [best in _RIGHT for best in matches]
     return {
-        "model": model, "condition": step.condition, "n": len(said),
-        **_shares("accuracy", [correct for _, correct in said]),
+        "model": model, "condition": step.condition, "n": len(guessed),
+        **_shares("accuracy", [correct for _, correct in guessed]),
         **_shares("accuracy_any", near),
         **{name: matches.count(name) for name in _CLOSE},
     }  # fmt: skip
@@ -529,8 +531,8 @@ def guess(
             raise DataError("expected a path or a name, got both", remedy="pass one of them")
         file = Path(path) if path is not None else default_path(items, chosen, seed, name)
         campaign = open_campaign(file, items, chosen, seed)
-    said = [] if runs is None else predictions_of(runs, campaign.items())
+    guessed = [] if runs is None else predictions_of(runs, campaign.items())
     shown = not isinstance(items, Campaign) if feedback is None else feedback
     player = player_of(campaign, subject)
     height = (600 if campaign.protocol.candidates else 460) if height is None else height
-    return Guess(campaign, player, runs=said, feedback=shown, height=height)
+    return Guess(campaign, player, runs=guessed, feedback=shown, height=height)
