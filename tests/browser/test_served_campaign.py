@@ -134,7 +134,7 @@ def test_two_people_answer_by_keyboard_while_the_server_is_killed(chromium, serv
     rows = campaign.judgments()
     words = sorted(f"{name}{place}" for name in ("ada", "ben") for place in range(10))
     assert sorted(rows["prediction"]) == words
-    assert rows["response_time"].gt(0).all()
+    assert rows["response_time"].ge(0).all()  # tenths of a second
     assert campaign.subjects()["n_pages"].tolist() == [1, 1]
     assert len(set(rows["item_id"])) == 20
 

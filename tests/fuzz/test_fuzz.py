@@ -29,6 +29,7 @@ ELSEWHERE = {
     "datasets/sample.py": SHIPPED,
     "analysis": "pipelines of spaCy; the one that is used ships with the package",
     "widgets": SHIPPED,
+    "server/pages.py": SHIPPED,
     "datasets/fetch.py": "what servers send: tests/unit/test_fetch.py",
     "models/ngram/arpa.py": BEFORE,
     "models/ngram/kenlm.py": BEFORE,

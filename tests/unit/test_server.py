@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
@@ -485,13 +486,19 @@ def test_an_error_of_the_server_says_nothing_of_it(serve, monkeypatch, caplog):
     assert "a secret" in caplog.text
 
 
+def run(coroutine):
+    """Run a coroutine in another thread: browser tests leave a loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
+
+
 def test_the_port_and_the_certificate_are_checked(tmp_path, items):
     campaign = Campaign.create(tmp_path / "c.db", items)
     with running(campaign) as server, pytest.raises(DataError, match="cannot listen on"):
-        asyncio.run(start(campaign, int(server.url.rpartition(":")[2])))
+        run(start(campaign, int(server.url.rpartition(":")[2])))
     for options in ({"port": 70_000}, {"ip": "no such host.example"}, {"key": tmp_path / "c.db"}):
         with pytest.raises(DataError):
-            asyncio.run(start(campaign, **({"port": 0} | options)))
+            run(start(campaign, **({"port": 0} | options)))
     with pytest.raises(DataError, match="certificate"):
-        asyncio.run(start(campaign, 0, certificate=tmp_path / "c.db"))
+        run(start(campaign, 0, certificate=tmp_path / "c.db"))
     campaign.close()

@@ -98,9 +98,6 @@ class Shelf:
         parts = ", ".join(f"{n:,} {split}" for split, n in self._sizes().items())
         return f"<Shelf of {len(self):,} novels ({parts}), {len(self.frame) - len(self):,} dropped>"
 
-    def _repr_html_(self) -> str:
-        return f"<p>{repr(self)[1:-1]}</p>{self.manifest.to_frame().to_html()}"
-
     def _sizes(self) -> dict[str, int]:
         names: list[str] = list(self.manifest.parameters[STAGE]["shares"])
         return {name: int((self.frame["split"] == name).sum()) for name in names}

@@ -15,7 +15,6 @@ from typing import Any
 
 from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream
-from tornado.netutil import bind_sockets
 
 from workbench.people import Campaign
 from workbench.server.handlers import application
@@ -25,6 +24,7 @@ from workbench.storage.errors import DataError, reason
 PORT = 8890
 IP = "127.0.0.1"
 
+_WAITING = 128  # connections that are not accepted yet
 _LAST_PORT = 65_535
 _MOST_HEADERS = 16 << 10  # bytes
 _MOST_BODY = 64 << 10  # bytes: a page of 20 sentences has less than 15,000 in the longest words
@@ -105,7 +105,7 @@ async def start(
     if not 0 <= port <= _LAST_PORT:  # sockets count on from 0 after the last one
         raise DataError(f"expected a port from 0 to {_LAST_PORT}, got {port}", remedy="name another --port")
     try:
-        sockets = bind_sockets(port, ip)
+        sockets = _listening(ip, port)
     except OSError as error:
         problem = f"cannot listen on {ip}, port {port} ({reason(error)})"
         raise DataError(problem, remedy="name another --port or --ip") from None
@@ -128,6 +128,22 @@ async def start(
     server.add_sockets(sockets)
     url = f"http{'s' if secure else ''}://{_in_url(ip)}:{port}"
     return Running(url, loopback, secure, server, service)
+
+
+def _listening(ip: str, port: int) -> list[socket.socket]:
+    """Return a socket for each address of a host, all on one port; none is left open on an error."""
+    found = socket.getaddrinfo(ip, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    try:
+        for family, *_, address in dict.fromkeys(found):
+            place = (address[0], sockets[0].getsockname()[1] if sockets else port, *address[2:])
+            sockets.append(socket.create_server(place, family=family, backlog=_WAITING))
+            sockets[-1].setblocking(False)
+    except BaseException:
+        for each in sockets:
+            each.close()
+        raise
+    return sockets
 
 
 def serve(
