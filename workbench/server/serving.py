@@ -138,7 +138,7 @@ def _listening(ip: str, port: int) -> list[socket.socket]:
         for family, *_, address in dict.fromkeys(found):
             place = (address[0], sockets[0].getsockname()[1] if sockets else port, *address[2:])
             sockets.append(socket.create_server(place, family=family, backlog=_WAITING))
-            sockets[-1].setblocking(False)
+            sockets[-1].settimeout(0)
     except BaseException:
         for each in sockets:
             each.close()
