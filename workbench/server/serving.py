@@ -132,10 +132,10 @@ async def start(
 
 def _listening(ip: str, port: int) -> list[socket.socket]:
     """Return a socket for each address of a host, all on one port; none is left open on an error."""
-    found = socket.getaddrinfo(ip, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    places = socket.getaddrinfo(ip, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     try:
-        for family, *_, address in dict.fromkeys(found):
+        for family, *_, address in dict.fromkeys(places):
             place = (address[0], sockets[0].getsockname()[1] if sockets else port, *address[2:])
             sockets.append(socket.create_server(place, family=family, backlog=_WAITING))
             sockets[-1].settimeout(0)
