@@ -12,6 +12,7 @@ from typing import Any
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import data_home, write_atomic
 
+_WIDGET = "application/vnd.jupyter.widget-view+json"
 _PARAMETERS = "parameters"  # tag of the cell whose names can be set from outside
 
 
@@ -24,6 +25,7 @@ def run(path: Path, settings: Mapping[str, Any], *, timeout: int | None = None) 
     """Execute a notebook from top to bottom and return it with its outputs.
 
     A cell that sets the names in `settings` is put behind the first cell that is tagged ``parameters``.
+    Progress bars are left out of the outputs.
 
     Raises
     ------
@@ -53,7 +55,16 @@ def run(path: Path, settings: Mapping[str, Any], *, timeout: int | None = None) 
         client.execute()
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         raise DataError(f"a cell failed: {error}", file=path) from error
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if not _is_bare_widget(output)]
     return notebook
+
+
+def _is_bare_widget(output: Mapping[str, Any]) -> bool:
+    """Tell whether nothing is left of an output without its kernel, as of a progress bar that is done."""
+    kinds = output.get("data", {})
+    return _WIDGET in kinds and "text/html" not in kinds
 
 
 def reproduce(

@@ -32,6 +32,7 @@ def public():
         made.DataSets,
         made.childrens_book.questions,
         made.childrens_book.anonymised,
+        made.childrens_book.question_statistics,
         made.cnn_qa.questions,
         completion.questions,
         completion.choose_options,

@@ -460,3 +460,36 @@ def test_official_questions_are_built(real_data):
     classes = Counter(other and other.word_class for other in counterparts)
     assert classes[None] / len(of_book) < 0.05
     assert classes["NE"] / len(of_book) > 0.85
+
+
+def test_the_release_is_counted_as_it_counts_itself(real_data):
+    table = childrens_book.question_statistics(
+        load("cbt", "dev", variant="NE", path=real_data), path=real_data
+    )
+    assert set(table["variant"]) == {"NE"}
+    assert len(table) == 12
+    means = table["unit"] == "mean"
+    assert table.loc[~means, "value"].tolist() == table.loc[~means, "released_dev"].tolist()
+    assert table.loc[means, "value"].to_numpy(float) == pytest.approx(
+        table.loc[means, "released_dev"].to_numpy(float), abs=1e-9
+    )
+    assert not table[["released_train", "released_test"]].isna().any().any()
+
+
+def test_statistics_without_those_of_the_release(monkeypatch, tmp_path):
+    monkeypatch.setenv("WORKBENCH_DATA", str(tmp_path))
+    twice = load("sample", variant="cbt").where([True, *[False] * 159])
+    table = childrens_book.question_statistics(twice)
+    assert table[["released_train", "released_dev", "released_test"]].isna().all().all()
+    assert "wb.fetch" in table.attrs["note"]
+    assert table.set_index("quantity").loc["questions", "value"] == 1
+    (tmp_path / "stats_NE.txt").write_text(
+        "PROCESSING: \tcbtest_NE_train.txt\t\n# of examples (all / distinct):\t12\tmany\t\n"
+    )
+    with pytest.raises(DataError, match="line 2: expected the number of 'distinct questions'"):
+        childrens_book.question_statistics(twice)
+
+
+def test_statistics_need_candidates():
+    with pytest.raises(DataError, match="has no candidates"):
+        childrens_book.question_statistics(load("sample", "dev"))

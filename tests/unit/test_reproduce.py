@@ -33,6 +33,8 @@ def test_notebooks_are_those_with_a_number(tmp_path):
 def test_a_notebook_is_run_and_kept_as_a_page(tmp_path, capsys):
     folder, out = tmp_path / "notebooks", tmp_path / "out"
     cell = 'from pathlib import Path\nPath(OUT, "table.txt").write_text(DATA + SCALE)\nprint("shown" * 2)'
+    cell += "\nfrom workbench.storage.progress import progress_bar\n"
+    cell += 'with progress_bar(2, label="a" "bar") as bar:\n    bar.update()'
     path = notebook(folder / "01_first.ipynb", cell, 'Path("beside.txt").touch()')
     notebook(folder / "02_other.ipynb", "raise SystemExit")
     before, data = path.read_bytes(), 'it\'s "odd"\n'
@@ -41,6 +43,7 @@ def test_a_notebook_is_run_and_kept_as_a_page(tmp_path, capsys):
     assert (out / "table.txt").read_text() == f"{data}cpu"
     page = (out / "01_first.html").read_text(encoding="utf-8")
     assert "shownshown" in page
+    assert "abar" not in page  # a bar that is done
     assert "A notebook" in page
     assert (folder / "beside.txt").exists()
     assert path.read_bytes() == before

@@ -91,7 +91,7 @@ def funnel(steps: pd.DataFrame) -> alt.VConcatChart:
             alt.Chart(part)
             .mark_bar(height=_STEP - 12)
             .encode(
-                x=alt.X("n:Q", title=str(unit), stack="zero").axis(format=",", tickCount=4),
+                x=alt.X("n:Q", title=str(unit), stack="zero").axis(format=",d", tickCount=4),
                 y=y,
                 color=alt.Color("outcome:N", title=None, scale=colours).legend(orient="top"),
                 order=alt.Order("rank:Q"),

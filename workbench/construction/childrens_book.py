@@ -13,18 +13,28 @@ from dataclasses import replace
 from itertools import accumulate, chain, groupby
 from operator import itemgetter
 from pathlib import Path
+from statistics import mean
 from sys import intern
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from workbench.analysis.annotations import TITLES
 from workbench.construction.novels import Chapter, Novel, Novels, keys, seed_of, tagged_novels, threshold
 from workbench.datasets import sources
-from workbench.datasets.childrens_book import N_CANDIDATES, N_CONTEXT
+from workbench.datasets.childrens_book import (
+    BLANK,
+    N_CANDIDATES,
+    N_CONTEXT,
+    SPLITS,
+    STATISTICS,
+    released_statistics,
+)
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import WORD_CLASSES, Item
+from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
 from workbench.storage.progress import progress_bar
 
@@ -287,6 +297,92 @@ def _question(
         word_class=name,
         book_id=book_id,
     )
+
+
+def question_statistics(items: Items, *, path: Path | str | None = None) -> Table:
+    """Count in questions what the release's own statistics count, beside the release's numbers.
+
+    Parameters
+    ----------
+    items : Items
+        Questions of one class or several.
+    path : path, optional
+        Where the release's ``stats`` are; the usual places by default. Without them the columns are empty.
+
+    Returns
+    -------
+    Table
+        One row a class (`variant`) and quantity: `value`, and what the release says of its parts
+        (`released_train`, `released_dev`, `released_test`). Questions are the same where query and answer
+        are; vocabulary and candidates are counted in lower case. By these definitions the official validation
+        questions give the release's numbers.
+
+    Raises
+    ------
+    DataError
+        If an item has no candidates, or the statistics cannot be read.
+
+    Examples
+    --------
+    >>> from workbench.construction import childrens_book
+    >>> table = childrens_book.question_statistics(wb.load("sample", variant="cbt"))
+    >>> int(table.loc[table["quantity"] == "words in the context, most", "value"].iloc[0]) > 200
+    True
+    """
+    released = released_statistics(path)
+    classes: dict[str, list[Item]] = {}
+    for item in items:
+        classes.setdefault(item.variant or "", []).append(item)
+    rows = [
+        {
+            "variant": variant,
+            "quantity": quantity,
+            "value": value,
+            "unit": "mean" if "mean" in quantity else "count",
+        }
+        | {f"released_{split}": released.get((part[0].word_class or "", split, quantity)) for split in SPLITS}
+        for variant, part in classes.items()
+        for quantity, value in zip(chain(*STATISTICS.values()), _counted(part), strict=True)
+    ]
+    columns = ["variant", "quantity", "value", "unit", *(f"released_{split}" for split in SPLITS)]
+    table = pd.DataFrame(rows, columns=columns)
+    numbers = [name for name in columns if name not in ("variant", "quantity", "unit")]
+    table = table.astype(dict.fromkeys(numbers, "Float64"))
+    if not released:
+        table.attrs["note"] = (
+            'The numbers of the release are not on this machine: get them with wb.fetch("cbt").'
+        )
+    kind = ("unit", {"count": "count"})
+    shown = (TableColumn("quantity"), *(TableColumn(name, kind) for name in numbers))
+    return Table(table, TableLayout("Questions beside those of the release", shown, ("variant",)))
+
+
+def _counted(items: Sequence[Item]) -> list[float]:
+    """Return the quantities of the release's statistics, in their order."""
+    contexts, queries, vocabulary, options = [], [], set(), set()
+    distinct = set()
+    lacking = Counter[str]()
+    for item in items:
+        if not item.candidates or item.answer is None:
+            raise DataError(
+                f"item {item.item_id} has no candidates, or no answer",
+                remedy="pass questions of the Children's Book Test",
+            )
+        context = [word for sentence in item.context for word in sentence.split()]
+        query = [*item.left.split(), BLANK, *item.right.split()]
+        contexts.append(len(context))
+        queries.append(len(query))
+        distinct.add((*query, item.answer))
+        words = {word.lower() for word in chain(context, query)}
+        offered = {word.lower() for word in item.candidates}
+        vocabulary |= words | offered
+        options |= offered
+        lacking["candidate"] += not offered <= words
+        lacking["answer"] += item.answer.lower() not in words
+    return [
+        len(items), len(distinct), min(contexts), mean(contexts), max(contexts), min(queries), mean(queries),
+        max(queries), len(vocabulary), len(options), lacking["candidate"], lacking["answer"],
+    ]  # fmt: skip
 
 
 def anonymised(items: Items, *, seed: int = 0) -> Items:

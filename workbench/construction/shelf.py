@@ -25,6 +25,7 @@ from workbench.construction.novel_checks import (
 from workbench.construction.novels import Novels, seed_of
 from workbench.datasets import sources
 from workbench.datasets.books import Book, book_files, books
+from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage import cache, files
 from workbench.storage.errors import DataError
 from workbench.storage.parquet import read_parquet
@@ -41,6 +42,16 @@ STAGE = "shelf"
 
 _NOVELS, _PAIRS, _TEXTS = "novels.parquet", "pairs.parquet", "texts"
 _DUPLICATES = ("drop", "drop contained", "keep")
+_COMPARED = TableLayout(
+    "Novels that were compared",
+    (
+        TableColumn("one"),
+        TableColumn("other"),
+        TableColumn("jaccard", "share"),
+        TableColumn("one_in_other", "share"),
+        TableColumn("other_in_one", "share"),
+    ),
+)
 _LABELS = ("book_id", "title", "author", "year", "tokenised", "sha256")
 
 
@@ -59,7 +70,7 @@ class Shelf:
         ``jaccard`` and ``containment`` (with that novel; the share of its own 5-grams that the other has),
         ``group`` (the smallest id of the novels that are in one part), ``duplicate_of``, ``split`` (missing
         if dropped), and ``reason`` (why it was dropped, missing if not).
-    pairs : DataFrame
+    pairs : Table
         All pairs that were compared: ``one``, ``other``, ``jaccard``, ``one_in_other``, ``other_in_one``.
     manifest : Manifest
         Its ``to_frame()`` is the funnel.
@@ -85,7 +96,8 @@ class Shelf:
             if FileDigest.of(path) not in self.manifest.outputs:
                 raise _changed(path)
             tables.append(table.to_pandas())
-        self.frame, self.pairs = tables
+        self.frame, pairs = tables
+        self.pairs = Table(pairs, _COMPARED)
         cache.hold(self, self.folder)
 
     def __len__(self) -> int:

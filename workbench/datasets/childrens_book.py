@@ -25,6 +25,24 @@ N_CANDIDATES = 10
 _ARCHIVES = ("CBTest.tgz", "CBTest*")
 _NAMES = {"train": ("train", "train"), "dev": ("valid_2000ex", "valid"), "test": ("test_2500ex", "test")}
 _LINE = re.compile(r"(\d+) (.*)", re.DOTALL)
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+STATISTICS = {
+    "# of examples (all / distinct)": ("questions", "distinct questions"),
+    "# of words in stories (min, mean, max)": tuple(
+        f"words in the context, {x}" for x in ("least", "mean", "most")
+    ),
+    "# of words in questions (min, mean, max)": tuple(
+        f"words in the query, {x}" for x in ("least", "mean", "most")
+    ),
+    "Vocabulary size": ("vocabulary",),
+    "# of distinct candidates": ("distinct candidates",),
+    "# of ex with cand missing from story+q (#, prop)": (
+        "questions with a candidate that is not in the text",
+    ),
+    "# of ex with answer missing from story+q (#, prop)": ("questions whose answer is not in the text",),
+}
+"""Quantities in the release's files of statistics, by the lines that hold them."""
 
 
 def load(
@@ -68,6 +86,44 @@ def at_hand(searched: Sequence[sources.Root]) -> Iterator[tuple[str, str, Path |
     for split in SPLITS:
         for word_class in WORD_CLASSES:
             yield split, word_class, sources.spot(searched, _patterns(split, word_class), _ARCHIVES)
+
+
+def released_statistics(path: Path | str | None = None) -> dict[tuple[str, str, str], float]:
+    """Read what the release says of its own questions (``stats/stats_NE.txt`` ...).
+
+    Returns
+    -------
+    dict
+        From word class, split and quantity (the values of `STATISTICS`) to the number. Empty, where no such
+        file is on this machine and no `path` is given.
+
+    Raises
+    ------
+    DataError
+        If `path` holds no such file, or a number cannot be read.
+    """
+    wanted = {name: (f"stats_{name}.txt",) for name in WORD_CLASSES}
+    if path is None and not sources.spot(sources.search_roots("cbt"), [*chain(*wanted.values())]):
+        return {}
+    files = sources.find_files("cbt", wanted, archives=_ARCHIVES, path=path)
+    return {
+        (word_class, *key): value for word_class, file in files.items() for key, value in _statistics(file)
+    }
+
+
+def _statistics(file: sources.File) -> Iterator[tuple[tuple[str, str], float]]:
+    split: str | None = None
+    for number, line in enumerate(file.lines(), 1):
+        heading, *values = line.split("\t")
+        heading = heading.rstrip(" :")
+        if heading == "PROCESSING":
+            split = sources.split_in_name(values[0].rpartition("/")[2]) if values else None
+        names = STATISTICS.get(heading, ())
+        for name, value in zip(names, [*values, *[""] * len(names)], strict=False):
+            if split is None or not _NUMBER.fullmatch(value):
+                problem = f"expected the number of {name!r} of a split, got {value!r}"
+                raise DataError(problem, file=file.label, line=number, remedy='get it with wb.fetch("cbt")')
+            yield (split, name), float(value)
 
 
 def _patterns(split: str, word_class: str) -> tuple[str, str]:

@@ -22,6 +22,7 @@ from workbench.people.assignment import LONGEST_GUESS, RefusalError, Subject
 from workbench.people.protocols import Protocol
 from workbench.people.protocols import protocol as named_protocol
 from workbench.people.tasks import Page, Task, item_from_record, record_of
+from workbench.render.results import Table
 from workbench.storage.errors import DataError, reading
 
 _SEEDS = 1 << 63
@@ -310,7 +311,7 @@ class Campaign:
         with self.read_transaction() as connection:
             return reports.states(connection)
 
-    def funnel(self) -> pd.DataFrame:
+    def funnel(self) -> Table:
         """Return how many items entered and left each step.
 
         Columns: step, condition, n_in, n_open, n_dropped, n_out, and the shares of all items that the step
@@ -319,7 +320,7 @@ class Campaign:
         with self.read_transaction() as connection:
             return reports.step_counts(connection, self.protocol)
 
-    def costs(self) -> pd.DataFrame:
+    def costs(self) -> Table:
         """Return what the submitted pages cost: one row a step and one for all.
 
         Columns: step, condition, n_pages (submitted), n_judgments, n_uncounted (of items that had stopped

@@ -8,11 +8,20 @@ import pandas as pd
 from workbench.people.protocols import Protocol
 from workbench.people.protocols import protocol as named_protocol
 from workbench.people.simulation import PAPER_RATES, Rates, right_probabilities
+from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.errors import DataError
 
 EXPECTED_COST = (
     "step", "condition", "n_in", "n_judgments", "n_pages", "price", "cost", "cost_low", "cost_high",
     "cost_per_kept", "cost_per_kept_low", "cost_per_kept_high",
+)  # fmt: skip
+_LAYOUT = TableLayout(
+    "What a campaign is expected to cost",
+    (
+        TableColumn("step"), TableColumn("condition"), TableColumn("n_in", "count"),
+        TableColumn("n_judgments", "count"), TableColumn("n_pages", "count"), TableColumn("price", "money"),
+        with_interval("cost", "money"), with_interval("cost_per_kept", "money"),
+    ),
 )  # fmt: skip
 PUBLISHED_COST_PER_ITEM = 1.24
 """Dollars for an item of LAMBADA (Paperno et al. 2016, section 3.1)."""
@@ -27,7 +36,7 @@ def expected_cost(
     draws: int = 2000,
     level: float = 0.95,
     seed: int = 0,
-) -> pd.DataFrame:
+) -> Table:
     """Return what a campaign is expected to cost, step by step, with bands.
 
     Parameters
@@ -49,7 +58,7 @@ def expected_cost(
 
     Returns
     -------
-    DataFrame
+    Table
         One row a step and one for all: step, condition, n_in, n_judgments, n_pages (full pages but for the
         last), price, cost, cost_per_kept (dollars for an item that passes every step), from the means of the
         draws, and the bounds of the two costs.
@@ -111,4 +120,8 @@ def expected_cost(
         [*prices, np.nan], costs.mean(axis=0), *np.quantile(costs, edges, axis=0), mean_per_kept,
         *np.quantile(per_kept, edges, axis=0, method="inverted_cdf"),
     )  # fmt: skip
-    return pd.DataFrame(dict(zip(EXPECTED_COST, columns, strict=True)))
+    table = pd.DataFrame(dict(zip(EXPECTED_COST, columns, strict=True)))
+    table.attrs["note"] = (
+        f"In brackets: {level:.0%} of {draws:,} simulated campaigns. The price is of a page."
+    )
+    return Table(table, _LAYOUT)

@@ -17,6 +17,7 @@ from workbench.items.schema import objects
 from workbench.items.text import is_encodable
 from workbench.people.matching import match
 from workbench.people.protocols import Protocol
+from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.runs.predictions import check_predictions, frame_of_answers
 
 SUBJECTS = ("subject", "name", "n_pages", "n_judgments")
@@ -35,6 +36,23 @@ FUNNEL = (
     "dropped_share_high", "passed_share",
 )  # fmt: skip
 COSTS = ("step", "condition", "n_pages", "n_judgments", "n_uncounted", "price", "cost", "cost_per_kept")
+_FUNNEL = TableLayout(
+    "Items at the steps of the campaign",
+    (
+        TableColumn("step"), TableColumn("condition"), TableColumn("n_in", "count"),
+        TableColumn("n_open", "count"), TableColumn("n_dropped", "count"),
+        with_interval("dropped_share", "share", heading="Dropped, of all"), TableColumn("n_out", "count"),
+        TableColumn("passed_share", "share", heading="Passed, of all"),
+    ),
+)  # fmt: skip
+_COSTS = TableLayout(
+    "What the submitted pages cost",
+    (
+        TableColumn("step"), TableColumn("condition"),
+        *(TableColumn(name, "count") for name in ("n_pages", "n_judgments", "n_uncounted")),
+        *(TableColumn(name, "money") for name in ("price", "cost", "cost_per_kept")),
+    ),
+)  # fmt: skip
 UNFOLDING = ("n_context_sentences", "n", "n_guessed", "share", "low", "high")
 
 
@@ -100,7 +118,7 @@ def states(connection: sqlite3.Connection) -> pd.DataFrame:
     return frame
 
 
-def step_counts(connection: sqlite3.Connection, protocol: Protocol) -> pd.DataFrame:
+def step_counts(connection: sqlite3.Connection, protocol: Protocol) -> Table:
     """Return how many items entered and left each step, with the columns of `FUNNEL`."""
     counts = np.zeros((len(protocol.steps), 3), dtype=int)
     for step, state, n in connection.execute("SELECT step, state, count(*) FROM items GROUP BY step, state"):
@@ -115,10 +133,10 @@ def step_counts(connection: sqlite3.Connection, protocol: Protocol) -> pd.DataFr
         range(1, len(dropped) + 1), [step.condition for step in protocol.steps], n_in, counts[:, 0], dropped,
         n_out, dropped / total, low, high, n_out / total,
     )  # fmt: skip
-    return pd.DataFrame(dict(zip(FUNNEL, columns, strict=True)))
+    return Table(pd.DataFrame(dict(zip(FUNNEL, columns, strict=True))), _FUNNEL)
 
 
-def costs(connection: sqlite3.Connection, protocol: Protocol) -> pd.DataFrame:
+def costs(connection: sqlite3.Connection, protocol: Protocol) -> Table:
     """Return what the submitted pages cost, with the columns of `COSTS`."""
     pages = dict(
         connection.execute(
@@ -147,7 +165,7 @@ def costs(connection: sqlite3.Connection, protocol: Protocol) -> pd.DataFrame:
     for name in ("n_pages", "n_judgments", "n_uncounted"):
         frame[name] = frame[name].astype(int)
     frame["cost_per_kept"] = frame["cost"] / n_kept if n_kept else np.nan
-    return frame[list(COSTS)]
+    return Table(frame[list(COSTS)], _COSTS)
 
 
 def last_words(frame: pd.DataFrame) -> pd.DataFrame:

@@ -40,6 +40,7 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "quantity": quantity,  # 12.34
     "seconds": partial(quantity, digits=2),  # 0.12
     "rank": mid_rank,  # 28.5
+    "money": partial(fixed, digits=2),  # 1,234.50; the heading names the currency
     "signed": partial(quantity, digits=3, sign=True),  # +12.3
     "whole difference": partial(fixed, digits=0, sign=True),  # +12
     "effect": partial(fixed, digits=2, sign=True),  # +0.12
