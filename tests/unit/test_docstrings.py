@@ -78,6 +78,7 @@ def names(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("home")
         patch.setenv("WORKBENCH_HOME", str(folder))
+        patch.chdir(folder)  # some examples write files
         shared = {
             "gpt2": tiny_models.tiny_gpt2(folder / "gpt2"),
             "bert": tiny_models.tiny_bert(folder / "bert"),
