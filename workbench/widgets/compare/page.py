@@ -14,7 +14,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.items.pieces import pieces
 from workbench.items.tokens import readable_tokens, tokens
 from workbench.render.labels import column_label, label
-from workbench.render.numbers import fixed, p_value, percent, points, probability, span
+from workbench.render.numbers import fixed, mid_rank, p_value, percent, points, probability, quantity, span
 from workbench.widgets.compare.view import split_labels
 from workbench.widgets.shared.passages import words_around
 from workbench.widgets.shared.widget import render
@@ -115,19 +115,23 @@ def comparison_page(
 
 def models_table(models: Sequence[Mapping[str, Any]], summary: str, warnings: Sequence[str]) -> str:
     """Return a table of rows of :func:`~workbench.widgets.compare.view.model_rows` as an HTML fragment."""
-    scales = {"accuracy": 100, "perplexity": 1, "median_rank": 1}
+    writers: dict[str, Callable[[float], str]] = {
+        "accuracy": _share,
+        "perplexity": quantity,
+        "median_rank": mid_rank,
+    }
     rows = [
-        (one["label"], one["spread"], [_measured(one[name], k) for name, k in scales.items()])
+        (one["label"], one["spread"], [_measured(one[name], write) for name, write in writers.items()])
         for one in models
     ]
     return render("compare/static.html", summary=summary, models=rows, warnings=warnings)
 
 
-def _measured(measure: Sequence[float | None] | None, scale: float) -> str:
+def _measured(measure: Sequence[float | None] | None, write: Callable[[float], str]) -> str:
     if measure is None:
         return "–"  # noqa: RUF001 - a dash is meant
-    value, low, high = (None if number is None else f"{scale * number:,.4g}" for number in measure)
-    return f"{value} [{low}, {high}]" if low is not None and high is not None else f"{value}"
+    value, low, high = (np.nan if number is None else number for number in measure)
+    return f"{write(value)} {span(low, high, write)}".rstrip()
 
 
 def _summary(of: Comparison) -> str:
