@@ -284,11 +284,18 @@ def _lemma(token: Token, upos: str, lemmatizer: Any) -> str | None:
 
 def _tags(doc: Doc) -> tuple[list[str], bool]:
     """Return the tags of a document, and whether the pipeline set any."""
-    tags = [token.pos_ for token in doc]
+    tags = _names(doc, "POS")
     if any(tags):
         return [_OLDER.get(tag, tag) for tag in tags], True
-    tags = [token.tag_ for token in doc]
+    tags = _names(doc, "TAG")
     return [_COARSE.get(tag, "X") for tag in tags], any(tags)
+
+
+def _names(doc: Doc, attribute: str) -> list[str]:
+    """Return an attribute of all tokens, at once: one token after the other takes a fifth of all time."""
+    keys = doc.to_array(attribute).tolist()
+    names = {key: doc.vocab.strings[key] for key in set(keys)}
+    return [names[key] for key in keys]
 
 
 def _batches(words: Sequence[Sequence[str]]) -> Iterator[list[int]]:
