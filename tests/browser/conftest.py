@@ -79,10 +79,14 @@ class Desk:
         """Open JupyterLab, unless it is open."""
         if self.page is None:
             self.page = self.stack.enter_context(_lab.guarded(self.chromium, self.lab))
-            self.page.goto(f"{self.lab.url}/lab?token={self.lab.token}&reset")
-            self.page.wait_for_function("() => window.jupyterapp?.restored", timeout=60_000)
-            self.page.evaluate("() => window.jupyterapp.restored.then(() => null)")
+            self.load()
         return self.page
+
+    def load(self):
+        """Load the page anew, at an address that opens no notebook: one would come back at any later time."""
+        self.page.goto(f"{self.lab.url}/lab?token={self.lab.token}&reset")
+        self.page.wait_for_function("() => window.jupyterapp?.restored", timeout=60_000)
+        self.page.evaluate("() => window.jupyterapp.restored.then(() => null)")
 
     def close(self):
         """Close the page; the next one has a kernel of its own."""

@@ -104,7 +104,7 @@ def test_a_page_is_answered_by_keyboard_alone(play, notebook):
     settled(page, 0, "review")
     expected = [[item, [word]] for item, word in zip(tasks, right, strict=True)]
     expected[3][1], expected[4][1] = ["dd"], [""]
-    assert saved(notebook) == expected
+    assert sorted(saved(notebook)) == sorted(expected)  # the kernel hears in two threads
     marks = page.locator(".wg-verdict b").all_inner_texts()
     assert marks == ["✓"] * 3 + ["✗"] * 2 + ["✓"] * 5
     assert page.locator(".wg-answer").all_inner_texts() == right
@@ -156,6 +156,7 @@ def test_three_guesses_from_a_sentence_and_no_item_twice(play, notebook):
 
 def test_a_killed_kernel_and_a_reload_lose_nothing(play, notebook):
     page = play("killed", "wb.guess(items, path='killed.db')")
+    tasks = python(notebook, "[task.item_id for task in game.page.tasks]")
     focus(page)
     words(page, "one", "two", "three", "four")
     settled(page, 6)
@@ -177,14 +178,13 @@ def test_a_killed_kernel_and_a_reload_lose_nothing(play, notebook):
     words(page, "ed")
     settled(page, 5)
     page.keyboard.type("again")
-    page.reload()
-    page.wait_for_function("() => window.jupyterapp?.restored", timeout=60_000)
-    page.evaluate("() => window.jupyterapp.restored.then(() => null)")
+    notebook.desk.load()
     notebook.open("guess-killed.ipynb")
     notebook.run_all()
     settled(page, 5)
     assert page.evaluate(WORDS) == ["again"]
-    assert [row[1] for row in saved(notebook)] == [["one"], ["two"], ["three"], ["four"], ["unfinished"]]
+    guesses = [["one"], ["two"], ["three"], ["four"], ["unfinished"]]
+    assert sorted(saved(notebook)) == sorted(map(list, zip(tasks, guesses, strict=False)))
 
 
 def test_two_views_and_another_browser_lose_and_double_nothing(play, notebook, lab):
