@@ -11,7 +11,7 @@ import workbench as wb
 from workbench.models import NGram, RandomWord
 from workbench.people import Campaign, RefusalError, protocol
 from workbench.storage.errors import DataError
-from workbench.widgets.guess.game import default_path, digest_of_items, solitary
+from workbench.widgets.guess.game import default_path, solitary
 
 
 @pytest.fixture(scope="module")
@@ -326,12 +326,6 @@ def test_where_a_game_lies_and_what_it_refuses(tmp_path, monkeypatch, items):
     (tmp_path / "text.db").write_text("text")
     with pytest.raises(DataError, match="SQLite"):
         wb.guess(items, path=tmp_path / "text.db")
-
-
-def test_the_digest_names_what_is_asked(items):
-    assert digest_of_items(items) == digest_of_items(items[:36])
-    assert digest_of_items(items) != digest_of_items(items[::-1])
-    assert digest_of_items(items) != digest_of_items(wb.load("sample")[:36])
 
 
 def test_the_saved_page_needs_no_script_and_is_small(make):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from workbench.items.items import Items
 from workbench.items.schema import content_digest
 from workbench.people import Campaign, Protocol, ProtocolStep, RefusalError, Subject
 from workbench.people.protocols import protocol as named_protocol
+from workbench.runs.store import items_digest
 from workbench.storage.errors import DataError, writing
 from workbench.storage.files import data_home
 
@@ -74,7 +75,7 @@ def _for_everybody(step: ProtocolStep) -> ProtocolStep:
 def default_path(items: Items, protocol: Protocol, seed: int, name: str | None = None) -> Path:
     """Return where the campaign of these items, protocol and seed lies: below ``data/guess``."""
     if name is None:
-        digest = content_digest(digest_of_items(items), protocol.to_json(), seed)
+        digest = content_digest(items_digest(items), protocol.to_json(), seed)
         sets = sorted(set(items.frame["dataset"] + "-" + items.frame["split"]))[:2]
         words = re.sub(r"[^A-Za-z0-9]+", "-", "-".join([*sets, protocol.name]))
         name = f"{words.strip('-')[:_LONGEST_NAME]}-{digest}"
@@ -82,11 +83,6 @@ def default_path(items: Items, protocol: Protocol, seed: int, name: str | None =
         expected = f"up to {_LONGEST_NAME} letters, digits, spaces, dots and hyphens"
         raise DataError(f"expected a name of {expected}, got {name!r:.60}", remedy="or pass path=")
     return data_home() / "guess" / f"{name}.db"
-
-
-def digest_of_items(items: Items) -> str:
-    """Return a short name of what is asked: the items' ids, texts, sentences, answers and candidates."""
-    return content_digest([astuple(replace(item, meta={})) for item in items])
 
 
 def open_campaign(path: Path, items: Items, protocol: Protocol, seed: int) -> Campaign:
@@ -100,7 +96,7 @@ def open_campaign(path: Path, items: Items, protocol: Protocol, seed: int) -> Ca
             if not path.exists():  # else another process was quicker
                 raise
     campaign = Campaign.open(path)
-    if digest_of_items(campaign.items()) != digest_of_items(items):
+    if items_digest(campaign.items()) != items_digest(items):
         campaign.close()
         problem = f"this campaign holds other items than the {len(items):,} that were passed"
         raise DataError(problem, file=path, remedy="pass these, or another path or name")
