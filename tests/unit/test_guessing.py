@@ -1,6 +1,7 @@
 """The guessing game without a page: what it sends, what it saves, and what comes of it."""
 
 import json
+import threading
 
 import numpy as np
 import pandas as pd
@@ -161,6 +162,45 @@ def test_strange_messages_are_told_and_change_nothing(make, message):
     assert "error" in {each["type"] for each in game.sent}
     assert game.judgments().empty
     assert game.page is not None
+
+
+class Noticed:
+    """A lock that tells when another thread comes to it."""
+
+    def __init__(self, lock, came):
+        self.lock, self.came, self.first = lock, came, threading.get_ident()
+
+    def __enter__(self):
+        if threading.get_ident() != self.first:
+            self.came.set()
+        self.lock.acquire()
+
+    def __exit__(self, *_):
+        self.lock.release()
+
+
+def test_an_older_view_never_comes_after_a_newer_one(make):
+    game = make()
+    page, came = game.page, threading.Event()
+    game._lock = Noticed(game._lock, came)
+    state, later = game._state, threading.Thread(target=lambda: (answer(1), came.set()))
+
+    def answer(n):
+        task = page.tasks[n]
+        hear(game, "answer", page=page.id, item=task.item_id, guesses=["word"], shown=task.shown)
+
+    def slow():
+        made = state()
+        if threading.current_thread() is threading.main_thread():
+            later.start()
+            came.wait()
+        return made
+
+    game._state = slow
+    answer(0)
+    later.join()
+    finished = [sum(task["finished"] for task in view["page"]["tasks"]) for view in game.sent]
+    assert finished == [1, 2]
 
 
 def test_bounds_of_guesses(make):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ class Groom(Widget):
         self._ids = grooming.questions.frame["item_id"].tolist()
         self._place = {item_id: place for place, item_id in enumerate(self._ids)}
         self._shown = ""
+        self._lock = threading.RLock()  # messages are heard in two threads: an older view must not come last
         first = self._ids[next_open(grooming, self._ids, -1)]
         self._show(self.current_id or first)
         self.observe(self._set_outside, "current_id")
@@ -87,6 +89,10 @@ class Groom(Widget):
 
     # -- what the page asks
 
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        with self._lock:
+            super()._answer(message)
+
     def _on_open(self, message: Mapping[str, Any]) -> None:
         self._send_view(message.get("lane"))
 
@@ -126,14 +132,15 @@ class Groom(Widget):
         self.current_id = item_id
 
     def _set_outside(self, _change: Any) -> None:
-        if self.current_id == self._shown:
-            return
-        try:
-            self._show(self.current_id)
-        except Exception:
-            self.current_id = self._shown
-            raise
-        self._send_view()
+        with self._lock:
+            if self.current_id == self._shown:
+                return
+            try:
+                self._show(self.current_id)
+            except Exception:
+                self.current_id = self._shown
+                raise
+            self._send_view()
 
     def _question(self, item_id: str) -> dict[str, Any]:
         """Return what is drawn of a question."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -74,6 +75,7 @@ class Guess(Widget):
         self._models = [_by_item(each) for each in self._runs]
         self._wrong: dict[str, list[str]] = {}  # of the open page, while it unfolds
         self._review: list[dict[str, Any]] = []  # of the page that was submitted last
+        self._lock = threading.RLock()  # messages are heard in two threads: an older view must not come last
         self.page: Page | None = None
         # names this game in what a page remembers of words that are typed and not yet sent
         self.set_trait("game", content_digest(str(campaign.path.absolute()), subject.id))
@@ -200,6 +202,10 @@ class Guess(Widget):
 
     # -- what the page asks
 
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        with self._lock:
+            super()._answer(message)
+
     def _on_open(self, message: Mapping[str, Any]) -> None:
         self._refresh()
         self._send_view(message)
@@ -241,8 +247,9 @@ class Guess(Widget):
         RefusalError
             As of `Campaign.answer`.
         """
-        following = self._answer_task(self._open_page(), item_id, guesses)
-        self._send_view({})
+        with self._lock:
+            following = self._answer_task(self._open_page(), item_id, guesses)
+            self._send_view({})
         return following
 
     def _open_page(self) -> int:
@@ -260,8 +267,9 @@ class Guess(Widget):
 
     def submit(self) -> None:
         """Submit the open page; RefusalError where a task has no answer."""
-        self._submit(self._open_page())
-        self._send_view({})
+        with self._lock:
+            self._submit(self._open_page())
+            self._send_view({})
 
     def _submit(self, page: int) -> None:
         self.campaign.submit(page, self.subject.id)
@@ -273,10 +281,11 @@ class Guess(Widget):
 
     def next_page(self) -> Page | None:
         """Go on after a page was submitted; return the page that is open then, None if no item is due."""
-        self._review = []
-        self._turn()
-        self._send_view({})
-        return self.page
+        with self._lock:
+            self._review = []
+            self._turn()
+            self._send_view({})
+            return self.page
 
     def _on_next(self, message: Mapping[str, Any]) -> None:
         self._review = []
