@@ -20,10 +20,13 @@ pytestmark = pytest.mark.browser
 
 READ = """
 import json
+from dataclasses import replace
 import altair as alt, ipywidgets, pandas as pd, pyarrow.parquet as pq, workbench as wb
 from ask_models import Counting
 from workbench.runs import predictions
 items = wb.load("sample", variant="capitalised")
+options = {"alternates": ["north", "south", "east", "west", "up"]}
+questions = wb.Items.from_records([replace(item, meta=options) for item in items[:2]])
 table, frame = pd.read_parquet("table.parquet"), predictions.from_table(pq.read_table("frame.parquet"))
 """
 CELLS = (
@@ -33,6 +36,8 @@ CELLS = (
     "widget = wb.compare(items, frame, table, resamples=200)\nwidget",
     "asker = wb.ask(Counting('quick'))\nasker",
     "looked = frame[frame['model'] == 'model 1']\nviewer = wb.attention(looked, items)\nviewer",
+    "game = wb.guess(items[:40], path='game.db', condition='passage')\ngame",
+    "groomer = wb.groom(questions, subject='Ada', folder='grooming')\ngroomer",
     "alt.Chart(pd.DataFrame({'mine': [1, 2]})).mark_point().encode(x='mine')",
     "wb.charts.target_classes(table)",
 )
@@ -43,17 +48,27 @@ widget.chosen = widget.chosen | {{"query": "she"}}
 asker.text = {TEXT!r}
 viewer.current = items[2]
 asker.wait(20)
+game.answer(game.page.tasks[0].item_id, ["word"])
+for word in options["alternates"][:4]:
+    groomer._on_pick(dict(id=groomer.current_id, word=word))
 """
 """What is chosen after the first display."""
 
+PAGES = """
+views = browser, explorer, widget, asker, viewer, game, groomer
+print(json.dumps([one.saved.html() for one in views]))
+"""
 HTML = """() => window.jupyterapp.shell.currentWidget.content.widgets
     .flatMap((cell) => cell.model.outputs?.toJSON() ?? [])
     .map((output) => output.data?.["text/html"]).filter(Boolean).map((html) => [].concat(html).join(""))"""
-SAVED, LIVE = ".wb-saved", ".wb-browser, .we-charts, .wc-compare, .wa-ask, .wt-attention"
+SAVED, LIVE = (
+    ".wb-saved",
+    ".wb-browser, .we-charts, .wc-compare, .wa-ask, .wt-attention, .wg-guess, .wg-groom",
+)
 ERROR = "text=/Error displaying widget|Loading widget/ >> visible=true"
 GIVEN_WAY = """(roots) => {
     const live = [...document.querySelectorAll(roots)].map((root) => root.dataset.live);
-    return live.length >= 6 && live.every((one) => one === "false");
+    return live.length >= 8 && live.every((one) => one === "false");
 }"""
 FAILED = """() => [...document.querySelectorAll(".jp-OutputArea-output")]
     .every((node) => node.textContent !== "Loading widget...")"""
@@ -63,8 +78,16 @@ COUNT_SAVES = """() => {
         if (id === "docmanager:save") window.saves += 1;
     });
 }"""
-TOLD = ("passage matches “the”", "common noun", "she", "keeper", "item 3 of")
-"""What the pages of browse, explore, compare, ask and attention say of that state."""
+TOLD = (
+    "passage matches “the”",
+    "common noun",
+    "she",
+    "keeper",
+    "item 3 of",
+    "1 of 40 items answered",
+    "1 of 2 questions groomed",
+)
+"""What the pages of browse, explore, compare, ask, attention, guess and groom say of that state."""
 
 
 @pytest.fixture
@@ -82,13 +105,10 @@ def kept(lab, notebook):
         notebook.run_all()
         for root in LIVE.split(", "):
             page.locator(f"{root}[data-live='true']").first.wait_for(state="attached", timeout=60_000)
-        page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 5")
+        page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 7")
         assert page.locator(f"{SAVED}:visible").count() == 0
         assert notebook.evaluate(CHANGE) == ""
-        print_pages = (
-            "print(json.dumps([one.saved.html() for one in (browser, explorer, widget, asker, viewer)]))"
-        )
-        pages = json.loads(notebook.evaluate(print_pages))
+        pages = json.loads(notebook.evaluate(PAGES))
         assert all(len(html.encode()) <= 50_000 for html in pages)
         page.wait_for_function(f"(pages) => pages.every((one) => ({HTML})().includes(one))", arg=pages)
         assert page.locator(f"{SAVED}:visible").count() == 0
@@ -146,7 +166,7 @@ def test_the_views_are_there_again(kept, lab, notebook):
             [sys.executable, "-m", "nbconvert", "--to", "html", "--stdout", name],
             cwd=lab.folder, capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
-        assert [shown.count(told) > 0 for told in TOLD] == [True] * 5
+        assert [shown.count(told) > 0 for told in TOLD] == [True] * len(TOLD)
         assert shown.count("<svg") >= 2
         assert "Error displaying" not in shown
         close(notebook)
@@ -160,7 +180,7 @@ def test_the_live_view_takes_over_when_the_cell_runs_and_ctrl_s_saves(kept, note
     notebook.run_all()
     for root in LIVE.split(", "):
         page.locator(f"{root}[data-live='true']").first.wait_for(timeout=60_000)
-    page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 5")
+    page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 7")
     assert page.locator(f"{SAVED}:visible").count() == 0
     assert page.locator(ERROR).count() == 0
     dirty = "window.jupyterapp.shell.currentWidget.context.model.dirty"
@@ -168,7 +188,8 @@ def test_the_live_view_takes_over_when_the_cell_runs_and_ctrl_s_saves(kept, note
     page.evaluate(COUNT_SAVES)
     page.evaluate(f"() => {{ {dirty} = true; }}")
     for n, root in enumerate(LIVE.split(", ")):
-        page.locator(root).first.locator("button, input, textarea, [tabindex='0']").first.focus()
+        page.locator(root).first.locator("button:enabled, input, textarea, [tabindex='0']").first.focus()
+        assert page.evaluate("(root) => Boolean(document.activeElement.closest(root))", root)
         page.keyboard.press("Escape")
         page.keyboard.press("Control+s")
         page.wait_for_function(f"() => window.saves === {n + 1}")
