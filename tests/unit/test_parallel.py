@@ -5,10 +5,10 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from dask_cluster import cluster
 
 from workbench.storage import parallel
 from workbench.storage.parallel import WorkerError, run_chunks
@@ -66,18 +66,10 @@ def worked_on(folder):
     return [len(list(folder.glob(f"{chunk[0]}.*"))) for chunk in CHUNKS]
 
 
-@contextmanager
-def cluster(**options):
-    from distributed import Client, LocalCluster  # noqa: PLC0415 - the workers import this file, too
-
-    with LocalCluster(dashboard_address="127.0.0.1:0", **options) as made, Client(made) as client:
-        yield client
-
-
 @pytest.fixture(scope="module")
 def dask():
     """Give a client of a real scheduler with two worker processes."""
-    with cluster(n_workers=2, threads_per_worker=1, processes=True) as client:
+    with cluster() as client:
         yield client
 
 

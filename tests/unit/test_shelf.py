@@ -6,11 +6,11 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from dask_cluster import cluster, kill_workers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from novel_shelf import altered, book, novel
 from test_duplicates import plain_n_grams
-from test_parallel import cluster
 
 import workbench as wb
 from workbench import construction
@@ -179,15 +179,18 @@ def content(folder):
 
 
 @pytest.mark.slow
-def test_the_outcome_is_the_same_wherever_the_work_is_done(tmp_path, monkeypatch):
-    outcomes = []
-    with cluster(n_workers=2, threads_per_worker=1, processes=True) as client:
+def test_the_outcome_is_the_same_on_one_process_on_eight_and_on_a_cluster_that_loses_workers(
+    tmp_path, monkeypatch
+):
+    outcomes, left = [], kill_workers(monkeypatch)
+    with cluster() as client:
         for number, where in enumerate(({"workers": 1}, {"workers": 8}, {"client": client})):
             monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / str(number)))
             made = construction.read_shelf(plants()[:: (-1) ** number], progress=False, **where)
             outcomes.append((content(made.folder), made.manifest.digest))
     assert len(outcomes[0][0]) == 2 + 7
     assert outcomes[0] == outcomes[1] == outcomes[2]
+    assert left == [("_check", 10), ("_compare", 2)]
 
 
 def test_a_run_that_was_interrupted_goes_on(home, monkeypatch):

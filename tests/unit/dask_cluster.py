@@ -1,0 +1,35 @@
+"""A Dask cluster of two processes on this machine, whose workers are killed while they work."""
+
+import os
+import signal
+from contextlib import contextmanager
+
+from workbench.storage import parallel
+
+
+@contextmanager
+def cluster(**options):
+    from distributed import Client, LocalCluster  # noqa: PLC0415 - the workers import this file, too
+
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True} | options
+    with (
+        LocalCluster(host="127.0.0.1", dashboard_address="127.0.0.1:0", **options) as made,
+        Client(made) as client,
+    ):
+        yield client
+
+
+def kill_workers(monkeypatch):
+    """Kill a worker when a run has the first of its chunks; return all runs, and the chunks left then."""
+    submitted, left = parallel._submitted, []
+
+    def killing(function, chunks, numbers, client, running):
+        numbers = list(numbers)
+        for place, result in enumerate(submitted(function, chunks, iter(numbers), client, running), start=1):
+            if place == 1 < len(numbers):
+                os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+                left.append((function.__name__, len(numbers) - 1))
+            yield result
+
+    monkeypatch.setattr(parallel, "_submitted", killing)
+    return left
