@@ -170,6 +170,12 @@ class Widget(anywidget.AnyWidget):
 
     saved_key = traitlets.Unicode("").tag(sync=True)
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Put the colours that all widgets share before the style of one."""
+        if isinstance(style := cls.__dict__.get("_css"), str):  # anywidget's own subclasses have a trait
+            cls._css = read_assets("shared/theme.css") + style
+        super().__init_subclass__(**options)
+
     def __init__(self, **options: Any) -> None:
         self.saved = SavedPage(self._static)
         super().__init__(saved_key=self.saved.key, **options)
