@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from workbench.construction.manifest import NOT_DRAWN, FileDigest, Manifest, Ste
 from workbench.construction.novels import Novels
 from workbench.construction.shelf import Shelf, read_shelf
 from workbench.datasets import sources
+from workbench.datasets.books import Book
 from workbench.items.items import Items
 from workbench.models.base import Predictor
 from workbench.models.ngram.model import NGram
@@ -27,6 +29,29 @@ SETS = ("lambada", "childrens_book", "sentence_completion", "cnn_qa")
 
 Made = tuple[dict[str, Items], Manifest]
 """The items of a set by the name of their file, and the manifest with their steps."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What `build` was called with; `running` says how work is done."""
+
+    shelf: Shelf
+    split: str
+    train: str
+    number: int | None
+    seed: int
+    filters: Sequence[Predictor] | None
+    running: dict[str, Any]
+
+    @property
+    def novels(self) -> Iterator[Book]:
+        """The novels that items come from."""
+        return self.shelf.books(self.split)
+
+    @property
+    def others(self) -> Iterator[Book]:
+        """The novels that models are trained on."""
+        return self.shelf.books(self.train)
 
 
 class DataSets:
@@ -156,14 +181,11 @@ def build(
     else:
         shelf = read_shelf(novels, **{"seed": seed, **stages.get("shelf", {})}, **running)
     manifest = shelf.manifest
-    called = {"split": split, "train": train, "number": number, "seed": seed}
+    call = _Call(shelf, split, train, number, seed, filters, running)
     outputs: dict[str, Items] = {}
     with progress_bar(len(sets), label="building", unit="sets", shown=progress) as bar:
         for name in dict.fromkeys(sets):
-            make, settings = _MAKERS[name], stages.get(name, {})
-            if name == "lambada":
-                settings = {"filters": filters, **settings}
-            made, manifest = make(shelf, manifest, called, settings, running)
+            made, manifest = _MAKERS[name](call, manifest, stages.get(name, {}))
             outputs |= made
             bar.update()
     with files.atomic_folder(folder, replace=_is_ours(Path(folder))) as new:
@@ -171,7 +193,8 @@ def build(
         for name, items in outputs.items():
             items.to_parquet(new / f"{name}.parquet")
             digests.append(FileDigest.of(new / f"{name}.parquet"))
-        manifest.extended("build", parameters=called, steps=[], outputs=digests).save(new)
+        parameters = {"split": split, "train": train, "number": number, "seed": seed}
+        manifest.extended("build", parameters=parameters, steps=[], outputs=digests).save(new)
     return DataSets(folder)
 
 
@@ -183,39 +206,30 @@ def _is_ours(folder: Path) -> bool:
         return False
 
 
-def _lambada(
-    shelf: Shelf, manifest: Manifest, called: dict[str, Any], options: dict[str, Any], running: dict[str, Any]
-) -> Made:
-    number, seed, split = called["number"], called["seed"], called["split"]
-    filters = options.pop("filters")
+def _lambada(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
+    shown = call.running["progress"]
+    filters = options.pop("filters", call.filters)
     if filters is None:
-        texts = list(shelf.books(called["train"]))
-        filters = [NGram.fit(texts, order=4, progress=running["progress"])]
-    candidates = Candidates.of(shelf.books(split), **running)
+        filters = [NGram.fit(list(call.others), order=4, progress=shown)]
+    candidates = Candidates.of(call.novels, **call.running)
     result = lambada.filtered(
-        candidates, filters, number=number, seed=seed, split=split, progress=running["progress"], **options
+        candidates, filters, number=call.number, seed=call.seed, split=call.split, progress=shown, **options
     )
     passages = result.survivors
-    control = lambada.control(candidates, min(len(candidates), max(1, len(passages))), seed=seed)
+    control = lambada.control(candidates, min(len(candidates), max(1, len(passages))), seed=call.seed)
     sets = {"lambada": passages, "lambada-control": control}
     return sets, lambada.recorded(manifest, candidates, result, control)
 
 
-def _childrens_book(
-    shelf: Shelf, manifest: Manifest, called: dict[str, Any], options: dict[str, Any], running: dict[str, Any]
-) -> Made:
-    books = shelf.books(called["split"])
+def _childrens_book(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
     items = childrens_book.questions(
-        books, per_class=called["number"], seed=called["seed"], **running, **options
+        call.novels, per_class=call.number, seed=call.seed, **call.running, **options
     )
     return {"childrens_book": items}, _drawn("childrens_book", items, manifest, options)
 
 
-def _cnn_qa(
-    shelf: Shelf, manifest: Manifest, called: dict[str, Any], options: dict[str, Any], running: dict[str, Any]
-) -> Made:
-    books = shelf.books(called["split"])
-    items = cnn_qa.questions(books, number=called["number"], seed=called["seed"], **running, **options)
+def _cnn_qa(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
+    items = cnn_qa.questions(call.novels, number=call.number, seed=call.seed, **call.running, **options)
     return {"cnn_qa": items}, _drawn("cnn_qa", items, manifest, options)
 
 
@@ -228,13 +242,10 @@ def _drawn(stage: str, items: Items, manifest: Manifest, options: Mapping[str, A
     return manifest.extended(stage, parameters=parameters, steps=[step], libraries=["spacy"])
 
 
-def _sentence_completion(
-    shelf: Shelf, manifest: Manifest, called: dict[str, Any], options: dict[str, Any], running: dict[str, Any]
-) -> Made:
+def _sentence_completion(call: _Call, manifest: Manifest, options: dict[str, Any]) -> Made:
     items = sentence_completion.questions(
-        shelf.books(called["split"]), shelf.books(called["train"]), number=called["number"],
-        seed=called["seed"], **running, **options,
-    )  # fmt: skip
+        call.novels, call.others, number=call.number, seed=call.seed, **call.running, **options
+    )
     counts = dict(items.attrs["steps"])
     sentences, with_focus, tried = (counts.pop(name) for name in ("sentences", "with a focus word", "tried"))
     n = counts.pop("questions")
