@@ -7,6 +7,8 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 PLAIN = [
     "the heron stood in the reeds . `` it waits for eels , '' said ada . only the eels could see the heron",
     "tom had a kite of red silk . he ran down the hill and let go of the string , and up went the kite",
@@ -29,6 +31,19 @@ class Text:
     book_id: str = "one"
     title: str | None = None
     tokenised: bool = True
+
+
+def book(book_id, lines):
+    """Return a tokenised novel of lines."""
+    return Text(" ".join(lines), book_id, book_id)
+
+
+def lines(seed, n):
+    """Make sentences of a few frequent words and many rare ones; some words are names or hold digits."""
+    rng = np.random.default_rng(seed)
+    rare = [f"{a}{b}" for a in "abcdefghij" for b in "klmnop"] + ["X-ray", "Ann", "a1", "well-kept"]
+    parts = [["the", "The"], ["old", "new"], rare, ["sat", "ran"], ["down", *rare[:20]], ["."]]
+    return [" ".join(rng.choice(part) for part in parts) for _ in range(n)]
 
 
 def text(lines):

@@ -6,6 +6,14 @@ settings.register_profile("patient", deadline=None, max_examples=30)
 settings.load_profile("patient")
 
 
+@pytest.fixture(scope="session")
+def items():
+    """Give 24 passages of the sample."""
+    import workbench as wb  # noqa: PLC0415 - after the home is set
+
+    return wb.load("sample", "dev").sample(24)
+
+
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request, monkeypatch):
     """Give a device on which products of float32 are computed in float32."""

@@ -15,11 +15,6 @@ from workbench.storage.errors import DataError
 N = 24
 
 
-@pytest.fixture(scope="module")
-def items():
-    return wb.load("sample", "dev").sample(N)
-
-
 @pytest.fixture
 def make(tmp_path, items):
     """Give a function that makes a campaign, and a clock that tests move."""

@@ -7,6 +7,7 @@ from itertools import chain, pairwise
 import kenlm
 import numpy as np
 import pytest
+from builders import book, lines
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
@@ -21,25 +22,8 @@ from workbench.texts.corpus import Corpus
 
 OPTIONS = {"frequency": 0.01, "minimum": 2, "alternates": 12, "best": 6, "progress": False, "workers": 1}
 
-
-class Book:
-    tokenised = True
-
-    def __init__(self, book_id, lines):
-        self.book_id = self.title = book_id
-        self.text = " ".join(lines)
-
-
-def lines(seed, n):
-    """Make sentences of a few frequent words and many rare ones; some words are names or hold digits."""
-    rng = np.random.default_rng(seed)
-    rare = [f"{a}{b}" for a in "abcdefghij" for b in "klmnop"] + ["X-ray", "Ann", "a1", "well-kept"]
-    parts = [["the", "The"], ["old", "new"], rare, ["sat", "ran"], ["down", *rare[:20]], ["."]]
-    return [" ".join(rng.choice(part) for part in parts) for _ in range(n)]
-
-
-BOOKS = [Book(name, lines(seed, 60)) for seed, name in enumerate(("one", "two", "three"))]
-OTHERS = [Book(f"other {seed}", lines(seed, 150)) for seed in (10, 11)]
+BOOKS = [book(name, lines(seed, 60)) for seed, name in enumerate(("one", "two", "three"))]
+OTHERS = [book(f"other {seed}", lines(seed, 150)) for seed in (10, 11)]
 
 
 @pytest.fixture(scope="module")
@@ -112,17 +96,17 @@ def test_the_five_steps_by_a_loop(model):
     slow = Slow(model, OTHERS)
     by_sentence = {(item.book_id, int(item.item_id[-10:-4])): item for item in items}
     outcomes, with_focus = Counter(), 0
-    for book in BOOKS:
-        for number, sentence in enumerate(book.text.split(" . ")):
+    for novel in BOOKS:
+        for number, sentence in enumerate(novel.text.split(" . ")):
             tokens = f"{sentence.removesuffix(' .')} .".split()
             foci = [at for at in range(2, len(tokens) - 1) if tokens[at] in slow.rare]
-            item = by_sentence.pop((book.book_id, number), None)
+            item = by_sentence.pop((novel.book_id, number), None)
             with_focus += bool(foci)
             if not foci:
                 assert item is None
                 continue
             made = [
-                slow.options(tokens, at, f"msrcc/built/{book.book_id}/{number:06d}-{at:03d}") for at in foci
+                slow.options(tokens, at, f"msrcc/built/{novel.book_id}/{number:06d}-{at:03d}") for at in foci
             ]
             if item is None:
                 outcomes[steps.BEST] += 1
@@ -144,7 +128,7 @@ def test_the_five_steps_by_a_loop(model):
     assert counts["with a focus word"] == counts["tried"] == with_focus
     assert outcomes[steps.BEST] == counts[steps.BEST] + counts[completion.REPEATED] > 0
     assert counts["questions"] == len(items) == with_focus - outcomes[steps.BEST]
-    assert counts["sentences"] == sum(book.text.count(" .") for book in BOOKS)
+    assert counts["sentences"] == sum(novel.text.count(" .") for novel in BOOKS)
 
 
 def test_the_form_is_that_of_the_challenge(model):
@@ -223,7 +207,7 @@ def test_fewer_questions_are_some_of_more(model, monkeypatch):
 
 
 def test_a_sentence_is_asked_about_once(model):
-    twice = [Book("a", [BOOKS[0].text, BOOKS[0].text]), Book("b", [BOOKS[0].text])]
+    twice = [book("a", [BOOKS[0].text, BOOKS[0].text]), book("b", [BOOKS[0].text])]
     items = make(twice, model=model)
     assert items.frame["text"].is_unique
     assert set(items.frame["text"]) >= set(make(twice[:1], model=model).frame["text"])
@@ -236,7 +220,7 @@ def test_marks_of_emphasis_and_headings_are_no_sentences(model):
     word = Slow(model, OTHERS).rare[0]
     for mark in ("*", "__", "##", "|"):
         with pytest.raises(DataError, match="no sentence"):
-            make([Book("marked", [f"the old {word} {mark} sat down ."])], model=model)
+            make([book("marked", [f"the old {word} {mark} sat down ."])], model=model)
 
 
 def test_an_interrupted_call_resumes(model, monkeypatch, no_data):
@@ -307,14 +291,14 @@ def test_without_texts_each_half_is_asked_about_by_a_model_of_the_other(monkeypa
 def test_novels_that_are_in_the_texts(model, texts):
     prose = [f"{a} {b} {c} {d} one {e} ." for a, b, c, d, e in np.random.default_rng(5).choice(
         [f"{x}{y}" for x in "qrstuvwxyz" for y in "aeiou"], (80, 5))]  # fmt: skip
-    shelf = [*BOOKS, Book("twin", prose)]
+    shelf = [*BOOKS, book("twin", prose)]
     with pytest.raises(DataError, match=r"hold 1 of the novels .* \(by 13-grams\): copy -- .*drop") as raised:
-        make(shelf, [*OTHERS, Book("copy", prose)])
+        make(shelf, [*OTHERS, book("copy", prose)])
     assert "drop" in str(raised.value)
-    assert records(make(shelf, [*OTHERS, Book("copy", prose)], on_overlap="drop")) == records(
+    assert records(make(shelf, [*OTHERS, book("copy", prose)], on_overlap="drop")) == records(
         make(shelf, OTHERS)
     )
-    corpus = Corpus.of([*OTHERS, Book("copy", prose)], lower=False, progress=False, workers=1)
+    corpus = Corpus.of([*OTHERS, book("copy", prose)], lower=False, progress=False, workers=1)
     told = NGram.fit(corpus, order=3, lower=False, progress=False)
     with pytest.raises(DataError, match="fit a model without them"):
         make(shelf, corpus, model=told, on_overlap="drop")
@@ -342,7 +326,7 @@ def test_a_model_in_lower_case():
         ({"minimum": 10**6}, "no word occurs 1000000 times"),
         ({"frequency": 1e-9}, "no sentence of these novels has a word"),
         ({"lengths": (50, 60)}, "no sentence of these novels has a word"),
-        ({"novels": [Book("plain", ["the old Ann sat ."])]}, "no sentence of these novels has a word"),
+        ({"novels": [book("plain", ["the old Ann sat ."])]}, "no sentence of these novels has a word"),
         ({"novels": BOOKS[:1], "texts": None}, "two novels or more"),
         ({"novels": [BOOKS[0], BOOKS[0]]}, "'one' occurs twice"),
         ({"number": 0}, "number=0"),

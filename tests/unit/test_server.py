@@ -19,13 +19,6 @@ from workbench.server.service import WrongTokens
 from workbench.server.serving import start
 from workbench.storage.errors import DataError
 
-N = 24
-
-
-@pytest.fixture(scope="module")
-def items():
-    return wb.load("sample", "dev").sample(N)
-
 
 @pytest.fixture
 def serve(tmp_path, items):

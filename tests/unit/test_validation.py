@@ -3,6 +3,7 @@ from itertools import chain, pairwise
 
 import numpy as np
 import pytest
+from builders import book, lines
 from toy_ngram import ToyNGram
 
 from workbench.models.completion.validation import held_out, validation_questions
@@ -10,31 +11,16 @@ from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
 
 
-class Book:
-    tokenised = True
-
-    def __init__(self, book_id, lines):
-        self.book_id = self.title = book_id
-        self.text = " ".join(lines)
-
-
-def lines(seed, n):
-    """Make sentences of a few frequent words and many rare ones."""
-    rng = np.random.default_rng(seed)
-    rare = [f"{a}{b}" for a in "abcdefghij" for b in "klmnop"]
-    parts = [["the"], ["old", "new"], rare, ["sat", "ran"], ["down"], ["."]]
-    return [" ".join(rng.choice(part) for part in parts) for _ in range(n)]
-
-
 @pytest.fixture(scope="module")
 def texts():
-    return {name: lines(seed, 150) for seed, name in enumerate(("one", "two", "three"))}
+    books = {name: lines(seed, 150) for seed, name in enumerate(("one", "two", "three"))}
+    return {name: [line.lower() for line in sentences] for name, sentences in books.items()}
 
 
 @pytest.fixture
 def corpus(no_data, texts):
     del no_data
-    return Corpus.of([Book(*pair) for pair in texts.items()], progress=False, workers=1)
+    return Corpus.of([book(*pair) for pair in texts.items()], progress=False, workers=1)
 
 
 def ask(corpus, **options):
@@ -67,7 +53,7 @@ def test_decoys_follow_the_words_before_in_the_other_books(no_data):
     other = [f"a very {w} one ." for w in ("big", "red", "tall", "wet", "odd")]
     other += [f"no very {w} one ." for w in ("sly", "shy")] + ["some far off one ."] * 3
     asked = ["a very big thing ."]
-    train, test = Book("train", other * 2), Book("test", asked)
+    train, test = book("train", other * 2), book("test", asked)
     corpus = Corpus.of([train, test], progress=False, workers=1)
     seen = set()
     for seed in range(25):
