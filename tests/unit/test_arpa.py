@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from ngrams import STRANGE, arpa, compiled, random_grams
 
 from workbench.models.ngram import arpa as module
-from workbench.models.ngram.arpa import rename_unknown
 from workbench.models.ngram.backoff import SPECIAL, BackOff
 from workbench.storage.errors import DataError
 
@@ -68,10 +67,7 @@ def test_every_n_gram_is_in_its_place(tmp_path_factory, seed, order, ragged, blo
     shutil.rmtree(folder)
 
 
-def test_a_word_that_is_not_in_the_file_is_not_renamed(file, tmp_path):
-    before = file.read_bytes()
-    rename_unknown(file, "<out-side>")
-    assert file.read_bytes() == before
+def test_a_missing_file_is_told(tmp_path):
     with pytest.raises(DataError, match="there is no model"):
         read(tmp_path / "none.arpa", tmp_path / "m", [])
 
@@ -188,21 +184,14 @@ def test_a_huge_line_is_told(file, tmp_path, monkeypatch):
     changed(file, r"(\\1-grams:\n\S+\t)\S+", rf"\1{long}")
     monkeypatch.setattr(module, "_BLOCK", 400)
     refused(file, tmp_path / "m", "a line is longer than")
-    with pytest.raises(DataError, match="a line is longer than"):
-        rename_unknown(long_pairs(tmp_path, long), "w0")
-
-
-def long_pairs(folder, long):
-    level = {(word,): (-1, 0) for word in ["w0", long, *SPECIAL]}
-    return arpa([level, {("w0", long): (-1, 0), (long, "w0"): (-1, 0)}], folder / "long.arpa")
 
 
 @pytest.mark.slow
 def test_a_long_line_is_read(tmp_path):
     long = "ab" * 1_500_000
-    file = long_pairs(tmp_path, long)
-    rename_unknown(file, "w0")
-    model = read(file, tmp_path / "m")
+    level = {(word,): (-1, 0) for word in [long, *SPECIAL]}
+    pairs = {(long, long): (-1, 0), (long, "</s>"): (-1, 0)}
+    model = read(arpa([level, pairs], tmp_path / "long.arpa"), tmp_path / "m")
     assert model.words == [long]
     assert len(model.levels[1]["key"]) == 2
 
@@ -228,38 +217,3 @@ def test_a_damaged_manifest_is_told(file, tmp_path, content):
     (tmp_path / "m" / "backoff.json").write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=r"n-gram model cannot be read|backoff\.json"):
         BackOff.open(tmp_path / "m")
-
-
-@pytest.mark.slow
-@settings(max_examples=25)
-@given(seed=SEEDS, block=st.sampled_from([40, 200, 1 << 25]))
-def test_the_word_for_unknown_ones_is_unk_afterwards(tmp_path_factory, seed, block):
-    folder = tmp_path_factory.mktemp("rename")
-    mark = "<out-side>"
-    _, grams = random_grams(seed, order=3)
-    renamed = [
-        {tuple(w.replace("<unk>", mark) for w in gram): pair for gram, pair in level.items()}
-        for level in grams
-    ]
-    of_mark = renamed[0][(mark,)]
-    file = arpa([renamed[0] | {("<unk>",): (-2.5, 0)}, *renamed[1:]], folder / "m.arpa")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_BLOCK", block)
-        rename_unknown(file, mark)
-    model = read(file, folder / "m")
-    both = np.log10(10 ** of_mark[0] + 10**-2.5)
-    expected, result = rounded([grams[0] | {("<unk>",): (both, of_mark[1])}, *grams[1:]]), listed(model)
-    assert result[0].pop(("<unk>",)) == pytest.approx(expected[0].pop(("<unk>",)), rel=1e-6)
-    assert result == expected
-    shutil.rmtree(folder)
-
-
-@pytest.mark.parametrize("alone", [True, False])
-def test_words_that_hold_the_word_are_written_back_too(tmp_path, alone):
-    level = {(w,): (-1, 0) for w in ["x<out>y", *SPECIAL, *(["<out>"] if alone else [])]}
-    pairs = {("x<out>y", "<out>" if alone else "x<out>y"): (-1, 0)}
-    file = arpa([level, pairs], tmp_path / "m.arpa")
-    rename_unknown(file, "<out>")
-    model = read(file, tmp_path / "m", ["x<unk>y"])
-    assert listed(model)[1] == {("x<unk>y", "<unk>" if alone else "x<unk>y"): (-1, 0)}
-    assert file.read_text(encoding="utf-8").count("<unk>") == 4

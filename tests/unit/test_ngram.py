@@ -96,10 +96,12 @@ def test_with_unknown_words_probabilities_lack_a_part_of_what_lmplz_keeps_for_un
     fit = fitted(order=5, pruning=pruning)
     known = set(fit.vocabulary)
     lines = [" ".join(w if w in known else "<other>" for w in line.split()) for line in text()]
-    tools.estimate(lambda: lines, tmp_path / "m.arpa", order=2, **QUICK)
-    arpa = (tmp_path / "m.arpa").read_text(encoding="utf-8")
+    command = [tools.find_program("lmplz"), "-o", "2", "-S", "60M", "-T", f"{tmp_path}/"]
+    command += ["--arpa", tmp_path / "m.arpa", "--discount_fallback"]
+    tools.run_program(command, folder=tmp_path, text=["\n".join([*lines, ""]).encode()])
+    listed = (tmp_path / "m.arpa").read_text(encoding="utf-8")
     own, other = (
-        10 ** float(re.search(rf"^(\S+)\t{w}\t", arpa, re.MULTILINE)[1]) for w in ("<unk>", "<other>")
+        10 ** float(re.search(rf"^(\S+)\t{w}\t", listed, re.MULTILINE)[1]) for w in ("<unk>", "<other>")
     )
     assert 0 < own < 2e-4 < other
     totals = sums(fit.model, text()[:50])
@@ -116,6 +118,17 @@ def test_the_text_ends_with_a_newline():
     lines = ["a b c a b", "b c d", "a a c d b", "d e"]
     model = NGram.fit(lines, order=3, vocabulary=None, **QUICK).model
     np.testing.assert_allclose(sums(model, lines), 1, rtol=0, atol=1e-5)
+
+
+@pytest.mark.usefixtures("no_data")
+def test_the_words_of_a_text_are_the_words_of_its_model():
+    odd = "a\x01b c\x07 d\0e f\x0bg h\x85i j\u2028k l\u200bm \ufeffn \ud800o é\u0301 \x1a \x7f <unk> p\x1fq"
+    corpus = Corpus.of([f"{odd} x<s> <unk>x {'y' * 100_000}", *text()], lower=False, progress=False)
+    fit = NGram.fit(corpus, order=2, vocabulary=None, lower=False, **QUICK)
+    assert set(fit.vocabulary) == set(corpus.words) - {"<unk>"}
+    assert fit.model.ids(["x<s>", "<unk>x"]) != fit.model.ids(["<unk>", "<unk>"])
+    model = kenlm.Model(str(fit.binary))
+    assert all(word in model for word in fit.vocabulary)
 
 
 # Scores of words.
@@ -373,7 +386,7 @@ def test_tiny_and_reserved_texts(lines, smoothing):
 
 
 def test_a_full_disk_is_one_clear_error(no_data):
-    full = mock.patch("workbench.models.ngram.arpa.np.save", side_effect=OSError(errno.ENOSPC, "full"))
+    full = mock.patch("workbench.models.ngram.levels.write_atomic", side_effect=OSError(errno.ENOSPC, "full"))
     with full, pytest.raises(DataError, match=r"cannot be written .full. -- free some space"):
         tiny()
     assert list((no_data / "cache" / "ngram").iterdir()) == []
@@ -383,24 +396,21 @@ def test_a_full_disk_is_one_clear_error(no_data):
 CHILD = """
 import os, sys, time
 from pathlib import Path
-from workbench.models.ngram import arpa
-from workbench.models.ngram import arpa
-from workbench.models.ngram import estimate as estimating
+from workbench.models.ngram import intermediate, levels
 from workbench.models.ngram.model import NGram
-from workbench.texts.corpus import Corpus
 
 def stop(*_, **__):
     print(os.getpid(), flush=True)
     time.sleep(600)
 
-def lines(self, vocabulary=None, own=Corpus.lines):
-    yield from list(own(self, vocabulary))[:200]
+def blocks(self, own=intermediate.Text.__iter__):
+    yield from own(self)
     stop()
 
 texts = Path(sys.argv[1]).read_text(encoding="utf-8").split("\\n")
 stages = {
-    "lmplz": (Corpus, "lines", lines),
-    "arrays": (arpa, "_falling", stop), "last": (arpa.BackOff, "open", stop),
+    "lmplz": (intermediate.Text, "__iter__", blocks),
+    "arrays": (levels, "_falling", stop), "last": (levels.BackOff, "open", stop),
 }
 for stage in stages:
     if os.fork():

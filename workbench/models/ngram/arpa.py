@@ -1,12 +1,7 @@
-"""From an ARPA file to sorted arrays on disk, and back; `backoff` computes with them.
-
-An n-gram of order j is a row of ``key.j``: the place of its first j - 1 words in the order below, and
-its last word. Rows are sorted, so the words that follow a context lie side by side.
-"""
+"""From an ARPA file to the sorted arrays of `levels`, and back."""
 
 from __future__ import annotations
 
-import json
 import mmap
 import re
 from collections.abc import Iterator, Sequence
@@ -21,14 +16,14 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from workbench.models.ngram.backoff import MANIFEST, SPECIAL, BackOff
+from workbench.models.ngram.levels import LOW, level_arrays, publish, write_level
 from workbench.storage.errors import DataError
-from workbench.storage.files import atomic_path, write_atomic
+from workbench.storage.files import atomic_path
 from workbench.storage.progress import progress_bar
 
 _BLOCK = 1 << 25  # bytes of text that are read at a time
 _NO_WEIGHT = re.compile(rb"^([^\t\n]+\t[^\t\n]+)$", re.MULTILINE)
 _COUNT = re.compile(rb"^ngram (\d+)\s*=\s*(\d+)\s*$", re.MULTILINE)
-_LOW = np.uint64(2**32 - 1)
 _ROWS = 1 << 20  # n-grams that are written at a time
 
 
@@ -86,22 +81,13 @@ def compile_arpa(arpa: Path, folder: Path, vocabulary: Sequence[str], *, progres
         words, unigrams = _unigrams(sections[0], vocabulary)
         model = BackOff(words, [unigrams])
         for section in sections[1:]:
-            level = _level(model, section, bar)
-            if section.order == len(sections):
-                del level["backoff"]  # the highest order is no context
-            model = BackOff(words, [*model.levels, level])
-    saved = {f"{name}.{n}": array for n, level in enumerate(model.levels, 1) for name, array in level.items()}
-    for name, array in saved.items():
-        with atomic_path(folder / f"{name}.npy") as path, path.open("wb") as out:
-            np.save(out, array)
-    manifest = {
-        "format": 1,
-        "words": words,
-        "counts": [section.size for section in sections],
-        "bytes": {name: int(array.nbytes) for name, array in saved.items()},
-    }
-    write_atomic(folder / MANIFEST, json.dumps(manifest))
-    return BackOff.open(folder)
+            model = BackOff(words, [*model.levels, _level(model, section, bar)])
+    if len(sections) > 1:
+        del model.levels[-1]["backoff"]  # the highest order is no context
+    sizes: dict[str, int] = {}
+    for section, arrays in zip(sections, model.levels, strict=True):
+        sizes |= write_level(folder, section.order, section.size, [arrays])
+    return publish(folder, words, [section.size for section in sections], sizes)
 
 
 def save_arpa(model: BackOff, path: Path, *, progress: bool = True) -> None:
@@ -131,7 +117,7 @@ def _grams(model: BackOff, order: int, places: Any) -> npt.NDArray[np.int64]:
     columns = []
     for level in model.levels[order - 1 : 0 : -1]:
         key = level["key"][places]
-        columns.append(key & _LOW)
+        columns.append(key & LOW)
         places = (key >> np.uint64(32)).astype(np.int64)
     return np.stack([places, *columns[::-1]], axis=1).astype(np.int64)
 
@@ -148,39 +134,6 @@ def write_grams(
     _, offsets, data = text.buffers()
     ends = np.frombuffer(offsets, np.int32)[text.offset : text.offset + len(text) + 1]
     file.write(memoryview(data)[ends[0] : ends[-1]])
-
-
-def rename_unknown(arpa: Path, word: str) -> None:
-    """Rename the word that stands for all unknown ones to ``<unk>`` in an ARPA file.
-
-    ``lmplz`` refuses ``<unk>`` in a text, and gives its own ``<unk>`` the mass of interpolation with the
-    uniform distribution. That is added to the word's probability. A file without the word is not changed.
-    """
-    mark = word.encode()
-    with arpa.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        end = data.find(b"\n\\2-grams:")
-        end = len(data) if end < 0 else end
-        head = data[:end]
-        unknown = re.search(rb"^(\S+)\t<unk>(\t\S+)?\n", head, re.MULTILINE)
-        put = re.search(rb"^(\S+)\t" + re.escape(mark) + rb"(?=\t|\n)", head, re.MULTILINE)
-        if unknown is None or mark not in head:
-            return
-        if put is not None:
-            both = float(np.log10(10 ** float(unknown[1]) + 10 ** float(put[1])))
-            line = f"{np.float32(both)!s}\t<unk>".encode()
-            head = head[: put.start()] + line + head[put.end() :]
-            head = head.replace(unknown[0], b"", 1)
-            head = _COUNT.sub(lambda m: m[0] if m[1] != b"1" else b"ngram 1=%d" % (int(m[2]) - 1), head)
-        head = head.replace(mark, b"<unk>")  # where it is a part of other words
-        with atomic_path(arpa) as path, path.open("wb") as out:
-            out.write(head)
-            while end < len(data):
-                stop = min(len(data), end + _BLOCK)
-                stop = stop if stop == len(data) else data.rfind(b"\n", end + 1, stop)
-                if stop < 0:
-                    raise _too_long(arpa)
-                out.write(data[end:stop].replace(mark, b"<unk>"))
-                end = stop
 
 
 def _sections(data: mmap.mmap, file: Path) -> list[_Section]:
@@ -287,22 +240,7 @@ def _level(model: BackOff, section: _Section, bar: Any) -> dict[str, Any]:
     if done != count:
         raise section.error(f"expected {count:,} n-grams of order {order}")
     turn = np.argsort(key, kind="stable")
-    key, logp, lower = key[turn], logp[turn], lower[turn]
+    key = key[turn]
     if (key[1:] == key[:-1]).any():
         raise section.error(f"an n-gram of order {order} is listed twice")
-    level = {"key": key, "logp": logp, "backoff": backoff[turn]}
-    special = (key & _LOW) >= len(model.words)
-    ranked, lower = (np.where(special, np.float32(-np.inf), values) for values in (logp, lower))
-    turn = _falling(key, ranked)
-    level["top"] = ranked[turn]
-    level["word"] = (key[turn] & _LOW).astype(np.uint32)
-    level["below"] = lower[_falling(key, lower)]
-    return level
-
-
-def _falling(key: npt.NDArray[np.uint64], values: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
-    """Return the order by context, then by falling value, then by word."""
-    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
-    rising = np.where(bits >> 31, ~bits, bits | np.uint32(1 << 31))
-    mixed = (key & ~_LOW) | (~rising).astype(np.uint64)
-    return np.argsort(mixed, kind="stable")
+    return level_arrays(key, logp[turn], lower[turn], backoff[turn], len(model.words))

@@ -52,7 +52,7 @@ class BackOff:
     words : sequence of str
         The vocabulary (ids 0, 1, ...); `SPECIAL` have the ids after it.
     levels : sequence of mappings of arrays
-        For each order what :func:`workbench.models.ngram.arpa.compile_arpa` writes.
+        For each order what :func:`workbench.models.ngram.levels.level_arrays` returns.
 
     Notes
     -----

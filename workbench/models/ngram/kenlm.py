@@ -14,19 +14,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
-from workbench.models.ngram.arpa import rename_unknown
 from workbench.storage.errors import DataError, reason
 from workbench.storage.files import atomic_path, scratch_folder
 from workbench.storage.progress import progress_bar
 
 _TOOLS = Path(__file__).resolve().parents[3] / ".tools" / "kenlm" / "bin"  # of the checkout
-_RESERVED = re.compile(r"(?<![^\0\t\n\r ])(?:<s>|</s>|<unk>|<UNK>)(?![^\0\t\n\r ])")
-_OUTSIDE = "<outside-the-vocabulary>"  # stands for <unk>, which lmplz refuses
-_LINES = 4096  # that are written at a time
 _DISCOUNTS = re.compile(r"^\d+ \d+(?:/\d+)? D1=(\S+) D2=(\S+) D3\+=(\S+)$", re.MULTILINE)
 _TOKENS = re.compile(r"^Unigram tokens (\d+)", re.MULTILINE)
 _MAGIC = b"mmap lm http://kheafield.com/code"
@@ -38,14 +33,13 @@ _SMALL = re.compile(r"total memory|Not enough memory|minimum block size")
 
 
 def estimate(
-    lines: Callable[[], Iterable[str]],
-    arpa: Path,
+    text: Callable[[], Iterable[bytes]],
+    prefix: Path,
     *,
     order: int,
     pruning: Sequence[int] | None = None,
     memory: str = "2G",
-    temporary: Path | None = None,
-    n_lines: int | None = None,
+    blocks: int | None = None,
     progress: bool = True,
 ) -> dict[str, Any]:
     """Estimate a model with interpolated modified Kneser-Ney smoothing (Heafield et al. 2013).
@@ -54,22 +48,21 @@ def estimate(
 
     Parameters
     ----------
-    lines : callable
-        Called without arguments, it returns an iterable of sentences, words separated by spaces; each time
-        the same, as the text is read again where it is too small or too regular to compute the discounts.
-        ``<unk>`` (as ``<s>`` and ``</s>``) stands for a word outside the vocabulary.
-    arpa : Path
-        The file to write, atomically.
+    text : callable
+        Called without arguments, it returns an iterable of blocks of whole lines; a line is a sentence, words
+        separated by spaces, none of them one that ``lmplz`` reserves. Each time the same, as the text is read
+        again where it is too small or too regular to compute the discounts.
+    prefix : Path
+        Beginning of the names of the files to write, see `intermediate`. Their folder also has the temporary
+        files, some 20 bytes a token and order; what a failure leaves there is for the caller to remove.
     order : int
         Length of the longest n-grams.
     pruning : sequence of int, optional
         For each order, up to which count n-grams are left out; non-decreasing, the last is for the rest.
     memory : str
         Memory for sorting, as in ``2G`` or ``50%``; lmplz needs some more for the words.
-    temporary : Path, optional
-        Folder for temporary files, some 20 bytes a token and order; that of `arpa` by default.
-    n_lines : int, optional
-        Number of lines, for the progress bar.
+    blocks : int, optional
+        Number of blocks, for the progress bar.
     progress : bool
 
     Returns
@@ -86,23 +79,19 @@ def estimate(
     """
     if order < 1:
         raise DataError(f"an n-gram model has order 1 or more, not {order}")
-    label = "lmplz" if progress else None
-    blocks = None if n_lines is None else -(-n_lines // _LINES)
-    with scratch_folder(temporary or arpa.parent) as folder, atomic_path(arpa) as target:
-        program, options = find_program("lmplz"), ("-o", str(order), "-S", memory, "-T", f"{folder}/")
-        command: list[str | Path] = [program, *options, "--arpa", target.absolute()]
-        command += ["--prune", *map(str, pruning)] if pruning else []
-        outcome = run_program(command, folder=folder, text=_text(lines()), blocks=blocks, progress=label)
-        if _NO_DISCOUNTS in outcome.log:
-            logging.getLogger(__name__).info("lmplz cannot compute discounts; estimating with fixed ones")
-            command += ["--discount_fallback"]
-            outcome = run_program(command, folder=folder, text=_text(lines()), blocks=blocks, progress=label)
-        tokens = _TOKENS.search(outcome.log)
-        if tokens and not int(tokens[1]):
-            raise DataError("the text has no words", remedy="pass lines of words")
-        _check(outcome, "lmplz", arpa, memory)
-        _check_complete(target, order, arpa)
-        rename_unknown(target, _OUTSIDE)
+    label, folder = "lmplz" if progress else None, prefix.parent
+    program, options = find_program("lmplz"), ("-o", str(order), "-S", memory, "-T", f"{folder}/")
+    command: list[str | Path] = [program, *options, "--intermediate", prefix.absolute()]
+    command += ["--prune", *map(str, pruning)] if pruning else []
+    outcome = run_program(command, folder=folder, text=text(), blocks=blocks, progress=label)
+    if _NO_DISCOUNTS in outcome.log:
+        logging.getLogger(__name__).info("lmplz cannot compute discounts; estimating with fixed ones")
+        command += ["--discount_fallback"]
+        outcome = run_program(command, folder=folder, text=text(), blocks=blocks, progress=label)
+    tokens = _TOKENS.search(outcome.log)
+    if tokens and not int(tokens[1]):
+        raise DataError("the text has no words", remedy="pass lines of words")
+    _check(outcome, "lmplz", prefix, memory)
     return {
         "fallback_discounts": "Substituting fallback discounts" in outcome.log,
         "discounts": [tuple(map(float, row)) for row in _DISCOUNTS.findall(outcome.log)],
@@ -145,17 +134,6 @@ def build_binary(
                 raise DataError("build_binary wrote no model", file=arpa, remedy=_message(outcome.log))
 
 
-def _text(lines: Iterable[str]) -> Iterator[bytes]:
-    """Yield a text in blocks; words that lmplz reserves become the one that is renamed ``<unk>`` later."""
-    source, before = iter(lines), " "  # a text that begins as a packed file would be unpacked
-    while block := list(islice(source, _LINES)):
-        text = "\n".join([*block, ""])
-        if any(word in text for word in ("<s>", "</s>", "<unk>", "<UNK>")):
-            text = _RESERVED.sub(_OUTSIDE, text)
-        yield f"{before}{text}".encode(errors="replace")
-        before = ""
-
-
 def _check(outcome: Outcome, program: str, file: Path, memory: str) -> None:
     """Raise an error that says why a program failed."""
     log, ended, message = outcome.log, outcome.signal, _message(outcome.log)
@@ -180,21 +158,6 @@ def _message(log: str) -> str:
     lines = [line.strip() for line in log.splitlines() if line.strip() not in {"", "ERROR"}]
     thrown = [place for place, line in enumerate(lines) if " threw " in line]
     return " ".join(lines[thrown[0] + 1 :] or lines[thrown[0] :] if thrown else lines[-2:])[:400]
-
-
-def _check_complete(target: Path, order: int, arpa: Path) -> None:
-    """Check that a model has counts for all orders, and its end."""
-    orders = 0
-    with target.open("rb") as file:
-        head = file.readline()
-        while re.fullmatch(rb"ngram (\d+)=(\d+)\s*", line := file.readline()):
-            orders += 1
-        size = file.seek(0, 2)
-        file.seek(max(0, size - 64))
-        tail = file.read()
-    complete = head.strip() == b"\\data\\" and not line.strip() and tail.rstrip().endswith(b"\\end\\")
-    if not complete or orders != order:
-        raise DataError("lmplz wrote an incomplete model", file=arpa, remedy="try again")
 
 
 def find_program(name: str) -> Path:

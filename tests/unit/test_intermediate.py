@@ -1,0 +1,218 @@
+"""What ``lmplz --intermediate`` writes read into arrays: bit by bit those of its ARPA file of the words."""
+
+import itertools
+import os
+import re
+import shutil
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ngrams import STRANGE, Sentences, compiled, text
+
+from workbench.models.ngram import intermediate, kenlm, levels
+from workbench.models.ngram.intermediate import Text, compile_intermediate
+from workbench.storage.errors import DataError
+
+UNKNOWN = "<outside>"
+
+
+def corpus(lines):
+    """Give lines of words as a corpus that is not on disk."""
+    sentences = Sentences(lines)
+    sentences.starts = sentences.starts.astype(np.int64)
+    return sentences
+
+
+def estimate(source, folder, order, pruning=None):
+    """Estimate by lmplz from the codes of words."""
+    folder.mkdir()
+    options = {"order": order, "pruning": pruning, "memory": "60M", "progress": False}
+    return kenlm.estimate(lambda: source, folder / "grams", **options)
+
+
+def of_codes(lines, words, folder, order, pruning=None):
+    """Give the arrays by way of the intermediate files."""
+    source = Text(corpus(lines), words)
+    report = estimate(source, folder / "lmplz", order, pruning)
+    (folder / "codes").mkdir()
+    with mock.patch.object(os, "fsync"):
+        model = compile_intermediate(folder / "lmplz" / "grams", folder / "codes", source, progress=False)
+    assert [path.name for path in (folder / "lmplz").glob("grams.[0-9]")] == []
+    return model, report
+
+
+def of_words(lines, words, folder, order, pruning=None):
+    """Give the arrays by way of an ARPA file of the words themselves."""
+    known = set(words)
+    content = "\n".join([" ".join(w if w in known else UNKNOWN for w in line) for line in lines] + [""])
+    command = [kenlm.find_program("lmplz"), "-o", str(order), "-S", "60M", "-T", f"{folder}/"]
+    command += ["--arpa", folder / "m.arpa", "--discount_fallback"]
+    command += ["--prune", *map(str, pruning)] if pruning else []
+    outcome = kenlm.run_program(command, folder=folder, text=[f" {content}".encode()])
+    assert not outcome.returncode, outcome.log
+    file = folder / "m.arpa"
+    file.write_text(with_unknown(file.read_text(encoding="utf-8")), encoding="utf-8", newline="\n")
+    return compiled(file, folder / "words", words)
+
+
+def with_unknown(arpa):
+    """Let the word for unknown ones be <unk>: its probability is that of both together."""
+    own = re.search(r"^(\S+)\t<unk>(\t0)?\n", arpa, re.MULTILINE)
+    other = re.search(rf"^(\S+)\t{UNKNOWN}(?=\t|\n)", arpa, re.MULTILINE)
+    if other is None:
+        return arpa
+    both = np.float32(np.log10(10 ** float(own[1]) + 10 ** float(other[1])))
+    arpa = arpa.replace(other[0], f"{both!s}\t{UNKNOWN}", 1).replace(own[0], "", 1)
+    count = re.compile(r"^ngram 1=(\d+)", re.MULTILINE)
+    arpa = count.sub(lambda m: f"ngram 1={int(m[1]) - 1}", arpa)
+    return re.sub(rf"(?<=[\t ]){UNKNOWN}(?=[\t\n ])", "<unk>", arpa)
+
+
+def assert_same(model, expected):
+    """Check that two models have the same bits."""
+    assert model.words == expected.words
+    for level, wanted in zip(model.levels, expected.levels, strict=True):
+        assert set(level) == set(wanted)
+        for name, array in level.items():
+            assert (array.dtype, array.tobytes()) == (wanted[name].dtype, wanted[name].tobytes()), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("vocabulary", [None, 40, 550])
+@pytest.mark.parametrize("pruning", [None, (0, 0, 1), (0, 1, 1, 2), (2,)])
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
+def test_the_arrays_are_those_of_the_arpa_file(tmp_path, order, pruning, vocabulary, monkeypatch):
+    monkeypatch.setattr(intermediate, "_ROWS", 700)
+    monkeypatch.setattr(intermediate, "_TOKENS", 900)
+    monkeypatch.setattr(levels, "_ROWS", 300)
+    lines = [line.split() for line in text()]
+    words = corpus(lines).words[:vocabulary]
+    pruning = pruning and pruning[:order]
+    model, _ = of_codes(lines, words, tmp_path, order, pruning)
+    assert model.order == order
+    assert_same(model, of_words(lines, words, tmp_path, order, pruning))
+
+
+WORDS = st.sampled_from([*"abcdefgh", *STRANGE[:12]])
+
+
+@settings(max_examples=25)
+@given(
+    lines=st.lists(st.lists(WORDS, min_size=1, max_size=9), min_size=1, max_size=12),
+    order=st.integers(1, 5),
+    share=st.floats(0, 1),
+    pruning=st.sampled_from([None, (0, 1), (0, 0, 1), (1,)]),
+)
+def test_the_arrays_of_any_text(tmp_path_factory, lines, order, share, pruning):
+    folder = tmp_path_factory.mktemp("text")
+    words = corpus(lines).words
+    words = words[: max(1, round(share * len(words)))]
+    pruning = pruning and pruning[:order]
+    model, _ = of_codes(lines, words, folder, order, pruning)
+    assert_same(model, of_words(lines, words, folder, order, pruning))
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("n_words", [1, 2, 500, 70_000])
+def test_codes_rise_with_their_hash_and_end_around_that_of_the_end_of_a_sentence(n_words):
+    codes = intermediate._codes(n_words)
+    assert len(set(codes)) == n_words + 1
+    shown = [*codes[:500], *codes[-500:]]
+    hashes = [murmur(code) for code in shown]
+    assert sorted(hashes) == hashes or n_words < 1000
+    assert murmur(codes[n_words - 1]) < murmur(b"</s>") < murmur(codes[n_words])
+    assert not {byte for code in codes for byte in code} - set(b"0123456789abcdefghijklmnopqrstuv")
+
+
+def murmur(code):
+    """Hash as MurmurHash64A does, in Python's integers."""
+    factor, bits = 0xC6A4A7935BD1E995, 2**64 - 1
+    value = len(code) * factor & bits
+    value = (value ^ int.from_bytes(code, "little")) * factor & bits
+    value = (value ^ value >> 47) * factor & bits
+    return value ^ value >> 47
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Give what lmplz writes, and what it was given."""
+    lines = [line.split() for line in text(400)]
+    source, folder = Text(corpus(lines), corpus(lines).words[:100]), tmp_path_factory.mktemp("written")
+    estimate(source, folder / "lmplz", 3)
+    return source, folder / "lmplz"
+
+
+def damaged(written, folder, ending, change):
+    """Give a copy with one file changed."""
+    shutil.copytree(written[1], folder / "lmplz")
+    file = folder / "lmplz" / f"grams.{ending}"
+    content = change(file.read_bytes())
+    file.write_bytes(content) if content is not None else file.unlink()
+    (folder / "model").mkdir()
+    return written[0], folder / "lmplz" / "grams", folder / "model"
+
+
+def swapped(size):
+    """Swap the second record and the third one."""
+    return lambda content: (
+        content[:size] + content[2 * size : 3 * size] + content[size : 2 * size] + content[3 * size :]
+    )
+
+
+NAN = np.float32(np.nan).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("ending", "change", "message"),
+    [
+        ("kenlm_intermediate", lambda content: content[:-4], "incomplete, or of another version"),
+        ("kenlm_intermediate", lambda content: content.replace(b"pb", b"q"), "incomplete, or of another"),
+        ("kenlm_intermediate", lambda _: None, "No such file"),
+        ("vocab", lambda content: content[:-3], "the words are not those of the text"),
+        ("vocab", lambda _: b"", "the words are not those of the text"),
+        ("1", swapped(12), "the words are in another order"),
+        ("3", lambda content: content[:-1], "expected .* n-grams, got .* bytes"),
+        ("2", lambda content: content[:-16], "expected .* n-grams, got .* bytes"),
+        ("2", lambda _: None, "No such file"),
+        ("2", swapped(16), "not sorted|is missing"),
+        ("3", swapped(20), "not sorted|is missing"),
+        ("3", lambda content: content[:20] * 2 + content[40:], "not sorted"),
+        ("3", lambda content: content[:12] + NAN + content[16:], "is not a number"),
+        ("2", lambda content: b"\xff\xff\xff\xff" + content[4:], "a word is not in the vocabulary"),
+        ("2", lambda content: content[16:] + content[-16:], "not sorted"),
+    ],
+)
+def test_damaged_files_are_one_error(written, tmp_path, ending, change, message):
+    source, prefix, folder = damaged(written, tmp_path, ending, change)
+    with pytest.raises(DataError, match=message) as error:
+        compile_intermediate(prefix, folder, source, progress=False)
+    assert error.value.file == f"{prefix}.{ending}"
+    assert error.value.remedy == "estimate the model again"
+    assert not (folder / "backoff.json").exists()
+
+
+def test_a_context_that_is_missing_is_told(written, tmp_path):
+    """Its record has another first word, one that keeps the order."""
+    records = np.fromfile(written[1] / "grams.2", intermediate._record(2))
+    trigrams = np.fromfile(written[1] / "grams.3", intermediate._record(3))
+    contexts = {tuple(words[:2]) for words in trigrams["words"].tolist()}
+    pairs = [tuple(words) for words in records["words"].tolist()]
+    place = next(
+        place
+        for place, (pair, after) in enumerate(itertools.pairwise(pairs))
+        if pair in contexts and (pair[0] + 1, pair[1]) < after and pair[0] + 1 != after[0]
+    )
+    records["words"][place, 0] += 1
+    source, prefix, folder = damaged(written, tmp_path, "2", lambda _: records.tobytes())
+    with pytest.raises(DataError, match="a part of an n-gram is missing in the order below"):
+        compile_intermediate(prefix, folder, source, progress=False)
+
+
+def test_a_text_of_other_words_is_told(written, tmp_path):
+    _, prefix, folder = damaged(written, tmp_path, "1", lambda content: content)
+    other = Text(corpus([["a", "b"]]), ["a", "b"])
+    with pytest.raises(DataError, match="the words are not those of the text"):
+        compile_intermediate(prefix, folder, other, progress=False)

@@ -1,0 +1,290 @@
+"""What ``lmplz --intermediate`` writes, read into sorted arrays; and the text for it.
+
+Its n-grams are records of word ids and two floats, in suffix order: by the last word, then by the one
+before it. The ids rise with a hash of the words. So it gets short codes in place of words, chosen such
+that their hashes rise with our ids: then the n-grams after a context are in our order already.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import insort
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from workbench.models.ngram.backoff import SPECIAL, BackOff
+from workbench.models.ngram.levels import LOW, Keys, blocks_of, level_arrays, publish, write_level
+from workbench.storage.errors import DataError, reading
+from workbench.storage.parallel import cores
+from workbench.storage.progress import progress_bar
+from workbench.texts.corpus import Corpus
+
+_SHIFT = np.uint64(32)
+_ROWS = 1 << 20  # n-grams that are read at a time
+_TOKENS = 1 << 18  # that are written as text at a time
+_LETTERS = np.frombuffer(b"0123456789abcdefghijklmnopqrstuv", np.uint8)
+_META = re.compile(r"KenLM intermediate binary file\nCounts((?: \d+)+)\nPayload pb\n")
+
+Places = npt.NDArray[np.uint32]
+
+
+class Text:
+    """A corpus as ``lmplz`` reads it, each word of a vocabulary as its code, all others as one more.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    words : sequence of str
+        Words of the corpus, in the order of their ids.
+    """
+
+    def __init__(self, corpus: Corpus, words: Sequence[str]) -> None:
+        self._corpus, self.words = corpus, list(words)
+        self._codes = _codes(len(self.words))
+        index = {word: place for place, word in enumerate(self.words)}
+        self._ids = np.array([index.get(word, len(index)) for word in corpus.words])
+        self.has_unknown = bool((self._ids == len(index)).any())
+
+    def __len__(self) -> int:
+        """Return the number of blocks."""
+        return sum(1 for _ in self._cuts())
+
+    def _cuts(self) -> Iterator[tuple[int, int]]:
+        """Yield the first sentence of each block, and that after its last one."""
+        starts, first = self._corpus.starts, 0
+        while first < len(starts) - 1:
+            last = int(np.searchsorted(starts, starts[first] + _TOKENS, "right")) - 1
+            yield first, max(first + 1, last)
+            first = max(first + 1, last)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield blocks of sentences, one a line."""
+        spaced = np.array([code + b" " for code in self._codes])
+        for first, last in self._cuts():
+            starts = self._corpus.starts[first : last + 1]
+            codes = spaced[self._ids[self._corpus.ids[starts[0] : starts[-1]]]]
+            codes.view(np.uint8).reshape(len(codes), -1)[starts[1:] - starts[0] - 1, -1] = ord("\n")
+            yield codes.tobytes()
+
+    def known(self) -> tuple[list[bytes], npt.NDArray[np.int64]]:
+        """Return what ``lmplz`` has as its words, in the order of its ids, and our ids of them."""
+        n_words = len(self.words)
+        codes = self._codes[: n_words + self.has_unknown]
+        ids = {code: place if place < n_words else n_words + 1 for place, code in enumerate(codes)}
+        ids |= {special.encode(): n_words + place for place, special in enumerate(SPECIAL)}
+        for special in (b"<s>", b"</s>"):
+            insort(codes, special, key=_hash)
+        codes = [b"<unk>", *codes]
+        return codes, np.array([ids[code] for code in codes])
+
+
+def _hash(code: bytes) -> int:
+    """Return MurmurHash64A of up to seven bytes (Appleby), by which KenLM sorts words."""
+    return int(_hashes(np.array([int.from_bytes(code, "little")], np.uint64), len(code))[0])
+
+
+def _hashes(numbers: Keys, width: int) -> Keys:
+    factor = np.uint64(0xC6A4A7935BD1E995)
+    with np.errstate(over="ignore"):
+        values = (np.uint64(width) * factor ^ numbers) * factor
+        values = (values ^ (values >> np.uint64(47))) * factor
+    return values ^ (values >> np.uint64(47))
+
+
+def _codes(n_words: int) -> list[bytes]:
+    """Return codes for words whose hashes rise, and one more for unknown words, after that of ``</s>``."""
+    numbers = np.arange(4 * n_words + 100)  # 42 % of them come before </s>
+    width = -(-len(numbers).bit_length() // 5)
+    letters = np.zeros((len(numbers), 8), np.uint8)
+    for column in range(width):
+        letters[:, column] = _LETTERS[numbers >> (5 * column) & 31]
+    hashes = _hashes(letters.view("<u8")[:, 0], width)
+    turn = np.argsort(hashes)
+    n_before = int(np.searchsorted(hashes[turn], np.uint64(_hash(b"</s>"))))
+    chosen = letters[[*turn[:n_words], turn[n_before]], :width]
+    return [bytes(code) for code in chosen]
+
+
+def compile_intermediate(prefix: Path, folder: Path, text: Text, *, progress: bool = True) -> BackOff:
+    """Read a back-off model that ``lmplz`` wrote into arrays.
+
+    Parameters
+    ----------
+    prefix : Path
+        Where the model's files are, without their endings; each is removed when it was read.
+    folder : Path
+        Where the arrays go; the manifest is written last.
+    text : Text
+        What ``lmplz`` read.
+    progress : bool, default True
+
+    Returns
+    -------
+    BackOff
+
+    Raises
+    ------
+    DataError
+        If a file is missing or incomplete, has other words, or is in another order.
+    """
+    counts = _counts(prefix)
+    codes, ids = text.known()
+    path = _path(prefix, "vocab")
+    with _reading(path):
+        if path.read_bytes() != b"".join(code + b"\0" for code in codes):
+            raise ValueError("the words are not those of the text, or in another order")
+    model = _Orders(prefix, ids, text.words)
+    counts[0] = len(model.words) + len(SPECIAL)
+    sizes = write_level(folder, 1, counts[0], [model.unigrams])
+    with progress_bar(sum(counts[1:]), label="sorting", unit="n-grams", shown=progress) as bar:
+        for order, count in enumerate(counts[1:], start=2):
+            blocks = model.extended(count, last=order == len(counts), bar=bar)
+            sizes |= write_level(folder, order, count, blocks)
+    return publish(folder, model.words, counts, sizes)
+
+
+def _path(prefix: Path, ending: str) -> Path:
+    return prefix.with_name(f"{prefix.name}.{ending}")
+
+
+def _reading(path: Path) -> AbstractContextManager[None]:
+    return reading(path, "this file of lmplz", remedy="estimate the model again")
+
+
+def _counts(prefix: Path) -> list[int]:
+    """Return the number of n-grams of each order; DataError unless each has a file of that size."""
+    path = _path(prefix, "kenlm_intermediate")
+    with _reading(path):
+        match = _META.fullmatch(path.read_text("ascii"))
+        if match is None:
+            raise ValueError("it is incomplete, or of another version")
+    counts = [int(count) for count in match[1].split()]
+    for order, count in enumerate(counts, start=1):
+        path = _path(prefix, str(order))
+        with _reading(path):
+            if (size := path.stat().st_size) != count * _record(order).itemsize:
+                raise ValueError(f"expected {count:,} n-grams, got {size:,} bytes")
+    return counts
+
+
+def _record(order: int) -> np.dtype[Any]:
+    return np.dtype([("words", "<u4", (order,)), ("logp", "<f4"), ("backoff", "<f4")])
+
+
+class _Orders:
+    """The orders that were read; a word's id is that of ``lmplz``, an n-gram's place that in its file.
+
+    Attributes
+    ----------
+    words : list of str
+        Those that were not pruned.
+    unigrams : dict of str to array
+        The arrays of order 1, in the order of our ids.
+    """
+
+    def __init__(self, prefix: Path, ids: npt.NDArray[np.int64], words: Sequence[str]) -> None:
+        self._prefix, self._n_ids = prefix, len(ids)
+        (grams,) = self._records(1)
+        present = grams["words"][:, 0]
+        if (present[1:] <= present[:-1]).any() or not np.isin(ids, ids[present])[ids >= len(words)].all():
+            raise self._error(1, "the words are in another order, or special ones are missing")
+        ranked = ids[present] < len(words)
+        self.words = [words[place] for place in ids[present][ranked]]
+        lost = len(words) - len(self.words)
+        ids = np.where(ranked, np.cumsum(ranked) - 1, ids[present] - lost)
+        unknown = np.flatnonzero(ids == len(self.words) + 1)  # that of lmplz, and that of the text if any
+        # lmplz keeps what interpolation with the uniform distribution gives to its own, which is in no text;
+        # the sum is that of the decimal numbers, as in an ARPA file
+        both = sum(10 ** float(str(value)) for value in grams["logp"][unknown])
+        if len(unknown) > 1:
+            grams["logp"][unknown] = np.float32(np.log10(both))
+        self.unigrams = {
+            name: np.empty(len(self.words) + len(SPECIAL), np.float32) for name in ("logp", "backoff")
+        }
+        for name, values in self.unigrams.items():
+            values[ids] = grams[name]
+        self._ids = ids.astype(np.uint32)
+        self._unigram = np.full(self._n_ids, len(ids))  # the place of each word
+        self._unigram[present] = np.arange(len(ids))
+        self._keys = [present.astype(np.uint64)]  # the suffix of each n-gram, and its first word
+        self._context = np.zeros(len(ids), np.uint32)  # the place of its first words
+        self._logp = grams["logp"].copy()
+        self._place = self._ids  # where it is in our order
+
+    def _error(self, order: int, problem: str) -> DataError:
+        return DataError(problem, file=_path(self._prefix, str(order)), remedy="estimate the model again")
+
+    def _records(self, order: int) -> Iterator[npt.NDArray[Any]]:
+        """Yield the n-grams of an order in blocks; remove the file at the end."""
+        path = _path(self._prefix, str(order))
+        with _reading(path), path.open("rb") as file:
+            rows = _ROWS if order > 1 else -1
+            while len(records := np.fromfile(file, _record(order), rows)):
+                if not (np.isfinite(records["logp"]).all() and np.isfinite(records["backoff"]).all()):
+                    raise ValueError("a log-probability is not a number")
+                if records["words"].max() >= self._n_ids:
+                    raise ValueError("a word is not in the vocabulary")
+                yield records
+            path.unlink()
+
+    def extended(self, count: int, *, last: bool, bar: Any) -> Iterator[dict[str, Any]]:
+        """Read the n-grams of the next order; yield its arrays in parts."""
+        order, size = len(self._keys) + 1, 0 if last else count  # the highest order is no context
+        packed = np.empty(count, np.uint64)  # where its context is in our order, and its own place
+        grams = np.empty(count, [("word", "u4"), ("logp", "f4"), ("backoff", "f4"), ("lower", "f4")])
+        key, context = np.empty(size, np.uint64), np.empty(size, np.uint32)
+        start, before = 0, np.zeros(0, np.uint64)
+        for records in self._records(order):
+            words, rows = records["words"], slice(start, start + len(records))
+            suffix = unigram = self._unigram[words[:, -1]]
+            if (unigram == len(self._ids)).any():
+                raise self._error(order, "a word is no unigram")
+            for column, shorter in zip(range(order - 2, 0, -1), self._keys[1:], strict=True):
+                suffix = self._find(shorter, suffix, words[:, column], order)
+            contexts = self._find(self._keys[-1], self._context[suffix], words[:, 0], order)
+            packed[rows] = _joined(self._place[contexts], np.arange(rows.start, rows.stop))
+            keys = np.append(before, _joined(suffix, words[:, 0]))
+            if (keys[1:] <= keys[:-1]).any():
+                raise self._error(order, "the n-grams are not sorted")
+            if not last:
+                key[rows], context[rows] = keys[len(before) :], contexts
+            grams["word"][rows] = self._ids[unigram]
+            grams["lower"][rows] = self._logp[suffix]
+            for name in ("logp", "backoff"):
+                grams[name][rows] = records[name]
+            start, before = rows.stop, keys[-1:]
+            bar.update(len(records))
+        if last:
+            self._keys.clear()  # memory
+        self._keys.append(key)
+        self._context, self._logp = context, grams["logp"][:size].copy()
+        self._place = np.empty(size, np.uint32)
+        packed.sort()
+        for rows in blocks_of(packed):
+            turn = (packed[rows] & LOW).astype(np.int64)
+            if not last:
+                self._place[turn] = np.arange(rows.start, rows.stop)
+            chosen = grams[turn]
+            keys = (packed[rows] & ~LOW) | chosen["word"]
+            backoff = None if last else chosen["backoff"]
+            yield level_arrays(keys, chosen["logp"], chosen["lower"], backoff, len(self.words))
+
+    def _find(self, key: Keys, high: Places, low: Places, order: int) -> npt.NDArray[np.int64]:
+        """Return the places of keys; DataError where one is missing."""
+        wanted = _joined(high, low)
+        threads = cores()
+        with ThreadPoolExecutor(threads) as pool:
+            place = np.concatenate(list(pool.map(key.searchsorted, np.array_split(wanted, threads))))
+        if (place == len(key)).any() or (key[place] != wanted).any():
+            raise self._error(order, "a part of an n-gram is missing in the order below")
+        return place
+
+
+def _joined(high: npt.NDArray[Any], low: npt.NDArray[Any]) -> Keys:
+    return (high.astype(np.uint64) << _SHIFT) | low.astype(np.uint64)
