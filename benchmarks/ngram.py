@@ -2,6 +2,7 @@
 
     python benchmarks/ngram.py [--texts PATH] [--n 15000] [--loop 20] [--order 5] [--vocabulary 60000]
                                [--nltk-tokens 100000] [--json out.json]
+    python benchmarks/ngram.py --only build --texts PATH
 
 The model is fitted on the books in a path (file, folder, archive), else on the sample's; one that
 was fitted before is found again. The contexts are what stands before the blank in the target sentences of
@@ -16,6 +17,8 @@ there are enough, and shuffled by seed.
 3. ``nltk.lm``, order 3, trained on the first tokens of the same text, as our model of this part is; its
    score of some words in a few contexts, taken times the vocabulary and the contexts. Its smoothing
    is not ours, so times alone are compared.
+4. From text to a model that answers: ``NGram.fit`` anew, from a corpus on disk; beside it KenLM's ``lmplz``
+   to an ARPA file and ``build_binary``, from the same text in a file, with the same memory.
 
 Each part runs in a process of its own. Peak memory counts the pages of mapped files that were touched.
 """
@@ -26,6 +29,7 @@ import argparse
 import json
 import os
 import random
+import re
 import resource
 import statistics
 import subprocess
@@ -42,11 +46,14 @@ import numpy as np
 from _timing import timed
 
 import workbench as wb
+from workbench.models.ngram.kenlm import find_program
 from workbench.models.ngram.model import NGram
 from workbench.models.passage import passages
 from workbench.texts.corpus import Corpus
 
 GOAL = 1000.0  # times the plain loop
+GOAL_BUILD = 1.1  # times lmplz and build_binary
+MEMORY = "2G"  # for lmplz to sort in
 CLOSE = 1e-5  # natural log-probabilities that count as equal
 TOP = 10
 NLTK = {"order": 3, "contexts": 3, "words": 150}
@@ -193,11 +200,51 @@ def toolkit(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> d
     return results
 
 
+def build(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> dict[str, Any]:
+    """Make a model that answers, as we do and as KenLM's programs do."""
+    texts = Corpus.of(options.texts or list(wb.books("sample")), progress=False)
+    os.environ["WORKBENCH_HOME"] = str(options.folder / "home")  # where no model is
+    results: dict[str, Any] = {}
+    known = set(texts.vocabulary(options.vocabulary))
+    names = ("lines.txt", "model.arpa", "model.binary")
+    text, arpa, binary = (options.folder / name for name in names)
+    with text.open("w", encoding="utf-8") as file:
+        for line in texts.lines(known):
+            file.write(re.sub("(?<!\\S)<unk>(?!\\S)", "<outside>", line) + "\n")
+    place = ["-S", MEMORY, "-T", f"{options.folder}/"]
+    lmplz = ["lmplz", "-o", str(options.order), *place, "--text", text, "--arpa", arpa, "--discount_fallback"]
+    for command in (lmplz, ["build_binary", *place, "probing", arpa, binary]):
+        start = time.perf_counter()
+        process = subprocess.Popen(  # noqa: S603 - KenLM's
+            [find_program(str(command[0])), *command[1:]], stderr=subprocess.DEVNULL
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        assert not status, f"{command[0]} failed"
+        results[str(command[0])] = time.perf_counter() - start
+        results[f"{command[0]} CPU"] = usage.ru_utime + usage.ru_stime
+        results[f"{command[0]} peak MB"] = usage.ru_maxrss * 1.024e-3
+    start, before = time.perf_counter(), sum(os.times()[:4])
+    fit = NGram.fit(texts, order=options.order, vocabulary=options.vocabulary, memory=MEMORY, progress=False)
+    ranked(fit, rows[:1])
+    results |= {
+        "ours": time.perf_counter() - start,
+        "ours CPU": sum(os.times()[:4]) - before,
+        "ours MB": sum(file.stat().st_size for file in fit.folder.rglob("*") if file.is_file()) / 1e6,
+        "n-grams": fit.info["report"]["n_grams"],
+        "tokens": texts.n_tokens,
+        "vocabulary": len(fit.vocabulary),
+        "ours peak MB": memory(),
+    }
+    results |= {f"{file.name} MB": file.stat().st_size / 1e6 for file in (arpa, binary)}
+    return results
+
+
 PARTS: dict[str, Callable[[argparse.Namespace, list[tuple[list[str], str]]], dict[str, Any]]] = {
     "ours": ours,
     "loop": loop,
     "predict": predict,
     "toolkit": toolkit,
+    "build": build,
 }
 
 
@@ -248,6 +295,19 @@ def compare(package: dict[str, Any], its: dict[str, Any]) -> float:
     return difference
 
 
+def report_build(build_: dict[str, Any]) -> None:
+    """Print how long a model takes until it answers."""
+    print(f"\nfrom a corpus of {build_['tokens']:,} tokens to a model that answers, ", end="")
+    print(f"{build_['vocabulary']:,} words; n-grams {', '.join(f'{n:,}' for n in build_['n-grams'])}")
+    print(f"ours: {build_['ours']:.1f} s ({build_['ours CPU']:.1f} s of processors), ", end="")
+    print(f"{build_['ours MB']:,.0f} MB on disk, peak {build_['ours peak MB']:,.0f} MB beside lmplz")
+    for name, file in (("lmplz", "model.arpa"), ("build_binary", "model.binary")):
+        print(f"{name}: {build_[name]:.1f} s ({build_[f'{name} CPU']:.1f} s of processors), ", end="")
+        print(f"{file} has {build_[f'{file} MB']:,.0f} MB, peak {build_[f'{name} peak MB']:,.0f} MB")
+    ratio = build_["ours"] / (build_["lmplz"] + build_["build_binary"])
+    print(f"ratio {ratio:.2f}, goal {GOAL_BUILD} at most: {'met' if ratio <= GOAL_BUILD else 'MISSED'}")
+
+
 def report(results: dict[str, Any], name: str, options: argparse.Namespace) -> None:
     """Print what was measured."""
     train_, package, plain = results["train"], results["ours"], results["loop"]
@@ -285,6 +345,7 @@ def report(results: dict[str, Any], name: str, options: argparse.Namespace) -> N
         repeated = one * train_["small vocabulary"]
         print(f"{each}: fitted in {fitting:.1f} s, {one * 1e6:,.0f} us a word, ", end="")
         print(f"so {repeated:,.2f} s a context; ratio {repeated / tools['ours']:,.0f}")
+    report_build(results["build"])
 
 
 def main() -> None:
@@ -296,6 +357,7 @@ def main() -> None:
     parser.add_argument("--order", type=int, default=5)
     parser.add_argument("--vocabulary", type=int, default=60_000)
     parser.add_argument("--nltk-tokens", type=int, default=100_000)
+    parser.add_argument("--only", choices=["build"], help="do this part alone")
     parser.add_argument("--json", type=Path, help="file for what was measured")
     for hidden in ("--part", "--model", "--small"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
@@ -309,6 +371,11 @@ def main() -> None:
         options.folder = Path(folder)
         name, rows = blanks(options.n)
         (options.folder / "rows.json").write_text(json.dumps(rows), encoding="utf-8")
+        if options.only:
+            results = {"build": part("build", options)}
+            report_build(results["build"])
+            print(f"load average at the end: {', '.join(f'{x:.2f}' for x in os.getloadavg())}")
+            return
         results = {"train": part("train", options)}
         models = {"model": results["train"]["model"], "small": results["train"]["small"]}
         results |= {each: part(each, options, **models) for each in PARTS}
