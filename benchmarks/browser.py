@@ -24,6 +24,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 from _lab import Lab, Notebook, chromium, guarded, lab
+from _report import Row, tell
 from _trial import Subject, Trial
 from nbclient import NotebookClient
 
@@ -190,6 +191,10 @@ def report(results: dict[str, dict[str, list[float]]]) -> None:
                 f"{name if not number else '':38}{subject:22}{len(taken):5}"
                 f"{middle:10.1f}{p95:10.1f}{most:10.1f}{ratio:>12}{verdict}"
             )
+        if ours:
+            high = {subject: float(np.percentile(taken, 95)) for subject, taken in by_subject.items()}
+            work, unit = (name.removesuffix(", KB"), "KB") if name.endswith("KB") else (f"{name}, p95", "ms")
+            tell(Row(work, high[ours], unit, peer="itables", theirs=high.get(ITABLE.name), goal=goal))
 
 
 def main() -> None:

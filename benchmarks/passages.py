@@ -35,6 +35,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from _report import Row, tell
+
 import workbench as wb
 from workbench.construction.candidates import Candidates
 from workbench.construction.lambada_rule import Rule
@@ -159,6 +161,29 @@ def report(results: dict[str, Any]) -> None:
     assert len(digests) == 1, "the files depend on the number of processes"
     assert len(counts) == 1, f"the loop finds other candidates: {counts}"
     print("the digests are equal, and the loop finds as many")
+    scale = RELEASE["tokens"] / written["tokens"] / 60
+    for workers, one in results["ours"].items():
+        work = f"{RELEASE['tokens']:,} tokens, {workers} processes"
+        tell(
+            Row(
+                work,
+                one["seconds"] * scale,
+                "minutes",
+                peer="a plain loop",
+                theirs=loop["seconds"] * scale,
+                goal=GOAL["minutes"],
+            )
+        )
+        tell(
+            Row(
+                f"peak memory, {workers} processes",
+                one["peak MB"],
+                "MB",
+                peer="a plain loop",
+                theirs=loop["peak MB"],
+                goal=GOAL["MB"],
+            )
+        )
 
 
 def main() -> None:
