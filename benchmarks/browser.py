@@ -61,6 +61,7 @@ ANNOTATED = Subject(
 SUBJECTS = (BROWSE, ITABLE, SHOW, ANNOTATED)
 
 
+RESET = ".wb-button[title='Remove search and filters']"
 JUMP = """() => {
     const list = document.querySelector(".wb-list");
     list.dispatchEvent(new Event("go")); // the start of the time
@@ -93,13 +94,13 @@ def use_browser(trial: Trial, repeats: int) -> None:
         trial.keys("key in a regex", REGEX, count)
     page.locator(".wb-button", has_text=".*").click()
     for name in ("first_letter", "speech"):
-        page.locator(".wb-facet", has_text=name).click()
+        page.locator(f".wb-facet[data-name={name}]").click()
         for number in range(repeats):
             chip = page.locator(".wb-chip").nth(number % page.locator(".wb-chip").count())
             trial.time("click on a choice", chip.click, "click", count)
         press("Escape")
-        page.locator(".wb-button", has_text="Reset").click()
-    page.locator(".wb-facet", has_text="n_tokens").click()
+        page.locator(RESET).click()
+    page.locator(".wb-facet[data-name=n_tokens]").click()
     box = page.locator(".wb-range input").first
     for number in range(repeats):
         box.focus()
@@ -110,7 +111,7 @@ def use_browser(trial: Trial, repeats: int) -> None:
         trial.time("j", lambda: press("j"), "keydown", ".wb-passage")
         trial.time("space", lambda: press(" "), "keydown", ".wb-passage")
     for _ in range(repeats):
-        trial.time("reset", page.locator(".wb-button", has_text="Reset").click, "click", count)
+        trial.time("reset", page.locator(RESET).click, "click", count)
         shown = f"{last}.ariaPosInSet === {last}.ariaSetSize && {last}.querySelector('.wb-id')"
         trial.time("jump to the end", lambda: page.evaluate(JUMP), "go", ".wb-spacer", shown)
 
