@@ -161,22 +161,21 @@ def report(results: dict[str, Any]) -> None:
     assert len(digests) == 1, "the files depend on the number of processes"
     assert len(counts) == 1, f"the loop finds other candidates: {counts}"
     print("the digests are equal, and the loop finds as many")
-    scale = RELEASE["tokens"] / written["tokens"] / 60
+    share = written["tokens"] / RELEASE["tokens"]  # of the goal, which is that of all tokens
     for workers, one in results["ours"].items():
-        work = f"{RELEASE['tokens']:,} tokens, {workers} processes"
         tell(
             Row(
-                work,
-                one["seconds"] * scale,
-                "minutes",
+                f"{written['tokens']:,} tokens, workers: {workers}",
+                one["seconds"],
+                "s",
                 peer="a plain loop",
-                theirs=loop["seconds"] * scale,
-                goal=GOAL["minutes"],
+                theirs=loop["seconds"],
+                goal=60 * GOAL["minutes"] * share,
             )
         )
         tell(
             Row(
-                f"peak memory, {workers} processes",
+                f"peak memory, workers: {workers}",
                 one["peak MB"],
                 "MB",
                 peer="a plain loop",
