@@ -1,5 +1,5 @@
 # Each target sets up all it needs by itself; a set-up that is current takes no time.
-# Variables: PYTHON starts the set-up, PORT and IP are for lab, ARGS goes to pytest, reproduce and lock.
+# Variables: PYTHON starts the set-up, PORT and IP are for lab, ARGS goes to pytest, reproduce, bench and lock.
 PYTHON ?= python3
 ARGS ?=
 SETUP = @$(PYTHON) tools/setup.py
@@ -40,11 +40,9 @@ faults:  ## kill work of every kind and fill its disk, for so many minutes (MINU
 	$(SETUP) --dev
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/faults.py --minutes $(or $(MINUTES),10) $(ARGS)
 
-bench:  ## run every benchmark, one after another
+bench:  ## run the benchmarks and end with a table (ARGS="harness annotating --markdown")
 	$(SETUP) --dev
-	@set -e; for script in benchmarks/[!_]*.py; do \
-		if [ -e "$$script" ]; then echo "== $$script"; $(BIN)/python "$$script"; fi; \
-	done
+	@$(BIN)/python benchmarks/_table.py $(ARGS)
 
 tagger:  ## train en_narrative from the data that WORKBENCH_DATA names (ARGS=--fresh: from the start)
 	$(SETUP)

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
+from _report import Row, tell
 
 import workbench as wb
 from workbench.analysis import tagging
@@ -186,6 +187,23 @@ def report(results: dict[str, dict[str, Any]], options: argparse.Namespace) -> N
     for name, value in figures.items():
         met = value >= GOALS[name] if name == "ratio" else value <= GOALS[name]
         print(f"{name}: {value:.2f}, goal {GOALS[name]}: {'met' if met else 'MISSED'}")
+    peer = "nlp(document)"
+    tell(
+        Row(
+            f"{options.n:,} passages",
+            first_run["first"],
+            "s",
+            peer=peer,
+            theirs=plain["tagging"],
+            times=GOALS["ratio"],
+        )
+    )
+    tell(Row("again, from the cache", figures["second call"], "s", goal=GOALS["second call"]))
+    tell(
+        Row(
+            "peak memory", figures["peak MB"], "MB", peer=peer, theirs=plain["peak MB"], goal=GOALS["peak MB"]
+        )
+    )
 
 
 def main() -> None:

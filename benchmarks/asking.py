@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 from _lab import Notebook, chromium, guarded, lab
+from _report import Row, tell
 from _trial import HELPERS
 
 from workbench.datasets.books import books
@@ -159,6 +160,7 @@ def main() -> None:
     print("\nKenLM's loop alone, in times of:")
     for name, median in medians.items():
         print(f"  {name:30}{one / median:6.2f}")
+        tell(Row(name, median, "ms", peer="KenLM, a loop over the words", theirs=one))
 
 
 if __name__ == "__main__":

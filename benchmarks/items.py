@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from _report import Row, tell
 from _timing import timed
 
 from workbench.items import text as wt
@@ -81,8 +82,19 @@ def report(taken: dict[str, list[float]], n: int) -> None:
         middle = median(seconds)
         ratio = f"{middle / median(taken[PEERS[step]]):.1f}" if step in PEERS else ""
         print(f"{step:24}{middle:10.3f}{max(seconds):8.3f}{n / middle:12,.0f}{ratio:>16}")
-    worst = max(median(taken[step]) for step in ("Items(frame)", "Items.from_records"))
-    goal = GOAL * n / 100_000
+    goal, building = GOAL * n / 100_000, ("Items(frame)", "Items.from_records")
+    worst = max(median(taken[step]) for step in building)
+    for step, peer in PEERS.items():
+        tell(
+            Row(
+                f"{step}, {n:,} items",
+                median(taken[step]),
+                "s",
+                peer=peer,
+                theirs=median(taken[peer]),
+                goal=goal if step in building else None,
+            )
+        )
     print("(from_frame also cuts the text into words and sentences, which no plain frame does)")
     print(f"\nbuilding: {worst:.2f} s, goal {goal:.1f} s: {'met' if worst < goal else 'MISSED'}")
 

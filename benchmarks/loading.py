@@ -22,6 +22,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from _report import Row, tell
 from _timing import timed
 
 import workbench as wb
@@ -150,6 +151,15 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             print(f"{name:28}{options.cnn:9,}{median(taken):10.2f}{max(taken):8.2f}{rate:11,.0f}")
         ratio = median(records["ours"]) / median(records["plain"])
         print(f"  ours : plain loop = {ratio:.2f} on {records['cores']} cores")
+        tell(
+            Row(
+                f"{options.cnn:,} CNN questions",
+                median(records["ours"]),
+                "s",
+                peer="a plain loop",
+                theirs=median(records["plain"]),
+            )
+        )
     print(f"\n{'books':28}{'books':>9}{'MB':>10}{'s':>8}{'MB/s':>11}{'first book s':>15}")
     results["books"] = stream(options.seconds)
     for name, row in results["books"].items():

@@ -35,6 +35,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from _report import Row, tell
+
 import workbench as wb
 from workbench.construction.candidates import Candidates
 from workbench.construction.lambada_rule import Rule
@@ -159,6 +161,28 @@ def report(results: dict[str, Any]) -> None:
     assert len(digests) == 1, "the files depend on the number of processes"
     assert len(counts) == 1, f"the loop finds other candidates: {counts}"
     print("the digests are equal, and the loop finds as many")
+    share = written["tokens"] / RELEASE["tokens"]  # of the goal, which is that of all tokens
+    for workers, one in results["ours"].items():
+        tell(
+            Row(
+                f"{written['tokens']:,} tokens, workers: {workers}",
+                one["seconds"],
+                "s",
+                peer="a plain loop",
+                theirs=loop["seconds"],
+                goal=60 * GOAL["minutes"] * share,
+            )
+        )
+        tell(
+            Row(
+                f"peak memory, workers: {workers}",
+                one["peak MB"],
+                "MB",
+                peer="a plain loop",
+                theirs=loop["peak MB"],
+                goal=GOAL["MB"],
+            )
+        )
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ from collections import Counter
 
 import numpy as np
 import torch
+from _report import Row, tell
 from _timing import model_options, timed
 
 import workbench as wb
@@ -110,6 +111,15 @@ def main() -> None:
               f"scores apart by {apart:.0e} at most")  # fmt: skip
         assert np.array_equal(np.isnan(scores["ours"]), np.isnan(scores["ten full passes"]))
         assert apart < CLOSE, "not the same scores"
+        tell(
+            Row(
+                f"a question, {reads}",
+                1000 * ours / len(items),
+                "ms",
+                peer="ten full passes",
+                theirs=1000 * full / len(items),
+            )
+        )
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:  # noqa: PTH123 - a path as typed
             json.dump({"options": vars(options), "reports": reports}, file, indent=1)

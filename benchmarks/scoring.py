@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from _report import Row, tell
 from _timing import model_options, timed
 
 import workbench as wb
@@ -162,6 +163,9 @@ def main() -> None:
               f"  other best words: {differ}; log-probabilities apart by {apart:.0e} at most")  # fmt: skip
         assert differ <= len(items) / 1000, "not the same best words"
         assert apart < CLOSE, "not the same log-probabilities"
+        if way != "ours":
+            ours_each = 1000 * medians["ours"] / len(items)
+            tell(Row("a passage", ours_each, "ms", peer=way, theirs=each))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:  # noqa: PTH123 - a path as typed
             json.dump({"options": vars(options), "told": reports}, file, indent=1)

@@ -35,6 +35,7 @@ from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
+from _report import Row, tell
 
 import workbench as wb
 from workbench.items.items import Items
@@ -44,6 +45,7 @@ from workbench.server.pages import fill_template
 FORM = "application/x-www-form-urlencoded"
 FIELD = re.compile(r'name="((?:guess|shown|seconds)-(\d+)(?:-\d+)?)" (?:aria[^>]*?)?value="([^"]*)"')
 PER_PAGE = 10
+GOAL, SUBJECTS = 200.0, 100  # ms for a page, of so many subjects who take their time
 
 
 def campaign(path: Path, n: int) -> Campaign:
@@ -220,7 +222,7 @@ def report(title: str, times: Times, seconds: float) -> None:
 def main() -> None:
     """Run the server and the peer, one after the other, with the same people."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--subjects", type=int, default=100)
+    parser.add_argument("--subjects", type=int, default=SUBJECTS)
     parser.add_argument("--pages", type=int, default=20)
     parser.add_argument("--pauses", type=float, nargs="+", default=[2.0, 0.0])
     parser.add_argument("--modes", nargs="+", default=["form", "script"])
@@ -272,6 +274,18 @@ def compare(folder: Path, options: argparse.Namespace) -> None:
     report(f"{title}, plain tornado", plain, seconds)
     for kind, taken in times.taken.items():
         print(f"    {kind}: {np.median(taken) / np.median(plain.taken[kind]):.1f} times the peer's median")
+        high, its = (1000 * float(np.percentile(each, 95)) for each in (taken, plain.taken[kind]))
+        goal = GOAL if options.pause and options.subjects >= SUBJECTS and kind != "answer" else None
+        tell(
+            Row(
+                f"{kind}, p95; {options.subjects} subjects, {title}",
+                high,
+                "ms",
+                peer="plain tornado",
+                theirs=its,
+                goal=goal,
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _report import Row, tell
 
 import workbench as wb
 from workbench import construction
@@ -139,6 +140,15 @@ def main() -> None:
         f"near-duplicates among {found['novels']} novels: {found['pairs']} pairs, the same by both;"
         f" ours {found['ours']:.1f} s ({found['compared']} of {found['all pairs']:,} pairs compared),"
         f" all pairs {found['plain']:.1f} s of processor time: ratio {found['plain'] / found['ours']:.1f}"
+    )
+    tell(
+        Row(
+            f"near-duplicates of {found['novels']} novels",
+            found["ours"],
+            "s of processor time",
+            peer="all pairs",
+            theirs=found["plain"],
+        )
     )
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _report import Row, tell
 
 import workbench as wb
 from workbench.storage.cache import digest
@@ -209,6 +210,18 @@ def report(results: dict[str, Any]) -> None:
     print(f"words a second: lanes {read['lanes']:,.0f}, windows {read['windows']:,.0f}")
     speed, goal = read["passages a second"], GOAL["passages a second"]
     print(f"passages a second: {speed:,.0f}, goal {goal:,.0f}: {'met' if speed >= goal else 'MISSED'}")
+    tell(Row(f"{package['tokens']:,} tokens to ids", taken, "s", peer="a plain loop", theirs=loop["taken"]))
+    tell(
+        Row(
+            "peak memory",
+            package["peak MB"],
+            "MB",
+            peer="a plain loop",
+            theirs=loop["peak MB"],
+            goal=GOAL["MB"],
+        )
+    )
+    tell(Row("batches of passages", speed, "passages/s", goal=goal, higher=True))
 
 
 def main() -> None:
