@@ -43,6 +43,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _report import Row, tell
 from _timing import timed
 
 import workbench as wb
@@ -306,6 +307,9 @@ def report_build(build_: dict[str, Any]) -> None:
         print(f"{file} has {build_[f'{file} MB']:,.0f} MB, peak {build_[f'{name} peak MB']:,.0f} MB")
     ratio = build_["ours"] / (build_["lmplz"] + build_["build_binary"])
     print(f"ratio {ratio:.2f}, goal {GOAL_BUILD} at most: {'met' if ratio <= GOAL_BUILD else 'MISSED'}")
+    programs, work = build_["lmplz"] + build_["build_binary"], f"n-gram fit, {build_['tokens']:,} tokens"
+    peer, times = "lmplz and build_binary", 1 / GOAL_BUILD
+    tell(Row(work, build_["ours"], "s", peer=peer, theirs=programs, times=times))
 
 
 def report(results: dict[str, Any], name: str, options: argparse.Namespace) -> None:
@@ -335,6 +339,8 @@ def report(results: dict[str, Any], name: str, options: argparse.Namespace) -> N
     for label, value in (("first run", first), ("median of later runs", statistics.median(rest))):
         ratio = median * options.n / value
         print(f"ratio, {label}: {ratio:,.0f}, goal {GOAL:,.0f}: {'met' if ratio >= GOAL else 'MISSED'}")
+    peer, each = "KenLM, a loop over the words", 1e3 * first / options.n
+    tell(Row(f"ranks, {options.n:,} contexts", each, "ms", peer=peer, theirs=1e3 * median, times=GOAL))
     print(f"\npredict, from {user['items']:,} items to the table: {user['taken']:.2f} s, ", end="")
     print(f"peak {user['peak MB']:,.0f} MB; accuracy {user['accuracy']:.4f}, ", end="")
     print(f"perplexity {user['perplexity']:,.0f}, median rank {user['median rank']:,.0f}\n")

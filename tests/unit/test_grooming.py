@@ -247,6 +247,17 @@ def test_a_damaged_file_is_one_error(tmp_path, sql, problem):
         Grooming(questions(), folder=tmp_path)
 
 
+def test_a_message_of_sqlite_that_is_no_text_is_an_error_too(tmp_path):
+    grooming = Grooming(questions(), folder=tmp_path)
+    grooming.pick(IDS[0], "w1")
+    damage(grooming.path, "PRAGMA wal_checkpoint(TRUNCATE)")
+    content = grooming.path.read_bytes()
+    assert b"CREATE TABLE" in content
+    grooming.path.write_bytes(content.replace(b"CREATE TABLE", b"CR\xe8ATE TABLE"[:12]))
+    with pytest.raises(DataError, match="cannot be read or written"):
+        Grooming(questions(), folder=tmp_path)
+
+
 def test_files_and_folders_that_are_no_choices(tmp_path):
     (tmp_path / "choices.sqlite").write_bytes(b"no database " * 1000)
     with pytest.raises(DataError, match="choices"):

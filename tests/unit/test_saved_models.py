@@ -3,6 +3,7 @@
 # ruff: noqa: S311 - no secrets
 
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -70,6 +71,18 @@ def test_a_damaged_fit_is_made_again(name, folders, tmp_path):
     manifest.unlink()
     manifest.mkdir()
     assert saved_models.made(name, folders).predict(ITEMS).equals(expected)
+
+
+@unchecked
+@pytest.mark.parametrize("name", ["lstm", "attentive-reader"])
+def test_a_pipe_in_place_of_weights_is_not_waited_for(name, folders, tmp_path):
+    saved_models.made(name, folders).save(tmp_path / "saved")
+    (tmp_path / "saved" / checksums.SUMS).unlink()
+    weights = tmp_path / "saved" / "weights.safetensors"
+    weights.unlink()
+    os.mkfifo(weights)
+    with pytest.raises(DataError, match="no regular file"):
+        Predictor.load(tmp_path / "saved").predict(ITEMS)
 
 
 EVIL = """

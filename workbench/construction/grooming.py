@@ -235,7 +235,7 @@ class Grooming:
                 connection.execute(_TABLE)
                 connection.execute(_INDEX)
                 yield connection
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # what SQLite says may hold bytes of the file
             raise DataError(
                 f"these choices cannot be read or written ({error})",
                 file=self.path,

@@ -158,7 +158,7 @@ def import_pages(campaign: Campaign, path: Path | str) -> ImportedPages:
         there), ``expired page`` (too late), ``duplicate subject`` (the worker had an item of the page in the
         same condition), ``both conditions`` (in another one), ``answered before`` (the same assignment with
         other answers), ``unanswered tasks``, ``invalid guess``, ``rejected``, ``invalid row``. To import a
-        file again changes nothing.
+        file again, or a row that is there twice, changes nothing.
 
     Raises
     ------

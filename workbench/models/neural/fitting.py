@@ -16,7 +16,7 @@ from torch import nn
 
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading, writing
-from workbench.storage.files import atomic_path, data_home, read_json, sweep, write_atomic
+from workbench.storage.files import atomic_path, data_home, open_regular, read_json, sweep, write_atomic
 from workbench.training.history import Training
 from workbench.training.settings import TrainingSettings, torch_device
 
@@ -164,6 +164,7 @@ def _weights_digest(tensors: Mapping[str, torch.Tensor]) -> str:
 def _read_weights(file: Path, network: nn.Module, expected: str) -> None:
     """Read weights into a network that was built with the same sizes."""
     with reading(file, "these weights", remedy="fit it again"):
+        open_regular(file).close()  # a pipe in its place would be waited for
         tensors = load_file(file)
         if any(name.startswith("output.tails.") for name in tensors):
             raise ValueError("the model has the adaptive softmax of an earlier version")
