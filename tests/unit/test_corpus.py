@@ -133,7 +133,7 @@ def test_results_are_those_stored_with_the_version():
 
 
 MARKS = """He said Mr. etc. . ? !? '' " `` ) -RRB- ... '""".split()  # noqa: SIM905 - shorter
-MARKS += [". . .", "\n", "\n\n"]
+MARKS += [". . .", "\n", "\n\n", "a\n\nb"]
 PROSE = st.lists(st.sampled_from(MARKS) | st.text("ab.?!'\"”)\n ", max_size=5)).map(" ".join)
 
 
@@ -146,6 +146,9 @@ def test_sentences_in_tokens_are_those_of_the_text(text, tokenised):
         assert rows == [text[start:end].split() for start, end in spans]
         return
     assert [token for tokens in rows for token in tokens] == wt.tokenize(text)
+    if "\n" not in text:  # no paragraphs: the rule for tokens, which a search in their text applies
+        joined = " ".join(wt.tokenize(text))
+        assert rows == [joined[start:end].split() for start, end in wt.sentences(joined)]
     starts = [start for _, start, _ in wt.scan(text)]
     firsts = np.cumsum([0, *map(len, rows)])[:-1]
     assert [starts[first] for first in firsts] == [start for start, _ in spans]

@@ -19,11 +19,13 @@ Span = tuple[int, int]
 # A token of one period, or of question and exclamation marks only, and what may follow it
 # within its sentence. Three dots are not such a token; nor is an abbreviation, which keeps its
 # period. The look-behind stands second because a search for one of three letters is fast.
+_FOLLOWS = r"""(?:''|["'”’)\]}]|-R[RSC]B-|\.|[!?]+)"""
 _END = re.compile(
-    r"""[.!?](?<!\S.)(?:(?<=\.)|[!?]*)(?!\S)
-        (?:\s+(?:''|["'”’)\]}]|-R[RSC]B-|\.|[!?]+)(?!\S))*""",
-    re.VERBOSE | re.IGNORECASE,
+    rf"[.!?](?<!\S.)(?:(?<=\.)|[!?]*)(?!\S)(?:\s+{_FOLLOWS}(?!\S))*",
+    re.IGNORECASE,
 )
+_FOLLOWING, _ENDING = re.compile(_FOLLOWS, re.IGNORECASE), re.compile(r"\.|[!?]+")
+_ENDS = re.compile("e[ef]*")  # in a row of such kinds
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _MAY_CUT = re.compile(r"[.!?](?=.*\S)|\n\s*\n", re.DOTALL)
 
@@ -63,16 +65,33 @@ def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> 
     if not _MAY_CUT.search(text):  # the tokens need not be known
         return [(len(text) - len(text.lstrip()), len(text.rstrip()))] if text.strip() else []
     tokens = scan(text)
-    edges = pairwise(_edges(text, tokens, paragraphs=paragraphs))
-    return [(tokens[begin][1], tokens[end - 1][2]) for begin, end in edges]
+    edges = _edges([piece for piece, _, _ in tokens])
+    if paragraphs:
+        begins = [begin for _, begin, _ in tokens]
+        edges.update(bisect_left(begins, match.end()) for match in _PARAGRAPH.finditer(text))
+    return [(tokens[begin][1], tokens[end - 1][2]) for begin, end in pairwise(sorted(edges))]
 
 
 def sentence_tokens(text: str, *, tokenised: bool = True) -> list[list[str]]:
-    """Return the tokens of every sentence that `sentences` finds; running text is scanned once."""
+    """Return the tokens of every sentence that `sentences` finds."""
+    tokens, edges = tokens_and_edges(text, tokenised=tokenised)
+    return [tokens[begin:end] for begin, end in pairwise(edges)]
+
+
+def tokens_and_edges(text: str, *, tokenised: bool = True) -> tuple[list[str], list[int]]:
+    """Return the tokens of a text, and where its sentences begin among them, with the end."""
     if tokenised:
-        return [text[start:end].split() for start, end in _cut(text)]
-    edges = _edges(text, tokens := scan(text), paragraphs=True)
-    return [[piece for piece, _, _ in tokens[begin:end]] for begin, end in pairwise(edges)]
+        tokens = text.split()
+        return tokens, sorted(_edges(tokens))
+    tokens, paragraphs = [], []
+    blanks = (match.end() for match in _PARAGRAPH.finditer(text))
+    blank = next(blanks, len(text))
+    for start, _, pieces in _matches(text):
+        while start >= blank:
+            paragraphs.append(len(tokens))
+            blank = next(blanks, len(text) + 1)
+        tokens += pieces
+    return tokens, sorted(_edges(tokens).union(paragraphs))
 
 
 def joined_spans(lines: Iterable[str]) -> list[Span]:
@@ -81,15 +100,18 @@ def joined_spans(lines: Iterable[str]) -> list[Span]:
     return [(start, end - 1) for start, end in pairwise(starts)]
 
 
-def _edges(text: str, tokens: Sequence[tuple[str, int, int]], *, paragraphs: bool) -> list[int]:
-    """Return the index of the first token of every sentence of running text, and the end."""
-    pieces = [piece for piece, _, _ in tokens]
-    starts = {place: index for index, place in enumerate(accumulate((len(p) + 1 for p in pieces), initial=0))}
-    edges = {starts[start] for start, _ in _cut(" ".join(pieces))} | {0, len(tokens)}
-    if paragraphs:
-        begins = [begin for _, begin, _ in tokens]
-        edges.update(bisect_left(begins, match.end()) for match in _PARAGRAPH.finditer(text))
-    return sorted(edges)
+def _edges(tokens: Sequence[str]) -> set[int]:
+    """Return the index of the first token of every sentence, and the end; as `_cut` does in a text."""
+    kinds = {token: _kind(token) for token in set(tokens)}
+    row = "".join([kinds[token] for token in tokens])
+    return {0, len(tokens), *(match.end() for match in _ENDS.finditer(row))}
+
+
+def _kind(token: str) -> str:
+    """Return "e" for a token that ends a sentence, "f" for another that may follow it there, else "x"."""
+    if not _FOLLOWING.fullmatch(token):
+        return "x"
+    return "e" if _ENDING.fullmatch(token) else "f"
 
 
 def _cut(text: str) -> list[Span]:
@@ -260,9 +282,11 @@ _STARTERS = (  # words that seldom are a part of a name
 _LETTERS = 99  # of an abbreviation such as U.S.A.: without a bound, a long row of them takes quadratic time
 _LETTER, _ALNUM = r"[^\W\d_]", r"[^\W_][\u0300-\u036f]*"
 _NEXT = rf"""["'”’)]*\s+["'“‘(]*(?:{_STARTERS})\b"""
+_PLAIN = r"""(?: (?:[A-Z]?[a-z]++|[AI])(?:(?<!\b[Dd])['’-][a-z]++)*+[,;:!?]?+
+    | [a-z]{3,}+(?<!etc)(?<!\b[md]rs)(?<!\bvol)(?<!\bvols)\.(?![ ]\.) )(?=[ \n"”—]|--)"""
 _TOKEN = re.compile(
     rf"""
-      (?P<plain>[a-z]++(?=[ ,;\n]))  # most words: nothing below says otherwise, and it is quick
+      (?P<plain>{_PLAIN}(?:[ \n]{_PLAIN})*+)  # most text: nothing below says otherwise, and it is quick
     | (?P<dots>…|\.\.\.|\.(?:[ \u00a0]\.){{2}})
     | (?P<dash>-{{2,}}|[‒–—―])
     | (?P<mark>[!?]+|\*+|_+|~+|[#]+|=+|``|'')
@@ -285,8 +309,9 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _TAIL = re.compile(r"(?<=\w)(?:n['’]t|['’](?:s|m|d|ll|re|ve))$", re.IGNORECASE)
-_LONGEST_TAIL = len("n't")
+_LONGEST_TAIL, _SHORTEST_CUT = len("n't"), len("I'm")
 _SPLIT = frozenset({"cannot", "gonna", "wanna", "gotta", "gimme", "lemme"})  # after three letters
+_SPLIT_AS_WRITTEN = _SPLIT | {word.capitalize() for word in _SPLIT}
 _STARTING = re.compile(_NEXT)
 _QUOTES = {"“": "``", "„": "``", "«": "``", "”": "''", "»": "''", "‘": "`", "`": "`"}
 _BRACKETS = dict(zip("()[]{}", ("-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"), strict=True))
@@ -309,60 +334,85 @@ def tokenize(text: str) -> list[str]:
     In the style of the Treebank tokenizer (Marcus et al. 1993), written afresh. It undoes
     `readable` but for the turns of Stanford's program, which made the release.
     """
-    return [piece for piece, _, _ in scan(text)]
+    return [piece for _, _, pieces in _matches(text) for piece in pieces]
 
 
 def scan(text: str) -> list[tuple[str, int, int]]:
     """Cut running text as `tokenize` does: tokens with start and end (a period added is empty)."""
-    pieces: list[tuple[str, int, int]] = []
+    tokens: list[tuple[str, int, int]] = []
+    for start, end, pieces in _matches(text):
+        if len(pieces) == 1:
+            tokens.append((pieces[0], start, end))
+            continue
+        at = start
+        for piece in pieces:
+            at += text[at] in " \n"
+            tokens.append((piece, at, at := at + len(piece)))
+    return tokens
+
+
+def _matches(text: str) -> Iterator[tuple[int, int, Sequence[str]]]:
+    """Yield start and end of a match, and its tokens: one, or several as long as they are in the text."""
+    last = ""  # token
     quoted = False  # within straight double quotes
     for match in _TOKEN.finditer(text):
         kind, piece = match.lastgroup, match[0]
         start, end = match.span()
-        if kind in {"plain", "word"}:
-            if "'" in piece or "’" in piece or piece.lower() in _SPLIT:
-                pieces += _parts(piece, start)
-            else:
-                pieces.append((piece, start, end))
-            continue
-        if kind == "double":
-            opens = _opens(text, start, pieces, quoted=quoted)
+        if kind == "plain":
+            pieces: Sequence[str] = _words(piece)
+        elif kind == "word":
+            pieces = _parts(piece)
+        elif kind == "double":
+            opens = _opens(text, start, last, quoted=quoted)
             piece = _QUOTES.get(piece) or ("``" if opens else "''")
             quoted = piece == "``"
+            pieces = (piece,)
         elif kind == "single":
-            opens = piece == "'" and _opens(text, start, pieces, quoted=True)
-            piece = _QUOTES.get(piece) or ("`" if opens else "'")
+            opens = piece == "'" and _opens(text, start, last, quoted=True)
+            pieces = (_QUOTES.get(piece) or ("`" if opens else "'"),)
         elif kind == "bracket":
-            piece = _BRACKETS[piece]
+            pieces = (_BRACKETS[piece],)
         else:
-            piece = {"dots": "...", "dash": "--"}.get(str(kind)) or piece.replace("’", "'")
-        pieces.append((piece, start, end))
+            pieces = ({"dots": "...", "dash": "--"}.get(str(kind)) or piece.replace("’", "'"),)
+        last = pieces[-1]
+        yield start, end, pieces
         if match["open"] and _STARTING.match(text, end):
-            pieces.append((".", end, end))
-    return pieces
+            last = "."
+            yield end, end, (".",)
 
 
-def _parts(word: str, start: int) -> Iterator[tuple[str, int, int]]:
+def _words(text: str) -> Sequence[str]:
+    """Return the tokens of plain text: cut at white space, a mark apart, contractions split."""
+    for mark in ".,;:!?":
+        if mark in text:  # faster than a pattern
+            text = text.replace(mark, f" {mark}")
+    words = text.split()
+    if "'" in text or "’" in text or not _SPLIT_AS_WRITTEN.isdisjoint(words):
+        return [part for word in words for part in (_parts(word) if len(word) >= _SHORTEST_CUT else (word,))]
+    return words
+
+
+@lru_cache(maxsize=1 << 16)
+def _parts(word: str) -> tuple[str, ...]:
     """Split the contractions of one word off."""
     cuts = [len(word)]
     if word.lower() in _SPLIT:
         cuts.append(3)
     while tail := _TAIL.search(word, max(0, cuts[-1] - _LONGEST_TAIL), cuts[-1]):
         cuts.append(tail.start())
-    for left, right in pairwise([0, *reversed(cuts)]):
-        yield word[left:right].replace("’", "'"), start + left, start + right
+    return tuple(word[left:right].replace("’", "'") for left, right in pairwise([0, *reversed(cuts)]))
 
 
-def _opens(text: str, at: int, pieces: Sequence[tuple[str, int, int]], *, quoted: bool) -> bool:
-    """Tell if the straight quote at an offset opens a quotation; `quoted` if one is open."""
+def _opens(text: str, at: int, last: str, *, quoted: bool) -> bool:
+    """Tell if the straight quote at an offset opens a quotation; `last` is the token before."""
     after, before = text[at + 1 : at + 2], text[max(0, at - 1) : at]
     if not before or before.isspace():
         return bool(after.strip()) or not quoted
-    if pieces[-1][0] in _OPENERS:
+    if last in _OPENERS:
         return bool(after.strip())
     # Without a space: "he said--'go'" and "said.""Go" open, "but--" and "go," do not.
     after = text[at + 1 : at + 3].lstrip("'\"“‘")[:1]
-    return after.isalnum() and not before.isalnum() and (pieces[-1][0] == "--" or not quoted)
+    return after.isalnum() and not before.isalnum() and (last == "--" or not quoted)
 
 
 _OPENING = "\"'`“‘«([{*_"

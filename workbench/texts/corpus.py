@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -258,7 +259,8 @@ def write_manifest(folder: Path, names: Sequence[str], info: dict[str, Any], fir
 
 def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]], *, lower: bool) -> None:
     """Write a corpus in place of none, or of a damaged one; DataError if it has no token."""
-    numbers: dict[str, int] = {}
+    numbers: defaultdict[str, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
     counts = np.zeros(1 << 16, np.int64)
     lengths: list[np.ndarray] = []
     size = np.zeros((2, len(books)), np.int64)  # sentences, tokens
@@ -268,7 +270,7 @@ def _write(folder: Path, parts: Iterable[Part], books: Sequence[tuple[str, str]]
             for part in parts:
                 if part.words is not words:
                     words = part.words
-                    local = np.fromiter((numbers.setdefault(word, len(numbers)) for word in words), np.uint32)
+                    local = np.fromiter(map(numbers.__getitem__, words), np.uint32, len(words))
                     if len(numbers) > len(counts):
                         counts = np.append(counts, np.zeros(len(numbers), np.int64))
                 file.write(local[part.ids].astype("<u4", copy=False).tobytes())

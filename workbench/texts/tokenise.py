@@ -176,18 +176,26 @@ def _tokenise(piece: _Piece) -> pa.Table:
         text = file.read(piece.size).decode()
     if piece.lines:
         split: Callable[[str], list[str]] = str.split if piece.tokenised else wt.tokenize
-        sentences = [words for line in text.split("\n") if (words := split(line))]
+        lines = [words for line in text.split("\n") if (words := split(line))]
+        tokens, lengths = list(chain.from_iterable(lines)), np.fromiter(map(len, lines), np.uint32)
     else:
-        sentences = wt.sentence_tokens(text, tokenised=piece.tokenised)
-    joined = " ".join(chain.from_iterable(sentences))
-    tokens = (joined.lower() if piece.lower else joined).split(" ") if joined else []
+        tokens, edges = wt.tokens_and_edges(text, tokenised=piece.tokenised)
+        lengths = np.diff(edges).astype(np.uint32)
+    words, ids = _numbered(tokens)
+    if piece.lower:  # the types, not each token
+        words, places = _numbered([word.lower() for word in words])
+        ids = places[ids]
+    columns = (pa.array(words, pa.string()), pa.array(ids), pa.array(lengths))
+    lists = [pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column) for column in columns]
+    return pa.table(lists, schema=_SCHEMA)
+
+
+def _numbered(tokens: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """Return the types by their first occurrence, and each token as an index into them."""
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     ids = np.fromiter(map(numbers.__getitem__, tokens), np.uint32, len(tokens))
-    lengths = np.fromiter(map(len, sentences), np.uint32, len(sentences))
-    columns = (pa.array(list(numbers), pa.string()), pa.array(ids), pa.array(lengths))
-    lists = [pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column) for column in columns]
-    return pa.table(lists, schema=_SCHEMA)
+    return list(numbers), ids
 
 
 def _store(work: tuple[_Piece, cache.Cache]) -> bool:
