@@ -31,7 +31,6 @@ ELSEWHERE = {
     "widgets": SHIPPED,
     "server/pages.py": SHIPPED,
     "datasets/fetch.py": "what servers send: tests/unit/test_fetch.py",
-    "models/ngram/arpa.py": BEFORE,
     "models/ngram/intermediate.py": BEFORE,
     "models/ngram/kenlm.py": BEFORE,
     "models/ngram/counts.py:_on_disk": BEFORE,

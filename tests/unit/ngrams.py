@@ -15,7 +15,8 @@ import numpy as np
 
 from workbench.items.items import items_from_text
 from workbench.items.tokens import tokens
-from workbench.models.ngram.arpa import compile_arpa
+from workbench.models.ngram.backoff import SPECIAL, BackOff
+from workbench.models.ngram.levels import level_arrays, publish, write_level
 from workbench.models.ngram.model import NGram
 
 STRANGE = [
@@ -38,9 +39,33 @@ class Sentences:
 
 
 def compiled(file, folder, words):
-    """Read an ARPA file into arrays without waiting for the disk: these files are small and many."""
+    """Read an ARPA file into arrays, line by line, without waiting for the disk."""
+    sections = []
+    for line in file.read_text(encoding="utf-8").split("\n"):
+        if line.endswith("-grams:") and "\t" not in line:
+            sections.append({})
+        elif "\t" in line:
+            logp, gram, *weight = line.split("\t")
+            sections[-1][tuple(gram.split(" "))] = float(logp), float(weight[0] if weight else 0)
+    words = [word for word in words if (word,) in sections[0] and word not in SPECIAL]
+    rows = np.float32([sections[0][word,] for word in (*words, *SPECIAL)])
+    model = BackOff(words, [{"logp": rows[:, 0], "backoff": rows[:, 1]}])
+    for n, section in enumerate(sections[1:], 2):
+        ids = np.array([model.ids(gram) for gram in section], np.int64).reshape(-1, n)
+        key = (model.node(ids[:, :-1]).astype(np.uint64) << np.uint64(32)) | ids[:, -1].astype(np.uint64)
+        turn = np.argsort(key)
+        rows = np.float32(list(section.values())).reshape(-1, 2)[turn]
+        lower = model.log10(ids[:, 1:-1], ids[:, -1:])[turn, 0]
+        backoff = rows[:, 1] if n < len(sections) else None  # the highest order is no context
+        levels = [*model.levels, level_arrays(key[turn], rows[:, 0], lower, backoff, len(words))]
+        model = BackOff(words, levels)
+    counts = [len(level["logp"]) for level in model.levels]
+    folder.mkdir(parents=True, exist_ok=True)
+    sizes = {}
+    for n, (count, level) in enumerate(zip(counts, model.levels, strict=True), 1):
+        sizes |= write_level(folder, n, count, [level])
     with mock.patch.object(os, "fsync"):
-        return compile_arpa(file, folder, words, progress=False)
+        return publish(folder, words, counts, sizes)
 
 
 @contextmanager

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ngrams import Loop, Sentences, small_files
+from ngrams import Loop, Sentences
 
+from workbench.models.ngram.arpa import save_arpa
 from workbench.models.ngram.counts import count
-from workbench.models.ngram.good_turing import discounts, write_arpa
+from workbench.models.ngram.good_turing import compile_counts, discounts
 from workbench.models.ngram.kenlm import find_program
-from workbench.storage.errors import DataError
 
 LOW = 1e-9
 
@@ -95,14 +95,14 @@ def folder(tmp_path_factory):
 def build(folder, lines, cutoffs, gtmax=7, vocabulary=None):
     corpus = Sentences(lines)
     words = corpus.words if vocabulary is None else list(vocabulary)
-    path = folder / "model.arpa"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("workbench.models.ngram.counts._BLOCK", 64)
-        patch.setattr("workbench.models.ngram.good_turing._ROWS", 7)
+        patch.setattr("workbench.models.ngram.levels._ROWS", 7)
         patch.setattr("workbench.models.ngram.good_turing.K", gtmax)
         counts = count(corpus, len(cutoffs), vocabulary=words, cutoffs=cutoffs, progress=False)
-        report = write_arpa(counts, path, words, progress=False)
-    return Loop(path, []), report, Katz(lines, words, cutoffs, gtmax)
+        model, report = compile_counts(counts, folder, words, progress=False)
+    save_arpa(model, folder / "model.arpa", progress=False)
+    return Loop(folder / "model.arpa", []), report, Katz(lines, words, cutoffs, gtmax)
 
 
 def check(model, katz, contexts):
@@ -171,7 +171,7 @@ def test_a_trie_can_be_built_of_it_and_says_the_same(folder):
         assert trie.score(line) == pytest.approx(model.model.score(line), abs=1e-5)
 
 
-def test_the_file_is_plain_arpa(folder):
+def test_a_small_model_as_arpa(folder):
     build(folder, [["a", "b"], ["a", "a"]], (1, 1, 1))
     sections = (folder / "model.arpa").read_text().split("\n\n")
     assert sections[0] == "\\data\\\nngram 1=5\nngram 2=5\nngram 3=4"
@@ -252,18 +252,3 @@ def test_discounts_that_cannot_be_had_are_said(n_r, gtmax, kept, said):
     assert any(said in note for note in notes)
     assert found[1:] == pytest.approx([share if expected is None else expected
                                        for share, expected in zip(found[1:], kept, strict=True)])  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("word", "size", "message"),
-    [("<s>", 10**6, "'<s>'"), ("b c", 10**6, "'b c'"), ("", 10**6, "''"), ("e", 1000, "free some space")],
-)
-def test_a_word_that_cannot_be_written_and_a_full_disk_leave_the_old_file(tmp_path, word, size, message):
-    path, corpus = tmp_path / "model.arpa", Sentences(zipf(200))
-    path.write_text("old")
-    words = [*corpus.words, word]
-    counts = count(corpus, 3, vocabulary=words, progress=False)
-    with small_files(size), pytest.raises(DataError, match=message):
-        write_arpa(counts, path, words, progress=False)
-    assert path.read_text() == "old"
-    assert [file.name for file in tmp_path.iterdir()] == ["model.arpa"]

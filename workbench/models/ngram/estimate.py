@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench.models.ngram import counts, good_turing, kenlm
-from workbench.models.ngram.arpa import compile_arpa, save_arpa
+from workbench.models.ngram.arpa import save_arpa
 from workbench.models.ngram.backoff import BackOff
 from workbench.models.ngram.intermediate import Text, compile_intermediate
 from workbench.storage import cache
@@ -112,20 +112,19 @@ def _estimate(
 ) -> dict[str, Any]:
     """Write the arrays into a folder; return what the estimation reports."""
     order, pruning = settings["order"], settings["pruning"]
-    with scratch_folder(temporary or folder) as scratch:
-        if settings["smoothing"] == "kneser-ney":
+    if settings["smoothing"] == "kneser-ney":
+        with scratch_folder(temporary or folder) as scratch:
             text, prefix = Text(corpus, words), scratch / "grams"
             report = kenlm.estimate(
                 lambda: text, prefix, order=order, pruning=pruning, memory=memory, blocks=len(text),
                 progress=progress,
             )  # fmt: skip
             model = compile_intermediate(prefix, folder, text, progress=progress)
-        else:
-            arpa, cutoffs = scratch / "model.arpa", [1, *(n + 1 for n in (pruning or ())[1:])]
-            cutoffs += cutoffs[-1:] * (order - len(cutoffs))
-            counted = counts.count(
-                corpus, order, vocabulary=words, cutoffs=cutoffs, folder=temporary, progress=progress
-            )
-            report = good_turing.write_arpa(counted, arpa, words, progress=progress)
-            model = compile_arpa(arpa, folder, words, progress=progress)
+    else:
+        cutoffs = [1, *(n + 1 for n in (pruning or ())[1:])]
+        cutoffs += cutoffs[-1:] * (order - len(cutoffs))
+        counted = counts.count(
+            corpus, order, vocabulary=words, cutoffs=cutoffs, folder=temporary, progress=progress
+        )
+        model, report = good_turing.compile_counts(counted, folder, words, progress=progress)
     return report | {"n_grams": [len(level["logp"]) for level in model.levels]}

@@ -1,29 +1,24 @@
-"""Back-off models by Katz with Good-Turing discounts, written as ARPA files."""
+"""Back-off models by Katz with Good-Turing discounts, from counts to sorted arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from workbench.models.ngram.arpa import write_grams
+from workbench.models.ngram.backoff import BackOff, Singles
 from workbench.models.ngram.counts import SHIFT, WORD, NGramCounts
-from workbench.storage.errors import DataError
-from workbench.storage.files import atomic_path
+from workbench.models.ngram.levels import blocks_of, level_arrays, publish, write_level
 from workbench.storage.progress import progress_bar
 
 K = 7
 """Counts up to this are discounted from order 2 on (the default of SRILM's ``-gt2max`` and higher)."""
 
-_RESERVED = ("</s>", "<unk>", "<s>")  # in the order of their numbers
 _NOTHING = 1e-12  # a share of a context's count that is rounding error
 _NEVER = -99.0  # SRILM's log10 of 0
-_ROWS = 1 << 20  # lines that are formatted at a time
 
 Floats = NDArray[np.float64]
 
@@ -69,14 +64,10 @@ def discounts(count_of_counts: Sequence[int], gtmax: int) -> tuple[Floats, list[
     return factors, notes
 
 
-def write_arpa(
-    counts: NGramCounts,
-    path: Path | str,
-    words: Sequence[str],
-    *,
-    progress: bool = True,
-) -> dict[str, Any]:
-    """Write a back-off model of n-gram counts in the ARPA format, whole or not at all.
+def compile_counts(
+    counts: NGramCounts, folder: Path, words: Sequence[str], *, progress: bool = True
+) -> tuple[BackOff, dict[str, Any]]:
+    """Estimate a back-off model of n-gram counts.
 
     A listed n-gram has the probability d_r r / C with its count r and its context's count C. What is
     left of a context goes to the words not listed there, in proportion to their probabilities after the
@@ -92,14 +83,15 @@ def write_arpa(
     ----------
     counts : NGramCounts
         Order 2 or more.
-    path : path
-        The file; its folder is made where it is missing.
+    folder : Path
+        Where the arrays go; the manifest is written last.
     words : sequence of str (V,)
         The vocabulary, in the order of the numbers in `counts`.
     progress : bool, default True
 
     Returns
     -------
+    BackOff
     dict
         ``discounts``: for each order the share of a count of 1, 2, ... that is kept; 1 for higher counts, 0
         for counts below the cutoff. ``notes``: where the rule could not be applied as it stands, and what
@@ -108,9 +100,8 @@ def write_arpa(
     Raises
     ------
     DataError
-        If a word cannot be in an ARPA file, or the file cannot be written.
+        If the arrays cannot be written.
     """
-    _check_words(words)
     factors: list[Floats] = []
     notes: list[str] = []
     for n, (n_r, cutoff) in enumerate(zip(counts.count_of_counts, counts.cutoffs, strict=True), start=1):
@@ -118,27 +109,14 @@ def write_arpa(
         shares[1:cutoff] = 0
         factors.append(shares)
         notes += [f"order {n}: {note}" for note in remarks]
-    column = pa.array([*words, *_RESERVED], pa.string())
-    with (
-        atomic_path(path) as temporary,
-        temporary.open("wb") as file,
-        progress_bar(sum(map(len, counts.keys)), label="ARPA", unit="n-grams", shown=progress) as bar,
-    ):
-        notes += _write(counts, file, column, factors, bar)
-    return {"discounts": [shares[1:].tolist() for shares in factors], "notes": notes}
-
-
-def _check_words(words: Sequence[str]) -> None:
-    column = pa.array(words, pa.string())
-    odd = pc.or_(
-        pc.match_substring_regex(column, r"^$|[\x00\t\n\v\f\r ]"),
-        pc.is_in(column, pa.array([*_RESERVED, "<UNK>"])),
-    )
-    if pc.any(odd).as_py():
-        raise DataError(
-            f"{column.filter(odd)[0].as_py()!r} cannot be a word of an ARPA file",
-            remedy="leave it out of the vocabulary",
-        )
+    listed = [len(key) for key in counts.keys]
+    sizes: dict[str, int] = {}
+    with progress_bar(sum(listed), label="smoothing", unit="n-grams", shown=progress) as bar:
+        for n, blocks in enumerate(_levels(counts, factors, notes), start=1):
+            sizes |= write_level(folder, n, listed[n - 1], blocks)
+            bar.update(listed[n - 1])
+    model = publish(folder, words, listed, sizes)
+    return model, {"discounts": [shares[1:].tolist() for shares in factors], "notes": notes}
 
 
 def _unigrams(counts: NGramCounts, notes: list[str]) -> Floats:
@@ -163,13 +141,13 @@ def _discounted(counts: NDArray[np.uint32], factors: Floats) -> Floats:
     return adjusted
 
 
-def _write(counts: NGramCounts, file: Any, words: pa.Array, factors: Sequence[Floats], bar: Any) -> list[str]:
-    """Write the model; return notes on it."""
-    notes: list[str] = []
-    listed = [len(key) for key in counts.keys]
-    file.write(b"\\data\\\n" + b"".join(b"ngram %d=%d\n" % row for row in enumerate(listed, 1)))
+def _levels(
+    counts: NGramCounts, factors: Sequence[Floats], notes: list[str]
+) -> Iterator[Iterator[dict[str, Any]]]:
+    """Yield for each order its arrays in parts; add to the notes."""
     probability = _unigrams(counts, notes)
-    shorter = np.zeros(listed[0], np.uint32)  # of each n-gram the index of its last n - 1 words
+    logp = lower = _log10(probability)  # after the context, and after the shorter one
+    shorter = np.zeros(len(logp), np.uint32)  # of each n-gram the index of its last n - 1 words
     scaled = 0
     for n in range(1, counts.order):
         key = counts.keys[n]
@@ -181,15 +159,25 @@ def _write(counts: NGramCounts, file: Any, words: pa.Array, factors: Sequence[Fl
             shorter = np.searchsorted(counts.keys[n - 1], key).astype(np.uint32)
         del key, word
         share = _discounted(counts.counts[n], factors[n])
-        backoff, longer, full = _back_off(counts, n, context, share, probability[shorter])
+        weight, probability, full = _back_off(counts, n, context, share, probability[shorter])
         scaled += full
-        _lines(file, counts, n, words=words, probability=probability, backoff=backoff, bar=bar)
-        probability = longer
-    _lines(file, counts, counts.order, words=words, probability=probability, backoff=None, bar=bar)
-    file.write(b"\n\\end\\\n")
+        yield _parts(counts, n, logp, lower, _log10(weight))
+        lower, logp = logp[shorter], _log10(probability)
+    yield _parts(counts, counts.order, logp, lower, None)
     if scaled:
         notes.append(f"{scaled} contexts that every word follows were scaled to sum to 1")
-    return notes
+
+
+def _parts(
+    counts: NGramCounts, n: int, logp: Singles, lower: Singles, backoff: Singles | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the arrays of an order in parts."""
+    if n == 1:
+        yield {"logp": logp, "backoff": backoff}
+        return
+    for rows in blocks_of(counts.keys[n - 1]):
+        weights = None if backoff is None else backoff[rows]
+        yield level_arrays(counts.keys[n - 1][rows], logp[rows], lower[rows], weights, counts.n_words)
 
 
 def _back_off(
@@ -216,26 +204,6 @@ def _back_off(
     weight = np.ones(size)
     np.divide(left, total * elsewhere, out=weight, where=has)
     return weight, share / total[context], int((full & ~nothing).sum())
-
-
-def _lines(
-    file: Any,
-    counts: NGramCounts,
-    n: int,
-    *,
-    words: pa.Array,
-    probability: Floats,
-    backoff: Floats | None,
-    bar: Any,
-) -> None:
-    """Write the section of an order, in blocks of rows."""
-    file.write(b"\n\\%d-grams:\n" % n)
-    for first in range(0, len(probability), _ROWS):
-        rows = slice(first, first + _ROWS)
-        grams = counts.grams(n, first, first + _ROWS)
-        weights = None if backoff is None else _log10(backoff[rows])
-        write_grams(file, words, grams, _log10(probability[rows]), weights)
-        bar.update(len(grams))
 
 
 def _log10(values: Floats) -> NDArray[np.float32]:
