@@ -6,12 +6,13 @@ import math
 import shutil
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from workbench.items.items import Items
@@ -26,6 +27,8 @@ from workbench.storage.cache import hold, make_room
 from workbench.storage.errors import DataError, reading
 from workbench.texts.corpus import Corpus, Texts
 from workbench.texts.overlap import check_held_out
+
+T = TypeVar("T")
 
 LN10 = math.log(10)
 _OPTIONS = ("after", "unknown", "name", "checked_for")
@@ -373,6 +376,7 @@ class CachedNGram(PositionScorer):
         "cbt": "KNESER-NEY LANGUAGE MODEL + CACHE",
     }
     trials: pd.DataFrame | None = None  # of `tuned`, which made the model
+    _read: dict[Any, Any] | None = None  # what `tuned` computes once for all weights
 
     def __init__(self, base: NGram, weight: float = 0.1, *, decay: float = 1.0) -> None:
         if not 0 <= weight < 1:
@@ -424,11 +428,13 @@ class CachedNGram(PositionScorer):
             Its ``.trials`` is a DataFrame, one row a weight and set: weight, set (data set and split), n,
             accuracy (expected, a fraction), perplexity, median_rank, chosen.
         """
-        rows = [
-            (weight, name, *measured(CachedNGram(self.base, weight, decay=self.decay).predict(items, 1)))
-            for name, items in tuning_sets(sets).items()
-            for weight in sorted(weights)
-        ]
+        rows = []
+        for name, items in tuning_sets(sets).items():
+            read: dict[Any, Any] = {}
+            for weight in sorted(weights):
+                model = CachedNGram(self.base, weight, decay=self.decay)
+                model._read = read
+                rows.append((weight, name, *measured(model.predict(items, 1))))
         trials = chosen(pd.DataFrame(rows, columns=["weight", "set", *MEASURES]), {"weight": weights}, by)
         best = CachedNGram(self.base, float(trials["weight"][trials["chosen"]].iloc[0]), decay=self.decay)
         best.trials = trials
@@ -456,21 +462,35 @@ class CachedNGram(PositionScorer):
 
         A word of several tokens has the product of its tokens' shares.
         """
+        plain, share, has_cache = self._once(self._shares_by_position, items, tuple(map(tuple, words)))
+        mixed = np.where(np.isnan(plain), np.nan, self._mix(plain, share))
+        return np.where(has_cache[:, None, None], mixed, plain)
+
+    def _shares_by_position(
+        self, items: Items, words: Sequence[Sequence[str]]
+    ) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+        """Return the n-gram model's scores, the shares in the same shape, and which items have words."""
         scores = self.base.position_scores(items, words)
+        share, has_cache = np.zeros(scores.shape), np.zeros(len(scores), dtype=bool)
         for row, (item, passage) in enumerate(passages(items, lower=self.base.lower)):
             shares = self.shares(passage)
-            if not shares:
-                continue
-            first = [
-                float(np.prod([shares.get(piece, 0.0) for piece in parts(item, word, lower=self.base.lower)]))
-                for word in words[row]
-            ]
+            has_cache[row] = bool(shares)
             after = [shares.get(word, 0.0) for word in passage.right[: self.base.order - 1]]
-            share = np.zeros(scores.shape[1:])
-            share[: len(first), 0] = first
-            share[:, 1 : len(after) + 1] = after
-            scores[row] = np.where(np.isnan(scores[row]), np.nan, self._mix(scores[row], share))
-        return scores
+            share[row, :, 1 : len(after) + 1] = after
+            for column, word in enumerate(words[row]):
+                pieces = parts(item, word, lower=self.base.lower)
+                share[row, column, 0] = np.prod([shares.get(piece, 0.0) for piece in pieces])
+        return scores, share, has_cache
+
+    def _once(self, compute: Callable[..., T], items: Items, *arguments: Any) -> T:
+        """Return what does not depend on the weight; `tuned` computes it for the first weight alone."""
+        if self._read is None:
+            return compute(items, *arguments)
+        key = (compute.__name__, tuple(items.frame["item_id"]), arguments)
+        if key not in self._read:
+            self._read[key] = compute(items, *arguments)
+        value: T = self._read[key]
+        return value
 
     def distribution(self, items: Items, *, chunk: int = 256) -> Iterator[Floats]:
         """Yield natural log-probabilities of the whole vocabulary, (up to `chunk`, vocabulary) at a time."""
@@ -499,19 +519,10 @@ class CachedNGram(PositionScorer):
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
         """Rank the answers among the vocabulary: only the passage's words change their order."""
         model, ids = self.base.model, self.base.answers(items)
-        contexts = self.base.contexts(items)
-        known = self._known(items)
-        state = model.state(contexts)
-        width = max((len(each) for each, _ in known), default=0)
-        held = np.zeros((len(ids), width), dtype=np.int64)
-        share, inside = np.zeros((len(ids), width)), np.zeros((len(ids), width), dtype=bool)
-        for row, (each, shares) in enumerate(known):
-            held[row, : len(each)], share[row, : len(each)], inside[row, : len(each)] = each, shares, True
+        state, held, share, inside, plain10, own10, values10, words = self._once(self._plain, items, top_k)
         scale = np.where(inside.any(axis=1), np.log1p(-self.weight), 0.0)[:, None]
-        plain10 = model.log10(contexts, held, state)
         plain = plain10.astype(float) * LN10
         mixed = np.where(inside, self._mix(plain, share), -np.inf)
-        own10 = model.log10(contexts, np.maximum(ids, 0)[:, None], state)[:, 0].astype(float)
         is_answer = (held == ids[:, None]) & inside
         of_passage = is_answer.any(axis=1)
         alone = own10 * LN10 + scale[:, 0]
@@ -526,7 +537,6 @@ class CachedNGram(PositionScorer):
             enter = (mixed >= answer_values[:, None]) if equal else (mixed > answer_values[:, None])
             counts.append(above + (inside * (enter.astype(int) - leave)).sum(axis=1))
         # The cache lifts words of the passage and no others, so the best others are among the model's best.
-        values10, words = model.top(contexts, top_k, state)
         values = values10.astype(float) * LN10 + scale
         twice = ((words[:, :, None] == held[:, None, :]) & inside[:, None, :]).any(axis=2)
         joined = np.concatenate([np.where(twice, -np.inf, values), mixed], axis=1)
@@ -536,6 +546,20 @@ class CachedNGram(PositionScorer):
         best = np.take_along_axis(joined, turn, axis=1)
         rank, tied = counts[0] + 1, counts[1] - counts[0]
         return Ranked(self.log_prob(items), rank, tied, ids >= 0, names.tolist(), best.tolist())
+
+    def _plain(self, items: Items, top_k: int) -> tuple[Any, ...]:
+        """Return what `ranking` needs of the n-gram model, and of the passages."""
+        model, contexts, known = self.base.model, self.base.contexts(items), self._known(items)
+        state = model.state(contexts)
+        width = max((len(each) for each, _ in known), default=0)
+        held = np.zeros((len(items), width), dtype=np.int64)
+        share, inside = np.zeros((len(items), width)), np.zeros((len(items), width), dtype=bool)
+        for row, (each, shares) in enumerate(known):
+            held[row, : len(each)], share[row, : len(each)], inside[row, : len(each)] = each, shares, True
+        answers = np.maximum(self.base.answers(items), 0)[:, None]
+        own10 = model.log10(contexts, answers, state)[:, 0].astype(float)
+        plain10 = model.log10(contexts, held, state)
+        return state, held, share, inside, plain10, own10, *model.top(contexts, top_k, state)
 
     def _save(self, folder: Path) -> None:
         self.base.save(folder / "base")

@@ -1,0 +1,201 @@
+"""How the time of what users wait for grows: three sizes of each work, with one process and with all cores.
+
+    python benchmarks/growth.py [--texts novels.tar.xz] [--only WORK ...] [--json out.json] [--chart out.png]
+
+The novels are those in a path (file, folder, archive), else the sample's; a sixteenth of them, a quarter,
+all. The passages are LAMBADA's where $WORKBENCH_DATA holds them, else the sample's, repeated under new ids.
+Each size is measured once, in a process of its own that has imported what it needs, with nothing in the
+cache; the workers that it starts are counted. There is no peer here: the other scripts have one each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+from annotating import passages
+from harness import OFFLINE, make
+
+import workbench as wb
+from workbench.models import LSA, NGram
+from workbench.texts.corpus import Corpus
+
+SHARES = (1 / 16, 1 / 4, 1)  # of the novels
+CORES = os.cpu_count() or 1
+Row = tuple[str, float, str, int, float]  # work, size, its unit, processes, seconds
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Return how long a work takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def novels(share: float, options: argparse.Namespace) -> list[wb.Book]:
+    """Return the first of the novels."""
+    books = list(wb.books(options.texts or "sample"))
+    return books[: max(1, round(share * len(books)))]
+
+
+def tokens(share: float, options: argparse.Namespace) -> Iterator[Row]:
+    """Novels to ids, as every model of words needs them."""
+    books = novels(share, options)
+    for processes in dict.fromkeys((CORES, 1)):
+        with tempfile.TemporaryDirectory() as home:
+            os.environ["WORKBENCH_HOME"] = home
+            taken = seconds(lambda n=processes: Corpus.of(books, workers=n, progress=False))  # type: ignore[misc]
+            size = Corpus.of(books, progress=False).n_tokens / 1e6
+        yield "novels to ids", size, "million words", processes, taken
+
+
+def counting(share: float, options: argparse.Namespace) -> Iterator[Row]:
+    """Fit an n-gram model to the novels, and rank answers in its vocabulary."""
+    corpus = Corpus.of(novels(share, options), progress=False)
+    size = corpus.n_tokens / 1e6
+    taken = seconds(lambda: NGram.fit(corpus, order=5, vocabulary=60_000, progress=False))
+    yield "5-gram model, 60,000 words", size, "million words", CORES, taken
+    if share < 1:
+        return
+    model = NGram.fit(corpus, order=5, vocabulary=60_000, progress=False)
+    for n in (1000, 4000, 16_000):
+        items = passages(n)
+        yield "5-gram: ranks of all words", n, "passages", CORES, seconds(lambda: model.predict(items))  # noqa: B023 - now
+
+
+def lsa(share: float, options: argparse.Namespace) -> Iterator[Row]:
+    """Singular vectors of the novels' sentences."""
+    corpus = Corpus.of(novels(share, options), progress=False)
+    taken = seconds(lambda: LSA.fit(corpus, dimensions=300, progress=False))
+    yield "LSA, 300 dimensions", corpus.n_tokens / 1e6, "million words", CORES, taken
+
+
+def annotating(share: float, _: argparse.Namespace) -> Iterator[Row]:
+    """Parts of speech, lemmas, mentions and speech of every passage."""
+    items = passages(round(16_000 * share))
+    for processes in dict.fromkeys((CORES, 1)):
+        with tempfile.TemporaryDirectory() as home:
+            os.environ["WORKBENCH_HOME"] = home
+            taken = seconds(lambda n=processes: wb.annotate(items, workers=n, progress=False))  # type: ignore[misc]
+        yield "annotate", len(items), "passages", processes, taken
+
+
+def pretrained(share: float, _: argparse.Namespace) -> Iterator[Row]:
+    """Log-probabilities of the answers by a model of GPT-2's smallest size."""
+    from workbench.models import CausalLM  # noqa: PLC0415 - slow
+
+    items = passages(round(256 * share))
+    with tempfile.TemporaryDirectory() as folder:
+        make(Path(folder), "small", items)
+        model = CausalLM(folder, device="cpu", progress=False)
+        model.log_prob(items[:8])
+        taken = seconds(lambda: model.log_prob(items))
+    yield "GPT-2 small: log-probability", len(items), "passages", CORES, taken
+
+
+def models(share: float, _: argparse.Namespace) -> Iterator[Row]:
+    """Make the page that compares models, before a browser has it."""
+    from comparing import runs  # noqa: PLC0415 - needs a browser's driver
+
+    from workbench.runs.store import find_run  # noqa: PLC0415
+
+    items, n = passages(15_000), round(32 * share)
+    runs(items, n)
+    taken = seconds(lambda: wb.compare(items, [find_run(f"bench-{k}") for k in range(n)]))
+    yield "comparison, 15,000 passages", n, "models", 1, taken
+
+
+WORKS = {work.__name__: work for work in (tokens, counting, lsa, annotating, pretrained, models)}
+
+
+def chart(table: pd.DataFrame) -> Any:
+    """Draw seconds over sizes on logarithmic axes, a panel for each unit."""
+    names = table["processes"].map(lambda n: "one process" if n == 1 else f"{n} processes")
+    domain, colours = list(dict.fromkeys(table["work"])), ["#1f77b4", "#c5501e", "#2a7f4f", "#7b3fa0"]
+    panels = []
+    for unit, rows in table.assign(processes=names).groupby("unit", sort=False):
+        shown = [work for work in domain if work in set(rows["work"])]
+        top, low = (
+            alt.Legend(title=None, orient="top", direction="vertical", labelLimit=0),
+            rows["size"].min(),
+        )
+        size = alt.Scale(type="log", domain=[low / 1.5, rows["size"].max() * 1.5], nice=False)
+        panels.append(
+            alt.Chart(rows)
+            .mark_line(point=alt.OverlayMarkDef(filled=True, size=50))
+            .encode(
+                x=alt.X(
+                    "size:Q",
+                    title=str(unit),
+                    scale=size,
+                    axis=alt.Axis(values=rows["size"].round(1).tolist()),
+                ),
+                y=alt.Y("seconds:Q", scale=alt.Scale(type="log"), axis=alt.Axis(values=[0.1, 1, 10, 100])),
+                color=alt.Color("work:N", legend=top, scale=alt.Scale(domain=shown, range=colours)),
+                strokeDash=alt.StrokeDash(
+                    "processes:N",
+                    legend=alt.Legend(title=None, orient="bottom", symbolType="stroke"),
+                    scale=alt.Scale(domain=[f"{CORES} processes", "one process"], range=[[1, 0], [4, 3]]),
+                ),
+            )
+            .properties(width=190, height=210)
+        )
+    return alt.hconcat(*panels).resolve_scale(color="independent", y="shared")
+
+
+def inside(options: argparse.Namespace) -> None:
+    """Measure one size, and print its rows."""
+    warnings.simplefilter("ignore")
+    os.environ.update(OFFLINE)
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["WORKBENCH_HOME"] = home
+        for row in WORKS[options.part](options.share, options):
+            print("row", json.dumps(row), flush=True)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--texts", type=Path, help="novels")
+    parser.add_argument("--only", nargs="*", choices=WORKS, default=list(WORKS))
+    parser.add_argument("--json", type=Path, help="file for what was measured")
+    parser.add_argument("--chart", type=Path, help="file for the chart")
+    parser.add_argument("--part", help=argparse.SUPPRESS)
+    parser.add_argument("--share", type=float, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.part:
+        inside(options)
+        return
+    print(f"{CORES} processors, load average at the start {os.getloadavg()[0]:.2f}", flush=True)
+    rows: list[Row] = []
+    texts = ["--texts", str(options.texts)] if options.texts else []
+    for part in options.only:
+        for share in SHARES:
+            command = [sys.executable, __file__, "--part", part, "--share", str(share), *texts]
+            output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603 - ours
+            for line in output.splitlines():
+                if line.startswith("row "):
+                    rows.append(json.loads(line[4:]))
+                    print(*rows[-1], flush=True)
+    table = pd.DataFrame(rows, columns=["work", "size", "unit", "processes", "seconds"])
+    table["a thousand"] = 1000 * table["seconds"] / table["size"]
+    print("\n" + table.round(3).to_string(index=False))
+    if options.json:
+        options.json.write_text(table.to_json(orient="records", indent=1) + "\n", encoding="utf-8")
+    if options.chart:
+        wb.charts.save(chart(table), options.chart)
+
+
+if __name__ == "__main__":
+    main()
