@@ -23,7 +23,7 @@ Solver = Literal["lanczos", "randomized"]
 
 _SENTENCES = 80_000  # multiplied at a time
 _SUMS = 4  # made concurrently: a constant, so that every machine adds in the same order
-_BLOCK = 16  # vectors multiplied at once: with more, each takes less time, but more of them are needed
+_BLOCK = 4, 16  # least and most vectors at once: with more, each takes less time, but more are needed
 _TOLERANCE = 1e-8  # of residuals: the vectors are then as exact as float32 holds them
 _ROUNDING = 1e-13  # of the greatest eigenvalue: what is smaller is rounding
 
@@ -242,9 +242,10 @@ def _lanczos(parts: Sequence[Any], k: int, seed: int, *, progress: bool) -> tupl
     when all k residuals are small.
     """
     n, rng = parts[0].shape[1], np.random.default_rng(seed)
-    most = min(n, 4 * (k + _BLOCK))  # columns of the basis, before it is reduced to the best half
+    width = int(np.clip(k // 12, *_BLOCK))
+    most = min(n, 4 * (k + width))  # columns of the basis, before it is reduced to the best half
     basis, projected = np.empty((n, most), order="F"), np.zeros((most, most))
-    block, size = np.linalg.qr(rng.standard_normal((n, min(n, _BLOCK))))[0], 0
+    block, size = np.linalg.qr(rng.standard_normal((n, min(n, width))))[0], 0
     largest = 0.0
     with (
         ThreadPoolExecutor(os.cpu_count()) as pool,
