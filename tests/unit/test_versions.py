@@ -23,6 +23,7 @@ from workbench.models.completion.positional import NextWord, Positional, Reverse
 from workbench.models.completion.simple import Simple4Gram
 from workbench.models.ensemble import Ensemble
 from workbench.models.exclusion import ExcludeCooccurring
+from workbench.models.lsa import LSA
 from workbench.models.neural.feedforward import FeedForward
 from workbench.models.neural.memory import MemoryNetwork
 from workbench.models.neural.recurrent import LSTM, ElmanRNN
@@ -35,7 +36,7 @@ from workbench.models.readers.embedding import EmbeddingReader
 from workbench.models.readers.gated_attention import GatedAttention
 from workbench.models.readers.lstm import ContextualLSTM, QueryLSTM
 from workbench.models.readers.memory import LexicalMemory, SententialMemory, WindowMemory
-from workbench.models.vectors import CBOW, LSA
+from workbench.models.vectors import CBOW
 from workbench.texts.corpus import Corpus
 
 FILE = Path(__file__).parent / "results.json"

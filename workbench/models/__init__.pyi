@@ -11,6 +11,7 @@ from .completion.positional import WordTwoOn as WordTwoOn
 from .completion.simple import Simple4Gram as Simple4Gram
 from .ensemble import Ensemble as Ensemble
 from .exclusion import ExcludeCooccurring as ExcludeCooccurring
+from .lsa import LSA as LSA
 from .neural.cache import CachedNeural as CachedNeural
 from .neural.feedforward import FeedForward as FeedForward
 from .neural.memory import MemoryNetwork as MemoryNetwork
@@ -32,4 +33,3 @@ from .readers.memory import LexicalMemory as LexicalMemory
 from .readers.memory import SententialMemory as SententialMemory
 from .readers.memory import WindowMemory as WindowMemory
 from .vectors import CBOW as CBOW
-from .vectors import LSA as LSA

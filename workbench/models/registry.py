@@ -33,7 +33,7 @@ BUILT_IN = {
     "word-distance": "workbench.models.baselines.passage_baseline:WordDistance",
     "ngram": "workbench.models.ngram.model:NGram",
     "cached-ngram": "workbench.models.ngram.model:CachedNGram",
-    "lsa": "workbench.models.vectors:LSA",
+    "lsa": "workbench.models.lsa:LSA",
     "cbow": "workbench.models.vectors:CBOW",
     "simple-4-gram": "workbench.models.completion.simple:Simple4Gram",
     "reversed": "workbench.models.completion.positional:Reversed",
