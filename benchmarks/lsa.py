@@ -41,7 +41,9 @@ def prepare(options: argparse.Namespace) -> Path:
 
 def decompose(options: argparse.Namespace) -> dict[str, Any]:
     """Decompose the matrix by one method; write the vectors and return what was measured."""
-    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415 - not for ours
+    from sklearn.decomposition import (  # type: ignore[import-untyped]  # noqa: PLC0415 - not for ours
+        TruncatedSVD,
+    )
 
     _, matrix = lsa._matrix(Corpus(options.corpus), MINIMUM)  # noqa: SLF001 - the decomposition alone
     matrix = matrix[: options.sentences] if options.sentences else matrix

@@ -46,16 +46,17 @@ def test_matrices_of_any_rank(shape, rank, seed, data):
         check(matrix, data.draw(st.integers(1, min(shape) - 1)))
 
 
-@pytest.mark.parametrize("k", [1, 10, 50])
+@pytest.mark.parametrize("k", [1, 5, 6, 10, 50])
 @pytest.mark.parametrize(
     "matrix",
     [
         np.eye(90),
         np.kron(np.eye(30), np.ones((4, 3))),  # 30 topics of three words that share no sentence
         np.diag(np.r_[np.ones(5), np.zeros(85)]),
+        np.diag(np.r_[np.full(6, 10.0), np.ones(84)]),
         np.diag(2.0 ** -np.arange(90)),
     ],
-    ids=["identity", "topics", "rank 5", "powers"],
+    ids=["identity", "topics", "rank 5", "two values", "powers"],
 )
 def test_equal_values_and_empty_directions(matrix, k):
     check(matrix, k)

@@ -140,6 +140,13 @@ def test_scores_of_lsa_against_a_loop(corpus, scaled):
     assert np.isnan(scores[1]).tolist() == [False, False, True, True]
 
 
+def test_a_word_without_weight_has_no_direction():
+    vectors = lsa(corpus_of(topics(120)), dimensions=3, weighting="log-entropy").vectors
+    rows = np.asarray(vectors.arrays["v"])
+    assert not rows[[vectors.place["the"], vectors.place["."]]].any()  # in every sentence once
+    assert np.abs(rows[vectors.place["ship"]]).max() > 0.1
+
+
 def test_a_topic_is_found():
     model = lsa(corpus_of(topics(120)), dimensions=3, weighting="log-entropy", punctuation=False)
     items = items_from_text(

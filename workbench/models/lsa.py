@@ -25,7 +25,7 @@ _SENTENCES = 80_000  # multiplied at a time
 _SUMS = 4  # made concurrently: a constant, so that every machine adds in the same order
 _BLOCK = 4, 16  # least and most vectors at once: with more, each takes less time, but more are needed
 _TOLERANCE = 1e-8  # of residuals: the vectors are then as exact as float32 holds them
-_ROUNDING = 1e-13  # of the greatest eigenvalue: what is smaller is rounding
+_ROUNDING = 1e-13  # of the greatest eigenvalue, or of 1 in a vector: what is smaller is rounding
 
 
 class LSA(VectorModel):
@@ -192,6 +192,7 @@ def _decompose(corpus: Corpus, info: dict[str, Any], *, progress: bool) -> Vecto
 
         svd = TruncatedSVD(dimensions, algorithm="randomized", n_iter=7, random_state=info["seed"])
         v, s = svd.fit(matrix).components_.T, svd.singular_values_
+    v[np.abs(v).max(axis=1) <= _ROUNDING] = 0  # words without weight, not vectors of any direction
     return Vectors(words, {"v": v.astype(np.float32), "s": s.astype(np.float32)}, info)
 
 
@@ -246,7 +247,7 @@ def _lanczos(parts: Sequence[Any], k: int, seed: int, *, progress: bool) -> tupl
     most = min(n, 4 * (k + width))  # columns of the basis, before it is reduced to the best half
     basis, projected = np.empty((n, most), order="F"), np.zeros((most, most))
     block, size = np.linalg.qr(rng.standard_normal((n, min(n, width))))[0], 0
-    largest = 0.0
+    largest, before = 0.0, np.full(k, np.nan)
     with (
         ThreadPoolExecutor(os.cpu_count()) as pool,
         progress_bar(label="LSA", unit="products", shown=progress) as bar,
@@ -262,8 +263,11 @@ def _lanczos(parts: Sequence[Any], k: int, seed: int, *, progress: bool) -> tupl
             values, vectors = (array[..., ::-1] for array in np.linalg.eigh(projected[:size, :size]))
             residuals = np.sqrt(((below @ vectors[start:size, :k]) ** 2).sum(axis=0))
             allowed = np.maximum(_TOLERANCE * values[:k], _ROUNDING * values[0])
-            if size == n or (size >= k and (residuals <= allowed).all()):
+            converged = size >= k and bool((residuals <= allowed).all())
+            exhausted = not below.diagonal().all()  # the random columns may show more of equal values
+            if size == n or (converged and (not exhausted or np.allclose(values[:k], before, _TOLERANCE))):
                 return basis[:, :size] @ vectors[:, :k], np.sqrt(np.maximum(values[:k], 0))
+            before = values[:k] if converged else np.full(k, np.nan)
             block = block[:, : n - size]
             if size + block.shape[1] > most:
                 size = most // 2
