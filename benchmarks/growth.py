@@ -145,13 +145,14 @@ def chart(table: pd.DataFrame) -> Any:
                 color=alt.Color("work:N", legend=top, scale=alt.Scale(domain=shown, range=colours)),
                 strokeDash=alt.StrokeDash(
                     "processes:N",
-                    legend=alt.Legend(title=None, orient="bottom", symbolType="stroke"),
+                    legend=None,
                     scale=alt.Scale(domain=[f"{CORES} processes", "one process"], range=[[1, 0], [4, 3]]),
                 ),
             )
             .properties(width=190, height=210)
         )
-    return alt.hconcat(*panels).resolve_scale(color="independent", y="shared")
+    title = alt.TitleParams("Dashed: one process", orient="bottom", anchor="start", fontWeight="normal")
+    return alt.hconcat(*panels, title=title).resolve_scale(color="independent", y="shared")
 
 
 def inside(options: argparse.Namespace) -> None:

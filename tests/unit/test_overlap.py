@@ -253,3 +253,19 @@ def test_single_sentences_need_more_items():
     result = overlap(items, [partly], progress=False)
     assert (result.frame["passage"].sum(), len(source_books(result))) == (4, 1)
     assert source_books(result, least=5).empty
+
+
+def test_texts_are_compared_with_the_same_items_once(monkeypatch):
+    book, corpus = novel(11), stored([("other", novel(12))])
+    items, compared = pieces(book, 80, range(100, 3000, 300)), []
+
+    def counted(held_out, *_, **__):
+        compared.append(len(held_out))
+        return pd.DataFrame({"book_id": [], "items": []}), 13, 3
+
+    monkeypatch.setattr("workbench.texts.overlap.held_out_books", counted)
+    first, again = (check_held_out(corpus, items, progress=False) for _ in range(2))
+    assert (first, compared) == (again, [10])
+    check_held_out(corpus, items[:9], progress=False)
+    check_held_out(stored([("third", novel(13))]), items, progress=False)
+    assert compared == [10, 9, 10]
