@@ -1,10 +1,11 @@
-"""Timing repeated runs of one piece of work, and the options of what is timed."""
+"""Timing repeated runs of one piece of work, its memory, and the options of what is timed."""
 
 from __future__ import annotations
 
 import argparse
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -18,6 +19,12 @@ def timed(repeats: int, work: Callable[[], T]) -> tuple[list[float], T]:
         value = work()
         taken.append(time.perf_counter() - start)
     return taken, value
+
+
+def memory() -> float:
+    """Return the most memory that this program has had, in MB."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")  # rusage counts what was before exec, too
+    return int(status.split("VmHWM:")[1].split()[0]) * 1.024e-3
 
 
 def model_options(doc: str | None, *, n: int, repeats: int, **others: str) -> argparse.Namespace:

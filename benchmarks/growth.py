@@ -16,14 +16,15 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import altair as alt
 import pandas as pd
+from _timing import timed
 from annotating import passages
 from harness import OFFLINE, make
 
@@ -34,13 +35,6 @@ from workbench.texts.corpus import Corpus
 SHARES = (1 / 16, 1 / 4, 1)  # of the novels
 CORES = os.cpu_count() or 1
 Row = tuple[str, float, str, int, float]  # work, size, its unit, processes, seconds
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    """Return how long a work takes."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def novels(share: float, options: argparse.Namespace) -> list[wb.Book]:
@@ -55,7 +49,7 @@ def tokens(share: float, options: argparse.Namespace) -> Iterator[Row]:
     for processes in dict.fromkeys((CORES, 1)):
         with tempfile.TemporaryDirectory() as home:
             os.environ["WORKBENCH_HOME"] = home
-            taken = seconds(lambda n=processes: Corpus.of(books, workers=n, progress=False))  # type: ignore[misc]
+            [taken] = timed(1, partial(Corpus.of, books, workers=processes, progress=False))[0]
             size = Corpus.of(books, progress=False).n_tokens / 1e6
         yield "novels to ids", size, "million words", processes, taken
 
@@ -64,20 +58,21 @@ def counting(share: float, options: argparse.Namespace) -> Iterator[Row]:
     """Fit an n-gram model to the novels, and rank answers in its vocabulary."""
     corpus = Corpus.of(novels(share, options), progress=False)
     size = corpus.n_tokens / 1e6
-    taken = seconds(lambda: NGram.fit(corpus, order=5, vocabulary=60_000, progress=False))
+    [taken] = timed(1, lambda: NGram.fit(corpus, order=5, vocabulary=60_000, progress=False))[0]
     yield "5-gram model, 60,000 words", size, "million words", CORES, taken
     if share < 1:
         return
     model = NGram.fit(corpus, order=5, vocabulary=60_000, progress=False)
     for n in (1000, 4000, 16_000):
         items = passages(n)
-        yield "5-gram: ranks of all words", n, "passages", CORES, seconds(lambda: model.predict(items))  # noqa: B023 - now
+        [taken] = timed(1, partial(model.predict, items))[0]
+        yield "5-gram: ranks of all words", n, "passages", CORES, taken
 
 
 def lsa(share: float, options: argparse.Namespace) -> Iterator[Row]:
     """Singular vectors of the novels' sentences."""
     corpus = Corpus.of(novels(share, options), progress=False)
-    taken = seconds(lambda: LSA.fit(corpus, dimensions=300, progress=False))
+    [taken] = timed(1, lambda: LSA.fit(corpus, dimensions=300, progress=False))[0]
     yield "LSA, 300 dimensions", corpus.n_tokens / 1e6, "million words", CORES, taken
 
 
@@ -87,7 +82,7 @@ def annotating(share: float, _: argparse.Namespace) -> Iterator[Row]:
     for processes in dict.fromkeys((CORES, 1)):
         with tempfile.TemporaryDirectory() as home:
             os.environ["WORKBENCH_HOME"] = home
-            taken = seconds(lambda n=processes: wb.annotate(items, workers=n, progress=False))  # type: ignore[misc]
+            [taken] = timed(1, partial(wb.annotate, items, workers=processes, progress=False))[0]
         yield "annotate", len(items), "passages", processes, taken
 
 
@@ -100,7 +95,7 @@ def pretrained(share: float, _: argparse.Namespace) -> Iterator[Row]:
         make(Path(folder), "small", items)
         model = CausalLM(folder, device="cpu", progress=False)
         model.log_prob(items[:8])
-        taken = seconds(lambda: model.log_prob(items))
+        [taken] = timed(1, lambda: model.log_prob(items))[0]
     yield "GPT-2 small: log-probability", len(items), "passages", CORES, taken
 
 
@@ -112,7 +107,7 @@ def models(share: float, _: argparse.Namespace) -> Iterator[Row]:
 
     items, n = passages(15_000), round(32 * share)
     runs(items, n)
-    taken = seconds(lambda: wb.compare(items, [find_run(f"bench-{k}") for k in range(n)]))
+    [taken] = timed(1, lambda: wb.compare(items, [find_run(f"bench-{k}") for k in range(n)]))[0]
     yield "comparison, 15,000 passages", n, "models", 1, taken
 
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from _report import Row, tell
+from _timing import memory
 
 import workbench as wb
 from workbench.models import lsa
@@ -59,8 +60,7 @@ def decompose(options: argparse.Namespace) -> dict[str, Any]:
         v, s = svd.components_.T, svd.singular_values_
     results["seconds"] = time.perf_counter() - start
     np.savez(options.out, v=v, s=s)
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return results | {"peak MB": int(status.split("VmHWM:")[1].split()[0]) * 1.024e-3}
+    return results | {"peak MB": memory()}
 
 
 def run(method: str, corpus: Path, folder: Path, dimensions: int, sentences: int) -> dict[str, Any]:

@@ -44,7 +44,7 @@ from typing import Any
 
 import numpy as np
 from _report import Row, tell
-from _timing import timed
+from _timing import memory, timed
 
 import workbench as wb
 from workbench.models.ngram.kenlm import find_program
@@ -247,12 +247,6 @@ PARTS: dict[str, Callable[[argparse.Namespace, list[tuple[list[str], str]]], dic
     "toolkit": toolkit,
     "build": build,
 }
-
-
-def memory() -> float:
-    """Return the most memory that this program has had, in MB."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")  # rusage counts what was before exec, too
-    return int(status.split("VmHWM:")[1].split()[0]) * 1.024e-3
 
 
 def part(name: str, options: argparse.Namespace, **more: str) -> dict[str, Any]:

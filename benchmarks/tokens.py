@@ -37,6 +37,7 @@ from typing import Any
 
 import numpy as np
 from _report import Row, tell
+from _timing import memory
 
 import workbench as wb
 from workbench.storage.cache import digest
@@ -161,12 +162,6 @@ def member(ids: np.ndarray) -> str:
 def size(folder: Path) -> float:
     """Return the size of the files in a folder, in MB."""
     return sum(file.stat().st_size for file in folder.iterdir()) / 1e6
-
-
-def memory() -> float:
-    """Return the most memory that this program has had, in MB."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")  # rusage counts what was before exec, too
-    return int(status.split("VmHWM:")[1].split()[0]) * 1.024e-3
 
 
 def part(name: str, options: argparse.Namespace, **more: str) -> dict[str, Any]:

@@ -518,8 +518,10 @@ class CachedNGram(PositionScorer):
 
     def ranking(self, items: Items, *, top_k: int = 10) -> Ranked:
         """Rank the answers among the vocabulary: only the passage's words change their order."""
-        model, ids = self.base.model, self.base.answers(items)
-        state, held, share, inside, plain10, own10, values10, words = self._once(self._plain, items, top_k)
+        model = self.base.model
+        ids, state, held, share, inside, plain10, own10, values10, words = self._once(
+            self._plain, items, top_k
+        )
         scale = np.where(inside.any(axis=1), np.log1p(-self.weight), 0.0)[:, None]
         plain = plain10.astype(float) * LN10
         mixed = np.where(inside, self._mix(plain, share), -np.inf)
@@ -556,10 +558,10 @@ class CachedNGram(PositionScorer):
         share, inside = np.zeros((len(items), width)), np.zeros((len(items), width), dtype=bool)
         for row, (each, shares) in enumerate(known):
             held[row, : len(each)], share[row, : len(each)], inside[row, : len(each)] = each, shares, True
-        answers = np.maximum(self.base.answers(items), 0)[:, None]
-        own10 = model.log10(contexts, answers, state)[:, 0].astype(float)
+        ids = self.base.answers(items)
+        own10 = model.log10(contexts, np.maximum(ids, 0)[:, None], state)[:, 0].astype(float)
         plain10 = model.log10(contexts, held, state)
-        return state, held, share, inside, plain10, own10, *model.top(contexts, top_k, state)
+        return ids, state, held, share, inside, plain10, own10, *model.top(contexts, top_k, state)
 
     def _save(self, folder: Path) -> None:
         self.base.save(folder / "base")
