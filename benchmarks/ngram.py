@@ -2,7 +2,7 @@
 
     python benchmarks/ngram.py [--texts PATH] [--n 15000] [--loop 20] [--order 5] [--vocabulary 60000]
                                [--nltk-tokens 100000] [--json out.json]
-    python benchmarks/ngram.py --only build --texts PATH
+    python benchmarks/ngram.py --only build --texts PATH [PATH ...] [--tokens 203000000] [--pruning 0 0 1 1 1]
 
 The model is fitted on the books in a path (file, folder, archive), else on the sample's; one that
 was fitted before is found again. The contexts are what stands before the blank in the target sentences of
@@ -18,7 +18,9 @@ there are enough, and shuffled by seed.
    score of some words in a few contexts, taken times the vocabulary and the contexts. Its smoothing
    is not ours, so times alone are compared.
 4. From text to a model that answers: ``NGram.fit`` anew, from a corpus on disk; beside it KenLM's ``lmplz``
-   to an ARPA file and ``build_binary``, from the same text in a file, with the same memory.
+   to an ARPA file and ``build_binary``, from the same text in a file, with the same memory. With ``--tokens``
+   the text is repeated to that length, and in the repeats 13 of 100 words are drawn anew: the novels and
+   the Holmes training data (70 million tokens) then have about as many n-grams as the release's novels.
 
 Each part runs in a process of its own. Peak memory counts the pages of mapped files that were touched.
 """
@@ -36,7 +38,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -47,6 +49,7 @@ from _report import Row, tell
 from _timing import memory, timed
 
 import workbench as wb
+from workbench.datasets.books import Book
 from workbench.models.ngram.kenlm import find_program
 from workbench.models.ngram.model import NGram
 from workbench.models.passage import passages
@@ -55,6 +58,8 @@ from workbench.texts.corpus import Corpus
 GOAL = 1000.0  # times the plain loop
 GOAL_BUILD = 1.1  # times lmplz and build_binary
 MEMORY = "2G"  # for lmplz to sort in
+BOOK = 76_000  # words of a book, as in the release
+DRAWN = 0.13  # of the words of a repeat
 CLOSE = 1e-5  # natural log-probabilities that count as equal
 TOP = 10
 NLTK = {"order": 3, "contexts": 3, "words": 150}
@@ -201,9 +206,23 @@ def toolkit(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> d
     return results
 
 
+def longer(corpus: Corpus, n: int) -> Iterator[Book]:
+    """Give books of `n` words together: the corpus over and over, the repeats with words drawn anew."""
+    table, rng = np.array(corpus.words, dtype=object), np.random.default_rng(0)
+    for start in range(0, n, BOOK):
+        places = np.arange(start, min(start + BOOK, n))
+        drawn = (places >= corpus.n_tokens) & (rng.random(len(places)) < DRAWN)
+        places[drawn] = rng.integers(corpus.n_tokens, size=drawn.sum())
+        words = table[corpus.ids[places % corpus.n_tokens]].tolist()
+        yield Book(f"{start}", "", None, None, " ".join(words), tokenised=True, source="")
+
+
 def build(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> dict[str, Any]:
     """Make a model that answers, as we do and as KenLM's programs do."""
     texts = Corpus.of(options.texts or list(wb.books("sample")), progress=False)
+    if options.tokens:
+        texts = Corpus.of(longer(texts, options.tokens), progress=False)
+    pruning = options.pruning or None
     os.environ["WORKBENCH_HOME"] = str(options.folder / "home")  # where no model is
     results: dict[str, Any] = {}
     known = set(texts.vocabulary(options.vocabulary))
@@ -214,6 +233,7 @@ def build(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> dic
             file.write(re.sub("(?<!\\S)<unk>(?!\\S)", "<outside>", line) + "\n")
     place = ["-S", MEMORY, "-T", f"{options.folder}/"]
     lmplz = ["lmplz", "-o", str(options.order), *place, "--text", text, "--arpa", arpa, "--discount_fallback"]
+    lmplz += ["--prune", *map(str, pruning)] if pruning else []
     for command in (lmplz, ["build_binary", *place, "probing", arpa, binary]):
         start = time.perf_counter()
         process = subprocess.Popen(  # noqa: S603 - KenLM's
@@ -224,8 +244,12 @@ def build(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> dic
         results[str(command[0])] = time.perf_counter() - start
         results[f"{command[0]} CPU"] = usage.ru_utime + usage.ru_stime
         results[f"{command[0]} peak MB"] = usage.ru_maxrss * 1.024e-3
+    results |= {f"{file.name} MB": file.stat().st_size / 1e6 for file in (arpa, binary)}
+    for file in (text, arpa, binary):  # our files need the place
+        file.unlink()
+    sizes = {"order": options.order, "vocabulary": options.vocabulary}
     start, before = time.perf_counter(), sum(os.times()[:4])
-    fit = NGram.fit(texts, order=options.order, vocabulary=options.vocabulary, memory=MEMORY, progress=False)
+    fit = NGram.fit(texts, **sizes, pruning=pruning, memory=MEMORY, progress=False)
     ranked(fit, rows[:1])
     results |= {
         "ours": time.perf_counter() - start,
@@ -236,7 +260,6 @@ def build(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> dic
         "vocabulary": len(fit.vocabulary),
         "ours peak MB": memory(),
     }
-    results |= {f"{file.name} MB": file.stat().st_size / 1e6 for file in (arpa, binary)}
     return results
 
 
@@ -259,10 +282,12 @@ def part(name: str, options: argparse.Namespace, **more: str) -> dict[str, Any]:
         "order": options.order,
     }
     arguments |= {"vocabulary": options.vocabulary, "nltk-tokens": options.nltk_tokens} | more
-    arguments |= {"texts": options.texts} if options.texts else {}
     command = [sys.executable, __file__]
     for option, value in arguments.items():
         command += [f"--{option}", str(value)]
+    for option in ("texts", "tokens", "pruning"):
+        if values := getattr(options, option):
+            command += [f"--{option}", *map(str, values if isinstance(values, list) else [values])]
     if subprocess.run(command, check=False).returncode:  # noqa: S603 - this file
         raise SystemExit(f"the part {name!r} failed")
     results: dict[str, Any] = json.loads((options.folder / f"{name}.json").read_text(encoding="utf-8"))
@@ -351,11 +376,13 @@ def report(results: dict[str, Any], name: str, options: argparse.Namespace) -> N
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--texts", type=Path, help="books to train on")
+    parser.add_argument("--texts", type=Path, nargs="+", help="books to train on")
     parser.add_argument("--n", type=int, default=15_000, help="number of contexts")
     parser.add_argument("--loop", type=int, default=20, help="contexts that the plain loop gets")
     parser.add_argument("--order", type=int, default=5)
     parser.add_argument("--vocabulary", type=int, default=60_000)
+    parser.add_argument("--tokens", type=int, help="repeat the text of part 4 to so many")
+    parser.add_argument("--pruning", type=int, nargs="+", help="counts to prune up to in part 4, by order")
     parser.add_argument("--nltk-tokens", type=int, default=100_000)
     parser.add_argument("--only", choices=["build"], help="do this part alone")
     parser.add_argument("--json", type=Path, help="file for what was measured")
@@ -375,6 +402,8 @@ def main() -> None:
             results = {"build": part("build", options)}
             report_build(results["build"])
             print(f"load average at the end: {', '.join(f'{x:.2f}' for x in os.getloadavg())}")
+            if options.json:
+                options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
             return
         results = {"train": part("train", options)}
         models = {"model": results["train"]["model"], "small": results["train"]["small"]}
