@@ -30,7 +30,7 @@ def estimate(source, folder, order, pruning=None):
     """Estimate by lmplz from the codes of words."""
     folder.mkdir()
     options = {"order": order, "pruning": pruning, "memory": "60M", "progress": False}
-    return kenlm.estimate(lambda: source, folder / "grams", **options)
+    return kenlm.estimate(source, folder / "grams", **options)
 
 
 def of_codes(lines, words, folder, order, pruning=None):

@@ -28,8 +28,7 @@ TEXT = [
 def fit(folder, lines=TEXT, *, temporary=None, **options):
     """Estimate in a scratch folder, as models are; keep the files of the model."""
     with scratch_folder(temporary or folder) as scratch:
-        read = lines if callable(lines) else lambda: lines
-        blocks = lambda: (f"{line}\n".encode() for line in read())  # noqa: E731 - called twice
+        blocks = (f"{line}\n".encode() for line in lines)
         report = estimate(blocks, scratch / "m", **{"order": 3} | QUICK | options)
         for file in scratch.glob("m.*"):
             shutil.copy(file, folder)
@@ -93,17 +92,10 @@ def test_discounts_are_those_of_chen_and_goodman(tmp_path):
 
 
 def test_fixed_discounts_only_where_they_are_needed(tmp_path, caplog):
-    read = []
-
-    def lines():
-        read.append(1)
-        return ["a b a c", "b c a"]
-
     with caplog.at_level("INFO"):
-        report = fit(tmp_path, lines, order=2)
+        report = fit(tmp_path, ["a b a c", "b c a"], order=2)
     assert report["fallback_discounts"]
     assert (0.5, 1.0, 1.5) in report["discounts"]
-    assert len(read) == 2
     assert "discounts" in caplog.text
     assert counts(tmp_path)[0] == 6  # a, b, c and three special words
 
@@ -180,7 +172,7 @@ def test_lmplz_killed_while_it_reads(tmp_path, started):
             yield line
 
     with pytest.raises(DataError, match="killed by SIGKILL"):
-        fit(tmp_path, lines)
+        fit(tmp_path, lines())
     assert left(tmp_path) == []
 
 
@@ -191,7 +183,7 @@ def test_lmplz_ends_when_its_caller_does(tmp_path, started, fault):
         raise fault
 
     with pytest.raises(fault):
-        fit(tmp_path, lines)
+        fit(tmp_path, lines())
     assert [process.returncode for process in started] == [-9]
     assert left(tmp_path) == []
 
@@ -271,7 +263,7 @@ def test_a_program_that_cannot_be_run_is_one_error(tmp_path, script, monkeypatch
     fake = program(tmp_path / "bin", script)
     monkeypatch.setattr(tools, "find_program", lambda _name: fake)
     with pytest.raises(DataError, match=r"lmplz: this program cannot be run \((Exec format|No such file)"):
-        tools.estimate(lambda: [b"a b\n"], tmp_path / "m", order=2, progress=False)
+        tools.estimate([b"a b\n"], tmp_path / "m", order=2, progress=False)
     assert [path.name for path in tmp_path.iterdir()] == ["bin"]
 
 

@@ -80,10 +80,16 @@ def sentence_tokens(text: str, *, tokenised: bool = True) -> list[list[str]]:
 
 def tokens_and_edges(text: str, *, tokenised: bool = True) -> tuple[list[str], list[int]]:
     """Return the tokens of a text, and where its sentences begin among them, with the end."""
+    tokens, paragraphs = tokens_and_paragraphs(text, tokenised=tokenised)
+    return tokens, sorted(_edges(tokens).union(paragraphs))
+
+
+def tokens_and_paragraphs(text: str, *, tokenised: bool = True) -> tuple[list[str], list[int]]:
+    """Return the tokens of a text, and where a blank line stands among them; tokens have no such lines."""
     if tokenised:
-        tokens = text.split()
-        return tokens, sorted(_edges(tokens))
-    tokens, paragraphs = [], []
+        return text.split(), []
+    tokens: list[str] = []
+    paragraphs: list[int] = []
     blanks = (match.end() for match in _PARAGRAPH.finditer(text))
     blank = next(blanks, len(text))
     for start, _, pieces in _matches(text):
@@ -91,7 +97,7 @@ def tokens_and_edges(text: str, *, tokenised: bool = True) -> tuple[list[str], l
             paragraphs.append(len(tokens))
             blank = next(blanks, len(text) + 1)
         tokens += pieces
-    return tokens, sorted(_edges(tokens).union(paragraphs))
+    return tokens, paragraphs
 
 
 def joined_spans(lines: Iterable[str]) -> list[Span]:
@@ -102,12 +108,16 @@ def joined_spans(lines: Iterable[str]) -> list[Span]:
 
 def _edges(tokens: Sequence[str]) -> set[int]:
     """Return the index of the first token of every sentence, and the end; as `_cut` does in a text."""
-    kinds = {token: _kind(token) for token in set(tokens)}
-    row = "".join([kinds[token] for token in tokens])
-    return {0, len(tokens), *(match.end() for match in _ENDS.finditer(row))}
+    kinds = {token: kind_of_token(token) for token in set(tokens)}
+    return edges_of_kinds("".join([kinds[token] for token in tokens]))
 
 
-def _kind(token: str) -> str:
+def edges_of_kinds(kinds: str) -> set[int]:
+    """Return the index of the first token of every sentence, and the end, from the kind of each token."""
+    return {0, len(kinds), *(match.end() for match in _ENDS.finditer(kinds))}
+
+
+def kind_of_token(token: str) -> str:
     """Return "e" for a token that ends a sentence, "f" for another that may follow it there, else "x"."""
     if not _FOLLOWING.fullmatch(token):
         return "x"

@@ -177,11 +177,14 @@ def _tokenise(piece: _Piece) -> pa.Table:
     if piece.lines:
         split: Callable[[str], list[str]] = str.split if piece.tokenised else wt.tokenize
         lines = [words for line in text.split("\n") if (words := split(line))]
-        tokens, lengths = list(chain.from_iterable(lines)), np.fromiter(map(len, lines), np.uint32)
+        words, ids = _numbered(list(chain.from_iterable(lines)))
+        lengths = np.fromiter(map(len, lines), np.uint32)
     else:
-        tokens, edges = wt.tokens_and_edges(text, tokenised=piece.tokenised)
-        lengths = np.diff(edges).astype(np.uint32)
-    words, ids = _numbered(tokens)
+        tokens, paragraphs = wt.tokens_and_paragraphs(text, tokenised=piece.tokenised)
+        words, ids = _numbered(tokens)
+        kinds = np.frombuffer("".join(map(wt.kind_of_token, words)).encode(), np.uint8)  # of types: quicker
+        edges = wt.edges_of_kinds(kinds[ids].tobytes().decode()).union(paragraphs)
+        lengths = np.diff(sorted(edges)).astype(np.uint32)
     if piece.lower:  # the types, not each token
         words, places = _numbered([word.lower() for word in words])
         ids = places[ids]

@@ -116,7 +116,7 @@ def _estimate(
         with scratch_folder(temporary or folder) as scratch:
             text, prefix = Text(corpus, words), scratch / "grams"
             report = kenlm.estimate(
-                lambda: text, prefix, order=order, pruning=pruning, memory=memory, blocks=len(text),
+                text, prefix, order=order, pruning=pruning, memory=memory, blocks=len(text),
                 progress=progress,
             )  # fmt: skip
             model = compile_intermediate(prefix, folder, text, progress=progress)

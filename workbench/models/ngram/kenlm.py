@@ -26,14 +26,14 @@ _DISCOUNTS = re.compile(r"^\d+ \d+(?:/\d+)? D1=(\S+) D2=(\S+) D3\+=(\S+)$", re.M
 _TOKENS = re.compile(r"^Unigram tokens (\d+)", re.MULTILINE)
 _MAGIC = b"mmap lm http://kheafield.com/code"
 _ROOM = "make room, or let temporary= name a folder on another disk"
-_NO_DISCOUNTS = "BadDiscountException"
+_NO_DISCOUNTS = "Substituting fallback discounts"
 _NO_ROOM = re.compile(r"No space left|File too large|Disk quota")
 _NO_MEMORY = re.compile(r"MallocException|bad_alloc|Cannot allocate memory|Cannot create thread")
 _SMALL = re.compile(r"total memory|Not enough memory|minimum block size")
 
 
 def estimate(
-    text: Callable[[], Iterable[bytes]],
+    text: Iterable[bytes],
     prefix: Path,
     *,
     order: int,
@@ -48,10 +48,9 @@ def estimate(
 
     Parameters
     ----------
-    text : callable
-        Called without arguments, it returns an iterable of blocks of whole lines; a line is a sentence, words
-        separated by spaces, none of them one that ``lmplz`` reserves. Each time the same, as the text is read
-        again where it is too small or too regular to compute the discounts.
+    text : iterable of bytes
+        Blocks of whole lines; a line is a sentence, words separated by spaces, none of them one that
+        ``lmplz`` reserves.
     prefix : Path
         Beginning of the names of the files to write, see `intermediate`. Their folder also has the temporary
         files, some 20 bytes a token and order; what a failure leaves there is for the caller to remove.
@@ -82,18 +81,17 @@ def estimate(
     label, folder = "lmplz" if progress else None, prefix.parent
     program, options = find_program("lmplz"), ("-o", str(order), "-S", memory, "-T", f"{folder}/")
     command: list[str | Path] = [program, *options, "--intermediate", prefix.absolute()]
+    command += ["--discount_fallback"]  # only for orders whose own discounts cannot be computed
     command += ["--prune", *map(str, pruning)] if pruning else []
-    outcome = run_program(command, folder=folder, text=text(), blocks=blocks, progress=label)
+    outcome = run_program(command, folder=folder, text=text, blocks=blocks, progress=label)
     if _NO_DISCOUNTS in outcome.log:
-        logging.getLogger(__name__).info("lmplz cannot compute discounts; estimating with fixed ones")
-        command += ["--discount_fallback"]
-        outcome = run_program(command, folder=folder, text=text(), blocks=blocks, progress=label)
+        logging.getLogger(__name__).info("lmplz cannot compute discounts; some orders have fixed ones")
     tokens = _TOKENS.search(outcome.log)
     if tokens and not int(tokens[1]):
         raise DataError("the text has no words", remedy="pass lines of words")
     _check(outcome, "lmplz", prefix, memory)
     return {
-        "fallback_discounts": "Substituting fallback discounts" in outcome.log,
+        "fallback_discounts": _NO_DISCOUNTS in outcome.log,
         "discounts": [tuple(map(float, row)) for row in _DISCOUNTS.findall(outcome.log)],
     }
 
