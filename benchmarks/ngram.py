@@ -222,7 +222,6 @@ def build(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> dic
     texts = Corpus.of(options.texts or list(wb.books("sample")), progress=False)
     if options.tokens:
         texts = Corpus.of(longer(texts, options.tokens), progress=False)
-    pruning = options.pruning or None
     os.environ["WORKBENCH_HOME"] = str(options.folder / "home")  # where no model is
     results: dict[str, Any] = {}
     known = set(texts.vocabulary(options.vocabulary))
@@ -233,7 +232,7 @@ def build(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> dic
             file.write(re.sub("(?<!\\S)<unk>(?!\\S)", "<outside>", line) + "\n")
     place = ["-S", MEMORY, "-T", f"{options.folder}/"]
     lmplz = ["lmplz", "-o", str(options.order), *place, "--text", text, "--arpa", arpa, "--discount_fallback"]
-    lmplz += ["--prune", *map(str, pruning)] if pruning else []
+    lmplz += ["--prune", *map(str, options.pruning)] if options.pruning else []
     for command in (lmplz, ["build_binary", *place, "probing", arpa, binary]):
         start = time.perf_counter()
         process = subprocess.Popen(  # noqa: S603 - KenLM's
@@ -247,9 +246,9 @@ def build(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> dic
     results |= {f"{file.name} MB": file.stat().st_size / 1e6 for file in (arpa, binary)}
     for file in (text, arpa, binary):  # our files need the place
         file.unlink()
-    sizes = {"order": options.order, "vocabulary": options.vocabulary}
+    model = {"order": options.order, "vocabulary": options.vocabulary, "pruning": options.pruning}
     start, before = time.perf_counter(), sum(os.times()[:4])
-    fit = NGram.fit(texts, **sizes, pruning=pruning, memory=MEMORY, progress=False)
+    fit = NGram.fit(texts, **model, memory=MEMORY, progress=False)
     ranked(fit, rows[:1])
     results |= {
         "ours": time.perf_counter() - start,
@@ -282,12 +281,11 @@ def part(name: str, options: argparse.Namespace, **more: str) -> dict[str, Any]:
         "order": options.order,
     }
     arguments |= {"vocabulary": options.vocabulary, "nltk-tokens": options.nltk_tokens} | more
+    given = {"texts": options.texts, "tokens": options.tokens, "pruning": options.pruning}
+    arguments |= {option: value for option, value in given.items() if value}
     command = [sys.executable, __file__]
     for option, value in arguments.items():
-        command += [f"--{option}", str(value)]
-    for option in ("texts", "tokens", "pruning"):
-        if values := getattr(options, option):
-            command += [f"--{option}", *map(str, values if isinstance(values, list) else [values])]
+        command += [f"--{option}", *map(str, value if isinstance(value, list) else [value])]
     if subprocess.run(command, check=False).returncode:  # noqa: S603 - this file
         raise SystemExit(f"the part {name!r} failed")
     results: dict[str, Any] = json.loads((options.folder / f"{name}.json").read_text(encoding="utf-8"))
@@ -402,16 +400,14 @@ def main() -> None:
             results = {"build": part("build", options)}
             report_build(results["build"])
             print(f"load average at the end: {', '.join(f'{x:.2f}' for x in os.getloadavg())}")
-            if options.json:
-                options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-            return
-        results = {"train": part("train", options)}
-        models = {"model": results["train"]["model"], "small": results["train"]["small"]}
-        results |= {each: part(each, options, **models) for each in PARTS}
-    report(results, name, options)
+        else:
+            results = {"train": part("train", options)}
+            models = {"model": results["train"]["model"], "small": results["train"]["small"]}
+            results |= {each: part(each, options, **models) for each in PARTS}
+            report(results, name, options)
+            for each in ("ours", "loop"):
+                del results[each]["some"]
     if options.json:
-        for each in ("ours", "loop"):
-            del results[each]["some"]
         options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 

@@ -91,11 +91,12 @@ def test_discounts_are_those_of_chen_and_goodman(tmp_path):
         assert list(discounts) == pytest.approx(published, rel=1e-4)
 
 
-def test_fixed_discounts_only_where_they_are_needed(tmp_path, caplog):
+def test_fixed_discounts_only_where_they_are_needed(tmp_path, started, caplog):
     with caplog.at_level("INFO"):
         report = fit(tmp_path, ["a b a c", "b c a"], order=2)
     assert report["fallback_discounts"]
     assert (0.5, 1.0, 1.5) in report["discounts"]
+    assert len(started) == 1  # the text is read once
     assert "discounts" in caplog.text
     assert counts(tmp_path)[0] == 6  # a, b, c and three special words
 

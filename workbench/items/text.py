@@ -74,14 +74,9 @@ def sentences(text: str, *, tokenised: bool = True, paragraphs: bool = True) -> 
 
 def sentence_tokens(text: str, *, tokenised: bool = True) -> list[list[str]]:
     """Return the tokens of every sentence that `sentences` finds."""
-    tokens, edges = tokens_and_edges(text, tokenised=tokenised)
-    return [tokens[begin:end] for begin, end in pairwise(edges)]
-
-
-def tokens_and_edges(text: str, *, tokenised: bool = True) -> tuple[list[str], list[int]]:
-    """Return the tokens of a text, and where its sentences begin among them, with the end."""
     tokens, paragraphs = tokens_and_paragraphs(text, tokenised=tokenised)
-    return tokens, sorted(_edges(tokens).union(paragraphs))
+    edges = sorted(_edges(tokens).union(paragraphs))
+    return [tokens[begin:end] for begin, end in pairwise(edges)]
 
 
 def tokens_and_paragraphs(text: str, *, tokenised: bool = True) -> tuple[list[str], list[int]]:
