@@ -187,11 +187,11 @@ def _alternates(
     corpus: Corpus, place: Ints, train: Bools, rare: Bools, most: int, *, rng: np.random.Generator
 ) -> list[Ints]:
     """Return for each place up to `most` different rare words that may follow its two words before."""
-    ids = corpus.ids
-    tables = [
-        (_followers(corpus, train, rare, place, length=length), share)
-        for length, share in ((1, 1 - _TRIGRAM), (2, _TRIGRAM))
-    ]
+    ids, eligible, tables = corpus.ids, train.copy(), []
+    for length, share in ((1, 1 - _TRIGRAM), (2, _TRIGRAM)):
+        without = np.asarray(corpus.starts) + length - 1  # those with one word too few before them
+        eligible[without[without < len(ids)]] = False
+        tables.append((_followers(ids, eligible, rare, place, length=length), share))
     alternates = []
     for at, answer in enumerate(ids[place]):
         weights: npt.NDArray[np.float64] = np.zeros(0)
@@ -215,27 +215,30 @@ def _histories(ids: Any, place: Ints, length: int) -> Ints:
 
 
 def _followers(
-    corpus: Corpus, train: Bools, rare: Bools, wanted: Ints, *, length: int
+    ids: npt.NDArray[np.uint32], eligible: Bools, rare: Bools, wanted: Ints, *, length: int
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """Count the rare words of the training books that follow the one or two words before some places.
+    """Count the rare words at the eligible places that follow the one or two words before the wanted ones.
 
     Returns
     -------
     tuple of int64 arrays
-        For each place the number h of its history; the borders of the histories in the rest, so that h
-        has ``borders[h]`` to ``borders[h + 1]``; the words; how often each follows.
+        For each wanted place the number h of its history; the borders of the histories in the rest, so
+        that h has ``borders[h]`` to ``borders[h + 1]``; the words; how often each follows.
     """
-    histories, of_history = np.unique(_histories(corpus.ids, wanted, length), return_inverse=True)
-    starts = np.asarray(corpus.starts)
+    histories, of_history = np.unique(_histories(ids, wanted, length), return_inverse=True)
+    before = np.zeros((length + 1, len(rare)), dtype=bool)
+    for back in range(1, length + 1):
+        before[back, ids[wanted - back]] = True
     parts = []
-    for first in range(0, len(corpus.ids), _BLOCK):
-        block = corpus.ids[first : first + _BLOCK]
-        place = first + np.flatnonzero(rare[block] & train[first : first + _BLOCK])
-        place = place[place - starts[np.searchsorted(starts, place, side="right") - 1] >= length]
-        keys = _histories(corpus.ids, place, length)
+    for first in range(0, len(ids), _BLOCK):
+        part = slice(first, first + _BLOCK)
+        place = first + np.flatnonzero(rare[ids[part]] & eligible[part])
+        for back in range(1, length + 1):
+            place = place[before[back, ids[place - back]]]
+        keys = _histories(ids, place, length)
         at = np.minimum(np.searchsorted(histories, keys), len(histories) - 1)
         seen = histories[at] == keys
-        parts.append(np.unique((at[seen] << 32) | corpus.ids[place[seen]], return_counts=True))
+        parts.append(np.unique((at[seen] << 32) | ids[place[seen]], return_counts=True))
     pairs, inverse = np.unique(np.concatenate([keys for keys, _ in parts]), return_inverse=True)
     times = np.zeros(len(pairs), dtype=np.int64)
     np.add.at(times, inverse, np.concatenate([many for _, many in parts]))
