@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, Error, Page, Route, sync_playwright
+from playwright.sync_api import TimeoutError as Timeout
 
 ROOT = Path(__file__).parents[1]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -166,9 +167,23 @@ class Notebook:
         self.ready()
 
     def ready(self) -> None:
-        """Wait until the kernel is idle."""
+        """Wait until the kernel is idle.
+
+        A page that connects to a running kernel learns its status from the answer to its first question, and
+        never if the kernel publishes that answer before the server listens: so the page asks again.
+        """
         kernel = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
-        self.page.wait_for_function(f"() => {kernel}?.status === 'idle'", timeout=60_000)
+        for _ in range(6):
+            try:
+                self.page.wait_for_function(f"() => {kernel}?.status === 'idle'", timeout=10_000)
+            except Timeout:
+                self.page.evaluate(f"() => {{ {kernel}?.requestKernelInfo().catch(() => null); }}")
+            else:
+                return
+        title, status = self.page.evaluate(
+            f"() => [window.jupyterapp?.shell.currentWidget?.title.label, {kernel}?.status]"
+        )
+        raise RuntimeError(f"the kernel of {title or 'nothing'} is {status or 'missing'} after a minute")
 
     def command(self, name: str, arguments: Mapping[str, Any] | None = None) -> None:
         """Start a command of JupyterLab, without waiting for its end."""

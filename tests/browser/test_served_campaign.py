@@ -81,6 +81,7 @@ def person(chromium, server, **options):
         page.locator(".main:focus").wait_for()  # the button to go on
         page.keyboard.press("Enter")
         page.wait_for_url(f"{server.url}{address}")
+    page.locator("[autofocus]:focus").wait_for()  # the first field: what is typed before is lost
     try:
         yield page
     finally:
