@@ -9,11 +9,18 @@ _PLACES = ("WORKBENCH_DATA", "WORKBENCH_HOME")
 
 
 def pytest_configure(config):
-    """Keep what tests store apart from a user's runs, notes and cache; all processes share one folder."""
+    """Keep what tests store apart from a user's runs, notes and cache, and remove temporary files at the end.
+
+    All processes share one folder. Those of ``tmp_path`` are where pytest has them always: it keeps some.
+    """
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        folder = tempfile.TemporaryDirectory(prefix="workbench-")
-        os.environ["WORKBENCH_HOME"] = folder.name
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+        folder = tempfile.TemporaryDirectory(prefix="workbench-", ignore_cleanup_errors=True)
         config.add_cleanup(folder.cleanup)
+        for name, place in (("WORKBENCH_HOME", "home"), ("TMPDIR", "tmp")):
+            os.environ[name] = f"{folder.name}/{place}"
+            Path(folder.name, place).mkdir()
+        tempfile.tempdir = None  # look at TMPDIR again
 
 
 def pytest_collection_finish():

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import workbench as wb
+from workbench.construction import grooming as module
 from workbench.construction.grooming import REASONS, Grooming, next_open
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
@@ -254,8 +256,22 @@ def test_a_message_of_sqlite_that_is_no_text_is_an_error_too(tmp_path):
     content = grooming.path.read_bytes()
     assert b"CREATE TABLE" in content
     grooming.path.write_bytes(content.replace(b"CREATE TABLE", b"CR\xe8ATE TABLE"[:12]))
-    with pytest.raises(DataError, match="cannot be read or written"):
+    with pytest.raises(DataError, match="is damaged"):
         Grooming(questions(), folder=tmp_path)
+
+
+def test_while_another_process_writes_nothing_is_chosen(tmp_path, monkeypatch):
+    grooming = Grooming(questions(), folder=tmp_path)
+    grooming.pick(IDS[0], "w1")
+    monkeypatch.setattr(module, "_WAIT", 0.05)
+    with closing(sqlite3.connect(grooming.path)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DataError, match="in use: no turn to write"):
+            grooming.pick(IDS[0], "w2")
+        assert grooming.choice(IDS[0]).words == ("w1",)
+        other.rollback()
+    grooming.pick(IDS[0], "w2")
+    assert Grooming(questions(), folder=tmp_path).choice(IDS[0]).words == ("w1", "w2")
 
 
 def test_files_and_folders_that_are_no_choices(tmp_path):

@@ -21,7 +21,7 @@ from workbench.construction.sentence_completion import alternates_of, choose_opt
 from workbench.items.items import Items
 from workbench.items.schema import content_digest, objects
 from workbench.items.text import is_encodable
-from workbench.storage.errors import DataError, reading, writing
+from workbench.storage.errors import DataError, database_errors, reading, writing
 from workbench.storage.files import data_home, open_regular
 
 GUIDELINES = (
@@ -229,18 +229,17 @@ class Grooming:
         if self.path.exists():
             with reading(self.path, "this file of choices"), open_regular(self.path):
                 pass
-        try:
-            with closing(sqlite3.connect(self.path, timeout=_WAIT)) as connection, connection:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute(_TABLE)
-                connection.execute(_INDEX)
-                yield connection
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # what SQLite says may hold bytes of the file
-            raise DataError(
-                f"these choices cannot be read or written ({error})",
-                file=self.path,
-                remedy="free some space, or move the file away if it is damaged",
-            ) from error
+        with (
+            database_errors(
+                self.path, "this file of choices", patience=_WAIT, remedy="move it away, or restore a copy"
+            ),
+            closing(sqlite3.connect(self.path, timeout=_WAIT)) as connection,
+            connection,
+        ):
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(_TABLE)
+            connection.execute(_INDEX)
+            yield connection
 
     @contextmanager
     def _changing(self, item_id: str) -> Iterator[tuple[Choice, _Save]]:

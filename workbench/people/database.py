@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from workbench.storage.errors import DataError, reading, reason, writing
+from workbench.storage.errors import DataError, database_errors, reading, writing
 from workbench.storage.files import open_regular, scratch_folder
 
 APPLICATION_ID = 0x574B4250
@@ -91,24 +91,8 @@ _SCHEMA = (
 )
 
 
-@contextmanager
-def database_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into DataErrors that name the database."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error) or "busy" in str(error):
-            problem = f"the campaign is in use: no turn to write within {_PATIENCE:.0f} seconds"
-            raise DataError(problem, file=path, remedy="try again later") from error
-        raise DataError(
-            f"the campaign's database cannot be read or written ({reason(error)})",
-            file=path,
-            remedy="free some space and check that you may write there; else restore a copy",
-        ) from error
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged schema makes messages that are no text
-        raise DataError(
-            f"the campaign's database is damaged ({reason(error)})", file=path, remedy=REMEDY
-        ) from error
+def _errors(path: Path) -> AbstractContextManager[None]:
+    return database_errors(path, "the campaign's database", patience=_PATIENCE, remedy=REMEDY)
 
 
 def create(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
@@ -126,7 +110,7 @@ def create(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
             file=there[0],
             remedy="open it with Campaign.open, or name another path",
         )
-    with scratch_folder(path.parent) as folder, database_errors(path):
+    with scratch_folder(path.parent) as folder, _errors(path):
         new = folder / "campaign"
         connection = sqlite3.connect(new, isolation_level=None)
         try:
@@ -197,7 +181,7 @@ class Database:
                     file=self.path,
                     remedy="name the file that Campaign.create made",
                 )
-        with database_errors(self.path):
+        with _errors(self.path):
             connection = sqlite3.connect(
                 f"{self.path.absolute().as_uri()}?mode=rw",
                 uri=True,
@@ -239,7 +223,7 @@ class Database:
                 )
             [mode] = connection.execute("PRAGMA journal_mode").fetchone()
         if mode != "wal":
-            with database_errors(self.path):
+            with _errors(self.path):
                 self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
 
     @contextmanager
@@ -249,7 +233,7 @@ class Database:
             self.close.detach()
             self._left_to_parent = self._connection
             self._connect()
-        with self._lock, database_errors(self.path):
+        with self._lock, _errors(self.path):
             connection = self._connection
             inner = connection.in_transaction  # of this thread: it holds the lock
             connection.execute("SAVEPOINT part" if inner else begin)
