@@ -87,7 +87,7 @@ class Batcher:
             try:
                 result = work(batch)
             except (RuntimeError, MemoryError) as error:
-                if not _is_out_of_memory(error):
+                if not is_out_of_memory(error):
                     raise
                 if len(batch) == 1:
                     raise DataError(
@@ -103,7 +103,7 @@ class Batcher:
             self.tokens = max(len(batch) // 2 * longest // factor, 1)
 
 
-def _is_out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     """Return whether an error says that the memory of a CPU or a GPU does not suffice."""
     import torch  # noqa: PLC0415 - slow
     from accelerate.utils.memory import should_reduce_batch_size  # noqa: PLC0415 - slow

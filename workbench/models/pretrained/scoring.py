@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from workbench.models.device_memory import Batcher
+from workbench.models.device_memory import Batcher, is_out_of_memory
 from workbench.models.pretrained.loading import Checkpoint, Ids, padded
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError
@@ -40,6 +40,7 @@ _ROWS = 512
 _LENGTH = 2048  # where neither the model nor its tokenizer says how much it sees
 _UNSET = 10**9  # tokenizers without a length have a greater one
 _SHAREABLE = {"DynamicLayer", "DynamicSlidingWindowLayer"}  # caches whose rows can be selected
+_JOINABLE = {"DynamicLayer"}  # caches that rows of other batches can be added to
 _END = -1  # asks for the end of the word in place of a sub-token
 
 
@@ -240,6 +241,26 @@ class CausalScorer:
         lengths = [len(row) for row in ids]
         yield from self.batcher.run(lengths, lambda batch: self._encode([ids[row] for row in batch]))
 
+    def alone(self, contexts: EncodedContexts, rows: Sequence[int]) -> list[EncodedContexts] | None:
+        """Return copies of some contexts, each by itself.
+
+        None for a model that forgets what is far away, and where memory does not suffice.
+        """
+        layers = getattr(contexts.cache, "layers", [])
+        if any(type(layer).__name__ not in _JOINABLE for layer in layers):
+            return None
+        try:
+            return [_row(contexts, row) for row in rows]
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return None
+
+    def joined(self, singles: Sequence[EncodedContexts]) -> Iterator[tuple[list[int], EncodedContexts]]:
+        """Yield contexts that were `alone` in batches: which, and all of them as one."""
+        lengths = [len(single.ids[0]) for single in singles]
+        yield from self.batcher.run(lengths, lambda batch: _join([singles[row] for row in batch]))
+
     def next_logits(
         self, contexts: EncodedContexts, owners: Sequence[int], paths: Sequence[Ids], *, every: bool = False
     ) -> Iterator[tuple[list[int], torch.Tensor]]:
@@ -354,13 +375,42 @@ class CausalScorer:
         positions = np.minimum(lengths + np.arange(ids.shape[1]), self.length - 1)  # beyond is padding
         cache = copy.copy(contexts.cache)
         cache.layers = [copy.copy(layer) for layer in contexts.cache.layers]
-        cache.batch_select_indices(self.tensor(owners))  # as often as each is named
+        if owners != list(range(len(contexts.ids))):
+            cache.batch_select_indices(self.tensor(owners))  # as often as each is named
         options = self._options(mask, positions)
         return self.checkpoint.logits(ids, asked, past_key_values=cache, **options)[0]
 
     def _options(self, mask: npt.NDArray[Any], positions: npt.NDArray[np.int64]) -> dict[str, Any]:
         options = {"attention_mask": self.tensor(mask), "use_cache": True}
         return options | ({"position_ids": self.tensor(positions)} if self._takes_positions else {})
+
+
+def _row(contexts: EncodedContexts, row: int) -> EncodedContexts:
+    """Return a copy of one context."""
+    ids, cache = contexts.ids[row], copy.copy(contexts.cache)
+    if cache is not None:
+        cache.layers = [copy.copy(layer) for layer in cache.layers]
+        for layer in cache.layers:
+            layer.keys = layer.keys[row : row + 1, :, -len(ids) :].clone()
+            layer.values = layer.values[row : row + 1, :, -len(ids) :].clone()
+    return EncodedContexts([ids], cache, contexts.first[row : row + 1].clone())
+
+
+def _join(singles: Sequence[EncodedContexts]) -> EncodedContexts:
+    """Return single contexts as one batch, their keys and values aligned at the right."""
+    import torch  # noqa: PLC0415 - heavy
+
+    ids, cache = [single.ids[0] for single in singles], copy.copy(singles[0].cache)
+    if cache is not None:
+        longest = max(map(len, ids))
+        layers = [copy.copy(layer) for layer in cache.layers]
+        for index, layer in enumerate(layers):
+            for name in ("keys", "values"):
+                states = [getattr(single.cache.layers[index], name) for single in singles]
+                states = [torch.nn.functional.pad(x, (0, 0, longest - x.shape[-2], 0)) for x in states]
+                setattr(layer, name, torch.cat(states))
+        cache.layers = layers
+    return EncodedContexts(ids, cache, torch.cat([single.first for single in singles]))
 
 
 def _started(n: int) -> Scores:

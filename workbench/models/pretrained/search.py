@@ -269,24 +269,58 @@ def write_words(
     """
     words: list[Ids] = [query.path for query in queries]
     scores = no_scores(len(queries))
+    waiting: list[tuple[int, EncodedContexts]] = []  # words that most others of their batch are shorter than
+
+    def finish() -> None:
+        owners = [owner for owner, _ in waiting]
+        for part, contexts in scorer.joined([context for _, context in waiting]):
+            _write_on(scorer, contexts, [words[owners[row]] for row in part], list(range(len(part))))
+            step(len(part))
+        waiting.clear()
+
     for batch, contexts in _contexts(scorer, queries, 1, scores):
-        paths = [[token] for token in contexts.first.argmax(dim=-1).tolist()]
-        room = [min(_LONGEST_WORD, scorer.length - len(ids)) for ids in contexts.ids]
+        first = contexts.first.argmax(dim=-1).tolist()
         others = [place for place, owner in enumerate(batch) if not scores["greedy"][owner]]
-        unfinished = [place for place in others if room[place] > 1]
-        while unfinished:
-            asked, unfinished = unfinished, []
-            for part, logits in scorer.next_logits(contexts, asked, [paths[place] for place in asked]):
-                tokens = logits.argmax(dim=-1).tolist()
-                for place, token in zip([asked[index] for index in part], tokens, strict=True):
-                    if not scorer.subwords.ends[token]:
-                        paths[place].append(token)
-                        if len(paths[place]) < room[place]:
-                            unfinished.append(place)
         for place in others:
-            words[batch[place]] = paths[place]
-        step(len(batch))
+            words[batch[place]] = [first[place]]
+        paths = [words[owner] for owner in batch]
+        unfinished = _write_on(scorer, contexts, paths, others, most=1)
+        singles = scorer.alone(contexts, unfinished)
+        if singles is None:
+            _write_on(scorer, contexts, paths, unfinished)
+            singles = []
+        waiting += zip([batch[place] for place in unfinished], singles, strict=False)
+        step(len(batch) - len(singles))
+        if sum(len(context.ids[0]) for _, context in waiting) >= scorer.batcher.tokens:
+            finish()
+    finish()
     return words, scores
+
+
+def _write_on(
+    scorer: CausalScorer,
+    contexts: EncodedContexts,
+    paths: Sequence[Ids],
+    places: Sequence[int],
+    *,
+    most: int = _LONGEST_WORD,
+) -> list[int]:
+    """Add the next sub-tokens to the words at some places, until they are over or for so many steps.
+
+    Return the places of the words that are not over.
+    """
+    room = [min(_LONGEST_WORD, scorer.length - len(ids)) for ids in contexts.ids]
+    unfinished = [place for place in places if len(paths[place]) < room[place]]
+    for _ in range(most):
+        asked, unfinished = unfinished, []
+        for part, logits in scorer.next_logits(contexts, asked, [paths[place] for place in asked]):
+            tokens = logits.argmax(dim=-1).tolist()
+            for place, token in zip([asked[index] for index in part], tokens, strict=True):
+                if not scorer.subwords.ends[token]:
+                    paths[place].append(token)
+                    if len(paths[place]) < room[place]:
+                        unfinished.append(place)
+    return unfinished
 
 
 def _contexts(
