@@ -71,6 +71,29 @@ def test_log_probs_are_those_of_a_plain_calculation(folders, plains, kind, batch
     assert (frame["prediction"] == frame["answer"]).tolist() == greedy
 
 
+@pytest.mark.parametrize(("kind", "batch_tokens"), [("gpt2", None), ("llama", None), ("llama", 12)])
+def test_contexts_of_several_batches_go_on_together(folders, plains, kind, batch_tokens):
+    scorer, plain = model(folders(kind), batch_tokens=batch_tokens)._scorer, plains(kind)
+    ids = [
+        plain.tokenizer(text)["input_ids"] for text in ("He", TOKENS[0], "She said that he", TOKENS[1][:40])
+    ]
+    assert len(set(map(len, ids))) == len(ids)
+    singles = []
+    for few in (ids[:2], ids[2:]):
+        for batch, contexts in scorer.contexts(few):
+            singles += scorer.alone(contexts, range(len(batch)))
+    seen = 0
+    for _, contexts in scorer.joined(singles):
+        paths = [[5], [7, 5, 6], [8, 9], [5, 5]][: len(contexts.ids)]
+        for rows, logits in scorer.next_logits(contexts, range(len(paths)), paths):
+            for row, values in zip(rows, logits.log_softmax(-1), strict=True):
+                with torch.inference_mode():
+                    expected = plain.logits(contexts.ids[row] + paths[row], 1)[0]
+                np.testing.assert_allclose(values.double(), expected, atol=1e-4)
+                seen += 1
+    assert seen == len(ids)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytes", "gpt2", "llama"])
 def test_ranks_and_best_words_are_those_of_all_words_one_by_one(folders, plains, kind):
