@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import workbench as wb
+
 T = TypeVar("T")
 
 
@@ -19,6 +21,12 @@ def timed(repeats: int, work: Callable[[], T]) -> tuple[list[float], T]:
         value = work()
         taken.append(time.perf_counter() - start)
     return taken, value
+
+
+def novels(texts: Path | None = None) -> Path | list[wb.Book]:
+    """Return the path to novels; without one those that $WORKBENCH_DATA has, else the sample's."""
+    found = texts or wb.materials("lambada").texts
+    return found if isinstance(found, Path) else list(found)
 
 
 def memory() -> float:

@@ -4,8 +4,9 @@
                                 [--vocabulary 60000]
 
 The model is one that was fitted before (the folder of an ``NGram``), else it is fitted on the books in a
-path (file, folder, archive), else on the sample's. A question is a passage with its last word hidden:
-log-probability, exact rank and ten best words, with the whole passage and with the last sentence alone.
+path (file, folder, archive), else on those that $WORKBENCH_DATA has, else on the sample's. A question is a
+passage with its last word hidden: log-probability, exact rank and ten best words, with the whole passage
+and with the last sentence alone.
 
 1. In the page: from the time stamp of a key until the frame after the answer is drawn. After a letter the
    widget waits for a pause of 250 ms first; Ctrl+Enter asks at once.
@@ -29,9 +30,9 @@ from typing import Any
 import numpy as np
 from _lab import Notebook, chromium, guarded, lab
 from _report import Row, tell
+from _timing import novels
 from _trial import HELPERS
 
-from workbench.datasets.books import books
 from workbench.models.ngram.model import NGram
 from workbench.texts.corpus import Corpus
 from workbench.widgets.ask.ask import ask
@@ -140,7 +141,7 @@ def main() -> None:
     if options.model:
         fit = NGram(options.model)
     else:
-        texts: Any = Corpus.of(options.texts or list(books("sample")), progress=False)
+        texts: Any = Corpus.of(novels(options.texts), progress=False)
         fit = NGram.fit(texts, order=options.order, vocabulary=options.vocabulary, progress=False)
     grams = ", ".join(f"{n:,}" for n in fit.info["report"]["n_grams"])
     print(f"{fit.name}, {len(fit.vocabulary):,} words; n-grams by order: {grams}")

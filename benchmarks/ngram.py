@@ -4,10 +4,10 @@
                                [--nltk-tokens 100000] [--json out.json]
     python benchmarks/ngram.py --only build --texts PATH [PATH ...] [--tokens 203000000] [--pruning 0 0 1 1 1]
 
-The model is fitted on the books in a path (file, folder, archive), else on the sample's; one that
-was fitted before is found again. The contexts are what stands before the blank in the target sentences of
-LAMBADA's development and control sets where $WORKBENCH_DATA has them, else of the sample; repeated until
-there are enough, and shuffled by seed.
+The model is fitted on the books in a path (file, folder, archive), else on the novels that $WORKBENCH_DATA
+has, else on the sample's; one that was fitted before is found again. The contexts are what stands before
+the blank in the target sentences of LAMBADA's development and control sets where $WORKBENCH_DATA has them,
+else of the sample; repeated until there are enough, and shuffled by seed.
 
 1. Ours: from words to log-probability, exact rank, ties and ten best words of all contexts; the
    first run in a new process, with the model's arrays mapped from disk, then three more.
@@ -46,7 +46,7 @@ from typing import Any
 
 import numpy as np
 from _report import Row, tell
-from _timing import memory, timed
+from _timing import memory, novels, timed
 
 import workbench as wb
 from workbench.datasets.books import Book
@@ -57,6 +57,7 @@ from workbench.texts.corpus import Corpus
 
 GOAL = 1000.0  # times the plain loop
 GOAL_BUILD = 1.1  # times lmplz and build_binary
+LARGE = 10_000_000  # tokens; goals are not for models that are made in seconds
 MEMORY = "2G"  # for lmplz to sort in
 BOOK = 76_000  # words of a book, as in the release
 DRAWN = 0.13  # of the words of a repeat
@@ -81,7 +82,7 @@ def blanks(n: int) -> tuple[str, list[tuple[list[str], str]]]:
 def train(options: argparse.Namespace) -> dict[str, Any]:
     """Fit the model, and a small one for the part on nltk."""
     start = time.perf_counter()
-    texts = Corpus.of(options.texts or list(wb.books("sample")), progress=False)
+    texts = Corpus.of(options.texts or novels(), progress=False)
     read = time.perf_counter()
     fit = NGram.fit(texts, order=options.order, vocabulary=options.vocabulary, progress=False)
     fitted = time.perf_counter()
@@ -219,7 +220,7 @@ def longer(corpus: Corpus, n: int) -> Iterator[Book]:
 
 def build(options: argparse.Namespace, rows: list[tuple[list[str], str]]) -> dict[str, Any]:
     """Make a model that answers, as we do and as KenLM's programs do."""
-    texts = Corpus.of(options.texts or list(wb.books("sample")), progress=False)
+    texts = Corpus.of(options.texts or novels(), progress=False)
     if options.tokens:
         texts = Corpus.of(longer(texts, options.tokens), progress=False)
     os.environ["WORKBENCH_HOME"] = str(options.folder / "home")  # where no model is
@@ -325,7 +326,7 @@ def report_build(build_: dict[str, Any]) -> None:
     ratio = build_["ours"] / (build_["lmplz"] + build_["build_binary"])
     print(f"ratio {ratio:.2f}, goal {GOAL_BUILD} at most: {'met' if ratio <= GOAL_BUILD else 'MISSED'}")
     programs, work = build_["lmplz"] + build_["build_binary"], f"n-gram fit, {build_['tokens']:,} tokens"
-    peer, times = "lmplz and build_binary", 1 / GOAL_BUILD
+    peer, times = "lmplz and build_binary", 1 / GOAL_BUILD if build_["tokens"] >= LARGE else None
     tell(Row(work, build_["ours"], "s", peer=peer, theirs=programs, times=times))
 
 
@@ -357,7 +358,8 @@ def report(results: dict[str, Any], name: str, options: argparse.Namespace) -> N
         ratio = median * options.n / value
         print(f"ratio, {label}: {ratio:,.0f}, goal {GOAL:,.0f}: {'met' if ratio >= GOAL else 'MISSED'}")
     peer, each = "KenLM, a loop over the words", 1e3 * first / options.n
-    tell(Row(f"ranks, {options.n:,} contexts", each, "ms", peer=peer, theirs=1e3 * median, times=GOAL))
+    goal = GOAL if train_["tokens"] >= LARGE else None
+    tell(Row(f"ranks, {options.n:,} contexts", each, "ms", peer=peer, theirs=1e3 * median, times=goal))
     print(f"\npredict, from {user['items']:,} items to the table: {user['taken']:.2f} s, ", end="")
     print(f"peak {user['peak MB']:,.0f} MB; accuracy {user['accuracy']:.4f}, ", end="")
     print(f"perplexity {user['perplexity']:,.0f}, median rank {user['median rank']:,.0f}\n")

@@ -2,9 +2,10 @@
 
     python benchmarks/passages.py [--texts PATH] [--tokens 20000000] [--workers 1 2] [--json out.json]
 
-The novels are those in a path (file, folder, archive), else the sample's. Their tokens, cased, are written as
-an archive of tokenised novels of the size of those in LAMBADA's release, over and over, each time from
-another sentence on, until there are as many words as asked for. Full scale: ``--tokens 203000000``.
+The novels are those of a path, else those that $WORKBENCH_DATA has, else the sample's. Their tokens, cased,
+are written as an archive of tokenised novels of the size of those in LAMBADA's release, over and over, each
+time from another sentence on, until there are as many words as asked for. Full scale: ``--tokens
+203000000``.
 
 1. Ours: `Candidates.of` the archive, with each number of processes. It reads, cuts, writes the tokens and a
    record a candidate, and checksums; the digests must be equal.
@@ -36,8 +37,8 @@ from pathlib import Path
 from typing import Any
 
 from _report import Row, tell
+from _timing import novels
 
-import workbench as wb
 from workbench.construction.candidates import Candidates
 from workbench.construction.lambada_rule import Rule
 from workbench.storage.cache import folder_size
@@ -49,7 +50,7 @@ _CLOSING = frozenset(["''", '"', "'", "”", "’", ")", "]", "}", "-rrb-", "-rs
 
 def write(options: argparse.Namespace) -> dict[str, Any]:
     """Write the archive of tokenised novels."""
-    source = Candidates.of(options.texts or list(wb.books("sample")), progress=False)
+    source = Candidates.of(novels(options.texts), progress=False)
     sentences = [line for text in source.texts() for line in text.splitlines()]
     lengths = [line.count(" ") + 1 for line in sentences]
     size, n_tokens, n_novels, place = RELEASE["tokens"] // RELEASE["novels"], 0, 0, 0
