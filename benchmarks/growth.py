@@ -6,7 +6,8 @@ The novels are those of a path, else those that $WORKBENCH_DATA has, else the sa
 a quarter, all. The passages are LAMBADA's where $WORKBENCH_DATA holds them, else the sample's, repeated
 under new ids. Each size is measured once, in a process of its own that has imported what it needs, with
 nothing in the cache; the workers that it starts are counted. There is no peer here: the other scripts have
-one each. """
+one each.
+"""
 
 from __future__ import annotations
 
