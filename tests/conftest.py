@@ -17,6 +17,7 @@ def pytest_configure(config):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
         folder = tempfile.TemporaryDirectory(prefix="workbench-", ignore_cleanup_errors=True)
         config.add_cleanup(folder.cleanup)
+        Path(folder.name).chmod(0o755)  # some tests read and write as another user
         for name, place in (("WORKBENCH_HOME", "home"), ("TMPDIR", "tmp")):
             os.environ[name] = f"{folder.name}/{place}"
             Path(folder.name, place).mkdir()
