@@ -373,8 +373,7 @@ class CausalScorer:
         longest = max(map(len, contexts.ids))
         mask = np.arange(longest + ids.shape[1]) >= longest - lengths
         positions = np.minimum(lengths + np.arange(ids.shape[1]), self.length - 1)  # beyond is padding
-        cache = copy.copy(contexts.cache)
-        cache.layers = [copy.copy(layer) for layer in contexts.cache.layers]
+        cache = _copied(contexts.cache)
         if owners != list(range(len(contexts.ids))):
             cache.batch_select_indices(self.tensor(owners))  # as often as each is named
         options = self._options(mask, positions)
@@ -385,11 +384,18 @@ class CausalScorer:
         return options | ({"position_ids": self.tensor(positions)} if self._takes_positions else {})
 
 
+def _copied(cache: Any) -> Any:
+    """Return a cache with layers of its own, whose keys and values are those of the other until replaced."""
+    copied = copy.copy(cache)
+    copied.layers = [copy.copy(layer) for layer in cache.layers]
+    return copied
+
+
 def _row(contexts: EncodedContexts, row: int) -> EncodedContexts:
     """Return a copy of one context."""
-    ids, cache = contexts.ids[row], copy.copy(contexts.cache)
-    if cache is not None:
-        cache.layers = [copy.copy(layer) for layer in cache.layers]
+    ids, cache = contexts.ids[row], None
+    if contexts.cache is not None:
+        cache = _copied(contexts.cache)
         for layer in cache.layers:
             layer.keys = layer.keys[row : row + 1, :, -len(ids) :].clone()
             layer.values = layer.values[row : row + 1, :, -len(ids) :].clone()
@@ -400,16 +406,14 @@ def _join(singles: Sequence[EncodedContexts]) -> EncodedContexts:
     """Return single contexts as one batch, their keys and values aligned at the right."""
     import torch  # noqa: PLC0415 - heavy
 
-    ids, cache = [single.ids[0] for single in singles], copy.copy(singles[0].cache)
-    if cache is not None:
-        longest = max(map(len, ids))
-        layers = [copy.copy(layer) for layer in cache.layers]
-        for index, layer in enumerate(layers):
+    ids, cache = [single.ids[0] for single in singles], None
+    if singles[0].cache is not None:
+        cache, longest = _copied(singles[0].cache), max(map(len, ids))
+        for index, layer in enumerate(cache.layers):
             for name in ("keys", "values"):
                 states = [getattr(single.cache.layers[index], name) for single in singles]
                 states = [torch.nn.functional.pad(x, (0, 0, longest - x.shape[-2], 0)) for x in states]
                 setattr(layer, name, torch.cat(states))
-        cache.layers = layers
     return EncodedContexts(ids, cache, torch.cat([single.first for single in singles]))
 
 

@@ -287,9 +287,8 @@ def write_words(
         unfinished = _write_on(scorer, contexts, paths, others, most=1)
         singles = scorer.alone(contexts, unfinished)
         if singles is None:
-            _write_on(scorer, contexts, paths, unfinished)
-            singles = []
-        waiting += zip([batch[place] for place in unfinished], singles, strict=False)
+            unfinished, singles = _write_on(scorer, contexts, paths, unfinished), []
+        waiting += zip([batch[place] for place in unfinished], singles, strict=True)
         step(len(batch) - len(singles))
         if sum(len(context.ids[0]) for _, context in waiting) >= scorer.batcher.tokens:
             finish()
