@@ -1,6 +1,7 @@
 import re
 import struct
 import zlib
+from xml.etree import ElementTree as ET
 
 import altair as alt
 import numpy as np
@@ -221,10 +222,12 @@ def test_figure_2_has_three_panels():
 @pytest.mark.parametrize(
     ("sets", "panels", "beside"),
     [
-        ({"input": HAND}, 2, {"input"}),
+        ({"input": HAND}, 2, set()),
         ({"sentence": HAND}, 1, set()),
-        ({"lambada": HAND, "paper": False}, 3, set()),
-        ({"lambada": HAND, "input": CONTROL, "input_name": "no filter"}, 3, {"LAMBADA", "no filter"}),
+        ({"lambada": LAMBADA}, 3, {"LAMBADA"}),
+        ({"lambada": LAMBADA, "paper": False}, 3, set()),
+        ({"lambada": HAND, "input": CONTROL, "input_name": "no filter"}, 3, {"no filter"}),
+        ({"lambada": HAND, "paper": {"x/dev": "lambada"}}, 3, {"x/dev"}),
     ],
 )
 def test_figure_2_leaves_out_what_is_not_given(sets, panels, beside):
@@ -233,11 +236,65 @@ def test_figure_2_leaves_out_what_is_not_given(sets, panels, beside):
     assert {m[0] for m in marks(chart)} == beside
 
 
+@pytest.mark.slow
+def test_figure_2_of_other_items_has_their_name_and_no_values_of_the_paper():
+    other = frame(ROWS[2:], ids="y/test")
+    chart = charts.figure_2(lambada=HAND, input=other)
+    assert list(dict.fromkeys(row["set"] for row in rows(chart) if "set" in row)) == ["x/dev", "y/test"]
+    assert marks(chart) == []
+    assert not any("the paper" in row["line"] for row in rows(chart) if "line" in row)
+    same = charts.figure_2(lambada=HAND, input=frame(ROWS[2:]))  # two sets of one source
+    assert {row["set"] for row in rows(same) if "set" in row} == {"x/dev", "input"}
+    mixed = charts.figure_2(lambada=pd.concat([HAND, other]))
+    assert {row["set"] for row in rows(mixed) if "set" in row} == {"x/dev + y/test"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sets", [{"lambada": LAMBADA}, {"lambada": HAND, "input": CONTROL, "sentence": TWO["LAMBADA"]}]
+)
+def test_the_panels_of_figure_2_have_one_scale_and_titles_at_one_height(sets, tmp_path):
+    chart = charts.figure_2(**sets)
+    domains = {
+        tuple(unit["encoding"]["y"]["scale"]["domain"])
+        for panel in chart.to_dict()["vconcat"][0]["hconcat"]
+        for unit in units(panel)
+        if "scale" in unit["encoding"].get("y", {})
+    }
+    assert domains == {(0, 1)}
+    assert len(title_heights(chart, tmp_path, "(a) ", "(b) ", "(c) ")) == 1
+
+
+def title_heights(chart, tmp_path, *begin):
+    """Return the distances of titles from the top of the picture."""
+    svg = ET.fromstring(charts.save(chart, tmp_path / "a.svg").read_text(encoding="utf-8"))  # noqa: S314 - our own
+    heights = {}
+
+    def walk(element, height):
+        moved = re.match(r"translate\([^,]+,([^)]+)\)", element.get("transform", ""))
+        height += float(moved[1]) if moved else 0
+        if element.text and element.text.startswith(begin):
+            heights[element.text] = height
+        for child in element:
+            walk(child, height)
+
+    walk(svg, 0.0)
+    assert len(heights) == len(begin)
+    return {round(height) for height in heights.values()}
+
+
+@pytest.mark.slow
+def test_titles_of_panels_stand_at_one_height(tmp_path):
+    sets = {"LAMBADA": LAMBADA, "a second set": HAND, "a third set": HAND}
+    panels = charts.in_context(LAMBADA, title="One"), charts.target_classes(sets, title="Two")
+    assert len(title_heights(charts.side_by_side(*panels), tmp_path, "One", "Two")) == 1
+
+
 @pytest.mark.parametrize(
     ("draw", "options", "problem"),
     [
         (charts.figure_2, {}, "no set"),
-        (charts.figure_2, {"lambada": HAND, "input": HAND, "input_name": "LAMBADA"}, "one name"),
+        (charts.figure_2, {"lambada": LAMBADA, "input": HAND, "input_name": "LAMBADA"}, "one name"),
         (charts.lengths, {"sets": HAND, "column": "pages"}, "no lengths 'pages'"),
         (charts.in_context, {"sets": {"a": HAND}, "paper": {"b": "lambada"}}, "'b'"),
         (charts.in_context, {"sets": {"a": HAND}, "paper": {"a": "dev"}}, "'dev'"),

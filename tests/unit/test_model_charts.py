@@ -178,6 +178,30 @@ def test_the_goldilocks_curve_shows_each_class():
     spec = charts.windows({1: of_classes(1), 5: of_classes(2), "sentence": of_classes(3)}).to_dict()
     drawn = [row for rows in spec["datasets"].values() for row in rows]
     assert {(row["window"], row["word_class"]) for row in drawn} == {
-        (window, name) for window in ("1", "5", "sentence") for name in ("named entity", "verb")
+        (window, name)
+        for window in ("1", "5", "sentence")
+        for name in ("named entity (n = 30)", "verb (n = 30)")
     }
     assert spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == ["1", "5", "sentence"]
+
+
+def test_models_without_ranks_are_named():
+    without = scores(made(20, seed=4)).assign(model="no ranks here", rank=None)
+    other = scores(made(5, start="cbt/dev")).assign(model="of choices", vocabulary_size=None)
+    panels = charts.ranks([*FRAMES, without, other]).to_dict()["hconcat"]
+    heads = [" ".join(panel["title"]["subtitle"]).strip() for panel in panels]
+    assert heads == ["120 items no ranks: no ranks here; of choices (cbt/dev)", "90 items"]
+    assert len({len(panel["title"]["subtitle"]) for panel in panels}) == 1  # titles at one height
+    assert answers_among(FRAMES).attrs["unranked"] == []
+
+
+def test_each_group_of_a_column_has_its_number_of_items():
+    first = FRAMES[0].assign(model="a", word_class=["NE"] * 70 + ["V"] * 50)
+    second = first.iloc[:100].assign(model="b")
+    spec = charts.accuracy([first, second], by="word_class").to_dict()
+    drawn = {row["label"] for rows in spec["datasets"].values() for row in rows}
+    assert drawn == {"named entity\nn = 70", "verb\nn = 30 or 50"}
+    (panel,) = spec["hconcat"]
+    axis = panel["layer"][0]["encoding"]["x"]
+    assert axis["sort"] == ["named entity\nn = 70", "verb\nn = 30 or 50"]
+    assert axis["axis"]["labelExpr"] == "split(datum.label, '\\n')"

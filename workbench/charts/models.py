@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 import altair as alt
@@ -23,6 +24,7 @@ _NAMES = {"lambada/dev": "LAMBADA development", "lambada/test": "LAMBADA test", 
 _CLASSES = {"NE": "named entity", "CN": "common noun", "V": "verb", "P": "preposition"}
 _A_DECADE = 12  # points of a curve
 _WIDTH = 330
+_LINE = 54  # characters below the title of a panel
 _POINTS = 150  # of a training's curve; more are averaged
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 _RIGHT = 0.7  # weights of a cache above have their label on the left
@@ -37,13 +39,14 @@ def answers_among(runs: Any) -> pd.DataFrame:
     ----------
     runs : Run, DataFrame or str, or several of these
         Predictions that rank a vocabulary; rows without a rank (scores of candidates, unknown answers of
-        items) are left out. An answer outside the vocabulary stands behind all words, as does one whose rank
-        is but a bound.
+        items) are left out, and the chart names models that have none. An answer outside the vocabulary
+        stands behind all words, as does one whose rank is but a bound.
 
     Returns
     -------
     DataFrame
         Columns model, set (data set and split), k, share (fraction), n (items with a rank).
+        ``.attrs["unranked"]`` lists model and set where no row has a rank.
 
     Raises
     ------
@@ -51,8 +54,12 @@ def answers_among(runs: Any) -> pd.DataFrame:
         If no row has a rank.
     """
     rows = []
+    unranked: list[tuple[str, str]] = []
     for source in predictions_of(runs):
-        ranked = source.frame[source.frame["rank"].notna() & source.frame["vocabulary_size"].notna()]
+        has_rank = source.frame["rank"].notna() & source.frame["vocabulary_size"].notna()
+        ranked = source.frame[has_rank]
+        sets = source.frame["dataset"].astype("str") + "/" + source.frame["split"].astype("str")
+        unranked += [(source.model, name) for name in sets.unique() if name not in set(sets[has_rank])]
         for (dataset, split), part in ranked.groupby(["dataset", "split"], sort=False):
             last = max(int(part["rank"].max()), 10)
             points = np.unique(np.geomspace(1, last, 1 + math.ceil(_A_DECADE * math.log10(last))).astype(int))
@@ -65,13 +72,21 @@ def answers_among(runs: Any) -> pd.DataFrame:
             ]
     if not rows:
         raise DataError("no prediction has a rank", remedy="pass runs of models that rank a vocabulary")
-    return pd.DataFrame(rows, columns=["model", "set", "k", "share", "n"])
+    table = pd.DataFrame(rows, columns=["model", "set", "k", "share", "n"])
+    table.attrs["unranked"] = list(dict.fromkeys(unranked))
+    return table
 
 
-def panel_head(name: str, part: pd.DataFrame) -> alt.TitleParams:
+def panel_head(name: str, part: pd.DataFrame, note: str = "") -> alt.TitleParams:
     """Return the title of a set's panel; the column `n` says how many items it is drawn from."""
-    n = " or ".join(f"{x:,}" for x in sorted(part["n"].unique().tolist()))
-    return alt.TitleParams(text=_NAMES.get(name, name), subtitle=f"{n} items")
+    lines = [f"{counts(part['n'])} items", *wrap(note, _LINE)]
+    return alt.TitleParams(text=_NAMES.get(name, name), subtitle=lines[0] if len(lines) == 1 else lines)
+
+
+def counts(n: pd.Series[Any]) -> str:
+    """Return the different numbers of a column: ``1,234``, ``90 or 120``; the range where there are more."""
+    values = [f"{value:,}" for value in sorted(n.unique().tolist())]
+    return " or ".join(values) if len(values) <= 2 else f"{values[0]} to {values[-1]}"  # noqa: PLR2004
 
 
 def model_colour(models: Sequence[str], column: str = "model") -> alt.Color:
@@ -106,6 +121,7 @@ def ranks(runs: Any) -> alt.HConcatChart:
     models = data["model"].unique().tolist()
     top = min(1.0, 1.05 * float(data["share"].max()))
     panels: list[Any] = []
+    notes = _unranked(data)
     for name, part in data.groupby("set", sort=False):
         last = int(part["k"].max())
         step = part.groupby("model").cumcount()
@@ -124,9 +140,24 @@ def ranks(runs: Any) -> alt.HConcatChart:
         marks = base.transform_filter("datum.marked").mark_point(filled=True, size=55, opacity=1)
         marks = marks.encode(shape=_shape(models))
         panels.append(
-            alt.layer(line, marks, points, title=panel_head(str(name), part), width=_WIDTH, height=280)
-        )
+            alt.layer(
+                line, marks, points, width=_WIDTH, height=280,
+                title=panel_head(str(name), part, notes.get(str(name), "")),
+            )
+        )  # fmt: skip
     return theme.panel_row(panels)
+
+
+def _unranked(data: pd.DataFrame) -> dict[str, str]:
+    """Return by set which models have no ranks; the first set's panel names those of sets without a panel."""
+    sets = data["set"].unique().tolist()
+    names: dict[str, list[str]] = {}
+    for model, name in data.attrs["unranked"]:
+        drawn = name in sets
+        names.setdefault(name if drawn else sets[0], []).append(
+            model if drawn else f"{model} ({_NAMES.get(name, name)})"
+        )
+    return {name: f"no ranks: {'; '.join(models)}" for name, models in names.items()}
 
 
 def accuracy_by_context(runs: Mapping[str, Mapping[Reads, Any]]) -> pd.DataFrame:
@@ -259,7 +290,7 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
     Returns
     -------
     alt.LayerChart
-        Bars are Wilson's intervals (95 %).
+        Bars are Wilson's intervals (95 %); the legend has the number of questions of each class.
 
     Examples
     --------
@@ -269,6 +300,8 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
     >>> chart = wb.charts.windows({1: run, "sentence": run})
     """
     data = accuracy_by_window(runs)
+    n = data.groupby("word_class")["n"].agg(counts)
+    data["word_class"] += " (n = " + data["word_class"].map(n) + ")"
     steps, classes = (data[name].unique().tolist() for name in ("window", "word_class"))
     scale = alt.Scale(domain=[0, min(1.0, 1.05 * max(float(data["high"].max()), 0.01))])
     base = alt.Chart(data).encode(

@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.analysis.proportions import wilson
 from workbench.charts import theme
-from workbench.charts.models import model_colour, panel_head
+from workbench.charts.models import counts, model_colour, panel_head
 from workbench.evaluation.reading import ModelPredictions, predictions_of
 from workbench.evaluation.slices import bins_of
 from workbench.render.labels import label
@@ -90,6 +90,7 @@ def accuracy(
     Returns
     -------
     alt.HConcatChart
+        Below each group is the number of its items.
 
     Raises
     ------
@@ -108,8 +109,11 @@ def accuracy(
     panels: list[Any] = []
     for name, part in data.groupby("set", sort=False):
         sizes = part.groupby("model", sort=False)["n"].sum().rename("n").reset_index()
-        base = alt.Chart(part.drop(columns="set")).encode(
-            x=alt.X("group:N", title=label(by, unit=True), sort=groups).axis(labelAngle=0, labelLimit=120),
+        labels = part.groupby("group", sort=False)["n"].agg(counts)
+        labels = {group: f"{group}\nn = {labels[group]}" for group in groups if group in labels.index}
+        axis = {"labelAngle": 0, "labelLimit": 120, "labelExpr": "split(datum.label, '\\n')"}
+        base = alt.Chart(part.drop(columns="set").assign(label=part["group"].map(labels))).encode(
+            x=alt.X("label:N", title=label(by, unit=True), sort=list(labels.values())).axis(**axis),
             xOffset=alt.XOffset("model:N", sort=models).scale(domain=models, padding=0.6),
             color=model_colour(models),
             tooltip=["model:N", alt.Tooltip("group:N", title=label(by)), alt.Tooltip("n:Q", format=","),
@@ -120,7 +124,8 @@ def accuracy(
             y=alt.Y("low:Q", title=label("accuracy"), scale=scale), y2="high:Q"
         )
         points = base.mark_point(filled=True, size=60, opacity=1).encode(y=y)
-        wide = max(_BAND, 14 * len(models) + 18, 7 * max(map(len, groups))) * part["group"].nunique()
+        letters = max(len(line) for text in labels.values() for line in text.split("\n"))
+        wide = max(_BAND, 14 * len(models) + 18, 7 * letters) * len(labels)
         head = panel_head(str(name), sizes)
         panels.append(alt.layer(bars, points, title=head, width=wide, height=260))
     return theme.panel_row(panels)

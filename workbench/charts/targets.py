@@ -21,6 +21,7 @@ from workbench.charts.published_values import (
     Beside,
     PublishedBars,
     is_stand_in,
+    matched,
     published_marks,
     published_means,
 )
@@ -241,10 +242,10 @@ def figure_2(
     lambada: pd.DataFrame | None = None,
     input: pd.DataFrame | None = None,  # noqa: A002 - what the paper calls it
     sentence: pd.DataFrame | None = None,
-    lambada_name: str = "LAMBADA",
+    lambada_name: str | None = None,
     input_name: str | None = None,
     sentence_name: str = "sentence only",
-    paper: bool = True,
+    paper: Beside = True,
     title: str | None = None,
 ) -> alt.VConcatChart:
     """Compose Figure 2 of the paper (Paperno et al. 2016): (a), (b) and (c) side by side.
@@ -259,17 +260,18 @@ def figure_2(
     sentence : DataFrame, optional
         Annotations of items that were guessed from the sentence alone; in (b) only, as in the paper.
     lambada_name, input_name, sentence_name : str, optional
-        How the sets are called. The input is called ``control`` where its ids are the control set's, else
-        ``input``.
-    paper : bool, default True
-        Mark the paper's values.
+        How the sets are called. By default the ids of the items tell: ``LAMBADA``, ``control``, or the data
+        set and split of other items.
+    paper : bool, or mapping of str to str, default True
+        Mark the paper's values, as :func:`in_context` does: only beside the sets that it analysed.
     title : str, optional
         A title above the panels.
 
     Returns
     -------
     alt.VConcatChart
-        Sets that are not given are left out; (c) is about LAMBADA alone, as in the paper.
+        Sets that are not given are left out; (c) is about the first set alone, as in the paper. All panels
+        have one scale.
 
     Raises
     ------
@@ -281,19 +283,20 @@ def figure_2(
     >>> chart = wb.figure_2(lambada=annotations)
     """
     stands_in = input is not None and is_stand_in(input)
-    input_name = input_name or ("control" if stands_in else "input")
-    sets = {"lambada": (lambada_name, lambada), "input": (input_name, input), "": (sentence_name, sentence)}
-    named = [(name, frame, of) for of, (name, frame) in sets.items() if frame is not None]
+    lambada_name = lambada_name or _set_name(lambada, "LAMBADA")
+    input_name = input_name or _set_name(input, "input", taken=lambada_name if lambada is not None else "")
+    sets = ((lambada_name, lambada), (input_name, input), (sentence_name, sentence))
+    named = [(name, frame) for name, frame in sets if frame is not None]
     if not named:
         raise DataError("no set is given", remedy="pass lambada=wb.annotate(wb.load('lambada', 'dev'))")
-    frames = {name: frame for name, frame, _ in named}
+    frames = dict(named)
     if len(frames) < len(named):
         raise DataError("two sets have one name", remedy="give each a name of its own")
-    beside = {name: of for name, _, of in named if of and paper}
+    main = [name for name in frames if name in {lambada_name, input_name}]
+    beside = matched({name: frames[name] for name in main}, paper)
+    stands_in = stands_in and input_name in beside
 
-    def panel(
-        head: str, count: Any, judged: Sequence[str], rows: PublishedBars, top: float | None = None
-    ) -> list[alt.LayerChart]:
+    def panel(head: str, count: Any, judged: Sequence[str], rows: PublishedBars) -> list[alt.LayerChart]:
         """Draw one panel; the line below its title states n in the order of the bars."""
         part = {name: frame for name, frame in frames.items() if name in judged}
         if not part:
@@ -302,14 +305,10 @@ def figure_2(
         marks = published_marks(part, {name: of for name, of in beside.items() if name in part}, rows)
         numbers = " / ".join(f"{n:,}" for n in data.drop_duplicates("set")["n"])
         heading = theme.chart_title(head, [f"n = {numbers}"])
-        return [
-            _bars(data, marks, heading=heading, top=top, colours=list(frames), bar=15, gap=13, height=220)
-        ]
+        return [_bars(data, marks, heading=heading, top=1, colours=list(frames), bar=15, gap=13, height=220)]
 
     panels = [
-        *panel(
-            "(a) Target in context", statistics.count_in_context, [lambada_name, input_name], _IN_CONTEXT, 1
-        ),
+        *panel("(a) Target in context", statistics.count_in_context, main, _IN_CONTEXT),
         *panel(f"(b) {label('target_class')}", statistics.count_classes, list(frames), _CLASSES),
         *panel("(c) Class, not in context", statistics.count_classes_out_of_context, [lambada_name], _OUT),
     ]
@@ -319,6 +318,15 @@ def figure_2(
     figure: alt.VConcatChart = alt.vconcat(row, theme.note_below(lines), spacing=16)
     figure = figure.properties(title=theme.chart_title(title, [], width=90)) if title else figure
     return theme.themed(figure)
+
+
+def _set_name(frame: pd.DataFrame | None, role: str, *, taken: str = "") -> str:
+    """Return the name of a set by the ids of its items; its `role` in the figure where they do not tell."""
+    of = statistics.sources(frame) if frame is not None else set()
+    if not of or of <= {"lambada/dev", "lambada/test"}:
+        return role
+    name = "control" if of == {"lambada/control"} else " + ".join(sorted(of))
+    return role if name == taken else name
 
 
 # -- bars

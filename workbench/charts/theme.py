@@ -87,10 +87,38 @@ def panel_row(panels: Sequence[alt.LayerChart]) -> alt.HConcatChart:
 
 def joined_panels(panels: Sequence[alt.LayerChart]) -> alt.HConcatChart:
     """Return panels side by side, with one legend, without a look."""
-    joined: alt.HConcatChart = alt.hconcat(*panels, spacing=30).resolve_scale(
+    joined: alt.HConcatChart = alt.hconcat(*level_titles(panels), spacing=30).resolve_scale(
         color="shared", shape="shared", xOffset="independent"
     )
     return joined
+
+
+def level_titles(panels: Sequence[alt.LayerChart]) -> list[alt.LayerChart]:
+    """Return panels whose titles begin at one height: shorter ones get empty lines below.
+
+    Vega-Lite sets a title upwards from its plot.
+    """
+    titles = [
+        {name: _lines(panel.title, name) for name in ("text", "subtitle")}
+        if isinstance(panel.title, alt.TitleParams | str)
+        else {"text": [], "subtitle": []}
+        for panel in panels
+    ]
+    longest = {name: max(len(title[name]) for title in titles) for name in ("text", "subtitle")}
+    level = []
+    for panel, title in zip(panels, titles, strict=True):
+        padded = {name: [*title[name], *[" "] * (longest[name] - len(title[name]))] for name in title}
+        if not title["text"] or padded == title:
+            level.append(panel)
+            continue
+        options = panel.title.to_dict() if isinstance(panel.title, alt.TitleParams) else {}
+        level.append(panel.properties(title=alt.TitleParams(**{**options, **padded})))
+    return level
+
+
+def _lines(title: alt.TitleParams | str, name: str) -> list[str]:
+    text = (title if name == "text" else "") if isinstance(title, str) else title.to_dict().get(name, "")
+    return list(text) if isinstance(text, list) else [text] if text else []
 
 
 def note_below(lines: Sequence[str]) -> alt.Chart:
@@ -121,7 +149,7 @@ def side_by_side(*charts: alt.LayerChart) -> alt.HConcatChart:
     bare = [chart.copy() for chart in charts]
     for chart in bare:
         chart.config, chart.usermeta = alt.Undefined, alt.Undefined
-    joined: alt.HConcatChart = alt.hconcat(*bare, spacing=36).resolve_scale(
+    joined: alt.HConcatChart = alt.hconcat(*level_titles(bare), spacing=36).resolve_scale(
         color="independent", shape="independent", xOffset="independent"
     )
     return themed(joined)
