@@ -260,7 +260,7 @@ def test_tables_of_the_papers_and_leaderboards_have_one_row():
     assert (cell["model"], cell["published"], cell["n"], cell["n_seeds"]) == ("made", 0.493, 120, 3)
     assert cell["ours"] == pytest.approx(10 / 18)
     assert cell["seed_sd"] == pytest.approx(np.std([1 / 2, 1 / 2, 2 / 3], ddof=1))
-    assert "± 0.096 between 3 seeds" in Page(table.to_html()).text
+    assert "SD of 3 seeds9.6" in Page(table.to_html()).text
     assert "made: 0, 1, 2" in table.to_markdown()
     board = wb.leaderboard(several, published=False)
     assert board["spread"].tolist() == several["spread"].tolist()[:1]

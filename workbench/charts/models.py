@@ -319,7 +319,7 @@ def windows(runs: Mapping[int | str, Any]) -> alt.LayerChart:
     bars = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", **axis), y2="high:Q")
     line = base.mark_line(strokeWidth=2, point={"size": 55, "filled": True})
     layers: list[Any] = [bars, line.encode(y=alt.Y("accuracy:Q", **axis))]
-    return alt.LayerChart(layer=layers, width=_WIDTH, height=240)
+    return theme.themed(alt.LayerChart(layer=layers, width=_WIDTH, height=240))
 
 
 def _label(reads: Reads) -> str:

@@ -33,7 +33,7 @@ _REPORTED = (
 )
 _AGAINST = ("difference", "difference_low", "difference_high", "n_paired", "p", "p_holm")
 _SHOWN = (
-    TableColumn("perplexity", "quantity"),
+    TableColumn("perplexity", "perplexity"),
     TableColumn("median_rank", "rank"),
     with_interval(
         "difference", "points", heading="Difference from the best",

@@ -140,12 +140,14 @@ def spread_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def shown_measures(table: pd.DataFrame) -> tuple[TableColumn, ...]:
-    """Return the measures as tables show them."""
+    """Return the measures as tables show them; the items of the perplexity where they are not all."""
+    fewer = "n_perplexity" in table and (table["n_perplexity"].fillna(0) % table["n"] > 0).any()
     return (
         TableColumn("n", "count"),
         with_interval("accuracy", "share", detail="spread" if "spread" in table else ""),
-        with_interval("perplexity", "quantity"),
+        with_interval("perplexity", "perplexity"),
         with_interval("median_rank", "rank"),
+        *([TableColumn("n_perplexity", "count")] if fewer else ()),
     )
 
 

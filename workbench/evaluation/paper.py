@@ -5,9 +5,8 @@ The published numbers stand in ``data/published``; a new table is a file there a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from workbench.evaluation.metrics import measure
 from workbench.evaluation.reading import VARIANT, ModelPredictions, one_value, predictions_of
 from workbench.items.ablation import whole_variant
 from workbench.render.labels import tooltip
-from workbench.render.numbers import MISSING, in_unit
+from workbench.render.numbers import MISSING, as_printed, in_unit
 from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown
 from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import Formulas, write_csv
@@ -72,9 +71,8 @@ _NOTES = {
 _VARIANTS = ("plain", "capitalised", "openai")
 _PERCENT = 100
 _EACH = (
-    Heading("paper", "The published value, as the paper prints it."),
-    Heading("ours", "Our value; in brackets its confidence interval."),
-    Heading("difference", "Our value minus the paper's."),
+    "paper: the published value with the paper's digits; ours: our value; interval: its confidence"
+    " interval; difference: our value minus the paper's; n: our items."
 )
 _KEYS = ("system", "variant", *VARIANT)
 _KINDS = {
@@ -217,7 +215,7 @@ class ResultsTable:
         return grid_html(self._grid())
 
     def to_latex(self) -> str:
-        r"""Return the table as a LaTeX ``table`` that needs ``\usepackage{booktabs,graphicx}``."""
+        r"""Return the table as a LaTeX ``table`` that needs ``\usepackage{array,booktabs,graphicx}``."""
         return grid_latex(self._grid(), f"tab:{self.name}")
 
     def to_markdown(self) -> str:
@@ -229,19 +227,27 @@ class ResultsTable:
         return write_csv(self.frame, path, formulas=formulas)
 
     def _grid(self) -> Grid:
-        columns, frame = list(dict.fromkeys(self.frame["column"])), self.frame
+        columns = self.frame[["column", "measured_in"]].drop_duplicates("column").to_numpy().tolist()
+        every = self.rows == "all" or self.frame["model"].isna().all()
         sections: dict[str, list[list[Cell]]] = {}
-        every = self.rows == "all" or frame["model"].isna().all()
-        records: list[dict[Any, Any]] = frame.to_dict("records")
+        records: list[dict[Any, Any]] = self.frame.to_dict("records")
+        before: Any = None
         for start in range(0, len(records), len(columns)):
             cells = records[start : start + len(columns)]
-            if every or not pd.isna(cells[0]["model"]) or _of_people(cells[0]["system"]):
-                sections.setdefault(cells[0]["section"], []).append(_line(cells))
-        headings = [Heading("System", tooltip("system"), numeric=False), Heading("Model", numeric=False)]
-        headings += [heading for _ in columns for heading in _EACH]
-        headings += [Heading("n", tooltip("n"))]
-        groups = [("", 2), *((name, len(_EACH)) for name in columns), ("", 1)]
-        return Grid(self.title, headings, sections, self.notes, groups=groups)
+            section, system, model = (cells[0][name] for name in ("section", "system", "model"))
+            rows = sections.setdefault(section, [])
+            shown = every or not pd.isna(model) or _of_people(system)
+            if shown and (section, system) != before and any(not pd.isna(cell["printed"]) for cell in cells):
+                rows.append(_of_paper(cells))
+            if not pd.isna(model):
+                rows += _of_ours(cells)
+            before = (section, system) if shown else None
+        headings = [
+            Heading("System or model", f"{tooltip('system')} {tooltip('model')}", numeric=False),
+            Heading("Value", _EACH, numeric=False),
+            *(Heading(f"{name} (%)" if unit == "fraction" else name) for name, unit in columns),
+        ]
+        return Grid(self.title, headings, {name: rows for name, rows in sections.items() if rows}, self.notes)
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -250,18 +256,36 @@ class ResultsTable:
         return self.to_markdown()
 
 
-def _line(cells: Sequence[dict[Any, Any]]) -> list[Cell]:
-    """Return a row: system, model, three cells a column, the number of items."""
-    line = [Cell(MISSING if pd.isna(cells[0][name]) else str(cells[0][name])) for name in ("system", "model")]
-    for cell in cells:
-        write = partial(in_unit, unit=cell["measured_in"])
-        interval = "" if pd.isna(cell["low"]) else f"[{write(cell['low'])}, {write(cell['high'])}]"
-        if not pd.isna(cell["seed_sd"]):
-            interval += f" ± {write(cell['seed_sd'])} between {cell['n_seeds']} seeds"
-        line.append(Cell(MISSING if pd.isna(cell["printed"]) else str(cell["printed"])))
-        line += [Cell(write(cell["ours"]), interval), Cell(write(cell["difference"], sign=True))]
-    counts = dict.fromkeys(f"{cell['n']:,}" for cell in cells if not pd.isna(cell["n"]))
-    return [*line, Cell(" / ".join(counts) or MISSING)]
+def _of_paper(cells: Sequence[dict[Any, Any]]) -> list[Cell]:
+    """Return the row of a system with the paper's values."""
+    missing = [pd.isna(cell["printed"]) for cell in cells]
+    texts = [
+        MISSING if lacks else as_printed(cell["printed"], cell["measured_in"])
+        for cell, lacks in zip(cells, missing, strict=True)
+    ]
+    return [Cell(str(cells[0]["system"])), Cell("paper"), *map(Cell, texts)]
+
+
+def _of_ours(cells: Sequence[dict[Any, Any]]) -> Iterator[list[Cell]]:
+    """Return the rows of a model: its values, their intervals, the differences from the paper's, and n."""
+
+    def row(name: str, column: str, write: Callable[[dict[Any, Any]], str]) -> Iterator[list[Cell]]:
+        texts = [MISSING if pd.isna(cell[column]) else write(cell) for cell in cells]
+        if any(text != MISSING for text in texts):
+            yield [Cell(""), Cell(name), *map(Cell, texts)]
+
+    def number(column: str, *, sign: bool = False) -> Callable[[dict[Any, Any]], str]:
+        return lambda cell: in_unit(cell[column], cell["measured_in"], sign=sign)
+
+    system, model = cells[0]["system"], str(cells[0]["model"])
+    of_ours = not pd.isna(system) and all(pd.isna(cell["printed"]) for cell in cells)
+    values = [Cell(number("ours")(cell)) for cell in cells]
+    yield [Cell(model, f"({system})" if of_ours else ""), Cell("ours"), *values]
+    yield from row("interval", "low", lambda cell: f"[{number('low')(cell)}, {number('high')(cell)}]")
+    seeds = max((cell["n_seeds"] for cell in cells if not pd.isna(cell["n_seeds"])), default=0)
+    yield from row(f"SD of {seeds} seeds", "seed_sd", number("seed_sd"))
+    yield from row("difference", "difference", number("difference", sign=True))
+    yield from row("n", "n", lambda cell: f"{cell['n']:,}")
 
 
 def table(
@@ -302,7 +326,8 @@ def table(
     -------
     ResultsTable
         Rows in the order of the paper, then ours without a published counterpart. Several models of
-        one system all have rows. ``-``: missing. Its `frame` has every row of the paper.
+        one system all have rows, which stand below the paper's. ``-``: missing. Accuracies are shown in
+        percent. Its `frame` has every row of the paper, in the paper's unit.
 
     Raises
     ------
@@ -459,12 +484,12 @@ def _notes(
         counted = f"Accuracy on the items whose answer is in the vocabulary or among the choices{place}"
         yield f"{counted}: {'; '.join(values)}."
     yield (
-        f"In brackets: {_PERCENT * drawing.level:g} % confidence intervals of our values."
+        f"Intervals are {_PERCENT * drawing.level:g} % confidence intervals of our values."
         f" Differences are ours minus the paper's. {_resampled(ours)}"
         f" Bootstrap with {drawing.resamples:,} replicates, seed {drawing.seed}."
     )
     if ours["n_seeds"].notna().any():
-        yield "Of runs that differ in the seed alone: the mean, and ± the standard deviation between seeds."
+        yield "Of runs that differ in the seed alone: the mean, and the standard deviation (SD) of the seeds."
     if layout.dataset == "lambada" and (ours["resampled_by"] == "item").any() and dataset is None:
         yield f"{bootstrap.LAMBADA}."
     seeds = {f"{model.model}: {model.info['seed']}" for model in models if model.info.get("seed") is not None}

@@ -6,6 +6,7 @@ A zero has no sign, a missing value is `MISSING`, an infinite one ∞.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -81,9 +82,16 @@ def rank_text(rank: float | None, n_tied: float | None = None, *, bound: bool = 
     return f"tied {rank:,.0f}\N{EN DASH}{rank + others:,.0f}" if others > 0 else f"rank {rank:,.0f}"
 
 
-def mid_rank(value: float) -> str:
-    """Return a rank that may lie between two: ``28.5``, ``1,067``."""
-    return fixed(value, 1).removesuffix(".0") if abs(value) < _THOUSAND else fixed(value, 0)
+def mid_rank(value: float, *, sign: bool = False) -> str:
+    """Return a rank that may lie between two, with one digit: ``28.5``, ``1,067.0``."""
+    return fixed(value, 1, sign=sign)
+
+
+def perplexity(value: float, *, sign: bool = False) -> str:
+    """Return a perplexity with two digits: ``8.63``, ``57,040.00``, from a billion on ``3.00e+12``."""
+    if _LARGE <= abs(value) < np.inf:
+        return f"{value:{'+' if sign else ''}.2e}"
+    return fixed(value, 2, sign=sign)
 
 
 def span(low: float, high: float, write: Callable[[float], str]) -> str:
@@ -100,7 +108,7 @@ def size(n_bytes: float) -> str:
 
 
 def in_unit(value: Any, unit: str, *, sign: bool = False) -> str:
-    """Return a number as the papers' tables show it: percents with one digit, fractions with three.
+    """Return a number of the papers' tables as every table shows its measure: fractions as percentages.
 
     Parameters
     ----------
@@ -111,13 +119,13 @@ def in_unit(value: Any, unit: str, *, sign: bool = False) -> str:
     """
     if pd.isna(value):
         return MISSING
-    size = abs(value)
-    if _LARGE <= size < np.inf:
-        text = f"{value:{'+' if sign else ''}.2e}"
-    elif unit == "rank":
-        text = fixed(value, 1, sign=sign).removesuffix(".0")
+    if unit == "per target word":
+        text = perplexity(value, sign=sign)
     else:
-        rounded = unit == "per target word" and size >= 100  # noqa: PLR2004 - three digits are enough
-        text = fixed(value, 3 if unit == "fraction" else 0 if rounded else 1, sign=sign)
-    text = text.replace(",", "")  # as the papers print them
+        text = fixed(100 * value if unit == "fraction" else value, 1, sign=sign)
     return text.replace("-", MINUS, 1) if text.startswith("-") else text
+
+
+def as_printed(text: str, unit: str) -> str:
+    """Return a number with the digits that a paper prints: ``57,040``, the fraction ``0.716`` as ``71.6``."""
+    return f"{Decimal(text).scaleb(2 if unit == 'fraction' else 0):,f}"

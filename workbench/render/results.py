@@ -16,18 +16,27 @@ from workbench.render.numbers import (
     mid_rank,
     p_value,
     percent,
+    perplexity,
     points,
     quantity,
     size,
     span,
 )
-from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown, grid_text
+from workbench.render.tables import (
+    Cell,
+    Grid,
+    Heading,
+    footnote_mark,
+    grid_html,
+    grid_latex,
+    grid_markdown,
+    grid_text,
+)
 from workbench.storage.spreadsheet import Formulas, write_csv
 
 _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "text": str,  # to the left
     "column": label,  # the name of a column, to the left
-    "signature": str,  # small, to the left
     "number": str,  # as it is, to the right
     "time": lambda moment: moment[:16].replace("T", " "),  # of 2026-11-22T20:35:42
     "printed percent": "{} %".format,
@@ -39,6 +48,7 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "percentage points": lambda share: f"{points(share)} points",  # 0.012 as +1.2 points
     "quantity": quantity,  # 12.34
     "seconds": partial(quantity, digits=2),  # 0.12
+    "perplexity": perplexity,  # 8.63
     "rank": mid_rank,  # 28.5
     "money": partial(fixed, digits=2),  # 1,234.50; the heading names the currency
     "signed": partial(quantity, digits=3, sign=True),  # +12.3
@@ -54,7 +64,7 @@ _BOUNDS: Mapping[
     "percentage": partial(fixed, digits=1),
     "percentage points": points,
 }
-_TEXT = ("text", "column", "signature")
+_TEXT = ("text", "column")
 _AS_PRINTED = ("number", "time", "printed percent")
 _SETS = {"dataset", "split", "variant"}
 _UNITS = {"share": "%", "points": "points"}
@@ -94,7 +104,8 @@ def with_interval(name: str, kind: str, **texts: str) -> TableColumn:
 class TableLayout(NamedTuple):
     """What is shown of a frame: a caption, columns, and columns whose values head a section of rows.
 
-    `signature` names the column with the signatures of the rows: what they share stands under the table.
+    `signature` names the column with the signatures of the rows: what they share stands under the table,
+    what some have besides in a footnote.
     """
 
     title: str
@@ -126,7 +137,10 @@ class Table(pd.DataFrame):
         return grid_html(self._grid())
 
     def to_latex(self, label: str = "tab:results") -> str:  # type: ignore[override]
-        r"""Return the shown columns as a LaTeX ``table`` that needs ``\usepackage{booktabs,graphicx}``."""
+        r"""Return the shown columns as a LaTeX ``table``.
+
+        It needs ``\usepackage{array,booktabs,graphicx}``.
+        """
         return grid_latex(self._grid(), label)
 
     def to_markdown(self) -> str:  # type: ignore[override]
@@ -150,19 +164,23 @@ class Table(pd.DataFrame):
     def _grid(self) -> Grid:
         layout, note = self._layout, self.attrs.get("note", ())
         columns, footer, records = layout.columns, "", self.to_dict("records")
+        marks: dict[str, str] = {}
+        rest = [""] * len(records)
         if layout.signature:
             sets = _SETS.isdisjoint([*layout.sections, *(column.name for column in columns)])
             shared, rest = split_signatures(self[layout.signature], sets=sets)
             footer = f"{label(layout.signature)}: {shared}" if shared else ""
-            if any(rest):
-                columns = (*columns, TableColumn(layout.signature, "signature"))
-                records = [row | {layout.signature: text} for row, text in zip(records, rest, strict=True)]
+            marks = {text: footnote_mark(k) for k, text in enumerate(dict.fromkeys(filter(None, rest)))}
+        named = next((k for k, column in enumerate(columns) if column.kind in _TEXT), 0)
         sections: dict[str, list[list[Cell]]] = {}
-        for row in records:
+        for row, signature in zip(records, rest, strict=True):
             heading = ", ".join(_named(name, row[name]) for name in layout.sections)
-            sections.setdefault(heading, []).append([_cell(column, row) for column in columns])
-        notes = (note,) if isinstance(note, str) else tuple(note)
-        return Grid(layout.title, list(map(_heading, columns)), sections, tuple(filter(None, notes)), footer)
+            cells = [_cell(column, row) for column in columns]
+            cells[named] = cells[named]._replace(mark=marks.get(signature, ""))
+            sections.setdefault(heading, []).append(cells)
+        notes = tuple(filter(None, (note,) if isinstance(note, str) else note))
+        footnotes = [(mark, f"{label(layout.signature)}: {text}") for text, mark in marks.items()]
+        return Grid(layout.title, list(map(_heading, columns)), sections, notes, footer, footnotes)
 
 
 def _heading(column: TableColumn) -> Heading:
@@ -198,7 +216,7 @@ def _cell(column: TableColumn, row: dict[Any, Any]) -> Cell:
         detail = _minus(span(row[ends[0]], row[ends[1]], write)) if ends else ""
     if column.detail and (remark := _text(row[column.detail])) != MISSING:
         detail = f"{detail} ({remark})".lstrip()
-    return Cell("", text) if kind == "signature" else Cell(text, detail)
+    return Cell(text, detail)
 
 
 def _minus(text: str) -> str:

@@ -10,14 +10,21 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workbench.render.numbers import MINUS
+from workbench.render.numbers import MINUS, MISSING
 
 if TYPE_CHECKING:
     import jinja2
 
 _DASH = "\N{EN DASH}"
+_NUMBER = re.compile(
+    rf"(?P<whole>(?:[<>\u2264\u2265] )?[+\-{MINUS}]?[\d,]+)(?P<fraction>\.\d+)?(?P<suffix>\D.*)?$"
+)
+_LONG = 28  # letters of a text that is not broken
+_MANY = 40  # rows: a longer table would not fit a page if its texts were broken
+_NARROW = 14  # letters of a line of a heading above numbers
 
 
 class Heading(NamedTuple):
@@ -29,20 +36,21 @@ class Heading(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A cell: its text, and what stands smaller beside it, such as an interval."""
+    """A cell: its text, what stands smaller beside it, such as an interval, and the mark of a footnote."""
 
     text: str
     detail: str = ""
+    mark: str = ""
 
     def __str__(self) -> str:
-        return f"{self.text} {self.detail}".strip()
+        return " ".join(filter(None, [self.text, self.detail, f"[{self.mark}]" if self.mark else ""]))
 
 
 class Grid(NamedTuple):
     """A table as text, before it is written in some language.
 
-    `sections` has the rows by name ("": without a heading of their own); `groups` are headings above several
-    columns, with their number; `footer` stands under the table, before the notes.
+    `sections` has the rows by name ("": without a heading of their own); `footer` stands under the table,
+    before the `footnotes` (mark and text) and the notes.
     """
 
     title: str
@@ -50,7 +58,74 @@ class Grid(NamedTuple):
     sections: Mapping[str, Sequence[Sequence[Cell]]]
     notes: Sequence[str] = ()
     footer: str = ""
-    groups: Sequence[tuple[str, int]] = ()
+    footnotes: Sequence[tuple[str, str]] = ()
+
+
+class _Column(NamedTuple):
+    """What the cells of a column have in common.
+
+    All numbers get the room of the longest `fraction` (from the decimal point on) and of the longest `suffix`
+    (a unit), so that their decimal points are aligned; `ragged` tells whether some are shorter.
+    """
+
+    detailed: bool
+    fraction: str
+    suffix: str
+    ragged: bool
+    rows: int
+    longest: int
+    detail_length: int
+
+    @property
+    def width(self) -> int:
+        """Columns of the page: numbers and details have one each."""
+        return 1 + self.detailed
+
+    @property
+    def room(self) -> str:
+        """Width of what stands after the units of a number, as CSS; "" where all have the same."""
+        return f"{len(self.fraction) + 1.7 * len(self.suffix):g}ch" if self.ragged else ""
+
+
+def _columns(grid: Grid) -> list[_Column]:
+    columns = []
+    for k, heading in enumerate(grid.headings):
+        cells = [row[k] for rows in grid.sections.values() for row in rows]
+        ends = [number_parts(cell.text)[1:] for cell in cells if cell.text] if heading.numeric else []
+        fraction, suffix = (max((end[i] for end in ends), key=len, default="") for i in (0, 1))
+        detailed = heading.numeric and any(cell.detail for cell in cells)
+        longest, detail = (
+            max(map(len, texts), default=0) for texts in (map(str, cells), (cell.detail for cell in cells))
+        )
+        fraction = re.sub(r"\d", "0", fraction)
+        columns.append(
+            _Column(
+                detailed,
+                fraction,
+                suffix,
+                len({(len(end[0]), end[1]) for end in ends}) > 1,
+                len(cells),
+                longest,
+                detail,
+            )
+        )
+    return columns
+
+
+def number_parts(text: str) -> tuple[str, str, str]:
+    """Return a number up to its decimal point, from the point on, and what stands after it: a unit."""
+    match = _NUMBER.match(text)
+    return (match["whole"], match["fraction"] or "", match["suffix"] or "") if match else (text, "", "")
+
+
+def is_aligned(text: str) -> bool:
+    """Tell whether a text has its place at the decimal point: a number or a missing one, no interval."""
+    return bool(_NUMBER.match(text)) or text == MISSING
+
+
+def footnote_mark(k: int) -> str:
+    """Return the mark of the footnote `k`, counted from 0: a to z, then aa, ab and so on."""
+    return (footnote_mark(k // 26 - 1) if k >= 26 else "") + chr(ord("a") + k % 26)  # noqa: PLR2004 - letters
 
 
 @cache
@@ -72,14 +147,18 @@ def html_table(
 
 def grid_html(grid: Grid) -> str:
     """Return a table as an HTML fragment; colours follow JupyterLab's theme or the page."""
-    return _template("grid.html").render(grid._asdict())
+    columns = _columns(grid)
+    return _template("grid.html").render(
+        grid._asdict(), columns=columns, parts=number_parts, is_aligned=is_aligned
+    )
 
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{",
     "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
     ">": r"\textgreater{}", "|": r"\textbar{}", _DASH: "--", MINUS: "$-$", "∞": r"$\infty$", "“": "``",
-    "”": "''", '"': r"\textquotedbl{}",
+    "”": "''", '"': "''", "≤": r"$\leq$", "≥": r"$\geq$", "±": r"$\pm$",
+    "\N{MULTIPLICATION SIGN}": r"$\times$",
 }  # fmt: skip
 
 
@@ -89,47 +168,79 @@ def escape_latex(text: str) -> str:
 
 
 def grid_latex(grid: Grid, label: str) -> str:
-    """Return a table in LaTeX with the rules of booktabs, made smaller where it is wider than the page."""
+    """Return a table in LaTeX with the rules of booktabs, made smaller where it is wider than the page.
+
+    Decimal points are aligned without a further package: intervals are a column of their own, and numbers
+    that have fewer digits after the point get the room of those that lack.
+    """
+    columns = _columns(grid)
     lines = [
-        r"% needs \usepackage{booktabs,graphicx}",
+        r"% needs \usepackage{array,booktabs,graphicx}",
         r"\begin{table}",
-        r"\centering",
+        r"\centering\setlength{\tabcolsep}{4pt}",
         rf"\caption{{{escape_latex(grid.title)}}}",
         rf"\label{{{label}}}",
         r"\resizebox{\ifdim\width>\linewidth \linewidth\else\width\fi}{!}{%",
-        rf"\begin{{tabular}}{{{''.join('r' if heading.numeric else 'l' for heading in grid.headings)}}}",
+        rf"\begin{{tabular}}{{{''.join(map(_latex_column, grid.headings, columns))}}}",
         r"\toprule",
+        rf"{' & '.join(map(_latex_heading, grid.headings, columns))} \\",
     ]
-    if grid.groups:
-        ends = [sum(width for _, width in grid.groups[: k + 1]) for k in range(len(grid.groups))]
-        cells = [rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(name)}}}" for name, width in grid.groups]
-        rules = [
-            rf"\cmidrule(lr){{{end - width + 1}-{end}}}"
-            for (name, width), end in zip(grid.groups, ends, strict=True)
-            if name
-        ]
-        lines += [rf"{' & '.join(cells)} \\", " ".join(rules)]
-    lines.append(rf"{' & '.join(escape_latex(heading.text) for heading in grid.headings)} \\")
     for section, rows in grid.sections.items():
         lines.append(r"\midrule")
         if section:
-            wide = len(grid.headings)
+            wide = sum(column.width for column in columns)
             lines += [rf"\multicolumn{{{wide}}}{{l}}{{\emph{{{escape_latex(section)}}}}} \\", r"\midrule"]
-        lines += [rf"{' & '.join(escape_latex(str(cell)) for cell in row)} \\" for row in rows]
+        lines += [rf"{{}}{' & '.join(map(_latex_cell, row, grid.headings, columns))} \\" for row in rows]
     lines += [r"\bottomrule", r"\end{tabular}}"]
-    if text := escape_latex(" ".join(filter(None, [grid.footer, *grid.notes]))):
-        text = text.replace(r"\textbar{}", r"\textbar\allowbreak{}")  # signatures have no blanks
-        lines += ["", rf"\smallskip{{\footnotesize {text}\par}}"]
+    notes = [escape_latex(grid.footer)] if grid.footer else []
+    notes += [rf"\textsuperscript{{{mark}}}\,{escape_latex(text)}" for mark, text in grid.footnotes]
+    notes += [escape_latex(" ".join(grid.notes))] if grid.notes else []
+    for text in notes:
+        broken = text.replace(r"\textbar{}", r"\textbar\allowbreak{}")  # signatures have no blanks
+        lines += ["", rf"\smallskip{{\footnotesize\raggedright {broken}\par}}"]
     return "\n".join([*lines, r"\end{table}", ""])
+
+
+def _latex_column(heading: Heading, column: _Column) -> str:
+    if heading.numeric:
+        return r"r@{\enspace}l" if column.detailed else "r"
+    return (
+        r">{\raggedright\arraybackslash}p{15em}" if column.longest > _LONG and column.rows <= _MANY else "l"
+    )
+
+
+def _latex_heading(heading: Heading, column: _Column) -> str:
+    if not heading.numeric:
+        return escape_latex(heading.text)
+    lines = wrap(heading.text, _NARROW, break_long_words=False, break_on_hyphens=False) or [""]
+    side, text = "c" if column.detailed else "r", r" \\ {}".join(map(escape_latex, lines))
+    if len(lines) > 1:
+        text = rf"\begin{{tabular}}[b]{{@{{}}{side}@{{}}}}{text}\end{{tabular}}"
+    return rf"\multicolumn{{2}}{{c}}{{{text}}}" if column.detailed else text
+
+
+def _latex_cell(cell: Cell, heading: Heading, column: _Column) -> str:
+    mark = rf"\textsuperscript{{{cell.mark}}}" if cell.mark else ""
+    if not heading.numeric:
+        return " ".join(filter(None, [escape_latex(cell.text), escape_latex(cell.detail)])) + mark
+    whole, fraction, suffix = number_parts(cell.text)
+    text = escape_latex(whole + fraction) if cell.text != MISSING else "--"
+    aligned = is_aligned(cell.text)
+    text += _phantom(column.fraction[len(fraction) :]) if aligned else ""
+    if suffix == column.suffix or not aligned:
+        text += escape_latex(suffix)
+    else:
+        text += (rf"\rlap{{{escape_latex(suffix)}}}" if suffix else "") + _phantom(column.suffix)
+    return f"{text}{mark}{f' & {escape_latex(cell.detail)}' if column.detailed else ''}".rstrip()
+
+
+def _phantom(text: str) -> str:
+    return rf"\phantom{{{escape_latex(text)}}}" if text else ""
 
 
 def grid_markdown(grid: Grid) -> str:
     """Return a table in GitHub Markdown, one table a section."""
-    above = [name for name, width in grid.groups for _ in range(width)] or [""] * len(grid.headings)
-    head = [
-        f"{name}: {heading.text}" if name else heading.text
-        for name, heading in zip(above, grid.headings, strict=True)
-    ]
+    head = [heading.text for heading in grid.headings]
     rule = ["--:" if heading.numeric else ":--" for heading in grid.headings]
     parts = [f"**{_markdown(grid.title)}**"] if grid.title else []
     for section, rows in (grid.sections or {"": []}).items():
@@ -137,16 +248,23 @@ def grid_markdown(grid: Grid) -> str:
             parts.append(f"*{_markdown(section)}*")
         lines = [_row(head, _markdown), _row(rule, str)]
         parts.append("\n".join([*lines, *(_row(list(map(str, row)), _markdown) for row in rows)]))
-    if grid.footer:
-        parts.append(_markdown(grid.footer))
+    parts += [_markdown(text) for text in _below(grid)]
     if grid.notes:
         parts.append("\n".join(f"- {_markdown(note)}" for note in grid.notes))
     return "\n\n".join(parts) + "\n"
 
 
+def _below(grid: Grid) -> list[str]:
+    """Return what stands under a table: what all rows share, and the footnotes."""
+    return [*filter(None, [grid.footer]), *(f"[{mark}] {text}" for mark, text in grid.footnotes)]
+
+
 def grid_text(grid: Grid) -> str:
     """Return a table as plain text for a terminal."""
-    rows = [list(map(str, row)) for part in grid.sections.values() for row in part]
+    columns = _columns(grid)
+    rows = [
+        list(map(_text_cell, row, grid.headings, columns)) for part in grid.sections.values() for row in part
+    ]
     lines = text_table(
         [heading.text for heading in grid.headings], rows, [heading.numeric for heading in grid.headings]
     ).split("\n")
@@ -156,7 +274,18 @@ def grid_text(grid: Grid) -> str:
         parts += lines[place : place + len(part)]
         place += len(part)
     parts += [] if rows else ["no rows"]
-    return "\n".join([*parts, *([f"\n{grid.footer}"] if grid.footer else []), *grid.notes])
+    return "\n".join([*parts, *(f"\n{text}" for text in _below(grid)), *grid.notes])
+
+
+def _text_cell(cell: Cell, heading: Heading, column: _Column) -> str:
+    if not heading.numeric:
+        return str(cell)
+    whole, fraction, suffix = number_parts(cell.text)
+    text = whole
+    if is_aligned(cell.text):
+        text += fraction.ljust(len(column.fraction)) + suffix.ljust(len(column.suffix))
+    mark = f" [{cell.mark}]" if cell.mark else ""
+    return f"{text} {cell.detail:<{column.detail_length}}{mark}" if column.detailed else f"{text}{mark}"
 
 
 def text_table(names: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool] = ()) -> str:

@@ -14,7 +14,7 @@ from workbench.evaluation.comparison import Comparison
 from workbench.items.pieces import pieces
 from workbench.items.tokens import readable_tokens, tokens
 from workbench.render.labels import column_label, label
-from workbench.render.numbers import fixed, mid_rank, p_value, percent, points, probability, quantity, span
+from workbench.render.numbers import fixed, mid_rank, p_value, percent, perplexity, points, probability, span
 from workbench.widgets.compare.view import split_labels
 from workbench.widgets.shared.passages import words_around
 from workbench.widgets.shared.widget import render
@@ -117,7 +117,7 @@ def models_table(models: Sequence[Mapping[str, Any]], summary: str, warnings: Se
     """Return a table of rows of :func:`~workbench.widgets.compare.view.model_rows` as an HTML fragment."""
     writers: dict[str, Callable[[float], str]] = {
         "accuracy": _share,
-        "perplexity": quantity,
+        "perplexity": perplexity,
         "median_rank": mid_rank,
     }
     rows = [
