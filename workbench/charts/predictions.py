@@ -109,9 +109,9 @@ def accuracy(
     panels: list[Any] = []
     for name, part in data.groupby("set", sort=False):
         sizes = part.groupby("model", sort=False)["n"].sum().rename("n").reset_index()
-        labels = part.groupby("group", sort=False)["n"].agg(counts)
-        labels = {group: f"{group}\nn = {labels[group]}" for group in groups if group in labels.index}
-        axis = {"labelAngle": 0, "labelLimit": 120, "labelExpr": "split(datum.label, '\\n')"}
+        n = part.groupby("group", sort=False)["n"].agg(counts).to_dict()
+        labels = {group: f"{group}\nn = {n[group]}" for group in groups if group in n}
+        axis: dict[str, Any] = {"labelAngle": 0, "labelLimit": 120, "labelExpr": "split(datum.label, '\\n')"}
         base = alt.Chart(part.drop(columns="set").assign(label=part["group"].map(labels))).encode(
             x=alt.X("label:N", title=label(by, unit=True), sort=list(labels.values())).axis(**axis),
             xOffset=alt.XOffset("model:N", sort=models).scale(domain=models, padding=0.6),

@@ -98,7 +98,7 @@ def level_titles(panels: Sequence[alt.LayerChart]) -> list[alt.LayerChart]:
 
     Vega-Lite sets a title upwards from its plot.
     """
-    titles = [
+    titles: list[dict[str, list[str]]] = [
         {name: _lines(panel.title, name) for name in ("text", "subtitle")}
         if isinstance(panel.title, alt.TitleParams | str)
         else {"text": [], "subtitle": []}

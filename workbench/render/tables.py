@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _DASH = "\N{EN DASH}"
 _NUMBER = re.compile(
-    rf"(?P<whole>(?:[<>\u2264\u2265] )?[+\-{MINUS}]?[\d,]+)(?P<fraction>\.\d+)?(?P<suffix>\D.*)?$"
+    rf"(?P<integer>(?:[<>\u2264\u2265] )?[+\-{MINUS}]?[\d,]+)(?P<fraction>\.\d+)?(?P<suffix>\D.*)?$"
 )
 _LONG = 28  # letters of a text that is not broken
 _MANY = 40  # rows: a longer table would not fit a page if its texts were broken
@@ -115,7 +115,7 @@ def _columns(grid: Grid) -> list[_Column]:
 def number_parts(text: str) -> tuple[str, str, str]:
     """Return a number up to its decimal point, from the point on, and what stands after it: a unit."""
     match = _NUMBER.match(text)
-    return (match["whole"], match["fraction"] or "", match["suffix"] or "") if match else (text, "", "")
+    return (match["integer"], match["fraction"] or "", match["suffix"] or "") if match else (text, "", "")
 
 
 def is_aligned(text: str) -> bool:
@@ -223,8 +223,8 @@ def _latex_cell(cell: Cell, heading: Heading, column: _Column) -> str:
     mark = rf"\textsuperscript{{{cell.mark}}}" if cell.mark else ""
     if not heading.numeric:
         return " ".join(filter(None, [escape_latex(cell.text), escape_latex(cell.detail)])) + mark
-    whole, fraction, suffix = number_parts(cell.text)
-    text = escape_latex(whole + fraction) if cell.text != MISSING else "--"
+    integer, fraction, suffix = number_parts(cell.text)
+    text = escape_latex(integer + fraction) if cell.text != MISSING else "--"
     aligned = is_aligned(cell.text)
     text += _phantom(column.fraction[len(fraction) :]) if aligned else ""
     if suffix == column.suffix or not aligned:
@@ -280,8 +280,8 @@ def grid_text(grid: Grid) -> str:
 def _text_cell(cell: Cell, heading: Heading, column: _Column) -> str:
     if not heading.numeric:
         return str(cell)
-    whole, fraction, suffix = number_parts(cell.text)
-    text = whole
+    integer, fraction, suffix = number_parts(cell.text)
+    text = integer
     if is_aligned(cell.text):
         text += fraction.ljust(len(column.fraction)) + suffix.ljust(len(column.suffix))
     mark = f" [{cell.mark}]" if cell.mark else ""
