@@ -172,6 +172,17 @@ def text(n_lines=4000, n_words=650, seed=0):
     return tuple(lines)
 
 
+@contextmanager
+def new_home():
+    """Let models be written to a folder that is removed, without waiting for the disk."""
+    with (
+        TemporaryDirectory() as folder,
+        mock.patch.dict(os.environ, {"WORKBENCH_HOME": folder}),
+        mock.patch.object(os, "fsync"),
+    ):
+        yield
+
+
 @cache
 def fitted(order=3, smoothing="kneser-ney", vocabulary=550, pruning=None, n_lines=4000):
     """Fit a model of the text, once for all tests."""

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ngrams import Loop, arpa, by_value, compiled, fitted, random_grams, text
+from ngrams import Loop, arpa, by_value, compiled, fitted, new_home, random_grams, text
+
+from workbench.items.items import items_from_text
+from workbench.models.ngram.model import NGram
+
+QUICK = {"tokenised": True, "memory": "60M", "progress": False}
 
 
 def check(model, rows, scores, wanted, *, k=10):
@@ -120,6 +125,42 @@ def test_thousands_of_contexts_of_fitted_models(name):
     listed = np.array(nodes).T >= 0
     assert listed[:, -1].any()  # else the highest order was never asked
     assert not listed[:, -1].all()
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(
+    lines=st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=9), min_size=1, max_size=12),
+    order=st.integers(2, 4),
+    n_words=st.integers(1, 8),
+    pruning=st.sampled_from([None, (0, 1), (0, 0, 1), (0, 9), (0, 0, 9), (0, 1, 9)]),
+    smoothing=st.sampled_from(["kneser-ney", "good-turing"]),
+)
+def test_any_fit_is_as_kenlm_has_it(lines, order, n_words, pruning, smoothing):
+    """Also where all n-grams of an order were pruned."""
+    pruning = pruning and pruning[:order]
+    options = {"smoothing": smoothing, "pruning": pruning, "vocabulary": n_words}
+    with new_home():
+        fit = NGram.fit([" ".join(line) for line in lines], order=order, **options, **QUICK)
+        model, loop = fit.model, Loop(fit.binary, fit.vocabulary)
+        rows = [line[:place] for line in lines[:5] for place in range(len(line) + 1)]
+        rows += [["<s>", *row] for row in rows]
+        scores = np.array([loop.scores(row) for row in rows])
+        assert len(model.levels) == order
+        check(model, rows, scores, np.arange(len(rows)) % len(fit.vocabulary), k=3)
+
+
+@pytest.mark.parametrize("smoothing", ["kneser-ney", "good-turing"])
+@pytest.mark.parametrize(
+    ("line", "pruning", "sizes"), [("a b c", (0, 1), (6, 0)), ("a b c a b", (0, 1, 1), (6, 1, 0))]
+)
+def test_a_model_without_n_grams_of_an_order_predicts_by_the_lower_ones(line, pruning, sizes, smoothing):
+    with new_home():
+        fit = NGram.fit([line], order=len(pruning), pruning=pruning, smoothing=smoothing, **QUICK)
+        assert tuple(len(level["logp"]) for level in fit.model.levels) == sizes
+        table = fit.predict(items_from_text("x a b", dataset="lambada", tokenised=True))
+        assert sorted(table["top_words"][0]) == ["a", "b", "c"]
+        assert table["rank"][0] <= 3
 
 
 @pytest.mark.parametrize("tied", ["two lists", "nearly all"])

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.models.ngram.backoff import SPECIAL, BackOff
-from workbench.models.ngram.levels import LOW
 from workbench.storage.files import atomic_path
 from workbench.storage.progress import progress_bar
 
@@ -34,20 +33,10 @@ def save_arpa(model: BackOff, path: Path, *, progress: bool = True) -> None:
             for first in range(0, sizes[n - 1], _ROWS):
                 rows = slice(first, min(first + _ROWS, sizes[n - 1]))
                 weights = np.asarray(level["backoff"][rows]) if "backoff" in level else None
-                grams = _grams(model, n, np.arange(rows.start, rows.stop))
+                grams = model.grams(n, np.arange(rows.start, rows.stop))
                 _write_grams(file, words, grams, np.asarray(level["logp"][rows]), weights)
                 bar.update(rows.stop - rows.start)
         file.write(b"\n\\end\\\n")
-
-
-def _grams(model: BackOff, order: int, places: Any) -> npt.NDArray[np.int64]:
-    """Return the ids of the words of n-grams, shape (n, order), by their places."""
-    columns = []
-    for level in model.levels[order - 1 : 0 : -1]:
-        key = level["key"][places]
-        columns.append(key & LOW)
-        places = (key >> np.uint64(32)).astype(np.int64)
-    return np.stack([places, *columns[::-1]], axis=1).astype(np.int64)
 
 
 def _write_grams(

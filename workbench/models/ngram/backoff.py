@@ -25,7 +25,7 @@ SPECIAL = ("</s>", "<unk>", "<s>")
 
 Ids = npt.NDArray[np.int64]
 Singles = npt.NDArray[np.float32]
-_SHIFT = np.uint64(32)
+_SHIFT, _WORD = np.uint64(32), np.uint64(2**32 - 1)  # of a key: context << 32 | word
 _REMEDY = "remove the folder and fit again"
 
 
@@ -118,6 +118,15 @@ class BackOff:
         for column in range(1, grams.shape[1]):
             place = self._find(column + 1, place, grams[:, column])
         return place
+
+    def grams(self, order: int, places: Ids) -> Ids:
+        """Return the words of n-grams of an order by their places, shape (n, order)."""
+        columns = []
+        for level in self.levels[order - 1 : 0 : -1]:
+            key = level["key"][places]
+            columns.append(key & _WORD)
+            places = (key >> _SHIFT).astype(np.int64)
+        return np.stack([places, *columns[::-1]], axis=1).astype(np.int64)
 
     def state(self, contexts: Ids) -> BackOffState:
         """Look up contexts (n, length)."""
@@ -245,11 +254,10 @@ class BackOff:
         last: list[tuple[Ids, Singles]] = []  # contexts, and the last value that was compared in a list
         for order in range(len(state.nodes) + 1, 0, -1):
             if order > 1:
-                rows = np.flatnonzero(state.nodes[order - 2] >= 0)
-                if not len(rows):
+                rows, level = np.flatnonzero(state.nodes[order - 2] >= 0), self.levels[order - 1]
+                if not len(rows) or not len(level["key"]):  # pruning may leave no n-gram of an order
                     continue
                 low, high = self._range(order, state.nodes[order - 2][rows])
-                level = self.levels[order - 1]
                 falling, names = level["top"], level["word"]
             else:
                 rows, low = np.arange(n), np.zeros(n, dtype=np.int64)
@@ -291,7 +299,7 @@ class BackOff:
                 level = self.levels[order - 1]
                 for row in np.flatnonzero(node >= 0):
                     values[row] += weight[row]
-                    words = (level["key"][low[row] : high[row]] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+                    words = (level["key"][low[row] : high[row]] & _WORD).astype(np.int64)
                     real = words < n_words
                     values[row, words[real]] = level["logp"][low[row] : high[row]][real]
             yield values

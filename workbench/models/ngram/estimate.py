@@ -20,7 +20,7 @@ from workbench.texts.corpus import Corpus
 
 KENLM, BINARY, INFO = "kenlm", "model.binary", "ngram.json"
 SMOOTHING = ("kneser-ney", "good-turing")
-_FORMAT = 1
+_FORMAT = 2
 
 
 def read_info(folder: Path) -> dict[str, Any]:
@@ -44,11 +44,11 @@ def estimated(
     The parameters are those of :meth:`workbench.models.ngram.model.NGram.fit`; `memory`, `temporary` and
     `progress` are the resources.
     """
-    words = _words(corpus, vocabulary)
+    words, pruning = _words(corpus, vocabulary), kenlm.check_pruning(pruning, order)
     settings = {
         "order": order,
         "smoothing": smoothing,
-        "pruning": list(pruning) if pruning else None,
+        "pruning": pruning or None,
         "lower": corpus.lower,
         "vocabulary_sha256": cache.digest(*words),
         "vocabulary_size": len(words),

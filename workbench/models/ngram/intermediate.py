@@ -140,13 +140,35 @@ def compile_intermediate(prefix: Path, folder: Path, text: Text, *, progress: bo
         if path.read_bytes() != b"".join(code + b"\0" for code in codes):
             raise ValueError("the words are not those of the text, or in another order")
     model = _Orders(prefix, ids, text.words)
-    counts[0] = len(model.words) + len(SPECIAL)
+    counts[0] = len(text.words) + len(SPECIAL)
     sizes = write_level(folder, 1, counts[0], [model.unigrams])
     with progress_bar(sum(counts[1:]), label="sorting", unit="n-grams", shown=progress) as bar:
         for order, count in enumerate(counts[1:], start=2):
             blocks = model.extended(count, last=order == len(counts), bar=bar)
             sizes |= write_level(folder, order, count, blocks)
-    return publish(folder, model.words, counts, sizes)
+    arrays = publish(folder, text.words, counts, sizes)
+    if model.unseen is not None:
+        _add_unseen(arrays, folder, model.unseen)
+    return arrays
+
+
+def _add_unseen(model: BackOff, folder: Path, unseen: float) -> None:
+    """Add to each listed probability of ``<unk>`` what the ``<unk>`` of ``lmplz`` has after that context.
+
+    The words that no text has are unknown ones too. No other probability changes, so each context sums to 1.
+    """
+    unknown = model.index["<unk>"]
+    for order, level in enumerate(model.levels[1:], start=2):
+        for rows in blocks_of(level["key"]):
+            places = rows.start + np.flatnonzero((level["key"][rows] & LOW) == unknown)
+            if len(places):
+                logp = np.load(folder / f"logp.{order}.npy", mmap_mode="r+")
+                weights = model.state(model.grams(order, places)[:, :-1]).backoff
+                logp[places] = _sum_of_log10(logp[places], unseen + np.sum(weights, axis=0, dtype=float))
+
+
+def _sum_of_log10(first: npt.NDArray[Any], second: Any) -> npt.NDArray[np.float32]:
+    return np.log10(10 ** first.astype(float) + 10**second).astype(np.float32)
 
 
 def _path(prefix: Path, ending: str) -> Path:
@@ -182,8 +204,8 @@ class _Orders:
 
     Attributes
     ----------
-    words : list of str
-        Those that were not pruned.
+    unseen : float or None
+        log10 probability of the ``<unk>`` of ``lmplz``, None where the text has no unknown words.
     unigrams : dict of str to array
         The arrays of order 1, in the order of our ids.
     """
@@ -191,28 +213,19 @@ class _Orders:
     def __init__(self, prefix: Path, ids: npt.NDArray[np.int64], words: Sequence[str]) -> None:
         self._prefix, self._n_ids = prefix, len(ids)
         (grams,) = self._records(1)
-        present = grams["words"][:, 0]
-        if (present[1:] <= present[:-1]).any() or not np.isin(ids, ids[present])[ids >= len(words)].all():
-            raise self._error(1, "the words are in another order, or special ones are missing")
-        ranked = ids[present] < len(words)
-        self.words = [words[place] for place in ids[present][ranked]]
-        lost = len(words) - len(self.words)
-        ids = np.where(ranked, np.cumsum(ranked) - 1, ids[present] - lost)
-        unknown = np.flatnonzero(ids == len(self.words) + 1)  # that of lmplz, and that of the text if any
-        # lmplz keeps what interpolation with the uniform distribution gives to its own, which is in no text;
-        # the sum is that of the decimal numbers, as in an ARPA file
-        both = sum(10 ** float(str(value)) for value in grams["logp"][unknown])
-        if len(unknown) > 1:
-            grams["logp"][unknown] = np.float32(np.log10(both))
-        self.unigrams = {
-            name: np.empty(len(self.words) + len(SPECIAL), np.float32) for name in ("logp", "backoff")
-        }
+        if not np.array_equal(grams["words"][:, 0], np.arange(len(ids))):
+            raise self._error(1, "the words are in another order, or some are missing")
+        self._n_words = len(words)
+        unknown = np.flatnonzero(ids == len(words) + 1)  # that of lmplz, and that of the text if any
+        # The first is in no text, and has what interpolation with the uniform distribution gives to it.
+        self.unseen = float(grams["logp"][unknown[0]]) if len(unknown) > 1 else None
+        if self.unseen is not None:
+            grams["logp"][unknown] = _sum_of_log10(grams["logp"][unknown[1]], self.unseen)
+        self.unigrams = {name: np.empty(len(words) + len(SPECIAL), "f4") for name in ("logp", "backoff")}
         for name, values in self.unigrams.items():
             values[ids] = grams[name]
         self._ids = ids.astype(np.uint32)
-        self._unigram = np.full(self._n_ids, len(ids))  # the place of each word
-        self._unigram[present] = np.arange(len(ids))
-        self._keys = [present.astype(np.uint64)]  # the suffix of each n-gram, and its first word
+        self._keys = [np.arange(len(ids), dtype=np.uint64)]  # the suffix of each n-gram, and its first word
         self._context = np.zeros(len(ids), np.uint32)  # the place of its first words
         self._logp = grams["logp"].copy()
         self._place = self._ids  # where it is in our order
@@ -242,9 +255,7 @@ class _Orders:
         start, before = 0, np.zeros(0, np.uint64)
         for records in self._records(order):
             words, rows = records["words"], slice(start, start + len(records))
-            suffix = unigram = self._unigram[words[:, -1]]
-            if (unigram == len(self._ids)).any():
-                raise self._error(order, "a word is no unigram")
+            suffix = words[:, -1]
             for column, shorter in zip(range(order - 2, 0, -1), self._keys[1:], strict=True):
                 suffix = self._find(shorter, suffix, words[:, column], order)
             contexts = self._find(self._keys[-1], self._context[suffix], words[:, 0], order)
@@ -254,7 +265,7 @@ class _Orders:
                 raise self._error(order, "the n-grams are not sorted")
             if not last:
                 key[rows], context[rows] = keys[len(before) :], contexts
-            grams["word"][rows] = self._ids[unigram]
+            grams["word"][rows] = self._ids[words[:, -1]]
             grams["lower"][rows] = self._logp[suffix]
             for name in ("logp", "backoff"):
                 grams[name][rows] = records[name]
@@ -273,7 +284,7 @@ class _Orders:
             chosen = grams[turn]
             keys = (packed[rows] & ~LOW) | chosen["word"]
             backoff = None if last else chosen["backoff"]
-            yield level_arrays(keys, chosen["logp"], chosen["lower"], backoff, len(self.words))
+            yield level_arrays(keys, chosen["logp"], chosen["lower"], backoff, self._n_words)
 
     def _find(self, key: Keys, high: Places, low: Places, order: int) -> npt.NDArray[np.int64]:
         """Return the places of keys; DataError where one is missing."""

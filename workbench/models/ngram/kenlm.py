@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import operator
 import os
 import re
 import shutil
@@ -14,8 +15,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, Any, BinaryIO, SupportsIndex, cast
 
 from workbench.storage.errors import DataError, reason
 from workbench.storage.files import atomic_path, scratch_folder
@@ -26,6 +28,7 @@ _DISCOUNTS = re.compile(r"^\d+ \d+(?:/\d+)? D1=(\S+) D2=(\S+) D3\+=(\S+)$", re.M
 _TOKENS = re.compile(r"^Unigram tokens (\d+)", re.MULTILINE)
 _MAGIC = b"mmap lm http://kheafield.com/code"
 _ROOM = "make room, or let temporary= name a folder on another disk"
+_MOST = 2**32 - 2  # counts have 32 bits
 _NO_DISCOUNTS = "Substituting fallback discounts"
 _NO_ROOM = re.compile(r"No space left|File too large|Disk quota")
 _NO_MEMORY = re.compile(r"MallocException|bad_alloc|Cannot allocate memory|Cannot create thread")
@@ -57,7 +60,7 @@ def estimate(
     order : int
         Length of the longest n-grams.
     pruning : sequence of int, optional
-        For each order, up to which count n-grams are left out; non-decreasing, the last is for the rest.
+        Thresholds, see `check_pruning`.
     memory : str
         Memory for sorting, as in ``2G`` or ``50%``; lmplz needs some more for the words.
     blocks : int, optional
@@ -74,10 +77,12 @@ def estimate(
     Raises
     ------
     DataError
-        If the text is empty, memory or disk do not suffice, or the program is killed or missing.
+        If the text is empty, thresholds are wrong, memory or disk do not suffice, or the program is killed or
+        missing.
     """
     if order < 1:
         raise DataError(f"an n-gram model has order 1 or more, not {order}")
+    pruning = check_pruning(pruning, order)
     label, folder = "lmplz" if progress else None, prefix.parent
     program, options = find_program("lmplz"), ("-o", str(order), "-S", memory, "-T", f"{folder}/")
     command: list[str | Path] = [program, *options, "--intermediate", prefix.absolute()]
@@ -94,6 +99,42 @@ def estimate(
         "fallback_discounts": _NO_DISCOUNTS in outcome.log,
         "discounts": [tuple(map(float, row)) for row in _DISCOUNTS.findall(outcome.log)],
     }
+
+
+def check_pruning(pruning: Sequence[int] | None, order: int) -> list[int]:
+    """Return the thresholds of pruning as a list, empty for none; DataError if they cannot be applied.
+
+    For each order, n-grams that occur up to so often are left out; the last threshold is for all higher
+    orders too. That of order 1 is 0: ``lmplz`` keeps all words, and the vocabulary chooses them. The others
+    never fall, so that no n-gram is listed without its parts.
+    """
+    if pruning is None:
+        return []
+    try:
+        values: Iterable[object] = [pruning] if isinstance(pruning, str | bytes) else pruning
+        thresholds = list(map(_whole_number, values))
+    except TypeError:
+        problem = f"pruning is {pruning!r:.100}, expected a sequence of whole numbers, one for each order"
+        raise DataError(problem, remedy="pass the highest counts to leave out, as in (0, 0, 1)") from None
+    got = f"got pruning={tuple(thresholds)!s:.100}"
+    if len(thresholds) > order:
+        problem = f"a model of order {order} has at most {order} thresholds; {got}"
+        raise DataError(problem, remedy="pass one for each order")
+    if thresholds and thresholds[0] != 0:
+        problem = f"the first threshold must be 0, as words are not pruned; {got}"
+        raise DataError(problem, remedy="pass vocabulary= to leave out rare words")
+    if not all(0 <= threshold <= _MOST for threshold in thresholds):
+        problem = f"a threshold must be a number from 0 to {_MOST:,}; {got}"
+        raise DataError(problem, remedy="pass the highest count to leave out, 0 for none")
+    if any(after < before for before, after in pairwise(thresholds)):
+        raise DataError(f"the thresholds must never fall; {got}", remedy="raise those of higher orders")
+    return thresholds
+
+
+def _whole_number(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise TypeError
+    return operator.index(value)
 
 
 def build_binary(

@@ -19,6 +19,7 @@ from workbench.items.items import Items
 from workbench.models.base import Predictor
 from workbench.models.ngram import estimate as estimating
 from workbench.models.ngram.backoff import BackOff, Ids
+from workbench.models.ngram.kenlm import check_pruning
 from workbench.models.passage import Passage, lefts, parts, passages
 from workbench.models.rows import Ranked
 from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, tuning_sets
@@ -100,7 +101,7 @@ class NGram(PositionScorer):
     ['.', ',', 'other']
     """
 
-    version = 1
+    version = 2
     fitted_on = "texts"
 
     def __init__(
@@ -157,7 +158,8 @@ class NGram(PositionScorer):
             a list, or all. Other words are counted as one, ``<unk>``.
         pruning : sequence of int, optional
             For each order, up to which count n-grams are left out: (0, 0, 0, 1) leaves out 4-grams that
-            occur once.
+            occur once; the last is for all higher orders too. The first is 0, and none is lower than the
+            one before. An order of which nothing is left counts as not listed.
         lower : bool, default True
             Lower-case the texts, and the items.
         tokenised : bool, optional
@@ -182,6 +184,7 @@ class NGram(PositionScorer):
             raise DataError(f"smoothing is {smoothing!r}, expected one of {', '.join(_KINDS)}")
         if order < 2:  # noqa: PLR2004 - the context is a word at least
             raise DataError(f"an n-gram model has order 2 or more, not {order}")
+        pruning = check_pruning(pruning, order)  # before the texts are read
         corpus = Corpus.of(texts, lower=lower, tokenised=tokenised, progress=progress)
         if corpus.lower != lower:
             raise DataError("the corpus is lower-cased" if corpus.lower else "the corpus is cased",
@@ -369,7 +372,7 @@ class CachedNGram(PositionScorer):
     '3-gram, Kneser-Ney, cache 0.2'
     """
 
-    version = 1
+    version = 2
     fitted_on = "a model"
     systems: ClassVar[dict[str, str]] = {
         "lambada": "N-Gram w/cache",
