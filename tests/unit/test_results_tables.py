@@ -280,7 +280,9 @@ def test_a_zero_has_no_sign(value, write):
     [
         (numbers.percent, 0.1234, "12.3 %"), (numbers.percent, np.nan, "-"), (numbers.points, 0.012, "+1.2"),
         (numbers.points, -0.0001, "0.0"), (numbers.p_value, 0.0234, "0.023"),
-        (numbers.p_value, 1e-7, "< 0.0001"), (numbers.quantity, 3.14159, "3.142"),
+        (numbers.p_value, 1e-7, "< 0.0001"), (numbers.points, -0.1025, "-10.3"),
+        (numbers.p_value, 0.0625, "0.063"), (partial(numbers.p_value, is_bound=True), 1 / 2001, "< 0.0005"),
+        (partial(numbers.p_value, is_bound=True), 1 / 10_001, "< 0.0001"), (numbers.quantity, 3.14159, "3.142"),
         (numbers.probability, 0.4512, "45.1 %"), (numbers.probability, 3.14e-9, "3.1e-7 %"),
         (numbers.probability, 0.0, "0 %"), (numbers.quantity, 1234.5, "1,234"),
         ("fraction", 0.4567, "0.457"), ("percent", 12.345, "12.3"), ("percent", np.nan, "-"),
