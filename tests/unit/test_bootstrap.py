@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workbench.evaluation import bootstrap
 from workbench.analysis.proportions import mcnemar
+from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Units, intervals, resample, sign_flip, sign_flips
 
 

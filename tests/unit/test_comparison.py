@@ -359,5 +359,10 @@ def test_one_item_has_no_spread_and_a_comparison_reads_as_text():
     frames = several(2, books=4)
     frames[1]["unit"] = "last-token"
     text = str(compared(frames, annotations=annotated(frames[0])))
-    for part in ("model 0 - model 1", "p by novel", "Accuracy by target_class", "Warnings:"):
+    for part in (
+        "model 0 - model 1",
+        "sign-flip test by novel, exact",
+        "Accuracy by target_class",
+        "Warnings:",
+    ):
         assert part in text

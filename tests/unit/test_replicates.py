@@ -241,7 +241,7 @@ def test_the_widget_and_its_pages_show_the_spread():
     try:
         for page in (widget.to_html(), widget._static(50_000)):
             assert several["spread"].iloc[0] in Page(page).text
-        assert "of a sign-flip test by item" in Page(widget.to_html()).text
+        assert "sign-flip test by item, exact" in Page(widget.to_html()).text
         rows = widget._view.overview()
         assert [row["spread"] for row in rows["models"]] == [several["spread"].iloc[0], ""]
         assert [row["test"] for row in rows["pairs"]] == ["paired sign-flip test by item, exact"]

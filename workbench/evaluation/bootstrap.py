@@ -196,7 +196,9 @@ def intervals(columns: Floats, level: float, number: int) -> tuple[Floats, Float
     return low, high
 
 
-def sign_flip(differences: npt.NDArray[Any], of: Units, resamples: int, seed: int) -> tuple[float, bool, bool]:
+def sign_flip(
+    differences: npt.NDArray[Any], of: Units, resamples: int, seed: int
+) -> tuple[float, bool, bool]:
     """Test whether paired differences of items (n,) are symmetric about 0, as `sign_flips` does.
 
     Returns

@@ -479,8 +479,12 @@ class Comparison:
         head = f"{' on '.join(counts)}; {100 * self.drawing.level:g} % intervals"
         parts = [head, self._models_text()]
         if self.m > 1:
-            tests = " or ".join(dict.fromkeys(self._test(*pair, self._units) for pair in self._pairs.T.tolist()))
-            parts.append(f"Pairs, the difference in percentage points, p of the {tests}:\n{self._pairs_text()}")
+            tests = " or ".join(
+                dict.fromkeys(self._test(*pair, self._units) for pair in self._pairs.T.tolist())
+            )
+            parts.append(
+                f"Pairs, the difference in percentage points, p of the {tests}:\n{self._pairs_text()}"
+            )
         for column in self.columns if self.m <= _MOST else ():
             rows = [
                 [part["bin"].iloc[0], f"{part['n'].iloc[0]:,}", *map(_percent, part["accuracy"])]

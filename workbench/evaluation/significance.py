@@ -114,11 +114,11 @@ class Significance:
     @property
     def table(self) -> Table:
         """The comparison as a table: accuracies, items that one of the two got right, log-probabilities."""
-        names, interval = ("quantity", "kind", "a", "b", "difference", "low", "high", "p", "p_kind")
-        interval = self.interval
+        names = ("quantity", "kind", "a", "b", "difference", "low", "high", "p", "p_kind")
         right = ("right where the other is wrong", "count", self.n_only_a, self.n_only_b)
+        accuracies = (self.accuracy_a, self.accuracy_b)
         rows: list[tuple[Any, ...]] = [
-            ("accuracy", "share", self.accuracy_a, self.accuracy_b, self.difference, *interval, self.p_value, "p"),
+            ("accuracy", "share", *accuracies, self.difference, *self.interval, self.p_value, "p"),
             (*right, self.n_only_a - self.n_only_b, None, None, None, "p"),
         ]
         if self.log_prob_difference is not None:

@@ -35,7 +35,11 @@ def fixed(value: float, digits: int, *, sign: bool = False) -> str:
 def _half_up(value: float, digits: int) -> float | Decimal:
     """Return a number rounded to so many digits after the point, halves away from zero as pages round."""
     number = float(value)
-    return number if abs(number) >= _EXACT else Decimal(number).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    return (
+        number
+        if abs(number) >= _EXACT
+        else Decimal(number).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    )
 
 
 def percent(share: float, *, unit: bool = True) -> str:

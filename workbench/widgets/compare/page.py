@@ -224,7 +224,9 @@ def _numbers(of: Comparison, rows: Rows, shown: Sequence[int], pair: tuple[int, 
     interval = span(values["difference_low"], values["difference_high"], points)
     p = p_value(values["p"], sign=True)
     names = " minus ".join(of.labels[k] for k in pair)
-    lines.append(f"{names}: {points(values['difference'])} points {interval}, p {p} ({values['test']}); exploratory")
+    lines.append(
+        f"{names}: {points(values['difference'])} points {interval}, p {p} ({values['test']}); exploratory"
+    )
     return lines
 
 
