@@ -338,7 +338,7 @@ class Comparison:
         return test_name(of, several=bool(self._several[[a, b]].any()))
 
     def _sign_flip(self, a: int, b: int, of: Units, mask: Mask | None = None) -> float:
-        """Return p of the exact sign-flip test of two models, on the items of `mask`, whose units are `of`."""
+        """Return p of the exact sign-flip test of two models on the items of `mask`; `of`: their units."""
         differences = (self.shares[a] - self.shares[b])[slice(None) if mask is None else mask]
         n_seeds = (self._by_seed[k].shape[1] for k in (a, b))
         return bootstrap.sign_flip(whole_numbers(differences, *n_seeds), of, *self.drawing[1:])[0]
