@@ -8,8 +8,8 @@ from workbench.render.numbers import MINUS, p_value, points
 from workbench.widgets.shared.widget import read_assets
 
 pytestmark = pytest.mark.browser
-SHARES = [0.0, -0.0, -0.0001, 0.0001, -0.012, 0.2345]
-P_VALUES = [0.0, 1e-9, 0.00012, 0.0234, 0.5, 0.999, 1.0]
+SHARES = [0.0, -0.0, -0.0001, 0.0001, -0.012, 0.2345, -0.1025, 0.0625, 0.00125]
+P_VALUES = [0.0, 1e-9, 0.00012, 0.0234, 0.0625, 0.125, 0.5, 0.999, 1.0]
 
 
 def test_a_zero_has_no_sign_and_a_small_p_a_bound(chromium):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workbench.analysis.proportions import mcnemar
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Units, intervals, resample, sign_flip, sign_flips
 
@@ -74,14 +75,31 @@ def test_units_are_novels_where_every_item_names_one():
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=8))
 def test_few_signs_are_all_tried(differences):
     values = np.array(differences, dtype=float)
-    p, exact = sign_flip(values, units_of(np.arange(len(values))), 1, 0)
+    p, exact, _ = sign_flip(values, units_of(np.arange(len(values))), 1, 0)
     sums = np.array(list(itertools.product([-1, 1], repeat=len(values)))) @ values
     assert (p, exact) == (pytest.approx(np.mean(np.abs(sums) >= abs(values.sum()))), True)
+    whole, exact, is_bound = sign_flip(values.astype(np.int64), units_of(np.arange(len(values))), 1, 0)
+    assert (whole, exact, is_bound) == (pytest.approx(p, rel=1e-9), True, False)
+
+
+def test_whole_numbers_of_many_units_have_the_exact_p():
+    values = np.random.default_rng(1).integers(-3, 5, 18)
+    signs = np.array(list(itertools.product([-1, 1], repeat=17)), dtype=np.int32)
+    sums = signs @ values[1:].astype(np.int32) + values[0]  # by symmetry, the first may stay positive
+    wanted = (np.abs(sums) >= abs(values.sum())).mean()
+    p, is_bound = sign_flips(3 * values[None], 1, 0)
+    assert (p[0], is_bound[0]) == (pytest.approx(wanted, rel=1e-9), False)
+
+
+@pytest.mark.parametrize(("only_a", "only_b"), [(0, 40), (13, 7), (900, 700), (5, 5)])
+def test_signs_of_single_items_are_mcnemars_test(only_a, only_b):
+    p, _ = sign_flips(np.repeat([1, -1, 0], [only_a, only_b, 30])[None], 1, 0)
+    assert p[0] == pytest.approx(mcnemar(only_a, only_b)[0], rel=1e-9)
 
 
 def test_random_signs_come_near_the_exact_p():
     values = np.random.default_rng(0).normal(0.25, 1, 17)  # one more than are all tried
-    p, exact = sign_flip(values, units_of(np.arange(17)), 10_000, 0)
+    p, exact, _ = sign_flip(values, units_of(np.arange(17)), 10_000, 0)
     signs = np.array(list(itertools.product([-1.0, 1.0], repeat=17)))
     wanted = (np.abs(signs @ values) >= abs(values.sum()) - 1e-9).mean()
     assert not exact
@@ -96,8 +114,8 @@ def test_sign_flips_of_many_pairs_are_those_of_one(novels):
     pairs = rng.integers(-1, 2, (5, 300)).astype(float)
     pairs[3] = 0
     pairs[4, of.codes > 1] = 0  # two novels tell this pair apart
-    p = sign_flips(np.stack([of.sums(pair) for pair in pairs]), 2000, 0)
+    p, _ = sign_flips(np.stack([of.sums(pair) for pair in pairs]), 2000, 0)
     for pair, found in zip(pairs, p, strict=True):
-        wanted, exact = sign_flip(pair, of, 2000, 0)
+        wanted, exact, _ = sign_flip(pair, of, 2000, 0)
         assert found == pytest.approx(wanted, abs=0 if exact else 0.03)
     assert p[3] == 1

@@ -316,7 +316,7 @@ def test_what_is_selected_has_numbers_of_its_own(widget):
     test = wb.significance(
         FRAMES[3][mask], FRAMES[0][mask], resamples=50
     )  # by novel, as the sample names them
-    assert numbers["p_novel"] == test.p_value
+    assert numbers["p"] == test.p_value
     assert [numbers["difference_low"], numbers["difference_high"]] == pytest.approx(test.interval)
     for outcome, cell in cells.items():
         widget.chosen = {"pair": pair, "outcome": outcome, "bins": {"target_class": [key]}}

@@ -318,7 +318,7 @@ def test_pairs_are_those_of_statsmodels_and_of_a_slow_loop():
             assert getattr(row, f"{name}_low") == pytest.approx(np.quantile(slow, 0.025, method="lower"))
             assert getattr(row, f"{name}_high") == pytest.approx(np.quantile(slow, 0.975, method="higher"))
     np.testing.assert_allclose(pairs["p_holm"], multipletests(pairs["p"], method="holm")[1], rtol=1e-12)
-    assert pairs["p_novel"].isna().all()
+    assert set(pairs["test"]) == {"exact McNemar test"}
 
 
 def test_a_pair_has_the_numbers_of_significance():
@@ -326,7 +326,7 @@ def test_a_pair_has_the_numbers_of_significance():
     wanted = significance(*frames, resamples=400, seed=1, level=0.9)
     row = compared(frames, resamples=400, seed=1, level=0.9).pairs().iloc[0]
     assert row["difference"] == pytest.approx(wanted.difference)
-    assert row["p_novel"] == wanted.p_value
+    assert (row["p"], row["test"]) == (wanted.p_value, wanted.test)
     assert row["log_prob_difference"] == pytest.approx(wanted.log_prob_difference)
     for name, bounds in (("difference", wanted.interval), ("log_prob_difference", wanted.log_prob_interval)):
         assert (row[f"{name}_low"], row[f"{name}_high"]) == pytest.approx(bounds)
@@ -359,5 +359,10 @@ def test_one_item_has_no_spread_and_a_comparison_reads_as_text():
     frames = several(2, books=4)
     frames[1]["unit"] = "last-token"
     text = str(compared(frames, annotations=annotated(frames[0])))
-    for part in ("model 0 - model 1", "p by novel", "Accuracy by target_class", "Warnings:"):
+    for part in (
+        "model 0 - model 1",
+        "sign-flip test by novel, exact",
+        "Accuracy by target_class",
+        "Warnings:",
+    ):
         assert part in text

@@ -208,14 +208,14 @@ def test_a_comparison_shows_replicates_as_one_row():
     apart = shares - other.predictions["correct"].astype(float).to_numpy()
     assert pairs["difference"] == pytest.approx(apart.mean())
     assert (pairs["difference_low"], pairs["difference_high"]) == pytest.approx(bootstrapped(apart))
-    assert pairs["test"] == "sign flips"
+    assert pairs["test"] == "paired sign-flip test by item, exact"
     rng = np.random.default_rng(1)
     flips = np.abs((rng.choice([-1, 1], (20_000, 120)) * apart).mean(axis=1))
     p = (flips >= abs(apart.mean()) - 1e-12).mean()
     assert pairs["p"] == pytest.approx(p, abs=4 * np.sqrt(p * (1 - p) / 2000) + 1e-3)
     part = comparison.pair(0, 1, np.arange(120) < 50)
     assert part["difference"] == pytest.approx(apart[:50].mean())
-    assert part["test"] == "sign flips"
+    assert part["test"] == "paired sign-flip test by item, exact"
     significance = wb.significance(several, other)
     assert significance.difference == pytest.approx(apart.mean())
     assert "sign-flip test by item" in significance.test
@@ -231,7 +231,7 @@ def test_singles_are_compared_as_before_beside_replicates():
     pair = beside[(beside["a"] == 0) & (beside["b"] == 1)].iloc[0]
     columns = ["difference", "difference_low", "difference_high", "p", "test", "n_only_a", "n_only_b"]
     assert pair[columns].tolist() == alone[columns].tolist()
-    assert beside["test"].tolist() == ["McNemar", "sign flips", "sign flips"]
+    assert beside["test"].tolist() == ["exact McNemar test", *["paired sign-flip test by item, exact"] * 2]
 
 
 @pytest.mark.slow
@@ -241,10 +241,10 @@ def test_the_widget_and_its_pages_show_the_spread():
     try:
         for page in (widget.to_html(), widget._static(50_000)):
             assert several["spread"].iloc[0] in Page(page).text
-        assert "of a sign-flip test by item" in Page(widget.to_html()).text
+        assert "sign-flip test by item, exact" in Page(widget.to_html()).text
         rows = widget._view.overview()
         assert [row["spread"] for row in rows["models"]] == [several["spread"].iloc[0], ""]
-        assert [row["test"] for row in rows["pairs"]] == ["sign flips"]
+        assert [row["test"] for row in rows["pairs"]] == ["paired sign-flip test by item, exact"]
         widget.chosen = {**widget.chosen, "pair": ["made", "other"], "outcome": "any"}
         json.dumps(widget._view.shown())
     finally:

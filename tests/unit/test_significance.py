@@ -49,7 +49,8 @@ def test_the_test_by_novel_is_scipys_permutation_test(books, exact):
     found = significance(a, b)
     assert (found.resampled_by, found.n_units) == ("novel", books)
     assert found.test.startswith("paired sign-flip test by novel")
-    assert found.test.endswith("exact" if exact else "random choices of signs")
+    assert found.test == "paired sign-flip test by novel, exact"
+    assert ("random choices of signs" in " ".join(found.notes)) == (not exact)
     for column, p in (("correct", found.p_value), ("log_prob", found.log_prob_p_value)):
         sums = (a[column].astype(float) - b[column].astype(float)).groupby(a["book_id"]).sum()
         wanted = stats.permutation_test(
@@ -58,6 +59,20 @@ def test_the_test_by_novel_is_scipys_permutation_test(books, exact):
         ).pvalue  # fmt: skip
         error = 0 if exact else 5 * np.sqrt(wanted * (1 - wanted) * (1 / 10_000 + 1 / 20_000)) + 2e-4
         assert p == pytest.approx(wanted, abs=error + 1e-12)
+
+
+def test_what_random_signs_cannot_tell_from_their_least_p_is_a_bound():
+    a, b = made(log_prob=-1.0), made(seed=1, model="b", log_prob=-2.0 - np.arange(200) / 100)
+    found = significance(a, b, resamples=2000)
+    assert (found.log_prob_p_value, found.log_prob_p_is_bound) == (1 / 2001, True)
+    assert "&lt; 0.0005" in found.to_html()
+
+
+def test_a_part_of_the_items_and_all_have_an_exact_p():
+    a, b = made(300, books=60, seed=1, right=0.9), made(300, books=60, seed=2, right=0.1, model="other")
+    p_values = [significance(a, b, resamples=resamples).p_value for resamples in (10, 2000)]
+    assert p_values[0] == p_values[1] < 1e-12
+    assert significance(a[:150], b[:150], **QUICK).p_value < 1e-12
 
 
 @pytest.mark.parametrize("books", [None, 5])

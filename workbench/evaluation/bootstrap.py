@@ -7,6 +7,7 @@ differences of the models' replicates. scipy.stats.bootstrap draws items only, o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -195,25 +196,31 @@ def intervals(columns: Floats, level: float, number: int) -> tuple[Floats, Float
     return low, high
 
 
-def sign_flip(differences: Floats, of: Units, resamples: int, seed: int) -> tuple[float, bool]:
+def sign_flip(
+    differences: npt.NDArray[Any], of: Units, resamples: int, seed: int
+) -> tuple[float, bool, bool]:
     """Test whether paired differences of items (n,) are symmetric about 0, as `sign_flips` does.
 
     Returns
     -------
     p : float
-    exact : bool
-        Whether every choice of signs was tried.
+    exact, is_bound : bool
+        Whether every choice of signs counts; whether p is only an upper bound.
     """
     sums = of.sums(differences)
+    if exact := np.issubdtype(differences.dtype, np.integer):
+        sums = np.rint(sums).astype(np.int64)
     sums = sums[sums != 0]
-    return float(sign_flips(sums[None], resamples, seed)[0]), len(sums) <= _EXACT
+    p, is_bound = sign_flips(sums[None], resamples, seed)
+    return float(p[0]), bool(exact or len(sums) <= _EXACT), bool(is_bound[0])
 
 
-def sign_flips(sums: Floats, resamples: int, seed: int) -> Floats:
+def sign_flips(sums: Floats | Ints, resamples: int, seed: int) -> tuple[Floats, Mask]:
     """Test whether differences are symmetric about 0, the signs of whole units being flipped.
 
-    The statistic is the mean over items (Fisher 1935, section 21). scipy.stats.permutation_test with
-    "samples" does the same for one pair in 30 times the time.
+    The statistic is the mean over items (Fisher 1935, section 21). The test is exact for whole numbers, and
+    for up to 16 units; otherwise signs are chosen at random. scipy.stats.permutation_test with "samples" does
+    that for one pair in 30 times the time, and has no exact test of more units.
 
     Parameters
     ----------
@@ -224,13 +231,19 @@ def sign_flips(sums: Floats, resamples: int, seed: int) -> Floats:
 
     Returns
     -------
-    array (k,)
-        Two-sided p: of all choices of signs, or (1 + as extreme) / (1 + resamples).
+    p : array of float (k,)
+        Two-sided: of all choices of signs, or (1 + as extreme) / (1 + resamples).
+    is_bound : array of bool (k,)
+        Whether no random choice was as extreme: the exact p is lower, nobody knows how much.
     """
-    p = np.ones(len(sums))
+    p, is_bound = np.ones(len(sums)), np.zeros(len(sums), dtype=bool)
+    number = (sums != 0).sum(axis=1)  # the other units change nothing
+    if np.issubdtype(sums.dtype, np.integer):
+        for row in np.flatnonzero(number):
+            p[row] = _exact_sign_flip(sums[row][sums[row] != 0])
+        return p, is_bound
     size = np.abs(sums).sum(axis=1)
     observed = np.abs(sums.sum(axis=1)) - 1e-9 * size  # rounding must not break ties
-    number = (sums != 0).sum(axis=1)  # the other units change nothing
     for row in np.flatnonzero((number > 0) & (number <= _EXACT)):
         choices = np.arange(2 ** number[row])[:, None] >> np.arange(number[row])
         p[row] = (np.abs((2.0 * (choices & 1) - 1) @ sums[row][sums[row] != 0]) >= observed[row]).mean()
@@ -241,5 +254,39 @@ def sign_flips(sums: Floats, resamples: int, seed: int) -> Floats:
         shape = (min(block, resamples - start), -(-width // 8))
         bits = np.unpackbits(rng.integers(0, 256, size=shape, dtype=np.uint8), axis=1)[:, :width]
         count += (np.abs((2.0 * bits - 1) @ sums[many].T) >= observed[many]).sum(axis=0)
-    p[many] = (1 + count) / (1 + resamples)
-    return p
+    p[many], is_bound[many] = (1 + count) / (1 + resamples), count == 0
+    return p, is_bound
+
+
+def _exact_sign_flip(sums: Ints) -> float:
+    """Return the share of all choices of signs whose sum is as far from 0; `sums` (units,) has no 0.
+
+    The distribution of the sum is made one size of unit at a time, as k units of one size that are positive
+    follow a binomial distribution (Pagano and Tritchler 1983).
+    """
+    sizes, counts = np.unique(np.abs(sums), return_counts=True)
+    sizes //= np.gcd.reduce(sizes)
+    ratio = int(np.abs(sums).sum()) // int(sizes @ counts)
+    shares = np.ones(1)  # of the choices, by the sum of the positive units
+    for place in np.argsort(-counts, kind="stable"):
+        size, binomial = int(sizes[place]), _binomial(int(counts[place]))
+        wider = np.zeros(len(shares) + size * (len(binomial) - 1))
+        if len(shares) == 1:
+            wider[::size] = binomial
+        else:
+            for k, share in enumerate(binomial):
+                wider[size * k : size * k + len(shares)] += share * shares
+        shares = wider
+    distance = np.abs(2 * np.arange(len(shares)) - (len(shares) - 1))
+    extreme = distance >= abs(int(sums.sum())) // ratio
+    return 1.0 if extreme.all() else min(1.0, float(shares[extreme].sum()))
+
+
+@cache
+def _binomial(n: int) -> Floats:
+    """Return the probability of each number of heads in `n` throws of a coin."""
+    from scipy.special import gammaln  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import
+
+    k = np.arange(n + 1)
+    log_p = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) - n * np.log(2)
+    return np.asarray(np.exp(log_p), dtype=np.float64)

@@ -19,7 +19,13 @@ from workbench.evaluation import bootstrap, comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask, Units
 from workbench.evaluation.metrics import SPREAD, interval_kind, spread
 from workbench.evaluation.reading import ModelPredictions, coalesced, predictions_of
-from workbench.evaluation.significance import log_prob_difference, mean_of_known
+from workbench.evaluation.significance import (
+    MCNEMAR,
+    log_prob_difference,
+    mean_of_known,
+    test_name,
+    whole_numbers,
+)
 from workbench.evaluation.slices import Bin, Slices
 from workbench.items.items import Items
 from workbench.render.numbers import p_value, percent, points, quantity, rank_text, span
@@ -29,7 +35,6 @@ from workbench.storage.errors import DataError
 OUTCOMES = ("only first", "only second", "both right", "both wrong", "any")
 """Cells of two models: which of them got an item right; ``any``: all four cells."""
 
-_TESTS = ("McNemar", "sign flips")  # of two runs; of means over seeds
 _MOST = 6  # models whose slices a terminal is wide enough for
 
 
@@ -288,10 +293,9 @@ class Comparison:
                 Items that only one got right; accuracy of `a` minus that of `b`, and the percentile
                 interval of the paired bootstrap, of whole novels where every item names its novel.
             `p`, `p_holm`, `test`
-                Of the exact McNemar test (``McNemar``), or of a sign-flip test by item (``sign flips``) where
-                a side is the mean of replicates; corrected for the number of pairs (Holm 1979).
-            `p_novel`
-                Of the sign-flip test by novel, NaN where not every item names its novel.
+                Of the test that :func:`workbench.evaluation.significance.significance` makes, which is exact:
+                McNemar's, or a sign-flip test by novel where every item names its novel, or by item where a
+                side is the mean of replicates; corrected for the number of pairs (Holm 1979).
             `log_prob_difference`, `log_prob_difference_low`, `log_prob_difference_high`
                 Mean ln p of `a` minus that of `b` on the items where both are known; NaN where there is
                 none, the interval also where an answer has probability 0.
@@ -300,15 +304,11 @@ class Comparison:
         correct = self.correct.astype(np.float32)
         both = np.rint(correct @ correct.T).astype(np.int64)
         only_a, only_b = both[a, a] - both[a, b], both[b, b] - both[a, b]
-        p, several = mcnemar(only_a, only_b), self._several[a] | self._several[b]
-        p[several] = bootstrap.sign_flips(
-            self.shares[a[several]] - self.shares[b[several]], self.drawing.resamples, self.drawing.seed
-        )
+        tests = [self._test(*pair, of) for pair in self._pairs.T.tolist()]
+        p = mcnemar(only_a, only_b)
+        for k, test in enumerate(tests):
+            p[k] = p[k] if test == MCNEMAR else self._sign_flip(int(a[k]), int(b[k]), of)
         low, high = self._intervals(means[:, a] - means[:, b])
-        p_novel = np.full(len(a), np.nan)
-        if of.by == "novel":
-            sums = np.stack([of.sums(row) for row in self.shares])
-            p_novel = bootstrap.sign_flips(sums[a] - sums[b], self.drawing.resamples, self.drawing.seed)
         with np.errstate(invalid="ignore"):
             log_probs = means[:, self.m + a] - means[:, self.m + b]
         log_probs[:, self._holed] = means[:, 2 * self.m :]
@@ -325,15 +325,23 @@ class Comparison:
                 "difference": (self.shares[a] - self.shares[b]).sum(axis=1) / self.n,
                 "difference_low": low,
                 "difference_high": high,
-                "test": np.where(several, _TESTS[1], _TESTS[0]),
+                "test": pd.Series(tests, dtype="str"),
                 "p": p,
                 "p_holm": holm(p),
-                "p_novel": p_novel,
                 "log_prob_difference": [mean_of_known(self._log_prob_difference(k)) for k in range(len(a))],
                 "log_prob_difference_low": low_log_prob,
                 "log_prob_difference_high": high_log_prob,
             }
         )
+
+    def _test(self, a: int, b: int, of: Units) -> str:
+        return test_name(of, several=bool(self._several[[a, b]].any()))
+
+    def _sign_flip(self, a: int, b: int, of: Units, mask: Mask | None = None) -> float:
+        """Return p of the exact sign-flip test of two models on the items of `mask`; `of`: their units."""
+        differences = (self.shares[a] - self.shares[b])[slice(None) if mask is None else mask]
+        n_seeds = (self._by_seed[k].shape[1] for k in (a, b))
+        return bootstrap.sign_flip(whole_numbers(differences, *n_seeds), of, *self.drawing[1:])[0]
 
     def cell(self, a: int, b: int, outcome: str = "only first") -> Mask:
         """Return the items (n,) of one of the four cells of two models, see `OUTCOMES`."""
@@ -358,22 +366,19 @@ class Comparison:
         -------
         dict
             ``n``; ``difference`` of the accuracies, with ``difference_low`` and ``difference_high``
-            (percentile interval of the paired bootstrap); ``p`` of the ``test``, as `pairs` has them, and
-            ``p_novel`` (sign-flip test, NaN where not every item names its novel), not corrected. NaN where
-            there are no items.
+            (percentile interval of the paired bootstrap); ``p`` of the ``test``, as `pairs` has them, not
+            corrected. NaN where there are no items.
         """
         mask = np.ones(self.n, dtype=bool) if mask is None else mask
         n, shares, of = int(mask.sum()), self.shares[[a, b]][:, mask], self._units
-        test = _TESTS[int(self._several[[a, b]].any())]
-        values: dict[str, Any] = {"n": n, "p": np.nan, "p_novel": np.nan, "test": test}
+        test = self._test(a, b, of)
+        values: dict[str, Any] = {"n": n, "p": np.nan, "test": test}
         if not n:
             return values | dict.fromkeys(("difference", "difference_low", "difference_high"), np.nan)
         apart, how = shares[0] - shares[1], (self.drawing.resamples, self.drawing.seed)
         only_a, only_b = int((apart > 0).sum()), int((apart < 0).sum())
         of = of.of(mask)
-        if of.by == "novel":
-            values["p_novel"], _ = bootstrap.sign_flip(apart, of, *how)
-        if of.by == "novel" or test != _TESTS[0]:
+        if test != MCNEMAR:
             drawn, _ = bootstrap.resample(apart[None], np.empty((0, n)), of, *how)
         else:  # an item is +1, -1 or 0, so a resample of items is three counts
             counts = np.random.default_rng(self.drawing.seed).multinomial(
@@ -381,10 +386,10 @@ class Comparison:
             )
             drawn = ((counts[:, 0] - counts[:, 1]) / n)[:, None]
         (low,), (high,) = bootstrap.intervals(drawn, self.drawing.level, of.number)
-        p = bootstrap.sign_flips(apart[None], *how) if test != _TESTS[0] else mcnemar(only_a, only_b)
+        p = mcnemar(only_a, only_b)[0] if test == MCNEMAR else self._sign_flip(a, b, of, mask)
         return values | {
             "difference": float(apart.sum() / n), "difference_low": low, "difference_high": high,
-            "p": float(p[0]),
+            "p": float(p),
         }  # fmt: skip
 
     @property
@@ -474,9 +479,12 @@ class Comparison:
         head = f"{' on '.join(counts)}; {100 * self.drawing.level:g} % intervals"
         parts = [head, self._models_text()]
         if self.m > 1:
-            tests = " or of sign flips" if self._several.any() else ""
-            head = f"Pairs, the difference in percentage points, p of the exact McNemar test{tests} (Holm):\n"
-            parts.append(head + self._pairs_text())
+            tests = " or ".join(
+                dict.fromkeys(self._test(*pair, self._units) for pair in self._pairs.T.tolist())
+            )
+            parts.append(
+                f"Pairs, the difference in percentage points, p of the {tests}:\n{self._pairs_text()}"
+            )
         for column in self.columns if self.m <= _MOST else ():
             rows = [
                 [part["bin"].iloc[0], f"{part['n'].iloc[0]:,}", *map(_percent, part["accuracy"])]
@@ -503,18 +511,17 @@ class Comparison:
         return text_table(columns, [row[:-1] for row in rows])
 
     def _pairs_text(self) -> str:
-        columns = ["pair", "difference", "only one right", "p", "p (Holm)", "p by novel"]
+        columns = ["pair", "difference", "only one right", "p", "p (Holm)"]
         rows = [
             [
                 f"{row['label_a']} - {row['label_b']}",
                 _with_span(row, "difference", points),
                 f"{row['n_only_a']:,} / {row['n_only_b']:,}",
-                *(p_value(row[name]) for name in ("p", "p_holm", "p_novel")),
+                *(p_value(row[name]) for name in ("p", "p_holm")),
             ]
             for row in self.pairs().to_dict("records")
         ]
-        width = len(columns) if self._units.by == "novel" else len(columns) - 1
-        return text_table(columns[:width], [row[:width] for row in rows])
+        return text_table(columns, rows)
 
 
 def _percent(share: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 
 from workbench.analysis.proportions import mcnemar
 from workbench.evaluation import bootstrap
-from workbench.evaluation.bootstrap import Drawing, Floats
+from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Units
 from workbench.evaluation.reading import (
     VARIANT,
     ModelPredictions,
@@ -25,6 +26,9 @@ from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import Formulas, write_csv
 
 Interval = tuple[float, float]
+
+MCNEMAR = "exact McNemar test"
+_P_KINDS = {"p": "p", "p, bound": "p, bound"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +50,8 @@ class Significance:
     p_value : float
         Two-sided, of `test`.
     test : str
-        The exact McNemar test where items are resampled; where novels are, a sign-flip test by novel, exact
-        for up to 16 novels on which the models differ. Of replicates a sign-flip test of the means over
-        seeds, by item or novel.
+        The exact McNemar test where items are resampled; where novels are, the exact sign-flip test by novel.
+        Of replicates the exact sign-flip test of the means over seeds, by item or novel.
     n_only_a, n_only_b : int
         Items that only one of the two got right; of replicates, that it got right with more of its seeds.
     resampled_by : {"item", "novel"}
@@ -60,6 +63,8 @@ class Significance:
     log_prob_interval : (float, float) or None
     log_prob_p_value : float or None
         Of a sign-flip test by unit; None also where one model gives an answer probability 0.
+    log_prob_p_is_bound : bool
+        Whether this p is the least that the random choices of signs can give: the exact one is lower.
     level : float
     resamples, seed : int
     notes : tuple of str
@@ -82,6 +87,7 @@ class Significance:
     log_prob_difference: float | None
     log_prob_interval: Interval | None
     log_prob_p_value: float | None
+    log_prob_p_is_bound: bool
     level: float
     resamples: int
     seed: int
@@ -108,16 +114,18 @@ class Significance:
     @property
     def table(self) -> Table:
         """The comparison as a table: accuracies, items that one of the two got right, log-probabilities."""
-        names, interval = ("quantity", "kind", "a", "b", "difference", "low", "high", "p"), self.interval
+        names = ("quantity", "kind", "a", "b", "difference", "low", "high", "p", "p_kind")
         right = ("right where the other is wrong", "count", self.n_only_a, self.n_only_b)
+        accuracies = (self.accuracy_a, self.accuracy_b)
         rows: list[tuple[Any, ...]] = [
-            ("accuracy", "share", self.accuracy_a, self.accuracy_b, self.difference, *interval, self.p_value),
-            (*right, self.n_only_a - self.n_only_b, None, None, None),
+            ("accuracy", "share", *accuracies, self.difference, *self.interval, self.p_value, "p"),
+            (*right, self.n_only_a - self.n_only_b, None, None, None, "p"),
         ]
         if self.log_prob_difference is not None:
             bounds = self.log_prob_interval or (None, None)
             log_probs = ("mean ln p per target word (nats)", "nats", None, None, self.log_prob_difference)
-            rows.append((*log_probs, *bounds, self.log_prob_p_value))
+            p_kind = "p, bound" if self.log_prob_p_is_bound else "p"
+            rows.append((*log_probs, *bounds, self.log_prob_p_value, p_kind))
         kinds = {"share": "percentage points", "count": "whole difference", "nats": "signed"}
         columns = (
             TableColumn("quantity", heading=" "),
@@ -128,7 +136,7 @@ class Significance:
                 for side, name in (("a", self.a), ("b", self.b))
             ),
             TableColumn("difference", ("kind", kinds), ("low", "high"), tooltip="First minus second model."),
-            TableColumn("p", "p", tooltip=f"Of the difference in accuracy: {self.test}."),
+            TableColumn("p", ("p_kind", _P_KINDS), tooltip=f"Of the difference in accuracy: {self.test}."),
         )
         frame = pd.DataFrame(rows, columns=list(names))
         frame.attrs["note"] = (
@@ -219,22 +227,25 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
     seeds = [by_seed(frame) for frame in (left, right)]
     correct = [right_by_seed.mean(axis=1) for right_by_seed in seeds]
     difference = correct[0] - correct[1]
+    n_seeds = [right_by_seed.shape[1] for right_by_seed in seeds]
     only_a, only_b = int((difference > 0).sum()), int((difference < 0).sum())
-    if of.by == "novel" or max(right_by_seed.shape[1] for right_by_seed in seeds) > 1:
-        p, exact = bootstrap.sign_flip(difference, of, resamples, seed)
-        signs = "exact" if exact else f"{resamples:,} random choices of signs"
-        test = f"paired sign-flip test by {of.by}, {signs}"
+    test = test_name(of, several=max(n_seeds) > 1)
+    if test == MCNEMAR:
+        p = float(mcnemar(only_a, only_b)[0])
     else:
-        p, test = float(mcnemar(only_a, only_b)[0]), "exact McNemar test"
+        p, _, _ = bootstrap.sign_flip(whole_numbers(difference, *n_seeds), of, resamples, seed)
     columns = (frame["log_prob"].where(frame["score_type"] == "log_prob") for frame in (left, right))
     log_probs = log_prob_difference(*map(floats, columns))
     rows = np.stack([difference, np.where(np.isfinite(log_probs), log_probs, np.nan)])
     drawn, _ = bootstrap.resample(rows, rows[:0], of, resamples, seed)
     low, high = (bound.tolist() for bound in bootstrap.intervals(drawn, level, of.number))
-    p_log_prob = None
+    p_log_prob, is_bound = None, False
     if (known := ~np.isnan(log_probs)).any():
         if np.isfinite(log_probs[known]).all():
-            p_log_prob, _ = bootstrap.sign_flip(log_probs[known], of.of(known), resamples, seed)
+            units = of.of(known)
+            p_log_prob, exact, is_bound = bootstrap.sign_flip(log_probs[known], units, resamples, seed)
+            signs = "exact" if exact else f"{resamples:,} random choices of signs"
+            notes.append(f"p of the log-probabilities is of a sign-flip test by {of.by}, {signs}.")
         else:
             notes.append("An answer has probability 0: the difference of the log-probabilities is infinite.")
         if not known.all():
@@ -259,6 +270,7 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
         log_prob_difference=mean_of_known(log_probs) if known.any() else None,
         log_prob_interval=None if p_log_prob is None else (low[1], high[1]),
         log_prob_p_value=p_log_prob,
+        log_prob_p_is_bound=is_bound,
         level=level,
         resamples=resamples,
         seed=seed,
@@ -292,6 +304,16 @@ def _paired(a: ModelPredictions, b: ModelPredictions) -> tuple[pd.DataFrame, pd.
         if values[0] != values[1]:
             notes.append(f"They differ in {column}: {values[0]} and {values[1]}.")
     return left, right, notes
+
+
+def test_name(of: Units, *, several: bool) -> str:
+    """Return the test of a difference in accuracy; `several`: a side is the mean of replicates."""
+    return f"paired sign-flip test by {of.by}, exact" if several or of.by == "novel" else MCNEMAR
+
+
+def whole_numbers(differences: Floats, *n_seeds: int) -> Ints:
+    """Return differences of means over seeds as multiples of the least step between such differences."""
+    return np.rint(differences * math.lcm(*n_seeds)).astype(np.int64)
 
 
 def log_prob_difference(a: Floats, b: Floats) -> Floats:

@@ -6,7 +6,7 @@ A zero has no sign, a missing value is `MISSING`, an infinite one ∞.
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,8 @@ MISSING = "-"
 MINUS = "\N{MINUS SIGN}"
 
 _LEAST_P = 0.0001
+_EPSILON = 1e-9
+_EXACT = 1e15  # from here on a number has no digits after the point that count
 _THOUSAND = 1000
 _LARGE = 1e9
 
@@ -26,8 +28,18 @@ def fixed(value: float, digits: int, *, sign: bool = False) -> str:
         return MISSING
     if np.isinf(value):
         return "-∞" if value < 0 else "+∞" if sign else "∞"
-    text = f"{value:{'+' if sign else ''},.{digits}f}"
+    text = f"{_half_up(value, digits):{'+' if sign else ''},.{digits}f}"
     return text if text.strip("+-0.") else text.strip("+-")
+
+
+def _half_up(value: float, digits: int) -> float | Decimal:
+    """Return a number rounded to so many digits after the point, halves away from zero as pages round."""
+    number = float(value)
+    return (
+        number
+        if abs(number) >= _EXACT
+        else Decimal(number).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    )
 
 
 def percent(share: float, *, unit: bool = True) -> str:
@@ -48,11 +60,20 @@ def probability(p: float) -> str:
     return f"{value:.1e} %".replace("e-0", "e-")
 
 
-def p_value(p: float, *, sign: bool = False) -> str:
-    """Return the p of a test with two digits: ``0.023`` (with `sign` ``= 0.023``), or ``< 0.0001``."""
+def p_value(p: float, *, sign: bool = False, is_bound: bool = False) -> str:
+    """Return the p of a test with two digits: ``0.023`` (with `sign` ``= 0.023``), or ``< 0.0001``.
+
+    With `is_bound` it is the least that random choices can give, and the exact p is lower: ``< 0.0005``.
+    """
     if pd.isna(p):
         return MISSING
-    return f"< {_LEAST_P}" if p < _LEAST_P else f"{'= ' if sign else ''}{p:.2g}"
+    if p < _LEAST_P:
+        return f"< {_LEAST_P}"
+    if is_bound and p < 1:
+        unit = 10.0 ** (np.floor(np.log10(p)) - 1)
+        return f"< {np.ceil(p / unit - _EPSILON) * unit:.2g}"
+    digits = 1 - int(np.floor(np.log10(p)))
+    return f"{'= ' if sign else ''}{float(_half_up(p, digits)):.2g}"
 
 
 def quantity(value: float, *, digits: int = 4, sign: bool = False) -> str:

@@ -55,6 +55,7 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "whole difference": partial(fixed, digits=0, sign=True),  # +12
     "effect": partial(fixed, digits=2, sign=True),  # +0.12
     "p": p_value,  # 0.012
+    "p, bound": partial(p_value, is_bound=True),  # < 0.0005
     "size": size,  # bytes as 1.2 GB
 }
 _BOUNDS: Mapping[

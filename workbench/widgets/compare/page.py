@@ -38,7 +38,6 @@ _WIDE = 8  # models up to which the matrix has room for intervals
 _LONGEST = 24  # letters of a name in a narrow column
 _LEVEL = 0.05
 _MANY = 1000
-_SIGN_FLIPS = " (where a side is a mean over seeds, of a sign-flip test by item)"
 
 
 def comparison_page(
@@ -101,8 +100,7 @@ def comparison_page(
         heads=[(name, str(k + 1) if comparison.m > _WIDE else _cut(name, *names[k]))
                for k, name in enumerate(comparison.labels)],
         matrix=_matrix(comparison, pairs, cell) if pairs else [],
-        tests=_SIGN_FLIPS if "sign flips" in {row["test"] for row in pairs} else "",
-        by_novel=bool(pairs) and not pd.isna(pairs[0]["p_novel"]),
+        tests=" or ".join(dict.fromkeys(row["test"] for row in pairs)),
         level=_LEVEL,
         slices=[_slices(comparison, name) for name in columns],
         n=f"{comparison.n:,}",
@@ -184,8 +182,6 @@ def _cell(
         f"{row[f'n_only_{a}']:,} items only the first got right", f"{row[f'n_only_{b}']:,} only the second",
         f"p = {p_value(row['p'])}, corrected {p_value(row['p_holm'])} ({row['test']})",
     ]  # fmt: skip
-    if not pd.isna(row["p_novel"]):
-        title.append(f"by novel p = {p_value(row['p_novel'])}")
     if not pd.isna(row["log_prob_difference"]):
         title.append(f"mean ln p {fixed(sign * row['log_prob_difference'], 3, sign=True)}")
     better = ("up" if difference > 0 else "down") if row["p_holm"] < _LEVEL else ""
@@ -226,13 +222,11 @@ def _numbers(of: Comparison, rows: Rows, shown: Sequence[int], pair: tuple[int, 
         return lines
     values = of.pair(*pair, mask)
     interval = span(values["difference_low"], values["difference_high"], points)
-    novel = not np.isnan(values["p_novel"])
-    test = "exact McNemar test"
-    if novel or values["test"] != "McNemar":
-        test = f"sign-flip test by {'novel' if novel else 'item'}"
-    p = p_value(values["p_novel" if novel else "p"], sign=True)
+    p = p_value(values["p"], sign=True)
     names = " minus ".join(of.labels[k] for k in pair)
-    lines.append(f"{names}: {points(values['difference'])} points {interval}, p {p} ({test}); exploratory")
+    lines.append(
+        f"{names}: {points(values['difference'])} points {interval}, p {p} ({values['test']}); exploratory"
+    )
     return lines
 
 

@@ -11,11 +11,11 @@ function selection(c) {
   const interval = (low, high) => (low === null || low === undefined ? "" : ` [${signed(low)}, ${signed(high)}]`);
 
   function row(name, n, shares, d, mark) {
-    const p = d && (d.p_novel ?? d.p);
+    const p = d && d.p;
     return h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, number(n)),
       ...shares.map(([value, low, high]) => h("td", { title: low === null ? null : `Wilson interval ${points(low)} to ${points(high)} %` }, share(value))),
       ...(d ? [h("td", {}, d.difference === null ? DASH : `${signed(d.difference)}${interval(d.difference_low, d.difference_high)}`),
-        h("td", { title: d.p_novel !== null ? "sign-flip test by novel" : d.test === "McNemar" ? "exact McNemar test" : "sign-flip test by item" }, p === null ? DASH : pValue(p)),
+        h("td", { title: d.test }, p === null ? DASH : pValue(p)),
         h("td", { class: "wc-mark-exploratory" }, mark)] : shares.length > 1 ? [h("td", {}, "…"), h("td", {}, "…"), h("td")] : []));
   }
   function draw() {
@@ -33,7 +33,7 @@ function selection(c) {
       whole = turn ? { ...found, difference: flip(found.difference), difference_low: flip(found.difference_high), difference_high: flip(found.difference_low) } : found;
     }
     const chosenCell = c.pair && c.chosen.outcome !== "any"; // then difference and p follow from the choice
-    const listed = s.two && (chosenCell ? { ...s, p: null, p_novel: null, difference_low: null } : s);
+    const listed = s.two && (chosenCell ? { ...s, p: null, difference_low: null } : s);
     const why = "The items were chosen after a look at the results: p values are exploratory.";
     fill(body, row("all", c.total, at.map((k) => c.models[k].accuracy ?? [null, null, null]), whole, ""),
       row("selected", s.n, at.map((k) => s.accuracy[k]), s.whole && whole ? whole : listed,

@@ -72,7 +72,7 @@ function matrix(c) {
     return {
       difference: turn ? flip(found.difference) : found.difference,
       low: turn ? flip(found.difference_high) : found.difference_low, high: turn ? flip(found.difference_low) : found.difference_high,
-      test: found.test, p: found.p, holm: found.p_holm, novel: found.p_novel,
+      test: found.test, p: found.p, holm: found.p_holm,
       only: turn ? found.n_only_b : found.n_only_a, other: turn ? found.n_only_a : found.n_only_b,
     };
   }
@@ -80,7 +80,7 @@ function matrix(c) {
     const d = pair(a, b);
     const name = (k) => (full ? `${c.models[k].key} (${c.models[k].label})` : c.models[k].key);
     const interval = d.low === null ? "" : ` [${points(d.low)}, ${points(d.high)}]`;
-    return `${name(a)} right, ${name(b)} wrong: ${number(d.only)} items; the other way: ${number(d.other)}. Difference ${signed(d.difference)} points${interval}; ${d.test} p ${pValue(d.p)}, Holm ${pValue(d.holm)}${d.novel === null ? "" : `, by novel ${pValue(d.novel)}`}`;
+    return `${name(a)} right, ${name(b)} wrong: ${number(d.only)} items; the other way: ${number(d.other)}. Difference ${signed(d.difference)} points${interval}; ${d.test} p ${pValue(d.p)}, Holm ${pValue(d.holm)}`;
   }
   function build() {
     scroll.hidden = c.models.length < 2 || !c.pairs;

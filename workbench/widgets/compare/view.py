@@ -167,7 +167,7 @@ class View:
         return numbers | {
             "two": two, "cells": {name: int((made.cell(*two, name) & others).sum()) for name in OUTCOMES},
             **{name: _finite(pair[name]) for name in ("difference", "difference_low", "difference_high")},
-            **{name: _finite(pair[name]) for name in ("p", "p_novel")}, "test": pair["test"],
+            "p": _finite(pair["p"]), "test": pair["test"],
         }  # fmt: skip
 
     def outcome(self) -> str:
@@ -331,7 +331,7 @@ def model_rows(comparison: Comparison, *, quick: bool = False) -> list[dict[str,
 
 def pair_rows(comparison: Comparison) -> list[dict[str, Any]]:
     """Return one row a pair of models, as ``Comparison.pairs`` gives them."""
-    names = ("difference", "difference_low", "difference_high", "p", "p_holm", "p_novel")
+    names = ("difference", "difference_low", "difference_high", "p", "p_holm")
     return [
         {name: int(row[name]) for name in ("a", "b", "n_only_a", "n_only_b")}
         | {name: _finite(row.get(name)) for name in names}
