@@ -13,6 +13,7 @@ import workbench as wb
 from workbench.items import notes as remarks
 from workbench.items.items import Items
 from workbench.items.pieces import pieces
+from workbench.models import NGram
 from workbench.storage.errors import DataError
 from workbench.widgets.browser import browser as module
 from workbench.widgets.browser.browser import static_page
@@ -302,6 +303,85 @@ def test_predictions_are_shown_and_filtered_by():
     assert dict(facets["small is"]["choices"]) == {"(none)": 1, "wrong": 0}
     bare = wb.browse(clozes(*TEXTS), predictions=table[["item_id", "model"]])
     assert bare._passage(0)["predictions"] == [["big", "", "", "", ""], ["small", "", "", "", ""]]
+
+
+FORMS = {
+    "a run": lambda runs: runs[0],
+    "a frame": lambda runs: runs[0].predictions,
+    "a name": lambda runs: runs[0].run,
+    "runs": list,
+    "a tuple": tuple,
+    "an iterator": iter,
+    "names and frames": lambda runs: [runs[0].run, runs[1].predictions],
+}
+TAKERS = {
+    "browse": lambda items, runs: wb.browse(items, None, runs).close(),
+    "explore": lambda items, runs: wb.explore(items, wb.annotate(items, progress=False), runs).close(),
+    "compare": lambda items, runs: wb.compare(items, runs, None).close(),
+    "guess": lambda items, runs: wb.guess(items, subject="Ada", runs=runs).close(),
+    "evaluate": lambda _, runs: wb.evaluate(runs, resamples=10),
+    "leaderboard": lambda _, runs: wb.leaderboard(runs, resamples=10),
+    "hardest": lambda _, runs: wb.hardest(runs),
+    "table": lambda _, runs: wb.table("lambada", runs, resamples=10),
+    "export_results": lambda _, runs: wb.export_results(runs, "results.csv"),
+    "charts.accuracy": lambda _, runs: wb.charts.accuracy(runs, by="split"),
+    "charts.ranks": lambda _, runs: wb.charts.ranks(runs),
+}
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory):
+    """Give items, and two runs of them that are stored."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("runs")))
+        items = wb.load("sample", "dev").sample(5)
+        models = [NGram.fit(wb.books("sample"), order=order, progress=False) for order in (2, 3)]
+        return items, [wb.predict(items, model) for model in models]
+
+
+@pytest.mark.parametrize("taker", TAKERS)
+@pytest.mark.parametrize("form", FORMS)
+def test_runs_are_taken_in_every_form(taker, form, two_runs, home, monkeypatch):
+    items, runs = two_runs
+    monkeypatch.setenv("WORKBENCH_HOME", str(runs[0].folder.parents[1]))
+    monkeypatch.chdir(home)
+    TAKERS[taker](items, FORMS[form](runs))
+
+
+def test_runs_beside_a_passage_are_those_of_their_frames(two_runs):
+    items, runs = two_runs
+    shown = [
+        wb.browse(items, predictions=runs),
+        wb.browse(items, predictions=[run.predictions for run in runs]),
+    ]
+    frames = pd.concat([run.predictions for run in runs])
+    alone = wb.browse(items, predictions=frames)
+    for place in range(len(items)):
+        expected = alone._passage(place)["predictions"]
+        assert [row[0] for row in expected] == ["2-gram, Kneser-Ney", "3-gram, Kneser-Ney"]
+        assert [browser._passage(place)["predictions"] for browser in shown] == [expected] * 2
+
+
+def test_models_of_one_name_have_those_of_a_comparison(two_runs):
+    items, runs = two_runs
+    twice = [runs[0].predictions.assign(run=run) for run in "ab"]
+    browser = wb.browse(items, predictions=twice)
+    labels = wb.compare(items, twice, None).comparison.labels
+    assert [row[0] for row in browser._passage(0)["predictions"]] == labels
+    assert list(browser._outcomes) == [f"{each} is" for each in labels]
+
+
+@pytest.mark.parametrize(
+    ("predictions", "message"),
+    [
+        ([], "there are no predictions to show"),
+        (["no such run"], "no such run"),
+        ([3], "no predictions in a int"),
+    ],
+)
+def test_what_names_no_predictions_is_told(predictions, message):
+    with pytest.raises(DataError, match=message):
+        wb.browse(clozes(*TEXTS), predictions=predictions)
 
 
 @pytest.mark.parametrize("verb", [wb.browse, wb.explore, wb.compare])

@@ -21,7 +21,6 @@ from workbench.items.query import suggest, word_start
 from workbench.items.schema import objects
 from workbench.items.tokens import tokens
 from workbench.render.labels import label
-from workbench.runs.predictions import typed_predictions
 from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_path
 from workbench.storage.spreadsheet import Formulas
@@ -35,6 +34,7 @@ from workbench.widgets.shared.passages import (
     marks,
     outcomes,
     prediction_cells,
+    predictions_table,
     snippet,
     token_weights,
 )
@@ -81,7 +81,7 @@ class Browser(Widget):
         items: Items,
         *,
         annotations: pd.DataFrame | Literal["auto"] | None,
-        predictions: pd.DataFrame | None,
+        predictions: Any,
         filters: Mapping[str, Any],
         ask: Any = None,
         **options: Any,
@@ -90,10 +90,10 @@ class Browser(Widget):
         self._lock = threading.RLock()  # annotations arrive in another thread
         self._items, self._frame, self._asked = items, items.frame, ask
         self._place = {item_id: row for row, item_id in enumerate(self._frame["item_id"])}
-        predictions = None if predictions is None else typed_predictions(predictions)
-        self._predictions = prediction_cells(predictions)
-        self._outcomes = outcomes(predictions, self._frame["item_id"])
-        self._weights = token_weights(predictions)
+        table_of_models = predictions_table(predictions, items)
+        self._predictions = prediction_cells(table_of_models)
+        self._outcomes = outcomes(table_of_models, self._frame["item_id"])
+        self._weights = token_weights(table_of_models)
         texts = dict(zip(self._frame["item_id"], self._frame["text"], strict=True))
         self._notes = remarks.read_notes(self._frame["dataset"].unique().tolist(), texts=texts)
         self._labels: list[str] = []
@@ -433,7 +433,7 @@ def static_page(
 def browse(
     items: Items,
     annotations: pd.DataFrame | Literal["auto"] | None = None,
-    predictions: pd.DataFrame | None = None,
+    predictions: Any = None,
     *,
     query: str = "",
     field: str = "passage",
@@ -457,10 +457,10 @@ def browse(
         ``mentions`` and ``speech``, lists of character spans, are marked in it instead;
         without them, the marks are found from the text. With ``"auto"`` the view shows at once and
         ``wb.annotate(items)`` runs in the background; without annotations, a button starts it.
-    predictions : DataFrame, optional
-        Rows of the predictions table (``item_id``, ``model``, ``prediction``, ...), shown
-        beside the passage; each model's right and wrong answers become a filter. Where they have the
-        column ``attention``, it can be shown in the passage.
+    predictions : Run, DataFrame or str, or several of these, optional
+        Runs, frames of predictions (``item_id``, ``model``, ``prediction``, ...) or names of stored runs, as
+        for ``wb.compare``, shown beside the passage; each model's right and wrong answers become a filter.
+        Where they have the column ``attention``, it can be shown in the passage.
     query, field, regex, facets
         Filters to start with, as in ``Browser.filters``: text to search for (ignoring case), where
         (``passage``, ``sentence`` or ``answer``), whether it is a regular expression

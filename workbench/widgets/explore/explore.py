@@ -464,7 +464,7 @@ def _static_bins(chart: Mapping[str, Any]) -> dict[str, Any]:
 def explore(
     items: Items,
     annotations: pd.DataFrame | Literal["auto"] | None = None,
-    predictions: pd.DataFrame | None = None,
+    predictions: Any = None,
     *,
     columns: Sequence[str] = (),
     query: str = "",

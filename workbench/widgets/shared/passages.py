@@ -10,6 +10,7 @@ import pandas as pd
 
 from workbench.items.items import Item, Items, Span
 from workbench.items.tokens import tokens
+from workbench.runs.predictions import typed_predictions
 from workbench.storage.errors import DataError
 
 BLANK_MARK = "▁▁▁"
@@ -132,6 +133,28 @@ def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Spa
                 )
         spans_by_name[name] = rows
     return spans_by_name
+
+
+def predictions_table(runs: Any, items: Items) -> pd.DataFrame | None:
+    """Return predictions as one table: runs, frames and names of runs, one or several, as `wb.compare` takes.
+
+    A single frame keeps its columns, and needs no more than ``item_id`` and ``model``. Of several runs, each
+    model has the name that a comparison gives it.
+    """
+    if runs is None:
+        return None
+    if isinstance(runs, pd.DataFrame):
+        return typed_predictions(runs)
+    from workbench.evaluation.comparison import model_labels  # noqa: PLC0415 - slow to import
+    from workbench.evaluation.reading import predictions_of  # noqa: PLC0415
+
+    models = predictions_of(runs, items, pool=True)
+    if not models:
+        raise DataError("there are no predictions to show", remedy="pass runs that have some, or None")
+    tables = [
+        model.frame.assign(model=name) for model, name in zip(models, model_labels(models), strict=True)
+    ]
+    return pd.concat(tables, ignore_index=True)
 
 
 def prediction_cells(table: pd.DataFrame | None) -> dict[str, list[list[str]]]:
