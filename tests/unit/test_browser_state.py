@@ -326,6 +326,7 @@ TAKERS = {
     "export_results": lambda _, runs: wb.export_results(runs, "results.csv"),
     "charts.accuracy": lambda _, runs: wb.charts.accuracy(runs, by="split"),
     "charts.ranks": lambda _, runs: wb.charts.ranks(runs),
+    "charts.expected": lambda items, runs: wb.charts.expected(runs, items=items),
 }
 
 
