@@ -268,7 +268,7 @@ def passage(page, notebook, items, right, frames):
     assert "right" in card.locator(".wc-verdict").inner_text()
     words = card.locator("li bdi").all_inner_texts()
     assert words == list(frames[1]["top_words"][place])
-    assert "normalised scores, not probabilities" in page.locator(".wc-card").nth(2).inner_text()
+    assert "scores, not probabilities" in page.locator(".wc-card").nth(2).inner_text()
     page.locator(".wc-attention").select_option("model 1")
     assert page.locator(".wc-weighed").count() > 20
 
