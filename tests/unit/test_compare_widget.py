@@ -544,9 +544,29 @@ def test_counts_follow_the_models_shown():
 
 
 def test_what_is_compared_in_order_of_difference():
-    assert STATE.against(STATE.checked({})) == (0, 1)
+    assert RIGHT.mean().sort_values(ascending=False).index.tolist()[:3] == ["model 3", "model 2", "model 1"]
+    assert STATE.two(STATE.checked({})) == (3, 2)
+    assert STATE.against(STATE.checked({})) == STATE.scattered(STATE.checked({})) == (3, 1)  # 2 gives scores
     assert STATE.against(STATE.checked({"pair": ["model 3", "model 1"]})) == (3, 1)
     assert STATE.against(STATE.checked({"pair": ["model 3", "model 1"], "against": LABELS[1:3]})) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("n_right", "best"),
+    [([1, 3, 2], (1, 2)), ([2, 1, 2], (0, 2)), ([1, 1, 1], (0, 1)), ([0, 2, 2, 3], (3, 1))],
+)
+def test_the_best_model_and_the_one_below_it_are_shown_first(n_right, best):
+    frames = [
+        pd.DataFrame({"item_id": IDS[:4], "model": name, "prediction": ["" for _ in range(4)]})
+        for name in "abcd"[: len(n_right)]
+    ]
+    for frame, n in zip(frames, n_right, strict=True):
+        frame.loc[: n - 1, "prediction"] = ITEMS.frame["answer"][:n]
+    widget = compare(ITEMS[:4], frames, None, resamples=20)
+    assert widget._view.shown()["selected"]["two"] == best
+    assert widget._view.shown()["against"] == best
+    assert widget.chosen["pair"] is None  # no cell is chosen: all items are listed
+    widget.close()
 
 
 # -- what cannot be chosen

@@ -237,7 +237,7 @@ class View:
         Up to 2,000 items are points: ln p by each model, the outcome (0 both wrong, 1 and 2 only one right, 3
         both right) and the item's place; more are counted in squares.
         """
-        made, two = self.comparison, self.selector.two(self.chosen)
+        made, two = self.comparison, self.selector.scattered(self.chosen)
         if two is None:
             return {"type": "scatter", "two": None, "n": 0}
         mask = self.selector.mask(self.chosen | {"where": where}, pair=False)
