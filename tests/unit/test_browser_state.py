@@ -462,10 +462,75 @@ def test_own_columns_become_facets_and_columns():
     assert browser._passage(0)["columns"] == [["genre", "crime"]]
     browser.layout = "table"
     view = browser.sent[-1]
-    assert view["columns"] == ["answer", "genre"]
-    assert view["rows"][0]["cells"] == ["▁▁▁", "crime"], "a hidden target stays hidden"
+    assert view["columns"] == ["passage", "genre", "answer", "tags"]
+    assert view["rows"][0]["cells"] == ["one two ▁▁▁", "crime", "▁▁▁", ""], "a hidden target stays hidden"
     browser.reveal = True
-    assert browser.sent[-1]["rows"][0]["cells"] == ["three", "crime"]
+    assert browser.sent[-1]["rows"][0]["cells"] == ["one two ▁▁▁", "crime", "three", ""]
+
+
+def test_the_table_has_the_columns_that_are_chosen(browser):
+    browser.layout = "table"
+    assert browser.sent[-1]["columns"] == ["passage", "answer", "tags"]
+    assert list(browser.sent[-1]["titles"]) == [
+        "passage", "answer", "dataset", "split", "variant", "word_class", "book_id", "tags",
+    ]  # fmt: skip
+    browser.table_columns = ["tags", "dataset", "passage", "tags"]
+    ask(browser, "tags", id="x/dev/1", tags=["odd", "long"])
+    view = ask(browser, "filter", filters={"query": "sat"})
+    assert (view["columns"], view["rows"][0]["cells"]) == (
+        ["tags", "dataset", "passage"], ["odd, long", "x", "It rained. The cat sat. He saw the ▁▁▁ run"],
+    )  # fmt: skip
+    view = ask(browser, "filter", filters={"sort": "split"})
+    assert view["columns"] == ["tags", "dataset", "passage", "split"], "that it is sorted by is shown"
+    with pytest.raises(DataError, match="no column 'colour' to show; known are passage, answer, dataset"):
+        browser.table_columns = ["colour"]
+    assert browser.table_columns == ["tags", "dataset", "passage"]
+
+
+@pytest.mark.parametrize("verb", [wb.browse, wb.explore])
+@pytest.mark.parametrize(("table", "columns"), [(True, ["passage", "n"]), (["n", "tags"], ["n", "tags"])])
+def test_the_line_that_builds_a_view_again_has_its_table(verb, table, columns):
+    annotations = table_of(n=[2, None, 1, 9])
+    made = verb(clozes(*TEXTS), annotations, table=table, where="n > 1")
+    browser = getattr(made, "browser", made)
+    view = ask(listening(browser), "open")
+    assert [name for name in view["columns"] if name in columns] == columns
+    again = eval(view["code"], {"wb": wb, "items": clozes(*TEXTS), "annotations": annotations})  # noqa: S307 - ours
+    again = getattr(again, "browser", again)
+    assert (again.layout, again.table_columns) == ("table", browser.table_columns)
+    assert ask(listening(again), "open")["columns"] == view["columns"]
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [("tags", "expected names"), ([3], "expected names"), (["colour"], "no column 'colour'")],
+)
+def test_wrong_columns_are_told(table, message):
+    with pytest.raises(DataError, match=message):
+        wb.browse(clozes(*TEXTS), table=table)
+
+
+def test_columns_of_annotations_that_are_still_to_come_are_shown_once_they_are_there(monkeypatch):
+    monkeypatch.setattr(module, "annotations_at_hand", lambda _: None)
+    late = wb.browse(clozes(*TEXTS), "auto", table=["n_mentions", "tags"])
+    assert late._annotating.wait(60)
+    assert late._columns_shown() == ["n_mentions", "tags"]
+    late.close()
+
+
+def test_a_page_without_kernel_has_the_table(browser):
+    browser.table_columns = ["passage", "answer", "tags"]
+    assert "<table" not in browser.saved.html()
+    browser.layout = "table"
+    ask(browser, "tags", id="x/dev/0", tags=["<odd>"])
+    for html in (browser.saved.html(), browser.to_html()):
+        page = Page(html)
+        assert "Items Item Text" not in page.text
+        for text in ("Answer", "Tags", "x/dev/0", "I fed the ▁▁▁", "<odd>", "4 of 4 items"):
+            assert text in page.text
+        assert html.count('<th scope="row">') == 4
+    assert browser.saved.html().count("<article>") == 1, "one passage below it"
+    assert browser.to_html().count("<article>") == 4
 
 
 def test_several_items_are_tagged_at_once(browser):
