@@ -11,6 +11,7 @@ from typing import Any
 
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import data_home, write_atomic
+from workbench.storage.progress import PROGRESS
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _PARAMETERS = "parameters"  # tag of the cell whose names can be set from outside
@@ -57,14 +58,14 @@ def run(path: Path, settings: Mapping[str, Any], *, timeout: int | None = None) 
         raise DataError(f"a cell failed: {error}", file=path) from error
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if not _is_bare_widget(output)]
+            cell.outputs = [output for output in cell.outputs if not _is_progress(output)]
     return notebook
 
 
-def _is_bare_widget(output: Mapping[str, Any]) -> bool:
-    """Tell whether nothing is left of an output without its kernel, as of a progress bar that is done."""
+def _is_progress(output: Mapping[str, Any]) -> bool:
+    """Tell whether an output is a progress bar: ours, or a widget of which nothing is left without kernel."""
     kinds = output.get("data", {})
-    return _WIDGET in kinds and "text/html" not in kinds
+    return output.get("metadata") == PROGRESS or (_WIDGET in kinds and "text/html" not in kinds)
 
 
 def reproduce(

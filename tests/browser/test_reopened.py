@@ -40,6 +40,7 @@ CELLS = (
     "groomer = wb.groom(questions, subject='Ada', folder='grooming')\ngroomer",
     "alt.Chart(pd.DataFrame({'mine': [1, 2]})).mark_point().encode(x='mine')",
     "wb.charts.target_classes(table)",
+    "import workbench.storage.progress as p\nwith p.progress_bar(4, label='reading') as b:\n    b.update(4)",
 )
 CHANGE = f"""
 browser.filters = {{"query": "the"}}
@@ -158,6 +159,7 @@ def test_the_views_are_there_again(kept, lab, notebook):
         page.wait_for_function("() => document.querySelectorAll('.vega-embed svg.marks').length === 2")
         page.wait_for_function(FAILED)
         assert page.locator(ERROR).count() == 0
+        assert page.locator("text=reading: 100 %").count() == 1  # where the bar stood
         assert page.locator(", ".join(f"{root}:visible" for root in LIVE.split(", "))).count() == 0
         notebook.screenshot(
             f"reopened-{case}", ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-inner"

@@ -12,6 +12,7 @@ from ask_models import Counting, Failing, Gated, Scoring
 from html_page import Page
 
 from workbench.items.items import Items, items_from_text
+from workbench.models import RandomWord
 from workbench.models.base import Predictor, pad
 from workbench.models.rows import Ranked
 from workbench.render.numbers import probability
@@ -255,6 +256,10 @@ def test_each_number_says_what_it_is_and_bars_belong_to_it():
     assert [bar[:3] for bar in side["passage"]["bars"]] == wanted
     assert [side["passage"][name] for name in ("p", "unit", "rank")] == ["score −6", "", "rank 3 of 3"]  # noqa: RUF001
     assert side["gain"] == {"nats": "", "factor": ""}
+    [side] = view_of(RandomWord("passage"), TEXT)["sides"]
+    cell = side["passage"]
+    assert {(length, label) for _, length, label, *_ in cell["bars"]} == {(0.0, "0")}
+    assert (cell["p"], cell["unit"]) in {("", ""), ("score 0", "")}  # the target may be none of the ten
 
 
 class Mine(Predictor):

@@ -13,6 +13,7 @@ import workbench as wb
 from workbench.items import notes as remarks
 from workbench.items.items import Items
 from workbench.items.pieces import pieces
+from workbench.models import NGram
 from workbench.storage.errors import DataError
 from workbench.widgets.browser import browser as module
 from workbench.widgets.browser.browser import static_page
@@ -304,6 +305,86 @@ def test_predictions_are_shown_and_filtered_by():
     assert bare._passage(0)["predictions"] == [["big", "", "", "", ""], ["small", "", "", "", ""]]
 
 
+FORMS = {
+    "a run": lambda runs: runs[0],
+    "a frame": lambda runs: runs[0].predictions,
+    "a name": lambda runs: runs[0].run,
+    "runs": list,
+    "a tuple": tuple,
+    "an iterator": iter,
+    "names and frames": lambda runs: [runs[0].run, runs[1].predictions],
+}
+TAKERS = {
+    "browse": lambda items, runs: wb.browse(items, None, runs).close(),
+    "explore": lambda items, runs: wb.explore(items, wb.annotate(items, progress=False), runs).close(),
+    "compare": lambda items, runs: wb.compare(items, runs, None).close(),
+    "guess": lambda items, runs: wb.guess(items, subject="Ada", runs=runs).close(),
+    "evaluate": lambda _, runs: wb.evaluate(runs, resamples=10),
+    "leaderboard": lambda _, runs: wb.leaderboard(runs, resamples=10),
+    "hardest": lambda _, runs: wb.hardest(runs),
+    "table": lambda _, runs: wb.table("lambada", runs, resamples=10),
+    "export_results": lambda _, runs: wb.export_results(runs, "results.csv"),
+    "charts.accuracy": lambda _, runs: wb.charts.accuracy(runs, by="split"),
+    "charts.ranks": lambda _, runs: wb.charts.ranks(runs),
+    "charts.expected": lambda items, runs: wb.charts.expected(runs, items=items),
+}
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory):
+    """Give items, and two runs of them that are stored."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WORKBENCH_HOME", str(tmp_path_factory.mktemp("runs")))
+        items = wb.load("sample", "dev").sample(5)
+        models = [NGram.fit(wb.books("sample"), order=order, progress=False) for order in (2, 3)]
+        return items, [wb.predict(items, model) for model in models]
+
+
+@pytest.mark.parametrize("taker", TAKERS)
+@pytest.mark.parametrize("form", FORMS)
+def test_runs_are_taken_in_every_form(taker, form, two_runs, home, monkeypatch):
+    items, runs = two_runs
+    monkeypatch.setenv("WORKBENCH_HOME", str(runs[0].folder.parents[1]))
+    monkeypatch.chdir(home)
+    TAKERS[taker](items, FORMS[form](runs))
+
+
+def test_runs_beside_a_passage_are_those_of_their_frames(two_runs):
+    items, runs = two_runs
+    shown = [
+        wb.browse(items, predictions=runs),
+        wb.browse(items, predictions=[run.predictions for run in runs]),
+    ]
+    frames = pd.concat([run.predictions for run in runs])
+    alone = wb.browse(items, predictions=frames)
+    for place in range(len(items)):
+        expected = alone._passage(place)["predictions"]
+        assert [row[0] for row in expected] == ["2-gram, Kneser-Ney", "3-gram, Kneser-Ney"]
+        assert [browser._passage(place)["predictions"] for browser in shown] == [expected] * 2
+
+
+def test_models_of_one_name_have_those_of_a_comparison(two_runs):
+    items, runs = two_runs
+    twice = [runs[0].predictions.assign(run=run) for run in "ab"]
+    browser = wb.browse(items, predictions=twice)
+    labels = wb.compare(items, twice, None).comparison.labels
+    assert [row[0] for row in browser._passage(0)["predictions"]] == labels
+    assert list(browser._outcomes) == [f"{each} is" for each in labels]
+
+
+@pytest.mark.parametrize(
+    ("predictions", "message"),
+    [
+        ([], "there are no predictions to show"),
+        (["no such run"], "no such run"),
+        ([3], "no predictions in a int"),
+    ],
+)
+def test_what_names_no_predictions_is_told(predictions, message):
+    with pytest.raises(DataError, match=message):
+        wb.browse(clozes(*TEXTS), predictions=predictions)
+
+
 @pytest.mark.parametrize("verb", [wb.browse, wb.explore, wb.compare])
 @pytest.mark.parametrize("thing", [None, [], pd.DataFrame(), "lambada"])
 def test_only_items_are_shown(verb, thing):
@@ -381,10 +462,75 @@ def test_own_columns_become_facets_and_columns():
     assert browser._passage(0)["columns"] == [["genre", "crime"]]
     browser.layout = "table"
     view = browser.sent[-1]
-    assert view["columns"] == ["answer", "genre"]
-    assert view["rows"][0]["cells"] == ["▁▁▁", "crime"], "a hidden target stays hidden"
+    assert view["columns"] == ["passage", "genre", "answer", "tags"]
+    assert view["rows"][0]["cells"] == ["one two ▁▁▁", "crime", "▁▁▁", ""], "a hidden target stays hidden"
     browser.reveal = True
-    assert browser.sent[-1]["rows"][0]["cells"] == ["three", "crime"]
+    assert browser.sent[-1]["rows"][0]["cells"] == ["one two ▁▁▁", "crime", "three", ""]
+
+
+def test_the_table_has_the_columns_that_are_chosen(browser):
+    browser.layout = "table"
+    assert browser.sent[-1]["columns"] == ["passage", "answer", "tags"]
+    assert list(browser.sent[-1]["titles"]) == [
+        "passage", "answer", "dataset", "split", "variant", "word_class", "book_id", "tags",
+    ]  # fmt: skip
+    browser.table_columns = ["tags", "dataset", "passage", "tags"]
+    ask(browser, "tags", id="x/dev/1", tags=["odd", "long"])
+    view = ask(browser, "filter", filters={"query": "sat"})
+    assert (view["columns"], view["rows"][0]["cells"]) == (
+        ["tags", "dataset", "passage"], ["odd, long", "x", "It rained. The cat sat. He saw the ▁▁▁ run"],
+    )  # fmt: skip
+    view = ask(browser, "filter", filters={"sort": "split"})
+    assert view["columns"] == ["tags", "dataset", "passage", "split"], "that it is sorted by is shown"
+    with pytest.raises(DataError, match="no column 'colour' to show; known are passage, answer, dataset"):
+        browser.table_columns = ["colour"]
+    assert browser.table_columns == ["tags", "dataset", "passage"]
+
+
+@pytest.mark.parametrize("verb", [wb.browse, wb.explore])
+@pytest.mark.parametrize(("table", "columns"), [(True, ["passage", "n"]), (["n", "tags"], ["n", "tags"])])
+def test_the_line_that_builds_a_view_again_has_its_table(verb, table, columns):
+    annotations = table_of(n=[2, None, 1, 9])
+    made = verb(clozes(*TEXTS), annotations, table=table, where="n > 1")
+    browser = getattr(made, "browser", made)
+    view = ask(listening(browser), "open")
+    assert [name for name in view["columns"] if name in columns] == columns
+    again = eval(view["code"], {"wb": wb, "items": clozes(*TEXTS), "annotations": annotations})  # noqa: S307 - ours
+    again = getattr(again, "browser", again)
+    assert (again.layout, again.table_columns) == ("table", browser.table_columns)
+    assert ask(listening(again), "open")["columns"] == view["columns"]
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [("tags", "expected names"), ([3], "expected names"), (["colour"], "no column 'colour'")],
+)
+def test_wrong_columns_are_told(table, message):
+    with pytest.raises(DataError, match=message):
+        wb.browse(clozes(*TEXTS), table=table)
+
+
+def test_columns_of_annotations_that_are_still_to_come_are_shown_once_they_are_there(monkeypatch):
+    monkeypatch.setattr(module, "annotations_at_hand", lambda _: None)
+    late = wb.browse(clozes(*TEXTS), "auto", table=["n_mentions", "tags"])
+    assert late._annotating.wait(60)
+    assert late._columns_shown() == ["n_mentions", "tags"]
+    late.close()
+
+
+def test_a_page_without_kernel_has_the_table(browser):
+    browser.table_columns = ["passage", "answer", "tags"]
+    assert "<table" not in browser.saved.html()
+    browser.layout = "table"
+    ask(browser, "tags", id="x/dev/0", tags=["<odd>"])
+    for html in (browser.saved.html(), browser.to_html()):
+        page = Page(html)
+        assert "Items Item Text" not in page.text
+        for text in ("Answer", "Tags", "x/dev/0", "I fed the ▁▁▁", "<odd>", "4 of 4 items"):
+            assert text in page.text
+        assert html.count('<th scope="row">') == 4
+    assert browser.saved.html().count("<article>") == 1, "one passage below it"
+    assert browser.to_html().count("<article>") == 4
 
 
 def test_several_items_are_tagged_at_once(browser):

@@ -19,10 +19,12 @@ from workbench.charts import theme
 from workbench.evaluation.comparison import OUTCOMES, Comparison
 from workbench.items.query import parse
 from workbench.items.tokens import tokens
-from workbench.render.numbers import rank_text
+from workbench.models import RandomWord
+from workbench.render.numbers import MINUS, rank_text
 from workbench.widgets.compare import view as messages
 from workbench.widgets.compare.compare import compare
 from workbench.widgets.compare.selector import NOTHING, SORTS, Selector
+from workbench.widgets.shared.passages import score_bars
 
 ITEMS = wb.load("sample", variant="capitalised")
 FRAMES = predicted(ITEMS, 4)
@@ -181,23 +183,44 @@ def test_a_passage_with_what_each_model_expected(widget):
     for model, frame in zip(told["models"], FRAMES, strict=True):
         row = frame.iloc[place]
         marked = [(w.casefold() in context, w == item.answer) for w in row["top_words"]]
-        assert [tuple(marks) for _, _, *marks in model["words"]] == marked
+        assert [tuple(marks) for _, _, *marks, _ in model["words"]] == marked
         assert model["correct"] == row["correct"]
         values = np.array(row["top_log_probs"])
-        parts = np.exp(values) if model["probable"] else values / values.sum()
-        assert [part for _, part, *_ in model["words"]] == pytest.approx(parts)
+        lengths = np.exp(values) if model["probable"] else values / values.max()
+        assert [length for _, length, *_ in model["words"]] == pytest.approx(lengths)
+        written = [None] * len(values) if model["probable"] else [f"{value:.4g}" for value in values]
+        assert [text for *_, text in model["words"]] == written
     assert ["Target class", TABLE["target_class"].iloc[place] or ""] in told["facts"]
 
 
-@given(st.lists(st.floats(allow_nan=False), max_size=8))
-def test_shares_of_scores_sum_to_one_and_keep_their_order(scores):
-    found = messages.shares(scores)
-    assert len(found) == len(scores)
-    assert not scores or sum(found) == pytest.approx(1)
-    assert all(0 <= part <= 1 for part in found)
-    if max(map(abs, scores), default=0) < 1e100:
-        order = np.argsort(scores, kind="stable")
-        assert (np.diff(np.array(found)[order]) >= -1e-12).all()
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=8))
+def test_scores_keep_their_order_and_are_not_normalised(scores):
+    bars = score_bars(scores)
+    assert [text for _, text in bars] == [f"{score:.4g}".replace("-", MINUS) for score in scores]
+    lengths = np.array([length for length, _ in bars])
+    assert ((lengths >= 0) & (lengths <= 1)).all()
+    assert (np.diff(lengths[np.argsort(scores, kind="stable")]) >= -1e-12).all()
+    if max(scores, default=0) > 0 or len(set(scores)) > 1:
+        assert lengths.max() == 1
+    alone = [score_bars([score])[0][1] for score in scores]
+    assert alone == [text for _, text in bars]  # a number does not depend on the list that is shown
+
+
+def test_scores_that_are_missing_or_infinite_have_no_bar():
+    assert score_bars([2.0, None, np.nan, np.inf, 1.0]) == [
+        (1.0, "2"), (0.0, "none"), (0.0, "none"), (0.0, "none"), (0.5, "1"),
+    ]  # fmt: skip
+
+
+def test_a_word_drawn_at_random_has_no_percentage():
+    items = wb.load("sample", "dev").sample(1)
+    frame = RandomWord("passage").predict(items)
+    assert frame["n_choices"].iloc[0] > 10
+    widget = compare(items, frame, None, resamples=20)
+    [model] = widget._view.passage(0)["models"]
+    assert [(length, text) for _, length, *_, text in model["words"]] == [(0.0, "0")] * 10
+    assert " %" not in widget.to_html().partition("<article>")[2].partition("</article>")[0]
+    widget.close()
 
 
 def test_an_answer_of_probability_0_and_one_without_a_rank():
@@ -521,9 +544,29 @@ def test_counts_follow_the_models_shown():
 
 
 def test_what_is_compared_in_order_of_difference():
-    assert STATE.against(STATE.checked({})) == (0, 1)
+    assert RIGHT.mean().sort_values(ascending=False).index.tolist()[:3] == ["model 3", "model 2", "model 1"]
+    assert STATE.two(STATE.checked({})) == (3, 2)
+    assert STATE.against(STATE.checked({})) == STATE.scattered(STATE.checked({})) == (3, 1)  # 2 gives scores
     assert STATE.against(STATE.checked({"pair": ["model 3", "model 1"]})) == (3, 1)
     assert STATE.against(STATE.checked({"pair": ["model 3", "model 1"], "against": LABELS[1:3]})) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("n_right", "best"),
+    [([1, 3, 2], (1, 2)), ([2, 1, 2], (0, 2)), ([1, 1, 1], (0, 1)), ([0, 2, 2, 3], (3, 1))],
+)
+def test_the_best_model_and_the_one_below_it_are_shown_first(n_right, best):
+    frames = [
+        pd.DataFrame({"item_id": IDS[:4], "model": name, "prediction": ["" for _ in range(4)]})
+        for name in "abcd"[: len(n_right)]
+    ]
+    for frame, n in zip(frames, n_right, strict=True):
+        frame.loc[: n - 1, "prediction"] = ITEMS.frame["answer"][:n]
+    widget = compare(ITEMS[:4], frames, None, resamples=20)
+    assert widget._view.shown()["selected"]["two"] == best
+    assert widget._view.shown()["against"] == best
+    assert widget.chosen["pair"] is None  # no cell is chosen: all items are listed
+    widget.close()
 
 
 # -- what cannot be chosen

@@ -82,11 +82,14 @@ def test_runs_make_the_ensemble_that_their_models_make(tmp_path, monkeypatch):
     models = [WordDistance(), MaximumFrequency("context")]
     runs = [wb.predict(items, model) for model in models]
     made = wb.predict(items, wb.ensemble(models)).predictions
-    for members in (runs, [run.predictions for run in runs]):
+    for members in (runs, [run.run for run in runs], [run.predictions for run in runs]):
         of_runs = wb.ensemble(members)
         frame = wb.predict(items, of_runs).predictions
         columns = ["item_id", "model", "prediction", "correct", "candidate_scores"]
         pd.testing.assert_frame_equal(frame[columns], made[columns])
+    assert {wb.ensemble(one).name for one in (runs[0], runs[0].run)} == {
+        "ensemble of 1 x Word distance (m = 5)"
+    }
     with pytest.raises(DataError, match="no scores of these words"):
         of_runs.predict(ITEMS)
     with pytest.raises(DataError, match="cannot be saved"):

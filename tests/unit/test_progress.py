@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-from tqdm import tqdm
 
 from workbench.models.ngram.model import NGram
 from workbench.storage.progress import progress_bar
@@ -25,7 +24,7 @@ class Publisher:
         self.sent = []
 
     def publish(self, *, data, metadata, transient, update):  # noqa: ARG002 - of IPython
-        self.sent.append((transient["display_id"], update, data["text/html"]))
+        self.sent.append((transient["display_id"], update, *data.values()))
 
     def format(self, training):
         return {"text/html": training.to_html()}, {}
@@ -107,7 +106,6 @@ def test_a_log_in_ascii_and_a_name_with_line_ends(monkeypatch):
 
 def test_a_bar_on_a_terminal(capsys, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
-    monkeypatch.setattr("tqdm.auto.tqdm", tqdm)
     run(progress_view())
     out = capsys.readouterr().out
     assert "development, step 30: accuracy 3.0 %" in out
@@ -179,6 +177,43 @@ def test_bars_have_totals_and_units():
     assert re.search(
         r"reading: 12 %\|[█#]+.*\| 3\.10k/25\.0k items \[\d\d:\d\d<.*items/s\]", shown.getvalue()
     )
+
+
+def test_a_bar_in_a_notebook_is_text_that_stays(notebook, capfd):
+    with progress_bar(25_000, label="reading", unit="items", mininterval=0) as bar:
+        bar.update(3100)
+        with progress_bar(label="inside", unit="B", mininterval=0) as inner:
+            inner.update(2000)
+        bar.update(21_900)
+    by_id = {}
+    for name, update, text in notebook.sent:
+        assert update == (name in by_id)  # one output each
+        by_id.setdefault(name, []).append(text)
+    reading, inside = by_id.values()
+    assert re.fullmatch(r"reading: 0 %\|.*", reading[0])
+    assert re.fullmatch(r"reading: 12 %\|█+.*\| 3\.10k/25\.0k items \[.*", reading[1])
+    assert re.fullmatch(r"reading: 100 %\|█+\| 25\.0k/25\.0k items \[.*items/s\]", reading[-1])
+    assert re.fullmatch(r"inside: 2\.00kB \[.*B/s\]", inside[-1])
+    assert not [text for texts in by_id.values() for text in texts if len(text) > 90 or "\x1b" in text]
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("options", [{"shown": False}, {"delay": 3600}])
+def test_a_bar_that_is_not_shown_leaves_nothing_in_a_notebook(notebook, options):
+    with progress_bar(3, label="reading", **options) as bar:
+        bar.update(3)
+    assert notebook.sent == []
+
+
+def test_a_bar_that_ends_by_an_error_stays_where_it_was(notebook):
+    def fails():
+        with progress_bar(4, label="reading", unit="files", mininterval=0) as bar:
+            bar.update()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert "25 %" in notebook.sent[-1][-1]
 
 
 def test_a_fit_shows_the_units_of_each_step(capsys, no_data):

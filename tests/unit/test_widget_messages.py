@@ -67,7 +67,7 @@ WIDGETS = {
 }
 
 
-BROWSER = ["filters", "current_id", "reveal", "layout", "attention", "height"]
+BROWSER = ["filters", "current_id", "reveal", "layout", "table_columns", "attention", "height"]
 TRAITS = {
     "browse": BROWSER, "listed": BROWSER, "ask": ["text", "other", "word", "candidates", "pairs", "top_k"],
     "compare": ["chosen", "column", "current_id", "height"], "charts": ["state"],

@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 
 from workbench.charts import theme
+from workbench.evaluation.reading import several
 from workbench.items import text as wt
 from workbench.items.items import Items
 from workbench.items.schema import Item
+from workbench.runs.store import find_run
 from workbench.storage.errors import DataError
 
 _Frames = list[tuple[str | None, pd.DataFrame]]  # what is expected, by the name that it was passed with
@@ -57,7 +59,7 @@ def expected(
 
     Parameters
     ----------
-    expected : DataFrame, run, sequence of such, or mapping of name to such
+    expected : DataFrame, Run or str, or a sequence or mapping of name to these
         Either with the columns ``item_id``, ``place`` (1 is the most probable), ``word`` and ``log_prob``
         (natural), as :meth:`workbench.models.ngram.model.NGram.expected` gives, or predictions. There may be
         a column ``model``; models can be given by name too: ``{"5-gram": a, "3-gram": b}``. Where predictions
@@ -164,10 +166,10 @@ def _table(frames: _Frames, top_k: int) -> pd.DataFrame:
 
 def _frames(expected: Any, items: Items | None) -> _Frames:
     """Return the frames with the names that they were passed by, of these items alone."""
-    if not isinstance(expected, Mapping | list | tuple):
-        expected = [expected]
-    parts: Any = expected.items() if isinstance(expected, Mapping) else [(None, one) for one in expected]
-    frames: _Frames = [(name, getattr(one, "predictions", one)) for name, one in parts]
+    named = isinstance(expected, Mapping)
+    parts: Any = expected.items() if named else [(None, one) for one in several(expected)]
+    sources = [(name, find_run(one) if isinstance(one, str) else one) for name, one in parts]
+    frames: _Frames = [(name, getattr(one, "predictions", one)) for name, one in sources]
     if items is None:
         return frames
     ids = items.frame["item_id"]

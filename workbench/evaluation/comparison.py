@@ -72,7 +72,7 @@ class Comparison:
         self.n, self.m = len(items), len(models)
         self._models, self._rows = models, rows  # (m, n): the row of each model for each item
         self._slices = Slices(items, annotations, models, rows)
-        self.labels = _labels(models)
+        self.labels = model_labels(models)
         self.warnings: list[str] = []
         self.answers: list[str] = []
         self.correct: Mask = np.stack([model.truths("correct")[r] for model, r in self._each()])
@@ -532,7 +532,7 @@ def _with_span(row: dict[Any, Any], name: str, write: Callable[[float], str]) ->
     return f"{write(row[name])} {span(row[f'{name}_low'], row[f'{name}_high'], write)}".rstrip()
 
 
-def _labels(models: Sequence[ModelPredictions]) -> list[str]:
+def model_labels(models: Sequence[ModelPredictions]) -> list[str]:
     """Name the models, with their runs where names coincide, and numbered where these do too."""
     names = Counter(model.model for model in models)
     labels: list[str] = []

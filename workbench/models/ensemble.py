@@ -13,6 +13,7 @@ import pandas as pd
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
 from workbench.runs.predictions import Floats
+from workbench.runs.store import find_run
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 
@@ -32,9 +33,9 @@ class Ensemble(Predictor):
 
     Parameters
     ----------
-    models : sequence of Predictor, Run or DataFrame
-        A run, or a frame of predictions of one model, gives the candidate scores that it holds: it scores the
-        items that were predicted, and cannot be saved.
+    models : Predictor, Run, DataFrame or str, or several of these
+        A run, its name, or a frame of predictions of one model gives the candidate scores that it holds: it
+        scores the items that were predicted, and cannot be saved.
 
     Raises
     ------
@@ -55,8 +56,9 @@ class Ensemble(Predictor):
     version = 1
     fitted_on = "a model"
 
-    def __init__(self, models: Predictor | Iterable[Any]) -> None:
-        several = [models] if isinstance(models, Predictor) else models
+    def __init__(self, models: Any) -> None:
+        single = isinstance(models, Predictor | pd.DataFrame | str) or not isinstance(models, Iterable)
+        several: Iterable[Any] = [models] if single else models
         self.models = [model if isinstance(model, Predictor) else _Recorded(model) for model in several]
         if not self.models:
             raise DataError("an ensemble needs models", remedy="pass at least one")
@@ -91,13 +93,13 @@ class Ensemble(Predictor):
         return cls([Predictor.load(folder / f"{number}") for number in range(len(config["models"]))])
 
 
-def ensemble(models: Iterable[Any]) -> Ensemble:
+def ensemble(models: Any) -> Ensemble:
     """Return several models as one, the mean of their probabilities; see :class:`Ensemble`.
 
     Parameters
     ----------
-    models : sequence of Predictor, Run or DataFrame
-        Models, or what they predicted for the same items.
+    models : Predictor, Run, DataFrame or str, or several of these
+        Models, or what they predicted for the same items: runs, frames or names of stored runs.
 
     Returns
     -------
@@ -121,6 +123,7 @@ class _Recorded(Predictor):
     version: ClassVar[int] = 1
 
     def __init__(self, run: Any) -> None:
+        run = find_run(run) if isinstance(run, str) else run
         frame = run if isinstance(run, pd.DataFrame) else getattr(run, "predictions", None)
         if not isinstance(frame, pd.DataFrame):
             raise DataError(

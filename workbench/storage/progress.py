@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
+PROGRESS = {"tags": ["progress"]}
+"""Metadata of the output of a bar in a notebook."""
 
+_WIDTH = 90  # letters of a bar in a notebook
 _FORMAT = (  # sorting: 12 %|█  | 3.10k/25.0k n-grams [00:02<00:13, 1.50k n-grams/s]
     "{desc}: {percentage:.0f} %|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
 )
 
 
+def notebook_shell() -> Any:
+    """Return the IPython shell of the notebook that this runs in; None elsewhere."""
+    with suppress(Exception):  # IPython is not there, or not running
+        shell = sys.modules["IPython"].get_ipython()
+        return shell if shell.kernel is not None else None
+    return None
+
+
 def progress_bar(
     total: float | None = None, *, label: str, unit: str = "it", shown: bool = True, **options: Any
 ) -> tqdm[Any]:
-    """Return a progress bar that is removed when it is done: a widget in a notebook, text on a terminal.
+    """Return a progress bar: a line on a terminal, removed when it is done; in a notebook text that stays.
+
+    In a notebook the bar is one output of the cell, and at its end a line: what was counted, and the time. It
+    is text, so that a notebook that is opened again, without its kernel, shows it as it was.
 
     Parameters
     ----------
@@ -37,10 +54,38 @@ def progress_bar(
     ...     for _ in range(3):
     ...         _ = bar.update()
     """
-    from tqdm.auto import tqdm  # noqa: PLC0415 - loads ipywidgets in a notebook
+    from tqdm import tqdm  # noqa: PLC0415 - where nothing is shown, it is not needed
 
     space = "" if unit in {"", "B"} else " "
-    settings = {"leave": False, "unit_scale": True, "dynamic_ncols": True} | options
+    settings: dict[str, Any] = {"leave": False, "unit_scale": True} | options
     if total:
         settings.setdefault("bar_format", _FORMAT)
+    shell = notebook_shell() if shown else None
+    if shell is not None:
+        output = {"file": _CellOutput(shell), "ncols": _WIDTH, "position": 0}
+        settings = output | settings | {"leave": True}
+    else:
+        settings.setdefault("dynamic_ncols", True)
     return tqdm(total=total, desc=label, unit=space + unit, disable=not shown, **settings)
+
+
+class _CellOutput:
+    """A file for a bar: what is written last is the text of one output of a cell."""
+
+    encoding = "utf-8"  # of a bar of blocks
+
+    def __init__(self, shell: Any) -> None:
+        self._publisher, self._id, self._text = shell.display_pub, uuid4().hex, ""
+
+    def write(self, text: str) -> None:
+        """Show the text in place of the one before; line ends alone change nothing."""
+        if not (text := text.strip()) or text == self._text:
+            return
+        transient, update = {"display_id": self._id}, bool(self._text)
+        self._text = text
+        self._publisher.publish(
+            data={"text/plain": text}, metadata=PROGRESS, transient=transient, update=update
+        )
+
+    def flush(self) -> None:
+        """Do nothing: what is written is shown at once."""

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from workbench.storage.progress import progress_bar
+from workbench.storage.progress import notebook_shell, progress_bar
 from workbench.training.history import Training
 
 _DRAW = 1.0  # seconds from one view in a notebook to the next, at least
@@ -46,11 +46,8 @@ def progress_view(shown: bool = True) -> Progress:  # noqa: FBT001, FBT002 - nam
     """
     if not shown or os.environ.get("RANK", "0") != "0":
         return Progress()
-    with suppress(Exception):  # IPython is not there, or not running
-        shell = sys.modules["IPython"].get_ipython()
-        if shell.kernel is not None:
-            return _Guarded(_Notebook(shell))
-    return _Guarded(_Lines())
+    shell = notebook_shell()
+    return _Guarded(_Lines() if shell is None else _Notebook(shell))
 
 
 class _Lines(Progress):

@@ -25,7 +25,7 @@ from workbench.widgets.ask.asking import (
     TypedQuestion,
     typed_question,
 )
-from workbench.widgets.shared.passages import snippet, words_around
+from workbench.widgets.shared.passages import score_bars, score_text, snippet, words_around
 from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
 
 if TYPE_CHECKING:
@@ -387,11 +387,16 @@ def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) ->
     kind, values, answer_value = _values(reply, item.answer)
     words = (reply["top_words"] or [])[:top_k]
     target = (item.answer or "").casefold()
-    labels = [_label(kind, value) for value in values]
-    lengths = values if kind == "p" else _lengths(values)
+    lengths = values if kind == "p" else [length for length, _ in score_bars(values)]
     bars = [
-        [_readable(w), length, label, w.casefold() in inside, bool(target) and w.casefold() == target]
-        for w, length, label in zip(words, lengths, labels, strict=False)
+        [
+            _readable(w),
+            length,
+            _label(kind, v),
+            w.casefold() in inside,
+            bool(target) and w.casefold() == target,
+        ]
+        for w, length, v in zip(words, lengths, values, strict=False)
     ]
     return {"bars": bars, "kind": kind} | _headline(reply, item, kind, answer_value)
 
@@ -418,17 +423,8 @@ def _values(reply: Mapping[str, Any], answer: str | None) -> tuple[str, list[flo
     )
 
 
-def _lengths(values: Sequence[float]) -> list[float]:
-    """Return bars as shares of the longest one; where scores are below 0, the lowest has none."""
-    finite = [value for value in values if not math.isnan(value)]
-    low, high = min([0.0, *finite]), max(finite, default=0.0)
-    return [(v - low) / (high - low) if high > low and not math.isnan(v) else 0.0 for v in values]
-
-
 def _label(kind: str, value: float) -> str:
-    if math.isnan(value):
-        return "none"
-    return f"{value:.4g}".replace("-", "\N{MINUS SIGN}") if kind == "score" else probability(value)
+    return score_text(value) if kind == "score" or math.isnan(value) else probability(value)
 
 
 def _headline(reply: Mapping[str, Any], item: Item, kind: str, answer_value: float | None) -> dict[str, str]:

@@ -4,7 +4,7 @@
 function render({ model, el }) {
   const uid = `wb${Math.random().toString(36).slice(2, 9)}`;
   const s = {
-    filters: null, facets: {}, names: {}, columns: [], n: 0, total: 0, version: -1, index: -1, passage: null, rows: new Map(), asked: null,
+    filters: null, facets: {}, names: {}, titles: {}, columns: [], n: 0, total: 0, version: -1, index: -1, passage: null, rows: new Map(), asked: null,
     shown: model.get("reveal"), waiting: false, open: null, labels: [], line: "", code: "", asks: false, annotating: null, picked: new Set(),
   };
   const c = { model, s, uid, choose, sortBy, drawBar, pickedRanges: () => items.ranges(), openTags: () => panels.tags() };
@@ -35,6 +35,7 @@ function render({ model, el }) {
   c.download = h("button", { class: "wb-button", type: "button", "aria-haspopup": "dialog", title: "Download the listed items", onclick: () => panels.files() }, "Download");
   const copyView = copier("Copy this view", () => s.code, "Copy the line of Python that builds this view again");
   c.helper = h("button", { class: "wb-button", type: "button", "aria-label": "Keyboard help", title: "Keyboard help", onclick: () => panels.help() }, "?");
+  c.columnsButton = h("button", { class: "wb-button", type: "button", "aria-haspopup": "dialog", title: "Choose the columns of the table (c)", onclick: () => panels.columns() }, "Columns");
   const bar = h("div", { class: "wb-facets", role: "group", "aria-label": "Filters" });
   const line = h("input", {
     class: "wb-line", type: "text", spellcheck: "false", autocomplete: "off", placeholder: "Filter, such as: n_tokens > 60 and not direct_speech", "aria-label": "Filter by a condition",
@@ -292,13 +293,13 @@ function render({ model, el }) {
     }
     if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
     const onButton = e.target.tagName === "BUTTON" && (e.key === " " || e.key === "Enter");
-    const reading = e.target === view && !/^[jk /ftnx?1-9]$/.test(e.key);
+    const reading = e.target === view && !/^[jk /fctnx?1-9]$/.test(e.key);
     if (onButton || reading) return; // buttons are pressed, the passage scrolls
     const to = (node) => () => { node.focus({ preventScroll: true }); node.select(); };
     const acts = {
       j: () => items.select(s.index + 1), ArrowDown: () => items.select(s.index + 1), k: () => items.select(s.index - 1), ArrowUp: () => items.select(s.index - 1),
       PageDown: () => items.select(s.index + 10), PageUp: () => items.select(s.index - 10), Home: () => items.select(0), End: () => items.select(s.n - 1),
-      " ": () => flip(), "/": to(search), f: to(line), x: () => items.toggle(), t: () => panels.tags(), n: () => panels.note(), "?": () => panels.help(),
+      " ": () => flip(), "/": to(search), f: to(line), x: () => items.toggle(), t: () => panels.tags(), c: () => panels.columns(), n: () => panels.note(), "?": () => panels.help(),
     };
     const act = /^[1-9]$/.test(e.key) ? () => tagAs(Number(e.key) - 1) : acts[e.key];
     if (act) {
@@ -313,8 +314,8 @@ function render({ model, el }) {
       const newest = m.lane ? answered(m.lane) : !busy("filter");
       if (m.version !== s.version) s.picked.clear();
       if (m.passage?.id !== s.passage?.id || model.get("reveal") !== on(reveal)) s.shown = model.get("reveal");
-      const { facets, names, columns, n, total, version, index, passage, labels, code, asks, annotating } = m;
-      Object.assign(s, { facets, names, columns, n, total, version, index, passage, labels, code, asks, annotating, asked: null });
+      const { facets, names, titles, columns, n, total, version, index, passage, labels, code, asks, annotating } = m;
+      Object.assign(s, { facets, names, titles, columns, n, total, version, index, passage, labels, code, asks, annotating, asked: null });
       s.rows = new Map(m.rows.map((row, i) => [m.start + i, row]));
       s.waiting = false;
       if (newest) { // else the reader has typed on: the boxes are theirs
@@ -330,6 +331,7 @@ function render({ model, el }) {
       root.dataset.layout = model.get("layout");
       count.textContent = `${number(m.n)} of ${number(m.total)}`;
       complain("");
+      line.setAttribute("aria-invalid", "false");
       items.drawHead();
       items.drawPicking();
       drawSort();
@@ -363,7 +365,11 @@ function render({ model, el }) {
       answered("mark");
       Object.assign(s, { facets: m.facets, labels: m.labels });
       if (s.passage?.id === m.id) Object.assign(s.passage, { tags: m.tags, note: m.note });
-      for (const row of s.rows.values()) if (row.id === m.id) Object.assign(row, { tags: m.tags, note: Boolean(m.note) });
+      for (const row of s.rows.values()) {
+        if (row.id !== m.id) continue;
+        Object.assign(row, { tags: m.tags, note: Boolean(m.note) });
+        if (row.cells && s.columns.includes("tags")) row.cells[s.columns.indexOf("tags")] = m.tags.join(", ");
+      }
       drawBar();
       items.drawPicking();
       items.draw();
@@ -395,7 +401,8 @@ function render({ model, el }) {
     },
     error(m) {
       if (m.lane) answered(m.lane);
-      if (m.lane !== "suggest") complain(m.message);
+      if (m.lane === "filter") line.setAttribute("aria-invalid", String(line.value.trim() !== s.line));
+      if (m.lane !== "suggest") complain(m.lane === "filter" ? refusal(m.message) : m.message);
     },
   };
   const listen = (message, buffers) => {

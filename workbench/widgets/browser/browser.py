@@ -21,11 +21,17 @@ from workbench.items.query import suggest, word_start
 from workbench.items.schema import objects
 from workbench.items.tokens import tokens
 from workbench.render.labels import label
-from workbench.runs.predictions import typed_predictions
 from workbench.storage.errors import DataError
 from workbench.storage.files import atomic_path
 from workbench.storage.spreadsheet import Formulas
-from workbench.widgets.browser.listing import encoded, table_cells, table_columns, view_code
+from workbench.widgets.browser.listing import (
+    PASSAGE,
+    encoded,
+    known_columns,
+    table_cells,
+    table_columns,
+    view_code,
+)
 from workbench.widgets.shared.annotating import AUTO, Annotating, annotations_at_hand
 from workbench.widgets.shared.facets import NO_FILTERS, Filters, item_hits
 from workbench.widgets.shared.passages import (
@@ -35,12 +41,14 @@ from workbench.widgets.shared.passages import (
     marks,
     outcomes,
     prediction_cells,
+    predictions_table,
     snippet,
     token_weights,
 )
 from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
 
 _FIRST_ROWS = 28
+_TABLE_ROWS = 5  # of a static page, in place of one passage
 _AUTOMATIC = f'annotations="{AUTO}"'
 
 
@@ -55,6 +63,9 @@ class Browser(Widget):
         ``wb.browse(items, **browser.filters)`` builds it again.
     layout : str
         ``list``, or ``table`` for a row of columns an item.
+    table_columns : list of str
+        The columns of the table beside the id: ``passage``, ``tags``, and those of items and annotations.
+        Empty, as at the start, for the passage, columns of one's own, the usual annotations, and the tags.
     selection : Items
         The items that pass the filters, as they are listed.
     current : Item or None
@@ -72,6 +83,7 @@ class Browser(Widget):
     current_id = traitlets.Unicode("").tag(sync=True)
     reveal = traitlets.Bool(default_value=False).tag(sync=True)
     layout = traitlets.Enum(["list", "table"], "list").tag(sync=True)
+    table_columns = traitlets.List(traitlets.Unicode()).tag(sync=True)
     attention = traitlets.Unicode("").tag(sync=True)
     height = traitlets.Int(620, min=240).tag(sync=True)
 
@@ -81,19 +93,20 @@ class Browser(Widget):
         items: Items,
         *,
         annotations: pd.DataFrame | Literal["auto"] | None,
-        predictions: pd.DataFrame | None,
+        predictions: Any,
         filters: Mapping[str, Any],
         ask: Any = None,
+        table: Sequence[str] | bool = False,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self._lock = threading.RLock()  # annotations arrive in another thread
         self._items, self._frame, self._asked = items, items.frame, ask
         self._place = {item_id: row for row, item_id in enumerate(self._frame["item_id"])}
-        predictions = None if predictions is None else typed_predictions(predictions)
-        self._predictions = prediction_cells(predictions)
-        self._outcomes = outcomes(predictions, self._frame["item_id"])
-        self._weights = token_weights(predictions)
+        table_of_models = predictions_table(predictions, items)
+        self._predictions = prediction_cells(table_of_models)
+        self._outcomes = outcomes(table_of_models, self._frame["item_id"])
+        self._weights = token_weights(table_of_models)
         texts = dict(zip(self._frame["item_id"], self._frame["text"], strict=True))
         self._notes = remarks.read_notes(self._frame["dataset"].unique().tolist(), texts=texts)
         self._labels: list[str] = []
@@ -110,19 +123,30 @@ class Browser(Widget):
         automatic = isinstance(annotations, str)
         if automatic and annotations != AUTO:
             raise DataError(f"annotations are {annotations!r}, expected a DataFrame, {AUTO!r} or None")
-        table = annotations_at_hand(items) if automatic else cast("pd.DataFrame | None", annotations)
-        self._load(table)
+        features = annotations_at_hand(items) if automatic else cast("pd.DataFrame | None", annotations)
+        self._load(features)
         try:
             self._set(filters)
         except DataError:
-            if not automatic or table is not None:
+            if not automatic or features is not None:
                 raise
             self._waiting = filters
             self._set(NO_FILTERS)
-        if automatic and table is None:
+        if automatic and features is None:
             self._annotating.start()
+        if table is not False:
+            self.layout, self.table_columns = "table", [] if table is True else listed_columns(table)
         self.observe(self._filters_set, "filters")
-        self.observe(lambda _change: self._send_view(), ["layout", "reveal", "attention"])
+        self.observe(lambda _change: self._send_view(), ["layout", "table_columns", "reveal", "attention"])
+
+    @traitlets.validate("table_columns")
+    def _known_columns(self, proposal: Mapping[str, Any]) -> list[str]:
+        """Refuse what is no column; while annotations are still to come, a name may be one of theirs."""
+        names, known = list(dict.fromkeys(proposal["value"])), known_columns(self._filters)
+        unknown = [name for name in names if name not in known]
+        if unknown and (self._annotated or self._annotating.state == "idle"):
+            raise DataError(f"there is no column {unknown[0]!r:.80} to show; known are {', '.join(known)}")
+        return names
 
     def _load(self, annotations: pd.DataFrame | None) -> None:
         """Take annotations: columns to show and choose by, and spans to mark."""
@@ -202,12 +226,27 @@ class Browser(Widget):
 
     def _static(self, most: int) -> str:
         first = max(0, self._index(self.current_id))
+        if self.layout == "table":
+            return self._page(self._view[first : first + _TABLE_ROWS * most].tolist(), passages=min(most, 1))
         return self._page(self._view[first : first + most].tolist())
 
-    def _page(self, rows: Sequence[int]) -> str:
-        passages = [self._passage(row) for row in rows]
+    def _page(self, rows: Sequence[int], *, passages: int | None = None) -> str:
+        """Return the page of some rows; of so many of them the passage is shown, by default of all."""
         condition = self._filters.text(self._applied)
-        return static_page(passages, len(self._view), len(self._items), self._applied, condition)
+        table = self._static_table(rows) if self.layout == "table" else None
+        return static_page(
+            [self._passage(row) for row in rows[:passages]], len(self._view), len(self._items), self._applied,
+            condition, table=table,
+        )  # fmt: skip
+
+    def _static_table(self, rows: Sequence[int]) -> dict[str, Any]:
+        """Return headings, and the id and cells of each row."""
+        columns = self._columns_shown()
+        names = [label(name) for name in ("item_id", *columns)]
+        return {
+            "heads": names,
+            "rows": [(self._frame["item_id"][row], self._cells(row, columns)) for row in rows],
+        }
 
     # -- what the page asks
 
@@ -317,7 +356,8 @@ class Browser(Widget):
         index = self._index(self.current_id)
         start = max(0, index - _FIRST_ROWS // 2)
         passage = self._passage(int(self._view[index])) if index >= 0 else None
-        self._shown_columns = table_columns(self._filters, self._applied["sort"])
+        self._shown_columns = self._columns_shown()
+        titles = {name: label(name) for name in known_columns(self._filters)}
         names = {name: label(name) for name in self._filters.sortable}
         condition = self._filters.text(self._applied)
         self.send(
@@ -326,8 +366,8 @@ class Browser(Widget):
                 "n": len(self._view), "total": len(self._items),
                 "filters": self._applied, "line": condition,
                 "facets": self._described, "labels": self._labels,
-                "columns": self._shown_columns, "names": names,
-                "code": view_code(self._verb, self._arguments, self._applied, condition),
+                "columns": self._shown_columns, "names": names, "titles": titles,
+                "code": view_code(self._verb, self._code_arguments(), self._applied, condition),
                 "asks": self._asked is not None,
                 "annotating": None if self._annotated else self._annotating.describe(),
                 "index": index, "start": start, "rows": self._rows(start, start + _FIRST_ROWS),
@@ -343,10 +383,26 @@ class Browser(Widget):
         note = self._note(item.item_id)
         shown = {"id": item.item_id, "tags": note.tags, "note": bool(note.note)}
         if self.layout == "table":
-            table = self._filters.table
-            return shown | {"cells": table_cells(table, row, self._shown_columns, reveal=self.reveal)}
+            return shown | {"cells": self._cells(row, self._shown_columns)}
+        return shown | {"text": self._snippet(item)}
+
+    def _snippet(self, item: Item) -> tuple[str, str, str]:
         spans = item_hits(item, self._applied)
-        return shown | {"text": snippet(item, spans[0] if spans else None)}
+        return snippet(item, spans[0] if spans else None)
+
+    def _cells(self, row: int, columns: Sequence[str]) -> list[str]:
+        passage = "".join(self._snippet(self._items[row])) if PASSAGE in columns else ""
+        return table_cells(self._filters.table, row, columns, passage=passage, reveal=self.reveal)
+
+    def _columns_shown(self) -> list[str]:
+        return table_columns(
+            self._filters, self._applied["sort"], chosen=self.table_columns, extra=self._items.extra
+        )
+
+    def _code_arguments(self) -> list[str]:
+        """Return the arguments of the line that builds this view again, but for the filters."""
+        table = f"table={self.table_columns or True!r}"
+        return self._arguments + [table] * (self.layout == "table")
 
     def _note(self, item_id: str) -> remarks.Note:
         return self._notes.get(item_id, remarks.Note(item_id))
@@ -414,26 +470,44 @@ def static_page(
     total: int,
     filters: Mapping[str, Any],
     condition: str = "",
+    *,
+    table: Mapping[str, Any] | None = None,
 ) -> str:
     """Return passages, as the page gets them, as HTML that stands by itself, everything from data escaped.
 
-    So many items are listed (`shown`) of `total` under these filters; `condition` is what was chosen.
+    So many items are listed (`shown`) of `total` under these filters; `condition` is what was chosen. Before
+    the passages stands a `table` of them: ``heads``, and ``rows`` of an id and cells.
     """
     counts = f"{shown:,} of {total:,} items"
-    if len(passages) < shown:
-        first = f"first {len(passages):,} of {shown:,}"
+    n = len(table["rows"]) if table else len(passages)
+    if n < shown:
+        first = f"first {n:,} of {shown:,}"
         counts = f"{first} items" if shown == total else f"{first} matches ({total:,} in total)"
     search = f"{filters['field']} matches “{filters['query']}”" if filters.get("query") else ""
     order = f"sorted by {label(filters['sort'].removeprefix('-'))}" if filters.get("sort") else ""
     order += ", descending" if order and filters["sort"].startswith("-") else ""
     summary = "; ".join(filter(None, [counts, search, condition, order]))
-    return render("browser/static.html", summary=summary, passages=passages)
+    return render("browser/static.html", summary=summary, passages=passages, table=table)
+
+
+def listed_columns(names: Any) -> list[str]:
+    """Return names of columns as a list, or raise DataError."""
+    if (
+        isinstance(names, str)
+        or not isinstance(names, Sequence)
+        or not all(isinstance(n, str) for n in names)
+    ):
+        raise DataError(
+            f"the columns of the table are {names!r:.80}, expected names",
+            remedy='such as ["passage", "tags"]',
+        )
+    return list(names)
 
 
 def browse(
     items: Items,
     annotations: pd.DataFrame | Literal["auto"] | None = None,
-    predictions: pd.DataFrame | None = None,
+    predictions: Any = None,
     *,
     query: str = "",
     field: str = "passage",
@@ -441,6 +515,7 @@ def browse(
     facets: Mapping[str, Any] | None = None,
     where: str = "",
     sort: str = "",
+    table: Sequence[str] | bool = False,
     ask: Any = None,
     reveal: bool = False,
     height: int = 620,
@@ -457,10 +532,10 @@ def browse(
         ``mentions`` and ``speech``, lists of character spans, are marked in it instead;
         without them, the marks are found from the text. With ``"auto"`` the view shows at once and
         ``wb.annotate(items)`` runs in the background; without annotations, a button starts it.
-    predictions : DataFrame, optional
-        Rows of the predictions table (``item_id``, ``model``, ``prediction``, ...), shown
-        beside the passage; each model's right and wrong answers become a filter. Where they have the
-        column ``attention``, it can be shown in the passage.
+    predictions : Run, DataFrame or str, or several of these, optional
+        Runs, frames of predictions (``item_id``, ``model``, ``prediction``, ...) or names of stored runs, as
+        for ``wb.compare``, shown beside the passage; each model's right and wrong answers become a filter.
+        Where they have the column ``attention``, it can be shown in the passage.
     query, field, regex, facets
         Filters to start with, as in ``Browser.filters``: text to search for (ignoring case), where
         (``passage``, ``sentence`` or ``answer``), whether it is a regular expression
@@ -471,6 +546,9 @@ def browse(
         ``"target_class = CN and mention_distance > 40 and not direct_speech"``.
     sort : str
         Column to sort by; ``"-n_tokens"`` sorts in descending order. Missing values come last.
+    table : sequence of str or bool, default False
+        Columns to show as a table in place of the list: ``["passage", "genre", "tags"]``; True for the
+        usual ones. "Columns" above the table chooses others.
     ask : Ask, optional
         What ``wb.ask`` returned: the button "Ask about this" puts the item into it.
     reveal : bool
@@ -499,6 +577,6 @@ def browse(
         "query": query, "field": field, "regex": regex, "facets": facets or {}, "where": where, "sort": sort,
     }  # fmt: skip
     return Browser(
-        items, annotations=annotations, predictions=predictions, filters=filters, ask=ask, reveal=reveal,
-        height=height,
+        items, annotations=annotations, predictions=predictions, filters=filters, ask=ask, table=table,
+        reveal=reveal, height=height,
     )  # fmt: skip

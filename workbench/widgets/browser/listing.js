@@ -2,16 +2,19 @@
 
 const ROW = { list: 64, table: 30 }; // height of a row in px, as in the style sheet
 const PAGE = 60; // rows asked for at a time
+const LEAST = { passage: 170, tags: 70, other: 62, id: 64 }; // width of a column of the table in px
+const SHARE = { passage: 3.4, id: 1.3 }; // of the room that is left
 
 function listingOf(c) {
   const { s, uid, model } = c;
   const spacer = h("div", { class: "wb-spacer", role: "presentation" });
   const list = h("div", {
-    class: "wb-list", role: "listbox", tabindex: 0, "aria-label": "Items", "aria-multiselectable": "true", onscroll: () => drawSoon(),
+    class: "wb-list", role: "listbox", tabindex: 0, "aria-label": "Items", "aria-multiselectable": "true", onscroll: () => { head.scrollLeft = list.scrollLeft; drawSoon(); },
   }, spacer);
   const head = h("div", { class: "wb-head", role: "group", "aria-label": "Sort by", hidden: true });
   const picking = h("div", { class: "wb-picking", role: "status", hidden: true });
-  const node = h("div", { class: "wb-left" }, head, list, picking);
+  const node = h("div", { class: "wb-left" }, tools, head, list, picking);
+  const tools = h("div", { class: "wb-tools", hidden: true }, c.columnsButton);
   const height = () => ROW[model.get("layout")];
   let anchor = 0; // where a selection with Shift begins
 
@@ -24,13 +27,20 @@ function listingOf(c) {
   function drawHead() {
     const table = model.get("layout") === "table";
     const sort = s.filters?.sort ?? "";
-    head.hidden = !table;
-    node.style.setProperty("--wb-cells", `minmax(64px, 1.3fr) repeat(${s.columns.length}, minmax(28px, 1fr))`);
-    if (!table) return;
+    head.hidden = tools.hidden = !table;
+    if (!table) {
+      spacer.style.minWidth = "";
+      return;
+    }
+    const columns = ["id", ...s.columns];
+    const least = columns.map((name) => LEAST[name] ?? LEAST.other);
+    node.style.setProperty("--wb-cells", columns.map((name, i) => `minmax(${least[i]}px, ${SHARE[name] ?? 1}fr)`).join(" "));
+    spacer.style.minWidth = `${least.reduce((sum, width) => sum + width + 6, 20)}px`; // the gaps too
     const focused = head.contains(document.activeElement) ? document.activeElement.dataset.name : null;
     head.replaceChildren(...["item_id", ...s.columns].map((name) => {
       const on = sort.replace(/^-/, "") === name;
       const next = on && !sort.startsWith("-") ? `-${name}` : on ? "" : name;
+      if (!(name in s.names)) return h("span", { class: "wb-head-name", title: s.titles[name] }, s.titles[name]); // it has no order
       return h("button", {
         type: "button", class: on ? "wb-on" : "", "data-name": name, title: `${s.names[name]} (${name}): sort`, onclick: () => c.sortBy(next),
       }, h("span", {}, s.names[name]), on && h("span", { class: "wb-way", "aria-label": sort.startsWith("-") ? "descending" : "ascending" }, sort.startsWith("-") ? "▼" : "▲"));
@@ -40,9 +50,10 @@ function listingOf(c) {
   function row(i) {
     const made = s.rows.get(i);
     const on = i === s.index;
-    const tags = made ? [...made.tags.map((tag) => h("span", { class: "wb-tag" }, tag)), made.note && h("span", { class: "wb-tag", title: "has a note" }, "✎")] : [];
+    const inCell = made?.cells && s.columns.includes("tags");
+    const tags = made ? [...(inCell ? [] : made.tags).map((tag) => h("span", { class: "wb-tag" }, tag)), made.note && h("span", { class: "wb-tag", title: "has a note" }, "✎")] : [];
     const content = !made ? [h("div", { class: "wb-snippet wb-hint" }, "…")]
-      : made.cells ? [h("span", { class: "wb-id", title: made.id }, made.id.split("/").at(-1), ...tags), ...made.cells.map((cell, k) => h("span", { class: "wb-cell", title: `${s.names[s.columns[k]]}: ${cell || DASH}`, dir: "auto" }, cell || DASH))]
+      : made.cells ? [h("span", { class: "wb-id", title: made.id }, made.id.split("/").at(-1), ...tags), ...made.cells.map((cell, k) => h("span", { class: "wb-cell", title: `${s.titles[s.columns[k]]}: ${cell || DASH}`, dir: "auto" }, cell || DASH))]
         : [h("div", { class: "wb-row-head" }, h("span", { class: "wb-id" }, made.id), ...tags),
           h("div", { class: "wb-snippet" }, made.text[0], made.text[1] && h("mark", {}, made.text[1]), made.text[2])];
     const item = h("div", {

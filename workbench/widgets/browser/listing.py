@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -15,6 +15,9 @@ from workbench.storage.spreadsheet import Formulas, spreadsheet_safe
 from workbench.widgets.shared.facets import ITEM_FACETS, NO_FILTERS, TAGS, Filters
 from workbench.widgets.shared.passages import BLANK_MARK, cell_text
 
+PASSAGE = "passage"
+"""Column of the table for the end of the target sentence, with the blank, or what surrounds a search hit."""
+
 _FIRST = ("answer", "target_class", "word_class", "n_tokens", "mention_distance")
 _LATER = ("n_mentions", "in_context", "direct_speech", "book_id")
 _TELLING = ("answer", "target_lemma")
@@ -24,21 +27,41 @@ _MOST = 6
 _FORMATS = ("csv", "jsonl", "parquet")
 
 
-def table_columns(filters: Filters, sort: str) -> list[str]:
-    """Return the columns of the table view: the usual ones, a user's own, and the one it is sorted by."""
-    there = {name for name in filters.sortable if name == "answer" or name in filters.facets}
-    others = [name for name in filters.sortable if name in there - set(ITEM_FACETS)]
-    usual = [name for name in (*_FIRST, *_LATER, *others) if name in there and name != TAGS]
+def known_columns(filters: Filters) -> list[str]:
+    """Return the names of all columns that the table view can show beside the item's id."""
+    others = [str(name) for name in filters.table if name not in ("item_id", TAGS)]
+    return list(dict.fromkeys([PASSAGE, *others, TAGS]))
+
+
+def table_columns(
+    filters: Filters, sort: str, *, chosen: Sequence[str] = (), extra: Iterable[str] = ()
+) -> list[str]:
+    """Return the columns of the table view: those chosen, and the one it is sorted by.
+
+    Where none is chosen, they are the passage, the user's own (`extra`), the usual ones, and the tags.
+    """
+    known = known_columns(filters)
+    columns = [name for name in dict.fromkeys(chosen) if name in known]
+    if not columns:
+        there = {name for name in filters.sortable if name == "answer" or name in filters.facets}
+        others = [name for name in filters.sortable if name in there - set(ITEM_FACETS)]
+        first = [name for name in extra if name in known]
+        usual = [name for name in (*_FIRST, *_LATER, *others) if name in there and name not in (*first, TAGS)]
+        columns = [PASSAGE, *list(dict.fromkeys([*first, *usual]))[:_MOST], TAGS]
     sorted_by = [sort.removeprefix("-")] if sort else []
-    columns = list(dict.fromkeys(usual))[:_MOST]
     return columns + [name for name in sorted_by if name not in (*columns, "item_id")]
 
 
-def table_cells(table: pd.DataFrame, row: int, columns: Sequence[str], *, reveal: bool) -> list[str]:
+def table_cells(
+    table: pd.DataFrame, row: int, columns: Sequence[str], *, passage: str, reveal: bool
+) -> list[str]:
     """Return the cells of a row as text; those that name the target only with `reveal`."""
     return [
-        cell_text(table[name].iloc[row]) if reveal or name not in _TELLING else BLANK_MARK for name in columns
-    ]
+        passage if name == PASSAGE
+        else BLANK_MARK if name in _TELLING and not reveal
+        else cell_text(table[name].iloc[row])
+        for name in columns
+    ]  # fmt: skip
 
 
 def encoded(frame: pd.DataFrame, kind: str, *, formulas: Formulas = "keep") -> bytes:

@@ -10,6 +10,7 @@ const KEYS = [
   ["x, Ctrl-click", "select or deselect the item"],
   ["Shift-click", "select all items up to this one"],
   ["1 to 9", "add or remove a tag, of the item or of all that are selected"],
+  ["c", "choose the columns of the table"],
   ["t", "edit tags"],
   ["n", "edit the note"],
   ["Esc", "close what is open, drop the selection, back to the list"],
@@ -33,11 +34,13 @@ function choiceText(facet, choice) {
 function panelsOf(c) {
   const { s, uid } = c;
   const node = h("div", { class: "wb-panel", hidden: true });
+  let redraw = () => {}; // what of an open panel follows the view
   const button = (text, act, more = {}) => h("button", { class: "wb-button", type: "button", onclick: act, ...more }, text);
   const facetButton = (name) => c.bar.querySelector(`[data-name="${CSS.escape(name)}"]`);
 
   function open(what, label, anchor, ...content) {
     s.open = what;
+    redraw = () => {};
     s.anchor = anchor;
     node.dataset.facet = "";
     node.replaceChildren(...content.filter(isNode));
@@ -68,6 +71,7 @@ function panelsOf(c) {
   function close() {
     if (s.open === null) return;
     s.open = null;
+    redraw = () => {};
     node.hidden = true;
     node.replaceChildren();
     c.drawBar();
@@ -86,6 +90,7 @@ function panelsOf(c) {
     node.querySelector("button, input")?.focus({ preventScroll: true });
   }
   function drawFacet() {
+    redraw();
     const name = s.open;
     const made = s.facets[name];
     if (!made) return;
@@ -231,6 +236,25 @@ function panelsOf(c) {
     box.focus({ preventScroll: true });
     box.select();
   }
+  function columns() {
+    if (c.model.get("layout") !== "table") return;
+    const boxes = Object.entries(s.titles).map(([name, title]) => h("input", { type: "checkbox", value: name, "aria-label": title, onchange: () => take() }));
+    const show = (names) => {
+      c.model.set("table_columns", names);
+      c.model.save_changes();
+    };
+    const draw = () => boxes.forEach((box) => { box.checked = s.columns.includes(box.value); });
+    function take() { // what is added comes last
+      const on = boxes.filter((box) => box.checked).map((box) => box.value);
+      show([...s.columns.filter((name) => on.includes(name)), ...on.filter((name) => !s.columns.includes(name))]);
+    }
+    open("(columns)", "Columns of the table", () => c.columnsButton, h("div", { class: "wb-panel-head" }, h("b", {}, "Columns of the table"),
+      button("Usual ones", () => show([])), button("Close", () => closeTo(c.columnsButton))),
+    h("div", { class: "wb-column-list" }, ...boxes.map((box, i) => h("label", {}, box, Object.values(s.titles)[i]))));
+    redraw = draw;
+    draw();
+    boxes[0].focus({ preventScroll: true });
+  }
   function files() {
     open("files", "Download", () => c.download, h("div", { class: "wb-panel-head" }, h("b", {}, `Download ${number(s.n)} items`), button("Close", () => closeTo(c.download))),
       h("div", { class: "wb-chips" }, ...Object.entries(FORMATS).map(([kind, label]) => button(label, () => {
@@ -246,5 +270,5 @@ function panelsOf(c) {
       h("p", { class: "wb-hint" }, "Search ignores case. Direct speech is tinted. Click the blank, or press space, to show the target; its earlier mentions are then underlined."));
     node.querySelector("button").focus({ preventScroll: true });
   }
-  return { node, facet, drawFacet, tags, note, files, help, close, closeTo, place };
+  return { node, facet, drawFacet, tags, note, columns, files, help, close, closeTo, place };
 }

@@ -223,7 +223,7 @@ function render({ model, el }) {
       if (m.lane && answered(m.lane) && m.lane === "choose") { // refused, so not drawn
         want = {};
         Object.assign(c, kept);
-        if (typed) parts.filter.refuse(m.message);
+        if (typed) parts.filter.refuse(refusal(m.message));
         drawAll();
       }
       if (m.lane !== "suggest" && !typed) complain(m.message);

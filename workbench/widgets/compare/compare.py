@@ -39,9 +39,10 @@ class Compare(Widget):
         The state, as plain values; setting it (``{**widget.chosen, "sort": "all wrong"}``) changes the view.
         ``pair``: [a, b], two models, and ``outcome``, one of `workbench.evaluation.comparison.OUTCOMES`: only
         items that a has right and b wrong (``"only first"``, the default), the other way, that both have
-        right or wrong, or ``"any"``. ``bins``: chosen bins by column. ``sort``: one of
-        `workbench.widgets.compare.selector.SORTS`. ``against``: two models whose
-        log-probabilities ``difference`` subtracts; those of the pair, or the first two, by default.
+        right or wrong, or ``"any"``; without a pair, all items are listed, and the numbers are those of the
+        best model and the one below it. ``bins``: chosen bins by column. ``sort``: one of
+        `workbench.widgets.compare.selector.SORTS`. ``against``: two models whose log-probabilities
+        ``difference`` subtracts; by default those of the pair, else the two best models that have some.
         ``hidden``: models that are left out below the table. ``query``: text that the
         passage contains. ``where``: a typed filter over columns of items, annotations and models, such as
         ``target_class = CN and `model: rank` <= 10`` (`workbench.items.query`).

@@ -169,17 +169,18 @@ function passageView(c) {
   function card(k, p, top) {
     const m = c.models[k];
     const told = p.models[k];
-    const bars = told.words.map(([word, part, inside, answer]) => {
+    const bars = told.words.map(([word, length, inside, answer, score]) => {
       const bar = h("i", {});
-      bar.style.width = `${Math.max(0.5, (100 * part) / (top || 1))}%`;
-      return h("li", { class: `${inside ? "wc-inside" : "wc-outside"}${answer ? " wc-answer" : ""}`, title: `${word}: ${percent(part)}${told.probable ? "" : " of the listed scores"}; ${inside ? "in the passage" : "not in the passage"}` },
-        h("bdi", {}, word), h("span", {}, bar), h("em", {}, percent(part)));
+      const value = told.probable ? percent(length) : score;
+      bar.style.width = `${Math.max(0.5, (100 * length) / (told.probable ? top || 1 : 1))}%`;
+      return h("li", { class: `${inside ? "wc-inside" : "wc-outside"}${answer ? " wc-answer" : ""}`, title: `${word}: ${told.probable ? "" : "score "}${value}; ${inside ? "in the passage" : "not in the passage"}` },
+        h("bdi", {}, word), h("span", {}, bar), h("em", {}, value));
     });
     const guessed = told.words.length ? null : h("p", {}, "Prediction: ", h("b", {}, h("bdi", {}, told.prediction ?? DASH)));
     return h("section", { class: `wc-card${told.correct ? " wc-hit" : ""}`, "aria-label": `${m.key}, ${m.label}: ${told.correct ? "right" : "wrong"}` },
       h("header", {}, chip(m), named(m), h("span", { class: "wc-verdict", title: "compared with the answer; case is ignored" }, told.correct ? "right" : "wrong")),
       h("div", { class: "wc-rank" }, answerOf(told)), guessed, h("ol", {}, ...bars),
-      !told.probable && told.words.length > 0 && h("small", {}, "normalised scores, not probabilities"));
+      !told.probable && told.words.length > 0 && h("small", {}, "scores, not probabilities"));
   }
   function draw() {
     const p = c.passage;
@@ -189,7 +190,9 @@ function passageView(c) {
     }
     const first = c.pair ? c.pair.filter((k) => c.shown.includes(k)) : [];
     const order = [...first, ...c.shown.filter((k) => !first.includes(k))];
-    const top = Math.max(0, ...order.flatMap((k) => p.models[k].words.map(([, part]) => part)));
+    const probable = order.filter((k) => p.models[k].probable);
+    const top = Math.max(0, ...probable.flatMap((k) => p.models[k].words.map(([, part]) => part)));
+    const listed = order.some((k) => p.models[k].words.length);
     const attentive = order.filter((k) => p.models[k].attention);
     const from = attentive.find((k) => c.models[k].label === attention);
     const weights = from === undefined ? null : p.models[from].attention;
@@ -207,7 +210,7 @@ function passageView(c) {
       h("div", { class: "wc-meta" }, h("b", {}, p.id), ...p.kind.map((kind) => h("bdi", {}, kind)), h("span", {}, `${right} of ${c.shown.length} right`), tint && h("label", {}, "attention of ", tint), asking),
       h("p", { class: "wc-text", dir: "auto" }, ...words(p.context, p, weights, most), p.context.length > 0 && " ", h("span", { class: "wc-query" }, ...words(p.query, p, weights, most))),
       p.candidates && h("div", { class: "wc-facts" }, "Candidates: ", h("bdi", {}, p.candidates.join(", "))),
-      top > 0 && h("div", { class: "wc-legend" }, h("i", { class: "wc-inside" }), "in the passage", h("i", { class: "wc-outside" }), "not in it", h("i", { class: "wc-answer" }), "the answer", h("span", {}, `scale: 0${DASH}${percent(top)}`)),
+      listed && h("div", { class: "wc-legend" }, h("i", { class: "wc-inside" }), "in the passage", h("i", { class: "wc-outside" }), "not in it", h("i", { class: "wc-answer" }), "the answer", top > 0 && h("span", {}, `scale of probabilities: 0${DASH}${percent(top)}`)),
       h("div", { class: "wc-cards" }, ...order.map((k) => card(k, p, top))),
       ...(p.facts.length ? [h("dl", { class: "wc-facts" }, ...p.facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value || DASH))))] : []));
     node.scrollTop = scroll;

@@ -16,7 +16,7 @@ from workbench.items.tokens import readable_tokens, tokens
 from workbench.render.labels import column_label, label
 from workbench.render.numbers import fixed, mid_rank, p_value, percent, perplexity, points, probability, span
 from workbench.widgets.compare.view import split_labels
-from workbench.widgets.shared.passages import words_around
+from workbench.widgets.shared.passages import score_bars, words_around
 from workbench.widgets.shared.widget import render
 
 _SLICES = (
@@ -266,26 +266,23 @@ def _model(
 ) -> dict[str, Any]:
     """Return what a model expected in the blank of an item; probabilities are drawn on a scale to `most`."""
     proper, ln_p = one["score_type"] == "log_prob", one["answer_log_prob"]
-    values = one["log_probs"] or [np.nan] * len(one["words"])
-    low, high = (min(values), max(values)) if values else (0.0, 0.0)
+    values = one["log_probs"] or []
+    bars = [_probability_bar(value, most) for value in values] if proper else score_bars(values)
+    bars = bars or [(0.0, "")] * len(one["words"])
 
-    def line(word: str, value: float | None, css: str = "w") -> dict[str, str]:
+    def line(word: str, size: float, text: str, css: str = "w") -> dict[str, str]:
         same = word.casefold() == answer.casefold()
-        text = "" if value is None else probability(float(np.exp(value))) if proper else _number(value)
-        share = 0.0
-        if value is not None and not pd.isna(value):
-            share = np.exp(value) / most if proper else (value - low) / (high - low) if high > low else 0.0
         css = css.replace("w", f"w{' in' if word.casefold() in others else ''}{' t' if same else ''}", 1)
         seen = readable_tokens([word])[0]  # quotes and brackets as they are read
         return {
             "css": css, "title": f"{word}, the answer" if same else word,
             "word": f"▸ {seen}" if same else seen, "text": text,
-            "size": f"{min(max(float(share), 0.0), 1.0):.1%}",
+            "size": f"{size:.1%}",
         }  # fmt: skip
 
-    lines = [line(word, value) for word, value in zip(one["words"], values, strict=False)]
+    lines = [line(word, *bar) for word, bar in zip(one["words"], bars, strict=False)]
     if answer.casefold() not in [word.casefold() for word in one["words"][: len(lines)]]:
-        lines.append(line(answer, ln_p, "w last" if lines else "w"))
+        lines.append(line(answer, *_probability_bar(ln_p, most), "w last" if lines else "w"))
     weights = one["attention"]
     fits = weights is not None and len(weights) == len(words) > 0
     strongest = (max(weights) or 1.0) if fits else 1.0
@@ -298,6 +295,14 @@ def _model(
         "attention": [(f"{max(0.0, weight) / strongest:.0%}", word)
                       for weight, word in zip(weights, words, strict=True)] if fits else [],
     }  # fmt: skip
+
+
+def _probability_bar(log_prob: float | None, most: float) -> tuple[float, str]:
+    """Return the length of the bar of a probability, on a scale to `most`, and the number."""
+    if log_prob is None or pd.isna(log_prob):
+        return 0.0, ""
+    p = float(np.exp(log_prob))
+    return min(p / most, 1.0), probability(p)
 
 
 def _bar(value: float, low: float, high: float) -> str:

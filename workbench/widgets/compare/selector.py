@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -95,17 +96,36 @@ class Selector:
         return places or list(range(self.comparison.m))
 
     def against(self, chosen: Mapping[str, Any]) -> tuple[int, int] | None:
-        """Return the two models whose log-probabilities are subtracted: chosen, or the pair, or the first."""
-        return self._places(chosen["against"] or chosen["pair"])
+        """Return the two models whose log-probabilities are subtracted: chosen, or the pair, or the best."""
+        return self._places(chosen["against"] or chosen["pair"]) or self._best_probable
 
     def two(self, chosen: Mapping[str, Any]) -> tuple[int, int] | None:
-        """Return the two models whose numbers are shown: the pair, or those in `against`, or the first."""
-        return self._places(chosen["pair"] or chosen["against"])
+        """Return the two models whose numbers are shown: the pair, or those in `against`, or the best."""
+        return self._places(chosen["pair"] or chosen["against"]) or self._best
+
+    def scattered(self, chosen: Mapping[str, Any]) -> tuple[int, int] | None:
+        """Return the two models whose log-probabilities are drawn: those of `two`, or the best with some."""
+        return self._places(chosen["pair"] or chosen["against"]) or self._best_probable
 
     def _places(self, two: Sequence[str] | None) -> tuple[int, int] | None:
         labels = self.comparison.labels
-        two = two or labels[:2]
-        return (labels.index(two[0]), labels.index(two[1])) if len(two) > 1 else None
+        return (labels.index(two[0]), labels.index(two[1])) if two else None
+
+    @cached_property
+    def _best(self) -> tuple[int, int] | None:
+        """The places of the two models of the highest accuracy; of equal ones, those given first."""
+        return self._first_two(list(range(self.comparison.m)))
+
+    @cached_property
+    def _best_probable(self) -> tuple[int, int] | None:
+        """As `_best`, among the models that have log-probabilities; where these are not two, of all."""
+        known = np.flatnonzero(~np.isnan(self.comparison.log_prob).all(axis=1)).tolist()
+        return self._first_two(known) or self._best
+
+    def _first_two(self, models: list[int]) -> tuple[int, int] | None:
+        accuracy = self.comparison.shares.mean(axis=1).round(12)  # sums of equal shares may differ
+        ranked = sorted(models, key=lambda place: -accuracy[place])
+        return (ranked[0], ranked[1]) if len(ranked) > 1 else None
 
     def mask(self, chosen: Mapping[str, Any], *, but: str | None = None, pair: bool = True) -> Mask:
         """Return the items that pass, shape (n,), but for the choices in the column `but` and of the pair."""

@@ -27,6 +27,7 @@ from workbench.widgets.shared.passages import (
     BLANK_MARK,
     align_to_items,
     cell_text,
+    score_bars,
     snippet,
     text_and_spans,
     words_around,
@@ -236,7 +237,7 @@ class View:
         Up to 2,000 items are points: ln p by each model, the outcome (0 both wrong, 1 and 2 only one right, 3
         both right) and the item's place; more are counted in squares.
         """
-        made, two = self.comparison, self.selector.two(self.chosen)
+        made, two = self.comparison, self.selector.scattered(self.chosen)
         if two is None:
             return {"type": "scatter", "two": None, "n": 0}
         mask = self.selector.mask(self.chosen | {"where": where}, pair=False)
@@ -407,39 +408,27 @@ def _kinds(kinds: str) -> tuple[str, int | None]:
 
 def _model(top: Mapping[str, Any], item: Item, inside: set[str]) -> dict[str, Any]:
     words = list(top["words"] or [])[:_WORDS]
-    values = [-np.inf if pd.isna(value) else value for value in (top["log_probs"] or [])[:_WORDS]]
+    values = [np.nan if pd.isna(value) else value for value in (top["log_probs"] or [])[:_WORDS]]
     probable = top["score_type"] == "log_prob"
-    parts = [exp(min(value, 0.0)) for value in values] if probable else shares(values)
+    bars: list[tuple[float, str | None]] = (
+        [(0.0 if np.isnan(value) else exp(min(value, 0.0)), None) for value in values]
+        if probable
+        else [*score_bars(values)]
+    )
     answer = (item.answer or "").casefold()
     attention = top.get("attention")
     weights = [] if attention is None else [_finite(weight) or 0 for weight in attention]
     return {
         "probable": probable,
         "words": [
-            [_shown(word), part, _inside(word, inside), bool(answer) and word.casefold() == answer]
-            for word, part in zip(words, parts, strict=False)
+            [_shown(word), length, _inside(word, inside), bool(answer) and word.casefold() == answer, score]
+            for word, (length, score) in zip(words, bars, strict=False)
         ],
         "correct": bool(top["correct"]), "prediction": top["prediction"], "rank": top["rank_label"],
         "log_prob": _finite(top["answer_log_prob"]),
         "impossible": top["answer_log_prob"] is not None and top["answer_log_prob"] == -np.inf,
         "attention": weights or None,
     }  # fmt: skip
-
-
-def shares(scores: Sequence[float]) -> list[float]:
-    """Return scores as shares of their sum, the least of them taken as 0 where one is negative.
-
-    Scores are no probabilities: the shares say how they compare with each other, and nothing more. Scores
-    that are all equal have equal shares.
-    """
-    values = np.nan_to_num(np.asarray(scores, dtype=float), nan=0.0, posinf=0.0, neginf=0.0)
-    if not len(values):
-        return []
-    values = values / (float(np.abs(values).max()) or 1.0)
-    values = values - min(float(values.min()), 0.0)
-    total = float(values.sum())
-    parts: list[float] = (values / total if total > 0 else np.full(len(values), 1 / len(values))).tolist()
-    return parts
 
 
 def _shown(word: str) -> str:

@@ -236,7 +236,7 @@ function render({ model, el }) {
   };
   const listen = (message) => {
     rest();
-    complain(message.type === "error" ? message.message : "");
+    complain(message.type !== "error" ? "" : message.lane === "choose" ? refusal(message.message) : message.message);
     if (message.type === "error") drop(message.lane); // what is refused is not drawn
     answered(message.lane);
     if (!busy("choose")) forget();

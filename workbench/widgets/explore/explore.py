@@ -246,7 +246,7 @@ class _Listed(Browser):
         """Return a column as it is filtered by and as it is; None where it is not."""
         return self._filters.facets.get(name), self._filters.table.get(name)
 
-    def columns(self) -> list[str]:
+    def charted(self) -> list[str]:
         """Return the names of all columns that a chart can be asked of."""
         return [str(name) for name in self._filters.table if name not in ("item_id", "answer")]
 
@@ -303,7 +303,7 @@ class Charts(Widget):
             for name in self._columns
             if name not in usual
         ]
-        waits, known = self._browser.waits, self._browser.columns()
+        waits, known = self._browser.waits, self._browser.charted()
         lacking = [name for name in self._columns if name not in known]
         if lacking and not waits:
             raise DataError(f"there is no column {lacking[0]!r} to draw; known are {', '.join(known)}")
@@ -464,7 +464,7 @@ def _static_bins(chart: Mapping[str, Any]) -> dict[str, Any]:
 def explore(
     items: Items,
     annotations: pd.DataFrame | Literal["auto"] | None = None,
-    predictions: pd.DataFrame | None = None,
+    predictions: Any = None,
     *,
     columns: Sequence[str] = (),
     query: str = "",
@@ -473,6 +473,7 @@ def explore(
     facets: Mapping[str, Any] | None = None,
     where: str = "",
     sort: str = "",
+    table: Sequence[str] | bool = False,
     ask: Any = None,
     reveal: bool = False,
     height: int = 560,
@@ -495,7 +496,7 @@ def explore(
     columns : sequence of str
         Further columns to chart, of the annotations or of one's own (``items.extra``): bars for text and
         truth values, a histogram for numbers.
-    predictions, query, field, regex, facets, where, sort, ask, reveal
+    predictions, query, field, regex, facets, where, sort, table, ask, reveal
         As for ``wb.browse``: ``wb.explore(items, annotations, **explorer.filters)`` is the same view again.
     height : int
         Height of the browser in px; the charts above it take 238 more (422 below 760 px width), and those
@@ -522,6 +523,6 @@ def explore(
     filters = {"query": query, "field": field, "regex": regex, "facets": facets or {}, "where": where}
     browser = _Listed(
         items, annotations=AUTO if annotations is None else annotations, predictions=predictions,
-        filters=filters | {"sort": sort}, ask=ask, reveal=reveal, height=height, columns=columns,
+        filters=filters | {"sort": sort}, ask=ask, table=table, reveal=reveal, height=height, columns=columns,
     )  # fmt: skip
     return Explorer(browser, columns)

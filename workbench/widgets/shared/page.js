@@ -4,6 +4,7 @@
 const PATIENCE = 5000; // ms without an answer of the kernel before the reader is told
 const GIVE_WAY = 2000; // ms without a first answer before the saved page shows in place of an empty view
 const SILENCE = "The kernel does not answer. If it is busy, wait; if it was restarted, run this cell again.";
+const STILL = "The list is still that of the last valid filter.";
 const MINUS = "\u2212";
 const DASH = "\u2013";
 
@@ -11,6 +12,8 @@ const DASH = "\u2013";
 const number = (n) => n.toLocaleString("en");
 /** Text for a tooltip or label: without the characters that would turn what stands around it. */
 const calm = (text) => String(text).replace(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "");
+/** Why a filter is refused, and what the list shows meanwhile. */
+const refusal = (text) => `${text.replace(/\.?\s*$/, ".")} ${STILL}`;
 const isNode = (child) => child !== null && child !== undefined && child !== false;
 
 /** Make an element: h("div", {class: "x", onclick: f, "aria-label": "y"}, ...children). */

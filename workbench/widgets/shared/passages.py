@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ import pandas as pd
 
 from workbench.items.items import Item, Items, Span
 from workbench.items.tokens import tokens
+from workbench.render.numbers import MINUS
+from workbench.runs.predictions import typed_predictions
 from workbench.storage.errors import DataError
 
 BLANK_MARK = "▁▁▁"
@@ -65,6 +68,26 @@ def cell_text(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
     return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)
+
+
+def score_bars(scores: Sequence[float | None]) -> list[tuple[float, str]]:
+    """Return how scores that are no probabilities are shown: the length of the bar, 0 to 1, and the number.
+
+    A bar is as long as the score compared with the best one; where a score is below 0, the lowest has none.
+    Nothing is normalised: the words of a list are but some of those that were ranked.
+    """
+    values = [math.nan if score is None or not math.isfinite(score) else score for score in scores]
+    largest = max((abs(value) for value in values if not math.isnan(value)), default=0.0) or 1.0
+    scaled = [value / largest for value in values]  # the difference of two is finite then
+    known = [value for value in scaled if not math.isnan(value)]
+    low, high = min([0.0, *known]), max(known, default=0.0)
+    lengths = [(v - low) / (high - low) if high > low and not math.isnan(v) else 0.0 for v in scaled]
+    return [(length, score_text(value)) for length, value in zip(lengths, values, strict=True)]
+
+
+def score_text(score: float) -> str:
+    """Write a score with four digits; "none" where it is missing."""
+    return "none" if math.isnan(score) else f"{score:.4g}".replace("-", MINUS)
 
 
 def _one_line(text: str) -> str:
@@ -132,6 +155,28 @@ def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Spa
                 )
         spans_by_name[name] = rows
     return spans_by_name
+
+
+def predictions_table(runs: Any, items: Items) -> pd.DataFrame | None:
+    """Return predictions as one table: runs, frames and names of runs, one or several, as `wb.compare` takes.
+
+    A single frame keeps its columns, and needs no more than ``item_id`` and ``model``. Of several runs, each
+    model has the name that a comparison gives it.
+    """
+    if runs is None:
+        return None
+    if isinstance(runs, pd.DataFrame):
+        return typed_predictions(runs)
+    from workbench.evaluation.comparison import model_labels  # noqa: PLC0415 - slow to import
+    from workbench.evaluation.reading import predictions_of  # noqa: PLC0415
+
+    models = predictions_of(runs, items, pool=True)
+    if not models:
+        raise DataError("there are no predictions to show", remedy="pass runs that have some, or None")
+    tables = [
+        model.frame.assign(model=name) for model, name in zip(models, model_labels(models), strict=True)
+    ]
+    return pd.concat(tables, ignore_index=True)
 
 
 def prediction_cells(table: pd.DataFrame | None) -> dict[str, list[list[str]]]:
