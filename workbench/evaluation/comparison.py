@@ -304,7 +304,7 @@ class Comparison:
         correct = self.correct.astype(np.float32)
         both = np.rint(correct @ correct.T).astype(np.int64)
         only_a, only_b = both[a, a] - both[a, b], both[b, b] - both[a, b]
-        tests = [self._test(*pair, of) for pair in self._pairs.T.tolist()]
+        tests = [self._test(pair, of) for pair in self._pairs.T.tolist()]
         p = mcnemar(only_a, only_b)
         for k, test in enumerate(tests):
             p[k] = p[k] if test == MCNEMAR else self._sign_flip(int(a[k]), int(b[k]), of)
@@ -334,8 +334,8 @@ class Comparison:
             }
         )
 
-    def _test(self, a: int, b: int, of: Units) -> str:
-        return test_name(of, several=bool(self._several[[a, b]].any()))
+    def _test(self, pair: Sequence[int], of: Units) -> str:
+        return test_name(of, several=bool(self._several[list(pair)].any()))
 
     def _sign_flip(self, a: int, b: int, of: Units, mask: Mask | None = None) -> float:
         """Return p of the exact sign-flip test of two models on the items of `mask`; `of`: their units."""
@@ -480,7 +480,7 @@ class Comparison:
         parts = [head, self._models_text()]
         if self.m > 1:
             tests = " or ".join(
-                dict.fromkeys(self._test(*pair, self._units) for pair in self._pairs.T.tolist())
+                dict.fromkeys(self._test(pair, self._units) for pair in self._pairs.T.tolist())
             )
             parts.append(
                 f"Pairs, the difference in percentage points, p of the {tests}:\n{self._pairs_text()}"

@@ -54,6 +54,8 @@ class Predictor(ABC):
         The words that it ranks where an item has no candidates.
     device : str
         Where it computes.
+    dtype : str or None
+        Precision of its weights, which errors name; None if it has no weights or does not say.
     unknown : {"none", "unk", "shared"}
         How an answer outside the vocabulary is scored (:data:`workbench.runs.predictions.UNKNOWN`).
     attention : bool
@@ -75,6 +77,7 @@ class Predictor(ABC):
     score_type: str = "score"
     vocabulary: Sequence[str] | None = None
     device: str = "cpu"
+    dtype: str | None = None
     unknown: str = "none"
     attention: bool = False
 
@@ -197,10 +200,11 @@ class Predictor(ABC):
         words, columns = self._offered(items), self._columns(items)
         if words is None:
             ranked = self.ranking(items, top_k=max(top_k, 2))  # two: one may be the answer, drawn against
-            return from_ranking(items, ranked, model=self.name, seed=seed, top_k=top_k, **columns)
+            options = {"model": self.name, "dtype": self.dtype, "seed": seed, "top_k": top_k}
+            return from_ranking(items, ranked, **options, **columns)
         return from_scores(
-            items, self.score(items, words), words, model=self.name, score_type=self.score_type,
-            log_prob=self.log_prob(items), seed=seed, top_k=top_k, **columns,
+            items, self.score(items, words), words, model=self.name, dtype=self.dtype,
+            score_type=self.score_type, log_prob=self.log_prob(items), seed=seed, top_k=top_k, **columns,
         )  # fmt: skip
 
     def _offered(self, items: Items) -> list[list[str]] | None:

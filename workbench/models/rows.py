@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -37,6 +38,7 @@ def from_scores(
     log_prob: Floats | None = None,
     seed: int = 0,
     top_k: int = 10,
+    dtype: str | None = None,
     **variant: Any,
 ) -> pd.DataFrame:
     """Make the rows of items with words to choose from.
@@ -56,23 +58,26 @@ def from_scores(
         Decides among words with the same best score, for each item by itself.
     top_k : int, default 10
         Number of best words that are kept.
+    dtype : str, optional
+        Precision of the model, which an error names.
     **variant
         Columns such as ``system``, ``vocabulary_size``, ``unit``.
 
     Raises
     ------
     DataError
-        If a word has no score, or an item no words.
+        If a score or a log-probability is not a number, or an item has no words.
     """
     frame = items.frame
     length = np.array([len(row) for row in words], dtype=np.int64)
     width = int(length.max(initial=0))
     inside = np.arange(width)[None, :] < length[:, None]
     values = np.where(inside, np.asarray(scores, dtype=float)[:, :width], -np.inf)
-    bad = np.isnan(values).any(axis=1) | (length == 0)
-    if bad.any():
-        which = frame["item_id"].iloc[int(bad.argmax())]
-        raise DataError(f"the model {model!r} gave no score to some word of {which}, or it has no words")
+    if not length.all():
+        which = frame["item_id"].iloc[int((length == 0).argmax())]
+        raise DataError(f"the model {model!r} has no words to choose from for {which}")
+    broken = np.isnan(values).any(axis=1)
+    check_numbers(frame, broken, "the score of a candidate", model=model, dtype=dtype)
     pairs = zip(words, frame["answer"].tolist(), strict=True)
     place = np.array(
         [list(row).index(answer) if answer in row else -1 for row, answer in pairs], dtype=np.int64
@@ -83,6 +88,9 @@ def from_scores(
     answer_scores = np.where(offered, values[np.arange(len(frame)), np.maximum(place, 0)], np.nan)
     rank = np.where(offered, 1 + (values > answer_scores[:, None]).sum(axis=1), length + 1)
     tied = np.where(offered, ((values == answer_scores[:, None]) & inside).sum(axis=1), 1)
+    if log_prob is not None and score_type == "log_prob":
+        broken = offered & has & np.isnan(log_prob)
+        check_numbers(frame, broken, "the log-probability of the answer", model=model, dtype=dtype)
     order = np.argsort(-values, axis=1, kind="stable")[:, :top_k]
     tops = [row[: min(top_k, n)].tolist() for row, n in zip(order, length, strict=True)]
     candidates = frame["candidates"].tolist()
@@ -115,6 +123,7 @@ def from_ranking(
     vocabulary_size: int,
     seed: int = 0,
     top_k: int | None = None,
+    dtype: str | None = None,
     **variant: Any,
 ) -> pd.DataFrame:
     """Make the rows of items whose answer is one of all words of a vocabulary.
@@ -131,12 +140,23 @@ def from_ranking(
     top_k : int, optional
         Number of best words that are kept; all by default. The ranking should have two at least: the
         prediction is the second where the answer shares the first rank and the seed decides against it.
+    dtype : str, optional
+        Precision of the model, which an error names.
     **variant
         Columns such as ``system`` and ``unknown``.
+
+    Raises
+    ------
+    DataError
+        If a log-probability of the answer or of one of the best words is not a number: nothing is greater than
+        NaN, so every answer would have the first rank.
     """
     frame = items.frame
     has = frame["answer"].notna().to_numpy()
     known = ranked.known & has
+    broken = known & np.isnan(ranked.log_prob)
+    broken |= np.array([any(map(math.isnan, row)) for row in ranked.top_log_probs], dtype=bool)
+    check_numbers(frame, broken, "the log-probability of a word", model=model, dtype=dtype)
     rank = np.where(known, ranked.rank, vocabulary_size + 1)
     tied = np.where(known, ranked.n_tied, 1)
     share = np.where(known & (rank == 1), 1 / np.maximum(tied, 1), 0.0)
@@ -163,6 +183,20 @@ def from_ranking(
         "candidate_scores": objects([None] * len(frame)),
     }
     return frame_of(frame, columns, {"vocabulary_size": vocabulary_size} | variant)
+
+
+def check_numbers(
+    frame: pd.DataFrame, broken: npt.NDArray[np.bool_], value: str, *, model: str, dtype: str | None
+) -> None:
+    """Raise a DataError for the first item for which a model has computed NaN."""
+    if broken.any():
+        precision = f" ({dtype})" if dtype else ""
+        raise DataError(
+            f"{value} is not a number for {frame['item_id'].iloc[int(broken.argmax())]} "
+            f"by the model {model!r}{precision}",
+            remedy="its weights are not finite, or its precision overflows: use dtype='float32' where the model "
+            "has that option, else train or download it again",
+        )
 
 
 def _prediction(top: Sequence[str], answer: Any, *, right: bool, tied: bool) -> str | None:

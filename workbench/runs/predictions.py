@@ -131,6 +131,9 @@ def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.Dat
     score = frame["score_type"] == "score"
     log_prob, open_ended = frame["log_prob"], frame["log_prob_uncorrected"]
     _all(frame, log_prob.isna() | ~score, "a score has no log-probability")
+    ranked = ~score & frame["vocabulary_size"].notna() & frame["rank"].notna()
+    lost = ranked & frame["known"].fillna(value=False) & log_prob.isna()
+    _all(frame, ~lost, "the answer has a rank in the vocabulary, but its log-probability is not a number")
     for values in (log_prob, open_ended):
         _all(frame, values.isna() | (values <= _SLACK), "a log-probability is above 0")
     unended = open_ended.isna() | log_prob.isna() | (log_prob <= open_ended + _LOOSE)
