@@ -3,13 +3,17 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_predictions import made, run, scores, uniform, unknown_answers
+from made_predictions import items_of, made, run, scores, uniform, unknown_answers
 from scipy import stats
 from sklearn.metrics import accuracy_score, log_loss
 from statsmodels.stats.proportion import proportion_confint
 
 from workbench import datasets
+from workbench.charts.models import answers_among
+from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.metrics import MEASURES, evaluate
+from workbench.models.tuning import measured
+from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 
 FAST = settings(max_examples=6)
@@ -50,6 +54,24 @@ def test_a_uniform_model_has_the_perplexity_of_its_vocabulary(vocabulary):
     assert row["median_rank"] == row["median_rank_low"] == row["median_rank_high"] == (vocabulary + 1) / 2
     assert row["expected_accuracy"] == pytest.approx(1 / vocabulary)
     assert row["n_tied_items"] == (40 if vocabulary > 1 else 0)
+
+
+def test_tables_comparisons_tunings_and_charts_have_the_median_of_one_rank():
+    frame = made(301, seed=3, right=0.1, oov=0, n_tied=58)
+    slow = sorted((2 * row.rank + row.n_tied - 1) / 2 for row in frame.itertuples())[150]
+    assert slow != frame["rank"].median()
+    assert one(frame, resamples=10)["median_rank"] == slow
+    items = items_of(frame)
+    assert Comparison.of(items, [frame], resamples=10).points()["median_rank"][0] == slow
+    assert measured(frame)[-1] == slow
+    shares = answers_among(frame)
+    assert (shares["share"] >= 0.5).tolist() == (shares["k"] >= slow).tolist()
+
+
+def test_a_rank_of_which_ties_are_not_known_is_the_rank():
+    assert mid_ranks([1, 4, None, 7], [58, pd.NA, 2, 1]).tolist()[:2] == [29.5, 4.0]
+    assert np.isnan(mid_ranks([1, 4, None, 7], [58, pd.NA, 2, 1])).tolist() == [False, False, True, False]
+    assert one(made(3, oov=0, right=0).assign(rank=[5, 7, 9], n_tied=None))["median_rank"] == 7
 
 
 def test_the_bootstrap_is_that_of_scipy():

@@ -17,6 +17,7 @@ from small_lstm import DEV, LINES, Small, fit
 
 import workbench as wb
 from workbench.models.neural.model import Neural, scores
+from workbench.models.neural.recurrent import RecurrentModule
 from workbench.models.neural.transformer import PointerTransformer
 from workbench.storage.errors import DataError
 from workbench.texts.corpus import Corpus
@@ -63,6 +64,20 @@ def test_a_model_is_trained_kept_and_found_again(no_data, monkeypatch):
                   {"development": None}):  # fmt: skip
         with pytest.raises(TypeError, match="NoneType"):
             fit(**options | other)
+
+
+def test_a_training_shows_the_median_rank_that_tables_have():
+    network = RecurrentModule([1] * 15, width=8, layers=1, softmax="full")
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.zero_()  # all words are equally probable
+    info = {"sizes": {"width": 8, "layers": 1, "softmax": "full"}}
+    words = ["ada", *(f"w{n}" for n in range(13))]
+    model = Small(network, vocabulary=words, info=info, device="cpu")
+    assert scores(model, DEV[:2])["median_rank"] == (14 + 1) / 2
+    assert wb.evaluate(model.predict(DEV[:2]), resamples=10)["median_rank"].tolist() == [(14 + 1) / 2]
+    cached = model.cached(0.0).tuned(DEV[:2], weights=[0.0], flatnesses=[0.0])
+    assert cached.trials["median_rank"].tolist() == [(14 + 1) / 2]
 
 
 def test_a_stream_is_as_good_as_its_texts(monkeypatch, tmp_path):

@@ -14,6 +14,7 @@ import pandas as pd
 from workbench.analysis.proportions import wilson
 from workbench.charts import theme
 from workbench.evaluation.reading import predictions_of
+from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 from workbench.training.history import Score, Training
 
@@ -40,7 +41,8 @@ def answers_among(runs: Any) -> pd.DataFrame:
     runs : Run, DataFrame or str, or several of these
         Predictions that rank a vocabulary; rows without a rank (scores of candidates, unknown answers of
         items) are left out, and the chart names models that have none. An answer outside the vocabulary
-        stands behind all words, as does one whose rank is but a bound.
+        stands behind all words, as does one whose rank is but a bound; one tied with other words has their
+        mean rank.
 
     Returns
     -------
@@ -61,15 +63,14 @@ def answers_among(runs: Any) -> pd.DataFrame:
         sets = source.frame["dataset"].astype("str") + "/" + source.frame["split"].astype("str")
         unranked += [(source.model, name) for name in sets.unique() if name not in set(sets[has_rank])]
         for (dataset, split), part in ranked.groupby(["dataset", "split"], sort=False):
-            last = max(int(part["rank"].max()), 10)
+            ranks = mid_ranks(part["rank"], part["n_tied"])
+            last = max(math.ceil(ranks.max()), 10)
             points = np.unique(np.geomspace(1, last, 1 + math.ceil(_A_DECADE * math.log10(last))).astype(int))
             sure = part["known"].fillna(value=True) & ~part["rank_is_bound"].fillna(value=False)
-            rank = np.sort(np.where(sure, part["rank"], last + 1).astype(int))
-            shares = np.searchsorted(rank, points, side="right") / len(rank)
+            ranks = np.sort(np.where(sure, ranks, last + 1))
+            n, shares = len(ranks), np.searchsorted(ranks, points, side="right") / len(ranks)
             name = f"{dataset}/{split}"
-            rows += [
-                (source.model, name, int(k), float(s), len(rank)) for k, s in zip(points, shares, strict=True)
-            ]
+            rows += [(source.model, name, int(k), float(s), n) for k, s in zip(points, shares, strict=True)]
     if not rows:
         raise DataError("no prediction has a rank", remedy="pass runs of models that rank a vocabulary")
     table = pd.DataFrame(rows, columns=["model", "set", "k", "share", "n"])
@@ -111,7 +112,7 @@ def ranks(runs: Any) -> alt.HConcatChart:
     ----------
     runs : Run, DataFrame or str, or several of these
         As for :func:`answers_among`, which raises the same errors. At k = 1 a line shows the accuracy, ties
-        counted as right; where it crosses a half, the median rank.
+        counted as wrong; where it crosses a half, the median rank.
 
     Examples
     --------

@@ -30,6 +30,7 @@ from workbench.evaluation.slices import Bin, Slices
 from workbench.items.items import Items
 from workbench.render.numbers import p_value, percent, points, quantity, rank_text, span
 from workbench.render.tables import text_table
+from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 
 OUTCOMES = ("only first", "only second", "both right", "both wrong", "any")
@@ -174,7 +175,7 @@ class Comparison:
     @cached_property
     def _mid_rank(self) -> Floats:
         """Mean rank of each answer and the words tied with it (m, n)."""
-        return self.rank + (self.n_tied - 1) / 2
+        return np.stack([mid_ranks(*pair) for pair in zip(self.rank, self.n_tied, strict=True)])
 
     def rank_label(self, k: int, place: int) -> str:
         """Return the rank of an answer by a model as text; empty if it is not known."""

@@ -17,6 +17,7 @@ from workbench.evaluation.reading import VARIANT, by_seed, floats, joined, one_v
 from workbench.items.items import Items
 from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
+from workbench.runs.predictions import mid_ranks
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 
@@ -201,7 +202,7 @@ def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
             perplexities = np.exp(-np.array([log_prob[mask].mean(), high, low])).tolist()
         measures |= dict(zip(("perplexity", "perplexity_low", "perplexity_high"), perplexities, strict=True))
         measures["n_perplexity"] = int(mask.sum())
-    ranks = floats(frame["rank"]) + (floats(frame["n_tied"].fillna(1)) - 1) / 2
+    ranks = mid_ranks(frame["rank"], frame["n_tied"])
     if (mask := ~np.isnan(ranks)).any():
         low, high = _bounds(ranks[mask], of.of(mask), drawing, median=True)
         measures |= {"median_rank_low": low, "median_rank_high": high}

@@ -13,6 +13,7 @@ from workbench.evaluation.metrics import MEASURES, SPREAD, measure, note, shown_
 from workbench.evaluation.reading import BY_SEED, VARIANT, ModelPredictions, by_seed, predictions_of
 from workbench.items.schema import WORD_CLASSES
 from workbench.render.results import Table, TableColumn, TableLayout
+from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 
 _OF_RUN = ("class", "version", "config", "training", "items")
@@ -189,7 +190,7 @@ def _pooled(models: Sequence[ModelPredictions], seeds: str) -> ModelPredictions:
     )
     votes = (words[:, None, :] == words[None, :, :]).sum(axis=1)  # (runs, n): that predict the same
     frame = every.iloc[votes.argmax(axis=0) * n + np.arange(n)].reset_index(drop=True)
-    ranks = every["rank"].to_numpy(dtype=float, na_value=np.inf).reshape(len(frames), n)
+    ranks = np.nan_to_num(mid_ranks(every["rank"], every["n_tied"]), nan=np.inf).reshape(len(frames), n)
     middle = np.argsort(ranks, axis=0, kind="stable")[(len(frames) - 1) // 2]
     medians = every.iloc[middle * n + np.arange(n)].reset_index(drop=True)
     means = {

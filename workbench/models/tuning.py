@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.items.items import Items
-from workbench.runs.predictions import Floats
+from workbench.runs.predictions import Floats, mid_ranks
 from workbench.storage.errors import DataError
 
 WEIGHTS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
@@ -33,11 +33,8 @@ def tuning_sets(sets: Sequence[Items]) -> dict[str, Items]:
 def measured(frame: pd.DataFrame) -> tuple[int, float, float, float]:
     """Return number, expected accuracy (fraction), perplexity and median rank of predictions."""
     frame = frame[frame["p_correct"].notna()]
-    ranks = frame["rank"].astype(float) + (frame["n_tied"].astype(float) - 1) / 2
-    values = [
-        np.asarray(column, dtype=np.float64) for column in (frame["p_correct"], frame["log_prob"], ranks)
-    ]
-    return summary(*values)
+    p_correct, log_prob = (np.asarray(frame[name], dtype=np.float64) for name in ("p_correct", "log_prob"))
+    return summary(p_correct, log_prob, mid_ranks(frame["rank"], frame["n_tied"]))
 
 
 def summary(p_correct: Floats, log_prob: Floats, ranks: Floats) -> tuple[int, float, float, float]:

@@ -267,6 +267,19 @@ def _all(frame: pd.DataFrame, good: Any, problem: str) -> None:
         raise DataError(f"predictions of {row['model']!r} for {row['item_id']}: {problem}")
 
 
+def mid_ranks(rank: Any, n_tied: Any) -> Floats:
+    """Return the mean of the ranks that each answer shares with the words tied with it; NaN without a rank.
+
+    This is the rank of which tables, trainings and charts show medians. Where `n_tied` is null, no other word
+    is tied with the answer.
+    """
+    first, tied = (
+        np.asarray(pd.array(values, dtype="Float64").to_numpy(dtype=float, na_value=np.nan))
+        for values in (rank, n_tied)
+    )
+    return np.asarray(first + (np.where(np.isnan(tied), 1.0, tied) - 1) / 2, dtype=np.float64)
+
+
 def nullable(values: Any, has: npt.NDArray[np.bool_]) -> Any:
     """Return a nullable column of Booleans or whole numbers: null where `has` is false."""
     values = np.asarray(values)

@@ -34,6 +34,7 @@ from workbench.models.neural.network import (
 )
 from workbench.models.neural.scoring import Context, Ids, NetworkPredictor, Scorer, rows_of
 from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, summary, tuning_sets
+from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 
 FLATNESSES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
@@ -300,9 +301,10 @@ class CachedScorer(Scorer):
                 log_prob, counts, _, _ = word_scores(log_probs, self.share, copies).ranked(wanted[rows], 0)
                 rank, tied = counts.double().T
                 correct = torch.where(rank == 1, 1 / tied.clamp_min(1), 0.0)
-                middle = torch.where(rank > 0, rank + (tied - 1) / 2, last)
-                scores.append(torch.stack([correct, log_prob.double(), middle]).cpu())
+                rank, tied = torch.where(rank > 0, rank, last), tied.clamp_min(1)
+                scores.append(torch.stack([correct, log_prob.double(), rank, tied]).cpu())
             return scores
 
         parts = zip(*self._chunks(0, len(targets), work), strict=True)  # the chunks of each pair
-        return [summary(*torch.cat(part, 1).numpy()) for part in parts]
+        measures = (torch.cat(part, 1).numpy() for part in parts)
+        return [summary(p, log_prob, mid_ranks(*ranks)) for p, log_prob, *ranks in measures]

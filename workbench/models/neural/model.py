@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -23,6 +21,7 @@ from workbench.models.neural.fitting import STOPPED, TrainedNetwork, fitted
 from workbench.models.neural.network import LanguageModule
 from workbench.models.neural.scoring import NetworkPredictor
 from workbench.models.passage import one_of
+from workbench.models.tuning import MEASURES, measured
 from workbench.runs import store
 from workbench.runs.predictions import UNKNOWN
 from workbench.storage import cache
@@ -341,14 +340,8 @@ def _sorted_options(
 
 def scores(model: Neural, items: Items, *, seed: int = 0) -> dict[str, float]:
     """Return expected accuracy, perplexity of the answers, and their median rank."""
-    frame = model.predict(items, 1, seed=seed)
-    ranks = frame["rank"].dropna().to_numpy(dtype=float)
-    nll = -float(frame["log_prob"].mean())
-    return {
-        "accuracy": float(frame["p_correct"].mean()),
-        "perplexity": math.exp(min(nll, 700.0)),
-        "median_rank": float(np.median(ranks)) if len(ranks) else math.nan,
-    }
+    values = dict(zip(MEASURES, measured(model.predict(items, 1, seed=seed)), strict=True))
+    return {name: values[name] for name in ("accuracy", "perplexity", "median_rank")}
 
 
 @dataclass(frozen=True)
