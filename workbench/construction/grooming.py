@@ -9,7 +9,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -21,8 +21,10 @@ from workbench.construction.sentence_completion import alternates_of, choose_opt
 from workbench.items.items import Items
 from workbench.items.schema import content_digest, objects
 from workbench.items.text import is_encodable
-from workbench.storage.errors import DataError, database_errors, reading, writing
-from workbench.storage.files import data_home, open_regular
+from workbench.storage import sqlite
+from workbench.storage.errors import DataError, database_errors, reading
+from workbench.storage.files import data_home
+from workbench.storage.sqlite import OpenFiles
 
 GUIDELINES = (
     "All sentences are grammatical.",
@@ -45,6 +47,7 @@ STATES = OPEN, BEGUN, DONE, REJECTED, USED = ("open", "begun", "done", "rejected
 """States of a question; a sentence is used where another question with it is done."""
 
 _FILE = "choices.sqlite"
+_WHAT = "this file of choices"
 _WAIT = 30.0  # seconds that a write waits for another process
 _TABLE = """\
 CREATE TABLE IF NOT EXISTS choices (
@@ -119,6 +122,8 @@ class Grooming:
         self._ids = {key: item_id for item_id, key in self._keys.items()}
         self._texts = {item.item_id: " ".join(item.text.split()) for item in questions}
         self._choices: dict[str, Choice] = {}
+        self._files: OpenFiles | None = None  # of the first connection
+        self._create()
         with self._connected() as connection:
             for key, words, reason, _ in connection.execute(_ALL, [self.subject]).fetchall():
                 if key in self._ids:
@@ -215,31 +220,51 @@ class Grooming:
                 if key in self._ids:
                     connection.execute("DELETE FROM choices WHERE number = ?", [number])
                     item_id = self._ids[key]
-                    self._take(item_id, self._stored(connection, item_id))
-                    return item_id
-        return None
+                    choice = self._stored(connection, item_id)
+                    break
+            else:
+                return None
+        self._take(item_id, choice)
+        return item_id
 
     # -- the file
 
+    def _create(self) -> None:
+        """Make the file where it is missing; another process may be quicker."""
+        if not self.path.exists():
+            try:
+                with self._errors():
+                    sqlite.create(self.path, _fill, _WHAT, remedy="groom the questions again")
+            except DataError:
+                if not self.path.exists():
+                    raise
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return database_errors(
+            self.path, _WHAT, patience=_WAIT, remedy="move it away, or restore a copy"
+        )
+
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """Open the file for one transaction, which is committed where the block ends well."""
-        with writing(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        if self.path.exists():
-            with reading(self.path, "this file of choices"), open_regular(self.path):
-                pass
-        with (
-            database_errors(
-                self.path, "this file of choices", patience=_WAIT, remedy="move it away, or restore a copy"
-            ),
-            closing(sqlite3.connect(self.path, timeout=_WAIT)) as connection,
-            connection,
-        ):
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(_TABLE)
-            connection.execute(_INDEX)
-            yield connection
+        """Open the file for one transaction, which is committed where the block ends well.
+
+        It stays one file: MovedError if the path leads to another one than at first, or to none.
+        """
+        if self._files is not None:
+            self._files.check_database()
+        with reading(self.path, _WHAT):
+            sqlite.check_regular(self.path)
+        uri = f"{self.path.absolute().as_uri()}?mode=rw"
+        with self._errors(), closing(sqlite3.connect(uri, uri=True, timeout=_WAIT)) as connection:
+            with connection:
+                connection.execute("PRAGMA journal_mode = WAL")
+                _fill(connection)
+                files = OpenFiles(self.path, _WHAT)
+                self._files = self._files or files
+                yield connection
+                files.check()
+            files.check()
+            self._files.check_database()
 
     @contextmanager
     def _changing(self, item_id: str) -> Iterator[tuple[Choice, _Save]]:
@@ -287,6 +312,12 @@ class Grooming:
             raise DataError(
                 f"the question {item_id!r:.80} is not among those shown", remedy="pass it as an item"
             )
+
+
+def _fill(connection: sqlite3.Connection) -> None:
+    """Make the table where it is missing."""
+    connection.execute(_TABLE)
+    connection.execute(_INDEX)
 
 
 class _Save:

@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from workbench.storage.errors import DataError, database_errors, reading, writing
-from workbench.storage.files import open_regular, scratch_folder
+from workbench.storage import sqlite
+from workbench.storage.errors import DataError, database_errors, reading
+from workbench.storage.files import open_regular
+from workbench.storage.sqlite import MovedError, OpenFiles
 
 APPLICATION_ID = 0x574B4250
 VERSION = 1
 _MAGIC = b"SQLite format 3\0"
-_BESIDE = ("-wal", "-shm", "-journal")
 _PATIENCE = 60.0  # seconds to wait for another process's transaction
 _LONGEST = 1 << 26  # bytes of one value
+WHAT = "the campaign's database"
 REMEDY = "restore a copy of the campaign, or create a new one with Campaign.create"
 
 _SCHEMA = (
@@ -92,7 +94,7 @@ _SCHEMA = (
 
 
 def _errors(path: Path) -> AbstractContextManager[None]:
-    return database_errors(path, "the campaign's database", patience=_PATIENCE, remedy=REMEDY)
+    return database_errors(path, WHAT, patience=_PATIENCE, remedy=REMEDY)
 
 
 def create(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
@@ -103,54 +105,24 @@ def create(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     DataError
         If something is there already, or it cannot be written.
     """
-    beside = [path.with_name(path.name + end) for end in ("", *_BESIDE)]
-    if there := [each for each in beside if each.exists() or each.is_symlink()]:
-        raise DataError(
-            "there is a file already",
-            file=there[0],
-            remedy="open it with Campaign.open, or name another path",
-        )
-    with scratch_folder(path.parent) as folder, _errors(path):
-        new = folder / "campaign"
-        connection = sqlite3.connect(new, isolation_level=None)
-        try:
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-            connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            connection.execute("BEGIN IMMEDIATE")
-            for statement in _SCHEMA:
-                connection.execute(statement)
-            fill(connection)
-            connection.execute("COMMIT")
-        finally:
-            connection.close()
-        with writing(path, "this campaign"):
-            with new.open("rb") as written:
-                os.fsync(written.fileno())
-            new.chmod(0o600)  # it holds what people answered
-            try:
-                os.link(new, path)  # unlike a renaming, it replaces nothing
-            except FileExistsError:
-                raise
-            except OSError:  # a disk without hard links
-                new.rename(path)
-            _flush(path.parent)
 
+    def fill_tables(connection: sqlite3.Connection) -> None:
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        for statement in _SCHEMA:
+            connection.execute(statement)
+        fill(connection)
 
-def _flush(folder: Path) -> None:
-    """Flush the names of a folder to the disk."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    remedy = "open it with Campaign.open, or name another path"
+    with _errors(path):
+        sqlite.create(path, fill_tables, "this campaign", remedy=remedy)
 
 
 class Database:
     """A checked database of a campaign, for any number of threads, processes and forks.
 
-    There is one connection a process; its threads take turns.
+    There is one connection a process; its threads take turns. A change is kept only while the path leads to
+    the file that was opened.
 
     Parameters
     ----------
@@ -166,21 +138,25 @@ class Database:
         self.path = path
         self._process = 0
         self._lock = threading.RLock()
-        self._connect()
-        self._check()
+        try:
+            self._connect()
+            self._check()
+        except DataError as error:
+            name = getattr(error.__cause__, "sqlite_errorname", None)
+            if name == "SQLITE_NOTADB" and not self._is_sqlite():
+                raise self._other_file() from error.__cause__
+            raise
+        self._files = self._open_files()
 
     def __reduce__(self) -> tuple[type[Database], tuple[Path]]:
         return Database, (self.path,)
 
     def _connect(self) -> None:
         made = "create one with Campaign.create"
-        with reading(self.path, "this campaign", remedy=made), open_regular(self.path) as file:
-            if file.read(len(_MAGIC)) != _MAGIC:
-                raise DataError(
-                    "expected the SQLite database of a campaign, got another file",
-                    file=self.path,
-                    remedy="name the file that Campaign.create made",
-                )
+        with reading(self.path, "this campaign", remedy=made):
+            sqlite.check_regular(self.path)
+            if not self.path.stat().st_size:  # SQLite would take it for a new database
+                raise self._other_file()
         with _errors(self.path):
             connection = sqlite3.connect(
                 f"{self.path.absolute().as_uri()}?mode=rw",
@@ -196,6 +172,24 @@ class Database:
             connection.execute("PRAGMA cell_size_check = ON")
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute("PRAGMA synchronous = FULL")
+
+    def _other_file(self) -> DataError:
+        return DataError(
+            "expected the SQLite database of a campaign, got another file",
+            file=self.path,
+            remedy="name the file that Campaign.create made",
+        )
+
+    def _is_sqlite(self) -> bool:
+        """Tell whether the file begins as SQLite's do; not for one that is open (see `check_regular`)."""
+        with reading(self.path, "this campaign"), open_regular(self.path) as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+
+    def _open_files(self) -> OpenFiles:
+        """Return the files that the connection has open."""
+        with self.reading() as connection:
+            connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+            return OpenFiles(self.path, WHAT)
 
     def _check(self) -> None:
         with self.reading() as connection:
@@ -228,11 +222,8 @@ class Database:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        if self._process != os.getpid():  # a fork: the parent's connection stays as it is
-            self._lock = threading.RLock()
-            self.close.detach()
-            self._left_to_parent = self._connection
-            self._connect()
+        if self._process != os.getpid():
+            self._reconnect()
         with self._lock, _errors(self.path):
             connection = self._connection
             inner = connection.in_transaction  # of this thread: it holds the lock
@@ -248,16 +239,36 @@ class Database:
                             connection.execute("RELEASE part")
                 raise
 
+    def _reconnect(self) -> None:
+        """Connect in a fork; the parent's connection stays as it is."""
+        self._files.check_database()
+        self._lock = threading.RLock()
+        self.close.detach()
+        self._left_to_parent = self._connection
+        self._connect()
+        self._files = self._open_files()
+
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """Read one state of the database, whatever others write meanwhile."""
         return self._transaction("BEGIN")
 
-    def writing(self) -> AbstractContextManager[sqlite3.Connection]:
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
         """Change the database: what the block does is kept as a whole, on the disk, or not at all.
 
-        Within another such block it is a part of that one, and is on the disk when that one ends.
+        Within another such block it is a part of that one, and is on the disk when that one ends. DataError
+        if the path no longer leads to the file that was opened, or does not when the block has ended.
         """
-        return self._transaction("BEGIN IMMEDIATE")
+        try:
+            with self._transaction("BEGIN IMMEDIATE") as connection:
+                yield connection
+                self._files.check()
+            self._files.check()
+        except MovedError:
+            # what was saved before goes from the log beside into the file itself, wherever that is now
+            with self._lock, suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            raise
 
 
 def _close(connection: sqlite3.Connection, process: int) -> None:

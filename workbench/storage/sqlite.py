@@ -1,0 +1,161 @@
+"""SQLite databases: made as a whole or not at all, and changed only while their path leads to them."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+from workbench.storage.errors import DataError, writing
+from workbench.storage.files import scratch_folder
+
+Identity = tuple[int, int] | None
+"""Device and inode of a file; None if there is none."""
+
+_OPEN_BESIDE = ("-wal", "-shm")  # files that a connection in WAL mode has open beside the database
+_BESIDE = (*_OPEN_BESIDE, "-journal")
+_ROOM = 256 << 10  # bytes: what the first changes of a new database take beside it
+
+
+def create(path: Path, fill: Callable[[sqlite3.Connection], None], what: str, *, remedy: str) -> None:
+    """Make a database in WAL mode with what `fill` puts into it, all or nothing.
+
+    Parameters
+    ----------
+    path : Path
+    fill : callable
+        Called once, in a transaction.
+    what : str
+        What the file is, such as "this campaign".
+    remedy : str
+        What to do where there is a database already.
+
+    Raises
+    ------
+    DataError
+        If there is a file already, or the disk has no room for the database and its first changes.
+
+    Notes
+    -----
+    The database is made without a write-ahead log: on a full disk, SQLite drops in silence what does not fit
+    into the file when the connection is closed. A COMMIT with a journal in memory raises instead.
+    """
+    beside = [each for end in _BESIDE if os.path.lexists(each := _beside(path, end))]
+    if os.path.lexists(path):
+        raise DataError("there is a file already", file=path, remedy=remedy)
+    if beside:
+        raise DataError(
+            f"there is a file already, a part of a database {path.name} that was moved or deleted",
+            file=beside[0],
+            remedy="move the database back, delete this file, or name another path",
+        )
+    with scratch_folder(path.parent) as folder:
+        new, room = folder / "database", folder / "room"
+        with closing(sqlite3.connect(new, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = MEMORY").fetchone()
+            connection.execute("BEGIN IMMEDIATE")
+            fill(connection)
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        with writing(path, what):
+            with room.open("wb") as file:
+                file.write(bytes(_ROOM))
+                file.flush()
+                os.fsync(file.fileno())
+            room.unlink()
+            with new.open("rb") as written:
+                os.fsync(written.fileno())
+            new.chmod(0o600)  # it holds what people answered
+            try:
+                os.link(new, path)  # unlike a renaming, it replaces nothing
+            except FileExistsError:
+                raise
+            except OSError:  # a disk without hard links
+                new.rename(path)
+            _flush(path.parent)
+
+
+def _beside(path: Path, end: str) -> Path:
+    return path.with_name(path.name + end)
+
+
+def _flush(folder: Path) -> None:
+    """Flush the names of a folder to the disk."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def check_regular(path: Path) -> None:
+    """Raise an OSError if there is no regular file at a path, which is not opened.
+
+    Where a process opens and closes a database itself, it gives up the locks of all its connections to that
+    database (POSIX, ``fcntl``), and another process takes its write-ahead log away.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(0, "it is no regular file", str(path))
+
+
+def identity(path: Path) -> Identity:
+    """Return device and inode of a file; None if it cannot be found."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+class MovedError(DataError):
+    """A database is no longer where it was opened, so nothing is saved."""
+
+
+class OpenFiles:
+    """The files that a connection has open: a database, its ``-wal`` and its ``-shm``.
+
+    Make it after a first transaction has begun, as SQLite opens them then.
+
+    Parameters
+    ----------
+    path : Path
+    what : str
+        What the file is, such as "the campaign's database".
+
+    Attributes
+    ----------
+    database : (int, int) or None
+        Device and inode of the database.
+    """
+
+    def __init__(self, path: Path, what: str) -> None:
+        self._what = what
+        self._path = path.absolute()  # also after a change of the working directory
+        real = self._path.resolve()  # SQLite names the others by it
+        self._beside = {_beside(real, end): identity(_beside(real, end)) for end in _OPEN_BESIDE}
+        self.database = identity(self._path)
+
+    def check_database(self) -> None:
+        """Raise MovedError if the path no longer leads to the database that was opened."""
+        if identity(self._path) != self.database:
+            raise MovedError(
+                f"{self._what} is no longer at this path: it was moved, deleted or replaced after it was "
+                "opened, and nothing is saved",
+                file=self._path,
+                remedy="move it back; or end what has it open, and open what is there now",
+            )
+
+    def check(self) -> None:
+        """Raise MovedError if a path no longer leads to the file that is open."""
+        self.check_database()
+        for path, opened in self._beside.items():
+            if identity(path) != opened:
+                raise MovedError(
+                    f"a part of {self._what} was moved, deleted or replaced, and nothing is saved",
+                    file=path,
+                    remedy=f"end what has {self._path.name} open, and open it again",
+                )
