@@ -20,6 +20,7 @@ from builders import Text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workbench.construction.novels import chapters_of
 from workbench.datasets.books import books
 from workbench.items import text as wt
 from workbench.storage.cache import digest
@@ -120,7 +121,34 @@ def test_what_a_text_says_of_its_tokens_can_be_overruled():
     assert "\"who's" in of(RUNNING, tokenised=True).words
 
 
-STORED = {1: "330cea23cd1ece15815c6b0436cd2cd89eff80c5d3ac2d0ad74689e9961ad426"}
+PLAIN = """The _so-called_ Mr. Hale (_who_?) said: "_Go_ *home*, =now=, ~or~ **never** __again__!_"
+
+A bluff*, and snake_case, a = b ~ c. L____ wrote ____, _and this
+
+goes on._
+
+* * *
+
+*On a footnote."""
+
+
+def test_marks_of_emphasis_are_no_tokens():
+    plain = PLAIN
+    for word in ("so-called", "who", "Go"):
+        plain = plain.replace(f"_{word}_", word)
+    for word in ("*home*", "=now=", "~or~", "**never**", "__again__"):
+        plain = plain.replace(word, word.strip("*=~_"))
+    plain = plain.replace('!_"', '!"').replace("_and", "and").replace("on._", "on.")
+    assert wt.without_emphasis(PLAIN) == plain
+    assert wt.without_emphasis(plain) == plain
+    assert sentences(of([Text(PLAIN, tokenised=False)])) == sentences(of([Text(plain, tokenised=False)]))
+    assert sentences(of(["_Mr._ Hale"], tokenised=False)) == [["mr.", "hale"]]
+    assert sentences(of(["_a_ *b* _"])) == [["_a_", "*b*", "_"]]
+    same = [chapters_of(Text(novel, "a", "A", tokenised=False)) for novel in (PLAIN, plain)]
+    assert same[0] == same[1] != []
+
+
+STORED = {2: "330cea23cd1ece15815c6b0436cd2cd89eff80c5d3ac2d0ad74689e9961ad426"}
 """By version of the tokeniser, the digest of a corpus."""
 
 

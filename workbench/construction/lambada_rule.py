@@ -21,7 +21,7 @@ from workbench.texts.tokenise import PIECE, cut_into_pieces
 
 Ints = npt.NDArray[np.int64]
 
-VERSION = 1
+VERSION = 2
 """Raised when the same novels give other candidates or files: those of an earlier version are not used."""
 
 REASONS = (

@@ -39,7 +39,7 @@ Floats = npt.NDArray[np.float64]
 Novels = str | Path | Book | Iterable[Path | Book]
 """A path, the name of a data set with books, a book, or several; read once, one book at a time."""
 
-VERSION = 1
+VERSION = 2
 """Raised when a novel gives other chapters, sentences or tags: those of an earlier version are not used."""
 
 _SCHEMA = pa.schema({"chapter": pa.int32(), "words": pa.string(), "tags": pa.string()})
@@ -54,7 +54,6 @@ _NUMBER = r"(?:[IVXLC]+|\d+)\b\.?"
 _NUMBERED = rf"(?:(?:CHAPTER|Chapter|BOOK|Book|PART|Part)[ \t]+{_NUMBER})"
 _HEADING = re.compile(rf"^[ \t]*(?:\#{{1,6}}[ \t]|{_NUMBERED}|[IVXLC]+\.?[ \t]*$).*\n?", re.MULTILINE)
 _RULE = re.compile(r"^(?:[^\w\n]|_)++$", re.MULTILINE)  # of stars or dashes, between scenes
-_EMPHASIS = re.compile(r"(?<![\w*])[_*]++(?=\S)|(?<=[^\s_*])[_*]++(?!\w)")
 # In the raw text of the release a heading stands in the line of the first sentence, in capitals.
 _CAPITALS = r"[A-Z][A-Z'-]+"
 _OPENING = re.compile(
@@ -294,7 +293,7 @@ def chapters_of(book: Book) -> list[list[list[str]]]:
 def chapter_texts(text: str, *, tokenised: bool) -> list[str]:
     """Cut the text of a novel into chapters, as `chapters_of` finds them; some may be empty."""
     if not tokenised:
-        return _HEADING.split(_EMPHASIS.sub("", _RULE.sub("", text)))
+        return _HEADING.split(wt.without_emphasis(_RULE.sub("", text)))
     parts: list[list[str]] = [[]]
     for line in text.splitlines(keepends=True):
         if heading := _OPENING.match(line):

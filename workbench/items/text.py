@@ -342,6 +342,32 @@ def tokenize(text: str) -> list[str]:
     return [piece for _, _, pieces in _matches(text) for piece in pieces]
 
 
+# These begin with their mark, which a search finds fast.
+_UNDERSCORES = re.compile(r"_(?:(?<!\w_)_?+(?=[^\s_])|(?<=[^\s_]_)_?+(?!\w))")
+_PAIRED = {
+    mark: re.compile(
+        rf"({re.escape(mark)}(?<![\w{mark}].)[{mark}]{{0,2}}+)(?=[^\s{mark}])"
+        rf"((?:[^{mark}\n]|\n(?![ \t]*\n))++)(?<=\S)\1(?![\w{mark}])"
+    )
+    for mark in "*=~"
+}
+
+
+def without_emphasis(text: str) -> str:
+    """Take the marks of emphasis off the words of a plain-text novel: ``_so_``, ``*so*``, ``=so=``, ``~so~``.
+
+    One or two underscores go at the edge of a word or of a mark of punctuation, as many books close them in
+    another paragraph. Up to three of the others go where they stand in pairs, before and after text of one
+    paragraph. So the asterisk of a footnote, ``snake_case``, the blank ``____``, and the rule ``* * *`` stay.
+    """
+    if "_" in text:
+        text = _UNDERSCORES.sub("", text)
+    for mark, pattern in _PAIRED.items():
+        if mark in text:
+            text = pattern.sub(r"\2", text)
+    return text
+
+
 def scan(text: str) -> list[tuple[str, int, int]]:
     """Cut running text as `tokenize` does: tokens with start and end (a period added is empty)."""
     tokens: list[tuple[str, int, int]] = []

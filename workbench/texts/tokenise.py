@@ -20,7 +20,7 @@ from workbench.storage.progress import progress_bar
 if TYPE_CHECKING:
     from workbench.datasets.books import Book
 
-VERSION = 1
+VERSION = 2
 """Raised when a text gives other tokens or sentences: those of an earlier version are not used again."""
 
 PIECE = 1 << 19
@@ -175,11 +175,13 @@ def _tokenise(piece: _Piece) -> pa.Table:
         file.seek(piece.offset)
         text = file.read(piece.size).decode()
     if piece.lines:
-        split: Callable[[str], list[str]] = str.split if piece.tokenised else wt.tokenize
+        split: Callable[[str], list[str]] = str.split if piece.tokenised else _running
         lines = [words for line in text.split("\n") if (words := split(line))]
         words, ids = _numbered(list(chain.from_iterable(lines)))
         lengths = np.fromiter(map(len, lines), np.uint32)
     else:
+        if not piece.tokenised:
+            text = wt.without_emphasis(text)
         tokens, paragraphs = wt.tokens_and_paragraphs(text, tokenised=piece.tokenised)
         words, ids = _numbered(tokens)
         kinds = np.frombuffer("".join(map(wt.kind_of_token, words)).encode(), np.uint8)  # of types: quicker
@@ -191,6 +193,11 @@ def _tokenise(piece: _Piece) -> pa.Table:
     columns = (pa.array(words, pa.string()), pa.array(ids), pa.array(lengths))
     lists = [pa.ListArray.from_arrays(pa.array([0, len(column)], pa.int32()), column) for column in columns]
     return pa.table(lists, schema=_SCHEMA)
+
+
+def _running(line: str) -> list[str]:
+    """Return the tokens of a line of running text."""
+    return wt.tokenize(wt.without_emphasis(line))
 
 
 def _numbered(tokens: Sequence[str]) -> tuple[list[str], np.ndarray]:
