@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import workbench as wb
 from workbench.items import text as wt
 from workbench.items.items import Items, items_from_frame, items_from_text
 from workbench.storage.errors import DataError
@@ -313,3 +314,18 @@ def test_what_is_no_model_is_refused(folders, tmp_path):
             model(folders("bytes"), **options)
     with pytest.raises(DataError, match="ranks no vocabulary"):
         model(folders("bytes")).ranking(ITEMS)
+
+
+def test_weights_that_are_not_numbers_give_an_error_and_no_score(folders, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path))
+    choices = questions(("It rained . The cat ate the ___", ["boat", "storm"]))
+    for value in (float("nan"), float("inf")):
+        for asked, options in ((ITEMS, {"vocabulary": WORDS}), (ITEMS, {}), (choices, {})):
+            broken = model(folders("bytes"), **options)
+            with torch.no_grad():
+                next(broken._checkpoint.model.parameters())[:] = value
+            with pytest.raises(DataError, match=r"is not a number for .* by the model .*\(float32\).*dtype="):
+                wb.predict(asked, broken)
+            with pytest.raises(DataError, match="is not a number"):
+                broken.predict(asked)
+    assert wb.runs().empty

@@ -1,6 +1,7 @@
 """Networks as predictors: fitted, found again, resumed, saved and loaded."""
 
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -302,3 +303,14 @@ def test_two_processes_train_one_model(tmp_path, monkeypatch):
     cached = fit(development=DEV, evaluations=2, tokens=600)
     assert [cached.config["weights"], cached.training_record.stopped] == reports[0]
     assert [row["step"] for row in cached.training_record.scores] == [8, 15]
+
+
+def test_weights_that_are_not_numbers_give_an_error_and_no_score():
+    network = RecurrentModule([1] * 15, width=8, layers=1, softmax="full")
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.fill_(math.nan)
+    info = {"sizes": {"width": 8, "layers": 1, "softmax": "full"}}
+    model = Small(network, vocabulary=["ada", *(f"w{n}" for n in range(13))], info=info, device="cpu")
+    with pytest.raises(DataError, match="is not a number for .* by the model"):
+        model.predict(DEV)

@@ -148,8 +148,8 @@ def from_ranking(
     Raises
     ------
     DataError
-        If a log-probability of the answer or of one of the best words is not a number: nothing is greater than
-        NaN, so every answer would have the first rank.
+        If a log-probability of the answer or of one of the best words is not a number. Nothing is greater
+        than NaN, so every answer would have the first rank.
     """
     frame = items.frame
     has = frame["answer"].notna().to_numpy()
@@ -194,8 +194,8 @@ def check_numbers(
         raise DataError(
             f"{value} is not a number for {frame['item_id'].iloc[int(broken.argmax())]} "
             f"by the model {model!r}{precision}",
-            remedy="its weights are not finite, or its precision overflows: use dtype='float32' where the model "
-            "has that option, else train or download it again",
+            remedy="its weights are not finite, or its precision overflows: use dtype='float32' where the "
+            "model has that option, else train or download it again",
         )
 
 
