@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+PATIENCE = 1800  # seconds until something counts as a hang; slow and busy machines need far less
 _QUIET = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
 
 
@@ -93,9 +94,9 @@ def lab(base: Path, token: str = "secret") -> Iterator[Lab]:  # noqa: S107 - for
         )
     url = f"http://127.0.0.1:{port}"
     try:
-        for _ in range(240):
+        for _ in range(4 * PATIENCE):
             try:
-                urllib.request.urlopen(f"{url}/api?token={token}", timeout=5).close()  # noqa: S310 - http, ours
+                urllib.request.urlopen(f"{url}/api?token={token}", timeout=PATIENCE).close()  # noqa: S310 - http, ours
                 break
             except OSError:
                 if process.poll() is not None:
@@ -106,7 +107,7 @@ def lab(base: Path, token: str = "secret") -> Iterator[Lab]:  # noqa: S107 - for
         yield Lab(url, token, base / "work", base / "home")
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(PATIENCE)
 
 
 @contextmanager
@@ -147,7 +148,7 @@ def guarded(browser: Browser, running: Lab) -> Iterator[Page]:
 
     context.route("**/*", guard)
     page = context.new_page()
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(1000 * PATIENCE)
     try:
         yield page
     finally:
@@ -163,7 +164,7 @@ class Notebook:
     def open(self, name: str) -> None:
         """Open a notebook of the lab's folder and wait for its kernel."""
         self.page.goto(f"{self.lab.url}/lab/tree/{name}?token={self.lab.token}&reset")
-        self.page.wait_for_selector(".jp-Notebook .jp-CodeCell", timeout=60_000)
+        self.page.wait_for_selector(".jp-Notebook .jp-CodeCell")
         self.ready()
 
     def ready(self) -> None:
@@ -173,7 +174,7 @@ class Notebook:
         never if the kernel publishes that answer before the server listens: so the page asks again.
         """
         kernel = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
-        for _ in range(6):
+        for _ in range(PATIENCE // 10):
             try:
                 self.page.wait_for_function(f"() => {kernel}?.status === 'idle'", timeout=10_000)
             except Timeout:
@@ -183,7 +184,7 @@ class Notebook:
         title, status = self.page.evaluate(
             f"() => [window.jupyterapp?.shell.currentWidget?.title.label, {kernel}?.status]"
         )
-        raise RuntimeError(f"the kernel of {title or 'nothing'} is {status or 'missing'} after a minute")
+        raise RuntimeError(f"the kernel of {title or 'nothing'} is {status or 'missing'} after half an hour")
 
     def command(self, name: str, arguments: Mapping[str, Any] | None = None) -> None:
         """Start a command of JupyterLab, without waiting for its end."""

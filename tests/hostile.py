@@ -14,6 +14,7 @@ from ask_models import Counting
 from attentive import Windows
 from hand_annotated import ROWS, frame
 from made_predictions import made
+from patience import PATIENCE
 
 import workbench as wb
 from workbench import charts
@@ -178,7 +179,7 @@ def _explore(text):
 
 def _ask(text):
     return wb.ask([Counting(text)], f"{text} . The keeper saw the ___ {text}", word=text.strip() or "x").wait(
-        60
+        PATIENCE
     )
 
 

@@ -85,7 +85,7 @@ class Desk:
     def load(self):
         """Load the page anew, at an address that opens no notebook: one would come back at any later time."""
         self.page.goto(f"{self.lab.url}/lab?token={self.lab.token}&reset")
-        self.page.wait_for_function("() => window.jupyterapp?.restored", timeout=60_000)
+        self.page.wait_for_function("() => window.jupyterapp?.restored")
         self.page.evaluate("() => window.jupyterapp.restored.then(() => null)")
 
     def close(self):
@@ -110,7 +110,7 @@ class Notebook(_lab.Notebook):
 
     def open(self, name):
         self.desk.kernel = self.page.evaluate(OPEN, [name, self.desk.kernel])
-        self.page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell", timeout=60_000)
+        self.page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell")
         self.ready()
 
     def leave(self):

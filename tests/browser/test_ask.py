@@ -95,7 +95,7 @@ def test_type_and_watch_while_a_slow_model_thinks(asked, notebook):
     assert page.locator(".wa-card[aria-label=slow].wa-stale").count() == 1
     assert target.inner_text() == "storm"
     assert shown(page, "slow") == first  # the old numbers, pale
-    notebook.evaluate("slow.entered.wait(30)")
+    notebook.evaluate("slow.entered.wait()")
     text.fill(f"{TEXT} keeper keeper keeper")
     wait_for(page, "thinking")
     notebook.evaluate("slow.gate.set()")

@@ -343,7 +343,7 @@ def test_a_passage_is_copied_asked_about_and_analysed(show, notebook):
     line = clipboard(page, second.locator(".wb-acts button", has_text="Ask about this"))
     assert line == f'wb.ask(models, items["{notebook.evaluate("print(items[0].item_id)")}"])'
     first.locator(".wb-analyse").click()
-    first.locator(".wb-facet[data-name=target_class]").wait_for(timeout=120_000)
+    first.locator(".wb-facet[data-name=target_class]").wait_for()
     first.locator(".wb-progress").wait_for(state="hidden")
     assert 'annotations="auto"' in notebook.evaluate("print(browser._arguments)")
 

@@ -40,7 +40,7 @@ def shown(lab, notebook):
         notebook.open(lab.write(f"compare-{name}.ipynb", READ, SHOW))
         notebook.page.set_viewport_size({"width": 1400, "height": 1080})
         notebook.run_all()
-        notebook.page.wait_for_selector(".wc-row .wc-mark", timeout=120_000)
+        notebook.page.wait_for_selector(".wc-row .wc-mark")
         return notebook.page
 
     return run
@@ -370,7 +370,7 @@ def test_the_spread_between_seeds_stands_beside_the_accuracy(lab, notebook):
     notebook.open(lab.write("compare-seeds.ipynb", READ, show))
     notebook.run_all()
     page = notebook.page
-    page.wait_for_selector("[data-pair=BA]", timeout=120_000)
+    page.wait_for_selector("[data-pair=BA]")
     [text] = page.locator(".wc-spread").all_inner_texts()
     accuracies = 100 * pd.Series([frame["correct"].mean() for frame in runs])
     assert text.startswith(f"± {accuracies.std():.1f}")

@@ -143,7 +143,7 @@ def test_a_killed_kernel_loses_nothing(groom, notebook):
     settled(page, ids[1], 1, "begun")
     pid = python(notebook, "__import__('os').getpid()")
     os.kill(pid, signal.SIGKILL)
-    page.locator(".jp-Dialog:has-text('appears to have died') .jp-mod-accept").click(timeout=60_000)
+    page.locator(".jp-Dialog:has-text('appears to have died') .jp-mod-accept").click()
     notebook.ready()
     notebook.run_all()
     page.wait_for_selector(f".wg-groom[data-waits=''][data-item='{ids[1]}'][data-picked='1']")

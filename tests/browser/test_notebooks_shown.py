@@ -19,7 +19,7 @@ def test_runs_and_shows_its_widgets(lab, notebook, name, widgets):
     notebook.run_all()
     waiting = """() => window.jupyterapp.shell.currentWidget.content.widgets
         .filter((c) => c.model.type === 'code' && c.model.executionCount === null).length"""
-    page.wait_for_function(f"() => ({waiting})() === 0", timeout=120_000)
+    page.wait_for_function(f"() => ({waiting})() === 0")
     outputs = page.evaluate(
         """() => window.jupyterapp.shell.currentWidget.content.widgets
             .filter((c) => c.model.type === 'code').flatMap((c) => c.model.outputs.toJSON())"""

@@ -48,7 +48,7 @@ explorer.filters = {{"facets": {{"target_class": ["CN"]}}}}
 widget.chosen = widget.chosen | {{"query": "she"}}
 asker.text = {TEXT!r}
 viewer.current = items[2]
-asker.wait(20)
+asker.wait()
 game.answer(game.page.tasks[0].item_id, ["word"])
 for word in options["alternates"][:4]:
     groomer._on_pick(dict(id=groomer.current_id, word=word))
@@ -105,7 +105,7 @@ def kept(lab, notebook):
         notebook.open(lab.write(f"{name}.ipynb", *CELLS))
         notebook.run_all()
         for root in LIVE.split(", "):
-            page.locator(f"{root}[data-live='true']").first.wait_for(state="attached", timeout=60_000)
+            page.locator(f"{root}[data-live='true']").first.wait_for(state="attached")
         page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 7")
         assert page.locator(f"{SAVED}:visible").count() == 0
         assert notebook.evaluate(CHANGE) == ""
@@ -153,7 +153,7 @@ def test_the_views_are_there_again(kept, lab, notebook):
         name = write(lab, file, f"{case}.ipynb", trusted=trusted, state=widgets)
         notebook.open(name)
         if widgets and trusted:  # the views are made of their state, and hear nothing
-            page.wait_for_function(GIVEN_WAY, arg=LIVE, timeout=60_000)
+            page.wait_for_function(GIVEN_WAY, arg=LIVE)
         for place, told in enumerate(TOLD):
             page.locator(SAVED).nth(place).filter(has_text=told, visible=True).wait_for()
         page.wait_for_function("() => document.querySelectorAll('.vega-embed svg.marks').length === 2")
@@ -181,7 +181,7 @@ def test_the_live_view_takes_over_when_the_cell_runs_and_ctrl_s_saves(kept, note
     page.locator(SAVED).first.wait_for()
     notebook.run_all()
     for root in LIVE.split(", "):
-        page.locator(f"{root}[data-live='true']").first.wait_for(timeout=60_000)
+        page.locator(f"{root}[data-live='true']").first.wait_for()
     page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 7")
     assert page.locator(f"{SAVED}:visible").count() == 0
     assert page.locator(ERROR).count() == 0

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 
 import workbench as wb
 from workbench.people import Campaign
@@ -73,7 +74,7 @@ def person(chromium, server, **options):
 
     context.route("**/*", guard)
     page = context.new_page()
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(1000 * PATIENCE)
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda line: problems.append(line.text) if "Content Security" in line.text else None)
     page.goto(f"{server.url}/start/{server.campaign.add_subject().token}")

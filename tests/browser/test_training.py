@@ -68,9 +68,7 @@ def test_one_output_that_grows_and_stays_also_in_a_notebook_that_is_not_trusted(
         }"""
     )
     notebook.run_all()
-    page.wait_for_function(
-        f"{DONE} && document.querySelectorAll('.wb-training').length === 2", timeout=90_000
-    )
+    page.wait_for_function(f"{DONE} && document.querySelectorAll('.wb-training').length === 2")
     seen = [state for state in page.evaluate("window.seen") if state]
     assert max(map(len, seen)) == 1  # updated in place, never a second one
     steps = [int(state[0].split()[1].replace(",", "")) for state in seen]

@@ -29,7 +29,7 @@ from types import SimpleNamespace
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 STEPS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.chmod", "os.truncate", "fcntl.flock")
-PATIENCE = 300  # seconds after which a child counts as one that hangs
+PATIENCE = 1800  # seconds after which a child counts as one that hangs
 NAMES = ("ada", "tom", "eve", "sam")
 LINES = [
     f"{one} saw {two} . then {two} said to {one} : good day {one} !" for one in NAMES for two in NAMES

@@ -23,7 +23,7 @@ from workbench.datasets import sources
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = random.Random(0).randbytes(1 << 20)  # noqa: S311 - content, no secret
 INSIDE = {f"Toy/{n}.txt": PLAIN[n << 15 : n + 1 << 15] for n in range(30)}
-PATIENCE = 60
+PATIENCE = 1800  # seconds until something counts as a hang
 BLOCK = 1 << 14
 SCRIPT = """
 import sys

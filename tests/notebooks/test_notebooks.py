@@ -12,6 +12,7 @@ import pytest
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
+from patience import PATIENCE
 
 from workbench.reproduce import notebooks, run
 
@@ -61,7 +62,9 @@ def shared(manager, monkeypatch):
     "path", [path for path in notebooks(FOLDER) if path.stem != IN_BROWSER], ids=lambda path: path.stem
 )
 def test_notebook_runs_on_the_sample(path, tmp_path):
-    result = run(path, {"DATA": "sample", "SCALE": "smoke", "SEED": 0, "OUT": str(tmp_path)}, timeout=300)
+    result = run(
+        path, {"DATA": "sample", "SCALE": "smoke", "SEED": 0, "OUT": str(tmp_path)}, timeout=PATIENCE
+    )
     outputs = [output for cell in result.cells if cell.cell_type == "code" for output in cell.outputs]
     assert outputs
     assert not [output for output in outputs if output.output_type == "error"]

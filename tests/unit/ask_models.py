@@ -3,6 +3,7 @@
 import threading
 
 import numpy as np
+from patience import PATIENCE
 
 from workbench.models.base import Predictor, pad
 from workbench.models.passage import passages
@@ -58,7 +59,7 @@ class Gated(Counting):
 
     def predict(self, items, top_k=10, *, seed=0):
         self.entered.set()
-        if not self.gate.wait(30):
+        if not self.gate.wait(PATIENCE):
             raise TimeoutError("nobody opened the gate")
         return super().predict(items, top_k, seed=seed)
 

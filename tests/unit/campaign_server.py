@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from html.parser import HTMLParser
 from urllib.parse import urlencode, urlsplit
 
+from patience import PATIENCE
+
 from workbench.server.serving import start
 
 
@@ -28,7 +30,7 @@ def running(campaign, **options):
 
     thread = threading.Thread(target=work)
     thread.start()
-    assert started.wait(60)
+    assert started.wait(PATIENCE)
     try:
         yield server
     finally:
@@ -74,7 +76,7 @@ class Client:
     def __init__(self, url, token=None):
         self.url, self.cookies = url, {}
         address = urlsplit(url)
-        self.connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
+        self.connection = http.client.HTTPConnection(address.hostname, address.port, timeout=PATIENCE)
         self.set_cookies = []
         if token is not None:
             self.sign_in(token)

@@ -5,6 +5,8 @@ import itertools
 import socket
 import threading
 
+from patience import PATIENCE
+
 
 class HostileServer:
     """Gives every request the same answer, block by block, until the client goes away.
@@ -34,7 +36,7 @@ class HostileServer:
                 opened.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         for thread in self._threads:
-            thread.join(20)
+            thread.join(PATIENCE)
             assert not thread.is_alive()
 
     def _serve(self):

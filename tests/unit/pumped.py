@@ -1,7 +1,8 @@
 """Run every function that meets foreign text on texts that repeat one piece; print the calls that hang.
 
-A function of linear time needs well under a second for each text. One of quadratic time needs minutes or
-hours for some, and is killed by the limit of its process, as a regular expression may not be interruptible.
+A function of linear time takes eight times as long for a text of eight times the length, on any machine; one
+of quadratic time takes 64 times as long. Ratios are compared, never seconds. A process that takes far longer
+than any machine needs is killed, as a regular expression may not be interruptible.
 `make fuzz` runs the same functions on longer texts of several pieces.
 """
 
@@ -13,6 +14,7 @@ import os
 import resource
 import signal
 import sys
+import time
 import traceback
 from itertools import cycle
 from pathlib import Path
@@ -38,8 +40,11 @@ from workbench.storage.errors import DataError
 from workbench.texts.ngram_hash import normalise
 from workbench.texts.tokenise import cut_into_pieces
 
-SECONDS = 2  # of processor time, for one text
+SECONDS = 600  # of processor time, after which one text counts as endless
 LENGTH = 2**15
+PART = 8  # a text is compared with one of an eighth of its length
+RATIO = 3 * PART  # of the times: between linear and quadratic
+NOISE = 0.25  # seconds of processor time below which a ratio says nothing
 MARKS = r"""' ’ '' `` ` " “ - -- — . .. ... ! ? ?! , ; ( [ [] [a { ) _ ____ * *** # | a| \ \" / @
 XXXXX a aaaa A a. A. I. Mr. Lt. a' a's a’s 's n't a- a& 1 1. 1, 9: ² @placeholder @entity1: etext proof ss é
 a," [1,"""
@@ -203,12 +208,24 @@ def run(name, log):
         function = getattr(Pumped(Path(folder)), name)
         for piece, end in zip(PIECES, cycle(ENDS)):
             os.write(log, f"{piece!r} ... {end!r}\n".encode())
+            count = LENGTH // len(piece)
             used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
             hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
             resource.setrlimit(resource.RLIMIT_CPU, (int(used) + SECONDS, hard))
-            notes = io.StringIO()  # that every file differs from the published one
-            with contextlib.suppress(DataError), contextlib.redirect_stderr(notes):
-                function(piece * (LENGTH // len(piece)) + end)
+            text, part = piece * count + end, piece * (count // PART) + end
+            if taken(function, text) > NOISE:
+                limit = RATIO * max(taken(function, part) for _ in range(3))
+                if min(taken(function, text) for _ in range(3)) > limit:
+                    os._exit(2)
+
+
+def taken(function, text):
+    """Return the processor time that a function takes for a text."""
+    begin = time.process_time()
+    notes = io.StringIO()  # that every file differs from the published one
+    with contextlib.suppress(DataError), contextlib.redirect_stderr(notes):
+        function(text)
+    return time.process_time() - begin
 
 
 if __name__ == "__main__":

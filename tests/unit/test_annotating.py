@@ -3,6 +3,7 @@ import threading
 import pandas as pd
 import pytest
 from clozes import clozes
+from patience import PATIENCE
 
 from workbench.analysis import annotations as module
 from workbench.widgets.shared.annotating import Annotating, annotations_at_hand
@@ -28,7 +29,7 @@ def test_annotations_arrive_with_progress_and_are_then_at_hand():
     made, heard = annotating()
     assert made.describe() == {"state": "idle", "done": 0, "total": 2, "problem": ""}
     made.start()
-    assert made.wait(60)
+    assert made.wait(PATIENCE)
     states = [h["state"] for h in heard if isinstance(h, dict)]
     assert states[-1] == "done"
     assert set(states[:-1]) == {"running"}
@@ -45,11 +46,11 @@ def test_an_error_is_kept_and_one_can_start_again(monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(module, "annotate", broken)
         made.start()
-        assert not made.wait(60)
+        assert not made.wait(PATIENCE)
     assert heard[-1]["state"] == "failed"
     assert "no space left" in heard[-1]["problem"]
     made.start()
-    assert made.wait(60)
+    assert made.wait(PATIENCE)
 
 
 def test_a_closed_widget_hears_nothing(monkeypatch):
@@ -57,7 +58,7 @@ def test_a_closed_widget_hears_nothing(monkeypatch):
 
     def slow(_items, progress):
         begun.set()
-        go.wait(60)
+        go.wait(PATIENCE)
         try:
             progress(1, 2)
         finally:
@@ -66,8 +67,8 @@ def test_a_closed_widget_hears_nothing(monkeypatch):
     monkeypatch.setattr(module, "annotate", slow)
     made, heard = annotating()
     made.start()
-    begun.wait(60)
+    begun.wait(PATIENCE)
     made.close()
     go.set()
-    assert not made.wait(60)
+    assert not made.wait(PATIENCE)
     assert (heard, ended) == ([], [True])

@@ -15,6 +15,7 @@ import pytest
 import spacy
 from annotating import more
 from distributed import Client, LocalCluster
+from patience import PATIENCE
 from spacy.tokens import Doc
 
 import workbench as wb
@@ -290,7 +291,7 @@ def test_a_dask_cluster_of_which_one_worker_is_killed_gives_the_same(sample, fol
     assert len(keys) > 10
     assert len(set(keys)) == len(keys)  # no chunk was kept twice
     same(table, plain(items, spacy.load(folder)))
-    dask.wait_for_workers(2, timeout=30)
+    dask.wait_for_workers(2, timeout=PATIENCE)
     assert set(dask.run(os.getpid).values()) != set(pids.values())
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from ask_models import Counting, Failing, Gated, Scoring
 from html_page import Page
+from patience import PATIENCE
 
 from workbench.items.items import Items, items_from_text
 from workbench.models import RandomWord
@@ -20,7 +21,6 @@ from workbench.storage.errors import DataError
 from workbench.widgets.ask.ask import EXAMPLE, Ask, answer_view, ask, models_by_name, preview
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
-PAUSE = 20
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_an_edit_is_read_and_answered(made):
     assert opened["read"] == []
     assert opened["example"] == EXAMPLE.text
     hear(widget, "ask", state=state(text=TEXT))
-    widget.wait(PAUSE)
+    widget.wait(PATIENCE)
     asked, answer = of(sent, "asked")[1], of(sent, "answer")[0]
     assert (asked["number"], asked["from"], asked["answers"], asked["problems"]) == (1, "page", [None], {})
     [read] = asked["read"]
@@ -101,7 +101,7 @@ def test_traits_ask_again_and_only_where_something_changes(made):
     widget.word = "boat"
     assert len(of(sent, "asked")) == 2
     assert of(sent, "asked")[-1]["from"] == ""
-    assert widget.wait(PAUSE).results()["word"].tolist() == ["boat", "boat"]
+    assert widget.wait(PATIENCE).results()["word"].tolist() == ["boat", "boat"]
     hear(widget, "ask", state=widget.state._asdict())
     assert of(sent, "asked")[-1]["number"] == 2  # not asked again, but answered: the page waits
     assert of(sent, "asked")[-1]["answers"][0] is not None
@@ -123,16 +123,16 @@ def test_strange_messages_are_told_to_the_page(made):
         assert [(m["type"], m["from"]) for m in sent] == [("error", "page")]
     assert widget._asker == ""
     hear(widget, "ask", state=state(text=TEXT))
-    assert widget.wait(PAUSE).problem == ""
+    assert widget.wait(PATIENCE).problem == ""
 
 
 def test_back_to_a_kept_question(made):
     model = Counting()
     widget, sent = made(model, TEXT)
-    widget.wait(PAUSE)
+    widget.wait(PATIENCE)
     pair = state(text="A boat. The storm", other="A rock. The storm", pairs=True)
     hear(widget, "ask", state=pair, settled=True)
-    widget.wait(PAUSE)
+    widget.wait(PATIENCE)
     n = len(model.asked)
     sent.clear()
     hear(widget, "back", number=1)
@@ -156,7 +156,7 @@ def test_an_item_is_asked_as_it_is_and_can_be_edited():
         answer_span=(blank, blank + 6), sentences=(bounds[0], (first, len(text) + 3)), tokenised=True,
     )  # fmt: skip
     widget = ask(Counting(), item)
-    row = widget.wait(PAUSE).results().iloc[0]
+    row = widget.wait(PATIENCE).results().iloc[0]
     wanted = Counting().predict(Items.from_records([item])).iloc[0]
     assert (
         row[["rank", "log_prob", "prediction"]].tolist()
@@ -165,7 +165,7 @@ def test_an_item_is_asked_as_it_is_and_can_be_edited():
     assert widget.state == ("the keeper and the man . the ___", "", "boat", "boat|rock", False)
     assert widget.put(odd) is widget
     assert widget.problem == ""  # though the text holds what marks a blank elsewhere
-    asked = widget.wait(PAUSE).items[1]
+    asked = widget.wait(PATIENCE).items[1]
     assert (asked.text, asked.sentences, asked.candidates) == (odd.text, odd.sentences, odd.candidates)
     widget.put(odd, word="storm", candidates="rock")
     assert (widget.word, widget._asking.current.question.passages["A"].candidates) == (
@@ -184,7 +184,7 @@ def test_an_item_is_asked_as_it_is_and_can_be_edited():
 def test_minimal_pairs(made):
     pair = {"text": "A baker ran. Then came the keeper", "other": "A keeper ran. Then came the keeper"}
     widget, sent = made(Counting(), **pair, pairs=True)
-    frame = widget.wait(PAUSE).to_frame()
+    frame = widget.wait(PATIENCE).to_frame()
     assert frame["side"].tolist() == ["A", "A", "B", "B"]
     assert frame["version"].tolist() == ["passage", "sentence"] * 2
     log_prob = frame["log_prob"].to_numpy()
@@ -219,7 +219,7 @@ EVIL = "<img src=x onerror=alert(1)>\"'&"
 def view_of(model, text, **options):
     widget = ask(model, text, **options)
     try:
-        widget.wait(PAUSE)
+        widget.wait(PATIENCE)
         record = widget._asking.current
         return answer_view(record.question, record.answers[0], widget.top_k)
     finally:
@@ -275,9 +275,9 @@ class Mine(Predictor):
 def test_name_config_and_score_are_enough_for_a_passage():
     text = "The keeper saw the boat . The man called , and THE Keeper came to the storm . Then more ."
     widget = ask(Mine(), text.replace("storm", "___"), word="harbour")
-    cells = answer_view(widget.wait(PAUSE)._asking.current.question, widget._asking.current.answers[0], 10)[
-        "sides"
-    ][0]
+    cells = answer_view(
+        widget.wait(PATIENCE)._asking.current.question, widget._asking.current.answers[0], 10
+    )["sides"][0]
     words = {"the", "keeper", "saw", "boat", "man", "called", "and", "came", "to", "Then", "more", "harbour"}
     for version in ("passage", "sentence"):  # the same words in both
         assert {bar[0].lower() for bar in cells[version]["bars"]} <= {word.lower() for word in words}
@@ -285,10 +285,10 @@ def test_name_config_and_score_are_enough_for_a_passage():
         assert cells[version]["rank"] == "rank 1 of 12"
         assert (cells[version]["p"], cells[version]["unit"]) == ("score 7", "")
     widget.candidates = "boat|rock"
-    row = widget.wait(PAUSE).results().iloc[0]
+    row = widget.wait(PATIENCE).results().iloc[0]
     assert row["n_choices"] == 3
     widget.put(items_from_text("the boat . the ___ was")[0])
-    assert widget.wait(PAUSE).results()["prediction"].isin(["the", "boat", "was"]).all()
+    assert widget.wait(PATIENCE).results()["prediction"].isin(["the", "boat", "was"]).all()
     widget.close()
 
 
@@ -305,14 +305,14 @@ def test_a_model_without_words_says_why_there_are_no_bars():
 
 def test_the_target_sentence_alone_holds_no_later_sentence():
     widget = ask(Counting(), "A storm came. The ___ was late. Nobody knew why.", word="boat")
-    frame = widget.wait(PAUSE).to_frame().set_index("version")
+    frame = widget.wait(PATIENCE).to_frame().set_index("version")
     assert frame.loc["sentence", "text"] == "The boat was late."
     assert frame.loc["passage", "text"] == "A storm came. The boat was late. Nobody knew why."
     [read] = preview(widget._asking.current.question)
     assert [text for text, kinds in read["query"] if "l" in kinds] == [" Nobody knew why."]
     child = replace(items_from_text("`` What a XXXXX ! '' he said .", answers=["boat"])[0], word_class="CN")
     widget.put(replace(child, sentences=((0, len(child.text)),)))
-    assert len(set(widget.wait(PAUSE).results()["text"])) == 1
+    assert len(set(widget.wait(PATIENCE).results()["text"])) == 1
     widget.close()
 
 
@@ -345,7 +345,7 @@ def test_the_static_twin_is_escaped_and_whole():
         Scoring(),
     ]
     widget = ask(models, f"{EVIL} ran. He said {EVIL} to the keeper", other=f"{EVIL} sat. The keeper")
-    widget.wait(PAUSE)
+    widget.wait(PATIENCE)
     widget.text = "a ___ and ___"
     page = Page(widget.to_html())
     assert not {"script", "img"} & set(page.tags)
@@ -364,5 +364,5 @@ def test_the_static_twin_before_a_question_and_before_an_answer():
     widget.text = TEXT
     assert "has not answered" in Page(widget.to_html()).text
     slow.gate.set()
-    assert "has not answered" not in Page(widget.wait(PAUSE).saved.html()).text
+    assert "has not answered" not in Page(widget.wait(PATIENCE).saved.html()).text
     widget.close()

@@ -11,13 +11,13 @@ from ask_models import Counting, Failing, Gated, Scoring
 from hypothesis import given
 from hypothesis import strategies as st
 from ngrams import fitted
+from patience import PATIENCE
 
 from workbench.items.items import Items, items_from_text
 from workbench.storage.errors import DataError
 from workbench.widgets.ask.asking import Answer, Asking, TypedQuestion
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
-PAUSE = 20  # seconds that a test waits before it gives up
 
 
 def asking(*models, **options):
@@ -37,18 +37,18 @@ def test_a_slow_model_holds_up_nobody_and_its_old_answer_is_dropped():
     real = ask.take
     ask.take = lambda place, *rest: real(place, *rest) and place == 1 and ready.set()
     ask.ask(TypedQuestion("one two keeper"))
-    assert slow.entered.wait(PAUSE)
-    assert ready.wait(PAUSE)
+    assert slow.entered.wait(PATIENCE)
+    assert ready.wait(PATIENCE)
     assert ("answer", 1, 1) in told
     for text in ("one two storm", "one two boat", "one two rock"):
         ready.clear()
         ask.ask(TypedQuestion(text))
-        assert ready.wait(PAUSE)
+        assert ready.wait(PATIENCE)
     with pytest.raises(TimeoutError, match="still thinking after 0 s: slow"):
         ask.wait(0)
     assert slow.asked == []
     slow.gate.set()
-    ask.wait(PAUSE)
+    ask.wait(PATIENCE)
     assert slow.asked == [["one two keeper"], ["one two rock"]]  # what came between was never begun
     assert [entry for entry in told if entry[2] == 0] == [("answer", 4, 0)]
     rank = fast.predict(items_from_text("one two rock"))["rank"][0]
@@ -61,7 +61,7 @@ def test_an_error_is_that_models_alone_and_may_be_of_one_version():
     half, strange = Failing("half", ValueError("too long"), "Nobody"), Failing("strange", SystemExit())
     ask = asking(failing, half, strange, Counting())
     ask.ask(TypedQuestion(TEXT))
-    ask.wait(PAUSE)
+    ask.wait(PATIENCE)
     frame = ask.frame(ask.history).set_index(["model", "version"])
     assert frame.loc["failing", "error"].tolist() == ["no vocabulary -- give candidates"] * 2
     assert frame.loc[("half", "passage"), "error"] == "ValueError: too long"
@@ -118,13 +118,13 @@ def test_the_threads_end_with_it():
     threads = list(ask._threads)
     assert [t.name for t in threads] == ["ask a slow one", "ask a fast one"]
     assert all(t.daemon for t in threads)
-    assert slow.entered.wait(PAUSE)
+    assert slow.entered.wait(PATIENCE)
     ask.close()
-    threads[1].join(PAUSE)
+    threads[1].join(PATIENCE)
     assert not threads[1].is_alive()
     assert threads[0].is_alive()  # it computes: it ends when it is done
     slow.gate.set()
-    threads[0].join(PAUSE)
+    threads[0].join(PATIENCE)
     assert not threads[0].is_alive()
     assert ask.current.answers.keys() <= {1}
     with pytest.raises(DataError, match="closed"):
@@ -137,13 +137,13 @@ def test_the_threads_end_with_it():
 def test_the_threads_end_when_nobody_has_it_any_more():
     ask = asking(Counting(), settle=60)
     ask.ask(TypedQuestion(TEXT))
-    ask.wait(PAUSE)
+    ask.wait(PATIENCE)
     threads, ref = ask._threads, weakref.ref(ask)
     del ask
     gc.collect()
     assert ref() is None
     for thread in threads:
-        thread.join(PAUSE)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
 
 
@@ -159,13 +159,13 @@ def test_history_keeps_what_is_settled_once_and_answers_from_it():
     with pytest.raises(DataError, match="2 blanks"):
         ask.wait()
     ask.ask(TypedQuestion(TEXT))
-    ask.wait(PAUSE)
+    ask.wait(PATIENCE)
     ask.ask(TypedQuestion(TEXT + " ran"))
     ask.ask(TypedQuestion(TEXT, word="boat"))
-    ask.wait(PAUSE)
+    ask.wait(PATIENCE)
     before = len(model.asked)
     ask.ask(TypedQuestion(TEXT, other="not asked"))
-    ask.wait(PAUSE)
+    ask.wait(PATIENCE)
     assert len(model.asked) == before  # it had answered this; the one that failed was asked again
     assert [r.question.state.word for r in ask.history] == ["", "boat"]
     assert ask.history[0] is ask.current
@@ -182,14 +182,14 @@ def test_a_question_settles_by_itself_when_all_have_answered():
     slow, kept = Gated(), threading.Event()
     ask = asking(slow, settle=0.01, tell=lambda kind, *_: kind == "kept" and kept.set())
     ask.ask(TypedQuestion(TEXT))
-    ask._timer.join(PAUSE)
+    ask._timer.join(PATIENCE)
     assert ask.history == []
     slow.gate.set()
-    assert kept.wait(PAUSE)
+    assert kept.wait(PATIENCE)
     assert len(ask.history) == 1
     kept.clear()
     ask.ask(TypedQuestion(TEXT, word="boat"))
-    assert kept.wait(PAUSE)
+    assert kept.wait(PATIENCE)
     assert len(ask.history) == 2
     ask.close()
 
@@ -204,7 +204,7 @@ def test_kept_at_once_with_the_answers_that_are_there():
     ask.keep(now=True)
     assert (len(ask.history), len(ask.frame(ask.history))) == (1, 0)
     slow.gate.set()
-    ask.wait(PAUSE)
+    ask.wait(PATIENCE)
     assert len(ask.frame(ask.history)) == 2  # the answer came later
     ask.close()
 
@@ -216,7 +216,7 @@ def test_items_of_the_history_are_unique_and_can_be_exported(tmp_path):
     pair, choice = {"other": second, "pairs": True}, {"text": second, "candidates": "keeper|boat"}
     for values in (pair, {}, choice, {"text": "A storm. The ___"}):
         ask.ask(TypedQuestion(**{"text": first} | values))
-        ask.wait(PAUSE)
+        ask.wait(PATIENCE)
     items = ask.items()
     assert items.frame["text"].tolist() == [first, second, second, "A storm. The "]
     items.to_parquet(tmp_path / "asked.parquet")
@@ -247,7 +247,7 @@ def test_numbers_equal_those_of_the_model(tokenised):
     ask = asking(*models)
     for state, _, _ in asked:
         ask.ask(state)
-        ask.wait(PAUSE)
+        ask.wait(PATIENCE)
     frame = ask.frame(ask.history)
     assert len(frame) == len(asked) * len(models) * 2
     for version, start in (("passage", f"{first} "), ("sentence", "")):

@@ -7,6 +7,7 @@ import pytest
 from clozes import cloze, clozes, passages
 from html_page import Page
 from hypothesis import given
+from patience import PATIENCE
 from side_by_side import listening
 
 import workbench as wb
@@ -567,7 +568,7 @@ def test_the_view_does_not_wait_for_annotations():
     items = clozes("It rained . The dog ran . I fed the {dog}", "He saw the {cat}")
     browser = listening(wb.browse(items, annotations="auto", where="in_context"))
     assert ask(browser, "open")["annotating"]["state"] in ("running", "done")
-    assert browser._annotating.wait(60)
+    assert browser._annotating.wait(PATIENCE)
     view = browser.sent[-2]
     assert (view["type"], view["n"], view["line"], view["annotating"]) == ("view", 1, "in_context", None)
     assert view["code"] == 'wb.browse(items, annotations="auto", where="in_context")'

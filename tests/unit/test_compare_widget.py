@@ -11,6 +11,7 @@ from clozes import clozes
 from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import PATIENCE
 from side_by_side import annotated, ask, listening, predicted
 
 import workbench as wb
@@ -392,7 +393,7 @@ def test_annotations_come_after_the_first_paint(monkeypatch):
     def annotate(_items, progress):
         asked.set()
         progress(3, len(ITEMS))
-        release.wait(60)
+        release.wait(PATIENCE)
         return TABLE
 
     monkeypatch.setattr(annotating, "annotate", annotate)

@@ -8,6 +8,7 @@ from clozes import clozes
 from html_page import Page
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import PATIENCE
 from side_by_side import annotated, listening
 from side_by_side import ask as send
 
@@ -352,7 +353,7 @@ def test_the_view_is_there_before_the_annotations(monkeypatch):
 
     def annotate(_items, *, progress):
         progress(3, 5)
-        gate.wait(20)
+        gate.wait(PATIENCE)
         return TABLE
 
     monkeypatch.setattr(annotations, "annotate", annotate)
@@ -362,7 +363,7 @@ def test_the_view_is_there_before_the_annotations(monkeypatch):
         assert drawn(made, "target_class")["why"].startswith("Analysing targets: ")
     finally:
         gate.set()
-    assert made.browser._annotating.wait(20)
+    assert made.browser._annotating.wait(PATIENCE)
     assert len(drawn(made, "target_class")["rows"]) == 4
     ask(made, type="choose", chosen={"target_class": ["PN"]})
     assert ids(made) == [IDS[2]]

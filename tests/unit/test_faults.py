@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE
 from small_disks import small_disk
 
 FOLDER = Path(__file__).parents[1] / "fuzz"
@@ -34,7 +35,7 @@ print(json.dumps(problems))
 
 def trials(kind, *works):
     command = [sys.executable, "-c", TRIALS, str(FOLDER), kind, *works]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert result.returncode == 0, result.stderr
     return {name: problems for name, problems in json.loads(result.stdout).items() if problems}
 
@@ -69,6 +70,6 @@ WORK["torn"] = torn, lambda folder: "half" if (folder / "items.parquet").exists(
 """,
     )
     command = [sys.executable, "-c", broken, str(FOLDER), "steps", "torn"]
-    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE)
     (problems,) = json.loads(result.stdout).values()
     assert {problem.partition(":")[0] for problem in problems} == {"half is visible", "left or lacking"}

@@ -307,9 +307,22 @@ def test_how_far_a_program_is(log, fed, share, step):
 
 
 @pytest.mark.slow
-def test_a_bar_shows_the_step(tmp_path, capsys):
-    code = "import sys, time; print('=== 2/4 Sorting ===', file=sys.stderr, flush=True); time.sleep(1)"
+def test_a_bar_shows_the_step(tmp_path, capsys, monkeypatch):
+    seen, fraction = tmp_path / "seen", tools.fraction
+
+    def noticed(log, fed):
+        share, step = fraction(log, fed)
+        if step:
+            seen.touch()  # only then the program ends
+        return share, step
+
+    monkeypatch.setattr(tools, "fraction", noticed)
+    code = (
+        "import pathlib, sys, time; print('=== 2/4 Sorting ===', file=sys.stderr, flush=True)\n"
+        f"while not pathlib.Path({str(seen)!r}).exists(): time.sleep(0.01)"
+    )
     tools.run_program(python(code), folder=tmp_path, progress="lmplz")
+    seen.unlink()
     shown = capsys.readouterr().err
     assert "lmplz: Sorting: 25 %" in shown
     assert "100 %" in shown

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import PATIENCE
 from side_by_side import ask, listening, predicted
 
 import workbench as wb
@@ -17,7 +18,6 @@ from workbench.widgets.ask import asking
 
 ITEMS = wb.load("sample", variant="capitalised")[:6]
 FRAME = pd.concat(predicted(ITEMS, 3), ignore_index=True)
-PAUSE = 5  # seconds that a test waits before it gives up
 
 FLOATS = st.floats() | st.sampled_from([1e308, -1e308, 1e6, -0.0])
 TEXTS = st.sampled_from(
@@ -115,7 +115,7 @@ def test_an_odd_answer_of_a_model_is_shown_or_is_its_error(cells, kind):
     widget = listening(wb.ask(Odd(), candidates="a|b|c"))
     for text in ("The dog ran. She fed the dog", "It rained. The man saw the dog"):
         widget.text = text
-        widget.wait(PAUSE)
+        widget.wait(PATIENCE)
         json.dumps(widget.sent, allow_nan=False, ensure_ascii=False).encode()
         widget.sent.clear()
     widget.to_frame()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from dask_cluster import cluster
+from patience import PATIENCE
 
 from workbench.storage import parallel
 from workbench.storage.parallel import WorkerError, run_chunks
@@ -152,7 +153,7 @@ class Store:
     def put(self, key, value): Path({folder!r}, key).write_text(str(value)); print("put", flush=True)
 
 if __name__ == "__main__":
-    run_chunks(work.slow, range(100), keys=[f"kept{{n}}" for n in range(100)], store=Store(), workers=2)
+    run_chunks(work.slow, range(10**5), keys=[f"kept{{n}}" for n in range(10**5)], store=Store(), workers=2)
 """
 
 
@@ -180,14 +181,14 @@ def test_an_end_in_the_middle_keeps_what_was_done_and_leaves_no_process(tmp_path
     for _ in range(5):
         assert run.stdout.readline() == "put\n"
     run.send_signal(getattr(signal, name))
-    _, errors = run.communicate(timeout=30)
+    _, errors = run.communicate(timeout=PATIENCE)
     assert run.returncode in ({130, -signal.SIGINT} if name == "SIGINT" else {-signal.SIGKILL})
-    assert 5 <= len(list(tmp_path.glob("kept*"))) < 100
+    assert 5 <= len(list(tmp_path.glob("kept*"))) < 10**5
     if name == "SIGINT":
         assert errors.count("Traceback") == errors.count("KeyboardInterrupt")  # of this process, no worker's
     pids = [int(path.name[3:]) for path in tmp_path.glob("pid*")]
     assert pids
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE
     while any(map(alive, pids)) and time.monotonic() < until:
         time.sleep(0.1)
     assert not any(map(alive, pids))

@@ -5,6 +5,7 @@ import queue
 import pytest
 from clozes import clozes
 from html_page import Page
+from patience import PATIENCE
 
 import workbench as wb
 from workbench.widgets.shared import widget as saved
@@ -36,7 +37,7 @@ def test_a_widget_is_shown_as_live_view_and_page_which_follows_the_state(publish
     assert "number 2" in Page(page["text/html"]).text
     for query in ("number 7", "number 8"):
         browser.filters = {"query": query}
-        data, same, update = published.get(timeout=20)
+        data, same, update = published.get(timeout=PATIENCE)
         assert (same, update) == (key, True)
         assert query in Page(data["text/html"]).text
     browser.close()

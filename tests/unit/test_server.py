@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 from campaign_server import Client, running
+from patience import PATIENCE
 
 import workbench as wb
 from workbench.items.items import Items
@@ -353,7 +354,7 @@ def test_another_host_name_is_refused(serve):
 def exchange(url, content):
     """Send bytes; return the first line of what comes back, empty if the connection is closed."""
     host, port = url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=60) as connection:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
         try:
             connection.sendall(content)
             return connection.makefile("rb").readline().decode("latin-1")

@@ -12,6 +12,7 @@ import time
 
 import pytest
 from campaign_server import Client
+from patience import PATIENCE
 
 import workbench as wb
 from workbench.people import Campaign, Protocol, ProtocolStep
@@ -33,7 +34,7 @@ def serve(path, port=0, *options):
 
 def end(process, number=signal.SIGKILL):
     process.send_signal(number)
-    return process.communicate(timeout=60)
+    return process.communicate(timeout=PATIENCE)
 
 
 class Person(threading.Thread):

@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 from made_predictions import made, unknown_answers
 from pandas.testing import assert_frame_equal
+from patience import PATIENCE
 from small_disks import as_nobody, fill, small_disk
 
 import workbench as wb
@@ -265,9 +266,8 @@ def started(script, *, place, flag, go):
     )
 
 
-def wait(path, process, seconds=60):
-    end = time.monotonic() + seconds
-    while not path.exists() and process.poll() is None and time.monotonic() < end:
+def wait(path, process):
+    while not path.exists() and process.poll() is None:
         time.sleep(0.01)
     assert path.exists(), "the process did not come to the place"
 
@@ -307,7 +307,7 @@ def test_two_processes_at_once_make_one_run(home, tmp_path):
             wait(flag, process)
         assert len(names(home)) == 2  # both have predicted, none has its name
         go.touch()
-        printed = {process.communicate(timeout=60)[0].strip() for process in processes}
+        printed = {process.communicate(timeout=PATIENCE)[0].strip() for process in processes}
     finally:
         for process in processes:
             process.kill()

@@ -11,10 +11,10 @@ import shutil
 import signal
 import socket
 import sys
-import time
 from pathlib import Path
 
 import torch
+from patience import PATIENCE
 from safetensors.torch import save_file
 from test_optimiser import Bags, Draws
 from tiny_training import Counting, Tiny, perplexity, settings, weights
@@ -68,7 +68,7 @@ def started(function, *args):
 
 
 def exit_code(process):
-    process.join(60)
+    process.join(PATIENCE)
     assert process.exitcode is not None
     return process.exitcode
 
@@ -85,15 +85,7 @@ def killed(folder):
     while code != 0 and len(lives) < LIVES:
         life = len(lives)
         seed = life if newest(place) else 3  # resumed, or begun anew
-        if life % 2:
-            code = exit_code(started(killed_within, place, seed, draw.randint(1, 90)))
-        else:
-            process = started(long, place, seed)
-            step = newest(place) + draw.randint(1, 4)
-            while newest(place) < step and process.is_alive():
-                time.sleep(0.001)
-            process.kill()
-            code = exit_code(process)
+        code = exit_code(started(killed_within, place, seed, draw.randint(1, 90)))
         assert code in {0, -signal.SIGKILL}
         lives.append({"partial": len(list(place.glob(".partial-*"))), "step": newest(place)})
     assert exit_code(started(long, place, 99)) == 0
