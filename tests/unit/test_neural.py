@@ -312,5 +312,5 @@ def test_weights_that_are_not_numbers_give_an_error_and_no_score():
             weight.fill_(math.nan)
     info = {"sizes": {"width": 8, "layers": 1, "softmax": "full"}}
     model = Small(network, vocabulary=["ada", *(f"w{n}" for n in range(13))], info=info, device="cpu")
-    with pytest.raises(DataError, match="is not a number for .* by the model"):
+    with pytest.raises(DataError, match=r"is not a number for .* by the model"):
         model.predict(DEV)

@@ -372,7 +372,7 @@ class Comparison:
         """
         mask = np.ones(self.n, dtype=bool) if mask is None else mask
         n, shares, of = int(mask.sum()), self.shares[[a, b]][:, mask], self._units
-        test = self._test(a, b, of)
+        test = self._test((a, b), of)
         values: dict[str, Any] = {"n": n, "p": np.nan, "test": test}
         if not n:
             return values | dict.fromkeys(("difference", "difference_low", "difference_high"), np.nan)

@@ -200,8 +200,9 @@ class Predictor(ABC):
         words, columns = self._offered(items), self._columns(items)
         if words is None:
             ranked = self.ranking(items, top_k=max(top_k, 2))  # two: one may be the answer, drawn against
-            options = {"model": self.name, "dtype": self.dtype, "seed": seed, "top_k": top_k}
-            return from_ranking(items, ranked, **options, **columns)
+            return from_ranking(
+                items, ranked, model=self.name, dtype=self.dtype, seed=seed, top_k=top_k, **columns
+            )
         return from_scores(
             items, self.score(items, words), words, model=self.name, dtype=self.dtype,
             score_type=self.score_type, log_prob=self.log_prob(items), seed=seed, top_k=top_k, **columns,

@@ -76,8 +76,7 @@ def from_scores(
     if not length.all():
         which = frame["item_id"].iloc[int((length == 0).argmax())]
         raise DataError(f"the model {model!r} has no words to choose from for {which}")
-    broken = np.isnan(values).any(axis=1)
-    check_numbers(frame, broken, "the score of a candidate", model=model, dtype=dtype)
+    check_numbers(frame, np.isnan(values).any(axis=1), "the score of a candidate", model=model, dtype=dtype)
     pairs = zip(words, frame["answer"].tolist(), strict=True)
     place = np.array(
         [list(row).index(answer) if answer in row else -1 for row, answer in pairs], dtype=np.int64
@@ -185,9 +184,7 @@ def from_ranking(
     return frame_of(frame, columns, {"vocabulary_size": vocabulary_size} | variant)
 
 
-def check_numbers(
-    frame: pd.DataFrame, broken: npt.NDArray[np.bool_], value: str, *, model: str, dtype: str | None
-) -> None:
+def check_numbers(frame: pd.DataFrame, broken: Any, value: str, *, model: str, dtype: str | None) -> None:
     """Raise a DataError for the first item for which a model has computed NaN."""
     if broken.any():
         precision = f" ({dtype})" if dtype else ""

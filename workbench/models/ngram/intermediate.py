@@ -168,7 +168,7 @@ def _add_unseen(model: BackOff, folder: Path, unseen: float) -> None:
 
 
 def _sum_of_log10(first: npt.NDArray[Any], second: Any) -> npt.NDArray[np.float32]:
-    return np.log10(10 ** first.astype(float) + 10**second).astype(np.float32)
+    return np.asarray(np.log10(10 ** first.astype(float) + 10**second), dtype=np.float32)
 
 
 def _path(prefix: Path, ending: str) -> Path:

@@ -225,10 +225,11 @@ class CausalLM(PretrainedModel):
             return self._write(items, columns)
         ranked, scores, bounds = self._rank(items, max(top_k, 2))
         has = _has_answer(items)
-        columns |= _answer_columns(scores, has)
+        columns |= self._answer_columns(items, scores)
         columns["rank_is_bound"] = nullable(np.array(bounds, dtype=bool), has & ranked.known)
-        options = {"model": self.name, "dtype": self.dtype, "seed": seed, "top_k": top_k}
-        return from_ranking(items, ranked, **options, **columns)
+        return from_ranking(
+            items, ranked, model=self.name, dtype=self.dtype, seed=seed, top_k=top_k, **columns
+        )
 
     def _columns(self, items: Items) -> dict[str, Any]:
         columns = {**super()._columns(items), "filter": self.filter}
@@ -248,7 +249,7 @@ class CausalLM(PretrainedModel):
         answers = np.cumsum([len(row) for row in rows])[has] - 1  # the last of their rows
         answer_scores[has] = scores[answers]
         values = self._word_scores(items, np.delete(scores, answers), [len(row) for row in words])
-        columns |= {"filter": "none", "vocabulary_size": pd.NA} | _answer_columns(answer_scores, has)
+        columns |= {"filter": "none", "vocabulary_size": pd.NA} | self._answer_columns(items, answer_scores)
         return from_scores(
             items, values, words, model=self.name, score_type=self.score_type,
             log_prob=word_log_probs(answer_scores), dtype=self.dtype, **options, **columns,
@@ -264,9 +265,6 @@ class CausalLM(PretrainedModel):
         queries, has = self._queries(items), _has_answer(items)
         with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
             ids, scores = write_words(self._scorer, queries, step=bar.update)
-        broken = has & np.isnan(word_log_probs(scores))
-        value = "the log-probability of the answer"
-        check_numbers(items.frame, broken, value, model=self.name, dtype=self.dtype)
         correct = scores["greedy"] & has
         predictions = []
         for query, path, answer, right in zip(queries, ids, items.frame["answer"], correct, strict=True):
@@ -284,7 +282,17 @@ class CausalLM(PretrainedModel):
             **dict.fromkeys(("rank", "n_tied", "n_choices"), pd.NA),
             **dict.fromkeys(("top_words", "top_log_probs", "candidate_scores"), nothing),
         }
-        return frame_of(items.frame, required, columns | _answer_columns(scores, has))
+        return frame_of(items.frame, required, columns | self._answer_columns(items, scores))
+
+    def _answer_columns(self, items: Items, scores: Scores) -> dict[str, Any]:
+        """Return the columns about the answers' sub-tokens; null where there is no answer."""
+        has, value = _has_answer(items), "the log-probability of the answer"
+        broken = has & np.isnan(scores["log_prob"])
+        check_numbers(items.frame, broken, value, model=self.name, dtype=self.dtype)
+        return {
+            "log_prob_uncorrected": np.where(has, scores["log_prob"], np.nan),
+            "greedy_correct": nullable(scores["greedy"], has),
+        }
 
     def _rank(self, items: Items, top_k: int) -> tuple[Ranked, Scores, list[bool]]:
         """Rank the answers; those after the same white space are searched together."""
@@ -424,14 +432,6 @@ class CausalLM(PretrainedModel):
 
 def _has_answer(items: Items) -> Has:
     return items.frame["answer"].notna().to_numpy()
-
-
-def _answer_columns(scores: Scores, has: Has) -> dict[str, Any]:
-    """Return the columns about the answers' sub-tokens; null where there is no answer."""
-    return {
-        "log_prob_uncorrected": np.where(has, scores["log_prob"], np.nan),
-        "greedy_correct": nullable(scores["greedy"], has),
-    }
 
 
 def _vocabulary(words: Any, *, stop_words: bool) -> tuple[str, ...] | None:
