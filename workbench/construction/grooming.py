@@ -240,9 +240,7 @@ class Grooming:
                     raise
 
     def _errors(self) -> AbstractContextManager[None]:
-        return database_errors(
-            self.path, _WHAT, patience=_WAIT, remedy="move it away, or restore a copy"
-        )
+        return database_errors(self.path, _WHAT, patience=_WAIT, remedy="move it away, or restore a copy")
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
