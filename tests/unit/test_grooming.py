@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -14,12 +15,14 @@ import pytest
 from html_page import Page
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from small_disks import small_disk
 
 import workbench as wb
 from workbench.construction import grooming as module
 from workbench.construction.grooming import REASONS, Grooming, next_open
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError
+from workbench.storage.sqlite import MovedError
 from workbench.widgets.groom.groom import Groom
 
 WORDS = [f"w{number}" for number in range(30)]
@@ -298,6 +301,51 @@ def test_questions_without_alternates(tmp_path):
         Grooming(questions(), folder=tmp_path).pick(IDS[0], "cat")
     with pytest.raises(DataError, match="reason 'no' is unknown"):
         Grooming(questions(), folder=tmp_path).reject(IDS[0], "no")
+
+
+@pytest.mark.slow
+def test_on_a_full_disk_the_file_is_whole_or_absent(tmp_path):
+    outcomes = []
+    for size in range(4, 400, 12):
+        with small_disk(tmp_path / f"{size}", f"{size}k") as disk:
+            try:
+                pick(Grooming(questions(), folder=disk), IDS[0], "w1")
+                assert Grooming(questions(), folder=disk).choice(IDS[0]).words == ("w1",)
+                outcomes.append("whole")
+            except DataError as error:
+                outcomes.append(error.remedy.partition(",")[0].partition(" and ")[0])
+            assert outcomes[-1] == "whole" or not any(disk.iterdir())
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {"free some space", "whole"}
+
+
+MOVES = {
+    "renamed": lambda path: path.rename(path.with_name("other")),
+    "deleted": Path.unlink,
+    "replaced by a copy": lambda path: Path(shutil.copy(path, f"{path}2")).replace(path),
+    "its folder deleted": lambda path: shutil.rmtree(path.parent),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_no_choice_is_taken_that_is_not_at_the_path(tmp_path, name):
+    grooming = Grooming(questions(), folder=tmp_path / "here")
+    grooming.pick(IDS[0], "w1")
+    MOVES[name](grooming.path)
+    for change in (
+        lambda: grooming.pick(IDS[0], "w2"),
+        lambda: grooming.reject(IDS[1], REASONS[0]),
+        grooming.undo,
+    ):
+        with pytest.raises(MovedError, match=r"no longer at this path.* nothing is saved"):
+            change()
+    assert grooming.choice(IDS[0]).words == ("w1",)
+    assert grooming.counts()["rejected"] == 0
+    assert (grooming.path.exists()) == (name == "replaced by a copy")
+    if name == "renamed":
+        grooming.path.with_name("other").rename(grooming.path)
+        grooming.pick(IDS[0], "w2")
+        assert Grooming(questions(), folder=tmp_path / "here").choice(IDS[0]).words == ("w1", "w2")
 
 
 def test_a_subject_that_no_file_can_hold(tmp_path):

@@ -291,6 +291,22 @@ def test_wrong_tokens_are_limited_and_right_ones_go_on(serve):
     assert ada.get("/page").status == 200
 
 
+def test_wrong_tokens_lock_nobody_out_who_has_a_right_link(serve):
+    """Ada has signed in nowhere before; her browser has the cookie of a campaign of last year."""
+    campaign, sign_in = serve()
+    stranger = campaign.stranger()
+    name = next(name.removesuffix("-form") for name in sign_in().cookies)
+    subject, client = campaign.add_subject("Ada"), campaign.stranger()
+    for k in range(40):
+        stranger.post("/sign-in", {"token": f"{k:043d}"})
+    client.cookies[name] = "x" * 43
+    assert [client.get("/page").status for _ in range(40)] == [403] * 40
+    assert client.post("/sign-in", {"token": "y" * 43}).status == 429
+    client.sign_in(subject.token)
+    assert client.get("/page").status == 200
+    assert stranger.post("/sign-in", {"token": "y" * 43}).status == 429
+
+
 def test_wrong_tokens_are_forgiven_with_time():
     limits = WrongTokens(burst=3, pause=2.0, most=2)
     now = 0.0

@@ -141,16 +141,7 @@ class Handler(RequestHandler):
         if self.request.method == "POST" and kind != _FORM:
             raise RefusedError(415, f"Expected a form ({_FORM}).", "unknown form")
         if token := self.get_cookie(self.cookie):
-            self.subject = await self.find(token)
-
-    async def find(self, token: str) -> Subject | None:
-        """Return who has a token; too many wrong ones are refused."""
-        try:
-            return await self.work(self.service.subject(token, self.address))
-        except TooManyError as error:
-            seconds = math.ceil(error.seconds)
-            text = f"Too many wrong codes came from your address. Try again in {seconds} seconds."
-            raise RefusedError(429, text, "too many attempts", retry_after=seconds) from None
+            self.subject = await self.work(self.service.subject(token))
 
     async def work(self, waiting: Awaitable[T]) -> T:
         """Return what the campaign answers; what it refuses becomes an answer with a status."""
@@ -232,7 +223,15 @@ class SignIn(Handler):
     async def post(self) -> None:
         """Set the cookie, if the token is somebody's."""
         token = self.get_body_argument("token", "").strip().rstrip("/").rpartition("/")[2]
-        self.subject = await self.find(token)
+        try:
+            self.subject = await self.work(self.service.sign_in(token, self.address))
+        except TooManyError as error:
+            seconds = math.ceil(error.seconds)
+            text = (
+                "Nobody has this code, and too many wrong ones came from your address. Copy the whole link "
+                f"again, or try another one in {seconds} seconds."
+            )
+            raise RefusedError(429, text, "too many attempts", retry_after=seconds) from None
         if self.subject is None:
             self.set_status(403)
             self.show("sign_in.html", token=None, problem="Nobody has this code. Copy the whole link again.")

@@ -96,7 +96,7 @@ def _outcome(function: Callable[[], Any]) -> tuple[Any, Exception | None]:
 
 
 class WrongTokens:
-    """Count wrong tokens by address, and say who has to wait.
+    """Count wrong tokens by address, and say who has to wait before the next wrong one is answered.
 
     Parameters
     ----------
@@ -198,21 +198,28 @@ class Service:
         """Finish what waits; the campaign stays open."""
         self._commits.close()
 
-    async def subject(self, token: str, address: str) -> Subject | None:
-        """Return who has a token, None if nobody has it; TooManyError after too many wrong ones."""
+    async def subject(self, token: str) -> Subject | None:
+        """Return who has a token, None if nobody has it."""
         if not TOKEN.fullmatch(token):
             return None
         digest = token_digest(token)
-        if digest in self._subjects:
-            return self._subjects[digest]
-        if seconds := self.wrong_tokens.wait(address):
-            raise TooManyError(seconds)
-        try:
-            subject = await self._commits.run(lambda: self.campaign.subject(token))
-        except RefusalError:
+        if digest not in self._subjects:
+            try:
+                self._subjects[digest] = await self._commits.run(lambda: self.campaign.subject(token))
+            except RefusalError:
+                return None
+        return self._subjects[digest]
+
+    async def sign_in(self, token: str, address: str) -> Subject | None:
+        """Return who has a token; of a wrong one None, or TooManyError after too many from an address.
+
+        A right one is taken whatever came from the address before, as many people may be behind it.
+        """
+        subject = await self.subject(token)
+        if subject is None and TOKEN.fullmatch(token):
+            if seconds := self.wrong_tokens.wait(address):
+                raise TooManyError(seconds)
             self.wrong_tokens.add(address)
-            return None
-        self._subjects[digest] = subject
         return subject
 
     async def next_page(self, subject: Subject) -> Page | None:
