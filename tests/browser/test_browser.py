@@ -255,14 +255,21 @@ def test_clicks_and_typed_conditions_are_one_line(show, notebook):  # noqa: PLR0
     line.press("Tab")
     line.press("Enter")
     expect("direct_speech")
+    before = page.locator(".wb-count").inner_text()
     line.fill("n_tokns > 60")
     line.press("Enter")
     page.wait_for_selector(".wb-alarm:has-text('n_tokens')")
+    alarm = page.locator(".wb-alarm").inner_text()
+    assert alarm.endswith("The list is still that of the last valid filter.")
+    assert line.get_attribute("aria-invalid") == "true"
+    assert page.locator(".wb-count").inner_text() == before
+    notebook.screenshot("browser-refused", ".wb-browser")
     assert notebook.evaluate("print(browser.filters['where'])") == "direct_speech"
     line.fill("n_tokens > 60 and not direct_speech")
     line.press("Enter")
     n = notebook.evaluate("print(((joined.n_tokens > 60) & ~joined.direct_speech).sum())")
     wait_count(page, f"{n} of {total}")
+    assert line.get_attribute("aria-invalid") == "false"
     page.locator(".wb-sort").select_option("mention_distance")
     page.locator(".wb-sorting button").click()
     page.wait_for_selector(".wb-browser[data-waits='']")
@@ -315,6 +322,7 @@ def test_several_items_are_tagged_at_once_and_shown_as_a_table(show, notebook):
         notebook.theme(theme)
         assert page.evaluate(CONTRAST) == []
         notebook.screenshot(f"browser-table-{theme.split()[-1].lower()}", ".wb-browser")
+    columns_are_chosen(page, notebook)
     with page.expect_download() as download:
         page.locator(".wb-button", has_text="Download").click()
         page.locator(".wb-panel button", has_text="CSV").click()
@@ -324,6 +332,43 @@ def test_several_items_are_tagged_at_once_and_shown_as_a_table(show, notebook):
     notebook.narrow(".wb-browser", 950)
     notebook.screenshot("browser-table-700", ".wb-browser")
     assert page.evaluate(CLIPPED) == []
+
+
+def columns_are_chosen(page, notebook):
+    """Choose the columns of the table by keyboard."""
+    heads = page.locator(".wb-head > *")
+    assert heads.nth(1).inner_text() == "Passage"
+    assert heads.last.inner_text() == "Tags"
+    assert "▁" in page.locator(".wb-cells .wb-cell").first.inner_text()
+    page.locator(".wb-list").focus()
+    page.keyboard.press("c")
+    box = page.locator(".wb-column-list input[value=passage]")
+    assert page.evaluate("document.activeElement.value") == "passage"
+    page.keyboard.press("Space")
+    page.locator(".wb-head-name:text-is('Passage')").wait_for(state="detached")
+    page.keyboard.press("Space")
+    page.wait_for_selector(".wb-head > :last-child:text-is('Passage')")  # what is added comes last
+    assert box.is_checked()
+    notebook.screenshot("browser-columns", ".wb-browser")
+    assert page.evaluate(CONTRAST) == []
+    names = notebook.evaluate("print(browser.table_columns)")
+    assert notebook.evaluate("print(browser._code_arguments()[-1])") == f"table={names}"
+    page.locator(".wb-panel button", has_text="Usual ones").click()
+    page.wait_for_selector(".wb-head > :nth-child(2):text-is('Passage')")
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.className") == "wb-list"
+    notebook.evaluate("browser.table_columns = list(browser._filters.table)[1:] + ['passage']")
+    page.wait_for_selector(".wb-head :text-is('Passage')")
+    wide, high = page.evaluate(
+        "(at => [at.scrollWidth - at.clientWidth, at.clientHeight])(document.querySelector('.wb-list'))"
+    )
+    assert wide > 100
+    assert high > 100
+    page.evaluate("document.querySelector('.wb-list').scrollLeft = 100")
+    page.wait_for_function("document.querySelector('.wb-head').scrollLeft === 100")  # headings stay above
+    page.evaluate("document.querySelector('.wb-list').scrollLeft = 0")
+    notebook.evaluate("browser.table_columns = []")
+    page.wait_for_selector(".wb-head > :nth-child(2):text-is('Passage')")
 
 
 def test_a_passage_is_copied_asked_about_and_analysed(show, notebook):
@@ -349,7 +394,7 @@ def test_a_passage_is_copied_asked_about_and_analysed(show, notebook):
 
 
 CLIPPED = """() => [...document.querySelectorAll('.wb-browser, .wb-browser *')].filter((n) => {
-    if (!n.getClientRects().length || n.closest('.wb-list')) return false;
+    if (!n.getClientRects().length || n.closest('.wb-list, .wb-head')) return false;
     const box = n.getBoundingClientRect();
     const root = document.querySelector('.wb-browser').getBoundingClientRect();
     return box.right > root.right + 1 || box.left < root.left - 1;

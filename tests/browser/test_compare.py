@@ -190,6 +190,7 @@ def typed_filters(page, notebook, items, right):
     line.fill("target_klass = PN")
     line.press("Enter")
     page.wait_for_selector(".wc-where-error:has-text('target_class')")
+    assert page.locator(".wc-where-error").inner_text().endswith("still that of the last valid filter.")
     assert page.locator(".wc-alarm").is_hidden()
     wait_count(page, (names & right["model 0"]).sum(), total)
     notebook.screenshot("compare-error", ".wc-body")

@@ -221,6 +221,7 @@ def test_errors_and_missing_columns_are_told(explored, notebook, table):
     alarm = page.locator(".we-alarm")
     alarm.wait_for(state="visible")
     assert "there is no column 'n_tokens' to filter by" in alarm.inner_text()
+    assert alarm.inner_text().endswith("The list is still that of the last valid filter.")
     page.wait_for_function(
         "!document.querySelector('[data-chart=n_tokens] .we-off')"
     )  # refused, so not drawn

@@ -26,6 +26,7 @@ from workbench.storage.files import atomic_path
 from workbench.storage.spreadsheet import Formulas
 from workbench.widgets.browser.listing import (
     PASSAGE,
+    column_title,
     encoded,
     known_columns,
     table_cells,
@@ -242,7 +243,7 @@ class Browser(Widget):
     def _static_table(self, rows: Sequence[int]) -> dict[str, Any]:
         """Return headings, and the id and cells of each row."""
         columns = self._columns_shown()
-        names = [label(name) for name in ("item_id", *columns)]
+        names = [column_title(name) for name in ("item_id", *columns)]
         return {
             "heads": names,
             "rows": [(self._frame["item_id"][row], self._cells(row, columns)) for row in rows],
@@ -357,7 +358,7 @@ class Browser(Widget):
         start = max(0, index - _FIRST_ROWS // 2)
         passage = self._passage(int(self._view[index])) if index >= 0 else None
         self._shown_columns = self._columns_shown()
-        titles = {name: label(name) for name in known_columns(self._filters)}
+        titles = {name: column_title(name) for name in known_columns(self._filters)}
         names = {name: label(name) for name in self._filters.sortable}
         condition = self._filters.text(self._applied)
         self.send(

@@ -13,8 +13,8 @@ function listingOf(c) {
   }, spacer);
   const head = h("div", { class: "wb-head", role: "group", "aria-label": "Sort by", hidden: true });
   const picking = h("div", { class: "wb-picking", role: "status", hidden: true });
-  const node = h("div", { class: "wb-left" }, tools, head, list, picking);
   const tools = h("div", { class: "wb-tools", hidden: true }, c.columnsButton);
+  const node = h("div", { class: "wb-left" }, tools, head, list, picking);
   const height = () => ROW[model.get("layout")];
   let anchor = 0; // where a selection with Shift begins
 

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from workbench.items.items import json_cell
+from workbench.render.labels import label
 from workbench.storage.errors import DataError
 from workbench.storage.spreadsheet import Formulas, spreadsheet_safe
 from workbench.widgets.shared.facets import ITEM_FACETS, NO_FILTERS, TAGS, Filters
@@ -25,6 +26,11 @@ _TELLING = ("answer", "target_lemma")
 
 _MOST = 6
 _FORMATS = ("csv", "jsonl", "parquet")
+
+
+def column_title(name: str) -> str:
+    """Return the heading of a column of the table."""
+    return "Passage" if name == PASSAGE else label(name)
 
 
 def known_columns(filters: Filters) -> list[str]:
