@@ -25,7 +25,7 @@ check: lint  ## style, types and the quick tests, in about a minute
 		-m "not slow and not browser and not data and not gpu" tests/unit $(ARGS)
 
 test:  ## run all tests (ARGS="-m 'not slow'")
-	$(SETUP) --dev --browser
+	$(SETUP) --dev --browser --latex
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 reproduce:  ## compute the reported numbers again

@@ -29,6 +29,7 @@ PROJECT = "lambada-workbench"
 STAMP = VENV / "workbench-stamp"
 LOCK_FILE = ROOT / "requirements.lock"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+LATEX = ("texlive-latex-base", "texlive-latex-recommended")
 OLDEST = (3, 8)
 MINUTES = "2 to 7"  # on two cores: 1.7 of work, and the download
 GIGABYTES = {False: 6.8, True: 7.2}  # of disk, without and with `dev`
@@ -224,6 +225,12 @@ def find_browser() -> None:
     say("no Chromium on the PATH: the browser tests will be skipped (install the package chromium)")
 
 
+def find_latex() -> None:
+    """Look for the LaTeX that compiles tables in tests, and install it where that is possible."""
+    if shutil.which("pdflatex") is None and not apt_install(*LATEX):
+        say(f"no pdflatex on the PATH: tests of LaTeX will be skipped (install {' and '.join(LATEX)})")
+
+
 def lock(arguments: Sequence[str]) -> None:
     """Resolve ``requirements.lock`` anew from ``pyproject.toml``."""
     command = ["pip", "compile", "--quiet", "--universal", "--generate-hashes", "--all-extras", "--no-header"]
@@ -243,6 +250,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--dev", action="store_true", help="also what tests and benchmarks need")
     parser.add_argument("--browser", action="store_true", help="also look for a Chromium for the tests")
+    parser.add_argument("--latex", action="store_true", help="also look for LaTeX for the tests")
     parser.add_argument("--programs", action="store_true", help="only KenLM's programs, no environment")
     parser.add_argument("--lock", action="store_true", help="only resolve requirements.lock; more goes to uv")
     options, rest = parser.parse_known_args(argv)
@@ -260,6 +268,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 set_up(dev=options.dev)
             if options.browser:
                 find_browser()
+            if options.latex:
+                find_latex()
     except SetupError as problem:
         say(str(problem))
         return 1

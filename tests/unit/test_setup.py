@@ -261,8 +261,11 @@ def test_missing_chromium_is_one_line_and_the_set_up_goes_on(tools, monkeypatch,
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("WORKBENCH_NO_APT", "1")
     tools.setup.find_browser()
+    tools.setup.find_latex()
     line = (
         "setup: no Chromium on the PATH: the browser tests will be skipped (install the package chromium)\n"
+        "setup: no pdflatex on the PATH: tests of LaTeX will be skipped "
+        "(install texlive-latex-base and texlive-latex-recommended)\n"
     )
     assert capsys.readouterr().out == line
     monkeypatch.setattr(_lab, "CHROMIUM", None)
