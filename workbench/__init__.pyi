@@ -35,6 +35,7 @@ from .models.device_memory import free as free
 from .models.ensemble import ensemble as ensemble
 from .models.exclusion import exclude_cooccurring as exclude_cooccurring
 from .runs.cached import cache as cache
+from .runs.store import keep as keep
 from .runs.store import predict as predict
 from .storage.errors import DataError as DataError
 from .widgets.ask.ask import ask as ask

@@ -1,8 +1,8 @@
 import pytest
 from hypothesis import settings
 
-# a machine under load must not fail a property
-settings.register_profile("patient", deadline=None, max_examples=30)
+# a machine under load must not fail a property; a failure says how to repeat it
+settings.register_profile("patient", deadline=None, max_examples=30, print_blob=True)
 settings.load_profile("patient")
 
 

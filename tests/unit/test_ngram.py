@@ -383,7 +383,11 @@ def test_what_cannot_be_fitted_is_one_clear_error(no_data, texts, options, messa
     assert not list((no_data / "cache").glob("ngram/.*"))
 
 
-@pytest.mark.parametrize("pruning", [None, (), [0], (0, 0), np.array([0, 0]), iter([0, 0])], ids=["none", "empty", "list", "tuple", "array", "iterator"])
+@pytest.mark.parametrize(
+    "pruning",
+    [None, (), [0], (0, 0), np.array([0, 0]), iter([0, 0])],
+    ids=["none", "empty", "list", "tuple", "array", "iterator"],
+)
 @pytest.mark.usefixtures("no_data")
 def test_thresholds_of_0_leave_out_nothing(pruning):
     assert len(tiny(pruning=pruning).model.levels[1]["key"]) == len(tiny().model.levels[1]["key"])

@@ -210,7 +210,9 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, atten
 
 
 def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: Any) -> Run:
-    """Store predictions that were made elsewhere (:func:`workbench.runs.predictions.from_answers`) as a run.
+    """Store predictions as a run: those made elsewhere, or those that found the disk full.
+
+    Answers that were given elsewhere become predictions by :func:`workbench.runs.predictions.from_answers`.
 
     Parameters
     ----------
@@ -224,10 +226,19 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
     **info
         Further information for ``run.json``.
 
+    Returns
+    -------
+    Run
+
     Raises
     ------
     DataError
         If they are invalid, or another run has that name already.
+
+    Examples
+    --------
+    >>> wb.keep(items, runs[0].predictions).model == runs[0].model
+    True
     """
     if reserved := sorted(set(_RESERVED) & set(info)):
         raise DataError(f"{reserved[0]!r} is set by the run itself", remedy="choose another word")
@@ -272,11 +283,12 @@ class RunsTable(Table):
     def delete(self, *names: str) -> RunsTable:
         """Delete runs by their names, and return those that are left; DataError if one does not exist.
 
-        A run goes as a whole: its folder is renamed first.
+        A run goes as a whole: its folder is renamed first. Damaged runs, which no list shows, are deleted too.
         """
         if not names:
             raise DataError("no run is named", remedy='name runs: wb.runs().delete("lambada-dev-lstm-0123")')
-        folders = [find_run(name).folder for name in names]
+        there = {folder.name: folder for folder in listed(data_home() / "runs")}
+        folders = [there[name] if name in there else find_run(name).folder for name in names]
         for folder in folders:
             remove(folder)
         return runs()
