@@ -349,8 +349,11 @@ def test_no_choice_is_taken_that_is_not_at_the_path(tmp_path, name):
 
 
 def test_a_subject_that_no_file_can_hold(tmp_path):
-    with pytest.raises(DataError, match="character that is none"):
-        Grooming(questions(), "\ud800", folder=tmp_path)
+    for subject in ("\ud800", None, 5):
+        with pytest.raises(DataError, match="expected a name"):
+            Grooming(questions(), subject, folder=tmp_path)
+    with pytest.raises(DataError, match="half a surrogate pair"):
+        Grooming(questions(), folder=tmp_path / "\ud800")
 
 
 def test_the_next_open_question(tmp_path):

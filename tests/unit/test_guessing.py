@@ -9,8 +9,9 @@ import pytest
 from html_page import Page as HtmlPage
 
 import workbench as wb
+from workbench.items.items import Items
 from workbench.models import NGram, RandomWord
-from workbench.people import Campaign, RefusalError, protocol
+from workbench.people import Campaign, Protocol, RefusalError, protocol
 from workbench.storage.errors import DataError
 from workbench.widgets.guess.game import default_path, solitary
 
@@ -262,6 +263,62 @@ def test_the_score_is_that_of_the_judgments_and_a_row_beside_the_models(make, it
     compared.close()
     with pytest.raises(DataError, match="judged nothing in the condition 'unfolding'"):
         game.predictions("unfolding")
+
+
+@pytest.mark.parametrize("kind", ["lambada", "unfolding"])
+def test_a_page_that_is_not_submitted_has_no_score(make, items, kind):
+    answers = dict(zip(items.frame["item_id"], items.frame["answer"], strict=True))
+    game = make(protocol=kind, per_page=3)
+    play(game, lambda item, *_: [answers[item]], pages=1)
+    first = game.score().frame["n"].tolist()
+    assert first == [3]
+    for task in game.page.tasks[:2]:
+        game.answer(task.item_id, [answers[task.item_id]])
+        for view in (game, make(protocol=kind, per_page=3)):  # another view of the game too
+            assert view.score().frame["n"].tolist() == first
+            assert sum(len(view.predictions(name)) for name in {game.score().frame["condition"][0]}) == 3
+            assert "2 of" not in str(view._score_rows())
+    assert len(game.judgments()) == 5
+    game.answer(
+        game.page.tasks[2].item_id, ["wrong"] if kind == "lambada" else [answers[game.page.tasks[2].item_id]]
+    )
+    assert game.score().frame["n"].tolist() == first
+    game.submit()
+    assert game.score().frame["n"].sum() == 6
+
+
+@pytest.mark.parametrize("subject", ["a\ud800", "x" * 300, "a\0b", " "])
+def test_a_name_that_nobody_can_have_is_one_error(make, subject):
+    game = make()
+    with pytest.raises(DataError, match="expected a name of 1 to 200 characters"):
+        make(subject=subject)
+    with pytest.raises(RefusalError, match="no subject"):
+        game.campaign.predictions(subject)
+    with pytest.raises(DataError, match="expected a name of 1 to 200 characters"):
+        game.campaign.add_subject(subject)
+
+
+def test_half_a_surrogate_pair_is_one_error_wherever_it_is_given(make, tmp_path, items):
+    game = make()
+    task = game.page.tasks[0]
+    for call, problem in (
+        (lambda: game.predictions("\ud800"), "judged nothing"),
+        (lambda: game.answer("\ud800", ["dog"]), "is not on page 1"),
+        (lambda: game.answer(task.item_id, ["\ud800"]), "expected guesses that are text"),
+        (lambda: wb.guess(items, path=tmp_path / "\ud800.db"), "half a surrogate pair -- choose another"),
+        (lambda: wb.guess(items, name="\ud800"), "expected a name of"),
+        (lambda: Campaign.create(tmp_path / "\ud800", items), "half a surrogate pair"),
+        (lambda: Campaign.open(tmp_path / "\ud800"), "cannot be read"),
+        (lambda: Protocol("\ud800", solitary().steps), "expected a name for the protocol"),
+    ):
+        with pytest.raises(DataError, match=problem) as error:
+            call()
+        assert str(error.value).encode()
+    assert len(game.judgments()) == 0
+    noted = Items.from_records(list(items[:3]), attrs={"source": "\ud800"})
+    campaign = Campaign.create(tmp_path / "c.db", noted)
+    assert campaign.items().attrs == noted.attrs
+    campaign.close()
 
 
 def test_unfolding_shows_one_sentence_more_until_the_word_is_right(make, items):

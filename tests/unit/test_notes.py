@@ -198,7 +198,54 @@ def test_a_full_disk_keeps_the_old_notes(tmp_path):
         assert {path.name for path in folder.iterdir()} == {"x.jsonl", ".x.jsonl.lock", "filler"}
 
 
-def test_half_a_surrogate_pair_is_replaced(tmp_path):
-    note = write_note("x", "x/1", note="a\ud800", tags=["\udfff"], folder=tmp_path)
-    assert (note.note, note.tags) == ("a?", ("?",))
-    assert read_notes(["x"], folder=tmp_path) == {"x/1": note}
+@pytest.mark.parametrize(
+    ("item_id", "change"),
+    [
+        ("x/\ud800", {"note": "n"}),
+        ("x/1", {"note": "a\ud800"}),
+        ("x/1", {"tags": ["plot", "\udfff"]}),
+        ("x/1", {"note": 5}),
+        ("x/1", {"tags": [None]}),
+        (5, {"note": "n"}),
+    ],
+)
+def test_what_is_no_text_is_one_error_and_changes_nothing(tmp_path, item_id, change):
+    write_note("x", "x/1", note="old", folder=tmp_path)
+    before = (tmp_path / "x.jsonl").read_bytes()
+    with pytest.raises(DataError, match="expected text without half a surrogate pair in a note, got"):
+        write_note("x", item_id, **change, folder=tmp_path)
+    assert (tmp_path / "x.jsonl").read_bytes() == before
+
+
+def test_names_that_no_disk_takes_are_one_error(tmp_path):
+    for act, arguments in ((notes, ()), (write_note, ("x", "x/1"))):
+        with pytest.raises(DataError, match=r"surrogate"):
+            act(*arguments, folder=tmp_path / "\ud800")
+    for act, arguments in ((notes, ("x" * 10_000,)), (read_notes, (["x" * 10_000],))):
+        with pytest.raises(DataError, match="File name too long"):
+            act(*arguments, folder=tmp_path)
+
+
+def test_one_tag_is_a_tag(tmp_path):
+    assert write_note("x", "x/1", tags="plot", folder=tmp_path).tags == ("plot",)
+
+
+def test_fields_of_others_are_written_again(tmp_path):
+    others = {"author": "Ada", "rating": {"plot": [1, 2.5, None]}, "tag": "x"}
+    row = {**others, **json.loads(GOOD)}
+    (tmp_path / "x.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    for item_id, text, change in (
+        ("x/1", None, {"note": "another item"}),
+        ("x/0", None, {"note": "new"}),
+        ("x/0", "The text.", {"tags": ["b"]}),  # the note is tied to a text
+        ("x/0", "The text.", {"tags": [], "note": ""}),
+    ):
+        write_note("x", item_id, text=text, **change, folder=tmp_path)
+        rows = (tmp_path / "x.jsonl").read_text(encoding="utf-8").splitlines()
+        [there] = [row for row in map(json.loads, rows) if row["item_id"] == "x/0"]
+        assert {name: there[name] for name in others} == others
+    assert (there["tags"], there["note"]) == ([], "")
+    note = read_notes(["x"], folder=tmp_path)["x/0"]
+    assert note.fields == others
+    assert len({note, note}) == 1
+    assert notes("x", folder=tmp_path).columns.tolist()[:2] == ["item_id", "tags"]

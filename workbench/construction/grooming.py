@@ -108,9 +108,10 @@ class Grooming:
     def __init__(self, questions: Items, subject: str = "", *, folder: Path | str | None = None) -> None:
         if not len(questions):
             raise DataError("there is no question to choose options for", remedy="pass some questions")
-        if not is_encodable(subject):
+        if not isinstance(subject, str) or not is_encodable(subject):
             raise DataError(
-                f"the subject {subject!r:.80} holds a character that is none", remedy="pass a name"
+                f"expected a name without half a surrogate pair as the subject, got {subject!r:.80}",
+                remedy="pass another name",
             )
         self.questions, self.subject = questions, subject
         self.path = (data_home() / "grooming" if folder is None else Path(folder)) / _FILE

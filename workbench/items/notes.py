@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
+import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,19 +19,24 @@ import pandas as pd
 from filelock import FileLock
 
 from workbench.items.schema import content_digest
-from workbench.storage.errors import reading, writing
-from workbench.storage.files import atomic_path, data_home, listed, read_bytes
+from workbench.items.text import is_encodable
+from workbench.storage.errors import DataError, reading, writing
+from workbench.storage.files import atomic_path, check_target, data_home, listed, read_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Tags and a note on one item."""
+    """Tags and a note on one item; `fields` are others of its line, which are written again as they were."""
 
     item_id: str
     tags: tuple[str, ...] = ()
     note: str = ""
     updated: str = ""
     text_digest: str = ""  # empty in notes of before there were digests: they show on any text
+    fields: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+_FIELDS = ("item_id", "tags", "note", "updated", "text_digest")
 
 
 def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd.DataFrame:
@@ -98,7 +104,8 @@ def write_note(
 ) -> Note:
     """Set the tags or the note of one item (None leaves it as it is) and return the new note.
 
-    The item's `text` says which passage is meant where several sets use the same ids.
+    The item's `text` says which passage is meant where several sets use the same ids. DataError if a tag or
+    the note is not text, or holds half a surrogate pair.
     """
     return write_notes(dataset, {item_id: {"text": text, "tags": tags, "note": note}}, folder=folder)[item_id]
 
@@ -109,36 +116,56 @@ def write_notes(
     """Set tags or notes of several items, ``text``, ``tags`` and ``note`` by item id; return the new notes.
 
     The file is read again under a lock and replaced atomically, so notebooks that write at the
-    same time lose nothing, and a killed kernel leaves the old file or the new one.
+    same time lose nothing, and a killed kernel leaves the old file or the new one. A note without tags and
+    text is removed, unless its line has other fields.
     """
     file = _file(folder, dataset)
+    valid = {_text(item_id): _valid_change(change) for item_id, change in changes.items()}
     written: dict[str, Note] = {}
     with writing(file):
+        check_target(file.parent, stat.S_ISDIR, "a folder")
         file.parent.mkdir(parents=True, exist_ok=True)
     with writing(file), FileLock(file.with_name(f".{file.name}.lock")):  # against other threads and processes
         rows = _read(file)
-        for item_id, change in changes.items():
-            text, tags, note = (change.get(name) for name in ("text", "tags", "note"))
+        for item_id, (text, tags, note) in valid.items():
             key = item_id, "" if text is None else text_digest(text)
             old = rows.get(key) or rows.pop((item_id, ""), None) or Note(item_id)
             new = Note(
                 item_id,
-                old.tags if tags is None else tuple(dict.fromkeys(t for tag in tags if (t := _plain(tag)))),
-                old.note if note is None else _plain(note),
+                old.tags if tags is None else tags,
+                old.note if note is None else note,
                 datetime.now(UTC).isoformat(timespec="milliseconds"),
                 key[1],
+                old.fields,
             )
             rows[key] = written[item_id] = new
-            if not (new.tags or new.note):
+            if not (new.tags or new.note or new.fields):
                 del rows[key]
         with atomic_path(file) as temporary, temporary.open("w", encoding="utf-8") as out:
-            out.writelines(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows.values())
+            out.writelines(json.dumps(_line(row), ensure_ascii=False) + "\n" for row in rows.values())
     return written
 
 
-def _plain(text: str) -> str:
-    """Return a text without space around it, and without half surrogate pairs, which no file can hold."""
-    return text.strip().encode(errors="replace").decode()
+def _line(note: Note) -> dict[str, Any]:
+    """Return what is written of a note."""
+    values = asdict(note)
+    return values | values.pop("fields")
+
+
+def _valid_change(change: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...] | None, str | None]:
+    """Return text, tags and note of a change; tags and note without space around them."""
+    text, tags, note = (change.get(name) for name in ("text", "tags", "note"))
+    if tags is not None:
+        several = [tags] if isinstance(tags, str) else tags
+        tags = tuple(dict.fromkeys(tag for each in several if (tag := _text(each).strip())))
+    return text, tags, None if note is None else _text(note).strip()
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not is_encodable(value):
+        problem = f"expected text without half a surrogate pair in a note, got {value!r:.60}"
+        raise DataError(problem, remedy="change it; nothing was written")
+    return value
 
 
 def _home(folder: Path | str | None) -> Path:
@@ -153,8 +180,9 @@ def _file(folder: Path | str | None, dataset: str) -> Path:
 
 def _read(file: Path) -> dict[tuple[str, str], Note]:
     rows: dict[tuple[str, str], Note] = {}
-    if not file.exists():
-        return rows
+    with reading(file, "these notes"):
+        if not file.exists():
+            return rows
     # only "\n" ends a line here: a note may hold any other line separator
     for number, line in enumerate(read_bytes(file, "these notes").split(b"\n"), start=1):
         if not line.strip():
@@ -162,7 +190,8 @@ def _read(file: Path) -> dict[tuple[str, str], Note]:
         with reading(file, "this note", line=number, remedy="mend or delete it; nothing was changed"):
             row: dict[str, Any] = json.loads(line.decode())
             parts = str(row["item_id"]), _tags(row["tags"]), str(row["note"]), row["updated"]
-            read = Note(*parts, str(row.get("text_digest", "")))
+            others = {name: value for name, value in row.items() if name not in _FIELDS}
+            read = Note(*parts, str(row.get("text_digest", "")), others)
             datetime.fromisoformat(read.updated)
             json.dumps(row, ensure_ascii=False).encode()  # half a surrogate pair could not be written again
         rows[read.item_id, read.text_digest] = read

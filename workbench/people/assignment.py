@@ -269,12 +269,14 @@ def save_answer(
     """Save what a subject answered, and move the item on; return the next task about it, if there is one."""
     step_number, state, expires = check_page(connection, page, subject)
     step = protocol.steps[step_number]
-    row = connection.execute(
-        """SELECT i.number, r.record, a.state FROM items i JOIN records r ON r.item = i.number
-        JOIN assignments a ON a.item = i.number
-        WHERE i.item_id = ? AND a.page = ?""",
-        (item_id, page),
-    ).fetchone()
+    row = None
+    if isinstance(item_id, str) and is_encodable(item_id):
+        row = connection.execute(
+            """SELECT i.number, r.record, a.state FROM items i JOIN records r ON r.item = i.number
+            JOIN assignments a ON a.item = i.number
+            WHERE i.item_id = ? AND a.page = ?""",
+            (item_id, page),
+        ).fetchone()
     if row is None:
         raise RefusalError(f"the item {item_id!r:.80} is not on page {page}", "item not on the page")
     number, record, progress = row

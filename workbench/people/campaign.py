@@ -133,7 +133,7 @@ class Campaign:
                 [
                     ("protocol", chosen.to_json()),
                     ("seed", str(int(seed))),
-                    ("attrs", json.dumps(items.attrs, ensure_ascii=False, default=str)),
+                    ("attrs", json.dumps(items.attrs, default=str)),
                 ],
             )
             connection.executemany(
@@ -202,7 +202,11 @@ class Campaign:
         if name is not None:
             name = " ".join(str(name).split())
             if not name or len(name) > LONGEST_GUESS or not is_encodable(name) or "\0" in name:
-                raise DataError(f"expected a name of 1 to {LONGEST_GUESS} characters, got {name!r:.60}")
+                raise DataError(
+                    f"expected a name of 1 to {LONGEST_GUESS} characters, none of them NUL or half a "
+                    f"surrogate pair, got {name!r:.60}",
+                    remedy="choose another name",
+                )
         token = secrets.token_urlsafe(32)
         with self.write_transaction() as connection:
             return assignment.add_subject(connection, name, token, self._clock())
@@ -383,10 +387,10 @@ class Campaign:
             return None if subject is None else subject.name
         people = self.subjects()
         column = "name" if isinstance(subject, str) else "subject"
-        names = people.loc[people[column] == subject, "name"].tolist()
-        if not names:
-            raise RefusalError(f"there is no subject {subject!r:.60}", "unknown subject")
-        return str(names[0])
+        for value, name in zip(people[column].tolist(), people["name"].tolist(), strict=True):
+            if value == subject:
+                return str(name)
+        raise RefusalError(f"there is no subject {subject!r:.60}", "unknown subject")
 
     def unfolding(self) -> pd.DataFrame:
         """Return the share of items guessed with at most so many context sentences.

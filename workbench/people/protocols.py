@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
+from workbench.items.text import is_encodable
 from workbench.people.matching import MATCHES
 from workbench.storage.errors import DataError
 
@@ -121,8 +122,8 @@ class Protocol:
     drawn: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise DataError("a protocol needs a name")
+        if not isinstance(self.name, str) or not self.name or not is_encodable(self.name):
+            raise DataError(f"expected a name for the protocol, got {self.name!r:.60}")
         if not self.steps or not all(isinstance(step, ProtocolStep) for step in self.steps):
             raise DataError("a protocol needs at least one ProtocolStep")
         if MATCHES[0] not in self.accept or set(self.accept) - set(MATCHES[:-1]):

@@ -24,7 +24,8 @@ class DataError(ValueError):
         self.problem, self.line, self.remedy = problem, line, remedy
         self.file = None if file is None else str(file)
         where = "" if file is None else f"{file}{'' if line is None else f', line {line}'}: "
-        super().__init__(f"{where}{problem}{f' -- {remedy}' if remedy else ''}")
+        text = f"{where}{problem}{f' -- {remedy}' if remedy else ''}"
+        super().__init__(text.encode(errors="backslashreplace").decode())  # half a surrogate pair
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the error with all its parts."""
@@ -41,6 +42,7 @@ _REMEDIES = {
     errno.EPERM: "choose a place where you may write",
     errno.EROFS: "choose a place where you may write",
     errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EILSEQ: "choose another name",
     errno.EMFILE: "close some files, or raise the limit with `ulimit -n`",
 }
 

@@ -44,7 +44,7 @@ def data_home() -> Path:
     if value := os.environ.get("WORKBENCH_HOME"):
         with reading(value, "the folder that WORKBENCH_HOME names", remedy="set it to a folder, or unset it"):
             home = Path.cwd() / Path(value).expanduser()  # also of a user who does not exist
-            _check_target(home, stat.S_ISDIR, "a folder")
+            check_target(home, stat.S_ISDIR, "a folder")
             return home
     if (_CHECKOUT / "pyproject.toml").is_file():
         return _CHECKOUT / "data"
@@ -217,7 +217,7 @@ def scratch_folder(home: Path | str) -> Iterator[Path]:
     """
     home = Path(home)
     with writing(home, "this folder"):
-        _check_target(home, stat.S_ISDIR, "a folder")
+        check_target(home, stat.S_ISDIR, "a folder")
         home.mkdir(parents=True, exist_ok=True)
         sweep(home)
         folder, handle = _locked_folder(home)
@@ -241,10 +241,14 @@ def _full_disk(place: Path) -> Iterator[None]:
             raise
 
 
-def _check_target(path: Path, is_kind: Callable[[int], bool], kind: str) -> None:
-    """Raise an OSError where nothing can be written to a path, or something of another kind is there."""
+def check_target(path: Path, is_kind: Callable[[int], bool], kind: str) -> None:
+    """Raise an OSError if nothing can be written to a path, or something of another kind is there."""
     if "\0" in str(path):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path))
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise OSError(errno.EILSEQ, "its name holds half a surrogate pair", str(path)) from None
     with contextlib.suppress(FileNotFoundError):
         if not is_kind(path.stat().st_mode):
             raise OSError(0, f"what is there is not {kind}", str(path))
@@ -259,7 +263,7 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
     """
     target = Path(path)
     with writing(target):
-        _check_target(target, stat.S_ISREG, "a file")
+        check_target(target, stat.S_ISREG, "a file")
     with scratch_folder(target.parent) as space, _full_disk(target):
         temporary = space / target.name
         yield temporary
@@ -300,7 +304,7 @@ def atomic_folder(path: Path | str, *, replace: bool = False) -> Iterator[Path]:
     """
     target = Path(path)
     with writing(target, "this folder"):
-        _check_target(target, stat.S_ISDIR, "a folder")
+        check_target(target, stat.S_ISDIR, "a folder")
     with scratch_folder(target.parent) as space, _full_disk(target):
         new, old = space / "new", space / _REPLACED / target.name
         new.mkdir()

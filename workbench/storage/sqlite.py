@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from workbench.storage.errors import DataError, writing
-from workbench.storage.files import scratch_folder
+from workbench.storage.files import check_target, scratch_folder
 
 Identity = tuple[int, int] | None
 """Device and inode of a file; None if there is none."""
@@ -43,6 +43,8 @@ def create(path: Path, fill: Callable[[sqlite3.Connection], None], what: str, *,
     The database is made without a write-ahead log: on a full disk, SQLite drops in silence what does not fit
     into the file when the connection is closed. A COMMIT with a journal in memory raises instead.
     """
+    with writing(path, what):
+        check_target(path, stat.S_ISREG, "a file")
     beside = [each for end in _BESIDE if os.path.lexists(each := _beside(path, end))]
     if os.path.lexists(path):
         raise DataError("there is a file already", file=path, remedy=remedy)

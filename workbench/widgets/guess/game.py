@@ -128,5 +128,7 @@ def player_of(campaign: Campaign, subject: str | int | Subject | None) -> Subjec
 
 def _known(campaign: Campaign, wanted: str | int) -> Subject | None:
     people = campaign.subjects()
-    rows = people[people["name" if isinstance(wanted, str) else "subject"] == wanted]
-    return Subject(int(rows["subject"].iloc[0]), str(rows["name"].iloc[0])) if len(rows) else None
+    for number, name in zip(people["subject"].tolist(), people["name"].tolist(), strict=True):
+        if wanted == (name if isinstance(wanted, str) else number):
+            return Subject(int(number), str(name))
+    return None

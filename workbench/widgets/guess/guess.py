@@ -18,7 +18,7 @@ from workbench.items.items import Items
 from workbench.items.schema import content_digest
 from workbench.models.base import Predictor
 from workbench.people import Campaign, Page, Protocol, ProtocolStep, RefusalError, Subject, Task, reports
-from workbench.people.assignment import LONGEST_GUESS
+from workbench.people.assignment import LONGEST_GUESS, open_page
 from workbench.people.matching import best_match
 from workbench.people.tasks import task_of
 from workbench.people.unfolding import unfold
@@ -91,6 +91,8 @@ class Guess(Widget):
     def predictions(self, condition: Condition | None = None) -> pd.DataFrame:
         """Return this person's answers as predictions, which tables and :func:`workbench.compare` take.
 
+        Answers on a page that is not submitted are left out, as in :meth:`score`.
+
         Parameters
         ----------
         condition : {"passage", "sentence", "unfolding"}, optional
@@ -106,20 +108,23 @@ class Guess(Widget):
         Raises
         ------
         DataError
-            If nothing was judged in this condition.
+            If nothing was judged in this condition, on a page that is submitted.
         """
         shown = [step.condition for step in self.campaign.protocol.steps]
         chosen = condition or ("passage" if "passage" in shown else shown[0])
-        judged = reports.last_words(self.judgments())
-        judged = judged[judged["condition"] == chosen]
+        judged = self._submitted()
+        judged = judged[[condition == chosen for condition in judged["condition"]]]
         if judged.empty:
             problem = f"{self.subject.name!r:.60} has judged nothing in the condition {chosen!r:.40}"
-            raise DataError(problem, remedy=f"play first, or choose one of {', '.join(dict.fromkeys(shown))}")
+            several = ", ".join(dict.fromkeys(shown))
+            raise DataError(problem, remedy=f"play and submit a page first, or choose one of {several}")
         items = self._items.where(self._items.frame["item_id"].isin(judged["item_id"]).to_numpy())
         return reports.predictions(judged, items, self.subject.name)
 
     def score(self) -> Table:
         """Return how often this person is right, and the models of `runs` on the same items.
+
+        Answers on a page that is not submitted do not count yet: a score would tell which of them are right.
 
         Returns
         -------
@@ -130,7 +135,7 @@ class Guess(Widget):
             ``case``, ``number`` or ``spelling`` alone. Models stand
             beside the sentences alone where their predictions are of these (``wb.query_only``).
         """
-        judged = reports.last_words(self.judgments())
+        judged = self._submitted()
         rows: list[dict[str, Any]] = []
         for step in {step.condition: step for step in self.campaign.protocol.steps}.values():
             part = judged[judged["condition"] == step.condition]
@@ -155,6 +160,12 @@ class Guess(Widget):
         table = pd.DataFrame(rows, columns=names)
         table.attrs["note"] = "Wilson intervals over items, 95 %."
         return Table(table, TableLayout("Words that were guessed", tuple(shown)))
+
+    def _submitted(self) -> pd.DataFrame:
+        """Return this person's last words on each item, without those on the page that is still open."""
+        with self.campaign.read_transaction() as connection:
+            page, frame = open_page(connection, self.subject.id), self.judgments()
+        return reports.last_words(frame[frame["page"] != page] if page is not None else frame)
 
     def context_shares(self, models: Predictor | Iterable[Predictor] = ()) -> dict[str, pd.DataFrame]:
         """Return the share guessed by the number of context sentences, of this person and of models.
