@@ -168,7 +168,7 @@ def _frames(expected: Any, items: Items | None) -> _Frames:
     """Return the frames with the names that they were passed by, of these items alone."""
     named = isinstance(expected, Mapping)
     parts: Any = expected.items() if named else [(None, one) for one in several(expected)]
-    sources = [(name, find_run(one) if isinstance(one, str) else one) for name, one in parts]
+    sources: Any = [(name, find_run(one) if isinstance(one, str) else one) for name, one in parts]
     frames: _Frames = [(name, getattr(one, "predictions", one)) for name, one in sources]
     if items is None:
         return frames

@@ -397,7 +397,7 @@ class Browser(Widget):
 
     def _columns_shown(self) -> list[str]:
         return table_columns(
-            self._filters, self._applied["sort"], chosen=self.table_columns, extra=self._items.extra
+            self._filters, self._applied["sort"], chosen=self.table_columns, extra=map(str, self._items.extra)
         )
 
     def _code_arguments(self) -> list[str]:
