@@ -73,6 +73,29 @@ GIVEN_WAY = """(roots) => {
 }"""
 FAILED = """() => [...document.querySelectorAll(".jp-OutputArea-output")]
     .every((node) => node.textContent !== "Loading widget...")"""
+INACCESSIBLE = """(roots) => {
+    const bad = [];
+    const reached = 'a[href], button:not(:disabled), input, select, textarea, summary, [tabindex="0"]';
+    const scrolls = (n, style) =>
+        (/auto|scroll/.test(style.overflowY) && n.scrollHeight > n.clientHeight + 13)
+        || (/auto|scroll/.test(style.overflowX) && n.scrollWidth > n.clientWidth + 13);
+    for (const root of document.querySelectorAll(roots)) {
+        for (const n of [root, ...root.querySelectorAll('*')]) {
+            if (!n.getClientRects().length) continue;
+            const name = `${n.tagName} ${n.className?.baseVal ?? n.className}`;
+            if (scrolls(n, getComputedStyle(n)) && n.tabIndex < 0 && !n.querySelector(reached)) {
+                bad.push(`scrolls without focus: ${name}`);
+            }
+            const said = n.textContent.trim() || n.getAttribute('aria-label');
+            if (n.matches('th, [role=columnheader], [role=rowheader]') && !said) {
+                bad.push(`empty heading: ${name} of ${n.closest('table').className}`);
+            }
+            if (n.matches('table:not([aria-label])') && !n.caption) bad.push(`no name: ${name}`);
+        }
+    }
+    return bad;
+}"""
+"""Two rules of axe-core, scrollable-region-focusable and empty-table-header; and that tables have a name."""
 COUNT_SAVES = """() => {
     window.saves = 0;
     window.jupyterapp.commands.commandExecuted.connect((_, { id }) => {
@@ -160,6 +183,8 @@ def test_the_views_are_there_again(kept, lab, notebook):
         page.wait_for_function(FAILED)
         assert page.locator(ERROR).count() == 0
         assert page.locator("text=reading: 100 %").count() == 1  # where the bar stood
+        if trusted:  # else JupyterLab takes the names of tables and regions off
+            assert page.evaluate(INACCESSIBLE, SAVED) == []
         assert page.locator(", ".join(f"{root}:visible" for root in LIVE.split(", "))).count() == 0
         notebook.screenshot(
             f"reopened-{case}", ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-inner"
@@ -185,6 +210,9 @@ def test_the_live_view_takes_over_when_the_cell_runs_and_ctrl_s_saves(kept, note
     page.wait_for_function("() => document.querySelectorAll('.wb-saved').length === 7")
     assert page.locator(f"{SAVED}:visible").count() == 0
     assert page.locator(ERROR).count() == 0
+    assert page.evaluate(INACCESSIBLE, LIVE) == []
+    notebook.narrow(".wb-browser")
+    assert page.evaluate(INACCESSIBLE, LIVE) == []
     dirty = "window.jupyterapp.shell.currentWidget.context.model.dirty"
     cells = "window.jupyterapp.shell.currentWidget.content.widgets.length"
     page.evaluate(COUNT_SAVES)

@@ -262,6 +262,16 @@ def test_each_number_says_what_it_is_and_bars_belong_to_it():
     assert (cell["p"], cell["unit"]) in {("", ""), ("score 0", "")}  # the target may be none of the ten
 
 
+@pytest.mark.parametrize("name", ["text", "other", "word", "candidates"])
+def test_half_a_surrogate_pair_is_refused_and_changes_nothing(name):
+    widget = wb.ask(Counting(), TEXT)
+    before = widget.state
+    with pytest.raises(DataError, match="half a surrogate pair"):
+        widget.set_trait(name, "\ud800")
+    assert widget.state == before
+    widget.close()
+
+
 class Mine(Predictor):
     """What the documentation asks of a model of one's own: name, config, score."""
 

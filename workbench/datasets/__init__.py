@@ -131,7 +131,8 @@ def available() -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["dataset", "split", "variant", "where"])
     frame["found"] = frame["where"].notna()
     frame["where"] = [_short(where, searched) for where in frame["where"]]
-    return frame[["dataset", "split", "variant", "found", "where"]]
+    columns = ["dataset", "split", "variant", "found", "where"]
+    return frame[columns].rename_axis(columns="row")  # the heading above the numbers of rows in a notebook
 
 
 def _short(where: Path | None, searched: list[sources.Root]) -> str:

@@ -78,7 +78,7 @@ class Contamination(Overlap):
             (what, f"{n:,}", f"{of:,}", "" if pd.isna(share) else percent(share))
             for what, _, n, of, share in self.summary.itertuples(index=False)
         ]
-        parts = [html_table(["", "found", "of", "share"], rows, caption=self._title())]
+        parts = [html_table(["unit", "found", "of", "share"], rows, caption=self._title())]
         if len(books := self.by_book()):
             first = f", the first {_SHOWN} of {len(books):,}" if len(books) > _SHOWN else ""
             names = ["book", "words", "items with an n-gram", "items with half of theirs"]

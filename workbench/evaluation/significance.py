@@ -128,7 +128,7 @@ class Significance:
             rows.append((*log_probs, *bounds, self.log_prob_p_value, p_kind))
         kinds = {"share": "percentage points", "count": "whole difference", "nats": "signed"}
         columns = (
-            TableColumn("quantity", heading=" "),
+            TableColumn("quantity"),
             *(
                 TableColumn(
                     side, ("kind", {"share": "percent", "count": "count"}), heading=name, tooltip="Model."

@@ -69,7 +69,7 @@ def notes(dataset: str | None = None, *, folder: Path | str | None = None) -> pd
     ]
     frame = pd.DataFrame(rows, columns=["item_id", "tags", "note", "updated", "dataset", "text_digest"])
     frame["updated"] = pd.to_datetime(frame["updated"], utc=True, format="ISO8601", errors="coerce")
-    return frame
+    return frame.rename_axis(columns="row")  # the heading above the numbers of rows in a notebook
 
 
 def text_digest(text: str) -> str:

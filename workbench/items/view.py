@@ -39,7 +39,8 @@ _ITEM = """
 <details><summary>target</summary>{{ item.answer or "not known" }}</details></div>
 """
 _ITEMS = """
-<div class="wb-items"><table><thead><tr><th>item</th><th>end of the passage</th><th>target</th></tr></thead>
+<div class="wb-items" tabindex="0" role="region" aria-label="Items"><table aria-label="Items"><thead><tr>
+<th scope="col">item</th><th scope="col">end of the passage</th><th scope="col">target</th></tr></thead>
 <tbody>
 {%- for item, parts in rows %}<tr><td>{{ item.item_id }}</td>
 <td>{{ parts.end }}<mark>{{ blank }}</mark>{{ parts.right }}</td>

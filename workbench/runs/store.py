@@ -283,7 +283,7 @@ class RunsTable(Table):
     def delete(self, *names: str) -> RunsTable:
         """Delete runs by their names, and return those that are left; DataError if one does not exist.
 
-        A run goes as a whole: its folder is renamed first. Damaged runs, which no list shows, are deleted too.
+        A run goes as a whole: its folder is renamed first. Damaged runs, which no list shows, go too.
         """
         if not names:
             raise DataError("no run is named", remedy='name runs: wb.runs().delete("lambada-dev-lstm-0123")')

@@ -76,7 +76,7 @@ function render({ model, el }) {
   } }, "Keep");
   const status = h("span", { class: "wa-status", role: "status", "aria-live": "polite" });
   const changed = h("span", { class: "wa-changed", role: "status", "aria-live": "polite" });
-  const read = h("div", { class: "wa-read", tabindex: 0, role: "region", "aria-label": "The passage as the models get it" });
+  const read = h("div", { class: "wa-read", role: "group", "aria-label": "What the models get" });
   const { node: alarm, complain } = alarmOf("wa-alarm");
   const legend = h("div", { class: "wa-legend" });
   const cards = h("div", { class: "wa-cards" });
@@ -127,9 +127,9 @@ function render({ model, el }) {
         const classes = [kinds.includes("d") && "wa-differs", kinds.includes("l") && "wa-later"].filter(Boolean).join(" ");
         return classes ? h("span", { class: classes }, what) : what;
       });
-      const node = h("div", { class: "wa-side", dir: "auto" }, pair && h("b", { class: "wa-letter" }, side.side), h("span", { class: "wa-context" }, ...words(side.context)), side.context.length ? " " : "", h("span", { class: "wa-query" }, ...words(side.query)));
+      const node = h("div", { class: "wa-side", dir: "auto", tabindex: 0, role: "region", "aria-label": pair ? `Passage ${side.side} as the models get it` : "The passage as the models get it" }, pair && h("b", { class: "wa-letter" }, side.side), h("span", { class: "wa-context" }, ...words(side.context)), side.context.length ? " " : "", h("span", { class: "wa-query" }, ...words(side.query)));
       return node;
-    }), ...Object.entries(problems).map(([side, why]) => h("div", { class: "wa-problem", role: "alert" }, s.state.pairs ? `${side}: ${why}` : why)));
+    }), ...Object.entries(problems).map(([side, why]) => h("div", { class: "wa-problem", role: "alert", tabindex: 0 }, s.state.pairs ? `${side}: ${why}` : why)));
     for (const node of read.children) {
       node.scrollTop = node.scrollHeight; // the target sentence is at the end
       const differs = node.querySelector(".wa-differs");

@@ -82,6 +82,13 @@ class Ask(Widget):
         if self.text.strip():
             self._ask()
 
+    @traitlets.validate("text", "other", "word", "candidates")
+    def _encodable(self, proposal: Mapping[str, Any]) -> str:
+        """Refuse what could not be sent to the page."""
+        if not wt.is_encodable(proposal["value"]):
+            raise DataError("the text holds half a surrogate pair, which no file can hold")
+        return str(proposal["value"])
+
     # -- what Python sees
 
     @property
@@ -294,7 +301,7 @@ def ask(
     Raises
     ------
     DataError
-        If there is no model, or something that is none. A passage that cannot be read raises nothing:
+        If there is no model, or something that is none, or a text holds half a surrogate pair. A passage that cannot be read raises nothing:
         what is wrong shows in the widget and in ``.problem``.
 
     Examples

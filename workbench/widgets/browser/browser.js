@@ -248,10 +248,10 @@ function render({ model, el }) {
     const look = h("select", { class: "wb-look", "aria-label": "Attention of", onchange: () => { model.set("attention", look.value); model.save_changes(); } },
       h("option", { value: "" }, "no model"), ...p.attention.map((name) => h("option", { value: name }, name)));
     look.value = p.attention.includes(model.get("attention")) ? model.get("attention") : "";
-    const cells = (row, tag) => h("tr", {}, ...row.map((cell) => h(tag, {}, cell)));
+    const cells = (row, tag) => h("tr", {}, ...row.map((cell) => h(tag, { scope: tag === "th" ? "col" : null }, cell)));
     return [
       ...(p.predictions.length ? [h("table", { class: "wb-table", "aria-label": "Predictions" },
-        cells(["model", "prediction", "", "rank", "ln p"], "th"), ...p.predictions.map((row) => cells(row, "td")))] : []),
+        cells(["model", "prediction", "outcome", "rank", "ln p"], "th"), ...p.predictions.map((row) => cells(row, "td")))] : []),
       ...(p.attention.length ? [h("label", { class: "wb-hint" }, "Attention of ", look)] : []),
       ...(p.columns.length ? [h("dl", { class: "wb-columns" }, ...p.columns.flatMap(([name, value]) => [h("dt", { title: name }, s.names[name] ?? name), h("dd", { dir: "auto" }, value)]))] : []),
     ];

@@ -11,7 +11,7 @@ function filterLine(c, copying) {
     oninput: () => c.ask("suggest", { type: "suggest", text: input.value }), onfocus: () => c.ask("suggest", { type: "suggest", text: input.value }),
     onchange: () => apply(),
   });
-  const problem = h("div", { class: "wc-where-error", id: `${uid}-error`, role: "alert", hidden: true });
+  const problem = h("div", { class: "wc-where-error", tabindex: 0, id: `${uid}-error`, role: "alert", hidden: true });
   const node = h("div", { class: "wc-filter" }, h("label", {}, "Filter ", input), copying, options, problem);
 
   function refuse(text) {

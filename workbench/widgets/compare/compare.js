@@ -19,13 +19,13 @@ function render({ model, el }) {
   }
 
   // ---- the frame of the widget
-  const said = h("div", { class: "wc-said", role: "status", "aria-live": "polite" }, "…");
+  const said = h("div", { class: "wc-said", tabindex: 0, role: "status", "aria-live": "polite" }, "…");
   const note = h("span", { class: "wc-note", role: "status", hidden: true });
   const clear = h("button", { class: "wc-button wc-clear", type: "button", disabled: true, onclick: () => choose({ pair: null, outcome: "only first", bins: {}, query: "", where: "" }) }, "Clear");
   const keys = keysHelp();
   const copying = copyButton("Copy this view", "Copy the line of Python that shows this view again", () => c.code, () => root);
   const strip = h("button", { class: "wc-strip", type: "button", hidden: true, "aria-expanded": "false", onclick: () => open(warned.hidden) });
-  const warned = h("ul", { class: "wc-warned", hidden: true, "aria-label": "Warnings" });
+  const warned = h("ul", { class: "wc-warned", tabindex: 0, hidden: true, "aria-label": "Warnings" });
   const { node: alarm, complain } = alarmOf("wc-alarm");
   const parts = { filter: filterLine(c, copying), table: modelTable(c), matrix: matrix(c), selected: selection(c), slices: slices(c), items: itemList(c), passage: passageView(c) };
   const root = h("div", { class: "wc-compare", tabindex: -1, onkeydown: (e) => onKey(e) },

@@ -10,7 +10,7 @@ function scatter(c) {
     return node_;
   };
   const svg = svgNode("svg", { class: "wc-scatter", width: LEFT + SIDE + 8, height: SIDE + 40, role: "img" });
-  const about = h("div", { class: "wc-hint wc-scatter-about" });
+  const about = h("div", { class: "wc-hint wc-scatter-about", tabindex: 0, role: "region", "aria-label": "About the scatter" });
   const node = h("div", { class: "wc-scatter-part", hidden: true }, svg, about);
   let data = null;
   let clause = ""; // the part of the typed filter that the brush wrote

@@ -5,7 +5,7 @@ function selection(c) {
   const heads = h("tr");
   const cells = h("div", { class: "wc-cells", role: "group", "aria-label": "Outcomes of two models" });
   const node = h("section", { class: "wc-selected-part", "aria-label": "Numbers of the listed items" },
-    h("div", { class: "wc-numbers" }, h("table", {}, h("thead", {}, heads), body)), cells);
+    h("div", { class: "wc-numbers", role: "region", tabindex: 0, "aria-label": "Numbers of two models" }, h("table", { "aria-label": "Numbers of two models" }, h("thead", {}, heads), body)), cells);
 
   const share = (value) => (value === null || value === undefined ? DASH : `${points(value)} %`);
   const interval = (low, high) => (low === null || low === undefined ? "" : ` [${signed(low)}, ${signed(high)}]`);
@@ -24,7 +24,7 @@ function selection(c) {
     const at = s.two ?? [0];
     const [a, b] = at.map((k) => c.models[k]);
     heads.replaceChildren(h("td"), h("th", { scope: "col" }, "items"), ...at.map((k) => h("th", { scope: "col", title: c.models[k].label }, chip(c.models[k]))),
-      ...(s.two ? [h("th", { scope: "col", title: "difference of the accuracies in percentage points, with the interval of the paired bootstrap" }, `${a.key} ${MINUS} ${b.key}, points`), h("th", { scope: "col", title: "not corrected for the number of pairs" }, "p"), h("th")] : []));
+      ...(s.two ? [h("th", { scope: "col", title: "difference of the accuracies in percentage points, with the interval of the paired bootstrap" }, `${a.key} ${MINUS} ${b.key}, points`), h("th", { scope: "col", title: "not corrected for the number of pairs" }, "p"), h("th", { scope: "col" }, h("span", { class: "wc-unseen" }, "remark"))] : []));
     let whole = null;
     if (s.two && c.pairs) {
       const turn = at[0] > at[1];

@@ -36,7 +36,7 @@ function fill(node, ...children) {
 
 /** An alert that is hidden while it is empty. */
 function alarmOf(kind) {
-  const node = h("div", { class: kind, role: "alert", hidden: true });
+  const node = h("div", { class: kind, role: "alert", tabindex: 0, hidden: true }); // a long text scrolls
   const complain = (text) => {
     node.textContent = calm(text);
     node.hidden = !text;

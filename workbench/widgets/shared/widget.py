@@ -36,7 +36,7 @@ HEAD = """\
 _PAUSE = 0.4  # seconds without a change before the page is brought up to date
 _SIZES = (10, 3, 1, 0)
 _PAGE = Markup("""\
-<div class="wb-saved wb-saved-{key}"><style>
+<div class="wb-saved wb-saved-{key}" tabindex="0" role="region" aria-label="Saved view"><style>
 .jp-OutputArea-child:not(:has(> .jp-OutputArea-output > *)):has(+ .jp-OutputArea-child .wb-saved) {{
 display: none }}
 .wb-saved {{ max-height: 800px; overflow: auto }}
