@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-PATIENCE = 1800  # seconds until something counts as a hang; slow and busy machines need far less
+PATIENCE = 300  # seconds until something counts as a hang; slow and busy machines need far less
 _QUIET = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
 
 
@@ -184,7 +184,7 @@ class Notebook:
         title, status = self.page.evaluate(
             f"() => [window.jupyterapp?.shell.currentWidget?.title.label, {kernel}?.status]"
         )
-        raise RuntimeError(f"the kernel of {title or 'nothing'} is {status or 'missing'} after half an hour")
+        raise RuntimeError(f"the kernel of {title or 'nothing'} is {status or 'missing'} after five minutes")
 
     def command(self, name: str, arguments: Mapping[str, Any] | None = None) -> None:
         """Start a command of JupyterLab, without waiting for its end."""
