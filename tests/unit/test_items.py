@@ -293,7 +293,7 @@ def test_a_typed_filter_reads_annotations_too():
     assert items.query(parse("n > 2")).frame.equals(items[3:].frame)
     with pytest.raises(DataError, match=r"no column 'mention_distance'.*n_context_sentences"):
         items.query("mention_distance > 40")
-    with pytest.raises(DataError, match="no column 'item_id', or an item twice"):
+    with pytest.raises(DataError, match="hold the item 'x/dev/3' twice"):
         items.query("n > 2", pd.concat([table, table]))
 
 

@@ -16,7 +16,14 @@ from workbench.datasets import published as papers
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.metrics import measure, note, shown_measures, spread_columns, typed
 from workbench.evaluation.paper import layout_of
-from workbench.evaluation.reading import NEEDED, VARIANT, ModelPredictions, one_value, predictions_of
+from workbench.evaluation.reading import (
+    NEEDED,
+    VARIANT,
+    ModelPredictions,
+    joined,
+    one_value,
+    predictions_of,
+)
 from workbench.evaluation.significance import compare_pair
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.runs.predictions import SCHEMA
@@ -81,7 +88,8 @@ def leaderboard(
     dataset, split : str, optional
         Only items of these.
     by : str or sequence of str, default ("dataset", "split", "variant")
-        Columns of the predictions; each combination of their values has a ranking of its own.
+        Columns of the predictions, or of one's own that the runs were stored with (see
+        :func:`workbench.predict`); each combination of their values has a ranking of its own.
     level, resamples, seed : float, int, int
         Confidence level of the intervals, and number and seed of the bootstrap replicates and of the
         random choices of signs.
@@ -157,12 +165,17 @@ def _groups(
 ) -> dict[Group, list[ModelPredictions]]:
     """Cut predictions into groups, each with a ranking of its own; rows without an answer are left out."""
     groups: dict[Group, list[ModelPredictions]] = {}
-    for model in models:
-        frame = model.frame
+    frames = [joined(model, names) for model in models]
+    known = {name for frame in frames for name in frame}
+    if frames and (lacking := [name for name in names if name not in known]):
+        raise DataError(
+            f"the predictions have no column {lacking[0]!r} to group by",
+            remedy="a column of one's own is stored when its items are predicted: wb.predict(items, model)",
+        )
+    for model, columns in zip(models, frames, strict=True):
+        frame = columns.assign(**{name: None for name in names if name not in columns})
         for column, value in chosen.items():
             frame = frame if value is None else frame[frame[column] == value]
-        if lacking := [name for name in names if name not in frame.columns]:
-            raise DataError(f"the predictions have no column {lacking[0]!r} to group by")
         parts: Any = frame.groupby(names, dropna=False, observed=True) if names else [((), frame)]
         for values, part in parts:
             key = tuple("" if pd.isna(value) else value for value in values)  # nulls do not equal each other

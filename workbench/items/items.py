@@ -181,7 +181,7 @@ class Items:
             values = pd.array(values, dtype="boolean").to_numpy(dtype=bool, na_value=False)
         return self._trusted(self._frame[values], self.attrs)
 
-    def query(self, text: str | Query, annotations: pd.DataFrame | None = None) -> Items:
+    def query(self, text: str | Query, annotations: Items | pd.DataFrame | None = None) -> Items:
         """Return the items that pass a typed filter; see :mod:`workbench.items.query` for the language.
 
         Parameters
@@ -189,8 +189,9 @@ class Items:
         text : str or Query
             Over the columns of the items, those of :attr:`extra`, ``n_context_sentences``, ``n_tokens``, and
             the columns of `annotations`.
-        annotations : DataFrame, optional
-            Any table with a column ``item_id`` and at most one row an item.
+        annotations : DataFrame or Items, optional
+            Any table with ``item_id`` as a column or the index, at most one row an item, or items with
+            columns of their own.
 
         Examples
         --------
@@ -203,13 +204,8 @@ class Items:
         table["n_context_sentences"] = self._frame["sentences"].map(len) - 1
         table = table.join(self.extra[[name for name in self.extra if name not in table]])
         if annotations is not None:
-            if "item_id" not in annotations or annotations["item_id"].duplicated().any():
-                problem = "the annotations have no column 'item_id', or an item twice"
-                raise DataError(
-                    problem, remedy="pass a table with one row an item, such as wb.annotate(items)"
-                )
-            known = table.columns.difference(["item_id"])
-            table = table.merge(annotations.drop(columns=known, errors="ignore"), "left", on="item_id")
+            beside = in_item_order(annotations, table["item_id"])
+            table = table.join(beside.loc[:, ~beside.columns.isin(table.columns)])
         if "n_tokens" in query.columns and "n_tokens" not in table:
             table["n_tokens"] = [len(item.tokens) for item in self]
         return self.where(query.mask(table))
@@ -219,7 +215,8 @@ class Items:
         """Further columns, such as those of a user's own table: (n, k), in the order of the items.
 
         They are the entries of ``meta`` that hold text, numbers, truth values or lists of them; a row without
-        an entry is missing. Facets are made of them as of annotations.
+        an entry is missing. Facets, slices and groups are made of them as of annotations: pass the items
+        where annotations are expected.
         """
         rows = [
             {key: value for key, value in meta.items() if not isinstance(value, Mapping)}
@@ -290,6 +287,40 @@ class Items:
 
     def _repr_html_(self) -> str:
         return items_html(self.head(), repr(self).removeprefix("Items(").removesuffix(")"))
+
+
+def in_item_order(
+    table: Items | pd.DataFrame, item_ids: pd.Series[Any], what: str = "annotations"
+) -> pd.DataFrame:
+    """Return the rows of a table in the order of `item_ids`, with their index and without the ids.
+
+    The table has ``item_id`` as a column or index, or it is items, which stand for :attr:`Items.extra`. Raise
+    DataError if it has no ``item_id``, holds one twice, or knows none of the items.
+    """
+    if isinstance(table, Items):
+        table = table.extra.set_axis(table.frame["item_id"])
+    if not isinstance(table, pd.DataFrame):
+        raise DataError(
+            f"the {what} are a {type(table).__name__}, expected a DataFrame",
+            remedy="pass wb.annotate(items), the items themselves, or a frame with a column 'item_id'",
+        )
+    if "item_id" in table.columns:
+        table = table.set_index("item_id")
+    elif table.index.name != "item_id":
+        raise DataError(
+            f"the {what} have no column 'item_id'",
+            remedy="make them with wb.annotate(items), pass items for their own columns, or name the ids so",
+        )
+    table = table.set_axis(table.index.astype("str"))
+    if table.index.has_duplicates:
+        twice = table.index[table.index.duplicated()][0]
+        raise DataError(f"the {what} hold the item {twice!r} twice", remedy="pass one row an item")
+    if len(item_ids) and not item_ids.isin(table.index).any():
+        raise DataError(
+            f"the {what} know none of the items, {item_ids.iloc[0]!r} the first",
+            remedy=f"pass the {what} that belong to these items",
+        )
+    return table.reindex(item_ids).set_axis(item_ids.index)
 
 
 def _is_mask(key: Any) -> bool:

@@ -80,7 +80,7 @@ class Browser(Widget):
         self,
         items: Items,
         *,
-        annotations: pd.DataFrame | Literal["auto"] | None,
+        annotations: Items | pd.DataFrame | Literal["auto"] | None,
         predictions: pd.DataFrame | None,
         filters: Mapping[str, Any],
         ask: Any = None,
@@ -110,7 +110,7 @@ class Browser(Widget):
         automatic = isinstance(annotations, str)
         if automatic and annotations != AUTO:
             raise DataError(f"annotations are {annotations!r}, expected a DataFrame, {AUTO!r} or None")
-        table = annotations_at_hand(items) if automatic else cast("pd.DataFrame | None", annotations)
+        table = annotations_at_hand(items) if automatic else cast("Items | pd.DataFrame | None", annotations)
         self._load(table)
         try:
             self._set(filters)
@@ -124,7 +124,7 @@ class Browser(Widget):
         self.observe(self._filters_set, "filters")
         self.observe(lambda _change: self._send_view(), ["layout", "reveal", "attention"])
 
-    def _load(self, annotations: pd.DataFrame | None) -> None:
+    def _load(self, annotations: Items | pd.DataFrame | None) -> None:
         """Take annotations: columns to show and choose by, and spans to mark."""
         self._annotated = annotations is not None
         self._annotations = align_to_items(annotations, self._frame["item_id"], "annotations")
@@ -432,7 +432,7 @@ def static_page(
 
 def browse(
     items: Items,
-    annotations: pd.DataFrame | Literal["auto"] | None = None,
+    annotations: Items | pd.DataFrame | Literal["auto"] | None = None,
     predictions: pd.DataFrame | None = None,
     *,
     query: str = "",
