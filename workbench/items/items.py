@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -21,7 +22,7 @@ from workbench.items import text as wt
 from workbench.items.query import Query, parse
 from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, Item, Span, content_digest
 from workbench.items.view import items_html
-from workbench.storage.errors import DataError, reading
+from workbench.storage.errors import DataError, reading, reason
 from workbench.storage.files import atomic_path
 from workbench.storage.parquet import read_parquet
 from workbench.storage.spreadsheet import Formulas, write_csv
@@ -34,6 +35,8 @@ MARKER = re.compile(r"___+|XXXXX|@placeholder")
 """Marks of the blank: three or more underscores, or those of CBT and CNN QA."""
 
 _BLOCK = 1 << 16  # rows of a table that are Python objects at a time
+_DEEPEST = 20  # lists in lists of a cell
+_SHORT = reprlib.Repr(maxstring=80, maxother=80, maxlist=10, maxtuple=10)
 _USUAL = {"dataset": "own", "split": "dev", "variant": "own"}
 _SCHEMA = pa.schema(
     [(name, pa.string()) for name in schema.TEXT_COLUMNS]
@@ -237,7 +240,7 @@ class Items:
     def to_parquet(self, path: Path | str) -> None:
         """Write the items to a Parquet file, exactly and atomically."""
         columns: dict[str, Any] = {name: self._frame[name].tolist() for name in COLUMNS}
-        columns["meta"] = [json.dumps(meta, ensure_ascii=False) for meta in columns["meta"]]
+        columns["meta"] = list(map(_meta_json, columns["item_id"], columns["meta"]))
         arrays = [
             pa.array(columns[f.name], f.type, from_pandas=f.name in schema.TEXT_COLUMNS) for f in _SCHEMA
         ]
@@ -323,6 +326,18 @@ def in_item_order(
     return table.reindex(item_ids).set_axis(item_ids.index)
 
 
+def _meta_json(item_id: str, meta: Mapping[str, Any]) -> str:
+    try:
+        text = json.dumps(meta, ensure_ascii=False)
+        text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DataError(
+            f"item {item_id}: its meta cannot be written as JSON ({reason(error)})",
+            remedy="use text, numbers, truth values, and lists and mappings of these",
+        ) from None
+    return text
+
+
 def _is_mask(key: Any) -> bool:
     kinds = (list, np.ndarray, pd.Series, pd.api.extensions.ExtensionArray)
     return (
@@ -366,8 +381,10 @@ def items_from_frame(
     frame : DataFrame
         A table; a frame with all columns of `COLUMNS` is used as it is.
     text : str
-        The column of texts. One ``___``, ``XXXXX`` or ``@placeholder`` marks the blank; without
-        a mark the last word is the answer.
+        The column of texts. One ``___``, ``XXXXX`` or ``@placeholder`` marks the blank; without a mark the
+        last word is the answer: the last token with a letter or digit, whatever marks follow it. Where words
+        of its script have no spaces between them (Chinese, Japanese, Thai ...), the blank must be marked, or
+        the answer given, unless `tokenised` is True.
     answer : str or None
         The column of answers. Where it is absent or null, a marked blank stays empty. Without a
         mark, an answer must be the last word.
@@ -397,6 +414,15 @@ def items_from_frame(
     if not isinstance(frame, pd.DataFrame):
         raise DataError(f"this is a {type(frame).__name__}, expected a pandas DataFrame")
     named = {"candidates": candidates, "item_id": item_id, "word_class": word_class, "book_id": book_id}
+    _check_options({"text": text, "answer": answer} | named, "a column")
+    _check_options({"dataset": dataset, "split": split, "variant": variant}, "a name")
+    if tokenised not in (None, True, False):
+        raise DataError(f"tokenised is {_shown(tokenised)}, expected True, False or None")
+    if frame.columns.nlevels > 1:
+        raise DataError(
+            f"the columns have {frame.columns.nlevels} levels, expected one name each",
+            remedy='flatten them: frame.columns = ["_".join(map(str, name)) for name in frame.columns]',
+        )
     if set(COLUMNS) <= set(frame) and not any(named.values()) and (text, answer) == ("text", "answer"):
         return Items(frame)
     columns = {name: column for name, column in named.items() if column is not None}
@@ -407,8 +433,9 @@ def items_from_frame(
         if column not in frame.columns:
             problem = f"there is no column {column!r}; there is {', '.join(map(str, frame.columns))}"
             raise DataError(problem, remedy="name the column, such as text=")
-    if not frame.columns.is_unique:
-        problem = f"the column {frame.columns[frame.columns.duplicated()][0]!r} occurs twice"
+    names = pd.Index(list(map(str, frame.columns)))
+    if not names.is_unique:
+        problem = f"the column {names[names.duplicated()][0]!r} occurs twice"
         raise DataError(problem, remedy="rename one of them")
     sets = {"dataset": dataset, "split": split, "variant": variant}
     columns |= {name: name for name, value in sets.items() if value is None and name in frame}
@@ -441,7 +468,7 @@ def _rows(
         row = {name: values[number] for name, values in cells.items()}
         try:
             about = [_text(row, name) or default for name, default in usual.items()]
-            meta = {name: _plain(values[number]) for name, values in further}
+            meta = {name: _plain(values[number], name) for name, values in further}
             item_id, text, answer, span, *rest = _built(row, tokenised)
         except DataError as error:
             raise DataError(f"row {label}: {error.problem}", remedy=error.remedy) from None
@@ -450,16 +477,49 @@ def _rows(
         yield name, *about, text, answer, span, *rest, meta, item_id is None
 
 
-def _plain(value: Any) -> Any:
+def _check_options(options: Mapping[str, Any], what: str) -> None:
+    """Raise DataError where an option is neither None nor a single name."""
+    for option, value in options.items():
+        if value is not None and (isinstance(value, list | tuple) or not pd.api.types.is_scalar(value)):
+            remedy = f"{option}={_shown(value[0])}" if isinstance(value, list | tuple) and value else None
+            raise DataError(f"{option} is {_shown(value)}, expected {what}", remedy=remedy)
+        if value is not None and what == "a name" and not isinstance(value, str):
+            raise DataError(f"{option} is {_shown(value)}, expected {what}")
+
+
+def _plain(value: Any, column: str, depth: int = 0) -> Any:
     """Return a cell as JSON can hold it; None for what is missing, the text of what has no such form."""
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(part) for part in value]
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, np.ndarray | pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
+        value = value.tolist()
+    if isinstance(value, list | tuple | Mapping):
+        if depth == _DEEPEST:
+            problem = (
+                f"the column {column!r} has a cell that holds itself, or more than {_DEEPEST} lists in lists"
+            )
+            raise DataError(problem, remedy="leave the column out, or make text of it")
+        if isinstance(value, Mapping):
+            return {str(key): _plain(part, column, depth + 1) for key, part in value.items()}
+        return [_plain(part, column, depth + 1) for part in value]
     value = value.item() if isinstance(value, np.generic) else value
-    if pd.isna(value):
+    if _is_missing(value):
         return None
-    return value if isinstance(value, str | bool | int | float) else str(value)
+    value = value if isinstance(value, str | bool | int | float) else str(value)
+    if isinstance(value, str) and not wt.is_encodable(value):
+        raise DataError(f"the column {column!r} holds half a surrogate pair, which no file can hold")
+    return value
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a cell is None, NaN, NA or NaT."""
+    try:
+        return value is None or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
+    except ArithmeticError:  # a signalling NaN of decimal numbers
+        return True
+
+
+def _shown(value: Any) -> str:
+    """Return a value for a message, cut to a readable length."""
+    return _SHORT.repr(value)
 
 
 def items_from_text(
@@ -503,7 +563,7 @@ def _built(row: Mapping[str, Any], tokenised: bool | None) -> tuple[Any, ...]:  
     """Return the id that the row gives, and the columns from the text to the book."""
     text, answer = row["text"], _text(row, "answer")
     if not isinstance(text, str) or not text.strip():
-        raise DataError(f"the text is {text!r}, expected a passage")
+        raise DataError(f"the text is {_shown(text)}, expected a passage")
     marks = list(MARKER.finditer(text))
     if len(marks) > 1:
         problem = f"the text has {len(marks)} blanks ({', '.join(mark[0] for mark in marks)}), expected one"
@@ -515,6 +575,11 @@ def _built(row: Mapping[str, Any], tokenised: bool | None) -> tuple[Any, ...]:  
         span = start, start + len(answer or "")
     else:
         span = _last_word(text, answer, tokenised=known)
+        if answer is None and not known and wt.holds_unspaced(text[slice(*span)]):
+            raise DataError(
+                f"the last word of {_shown(text)} is not known: words of its script have no spaces between them",
+                remedy="mark the blank with ___, or pass tokenised=True where words are between spaces",
+            )
         answer = text[slice(*span)]
     if not text.strip():
         raise DataError("the text is nothing but a blank")
@@ -529,13 +594,15 @@ def _built(row: Mapping[str, Any], tokenised: bool | None) -> tuple[Any, ...]:  
 
 
 def _last_word(text: str, answer: str | None, *, tokenised: bool) -> Span:
-    with_marks = wt.last_word(text, tokenised=True) or (0, 0)
-    bare = wt.last_word(text, tokenised=tokenised) or with_marks
-    for span in (bare, with_marks):
-        if answer is None or text[slice(*span)] == answer:
+    word, with_marks = wt.final_word(text, tokenised=tokenised), wt.last_word(text, tokenised=True)
+    bare = wt.last_word(text, tokenised=tokenised)
+    for span in (word, bare, with_marks):
+        if span and (text[slice(*span)] == answer or (answer is None and span == word)):
             return span
+    if word is None:
+        raise DataError(f"the text {_shown(text)} has no word", remedy="mark the blank with ___")
     raise DataError(
-        f"the text ends with {text[slice(*bare)]!r}, not with the answer {answer!r}",
+        f"the text ends with {_shown(text[slice(*word)])}, not with the answer {_shown(answer)}",
         remedy="mark the blank with ___, or end the text with the answer",
     )
 
@@ -546,25 +613,26 @@ def _text(row: Mapping[str, Any], name: str) -> str | None:
         if not value.strip():
             raise DataError(f"the {name} is empty", remedy="leave it null where it is not known")
         return value
-    if value is None or value is pd.NA or value != value:  # noqa: PLR0124 - NaN is what differs from itself
+    if _is_missing(value):
         return None
-    if name == "answer":
-        raise DataError(f"the answer is {value!r}, expected a word")
+    if name == "answer" or not pd.api.types.is_scalar(value):
+        expected = "a word" if name == "answer" else "text or a number"
+        raise DataError(f"the {name} is {_shown(value)}, expected {expected}")
     return str(value)
 
 
 def _choices(value: Any) -> tuple[str, ...] | None:
-    if value is None or value is pd.NA or isinstance(value, float):
+    if _is_missing(value):
         return None
-    words = value
+    words = value.tolist() if isinstance(value, np.ndarray | pd.Series) else value
     if isinstance(value, str):
         try:
             words = json.loads(value) if value.startswith("[") else value.split("|")
         except ValueError:  # a bracket is a word too
             words = value.split("|")
-    if not isinstance(words, Iterable):
-        raise DataError(f"the candidates are {value!r}, expected a list of words")
+    if not isinstance(words, Iterable) or isinstance(words, Mapping | pd.DataFrame):
+        raise DataError(f"the candidates are {_shown(value)}, expected a list of words")
     words = tuple(words)
     if not words or not all(isinstance(word, str) and word for word in words):
-        raise DataError(f"the candidates are {value!r}, expected words")
+        raise DataError(f"the candidates are {_shown(value)}, expected words")
     return words
