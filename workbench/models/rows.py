@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import pandas as pd
 
 from workbench.items.items import Items
 from workbench.items.schema import objects
-from workbench.runs.predictions import Floats, frame_of, nullable
+from workbench.runs.predictions import Floats, frame_of, not_a_number, nullable
 from workbench.storage.errors import DataError
 
 
@@ -23,7 +24,7 @@ class Ranked(NamedTuple):
     rank: npt.NDArray[np.int64]  # 1 + number of words strictly more probable; 0 without an answer
     n_tied: npt.NDArray[np.int64]  # words exactly as probable as the answer, itself counted
     known: npt.NDArray[np.bool_]  # whether the answer is in the vocabulary
-    top_words: list[list[str]]  # the most probable words, the best first
+    top_words: list[list[str]]  # the most probable words, the best first; one of NaN counts as the best
     top_log_probs: list[list[float]]
 
 
@@ -35,6 +36,8 @@ def from_scores(
     model: str,
     score_type: str,
     log_prob: Floats | None = None,
+    known: npt.NDArray[np.bool_] | None = None,
+    dtype: str = "",
     seed: int = 0,
     top_k: int = 10,
     **variant: Any,
@@ -52,6 +55,10 @@ def from_scores(
     score_type : {"log_prob", "score"}
     log_prob : array (n,), optional
         Natural log-probability of the answers.
+    known : array of bool (n,), optional
+        Answers that must have a log-probability if they are among the words; all by default.
+    dtype : str, optional
+        Type of the numbers that the model computes with, named in errors.
     seed : int, default 0
         Decides among words with the same best score, for each item by itself.
     top_k : int, default 10
@@ -62,17 +69,13 @@ def from_scores(
     Raises
     ------
     DataError
-        If a word has no score, or an item no words.
+        If the score of a word or the log-probability of a known answer is NaN, a log-probability is plus
+        infinity, or an item has no words.
     """
     frame = items.frame
-    length = np.array([len(row) for row in words], dtype=np.int64)
-    width = int(length.max(initial=0))
-    inside = np.arange(width)[None, :] < length[:, None]
-    values = np.where(inside, np.asarray(scores, dtype=float)[:, :width], -np.inf)
-    bad = np.isnan(values).any(axis=1) | (length == 0)
-    if bad.any():
-        which = frame["item_id"].iloc[int(bad.argmax())]
-        raise DataError(f"the model {model!r} gave no score to some word of {which}, or it has no words")
+    infinite = score_type == "score"
+    values, inside = check_scores(items, scores, words, model=model, dtype=dtype, infinite=infinite)
+    length = inside.sum(axis=1)
     pairs = zip(words, frame["answer"].tolist(), strict=True)
     place = np.array(
         [list(row).index(answer) if answer in row else -1 for row, answer in pairs], dtype=np.int64
@@ -80,6 +83,9 @@ def from_scores(
     best = values.max(axis=1, initial=-np.inf)
     chosen = _draw((values == best[:, None]) & inside, frame["item_id"].tolist(), seed)
     has, offered = frame["answer"].notna().to_numpy(), place >= 0
+    if log_prob is not None and score_type == "log_prob":
+        needed = has & offered & (True if known is None else known)
+        _check_answers(items, log_prob, needed, model=model, dtype=dtype)
     answer_scores = np.where(offered, values[np.arange(len(frame)), np.maximum(place, 0)], np.nan)
     rank = np.where(offered, 1 + (values > answer_scores[:, None]).sum(axis=1), length + 1)
     tied = np.where(offered, ((values == answer_scores[:, None]) & inside).sum(axis=1), 1)
@@ -107,12 +113,72 @@ def from_scores(
     return frame_of(frame, columns, variant)
 
 
+def check_scores(
+    items: Items,
+    scores: Floats,
+    words: Sequence[Sequence[str]],
+    *,
+    model: str,
+    dtype: str = "",
+    infinite: bool = False,
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return scores (n, most words), -inf beyond the words of an item, and where there are words.
+
+    DataError if an item has no words, or the score of a word is NaN or, unless `infinite`, plus infinity.
+    """
+    length = np.array([len(row) for row in words], dtype=np.int64)
+    if (length == 0).any():
+        item_id = items.frame["item_id"].iloc[int((length == 0).argmax())]
+        raise DataError(f"there are no words that the model {model!r} could choose from for {item_id}")
+    width = int(length.max(initial=0))
+    inside = np.arange(width)[None, :] < length[:, None]
+    values = np.where(inside, np.asarray(scores, dtype=float)[:, :width], -np.inf)
+    bad = np.isnan(values) if infinite else ~(values < np.inf)
+    if bad.any():
+        row, column = np.unravel_index(int(bad.argmax()), bad.shape)
+        raise not_a_number(
+            values[row, column], items.frame["item_id"].iloc[row], model=model, dtype=dtype,
+            what=f"score of the word {words[row][column]!r}",
+        )  # fmt: skip
+    return values, inside
+
+
+def check_ranked(items: Items, ranked: Ranked, *, model: str, dtype: str = "") -> None:
+    """Raise DataError if the log-probability of a word is NaN or plus infinity, or minus infinity for all."""
+    known = ranked.known & items.frame["answer"].notna().to_numpy()
+    _check_answers(items, ranked.log_prob, known, model=model, dtype=dtype)
+    length = np.array([len(row) for row in ranked.top_log_probs], dtype=np.int64)
+    values = np.fromiter(chain.from_iterable(ranked.top_log_probs), float, int(length.sum()))
+    owner = np.repeat(np.arange(len(length)), length)
+    first = np.append(True, np.diff(owner) > 0)[: len(owner)]
+    bad = ~(values < np.inf) | (first & np.isneginf(values))
+    if bad.any():
+        place = int(bad.argmax())
+        row = int(owner[place])
+        what = "log-probability of a word of the vocabulary"
+        raise not_a_number(
+            values[place], items.frame["item_id"].iloc[row], model=model, dtype=dtype,
+            what="log-probability of the best word" if np.isneginf(values[place]) else what,
+        )  # fmt: skip
+
+
+def _check_answers(
+    items: Items, log_prob: Floats, needed: npt.NDArray[np.bool_], *, model: str, dtype: str
+) -> None:
+    """Raise DataError where the log-probability of an answer is needed and is NaN or plus infinity."""
+    bad = needed & ~(np.asarray(log_prob, dtype=float) < np.inf)
+    if bad.any():
+        row = int(bad.argmax())
+        raise not_a_number(log_prob[row], items.frame["item_id"].iloc[row], model=model, dtype=dtype)
+
+
 def from_ranking(
     items: Items,
     ranked: Ranked,
     *,
     model: str,
     vocabulary_size: int,
+    dtype: str = "",
     seed: int = 0,
     top_k: int | None = None,
     **variant: Any,
@@ -126,6 +192,8 @@ def from_ranking(
     model : str
     vocabulary_size : int
         Number of words; an answer that is none of them has the rank after the last.
+    dtype : str, optional
+        Type of the numbers that the model computes with, named in errors.
     seed : int, default 0
         Decides where the answer shares the first rank, for each item by itself.
     top_k : int, optional
@@ -133,7 +201,13 @@ def from_ranking(
         prediction is the second where the answer shares the first rank and the seed decides against it.
     **variant
         Columns such as ``system`` and ``unknown``.
+
+    Raises
+    ------
+    DataError
+        As :func:`check_ranked`.
     """
+    check_ranked(items, ranked, model=model, dtype=dtype)
     frame = items.frame
     has = frame["answer"].notna().to_numpy()
     known = ranked.known & has

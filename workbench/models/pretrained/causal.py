@@ -37,9 +37,16 @@ from workbench.models.pretrained.scoring import (
     no_scores,
     word_log_probs,
 )
-from workbench.models.pretrained.search import SearchResult, Trie, WordQuery, rank_words, write_words
+from workbench.models.pretrained.search import (
+    BROKEN,
+    SearchResult,
+    Trie,
+    WordQuery,
+    rank_words,
+    write_words,
+)
 from workbench.models.rows import Ranked, from_ranking, from_scores
-from workbench.runs.predictions import Floats, frame_of, nullable
+from workbench.runs.predictions import Floats, frame_of, not_a_number, nullable
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes
@@ -227,7 +234,9 @@ class CausalLM(PretrainedModel):
         has = _has_answer(items)
         columns |= _answer_columns(scores, has)
         columns["rank_is_bound"] = nullable(np.array(bounds, dtype=bool), has & ranked.known)
-        return from_ranking(items, ranked, model=self.name, seed=seed, top_k=top_k, **columns)
+        return from_ranking(
+            items, ranked, model=self.name, dtype=self.dtype, seed=seed, top_k=top_k, **columns
+        )
 
     def _columns(self, items: Items) -> dict[str, Any]:
         columns = {**super()._columns(items), "filter": self.filter}
@@ -250,7 +259,7 @@ class CausalLM(PretrainedModel):
         columns |= {"filter": "none", "vocabulary_size": pd.NA} | _answer_columns(answer_scores, has)
         return from_scores(
             items, values, words, model=self.name, score_type=self.score_type,
-            log_prob=word_log_probs(answer_scores), **options, **columns,
+            log_prob=word_log_probs(answer_scores), dtype=self.dtype, **options, **columns,
         )  # fmt: skip
 
     def _write(self, items: Items, columns: dict[str, Any]) -> pd.DataFrame:
@@ -263,6 +272,12 @@ class CausalLM(PretrainedModel):
         queries, has = self._queries(items), _has_answer(items)
         with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
             ids, scores = write_words(self._scorer, queries, step=bar.update)
+        broken = [path[-1:] == [BROKEN] for path in ids] | (has & np.isnan(word_log_probs(scores)))
+        if broken.any():
+            raise not_a_number(
+                np.nan, items.frame["item_id"].iloc[int(broken.argmax())], model=self.name, dtype=self.dtype,
+                what="log-probability of a sub-token",
+            )  # fmt: skip
         correct = scores["greedy"] & has
         predictions = []
         for query, path, answer, right in zip(queries, ids, items.frame["answer"], correct, strict=True):
