@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar, get_args
@@ -28,6 +29,14 @@ Ids = list[int]
 _CLASSES: dict[Kind, str] = {"causal": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM"}
 _FILES = ("*.json", "*.txt", "*.model", "*.safetensors", "*.py")
 _SOURCE = "source.json"
+_OTHER_HEADS = re.compile(r"(^|\.)(pooler|seq_relationship|sop_classifier|mtp)\.|\.masked_bias$")
+"""Weights that a checkpoint may have beyond those of its language model: heads that were trained with it for
+other tasks (next sentence, order of sentences, tokens further on), and masks that were once stored."""
+_QUANTIZED = {
+    "awq", "bitsandbytes", "bitsandbytes_4bit", "bitsandbytes_8bit", "compressed-tensors", "gptq", "hqq",
+    "quanto", "torchao",
+}  # fmt: skip
+"""Methods of quantization whose code is that of installed packages; others may fetch theirs from the hub."""
 
 _PARAMETERS = {
     "model": """path_or_name : path or str
@@ -227,18 +236,18 @@ def _load_checkpoint(
     hub = {"revision": revision, "trust_remote_code": trust_remote_code}
     remedy = "pass a folder with config.json, a tokenizer and *.safetensors, or a name on the hub"
     with reading(source, f"this {kind} model", remedy=remedy), _no_progress_bar(transformers.utils.logging):
+        if folder.is_dir():
+            _check_files(folder)
+        config = transformers.AutoConfig.from_pretrained(source, **hub)
+        if not trust_remote_code:
+            _check_config(config, source)
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(source, **hub)
         tokenizer("a", verbose=False)  # it reads some of its configuration when it is used
         model, info = getattr(transformers, _CLASSES[kind]).from_pretrained(
-            source, dtype=dtype, device_map=device, use_safetensors=True, output_loading_info=True,
-            attn_implementation="eager" if eager else None, **hub,
+            source, config=config, dtype=dtype, device_map=device, use_safetensors=True,
+            output_loading_info=True, attn_implementation="eager" if eager else None, **hub,
         )  # fmt: skip
-    if missing := info["missing_keys"] or info["mismatched_keys"]:
-        raise DataError(
-            f"the weights lack {min(map(str, missing))!r}: this is no {kind} model with its head",
-            file=source,
-            remedy=f"take a checkpoint that was trained as a {kind} language model",
-        )
+    _check_weights(info, kind, source)
     if not getattr(tokenizer, "is_fast", False):
         raise DataError("the tokenizer is not one of the fast ones of transformers", file=source)
     label, digest = source, str(getattr(model.config, "_commit_hash", None) or revision)
@@ -247,6 +256,66 @@ def _load_checkpoint(
         with reading(folder, f"this {kind} model", remedy=remedy):
             label, digest = folder.resolve().name, cache.fingerprint(files, folder)
     return Checkpoint(model.eval(), tokenizer, str(model.device), label, digest)
+
+
+def _check_files(folder: Path) -> None:
+    """Raise DataError if files of a model name weights that are not in its folder."""
+    for index in sorted(folder.glob("*.index.json")):
+        names = read_json(index, "this index of weights")["weight_map"].values()
+        for name in sorted(set(names)):
+            if name != Path(name).name or not (folder / name).is_file():
+                raise DataError(
+                    f"the index names weights in {name!r:.80}, which is no file of this folder", file=index,
+                    remedy="copy all files of the model into one folder, or download it again",
+                )  # fmt: skip
+    if (adapter := folder / "adapter_config.json").exists():
+        raise DataError(
+            "this folder holds an adapter, whose weights belong to those of another model", file=adapter,
+            remedy="merge them (peft: merge_and_unload), and save the model that this gives",
+        )  # fmt: skip
+
+
+def _check_config(config: Any, source: str) -> None:
+    """Remove from a configuration, and those in it, what names code on the hub; DataError where it is needed.
+
+    Without an implementation of attention or experts, the library chooses one of its own.
+    """
+    from transformers import PretrainedConfig  # noqa: PLC0415 - heavy, an extra
+
+    for name in ("_attn_implementation", "_experts_implementation"):
+        if hasattr(config, name):
+            setattr(config, name, None)
+    quantization = getattr(config, "quantization_config", None) or {}
+    if not isinstance(quantization, dict):
+        quantization = quantization.to_dict()
+    method = "bitsandbytes" if quantization.get("load_in_4bit") or quantization.get("load_in_8bit") else None
+    method = method or quantization.get("quant_method")
+    if quantization and str(getattr(method, "value", method)) not in _QUANTIZED:
+        raise DataError(
+            f"the weights are quantized by {str(method):.40}, whose code may come from the hub", file=source,
+            remedy="take a checkpoint that is not quantized, or allow it: trust_remote_code=True",
+        )  # fmt: skip
+    for value in vars(config).values():
+        for inner in value.values() if isinstance(value, dict) else [value]:
+            if isinstance(inner, PretrainedConfig):
+                _check_config(inner, source)
+
+
+def _check_weights(info: Mapping[str, Any], kind: Kind, source: str) -> None:
+    """Raise DataError unless the weights of a checkpoint are those that its configuration describes."""
+    if missing := info["missing_keys"] or info["mismatched_keys"]:
+        raise DataError(
+            f"the weights lack {min(map(str, missing))!r}: this is no {kind} model with its head",
+            file=source,
+            remedy=f"take a checkpoint that was trained as a {kind} language model",
+        )
+    if unexpected := sorted(key for key in map(str, info["unexpected_keys"]) if not _OTHER_HEADS.search(key)):
+        raise DataError(
+            f"the configuration has no place for {len(unexpected):,} of the weights, such as {unexpected[0]!r}:"
+            " without them the model would give other numbers",
+            file=source,
+            remedy="take the config.json that belongs to the weights, or download the model again",
+        )
 
 
 @contextmanager
