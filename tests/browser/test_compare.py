@@ -376,4 +376,4 @@ def test_the_spread_between_seeds_stands_beside_the_accuracy(lab, notebook):
     accuracies = 100 * pd.Series([frame["correct"].mean() for frame in runs])
     assert text.startswith(f"± {accuracies.std():.1f}")
     page.locator("[data-pair=BA]").hover()
-    assert "sign-flip test by item, exact p" in page.locator(".wc-told").inner_text()
+    assert "sign-flip test by novel, exact p" in page.locator(".wc-told").inner_text()

@@ -12,6 +12,7 @@ from ask_models import Counting, Failing, Gated, Scoring
 from html_page import Page
 from patience import PATIENCE
 
+import workbench as wb
 from workbench.items.items import Items, items_from_text
 from workbench.models import RandomWord
 from workbench.models.base import Predictor, pad
