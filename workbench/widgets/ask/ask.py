@@ -493,8 +493,7 @@ def _signed(value: float, *, plus: bool = False) -> str:
 def _short(value: float) -> str:
     if value < 10:  # noqa: PLR2004 - two digits behind the point
         return f"{value:.2f}"
-    return f"{value:,.0f}" if value < 1e6 else f"{value:.1e}".replace("e+0", "e").replace("e+", "e")  # noqa:
-    PLR2004
+    return f"{value:,.0f}" if value < 1e6 else f"{value:.1e}".replace("e+0", "e").replace("e+", "e")  # noqa: PLR2004
 
 
 def _readable(word: str) -> str:
