@@ -235,7 +235,7 @@ class Grooming:
         if not self.path.exists():
             try:
                 with self._errors():
-                    sqlite.create(self.path, _fill, _WHAT, remedy="groom the questions again")
+                    sqlite.create_database(self.path, _fill, _WHAT, remedy="groom the questions again")
             except DataError:
                 if not self.path.exists():
                     raise

@@ -87,9 +87,6 @@ def from_scores(
     answer_scores = np.where(offered, values[np.arange(len(frame)), np.maximum(place, 0)], np.nan)
     rank = np.where(offered, 1 + (values > answer_scores[:, None]).sum(axis=1), length + 1)
     tied = np.where(offered, ((values == answer_scores[:, None]) & inside).sum(axis=1), 1)
-    if log_prob is not None and score_type == "log_prob":
-        broken = offered & has & np.isnan(log_prob)
-        check_numbers(frame, broken, "the log-probability of the answer", model=model, dtype=dtype)
     order = np.argsort(-values, axis=1, kind="stable")[:, :top_k]
     tops = [row[: min(top_k, n)].tolist() for row, n in zip(order, length, strict=True)]
     candidates = frame["candidates"].tolist()

@@ -115,7 +115,7 @@ def create(path: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
 
     remedy = "open it with Campaign.open, or name another path"
     with _errors(path):
-        sqlite.create(path, fill_tables, "this campaign", remedy=remedy)
+        sqlite.create_database(path, fill_tables, "this campaign", remedy=remedy)
 
 
 class Database:

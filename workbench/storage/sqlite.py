@@ -20,7 +20,9 @@ _BESIDE = (*_OPEN_BESIDE, "-journal")
 _ROOM = 256 << 10  # bytes: what the first changes of a new database take beside it
 
 
-def create(path: Path, fill: Callable[[sqlite3.Connection], None], what: str, *, remedy: str) -> None:
+def create_database(
+    path: Path, fill: Callable[[sqlite3.Connection], None], what: str, *, remedy: str
+) -> None:
     """Make a database in WAL mode with what `fill` puts into it, all or nothing.
 
     Parameters
@@ -104,7 +106,7 @@ def check_regular(path: Path) -> None:
         raise OSError(0, "it is no regular file", str(path))
 
 
-def identity(path: Path) -> Identity:
+def file_identity(path: Path) -> Identity:
     """Return device and inode of a file; None if it cannot be found."""
     try:
         status = path.stat()
@@ -138,12 +140,12 @@ class OpenFiles:
         self._what = what
         self._path = path.absolute()  # also after a change of the working directory
         real = self._path.resolve()  # SQLite names the others by it
-        self._beside = {_beside(real, end): identity(_beside(real, end)) for end in _OPEN_BESIDE}
-        self.database = identity(self._path)
+        self._beside = {_beside(real, end): file_identity(_beside(real, end)) for end in _OPEN_BESIDE}
+        self.database = file_identity(self._path)
 
     def check_database(self) -> None:
         """Raise MovedError if the path no longer leads to the database that was opened."""
-        if identity(self._path) != self.database:
+        if file_identity(self._path) != self.database:
             raise MovedError(
                 f"{self._what} is no longer at this path: it was moved, deleted or replaced after it was "
                 "opened, and nothing is saved",
@@ -155,7 +157,7 @@ class OpenFiles:
         """Raise MovedError if a path no longer leads to the file that is open."""
         self.check_database()
         for path, opened in self._beside.items():
-            if identity(path) != opened:
+            if file_identity(path) != opened:
                 raise MovedError(
                     f"a part of {self._what} was moved, deleted or replaced, and nothing is saved",
                     file=path,
