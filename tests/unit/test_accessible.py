@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 from clozes import clozes
+from patience import PATIENCE
 from side_by_side import annotated, predicted
 
 import workbench as wb
@@ -52,7 +53,7 @@ def home(tmp_path, monkeypatch):
 
 def asked():
     models = [NGram.fit(wb.books("sample"), order=2, progress=False)]
-    widget = wb.ask(models, TEXT, word="key", other=TEXT.replace("bag", "door")).wait(60)
+    widget = wb.ask(models, TEXT, word="key", other=TEXT.replace("bag", "door")).wait(PATIENCE)
     html = widget.to_html()
     widget.close()
     return html

@@ -149,7 +149,8 @@ def write_notes(
 def _line(note: Note) -> dict[str, Any]:
     """Return what is written of a note."""
     values = asdict(note)
-    return values | values.pop("fields")
+    fields: dict[str, Any] = values.pop("fields")
+    return values | fields
 
 
 def _valid_change(change: Mapping[str, Any]) -> tuple[str | None, tuple[str, ...] | None, str | None]:
