@@ -514,7 +514,7 @@ def test_wrong_columns_are_told(table, message):
 def test_columns_of_annotations_that_are_still_to_come_are_shown_once_they_are_there(monkeypatch):
     monkeypatch.setattr(module, "annotations_at_hand", lambda _: None)
     late = wb.browse(clozes(*TEXTS), "auto", table=["n_mentions", "tags"])
-    assert late._annotating.wait(60)
+    assert late._annotating.wait(PATIENCE)
     assert late._columns_shown() == ["n_mentions", "tags"]
     late.close()
 
