@@ -58,7 +58,7 @@ class Gated(Counting):
 
     def predict(self, items, top_k=10, *, seed=0):
         self.entered.set()
-        if not self.gate.wait(1800)  # as PATIENCE: this file is also a cell of notebooks:
+        if not self.gate.wait(1800):  # as PATIENCE; this file is also a cell of notebooks
             raise TimeoutError("nobody opened the gate")
         return super().predict(items, top_k, seed=seed)
 
