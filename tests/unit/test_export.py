@@ -38,19 +38,25 @@ def frames(draw):
         return several(draw(st.lists(st.none() | values, min_size=len(FEW), max_size=len(FEW))))
 
     models = draw(st.lists(WORDS, min_size=1, max_size=2, unique=True))
+
+    def vocabulary(log_prob):
+        """Draw sizes of a vocabulary; a rank in one goes with a log-probability."""
+        return column(st.integers(0, 2**40)).where(log_prob.notna(), None)
+
+    log_probs = column(FLOATS)
     parts = [
         predicted(
             model,
             FEW,
             run=draw(st.just("") | WORDS),
             prediction=column(WORDS.map(lambda word: word + "x")),
-            log_prob=column(FLOATS),
+            log_prob=log_probs,
             top_words=column(st.lists(WORDS | st.just(""), max_size=3)),
             top_log_probs=column(st.lists(FLOATS, max_size=3)),
             attention=column(st.lists(st.floats(0, 1), max_size=3)),
             prompt=column(WORDS),
             rank_is_bound=column(st.booleans()),
-            vocabulary_size=column(st.integers(0, 2**40)),
+            vocabulary_size=vocabulary(log_probs),
         )
         for model in models
     ]

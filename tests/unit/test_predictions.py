@@ -128,9 +128,19 @@ def test_ties_are_drawn_evenly_and_by_the_seed():
     assert part["prediction"].tolist() == first["prediction"].tolist()[7:9]  # whatever else is asked
 
 
-@pytest.mark.parametrize(("scores", "words"), [([[1, np.nan]], [["b", "c"]]), ([[1.0]], [[]])])
-def test_words_without_scores(scores, words):
-    with pytest.raises(DataError, match="gave no score to some word of x/dev/0"):
+@pytest.mark.parametrize(
+    ("scores", "words", "told"),
+    [
+        (
+            [[1, np.nan]],
+            [["b", "c"]],
+            "the score of a candidate is not a number for x/dev/0 by the model 'm'",
+        ),
+        ([[1.0]], [[]], "the model 'm' has no words to choose from for x/dev/0"),
+    ],
+)
+def test_words_without_scores(scores, words, told):
+    with pytest.raises(DataError, match=told):
         from_scores(clozes("a {b}"), np.array(scores), words, model="m", score_type="score")
     items, scores = clozes("a {b}", "a {b}"), np.array([[1.0, np.nan, 9.0], [1.0, 2.0, 3.0]])
     rows = from_scores(items, scores, [["b"], ["b", "c", "d"]], model="m", score_type="score")

@@ -55,7 +55,7 @@ def test_a_notebook_sees_the_columns_that_matter(shown):
         "McNemar" in evaluate.__doc__
         or 'title="p value corrected for the number of tests (Holm 1979)."' in html
     )
-    for text in ("<b>&_one - 12.3", "two (a paper)", "12.3 [10.0, 20.0]", "50.0 %", "1,234", "< 0.0001"):
+    for text in ("<b>&_one - 12.3", "two (a paper)", "12.3 [10.0, 20.0]", "50.0 %", "1,235", "< 0.0001"):
         assert text in page.text or text.removeprefix("<b>&_one - ") in page.text
     assert "<b>" not in html
     assert "<details><summary>Notes</summary>" in html
@@ -70,7 +70,7 @@ def test_it_is_written_for_papers_pages_and_spreadsheets(shown):
     latex = shown.to_latex("tab:mine")
     assert r"\resizebox{\ifdim\width>\linewidth \linewidth\else\width\fi}{!}{%" in latex
     assert r"\label{tab:mine}" in latex
-    accuracy, value, p = r"--\phantom{.0} &", r"1,234\phantom{.0}\phantom{ \%}", r"0.04\phantom{00}"
+    accuracy, value, p = r"--\phantom{.0} &", r"1,235\phantom{.0}\phantom{ \%}", r"0.04\phantom{00}"
     assert rf"two (a paper)\textsuperscript{{b}} & {accuracy} & +2.0 & {value} & {p} \\" in latex
     assert r"\textless{}b\textgreater{}\&\_one" in latex
     assert r"\textsuperscript{b}\,Signature: unit:token" in latex
