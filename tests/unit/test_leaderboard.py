@@ -1,3 +1,4 @@
+from collections import Counter
 from functools import partial
 
 import pandas as pd
@@ -7,9 +8,11 @@ from made_predictions import items_of, made, scores, unknown_answers
 from statsmodels.stats.multitest import multipletests
 
 from workbench.datasets import published
+from workbench.evaluation import bootstrap
 from workbench.evaluation.leaderboard import leaderboard, published_scores
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.significance import significance
+from workbench.runs import store
 from workbench.runs.predictions import to_table
 from workbench.runs.store import TABLE, keep
 from workbench.storage.errors import DataError
@@ -112,6 +115,87 @@ def test_a_damaged_run_is_left_out_with_a_warning(no_data, damage):
         pq.write_table(to_table(other), file)
     with pytest.warns(UserWarning, match="the run 'bad' is left out"):
         assert ours(**QUICK)["run"].tolist() == ["good"]
+
+
+def store_runs(number, **columns):
+    for seed in range(number):
+        frame = made(40, seed=seed, right=seed / 10, model=f"m{seed}", top_words=[["a"]] * 40, **columns)
+        keep(items_of(frame), frame, name=f"run{seed}")
+
+
+def counted(monkeypatch):
+    """Count what is drawn and what is read from now on."""
+    counts = Counter()
+    for place, name in ((bootstrap, "_weights"), (store, "_table")):
+
+        def counting(of, name, *arguments):
+            counts[name] += 1
+            return of(*arguments)
+
+        monkeypatch.setattr(place, name, partial(counting, getattr(place, name), name))
+    return counts
+
+
+@pytest.mark.usefixtures("no_data")
+def test_nothing_is_read_or_drawn_for_runs_that_are_known(monkeypatch):
+    store_runs(4)
+    cold = ours(**QUICK)
+    direct = ours([f"run{seed}" for seed in range(4)], **QUICK)  # by name: never from what is known
+    counts = counted(monkeypatch)
+    warm = ours(**QUICK)
+    assert not counts
+    pd.testing.assert_frame_equal(cold, direct, check_exact=True)
+    pd.testing.assert_frame_equal(warm, direct, check_exact=True)
+    assert warm.attrs["note"] == direct.attrs["note"]
+    for other in ({"by": "known"}, {"split": "dev"}, {"level": 0.9}, {"seed": 1}, {"by": "run"}):
+        first = ours(**QUICK | other)
+        assert counts.pop("_table") >= 4
+        counts.clear()
+        pd.testing.assert_frame_equal(first, ours(**QUICK | other), check_exact=True)
+        assert not counts
+    assert leaderboard(**QUICK)["published"].any()
+    assert not counts
+
+
+@pytest.mark.usefixtures("no_data")
+def test_a_new_run_is_the_only_one_that_is_measured(monkeypatch):
+    store_runs(4)
+    ours(**QUICK)
+    frame = made(40, seed=9, right=0.2, model="new")
+    keep(items_of(frame), frame, name="new")
+    counts = counted(monkeypatch)
+    table = ours(**QUICK)
+    assert counts["_table"] == 2  # its own, and the best that it is compared with
+    pd.testing.assert_frame_equal(table, ours([f"run{n}" for n in range(4)] + ["new"], **QUICK))
+    store.runs().delete("run3")  # the best: all others are compared with another
+    pd.testing.assert_frame_equal(ours(**QUICK), ours(["run0", "run1", "run2", "new"], **QUICK))
+
+
+def test_what_is_known_holds_for_the_same_files_only(no_data):
+    store_runs(2)
+    ours(**QUICK)
+    file = no_data / "runs" / "run1" / TABLE
+    file.write_bytes(file.read_bytes()[:-9])
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="the run 'run1' is left out"):
+            assert ours(**QUICK)["run"].tolist() == ["run0"]
+    file.unlink()
+    with pytest.warns(UserWarning, match="the run 'run1' is left out"):
+        assert ours(**QUICK)["run"].tolist() == ["run0"]
+
+
+@pytest.mark.parametrize("damage", ["bytes", "no folder"])
+def test_a_cache_that_is_damaged_or_cannot_be_written_changes_no_number(no_data, damage):
+    store_runs(2)
+    direct = ours(["run0", "run1"], **QUICK)
+    if damage == "bytes":
+        ours(**QUICK)
+        [file] = (no_data / "cache" / "measures").iterdir()
+        file.write_bytes(file.read_bytes()[:-9])
+    else:
+        (no_data / "cache").touch()
+    for _ in range(2):
+        pd.testing.assert_frame_equal(ours(**QUICK), direct, check_exact=True)
 
 
 TEST = [

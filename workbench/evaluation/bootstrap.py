@@ -7,7 +7,7 @@ differences of the models' replicates. scipy.stats.bootstrap draws items only, o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -129,7 +129,25 @@ def resample(means: Floats, medians: Floats, of: Units, resamples: int, seed: in
 
 
 def _weights(number: int, resamples: int, seed: int) -> Iterator[Singles]:
-    """Yield how often each unit is drawn, (a block of resamples, units) at a time."""
+    """Yield how often each unit is drawn, (a block of resamples, units) at a time.
+
+    What fits in one block is kept for the next model on as many units.
+    """
+    if number * resamples <= _BLOCK:
+        yield _kept_weights(number, resamples, seed)
+    else:
+        yield from _drawn(number, resamples, seed)
+
+
+@lru_cache(maxsize=16)
+def _kept_weights(number: int, resamples: int, seed: int) -> Singles:
+    """Return one block of weights, of 6 MB at most, not to be changed."""
+    weights = next(_drawn(number, resamples, seed))
+    weights.flags.writeable = False
+    return weights
+
+
+def _drawn(number: int, resamples: int, seed: int) -> Iterator[Singles]:
     rng = np.random.default_rng(seed)
     block = max(1, _BLOCK // max(number, 1))
     for start in range(0, resamples, block):

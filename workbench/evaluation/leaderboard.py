@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from importlib import metadata
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from workbench.analysis.proportions import holm
 from workbench.datasets import published as papers
@@ -19,9 +23,13 @@ from workbench.evaluation.paper import layout_of
 from workbench.evaluation.reading import NEEDED, VARIANT, ModelPredictions, one_value, predictions_of
 from workbench.evaluation.significance import compare_pair
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
-from workbench.runs.predictions import SCHEMA
-from workbench.storage.errors import DataError
+from workbench.storage.cache import Cache, digest, fingerprint
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import data_home
 
+_VERSION = 1  # of measures and tests that are kept: raised where results or labels change
+_KEPT = 20_000  # measures and tests of one setting
+_CACHE, _KNOWN = "measures", pa.schema([("key", pa.string()), ("value", pa.string())])
 _MEASURED = (
     "n", "n_known", "accuracy", "accuracy_low", "accuracy_high", "interval", "accuracy_known", "perplexity",
     "median_rank", "resampled_by", "n_novels", "signature",
@@ -127,19 +135,27 @@ def leaderboard(
     drawing = Drawing(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by))
     chosen = {"dataset": dataset, "split": split}
-    models = predictions_of(stored() if runs is None else runs, pool=True)
-    groups = _groups(models, names, chosen)
-    reported = _published(names, chosen, groups) if published else {}
+    known = _Known(names, chosen, drawing)
+    parts = _stored(names, chosen, drawing, known) if runs is None else [
+        *_parts(_Source(lambda: runs), names, chosen, drawing, known)
+    ]  # fmt: skip
+    groups: dict[Group, list[_Part]] = {}
+    for part in parts:
+        if part.row:
+            groups.setdefault(part.group, []).append(part)
+    present = {name for group in groups.values() for part in group for name in part.datasets}
+    reported = _published(names, chosen, present) if published else {}
     rows: list[dict[str, Any]] = []
     for key in sorted(groups.keys() | reported.keys(), key=lambda key: tuple(map(str, key))):
-        ranked = _placed(_ranked(groups.get(key, []), drawing), reported.get(key, []))
+        ranked = _placed(_ranked(groups.get(key, []), drawing, known), reported.get(key, []))
         rows += [dict(zip(names, key, strict=True)) | row for row in ranked]
+    known.save()
     head = [*names, *(name for name in ("place", "model", "system", "run", *VARIANT) if name not in names)]
     spread = spread_columns(rows)
     table = typed(pd.DataFrame(rows, columns=[*head, *_MEASURED, *spread, *_AGAINST, *_PUBLISHED]))
     kinds = dict.fromkeys(("place", "n_paired"), "Int64") | {"published": "bool", "source": "str"}
     table = table.astype(dict.fromkeys(_AGAINST, "Float64") | kinds)
-    datasets = {str(value) for model in models for value in model.frame["dataset"].dropna().unique()}
+    datasets = {name for part in parts for name in part.datasets}
     measured = table[~table["published"]]
     table.attrs["note"] = note(measured, datasets, drawing)
     if len(table) > len(measured):
@@ -152,6 +168,114 @@ def leaderboard(
 Group = tuple[Any, ...]
 
 
+@dataclass(frozen=True)
+class _Source:
+    """Predictions, read once they are needed; `key` digests the files of a stored run."""
+
+    read: Callable[[], Any]
+    key: str | None = None
+
+    @cached_property
+    def models(self) -> list[ModelPredictions]:
+        """The predictions of each model and run."""
+        return predictions_of(self.read(), pool=True)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one model and run predicts for a group of items: its measures, and the predictions on demand.
+
+    `row` is empty where no answer is known; `key` tells the predictions apart from all others.
+    """
+
+    group: Group
+    datasets: list[str]
+    row: dict[str, Any]
+    key: str | None
+    predictions: Callable[[], ModelPredictions]
+
+
+class _Known:
+    """Measures and tests of stored runs that were computed before, in one table of the cache a setting.
+
+    Each has a key that digests the files of the runs that it is of, so it holds for these alone. Writers
+    replace the table as a whole: what one of two misses is computed again. Without a cache that can be
+    written, everything is computed.
+    """
+
+    def __init__(self, names: list[str], chosen: dict[str, str | None], drawing: Drawing) -> None:
+        versions = [_VERSION, metadata.version("lambada-workbench"), np.__version__, pd.__version__]
+        self._key = digest(json.dumps([versions, names, chosen, drawing], default=str))
+        self._earlier: dict[str, str] | None = None
+        self._used: dict[str, str] = {}
+
+    def get(self, key: str | None, compute: Callable[[], Any]) -> Any:
+        """Return what is known by a key, else what is computed, which is kept; nothing is without a key."""
+        if key is None:
+            return compute()
+        if self._earlier is None:
+            self._earlier = self._read()
+        text = self._earlier.get(key)
+        self._used[key] = json.dumps(compute(), default=_plain) if text is None else text
+        return json.loads(self._used[key])
+
+    def save(self) -> None:
+        """Keep what is new, and of the rest what was used last."""
+        if self._earlier is None or self._used.keys() <= self._earlier.keys():
+            return
+        rows = list((self._used | self._read() | self._used).items())[:_KEPT]
+        keys, values = zip(*rows, strict=True)
+        with contextlib.suppress(DataError, OSError):  # a cache that may only be read, or a full disk
+            store = Cache(_CACHE)
+            store.put(self._key, pa.table([keys, values], schema=_KNOWN))
+            store.trim()
+
+    def _read(self) -> dict[str, str]:
+        table = None
+        with contextlib.suppress(DataError, OSError):
+            table = Cache(_CACHE).get(self._key, _KNOWN)
+        return {} if table is None else dict(zip(*(column.to_pylist() for column in table), strict=True))
+
+
+def _plain(value: Any) -> Any:
+    return value.item()  # a number of numpy
+
+
+def _parts(
+    source: _Source, names: list[str], chosen: dict[str, str | None], drawing: Drawing, known: _Known
+) -> Iterator[_Part]:
+    """Measure the predictions of a source by group; of a model without any there is one part for its data."""
+
+    @cache
+    def groups() -> dict[Group, list[ModelPredictions]]:
+        return _groups(source.models, names, chosen)
+
+    def predictions(group: Group, place: int) -> ModelPredictions:
+        return groups()[group][place]
+
+    def measured() -> list[Any]:
+        parts: list[Any] = [[[], 0, _datasets(model), {}] for model in source.models]
+        for group, models in groups().items():
+            for place, model in enumerate(models):
+                parts.append([group, place, _datasets(model), _row(model, drawing)])
+        return parts
+
+    for values, place, datasets, row in known.get(source.key, measured):
+        group = tuple(values)
+        key = source.key and digest(source.key, json.dumps([values, place], default=_plain))
+        yield _Part(group, datasets, row, key, partial(predictions, group, place))
+
+
+def _datasets(model: ModelPredictions) -> list[str]:
+    return sorted(map(str, model.frame["dataset"].dropna().unique()))
+
+
+def _row(model: ModelPredictions, drawing: Drawing) -> dict[str, Any]:
+    row = {"model": model.model, "system": one_value(model.frame["system"]), "run": model.run}
+    variant = {name: one_value(model.frame[name]) for name in VARIANT}
+    return row | variant | measure(model.frame, drawing)
+
+
 def _groups(
     models: list[ModelPredictions], names: list[str], chosen: dict[str, str | None]
 ) -> dict[Group, list[ModelPredictions]]:
@@ -161,8 +285,7 @@ def _groups(
         frame = model.frame
         for column, value in chosen.items():
             frame = frame if value is None else frame[frame[column] == value]
-        if lacking := [name for name in names if name not in frame.columns]:
-            raise DataError(f"the predictions have no column {lacking[0]!r} to group by")
+        _check_names(names, frame.columns)
         parts: Any = frame.groupby(names, dropna=False, observed=True) if names else [((), frame)]
         for values, part in parts:
             key = tuple("" if pd.isna(value) else value for value in values)  # nulls do not equal each other
@@ -171,42 +294,54 @@ def _groups(
     return groups
 
 
-def stored() -> pd.DataFrame:
-    """Return the predictions of all stored runs, without their long columns.
+def _check_names(names: list[str], columns: Iterable[str]) -> None:
+    if lacking := [name for name in names if name not in columns]:
+        raise DataError(f"the predictions have no column {lacking[0]!r} to group by")
+
+
+def _stored(names: list[str], chosen: dict[str, str | None], drawing: Drawing, known: _Known) -> list[_Part]:
+    """Measure all stored runs, without their long columns; of one that is known no predictions are read.
 
     A damaged run is left out, with a warning that names it.
     """
     from workbench.runs import store  # noqa: PLC0415 - imported by the runs' users only
 
-    frames: list[pd.DataFrame] = [SCHEMA.empty_table().select(NEEDED).to_pandas()]
+    def read(name: str) -> pd.DataFrame:
+        return store.find_run(name).table.select(NEEDED).to_pandas().assign(run=name)
+
+    _check_names(names, NEEDED)
+    home = data_home() / "runs"
+    parts: list[_Part] = []
     for name in store.runs()["run"]:
+        files = [home / name / store.INFO, home / name / store.TABLE]
         try:
-            frames.append(store.find_run(name).table.select(NEEDED).to_pandas().assign(run=name))
+            with reading(home / name, "this run"):
+                source = _Source(partial(read, name), fingerprint(files, home))
+            parts += _parts(source, names, chosen, drawing, known)
         except DataError as error:
             warnings.warn(f"the run {name!r} is left out: {error}", stacklevel=3)
-    return pd.concat(frames[1:] or frames, ignore_index=True)
+    return parts
 
 
-def _ranked(group: list[ModelPredictions], drawing: Drawing) -> list[dict[str, Any]]:
-    """Measure the runs of one group and compare each with the best."""
-    measured = [(model, measure(model.frame, drawing)) for model in group]
-    measured.sort(
-        key=lambda pair: (-pair[1]["accuracy"], pair[1].get("perplexity", np.inf), pair[0].model, pair[0].run)
-    )
+def _ranked(group: list[_Part], drawing: Drawing, known: _Known) -> list[dict[str, Any]]:
+    """Sort the measures of one group and compare each of its runs with the best."""
+    group = sorted(
+        group,
+        key=lambda part: (
+            -part.row["accuracy"], part.row.get("perplexity", np.inf), part.row["model"], part.row["run"]
+        ),
+    )  # fmt: skip
     rows: list[dict[str, Any]] = []
-    for model, measures in measured:
-        system = one_value(model.frame["system"])
-        variant = {name: one_value(model.frame[name]) for name in VARIANT}
-        row = {"model": model.model, "system": system, "run": model.run, "published": False}
-        against = _against(model, measured[0][0], drawing) if rows else {}
-        rows.append(row | variant | measures | against)
+    for part in group:
+        against = _against(part, group[0], drawing, known) if rows else {}
+        rows.append(part.row | against | {"published": False})
     for row, corrected in zip(rows, holm([row.get("p", np.nan) for row in rows]), strict=True):
         row["p_holm"] = corrected
     return rows
 
 
 def _published(
-    names: list[str], chosen: dict[str, str | None], groups: dict[Group, list[ModelPredictions]]
+    names: list[str], chosen: dict[str, str | None], present: set[str]
 ) -> dict[Group, list[dict[str, Any]]]:
     """Return what others report, by group; nothing where groups are by what only items have."""
     if set(names) - set(_SCORE_COLUMNS):
@@ -214,8 +349,7 @@ def _published(
     table = published_scores()
     for column, value in chosen.items():
         table = table if value is None else table[table[column] == value]
-    models = [model for group in groups.values() for model in group]
-    if present := {value for model in models for value in model.frame["dataset"].dropna()}:
+    if present:
         table = table[table["dataset"].isin(present)]
     reported: dict[Group, list[dict[str, Any]]] = {}
     for record in table.to_dict("records"):
@@ -235,19 +369,26 @@ def _placed(ranked: list[dict[str, Any]], reported: list[dict[str, Any]]) -> lis
     return rows
 
 
-def _against(model: ModelPredictions, best: ModelPredictions, drawing: Drawing) -> dict[str, Any]:
+def _against(part: _Part, best: _Part, drawing: Drawing, known: _Known) -> dict[str, Any]:
     """Test a model against the best; nothing where they have no item in common."""
-    ids = [side.frame["item_id"][side.frame["correct"].notna()] for side in (model, best)]
-    if not ids[0].isin(ids[1]).any():
-        return {}
-    result = compare_pair(model, best, drawing)
-    return {
-        "difference": result.difference,
-        "difference_low": result.interval[0],
-        "difference_high": result.interval[1],
-        "n_paired": result.n,
-        "p": result.p_value,
-    }
+
+    def compared() -> dict[str, Any]:
+        sides = [side.predictions() for side in (part, best)]
+        ids = [side.frame["item_id"][side.frame["correct"].notna()] for side in sides]
+        if not ids[0].isin(ids[1]).any():
+            return {}
+        result = compare_pair(*sides, drawing)
+        return {
+            "difference": result.difference,
+            "difference_low": result.interval[0],
+            "difference_high": result.interval[1],
+            "n_paired": result.n,
+            "p": result.p_value,
+        }
+
+    stored = part.key is not None and best.key is not None
+    result: dict[str, Any] = known.get(digest(part.key, best.key) if stored else None, compared)
+    return result
 
 
 @cache
@@ -263,7 +404,7 @@ def published_scores() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(_SCORE_COLUMNS)).astype(texts | numbers)
 
 
-def _row(dataset: str, split: str, system: str, source: str, **columns: Any) -> dict[str, Any]:
+def _reported_row(dataset: str, split: str, system: str, source: str, **columns: Any) -> dict[str, Any]:
     return {"dataset": dataset, "split": split, "model": system, "system": system, "source": source} | columns
 
 
@@ -280,7 +421,7 @@ def _tables() -> Iterable[dict[str, Any]]:
         for column, system, text in cells:
             if (layout.dataset, column.split, system) in listed:
                 continue
-            row = _row(layout.dataset, column.split, system, source,
+            row = _reported_row(layout.dataset, column.split, system, source,
                        variant=column.word_class or variant, word_class=column.word_class)  # fmt: skip
             row = rows.setdefault((layout.dataset, column.split, column.word_class, system), row)
             row[column.measure] = _number(text, 100 if column.unit == "percent" else 1)
@@ -290,7 +431,7 @@ def _tables() -> Iterable[dict[str, Any]]:
 
 def _later() -> Iterator[dict[str, Any]]:
     for row in papers.published_table("later_results").to_dict("records"):
-        yield _row(
+        yield _reported_row(
             *(row[name] for name in ("dataset", "split", "system", "source")),
             variant=row["variant"] or None,
             word_class=row["word_class"] or None,
