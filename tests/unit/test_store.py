@@ -442,7 +442,8 @@ def test_predictions_that_cannot_be_stored_are_not_lost(home, tmp_path, monkeypa
         assert [path.name for path in home.iterdir()] == ["filler"]
         (home / "filler").unlink()
         expected = Length().predict(ITEMS)
-        kept = store.keep(ITEMS, raised.value.predictions)
+        assert "wb.keep(items, error.predictions)" in str(raised.value)
+        kept = wb.keep(ITEMS, raised.value.predictions)
         assert_frame_equal(kept.predictions.drop(columns="run"), expected.drop(columns="run"))
         folders = [path.parent for path in tmp_path.glob("temporary/*/*/run.json")]
         assert len(folders) == has_room
@@ -539,6 +540,43 @@ def test_runs_are_grouped_and_deleted_by_name(home):
     for use in (lambda run: run.predictions, wb.evaluate, lambda run: wb.compare(ITEMS, [run])):
         with pytest.raises(DataError, match="the run 'bob-1' was deleted -- predict again"):
             use(runs["bob-1"])
+
+
+def cut(file):
+    file.write_bytes(file.read_bytes()[:-9])
+
+
+def other(file, make):
+    file.unlink()
+    make(file)
+
+
+DAMAGES = {
+    "predictions cut": lambda folder: cut(folder / "predictions.parquet"),
+    "predictions missing": lambda folder: (folder / "predictions.parquet").unlink(),
+    "predictions a folder": lambda folder: other(folder / "predictions.parquet", Path.mkdir),
+    "description cut": lambda folder: cut(folder / "run.json"),
+    "description of something else": lambda folder: (folder / "run.json").write_text("[1]"),
+    "description missing": lambda folder: (folder / "run.json").unlink(),
+    "description a pipe": lambda folder: other(folder / "run.json", os.mkfifo),
+    "nothing in it": lambda folder: [file.unlink() for file in folder.iterdir()],
+    "a file": lambda folder: (shutil.rmtree(folder), folder.touch()),
+    "a link to nothing": lambda folder: (shutil.rmtree(folder), folder.symlink_to("nowhere")),
+    "a link to a folder": lambda folder: (folder.rename(aside := folder.parent.with_name("aside")),
+                                          folder.symlink_to(aside)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.filterwarnings("ignore:a run is left out")
+def test_a_damaged_run_is_deleted_by_its_name_too(home, damage):
+    for name in ("good", "bad"):
+        store.keep(ITEMS, answers(), name=name)
+    DAMAGES[damage](home / "bad")
+    left = wb.runs().delete("bad")
+    assert left["run"].tolist() == ["good"]
+    assert [path.name for path in home.iterdir()] == ["good"]  # nothing hidden either
+    assert store.keep(ITEMS, answers(), name="bad").predictions["prediction"].tolist() == WORDS
 
 
 def test_a_name_is_given_once(home):

@@ -327,7 +327,13 @@ def atomic_folder(path: Path | str, *, replace: bool = False) -> Iterator[Path]:
 
 
 def discard(path: Path) -> None:
-    """Remove a folder, renamed first so that a killed process leaves no half of it; OSError if it may not."""
+    """Remove a folder, renamed first so that a killed process leaves no half of it; OSError if it may not.
+
+    Of a link to a folder the link is removed, and what it leads to stays.
+    """
+    if path.is_symlink():
+        path.unlink()
+        return
     aside = path.with_name(f"{_SCRATCH_HERE}{uuid.uuid4().hex}")
     path.rename(aside)
     shutil.rmtree(aside, ignore_errors=True)
