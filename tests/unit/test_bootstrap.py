@@ -119,3 +119,29 @@ def test_sign_flips_of_many_pairs_are_those_of_one(novels):
         wanted, exact, _ = sign_flip(pair, of, 2000, 0)
         assert found == pytest.approx(wanted, abs=0 if exact else 0.03)
     assert p[3] == 1
+
+
+def test_weights_are_drawn_once_for_as_many_units_and_kept_within_a_bound(monkeypatch):
+    draws = []
+
+    def drawing(*key, of=bootstrap._drawn):
+        draws.append(key)
+        return of(*key)
+
+    monkeypatch.setattr(bootstrap, "_drawn", drawing)
+    monkeypatch.setattr(bootstrap, "_DRAWS", {})
+    monkeypatch.setattr(bootstrap, "_KEPT", 2_000)
+    monkeypatch.setattr(bootstrap, "_BLOCK", 300)
+    rows, none = np.arange(40.0).reshape(2, 20), np.empty((0, 20))
+    of = bootstrap.Units(np.arange(20), 20, "item")
+    first = bootstrap.resample(rows, rows, of, 50, 0)
+    again = bootstrap.resample(rows, rows, of, 50, 0)
+    assert draws == [(20, 50, 0)]
+    np.testing.assert_array_equal(first, again)
+    bootstrap.resample(rows, none, of, 50, 1)
+    bootstrap.resample(rows, none, of, 50, 0)
+    bootstrap.resample(rows, none, of, 50, 2)  # takes the place of the one that was used longest ago
+    assert list(bootstrap._DRAWS) == [(20, 50, 0), (20, 50, 2)]
+    bootstrap.resample(rows, none, of, 101, 0)  # more than are kept
+    assert draws[1:] == [(20, 50, 1), (20, 50, 2), (20, 101, 0)]
+    assert list(bootstrap._DRAWS) == [(20, 50, 0), (20, 50, 2)]

@@ -6,8 +6,9 @@ differences of the models' replicates. scipy.stats.bootstrap draws items only, o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache, lru_cache
+from collections.abc import Iterable, Iterator
+from functools import cache
+from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -27,6 +28,9 @@ LAMBADA = "LAMBADA's release does not say which novel a passage is from"
 """Why its items cannot be resampled by novel."""
 
 _BLOCK = 1_500_000  # weights held at a time
+_KEPT = 16_000_000  # weights kept of all draws, 64 MB
+_DRAWS: dict[tuple[int, int, int], list[Singles]] = {}
+_LOCK = Lock()
 _SIGNS = 2_000_000  # signs held at a time
 _EXACT = 16  # units up to which every choice of signs is tried: 65,536 of them
 _SPREAD = 2  # units from which a spread can be told
@@ -128,32 +132,34 @@ def resample(means: Floats, medians: Floats, of: Units, resamples: int, seed: in
     return np.vstack(mean_blocks), np.vstack(median_blocks)
 
 
-def _weights(number: int, resamples: int, seed: int) -> Iterator[Singles]:
-    """Yield how often each unit is drawn, (a block of resamples, units) at a time.
+def _weights(number: int, resamples: int, seed: int) -> Iterable[Singles]:
+    """Return how often each unit is drawn, (a block of resamples, units) at a time, not to be changed.
 
-    What fits in one block is kept for the next model on as many units.
+    Of the draws that were used last, as many are kept as `_KEPT` weights hold: models have as many items.
     """
-    if number * resamples <= _BLOCK:
-        yield _kept_weights(number, resamples, seed)
-    else:
-        yield from _drawn(number, resamples, seed)
-
-
-@lru_cache(maxsize=16)
-def _kept_weights(number: int, resamples: int, seed: int) -> Singles:
-    """Return one block of weights, of 6 MB at most, not to be changed."""
-    weights = next(_drawn(number, resamples, seed))
-    weights.flags.writeable = False
-    return weights
+    key = (number, resamples, seed)
+    if number * resamples > _KEPT:
+        return _drawn(*key)
+    with _LOCK:
+        blocks = _DRAWS.get(key)
+    blocks = list(_drawn(*key)) if blocks is None else blocks
+    with _LOCK:
+        _DRAWS.pop(key, None)
+        _DRAWS[key] = blocks  # the last is the one that was used last
+        while sum(n * rows for n, rows, _ in _DRAWS) > _KEPT:
+            del _DRAWS[next(iter(_DRAWS))]
+    return blocks
 
 
 def _drawn(number: int, resamples: int, seed: int) -> Iterator[Singles]:
+    """Draw the weights of `_weights`."""
     rng = np.random.default_rng(seed)
     block = max(1, _BLOCK // max(number, 1))
     for start in range(0, resamples, block):
         weights = np.empty((min(block, resamples - start), number), dtype=np.float32)
         for row in weights:
             row[:] = np.bincount(rng.integers(0, number, size=number, dtype=np.int32), minlength=number)
+        weights.flags.writeable = False
         yield weights
 
 

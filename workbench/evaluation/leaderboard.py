@@ -85,7 +85,8 @@ def leaderboard(
     Parameters
     ----------
     runs : Run, DataFrame or str, or several of these, optional
-        What to rank; all stored runs by default, of which damaged ones are left out with a warning.
+        What to rank; all stored runs by default, of which damaged ones are left out with a warning. Their
+        measures and tests are kept in the cache (``wb.cache()``), for the same files and options.
     dataset, split : str, optional
         Only items of these.
     by : str or sequence of str, default ("dataset", "split", "variant")
@@ -307,7 +308,8 @@ def _stored(names: list[str], chosen: dict[str, str | None], drawing: Drawing, k
     from workbench.runs import store  # noqa: PLC0415 - imported by the runs' users only
 
     def read(name: str) -> pd.DataFrame:
-        return store.find_run(name).table.select(NEEDED).to_pandas().assign(run=name)
+        frame: pd.DataFrame = store.find_run(name).table.select(NEEDED).to_pandas()
+        return frame.assign(run=name)
 
     _check_names(names, NEEDED)
     home = data_home() / "runs"
@@ -373,7 +375,7 @@ def _against(part: _Part, best: _Part, drawing: Drawing, known: _Known) -> dict[
     """Test a model against the best; nothing where they have no item in common."""
 
     def compared() -> dict[str, Any]:
-        sides = [side.predictions() for side in (part, best)]
+        sides = part.predictions(), best.predictions()
         ids = [side.frame["item_id"][side.frame["correct"].notna()] for side in sides]
         if not ids[0].isin(ids[1]).any():
             return {}
@@ -386,8 +388,8 @@ def _against(part: _Part, best: _Part, drawing: Drawing, known: _Known) -> dict[
             "p": result.p_value,
         }
 
-    stored = part.key is not None and best.key is not None
-    result: dict[str, Any] = known.get(digest(part.key, best.key) if stored else None, compared)
+    key = digest(part.key, best.key) if part.key and best.key else None
+    result: dict[str, Any] = known.get(key, compared)
     return result
 
 
