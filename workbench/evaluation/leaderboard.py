@@ -23,9 +23,9 @@ from workbench.evaluation.paper import layout_of
 from workbench.evaluation.reading import NEEDED, VARIANT, ModelPredictions, one_value, predictions_of
 from workbench.evaluation.significance import compare_pair
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
-from workbench.storage.cache import Cache, digest, fingerprint
-from workbench.storage.errors import DataError, reading
-from workbench.storage.files import data_home
+from workbench.storage.cache import Cache, digest
+from workbench.storage.errors import DataError
+from workbench.storage.files import data_home, read_bytes
 
 _VERSION = 1  # of measures and tests that are kept: raised where results or labels change
 _KEPT = 20_000  # measures and tests of one setting
@@ -315,10 +315,9 @@ def _stored(names: list[str], chosen: dict[str, str | None], drawing: Drawing, k
     home = data_home() / "runs"
     parts: list[_Part] = []
     for name in store.runs()["run"]:
-        files = [home / name / store.INFO, home / name / store.TABLE]
         try:
-            with reading(home / name, "this run"):
-                source = _Source(partial(read, name), fingerprint(files, home))
+            files = [read_bytes(home / name / file, "this run") for file in (store.INFO, store.TABLE)]
+            source = _Source(partial(read, name), digest(name, *files))
             parts += _parts(source, names, chosen, drawing, known)
         except DataError as error:
             warnings.warn(f"the run {name!r} is left out: {error}", stacklevel=3)
