@@ -32,6 +32,7 @@ from workbench.evaluation.interchange.export import export_results
 from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.items import notes
+from workbench.items.schema import objects
 from workbench.models.base import Predictor
 from workbench.models.completion.positional import Generating
 from workbench.models.neural.recurrent import LSTM
@@ -258,7 +259,8 @@ def runs_in(folder):
     with home(folder):
         for seed, name in enumerate(("one", "two")):
             frame = made(12, seed=seed, model=name)
-            store.keep(items_of(frame), frame, name=name)
+            own = objects([{"genre": genre, "year": 1900} for genre in ("novel", "play") * 6])
+            store.keep(items_of(frame, meta=own), frame, name=name)
 
 
 def runs_of(folder):
@@ -278,13 +280,18 @@ def runs_of(folder):
                 assert path.name in listed
             except DataError:
                 table = None
-            tables[path.name] = files, table, path.name in ranked
+            try:
+                columns = store.item_columns(path).to_json() if store.COLUMNS in files else None
+            except DataError:
+                columns = None
+            tables[path.name] = files, table, path.name in ranked, columns
     return tables
 
 
 def runs_kept(tables, _folder, valid):
-    for name, (files, table, ranked) in tables.items():
+    for name, (files, table, ranked, columns) in tables.items():
         assert table is None or table == valid[name][1], "other predictions"
+        assert columns is None or columns == valid[name][3], "other columns of the items"
         if name in valid and files == valid[name][0]:
             assert table is not None, f"{name} is lost, though its files are valid"
             assert ranked, f"{name} is not in the leaderboard, though its files are valid"

@@ -302,7 +302,9 @@ def test_columns_of_ones_own_are_charted_and_linked():
     with pytest.raises(DataError, match=r"there is no column 'colour' to draw; known are .*genre"):
         explore(clozes(*TEXTS), table, columns=["colour"])
     frame = pd.DataFrame({"text": ["the dog ran", "a cat sat"], "mood": ["glad", "sad"]})
-    mood = drawn(explore(wb.items_from_frame(frame), TABLE, columns=["mood"]), "mood")
+    items = wb.items_from_frame(frame)
+    annotations = TABLE[:2].assign(item_id=items.frame["item_id"])
+    mood = drawn(explore(items, annotations, columns=["mood"]), "mood")
     assert [row[::2] for row in mood["rows"]] == [["glad", 1], ["sad", 1]]
 
 

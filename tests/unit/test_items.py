@@ -208,7 +208,7 @@ def test_a_marked_blank_is_filled(mark):
 
 @pytest.mark.parametrize(
     ("text", "answer"),
-    [("It rained on the dog", "dog"), ('He said: "It\'s the dog."', "dog"), ("he saw the dog .", ".")],
+    [("It rained on the dog", "dog"), ('He said: "It\'s the dog."', "dog"), ("he saw the dog . . .", "dog")],
 )
 def test_without_a_mark_the_last_word_is_the_answer(text, answer):
     assert one(text).answer == answer
@@ -293,7 +293,7 @@ def test_a_typed_filter_reads_annotations_too():
     assert items.query(parse("n > 2")).frame.equals(items[3:].frame)
     with pytest.raises(DataError, match=r"no column 'mention_distance'.*n_context_sentences"):
         items.query("mention_distance > 40")
-    with pytest.raises(DataError, match="no column 'item_id', or an item twice"):
+    with pytest.raises(DataError, match="hold the item 'x/dev/3' twice"):
         items.query("n > 2", pd.concat([table, table]))
 
 
@@ -360,3 +360,49 @@ def test_bad_rows_are_named(row, message):
     frame = pd.DataFrame([good, {"answer": None, "candidates": None} | row], index=["a", "b"], dtype=object)
     with pytest.raises(DataError, match=message):
         items_from_frame(frame, candidates="candidates")
+
+
+def nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+ITSELF = []
+ITSELF.append(ITSELF)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "problem"),
+    [
+        ({"text": ["a b"], "x": [ITSELF]}, {}, "row 0: the column 'x' has a cell that holds itself"),
+        ({"text": ["a b"], "x": [nested(99)]}, {}, "more than 20 lists in lists"),
+        ({"text": ["a b"], "x": [{"y": "\ud800"}]}, {}, "row 0: the column 'x' holds half a surrogate pair"),
+        ({"text": ["a b"]}, {"text": ["text"]}, r"text is \['text'\], expected a column -- text='text'"),
+        ({"text": ["a b"]}, {"split": ["dev"]}, r"split is \['dev'\], expected a name"),
+        ({"text": ["a b"]}, {"dataset": 3}, "dataset is 3, expected a name"),
+        ({"text": ["a b"]}, {"dataset": "x" * 10_000}, "has a name of 10,000 bytes, expected at most 150"),
+        ({"text": ["a b"]}, {"tokenised": "yes"}, "tokenised is 'yes', expected True, False or None"),
+        ({("text", "x"): ["a b"]}, {}, "the columns have 2 levels, expected one name each"),
+        ({"text": ["a b"], 1: [2], "1": [3]}, {}, "the column '1' occurs twice"),
+        ({"text": ["\u4ed6\u770b\u89c1\u4e86\u90a3\u53ea\u72d7\u3002"]}, {}, "no spaces between words"),
+        ({"text": [". . ."]}, {}, r"the text '\. \. \.' has no word"),
+        ({"text": ["a b"], "candidates": [{"b": 1}]}, {"candidates": "candidates"}, "are {.b.: 1}"),
+    ],
+)  # fmt: skip
+def test_tables_that_are_no_items_are_one_error(columns, options, problem):
+    with pytest.raises(DataError, match=problem):
+        items_from_frame(pd.DataFrame(columns), **options)
+
+
+def test_passages_of_a_script_without_spaces_name_their_word():
+    chinese = "\u4ed6\u770b\u89c1\u4e86\u90a3\u53ea___\u3002"
+    assert one(chinese, answers=["\u72d7"]).answer == "\u72d7"
+    spaced = "\u4ed6 \u770b\u89c1 \u4e86 \u90a3\u53ea \u72d7 \u3002"
+    assert one(spaced, tokenised=True).answer == "\u72d7"
+
+
+@pytest.mark.parametrize("end", [" . . .", "...", ' . "', ". -RRB-", " ! ?", " \u2026"])
+def test_marks_at_the_end_are_no_answer(end):
+    assert one(f"He saw the dog{end}").answer == "dog"

@@ -99,3 +99,34 @@ def test_a_column_that_occurs_twice_is_named(tmp_path):
     pq.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(DataError, match=r"a\.parquet: the column 'answer' occurs twice"):
         load(tmp_path / "a.parquet")
+
+
+def separated(folder, *lines):
+    path = folder / "own.csv"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        (["text,answer,genre", "The ___ ran.,dog"], "line 2: this row has 2 cells, expected 3"),
+        (["text,answer", "The ___ ran.,dog,x"], "line 2: this row has 3 cells, expected 2"),
+        (["text,answer", '"The', '___ ran.",dog', "", "A ___.,b,c"], "line 5: this row has 3 cells"),
+        (["text,answer,text", "The ___ ran.,dog,The cat."], "the column 'text' occurs twice"),
+        (["text,answer,Text", "The ___ ran.,dog,The cat."], "'text' and 'Text' have one name but for"),
+    ],
+)  # fmt: skip
+def test_rows_of_other_lengths_and_names_that_occur_twice_are_refused(tmp_path, lines, problem):
+    with pytest.raises(DataError, match=problem):
+        load(separated(tmp_path, *lines))
+
+
+def test_an_id_is_the_id_where_each_row_has_its_own(tmp_path):
+    items = load(separated(tmp_path, "ID,text,answer", "a1,The ___ ran.,dog", "007,The ___ sat.,cat"))
+    assert [item.item_id for item in items] == ["a1", "007"]
+    assert items.extra.empty
+    items = load(separated(tmp_path, "id,text,answer", "1,The ___ ran.,dog", "1,The ___ sat.,cat"))
+    assert items[0].item_id.startswith("own/dev/")
+    assert items.extra["id"].tolist() == ["1", "1"]
+    assert "'id' has empty or equal cells" in items.attrs["note"]

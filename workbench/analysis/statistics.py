@@ -304,6 +304,11 @@ def statistics(items: Items, annotations: pd.DataFrame | None = None) -> Table:
 
 
 def _joined(frame: pd.DataFrame, annotations: pd.DataFrame) -> pd.DataFrame:
+    if not isinstance(annotations, pd.DataFrame):
+        raise DataError(
+            f"the annotations are of type {type(annotations).__name__}, expected a frame",
+            remedy="make them with wb.annotate(items)",
+        )
     ids = _column(annotations, "item_id")
     if ids.duplicated().any():
         raise DataError(f"the annotations hold the item {ids[ids.duplicated()].iloc[0]!r} twice")

@@ -12,8 +12,9 @@ import pandas as pd
 from workbench.analysis.proportions import wilson
 from workbench.charts import theme
 from workbench.charts.models import counts, model_colour, panel_head
-from workbench.evaluation.reading import ModelPredictions, predictions_of
+from workbench.evaluation.reading import ModelPredictions, joined, predictions_of
 from workbench.evaluation.slices import bins_of
+from workbench.items.items import Items
 from workbench.render.labels import label
 from workbench.storage.errors import DataError
 
@@ -25,9 +26,14 @@ _OUTCOMES = ("both right", "only A right", "only B right", "both wrong")
 
 
 def accuracy_by_column(
-    runs: Any, annotations: pd.DataFrame | None = None, *, by: str, bins: int | Sequence[float] | None = None
+    runs: Any,
+    annotations: Items | pd.DataFrame | None = None,
+    *,
+    by: str,
+    bins: int | Sequence[float] | None = None,
+    items: Items | None = None,
 ) -> pd.DataFrame:
-    """Return the accuracy of models by a column of the predictions or annotations.
+    """Return the accuracy of models by a column of the predictions, items or annotations.
 
     Parameters and errors are as for :func:`accuracy`.
 
@@ -37,22 +43,20 @@ def accuracy_by_column(
         Columns model, set (data set and split), group, accuracy (a fraction), n (items), low, high (Wilson's
         interval, 95 %); groups in the order of the column's values, without empty ones.
     """
-    parts = [source.frame.assign(model=source.model) for source in predictions_of(runs)]
+    parts = [
+        joined(source, [by], items, annotations).assign(model=source.model)
+        for source in predictions_of(runs, items)
+    ]
     if not parts:
         raise DataError("there are no predictions", remedy="pass runs, as wb.predict gives them")
     table = pd.concat(parts, ignore_index=True)
     table = table[table["correct"].notna()].reset_index(drop=True)
-    if annotations is not None and by in annotations.columns:
-        of_items = annotations if "item_id" not in annotations.columns else annotations.set_index("item_id")
-        values = of_items[by].reindex(table["item_id"]).reset_index(drop=True)
-    elif by in table.columns:
-        values = table[by]
-    else:
+    if by not in table.columns:
         raise DataError(
-            f"there is no column {by!r} in the predictions or annotations",
-            remedy="pass annotations, as wb.annotate(items) gives, or a frame with item_id and this column",
+            f"there is no column {by!r} in the predictions, items or annotations",
+            remedy="pass items=items, annotations, as wb.annotate(items) gives, or a frame with item_id",
         )
-    groups = bins_of(by, values, bins)
+    groups = bins_of(by, table[by], bins)
     if not groups:
         raise DataError(
             f"the column {by!r} holds lists", remedy="choose a column of numbers, words or truths"
@@ -71,7 +75,12 @@ def accuracy_by_column(
 
 
 def accuracy(
-    runs: Any, annotations: pd.DataFrame | None = None, *, by: str, bins: int | Sequence[float] | None = None
+    runs: Any,
+    annotations: Items | pd.DataFrame | None = None,
+    *,
+    by: str,
+    bins: int | Sequence[float] | None = None,
+    items: Items | None = None,
 ) -> alt.HConcatChart:
     """Draw the accuracy of models by any column, with Wilson's 95 % intervals: one panel a set of items.
 
@@ -79,13 +88,16 @@ def accuracy(
     ----------
     runs : Run, DataFrame or str, or several of these
         Predictions; each model has a colour of its own.
-    annotations : DataFrame, optional
+    annotations : DataFrame or Items, optional
         One row an item, with ``item_id`` as a column or the index, where `by` is a column of it.
     by : str
-        The column: a choice, a truth value or a number, such as ``target_class`` or ``mention_distance``.
+        The column: a choice, a truth value or a number, such as ``target_class`` or ``mention_distance``; of
+        the predictions, of annotations, or of one's own (``items.extra``), which a stored run knows.
     bins : int or sequence of float, optional
         How many ranges a column of numbers is cut into (about equally many items each), or where it is cut.
         By default 5 ranges, or each value where there are few.
+    items : Items, optional
+        What the predictions are about.
 
     Returns
     -------
@@ -102,7 +114,7 @@ def accuracy(
     >>> chart = wb.charts.accuracy(runs, annotations, by="target_class")
     >>> chart = wb.charts.accuracy(runs, annotations, by="mention_distance", bins=[10, 40])
     """
-    data = accuracy_by_column(runs, annotations, by=by, bins=bins)
+    data = accuracy_by_column(runs, annotations, by=by, bins=bins, items=items)
     models, groups = data["model"].unique().tolist(), data["group"].unique().tolist()
     top = min(1.0, 1.05 * max(float(data["high"].max()), 0.01))
     scale = alt.Scale(domain=[0, top])

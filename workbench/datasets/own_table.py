@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,14 @@ ROLES = {
     "text": ("text", "passage", "sentence", "question"),
     "answer": ("answer", "target", "word"),
     "candidates": ("candidates", "choices", "options"),
-    "item_id": ("item_id",),
+    "item_id": ("item_id", "id"),
     "word_class": ("word_class",),
     "book_id": ("book_id", "book"),
 }
-"""The names under which a column is recognised, in any case; options of `items_from_frame` come first."""
+"""The names under which a column is recognised, in any case; options of `items_from_frame` come first.
+
+A column ``id`` names the items where each row has another one; else it is kept as any other column.
+"""
 MAX_COLUMNS = 10_000
 
 
@@ -47,29 +51,73 @@ def read_table(path: Path | str, **options: Any) -> Items:
         raise DataError(problem, file=path, remedy="leave out columns")
     if not options and set(COLUMNS) <= set(frame) and frame.columns.is_unique:
         return Items.from_parquet(path)
-    names = {str(name).lower(): name for name in reversed(frame.columns)}
+    note = ""
     for role, known in ROLES.items():
-        column = next((names[name] for name in known if name in names), None)
-        if column is not None and column not in options.values():
-            options.setdefault(role, column)
+        column = None if role in options else _column(frame, known, path)
+        if column is None or any(column is value or column == value for value in options.values()):
+            continue
+        if role == "item_id" and str(column).lower() == "id" and not _names_rows(frame[column]):
+            note = f"the column {column!r} has empty or equal cells, so ids are made of the passages"
+            continue
+        options[role] = column
     try:
         items = items_from_frame(frame, **options)
     except DataError as error:
         raise DataError(error.problem, file=path, remedy=error.remedy) from None
-    items.attrs["source"] = path.name
+    items.attrs |= {"source": path.name} | ({"note": note} if note else {})
     return items
 
 
-def _separated(data: bytes, _: Path, separator: str) -> pd.DataFrame:
+def _column(frame: pd.DataFrame, known: Sequence[str], path: Path) -> Any:
+    """Return the column that has one of the `known` names, the first of them that is there, or None."""
+    for name in known:
+        columns = [column for column in frame.columns if str(column).lower() == name]
+        if len(set(columns)) > 1:
+            problem = f"the columns {' and '.join(map(repr, columns))} have one name but for case"
+            raise DataError(problem, file=path, remedy="rename one of them")
+        if columns:
+            return columns[0]
+    return None
+
+
+def _names_rows(column: pd.Series[Any]) -> bool:
+    """Return whether every cell of a column has a value, and each another one."""
+    if not isinstance(column, pd.Series) or column.isna().any():
+        return False
+    names = column.map(str)
+    return bool(names.is_unique and names.str.strip().all())
+
+
+def _separated(data: bytes, path: Path, separator: str) -> pd.DataFrame:
     """Read words as words: an answer may be 1984, None or NA."""
     text = io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline="")
-    header = next(filter(None, csv.reader(text, delimiter=separator)), [])
+    csv.field_size_limit(max(csv.field_size_limit(), len(data) + 1))  # a passage may be long
+    rows = csv.reader(text, delimiter=separator)
+    header = next(filter(None, rows), [])
     if len(header) > MAX_COLUMNS:  # pandas takes seconds for names alone
         return pd.DataFrame(columns=header)
+    _check_cells(rows, header, path)
     names = {name for known in ROLES.values() for name in known}
     columns = pd.read_csv(io.BytesIO(data), sep=separator, nrows=0).columns
     types = {name: "str" for name in columns if str(name).lower() in names}
     return pd.read_csv(io.BytesIO(data), sep=separator, keep_default_na=False, na_values=[""], dtype=types)
+
+
+def _check_cells(rows: Any, header: Sequence[str], path: Path) -> None:
+    """Raise DataError for a name that occurs twice, or a row with too few or too many cells.
+
+    pandas renames such a column, fills short rows up, and takes the first cell of long ones for an index.
+    """
+    if twice := [name for name, count in Counter(filter(None, header)).items() if count > 1]:
+        raise DataError(f"the column {twice[0]!r} occurs twice", file=path, remedy="rename one of them")
+    line = rows.line_num
+    for row in rows:
+        if len(row) != len(header) and "".join(row).strip():
+            names = ", ".join(header)
+            problem = f"this row has {len(row)} cells, expected {len(header)} ({names:.80})"
+            remedy = "put quotes around cells that hold separators or line ends, and leave no cell out"
+            raise DataError(problem, file=path, line=line + 1, remedy=remedy)
+        line = rows.line_num
 
 
 _READERS: dict[str, Callable[[bytes, Path], pd.DataFrame]] = {

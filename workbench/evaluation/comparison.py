@@ -91,7 +91,7 @@ class Comparison:
         items: Items,
         runs: Any,
         *,
-        annotations: pd.DataFrame | None = None,
+        annotations: Items | pd.DataFrame | None = None,
         level: float = 0.95,
         resamples: int = 2000,
         seed: int = 0,
@@ -103,8 +103,8 @@ class Comparison:
         items : Items
         runs : Run, DataFrame, str or Replicates, or several of these
             A frame needs ``item_id``, ``model`` and ``prediction`` alone. Replicates are one model.
-        annotations : DataFrame, optional
-            From ``wb.annotate``, or any frame with a column ``item_id``: items can be sliced by its columns.
+        annotations : DataFrame or Items, optional
+            From ``wb.annotate``, or any frame with ``item_id``: items can be sliced by its columns.
         level, resamples, seed : float, int, int
             Confidence level of the intervals, and number and seed of the bootstrap replicates and of the
             random choices of signs.

@@ -20,7 +20,14 @@ from workbench.datasets import published as papers
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.metrics import measure, note, shown_measures, spread_columns, typed
 from workbench.evaluation.paper import layout_of
-from workbench.evaluation.reading import NEEDED, VARIANT, ModelPredictions, one_value, predictions_of
+from workbench.evaluation.reading import (
+    NEEDED,
+    VARIANT,
+    ModelPredictions,
+    joined,
+    one_value,
+    predictions_of,
+)
 from workbench.evaluation.significance import compare_pair
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.cache import Cache, digest
@@ -90,7 +97,8 @@ def leaderboard(
     dataset, split : str, optional
         Only items of these.
     by : str or sequence of str, default ("dataset", "split", "variant")
-        Columns of the predictions; each combination of their values has a ranking of its own.
+        Columns of the predictions, or of one's own that the runs were stored with (see
+        :func:`workbench.predict`); each combination of their values has a ranking of its own.
     level, resamples, seed : float, int, int
         Confidence level of the intervals, and number and seed of the bootstrap replicates and of the
         random choices of signs.
@@ -137,9 +145,9 @@ def leaderboard(
     names = list(dict.fromkeys([by] if isinstance(by, str) else by))
     chosen = {"dataset": dataset, "split": split}
     known = _Known(names, chosen, drawing)
-    parts = _stored(names, chosen, drawing, known) if runs is None else [
-        *_parts(_Source(lambda: runs), names, chosen, drawing, known)
-    ]  # fmt: skip
+    parts = _stored(names, chosen, drawing, known) if runs is None else _passed(
+        runs, names, chosen, drawing, known
+    )  # fmt: skip
     groups: dict[Group, list[_Part]] = {}
     for part in parts:
         if part.row:
@@ -283,10 +291,10 @@ def _groups(
     """Cut predictions into groups, each with a ranking of its own; rows without an answer are left out."""
     groups: dict[Group, list[ModelPredictions]] = {}
     for model in models:
-        frame = model.frame
+        columns = joined(model, names)
+        frame = columns.assign(**{name: None for name in names if name not in columns})
         for column, value in chosen.items():
             frame = frame if value is None else frame[frame[column] == value]
-        _check_names(names, frame.columns)
         parts: Any = frame.groupby(names, dropna=False, observed=True) if names else [((), frame)]
         for values, part in parts:
             key = tuple("" if pd.isna(value) else value for value in values)  # nulls do not equal each other
@@ -297,7 +305,19 @@ def _groups(
 
 def _check_names(names: list[str], columns: Iterable[str]) -> None:
     if lacking := [name for name in names if name not in columns]:
-        raise DataError(f"the predictions have no column {lacking[0]!r} to group by")
+        raise DataError(
+            f"the predictions have no column {lacking[0]!r} to group by",
+            remedy="a column of one's own is stored when its items are predicted: wb.predict(items, model)",
+        )
+
+
+def _passed(
+    runs: Any, names: list[str], chosen: dict[str, str | None], drawing: Drawing, known: _Known
+) -> list[_Part]:
+    source = _Source(lambda: runs)
+    if source.models:
+        _check_names(names, {name for model in source.models for name in joined(model, names)})
+    return list(_parts(source, names, chosen, drawing, known))
 
 
 def _stored(names: list[str], chosen: dict[str, str | None], drawing: Drawing, known: _Known) -> list[_Part]:
@@ -311,16 +331,22 @@ def _stored(names: list[str], chosen: dict[str, str | None], drawing: Drawing, k
         frame: pd.DataFrame = store.find_run(name).table.select(NEEDED).to_pandas()
         return frame.assign(run=name)
 
-    _check_names(names, NEEDED)
     home = data_home() / "runs"
     parts: list[_Part] = []
+    columns = set(NEEDED)
+    own = not columns.issuperset(names)
     for name in store.runs()["run"]:
         try:
-            files = [read_bytes(home / name / file, "this run") for file in (store.INFO, store.TABLE)]
-            source = _Source(partial(read, name), digest(name, *files))
+            files = [store.INFO, store.TABLE]
+            if own and (home / name / store.COLUMNS).exists():
+                files.append(store.COLUMNS)
+                columns.update(store.item_columns(home / name))
+            contents = [read_bytes(home / name / file, "this run") for file in files]
+            source = _Source(partial(read, name), digest(name, *contents))
             parts += _parts(source, names, chosen, drawing, known)
         except DataError as error:
             warnings.warn(f"the run {name!r} is left out: {error}", stacklevel=3)
+    _check_names(names, columns)
     return parts
 
 

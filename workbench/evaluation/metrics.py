@@ -46,7 +46,7 @@ def evaluate(
     *,
     by: str | Sequence[str] | None = None,
     items: Items | None = None,
-    annotations: pd.DataFrame | None = None,
+    annotations: Items | pd.DataFrame | None = None,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
@@ -58,12 +58,13 @@ def evaluate(
     runs : Run, DataFrame or str, or several of these
         Runs, frames of predictions, or names of stored runs.
     by : str or sequence of str, optional
-        Columns to group the items by: of the predictions (``word_class``, ``known``, ``book_id``),
-        of `items` or of `annotations` (``target_class``, ``direct_speech``).
+        Columns to group the items by: of the predictions (``word_class``, ``known``, ``book_id``), of
+        `annotations` (``target_class``, ``direct_speech``), or of one's own (``items.extra``). A stored run
+        knows the latter: see :func:`workbench.predict`.
     items : Items, optional
         What the predictions are about.
-    annotations : DataFrame, optional
-        From ``wb.annotate``, or any frame with a column ``item_id``.
+    annotations : DataFrame or Items, optional
+        From ``wb.annotate``, or any frame with ``item_id`` as a column or the index.
     level, resamples, seed : float, int, int
         Confidence level, number of replicates and seed of the bootstrap intervals.
 
@@ -122,7 +123,7 @@ def evaluate(
     rows: list[dict[str, Any]] = []
     datasets: set[str] = set()
     for predictions in predictions_of(runs, items, pool=True):
-        frame = joined(predictions.frame, items, annotations)
+        frame = joined(predictions, names, items, annotations)
         datasets |= set(frame["dataset"].dropna())
         head = {"model": predictions.model, "run": predictions.run}
         rows += [head | group | measure(part, drawing) for group, part in _groups(frame, names)]

@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from workbench.items.ablation import split_variant
-from workbench.items.items import Items
+from workbench.items.items import COLUMNS, Items, in_item_order
 from workbench.runs.predictions import OPTIONAL, SCHEMA, from_answers, from_table, typed_predictions
 from workbench.storage.errors import DataError
+from workbench.storage.files import data_home
 
 if TYPE_CHECKING:
     from workbench.runs.store import Run
@@ -50,13 +51,23 @@ class ModelPredictions:
     """The predictions of one model in one run, as a frame and as an Arrow table.
 
     A stored run is made a frame only on demand: its Arrow table is read some ten times faster. A frame in
-    `data` has the types of evaluation and is sorted by item. `info` is the record of the run.
+    `data` has the types of evaluation and is sorted by item. `info` is the record of the run, and `folder`
+    where it is stored; without one, `run` is its name.
     """
 
     model: str
     run: str
     data: pa.Table | pd.DataFrame = field(repr=False)
     info: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    folder: Path | None = field(default=None, repr=False)
+
+    @cached_property
+    def item_columns(self) -> pd.DataFrame:
+        """The items' own columns as the run was stored with, indexed by ``item_id``; none without a run."""
+        from workbench.runs import store  # noqa: PLC0415 - imported by the runs' users only
+
+        name = str(self.info.get("run", self.run))
+        return store.item_columns(self.folder or data_home() / "runs" / (Path(name).name or "."))
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -157,7 +168,7 @@ def _read(source: Any, items: Items | None = None, *, pool: bool = False) -> lis
         source = find_run(source)
     info = {} if isinstance(source, pd.DataFrame) else getattr(source, "info", None) or {}
     if isinstance(table := getattr(source, "table", None), pa.Table):
-        return list(_split_table(table, str(source.run), info))
+        return list(_split_table(table, str(source.run), info, getattr(source, "folder", None)))
     frame = source if isinstance(source, pd.DataFrame) else getattr(source, "predictions", None)
     if not isinstance(frame, pd.DataFrame):
         raise DataError(
@@ -194,7 +205,9 @@ def _completed(frame: pd.DataFrame, items: Items | None) -> pd.DataFrame:
     )
 
 
-def _split_table(table: pa.Table, run: str, info: Mapping[str, Any]) -> Iterator[ModelPredictions]:
+def _split_table(
+    table: pa.Table, run: str, info: Mapping[str, Any], folder: Path | None
+) -> Iterator[ModelPredictions]:
     """Give the models of a stored run apart; the folder's name is that of the run."""
     models = pc.unique(table["model"]).to_pylist()
     for model in models:
@@ -202,7 +215,7 @@ def _split_table(table: pa.Table, run: str, info: Mapping[str, Any]) -> Iterator
         if pc.count_distinct(part["item_id"]).as_py() < len(part):
             _check_single(model, part["item_id"].to_pandas())
         name = _named(model, pc.unique(part["variant"]).to_pylist())
-        yield ModelPredictions(name, run, _shared(part.combine_chunks(), (model, run)), info)
+        yield ModelPredictions(name, run, _shared(part.combine_chunks(), (model, run)), info, folder)
 
 
 def _shared(table: pa.Table, key: tuple[str, str]) -> pa.Table:
@@ -247,14 +260,24 @@ def _sorted(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.sort_values("item_id", kind="stable", ignore_index=True)
 
 
-def joined(frame: pd.DataFrame, items: Items | None, annotations: pd.DataFrame | None) -> pd.DataFrame:
-    """Add columns of items and of annotations to predictions, by ``item_id``.
+def joined(
+    predictions: ModelPredictions,
+    names: Sequence[str],
+    items: Items | None = None,
+    annotations: Items | pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Return predictions with the columns of items and of annotations, by ``item_id``.
 
-    A column that the predictions have keeps its values; items fill its nulls.
+    A column that the predictions have keeps its values; items fill its nulls. Of `names`, those that are
+    still missing come from the columns of one's own that the run was stored with.
     """
-    frame = frame.copy()
+    frame = predictions.frame.copy(deep=False)
     texts = {name for name in NEEDED if name in frame and frame[name].dtype == "str"}
-    for what, other in (("items", None if items is None else items.frame), ("annotations", annotations)):
+    of_items = None
+    if items is not None:
+        extra = items.extra
+        of_items = items.frame.join(extra[[name for name in extra if name not in COLUMNS]])
+    for what, other in (("items", of_items), ("annotations", annotations)):
         if other is None:
             continue
         beside = in_item_order(other, frame["item_id"], what)
@@ -263,28 +286,10 @@ def joined(frame: pd.DataFrame, items: Items | None, annotations: pd.DataFrame |
                 frame[column] = beside[column]
             elif what == "items" and column in texts and frame[column].isna().any():
                 frame[column] = frame[column].where(frame[column].notna(), beside[column].astype("str"))
+    if any(name not in frame for name in names):
+        stored = predictions.item_columns.reindex(frame["item_id"]).set_axis(frame.index)
+        frame = frame.join(stored[[name for name in names if name in stored and name not in frame]])
     return frame
-
-
-def in_item_order(table: pd.DataFrame, item_ids: pd.Series[Any], what: str = "annotations") -> pd.DataFrame:
-    """Return the rows of a table, with ``item_id`` as a column or index, in the order of items.
-
-    Raise DataError if the table has no ``item_id``, holds one twice, or knows none of the items.
-    """
-    if "item_id" in table.columns:
-        table = table.set_index("item_id")
-    elif table.index.name != "item_id":
-        raise DataError(f"the {what} have no column 'item_id'", remedy="make them with wb.annotate(items)")
-    table = table.set_axis(table.index.astype("str"))
-    if table.index.has_duplicates:
-        twice = table.index[table.index.duplicated()][0]
-        raise DataError(f"the {what} hold the item {twice!r} twice", remedy="pass one row an item")
-    if len(item_ids) and not item_ids.isin(table.index).any():
-        raise DataError(
-            f"the {what} know none of the items, {item_ids.iloc[0]!r} the first",
-            remedy=f"pass the {what} that belong to these items",
-        )
-    return table.reindex(item_ids).set_axis(item_ids.index)
 
 
 def one_value(column: pd.Series[Any]) -> Any:

@@ -14,8 +14,8 @@ import pandas as pd
 
 from workbench.analysis.histograms import Bins, quantile_bins
 from workbench.analysis.statistics import CLASS_NAMES
-from workbench.evaluation.reading import ModelPredictions, coalesced, floats, in_item_order
-from workbench.items.items import Items
+from workbench.evaluation.reading import ModelPredictions, coalesced, floats
+from workbench.items.items import Items, in_item_order
 from workbench.items.query import Query
 from workbench.storage.errors import DataError
 
@@ -55,15 +55,15 @@ class Slices:
     """The columns by which items (n) can be cut, each made when it is first asked for.
 
     They are those of `annotations` (``item_id`` is a column or the index; columns of lists are left out),
-    those of one's own (``items.extra``), and what `items`, or the predictions of `models` (m) in their `rows`
-    (m, n), tell. DataError if the annotations have no ``item_id``, hold an item twice, or know none of the
-    items.
+    those of one's own (``items.extra``, or as a run was stored with), and what `items`, or the predictions of
+    `models` (m) in their `rows` (m, n), tell. DataError if the annotations have no ``item_id``, hold an item
+    twice, or know none of the items.
     """
 
     def __init__(
         self,
         items: Items,
-        annotations: pd.DataFrame | None,
+        annotations: Items | pd.DataFrame | None,
         models: Sequence[ModelPredictions],
         rows: npt.NDArray[np.int64],
     ) -> None:
@@ -74,9 +74,11 @@ class Slices:
             table: Any = in_item_order(annotations, frame["item_id"])
             names = [str(name) for name in table.columns if name not in _NO_SLICE]
             self._makers |= {name: partial(table.__getitem__, name) for name in names}
-        extra: Any = items.extra.reset_index(drop=True)
-        for column in extra.columns:
-            self._makers.setdefault(str(column), partial(extra.__getitem__, column))
+        extra_columns = items.extra.set_axis(frame["item_id"])
+        for columns in (extra_columns, *(model.item_columns for model in models)):
+            extra: Any = columns.reindex(frame["item_id"]).reset_index(drop=True)
+            for column in extra.columns:
+                self._makers.setdefault(str(column), partial(extra.__getitem__, column))
         for name in _OF_ITEMS:
             self._makers.setdefault(name, partial(coalesced, name, items, models, rows))
         for name, other, make in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -21,7 +22,7 @@ from workbench.items import text as wt
 from workbench.items.query import Query, parse
 from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, Item, Span, content_digest
 from workbench.items.view import items_html
-from workbench.storage.errors import DataError, reading
+from workbench.storage.errors import DataError, reading, reason
 from workbench.storage.files import atomic_path
 from workbench.storage.parquet import read_parquet
 from workbench.storage.spreadsheet import Formulas, write_csv
@@ -34,6 +35,9 @@ MARKER = re.compile(r"___+|XXXXX|@placeholder")
 """Marks of the blank: three or more underscores, or those of CBT and CNN QA."""
 
 _BLOCK = 1 << 16  # rows of a table that are Python objects at a time
+_DEEPEST = 20  # lists in lists of a cell
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
 _USUAL = {"dataset": "own", "split": "dev", "variant": "own"}
 _SCHEMA = pa.schema(
     [(name, pa.string()) for name in schema.TEXT_COLUMNS]
@@ -181,7 +185,7 @@ class Items:
             values = pd.array(values, dtype="boolean").to_numpy(dtype=bool, na_value=False)
         return self._trusted(self._frame[values], self.attrs)
 
-    def query(self, text: str | Query, annotations: pd.DataFrame | None = None) -> Items:
+    def query(self, text: str | Query, annotations: Items | pd.DataFrame | None = None) -> Items:
         """Return the items that pass a typed filter; see :mod:`workbench.items.query` for the language.
 
         Parameters
@@ -189,8 +193,9 @@ class Items:
         text : str or Query
             Over the columns of the items, those of :attr:`extra`, ``n_context_sentences``, ``n_tokens``, and
             the columns of `annotations`.
-        annotations : DataFrame, optional
-            Any table with a column ``item_id`` and at most one row an item.
+        annotations : DataFrame or Items, optional
+            Any table with ``item_id`` as a column or the index, at most one row an item, or items with
+            columns of their own.
 
         Examples
         --------
@@ -203,13 +208,8 @@ class Items:
         table["n_context_sentences"] = self._frame["sentences"].map(len) - 1
         table = table.join(self.extra[[name for name in self.extra if name not in table]])
         if annotations is not None:
-            if "item_id" not in annotations or annotations["item_id"].duplicated().any():
-                problem = "the annotations have no column 'item_id', or an item twice"
-                raise DataError(
-                    problem, remedy="pass a table with one row an item, such as wb.annotate(items)"
-                )
-            known = table.columns.difference(["item_id"])
-            table = table.merge(annotations.drop(columns=known, errors="ignore"), "left", on="item_id")
+            beside = in_item_order(annotations, table["item_id"])
+            table = table.join(beside.loc[:, ~beside.columns.isin(table.columns)])
         if "n_tokens" in query.columns and "n_tokens" not in table:
             table["n_tokens"] = [len(item.tokens) for item in self]
         return self.where(query.mask(table))
@@ -219,7 +219,8 @@ class Items:
         """Further columns, such as those of a user's own table: (n, k), in the order of the items.
 
         They are the entries of ``meta`` that hold text, numbers, truth values or lists of them; a row without
-        an entry is missing. Facets are made of them as of annotations.
+        an entry is missing. Facets, slices and groups are made of them as of annotations: pass the items
+        where annotations are expected.
         """
         rows = [
             {key: value for key, value in meta.items() if not isinstance(value, Mapping)}
@@ -240,7 +241,7 @@ class Items:
     def to_parquet(self, path: Path | str) -> None:
         """Write the items to a Parquet file, exactly and atomically."""
         columns: dict[str, Any] = {name: self._frame[name].tolist() for name in COLUMNS}
-        columns["meta"] = [json.dumps(meta, ensure_ascii=False) for meta in columns["meta"]]
+        columns["meta"] = list(map(_meta_json, columns["item_id"], columns["meta"]))
         arrays = [
             pa.array(columns[f.name], f.type, from_pandas=f.name in schema.TEXT_COLUMNS) for f in _SCHEMA
         ]
@@ -292,6 +293,52 @@ class Items:
         return items_html(self.head(), repr(self).removeprefix("Items(").removesuffix(")"))
 
 
+def in_item_order(
+    table: Items | pd.DataFrame, item_ids: pd.Series[Any], what: str = "annotations"
+) -> pd.DataFrame:
+    """Return the rows of a table in the order of `item_ids`, with their index and without the ids.
+
+    The table has ``item_id`` as a column or index, or it is items, which stand for :attr:`Items.extra`. Raise
+    DataError if it has no ``item_id``, holds one twice, or knows none of the items.
+    """
+    if isinstance(table, Items):
+        table = table.extra.set_axis(table.frame["item_id"])
+    if not isinstance(table, pd.DataFrame):
+        raise DataError(
+            f"the {what} are a {type(table).__name__}, expected a DataFrame",
+            remedy="pass wb.annotate(items), the items themselves, or a frame with a column 'item_id'",
+        )
+    if "item_id" in table.columns:
+        table = table.set_index("item_id")
+    elif table.index.name != "item_id":
+        raise DataError(
+            f"the {what} have no column 'item_id'",
+            remedy="make them with wb.annotate(items), pass items for their own columns, or name the ids so",
+        )
+    table = table.set_axis(table.index.astype("str"))
+    if table.index.has_duplicates:
+        twice = table.index[table.index.duplicated()][0]
+        raise DataError(f"the {what} hold the item {twice!r} twice", remedy="pass one row an item")
+    if len(item_ids) and not item_ids.isin(table.index).any():
+        raise DataError(
+            f"the {what} know none of the items, {item_ids.iloc[0]!r} the first",
+            remedy=f"pass the {what} that belong to these items",
+        )
+    return table.reindex(item_ids).set_axis(item_ids.index)
+
+
+def _meta_json(item_id: str, meta: Mapping[str, Any]) -> str:
+    try:
+        text = json.dumps(meta, ensure_ascii=False)
+        text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DataError(
+            f"item {item_id}: its meta cannot be written as JSON ({reason(error)})",
+            remedy="use text, numbers, truth values, and lists and mappings of these",
+        ) from None
+    return text
+
+
 def _is_mask(key: Any) -> bool:
     kinds = (list, np.ndarray, pd.Series, pd.api.extensions.ExtensionArray)
     return (
@@ -335,8 +382,10 @@ def items_from_frame(
     frame : DataFrame
         A table; a frame with all columns of `COLUMNS` is used as it is.
     text : str
-        The column of texts. One ``___``, ``XXXXX`` or ``@placeholder`` marks the blank; without
-        a mark the last word is the answer.
+        The column of texts. One ``___``, ``XXXXX`` or ``@placeholder`` marks the blank; without a mark the
+        last word is the answer: the last token with a letter or digit, whatever marks follow it. Where words
+        of its script have no spaces between them (Chinese, Japanese, Thai ...), the blank must be marked, or
+        the answer given, unless `tokenised` is True.
     answer : str or None
         The column of answers. Where it is absent or null, a marked blank stays empty. Without a
         mark, an answer must be the last word.
@@ -366,6 +415,15 @@ def items_from_frame(
     if not isinstance(frame, pd.DataFrame):
         raise DataError(f"this is a {type(frame).__name__}, expected a pandas DataFrame")
     named = {"candidates": candidates, "item_id": item_id, "word_class": word_class, "book_id": book_id}
+    _check_options({"text": text, "answer": answer} | named, "a column")
+    _check_options({"dataset": dataset, "split": split, "variant": variant}, "a name")
+    if tokenised not in (None, True, False):
+        raise DataError(f"tokenised is {_shown(tokenised)}, expected True, False or None")
+    if frame.columns.nlevels > 1:
+        raise DataError(
+            f"the columns have {frame.columns.nlevels} levels, expected one name each",
+            remedy='flatten them: frame.columns = ["_".join(map(str, name)) for name in frame.columns]',
+        )
     if set(COLUMNS) <= set(frame) and not any(named.values()) and (text, answer) == ("text", "answer"):
         return Items(frame)
     columns = {name: column for name, column in named.items() if column is not None}
@@ -376,8 +434,9 @@ def items_from_frame(
         if column not in frame.columns:
             problem = f"there is no column {column!r}; there is {', '.join(map(str, frame.columns))}"
             raise DataError(problem, remedy="name the column, such as text=")
-    if not frame.columns.is_unique:
-        problem = f"the column {frame.columns[frame.columns.duplicated()][0]!r} occurs twice"
+    names = pd.Index(list(map(str, frame.columns)))
+    if not names.is_unique:
+        problem = f"the column {names[names.duplicated()][0]!r} occurs twice"
         raise DataError(problem, remedy="rename one of them")
     sets = {"dataset": dataset, "split": split, "variant": variant}
     columns |= {name: name for name, value in sets.items() if value is None and name in frame}
@@ -410,7 +469,7 @@ def _rows(
         row = {name: values[number] for name, values in cells.items()}
         try:
             about = [_text(row, name) or default for name, default in usual.items()]
-            meta = {name: _plain(values[number]) for name, values in further}
+            meta = {name: _plain(values[number], name) for name, values in further}
             item_id, text, answer, span, *rest = _built(row, tokenised)
         except DataError as error:
             raise DataError(f"row {label}: {error.problem}", remedy=error.remedy) from None
@@ -419,16 +478,49 @@ def _rows(
         yield name, *about, text, answer, span, *rest, meta, item_id is None
 
 
-def _plain(value: Any) -> Any:
+def _check_options(options: Mapping[str, Any], what: str) -> None:
+    """Raise DataError where an option is neither None nor a single name."""
+    for option, value in options.items():
+        if value is not None and (isinstance(value, list | tuple) or not pd.api.types.is_scalar(value)):
+            remedy = f"{option}={_shown(value[0])}" if isinstance(value, list | tuple) and value else None
+            raise DataError(f"{option} is {_shown(value)}, expected {what}", remedy=remedy)
+        if value is not None and what == "a name" and not isinstance(value, str):
+            raise DataError(f"{option} is {_shown(value)}, expected {what}")
+
+
+def _plain(value: Any, column: str, depth: int = 0) -> Any:
     """Return a cell as JSON can hold it; None for what is missing, the text of what has no such form."""
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(part) for part in value]
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, np.ndarray | pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
+        value = value.tolist()
+    if isinstance(value, list | tuple | Mapping):
+        if depth == _DEEPEST:
+            problem = (
+                f"the column {column!r} has a cell that holds itself, or more than {_DEEPEST} lists in lists"
+            )
+            raise DataError(problem, remedy="leave the column out, or make text of it")
+        if isinstance(value, Mapping):
+            return {str(key): _plain(part, column, depth + 1) for key, part in value.items()}
+        return [_plain(part, column, depth + 1) for part in value]
     value = value.item() if isinstance(value, np.generic) else value
-    if pd.isna(value):
+    if _is_missing(value):
         return None
-    return value if isinstance(value, str | bool | int | float) else str(value)
+    value = value if isinstance(value, str | bool | int | float) else str(value)
+    if isinstance(value, str) and not wt.is_encodable(value):
+        raise DataError(f"the column {column!r} holds half a surrogate pair, which no file can hold")
+    return value
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a cell is None, NaN, NA or NaT."""
+    try:
+        return value is None or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
+    except ArithmeticError:  # a signalling NaN of decimal numbers
+        return True
+
+
+def _shown(value: Any) -> str:
+    """Return a value for a message, cut to a readable length."""
+    return _SHORT.repr(value)
 
 
 def items_from_text(
@@ -472,7 +564,7 @@ def _built(row: Mapping[str, Any], tokenised: bool | None) -> tuple[Any, ...]:  
     """Return the id that the row gives, and the columns from the text to the book."""
     text, answer = row["text"], _text(row, "answer")
     if not isinstance(text, str) or not text.strip():
-        raise DataError(f"the text is {text!r}, expected a passage")
+        raise DataError(f"the text is {_shown(text)}, expected a passage")
     marks = list(MARKER.finditer(text))
     if len(marks) > 1:
         problem = f"the text has {len(marks)} blanks ({', '.join(mark[0] for mark in marks)}), expected one"
@@ -484,6 +576,11 @@ def _built(row: Mapping[str, Any], tokenised: bool | None) -> tuple[Any, ...]:  
         span = start, start + len(answer or "")
     else:
         span = _last_word(text, answer, tokenised=known)
+        if answer is None and not known and wt.holds_unspaced(text[slice(*span)]):
+            raise DataError(
+                f"the last word of {_shown(text)} is not known: its script has no spaces between words",
+                remedy="mark the blank with ___, or pass tokenised=True where words are between spaces",
+            )
         answer = text[slice(*span)]
     if not text.strip():
         raise DataError("the text is nothing but a blank")
@@ -498,13 +595,15 @@ def _built(row: Mapping[str, Any], tokenised: bool | None) -> tuple[Any, ...]:  
 
 
 def _last_word(text: str, answer: str | None, *, tokenised: bool) -> Span:
-    with_marks = wt.last_word(text, tokenised=True) or (0, 0)
-    bare = wt.last_word(text, tokenised=tokenised) or with_marks
-    for span in (bare, with_marks):
-        if answer is None or text[slice(*span)] == answer:
+    word, with_marks = wt.final_word(text, tokenised=tokenised), wt.last_word(text, tokenised=True)
+    bare = wt.last_word(text, tokenised=tokenised)
+    for span in (word, bare, with_marks):
+        if span and (text[slice(*span)] == answer or (answer is None and span == word)):
             return span
+    if word is None:
+        raise DataError(f"the text {_shown(text)} has no word", remedy="mark the blank with ___")
     raise DataError(
-        f"the text ends with {text[slice(*bare)]!r}, not with the answer {answer!r}",
+        f"the text ends with {_shown(text[slice(*word)])}, not with the answer {_shown(answer)}",
         remedy="mark the blank with ___, or end the text with the answer",
     )
 
@@ -515,25 +614,26 @@ def _text(row: Mapping[str, Any], name: str) -> str | None:
         if not value.strip():
             raise DataError(f"the {name} is empty", remedy="leave it null where it is not known")
         return value
-    if value is None or value is pd.NA or value != value:  # noqa: PLR0124 - NaN is what differs from itself
+    if _is_missing(value):
         return None
-    if name == "answer":
-        raise DataError(f"the answer is {value!r}, expected a word")
+    if name == "answer" or not pd.api.types.is_scalar(value):
+        expected = "a word" if name == "answer" else "text or a number"
+        raise DataError(f"the {name} is {_shown(value)}, expected {expected}")
     return str(value)
 
 
 def _choices(value: Any) -> tuple[str, ...] | None:
-    if value is None or value is pd.NA or isinstance(value, float):
+    if _is_missing(value):
         return None
-    words = value
+    words = value.tolist() if isinstance(value, np.ndarray | pd.Series) else value
     if isinstance(value, str):
         try:
             words = json.loads(value) if value.startswith("[") else value.split("|")
         except ValueError:  # a bracket is a word too
             words = value.split("|")
-    if not isinstance(words, Iterable):
-        raise DataError(f"the candidates are {value!r}, expected a list of words")
+    if not isinstance(words, Iterable) or isinstance(words, Mapping | pd.DataFrame):
+        raise DataError(f"the candidates are {_shown(value)}, expected a list of words")
     words = tuple(words)
     if not words or not all(isinstance(word, str) and word for word in words):
-        raise DataError(f"the candidates are {value!r}, expected words")
+        raise DataError(f"the candidates are {_shown(value)}, expected words")
     return words

@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 from filelock import FileLock
 
-from workbench.items.schema import content_digest
+from workbench.items.schema import check_name, content_digest
 from workbench.items.text import is_encodable
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import atomic_path, check_target, data_home, listed, read_bytes
@@ -176,6 +176,7 @@ def _home(folder: Path | str | None) -> Path:
 def _file(folder: Path | str | None, dataset: str) -> Path:
     # a user names data sets freely; the name must not lead out of the folder
     name = re.sub(r"[^\w.-]+", "_", dataset).lstrip(".") or "_"
+    check_name(name, "dataset")
     return _home(folder) / f"{name}.jsonl"
 
 

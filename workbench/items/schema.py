@@ -25,6 +25,8 @@ Span = tuple[int, int]
 TEXT_COLUMNS = ("item_id", "dataset", "split", "variant", "text", "answer", "word_class", "book_id")
 _CUT_AT_HYPHENS = frozenset({"cbt", "cnnqa"})  # releases in which dashes are "--"
 _NULLS = (type(None), float, type(pd.NA))  # types of cells that hold nothing
+MAX_NAME = 150
+"""Most bytes of the name of a data set, split or variant, which names files too."""
 _BLOCK = 1 << 16  # rows that are Python objects at a time
 COLUMNS = (
     "item_id", "dataset", "split", "variant", "text", "answer", "answer_span", "sentences",
@@ -177,6 +179,9 @@ def check(frame: pd.DataFrame) -> None:
     for name in ("item_id", "dataset", "split", "variant", "text"):
         if frame[name].isna().any():
             raise DataError(f"row {int(frame[name].isna().argmax())}: the column {name!r} is empty")
+        if name in {"dataset", "split", "variant"}:
+            for value in frame[name].unique():
+                check_name(value, name)
     ids = frame["item_id"]
     if ids.duplicated().any():
         raise DataError(f"the id {ids[ids.duplicated()].iloc[0]!r} occurs twice")
@@ -188,6 +193,15 @@ def check(frame: pd.DataFrame) -> None:
         for place, row in enumerate(zip(*(part[name].tolist() for name in names), strict=True), start):
             if problem := _fault(*row):
                 raise DataError(f"item {ids[place]}: {problem}")
+
+
+def check_name(name: str, what: str) -> None:
+    """Raise DataError if the name of a data set, split or variant is longer than `MAX_NAME`."""
+    if (size := len(name.encode())) > MAX_NAME:
+        raise DataError(
+            f"the {what} {name[:20]!r}... has a name of {size:,} bytes, expected at most {MAX_NAME}",
+            remedy="choose a shorter name",
+        )
 
 
 def _fault(

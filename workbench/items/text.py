@@ -446,6 +446,11 @@ def _opens(text: str, at: int, last: str, *, quoted: bool) -> bool:
     return after.isalnum() and not before.isalnum() and (last == "--" or not quoted)
 
 
+_BRACKET_MARKS = frozenset(mark for mark in (*_OPEN, *_CLOSE) if mark.startswith("-"))
+_UNSPACED = re.compile(  # Thai to Burmese, Khmer, Chinese and Japanese
+    "[\u0e00-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff]{2}"
+)
 _OPENING = "\"'`“‘«([{*_"
 _CLOSING = ".,;:!?…\"'`”’»)]}*_"
 # Both begin with one of a few characters, which a search finds fast, and look back a fixed length.
@@ -486,6 +491,26 @@ def last_word(text: str, *, tokenised: bool) -> Span | None:
     word = text[start:end]
     start, end = end - len(word.lstrip(_OPENING)), start + len(word.rstrip(_CLOSING))
     return (start, end) if start < end else None
+
+
+def final_word(text: str, *, tokenised: bool) -> Span | None:
+    """Return the span of the last word, whatever marks and brackets follow it; None where there is none."""
+    end = len(text)
+    while span := last_word(text[:end], tokenised=True):
+        word = span if tokenised else last_word(text[:end], tokenised=False)
+        if (
+            word
+            and any(map(str.isalnum, text[slice(*word)]))
+            and text[slice(*word)].lower() not in _BRACKET_MARKS
+        ):
+            return word
+        end = span[0]
+    return None
+
+
+def holds_unspaced(text: str) -> bool:
+    """Tell whether a text has two letters in a row of a script without spaces between words, as Chinese."""
+    return bool(_UNSPACED.search(text))
 
 
 def looks_tokenised(text: str) -> bool:

@@ -36,6 +36,7 @@ from workbench.storage.cache import folder_size, remove
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import (
     atomic_folder,
+    atomic_path,
     data_home,
     listed,
     open_regular,
@@ -44,7 +45,7 @@ from workbench.storage.files import (
 )
 from workbench.storage.parquet import read_parquet
 
-INFO, TABLE = "run.json", "predictions.parquet"
+INFO, TABLE, COLUMNS = "run.json", "predictions.parquet", "columns.parquet"
 _PACKAGES = (
     "kenlm", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "gensim", "torch", "tokenizers",
     "transformers",
@@ -59,6 +60,7 @@ _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "Int64": (int,), "float64"
 _ITEM_BYTES, _WORD_BYTES = 100, 16  # that an item and each of its best words take on disk, about
 _WRITTEN = {name: _LISTED[name] for name in ("model", "dataset", "split", "variant", "n", "accuracy")}
 _WRITTEN |= {"sha256": "str"}
+_LONGEST, _MOST_TEXTS, _MOST_COLUMNS = 100, 200, 100  # letters, different texts, and columns of one's own
 _RESERVED = ("run", "model", "dataset", "split", "variant", "n", "accuracy", "items", "key", "finished",
              "sha256", "git", "python", "packages")  # fmt: skip
 _NAMED = "* exclude (filename) replace (parse_filename(parse_dirpath(filename)) as run)"  # as its folder is
@@ -105,6 +107,11 @@ class Run:
     def table(self) -> pa.Table:
         """The predictions as an Arrow table, which takes less memory, read anew each time."""
         return _table(self.folder, self.info)
+
+    @property
+    def item_columns(self) -> pd.DataFrame:
+        """The items' own columns that are stored with the run, indexed by ``item_id``; see `predict`."""
+        return item_columns(self.folder)
 
     @property
     def model(self) -> str:
@@ -163,6 +170,10 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, atten
     that its code has changed; give it a ``version = 1`` to have its runs found again, and raise that when
     you change its code.
 
+    Columns of one's own (``items.extra``) are stored with the run where they hold numbers, truth values, or
+    at most 200 different texts of at most 100 characters, so that results can be grouped by them. They change
+    no result: where a run is found again, its columns become those of `items`, and others that it has stay.
+
     Examples
     --------
     >>> run = wb.predict(items, ngram)
@@ -188,7 +199,10 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, atten
     sweep(home)
     with reading(home, "the store of runs"):
         if (home / name).exists():
-            return find_run(name)
+            run = find_run(name)
+            with contextlib.suppress(DataError):  # the store may be read-only, and items can be passed
+                _write_columns(run.folder, items)
+            return run
     with scratch_folder(home) as place, (place / TABLE).open("wb") as file:  # is there room?
         file.write(bytes(len(items) * (_ITEM_BYTES + _WORD_BYTES * top_k)))
         os.fsync(file.fileno())
@@ -446,6 +460,61 @@ def _write(target: Path, frame: pd.DataFrame, items: Items, info: dict[str, Any]
     with atomic_folder(target) as folder:
         pq.write_table(table, folder / TABLE, compression="zstd")
         (folder / INFO).write_text(json.dumps(info, indent=1, ensure_ascii=False), encoding="utf-8")
+        _write_columns(folder, items)
+
+
+def item_columns(folder: Path) -> pd.DataFrame:
+    """Return the items' own columns that are stored in the folder of a run, indexed by ``item_id``."""
+    return _columns(folder).to_pandas().astype({"item_id": "str"}).set_index("item_id")
+
+
+def _columns(folder: Path) -> pa.Table:
+    file, what, remedy = folder / COLUMNS, "the items' own columns", "remove this file and predict again"
+    if not os.path.isfile(file):  # noqa: PTH113 - of a long name
+        return pa.table({"item_id": pa.array([], pa.string())})
+    table = read_parquet(file, what=what, remedy=remedy)
+    with reading(file, what, remedy=remedy):
+        written = table.schema.metadata[b"sha256"].decode()
+        table = table.replace_schema_metadata(None)
+        if cache.content(table) != written:
+            raise DataError(f"{what} are not those that were written", file=file, remedy=remedy)
+        return table
+
+
+def _write_columns(folder: Path, items: Items) -> None:
+    """Store the items' own columns in the folder of a run, beside others that it has; see `predict`."""
+    extra = items.extra.set_axis(pd.Index(items.frame["item_id"], name="item_id"))
+    columns = extra[[name for name in extra if _is_condition(extra[name])][:_MOST_COLUMNS]]
+    if columns.empty:
+        return
+    stored = None
+    with contextlib.suppress(DataError):  # a damaged file is replaced
+        stored = _columns(folder)
+        others = item_columns(folder).drop(columns=columns.columns, errors="ignore")
+        columns = columns.join(others.iloc[:, : _MOST_COLUMNS - len(columns.columns)])
+    table = pa.table({str(name): _array(values) for name, values in columns.reset_index().items()})
+    if stored is not None and table.select(sorted(table.column_names)).equals(
+        stored.select(sorted(stored.column_names))
+    ):
+        return
+    with atomic_path(folder / COLUMNS) as temporary:
+        written = table.replace_schema_metadata({"sha256": cache.content(table)})
+        pq.write_table(written, temporary, compression="zstd")
+
+
+def _is_condition(column: pd.Series[Any]) -> bool:
+    """Return whether a column holds numbers, truth values or a few short texts: no passages."""
+    known = column.dropna()
+    kind = pd.api.types.infer_dtype(known)
+    if kind == "string":
+        return known.nunique() <= _MOST_TEXTS and bool((known.str.len() <= _LONGEST).all())
+    return kind == "boolean" or pd.api.types.is_numeric_dtype(column)
+
+
+def _array(column: pd.Series[Any]) -> pa.Array:
+    """Return a column as an Arrow array; text is plain text."""
+    array = pa.array(column, from_pandas=True)
+    return array.cast(pa.string()) if pa.types.is_large_string(array.type) else array
 
 
 def _name(items: Items, model: str, key: str) -> str:

@@ -93,7 +93,7 @@ class Browser(Widget):
         self,
         items: Items,
         *,
-        annotations: pd.DataFrame | Literal["auto"] | None,
+        annotations: Items | pd.DataFrame | Literal["auto"] | None,
         predictions: Any,
         filters: Mapping[str, Any],
         ask: Any = None,
@@ -124,7 +124,9 @@ class Browser(Widget):
         automatic = isinstance(annotations, str)
         if automatic and annotations != AUTO:
             raise DataError(f"annotations are {annotations!r}, expected a DataFrame, {AUTO!r} or None")
-        features = annotations_at_hand(items) if automatic else cast("pd.DataFrame | None", annotations)
+        features = (
+            annotations_at_hand(items) if automatic else cast("Items | pd.DataFrame | None", annotations)
+        )
         self._load(features)
         try:
             self._set(filters)
@@ -149,7 +151,7 @@ class Browser(Widget):
             raise DataError(f"there is no column {unknown[0]!r:.80} to show; known are {', '.join(known)}")
         return names
 
-    def _load(self, annotations: pd.DataFrame | None) -> None:
+    def _load(self, annotations: Items | pd.DataFrame | None) -> None:
         """Take annotations: columns to show and choose by, and spans to mark."""
         self._annotated = annotations is not None
         self._annotations = align_to_items(annotations, self._frame["item_id"], "annotations")
@@ -507,7 +509,7 @@ def listed_columns(names: Any) -> list[str]:
 
 def browse(
     items: Items,
-    annotations: pd.DataFrame | Literal["auto"] | None = None,
+    annotations: Items | pd.DataFrame | Literal["auto"] | None = None,
     predictions: Any = None,
     *,
     query: str = "",

@@ -64,7 +64,7 @@ class Compare(Widget):
         self,
         comparison: Comparison,
         *,
-        annotations: pd.DataFrame | None,
+        annotations: Items | pd.DataFrame | None,
         remake: Callable[[pd.DataFrame], Comparison] | None,
         chosen: Mapping[str, Any],
         column: str,
@@ -268,7 +268,7 @@ class Compare(Widget):
 def compare(
     items: Items,
     runs: Any,
-    annotations: pd.DataFrame | str | bool | None = AUTO,  # noqa: FBT001 - False says that there shall be none
+    annotations: Items | pd.DataFrame | str | bool | None = AUTO,  # noqa: FBT001 - False says that there shall be none
     *,
     column: str = "",
     pair: Sequence[str] | None = None,
@@ -298,8 +298,9 @@ def compare(
     runs : Run, DataFrame or str, or several of these
         Runs, frames of predictions (``item_id``, ``model`` and ``prediction`` are enough), or names of
         stored runs.
-    annotations : DataFrame, "auto" or None
-        One row an item, as ``wb.annotate(items)`` gives it: its columns become slices. ``"auto"``, the
+    annotations : DataFrame, Items, "auto" or None
+        One row an item, as ``wb.annotate(items)`` gives it: its columns become slices, as those of one's own
+        (``items.extra``) do in any case. ``"auto"``, the
         default, annotates the items while the widget is already there; None leaves that out.
     column : str
         The column of the chart at the start; that of the target's class, or the first, by default.
@@ -335,16 +336,16 @@ def compare(
     """
     check_items(items, "compare")
     auto = isinstance(annotations, str) and annotations == AUTO
-    if not (auto or annotations is None or annotations is False or isinstance(annotations, pd.DataFrame)):
+    table = annotations if isinstance(annotations, Items | pd.DataFrame) else None
+    if not (auto or annotations is None or annotations is False or table is not None):
         raise DataError(
             f'the annotations are {annotations!r:.80}, expected a frame, "auto" or None',
             remedy="make them with wb.annotate(items)",
         )
 
-    def make(table: pd.DataFrame | None) -> Comparison:
+    def make(table: Items | pd.DataFrame | None) -> Comparison:
         return Comparison.of(items, runs, annotations=table, level=level, resamples=resamples, seed=seed)
 
-    table = annotations if isinstance(annotations, pd.DataFrame) else None
     by_name, made = table is not None, make(table)
     if auto and (table := annotations_at_hand(made.items)) is None:
         typed = parse(where).columns if where.strip() else ()

@@ -69,14 +69,14 @@ class View:
         Places of the listed items, in the list's order.
     """
 
-    def __init__(self, comparison: Comparison, annotations: pd.DataFrame | None) -> None:
+    def __init__(self, comparison: Comparison, annotations: Items | pd.DataFrame | None) -> None:
         self.chosen: dict[str, Any] = {}
         self.column, self.current, self.version = "", "", 0
         self._whole: dict[str, Any] | None = None
         self.take(comparison, annotations)
         self.rows = np.arange(comparison.n)
 
-    def take(self, comparison: Comparison, annotations: pd.DataFrame | None) -> None:
+    def take(self, comparison: Comparison, annotations: Items | pd.DataFrame | None) -> None:
         """Take a comparison of the same models and items in the place of the one before."""
         self.comparison, self.selector = comparison, Selector(comparison)
         self._ids = comparison.items.frame["item_id"]
@@ -97,7 +97,7 @@ class View:
         if moved or self.index(self.current) < 0:
             self.current = str(self._ids.iloc[self.rows[0]]) if len(self.rows) else ""
 
-    def retake(self, comparison: Comparison, annotations: pd.DataFrame | None) -> None:
+    def retake(self, comparison: Comparison, annotations: Items | pd.DataFrame | None) -> None:
         """Take a comparison with other columns, and keep of the state what fits."""
         self.take(comparison, annotations)
         self.slice_by(self.column if self.column in comparison.columns else "")

@@ -463,7 +463,7 @@ def _static_bins(chart: Mapping[str, Any]) -> dict[str, Any]:
 
 def explore(
     items: Items,
-    annotations: pd.DataFrame | Literal["auto"] | None = None,
+    annotations: Items | pd.DataFrame | Literal["auto"] | None = None,
     predictions: Any = None,
     *,
     columns: Sequence[str] = (),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from workbench.items.items import Item, Items, Span
+from workbench.items.items import Item, Items, Span, in_item_order
 from workbench.items.tokens import tokens
 from workbench.render.numbers import MINUS
 from workbench.runs.predictions import typed_predictions
@@ -106,18 +106,11 @@ def check_items(items: Any, verb: str) -> None:
 # -- tables, one row an item
 
 
-def align_to_items(table: pd.DataFrame | None, ids: pd.Series[Any], what: str) -> pd.DataFrame:
-    """Return the table's rows in the order of the items, without the id; an item with two is a DataError."""
+def align_to_items(table: Items | pd.DataFrame | None, ids: pd.Series[Any], what: str) -> pd.DataFrame:
+    """Return the table's rows in the order of the items, numbered, without the id; no columns of None."""
     if table is None:
         return pd.DataFrame(index=range(len(ids)))
-    if "item_id" in table.columns:
-        table = table.set_index("item_id")
-    elif table.index.name != "item_id":
-        raise DataError(f"the {what} have no column 'item_id'", remedy="name the column of the items' ids so")
-    if table.index.has_duplicates:
-        twice = table.index[table.index.duplicated()][0]
-        raise DataError(f"the {what} hold the item {twice!r} twice", remedy="pass one row an item")
-    return table.reindex(ids).reset_index(drop=True)
+    return in_item_order(table, ids, what).reset_index(drop=True)
 
 
 def marks(columns: pd.DataFrame, frame: pd.DataFrame) -> dict[str, list[list[Span] | None]]:

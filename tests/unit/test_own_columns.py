@@ -1,0 +1,156 @@
+"""Columns of one's own group results everywhere: passed in any form, or as the runs were stored with."""
+
+import shutil
+
+import pandas as pd
+import pytest
+
+import workbench as wb
+from workbench.charts.predictions import accuracy_by_column
+from workbench.evaluation.comparison import Comparison
+from workbench.models import RandomWord
+from workbench.runs import store
+from workbench.storage.errors import DataError
+
+WORDS = ["dog", "cat", "cow", "hen", "fox", "owl"]
+GENRES = ["novel", "play", "novel", "play", "play", None]
+GROUPS = {("novel", 2), ("play", 3)}
+
+
+def table(**columns):
+    texts = [f"It rained on the {word} . Nobody had fed the {word}" for word in WORDS]
+    return pd.DataFrame({"text": texts, "answer": WORDS, **columns})
+
+
+def own_items(**columns):
+    return wb.items_from_frame(table(**columns))
+
+
+@pytest.fixture
+def items(no_data, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(no_data / "home"))
+    return own_items(genre=GENRES, year=[1850, 1900, 1850, 1900, 1950, 1950], read=[True, None] * 3)
+
+
+def predicted(items, seed=0):
+    return wb.predict(items, RandomWord("passage"), seed=seed)
+
+
+def groups(frame, column="genre", n="n"):
+    return {(row[column], row[n]) for row in frame.to_dict("records") if not pd.isna(row[column])}
+
+
+FORMS = {
+    "not": lambda _items: {},
+    "items": lambda items: {"items": items},
+    "items as annotations": lambda items: {"annotations": items},
+    "a frame": lambda items: {"annotations": items.extra.assign(item_id=items.frame["item_id"])},
+    "a frame with an index": lambda items: {"annotations": items.extra.set_axis(items.frame["item_id"])},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_results_are_grouped_by_a_column_of_ones_own(items, form):
+    runs, passed = [predicted(items), predicted(items, 1)], FORMS[form](items)
+    assert groups(wb.evaluate(runs, by="genre", **passed)) == GROUPS
+    years = {(1850, 2), (1900, 2), (1950, 1)}
+    assert groups(wb.evaluate(runs, by=["year", "genre"], **passed), "year") == years
+    assert groups(wb.evaluate(wb.replicates(runs), by="genre", **passed)) == GROUPS
+    assert groups(accuracy_by_column(runs[0], by="genre", **passed), "group") == {*GROUPS, ("not known", 1)}
+    assert wb.charts.accuracy(runs, by="year", bins=[1900], **passed).to_dict()
+    if "items" not in passed:
+        slices = Comparison.of(items, runs, resamples=20, **passed).slices("genre")
+        assert groups(slices, "bin") == {*GROUPS, ("not known", 1)}
+        compared = wb.compare(items, runs, column="genre", resamples=20, **(passed or {"annotations": None}))
+        assert compared.column == "genre"
+        compared.close()
+        shown = wb.browse(items, where="genre = play", **passed)
+        assert len(shown.selection) == len(items.query("genre = play", **passed)) == 3
+        shown.close()
+
+
+@pytest.mark.parametrize("name", ["run", "frame", "name"])
+def test_a_stored_run_knows_the_columns_of_its_items(items, name):
+    run = predicted(items)
+    passed = {"run": run, "frame": run.predictions, "name": run.run}[name]
+    assert groups(wb.evaluate(passed, by="genre")) == GROUPS
+    assert groups(wb.leaderboard(passed, by="genre")) == {*GROUPS, ("", 1)}
+    plain = wb.items_from_frame(table())
+    assert groups(Comparison.of(plain, passed, resamples=20).slices("genre"), "bin") >= GROUPS
+    expected = items.extra.set_axis(pd.Index(items.frame["item_id"], name="item_id"))
+    pd.testing.assert_frame_equal(run.item_columns.fillna("-"), expected.fillna("-"), check_dtype=False)
+
+
+def test_runs_without_the_column_share_a_group_of_the_ranking(items):
+    predicted(items)
+    predicted(wb.load("sample")[:5])
+    board = wb.leaderboard(by="genre", published=False)
+    assert groups(board) == {*GROUPS, ("", 1), ("", 5)}
+    with pytest.raises(DataError, match=r"no column 'colour' to group by -- .*wb\.predict"):
+        wb.leaderboard(by="colour")
+
+
+def test_a_run_that_is_found_again_takes_columns_that_were_added(items):
+    run = predicted(wb.items_from_frame(table()))
+    with pytest.raises(DataError, match=r"no column 'genre'.* pass items"):
+        wb.evaluate(run, by="genre")
+    with pytest.raises(DataError, match=r"no column 'genre'.* pass items"):
+        accuracy_by_column(run, by="genre")
+    before = (run.folder / store.INFO).read_bytes()
+    assert predicted(items) == run
+    assert groups(wb.evaluate(run, by="genre")) == GROUPS
+    predicted(own_items(mood=["sad"] * 6, genre=["poem"] * 6))
+    assert groups(wb.evaluate(run, by="genre")) == {("poem", 6)}
+    assert groups(wb.evaluate(run, by="mood"), "mood") == {("sad", 6)}
+    assert groups(wb.evaluate(run, by="year"), "year") == {(1850, 2), (1900, 2), (1950, 2)}
+    assert (run.folder / store.INFO).read_bytes() == before
+    stamp = (run.folder / store.COLUMNS).stat().st_ino
+    predicted(own_items(genre=["poem"] * 6, read=[True, None] * 3))
+    assert (run.folder / store.COLUMNS).stat().st_ino == stamp, "what is there already is not written anew"
+
+
+@pytest.mark.usefixtures("items")
+def test_no_passages_and_no_lists_are_stored():
+    passages = [text.partition(" . ")[0] * 10 for text in table()["text"]]
+    texts = [f"It ran . The dog{number}" for number in range(201)]
+    many = wb.items_from_frame(pd.DataFrame({"text": texts, "name": [text[9:] for text in texts], "n": 1}))
+    run = predicted(own_items(before=passages, tags=[["a"]] * 6, genre=GENRES))
+    assert run.item_columns.columns.tolist() == ["genre"]
+    assert predicted(many).item_columns.columns.tolist() == ["n"]
+    assert b"rained" not in (run.folder / store.COLUMNS).read_bytes()
+    with pytest.raises(DataError, match="no column 'before'"):
+        wb.evaluate(run, by="before")
+    assert len(wb.evaluate(run, by="before", items=own_items(before=passages))) == 6
+
+
+def test_columns_that_were_damaged_or_moved_are_an_error_and_written_anew(items):
+    run, file = predicted(items), predicted(items).folder / store.COLUMNS
+    other = predicted(own_items(genre=["poem"] * 6, unread=[False] * 6)[:5])
+    for content in (b"", file.read_bytes()[:-1], b"PAR1"):
+        file.write_bytes(content)
+        with pytest.raises(DataError, match=r"columns\.parquet: .* -- remove this file and predict again"):
+            wb.evaluate(run, by="genre")
+    assert groups(wb.evaluate(predicted(items), by="genre")) == GROUPS
+    shutil.copy(other.folder / store.COLUMNS, file)
+    assert groups(wb.evaluate(run, by="genre")) == {("poem", 5)}
+    pd.DataFrame({"item_id": items.frame["item_id"], "genre": "x"}).to_parquet(file)
+    with pytest.raises(DataError, match="remove this file"):
+        wb.evaluate(run, by="genre")
+    assert len(wb.evaluate(run)) == 1, "what needs no columns does not read them"
+
+
+def test_annotations_without_ids_say_what_to_pass(items):
+    run = predicted(items)
+    for call in (
+        lambda: wb.evaluate(run, by="genre", annotations=items.extra),
+        lambda: accuracy_by_column(run, items.extra, by="genre"),
+        lambda: Comparison.of(items, run, annotations=items.extra),
+        lambda: wb.browse(items, items.extra),
+        lambda: items.query("genre = play", items.extra),
+    ):
+        with pytest.raises(DataError, match=r"no column 'item_id' -- .*pass items"):
+            call()
+    with pytest.raises(DataError, match="the annotations are a list, expected a DataFrame"):
+        wb.evaluate(run, by="genre", annotations=[1])
+    with pytest.raises(DataError, match="of type Items, expected a frame"):
+        wb.statistics(items, items)
