@@ -174,7 +174,6 @@ def shortened(text, path):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("path", WITH_PYTHON, ids=name_of)
 def test_a_page_runs_with_what_it_shows(path, user):
     run(path, user)
