@@ -304,7 +304,7 @@ def test_good_predictions_pass_unchanged():
     ],
 )
 def test_bad_predictions_are_refused(bad, problem):
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=problem):
         predictions.check_predictions(bad)
 
 
