@@ -19,7 +19,7 @@ PACKAGES = {".".join(path.parent.relative_to(ROOT).parts) for path in PACKAGE.rg
 # From first to last; a module imports from packages that stand before its own, or from its own.
 LAYERS = (
     "storage", "items", "datasets", "render", "runs", "texts", "analysis", "training", "models",
-    "construction", "evaluation", "people", "server", "probing", "charts", "widgets", "reproduce", "cli",
+    "construction", "evaluation", "people", "server", "charts", "widgets", "reproduce", "cli",
     "workbench",
 )  # fmt: skip
 PLACE = {name: place for place, name in enumerate(LAYERS)}
@@ -78,6 +78,10 @@ def against(source, path):
         if PLACE[other] > PLACE[home] or (home, other) in APART:
             wrong.append(f"{home} imports {name}")
     return wrong
+
+
+def test_every_layer_exists():
+    assert {part(path) for path in MODULES} == set(LAYERS)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
