@@ -10,6 +10,7 @@ from target import Target
 import workbench as wb
 from workbench.items.items import Items
 from workbench.people import Campaign, export_pages, import_pages
+from workbench.people.crowdsourcing import _labels
 from workbench.people.reports import JUDGMENTS, STATES
 from workbench.storage.errors import DataError
 
@@ -104,9 +105,12 @@ def results_in(folder):
     Campaign.create(folder / NAME, ITEMS, per_page=3, lease=1e9).close()
     with closing(Campaign.open(folder / NAME)) as campaign:
         table = export_pages(campaign, folder / "pages.csv", lease=1e9).add_prefix("Input.")
+        with campaign.read_transaction() as connection:
+            label = _labels(connection)
+    answers = {label(item_id): answer for item_id, answer in ANSWERS.items()}
     (folder / "pages.csv").unlink()
     for place in range(1, 4):
-        table[f"Answer.guess_{place}"] = table[f"Input.item_{place}"].map(ANSWERS)
+        table[f"Answer.guess_{place}"] = table[f"Input.item_{place}"].map(answers)
     table["AssignmentId"], table["WorkerId"] = ["A1", "A2", "A3"], ["W1", "W2", "W3"]
     table.to_csv(folder / "results.csv", index=False)
 

@@ -269,6 +269,8 @@ def test_a_campaign_is_made_joined_and_reported(tmp_path, capsys):
         page = campaign.next_page(person)
         campaign.answer(page.id, person, page.tasks[0].item_id, ["=dog"])
     campaign.close()
+    assert cli.main(["people", "add", path, "--name", "\x1b[2J\u202eEve\a"]) == 0
+    assert capsys.readouterr().out.startswith(r"\x1b[2J\u202eEve\x07" + "\t")
     assert cli.main(["people", "status", path, "--csv", str(folder)]) == 0
     output = capsys.readouterr().out
     for text in ("12 open, 0 kept, 0 dropped", "funnel", "costs", "n_judgments"):

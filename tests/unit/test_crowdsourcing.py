@@ -5,6 +5,7 @@ import pytest
 
 import workbench as wb
 from workbench.people import Campaign, export_pages, import_pages
+from workbench.people.crowdsourcing import _labels
 from workbench.storage.errors import DataError
 
 pytestmark = pytest.mark.slow  # writing to a busy disk
@@ -22,7 +23,9 @@ def campaign(tmp_path):
 
 
 def words(campaign, right):
-    answers = dict(zip(campaign.items().frame["item_id"], campaign.items().frame["answer"], strict=True))
+    with campaign.read_transaction() as connection:
+        names = map(_labels(connection), campaign.items().frame["item_id"])
+    answers = dict(zip(names, campaign.items().frame["answer"], strict=True))
     return lambda item: answers[item] if right else "?"
 
 
@@ -72,6 +75,20 @@ def test_pages_go_out_and_come_back(campaign, tmp_path):
     assert len(campaign.survivors()) == 6
     assert campaign.costs().set_index("step").loc["all", "cost"] == pytest.approx(4 * 0.22 + 4 * 0.15)
     assert len(campaign.subjects()) == 5
+
+
+def test_no_name_in_a_page_tells_which_item_it_is(campaign, tmp_path):
+    pages = export_pages(campaign, tmp_path / "pages.csv")
+    names = {name for place in (1, 2, 3) for name in pages[f"item_{place}"]}
+    assert len(names) == 6
+    written = (tmp_path / "pages.csv").read_text(encoding="utf-8")
+    assert not any(item_id in written for item_id in campaign.items().frame["item_id"])
+    other = Campaign.create(tmp_path / "other.db", campaign.items(), campaign.protocol)
+    others = export_pages(other, tmp_path / "others.csv")
+    assert names.isdisjoint(others[f"item_{place}"].tolist()[0] for place in (1, 2, 3))
+    row = results(other, others, ["W1"] * len(others))
+    assert set(imported(campaign, row).refused["reason"]) <= {"wrong page", "unknown page"}
+    assert len(campaign.judgments()) == 0
 
 
 def test_rows_are_refused_by_name_and_nothing_is_lost(campaign, tmp_path):

@@ -114,7 +114,8 @@ def available() -> pd.DataFrame:
     -------
     DataFrame
         ``dataset``, ``split``, ``variant`` ("books" for what :func:`books` streams), ``found``,
-        and ``where``: the file or folder, relative to the place that was searched.
+        and ``where``: the file or folder, relative to the place that was searched. A data set of another
+        package has one row, without splits, as its code alone knows them: it is not run here.
 
     Examples
     --------
@@ -131,7 +132,10 @@ def available() -> pd.DataFrame:
     frame = pd.DataFrame(rows, columns=["dataset", "split", "variant", "where"])
     frame["found"] = frame["where"].notna()
     frame["where"] = [_short(where, searched) for where in frame["where"]]
+    others = [(name, "", "", True, _origin(entry)) for name, entry in sorted(_foreign().items())]
     columns = ["dataset", "split", "variant", "found", "where"]
+    frame = pd.concat([frame[columns], pd.DataFrame(others, columns=columns)]) if others else frame
+    frame = frame.reset_index(drop=True)
     return frame[columns].rename_axis(columns="row")  # the heading above the numbers of rows in a notebook
 
 
@@ -140,6 +144,10 @@ def _short(where: Path | None, searched: list[sources.Root]) -> str:
         return ""
     folder = next((root.folder for root in searched if where.is_relative_to(root.folder)), where.parent)
     return str(where.relative_to(folder))
+
+
+def _origin(entry: EntryPoint) -> str:
+    return f"the package {entry.dist.name}" if entry.dist else entry.value
 
 
 def _foreign() -> dict[str, EntryPoint]:

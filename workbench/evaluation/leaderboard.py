@@ -316,7 +316,7 @@ def _passed(
 ) -> list[_Part]:
     source = _Source(lambda: runs)
     if source.models:
-        _check_names(names, {name for model in source.models for name in joined(model, names)})
+        _check_names(names, {str(name) for model in source.models for name in joined(model, names)})
     return list(_parts(source, names, chosen, drawing, known))
 
 
@@ -334,13 +334,13 @@ def _stored(names: list[str], chosen: dict[str, str | None], drawing: Drawing, k
     home = data_home() / "runs"
     parts: list[_Part] = []
     columns = set(NEEDED)
-    own = not columns.issuperset(names)
+    joins = not columns.issuperset(names)
     for name in store.runs()["run"]:
         try:
             files = [store.INFO, store.TABLE]
-            if own and (home / name / store.COLUMNS).exists():
+            if joins and (home / name / store.COLUMNS).exists():
                 files.append(store.COLUMNS)
-                columns.update(store.item_columns(home / name))
+                columns.update(map(str, store.item_columns(home / name)))
             contents = [read_bytes(home / name / file, "this run") for file in files]
             source = _Source(partial(read, name), digest(name, *contents))
             parts += _parts(source, names, chosen, drawing, known)

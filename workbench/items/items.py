@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import reprlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from workbench.items import schema
 from workbench.items import text as wt
+from workbench.items.cells import cell_choices, check_options, plain_cell, shown, text_cell
 from workbench.items.query import Query, parse
 from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, Item, Span, content_digest
 from workbench.items.view import items_html
@@ -35,9 +35,6 @@ MARKER = re.compile(r"___+|XXXXX|@placeholder")
 """Marks of the blank: three or more underscores, or those of CBT and CNN QA."""
 
 _BLOCK = 1 << 16  # rows of a table that are Python objects at a time
-_DEEPEST = 20  # lists in lists of a cell
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 80
 _USUAL = {"dataset": "own", "split": "dev", "variant": "own"}
 _SCHEMA = pa.schema(
     [(name, pa.string()) for name in schema.TEXT_COLUMNS]
@@ -415,10 +412,10 @@ def items_from_frame(
     if not isinstance(frame, pd.DataFrame):
         raise DataError(f"this is a {type(frame).__name__}, expected a pandas DataFrame")
     named = {"candidates": candidates, "item_id": item_id, "word_class": word_class, "book_id": book_id}
-    _check_options({"text": text, "answer": answer} | named, "a column")
-    _check_options({"dataset": dataset, "split": split, "variant": variant}, "a name")
+    check_options({"text": text, "answer": answer} | named, "a column")
+    check_options({"dataset": dataset, "split": split, "variant": variant}, "a name")
     if tokenised not in (None, True, False):
-        raise DataError(f"tokenised is {_shown(tokenised)}, expected True, False or None")
+        raise DataError(f"tokenised is {shown(tokenised)}, expected True, False or None")
     if frame.columns.nlevels > 1:
         raise DataError(
             f"the columns have {frame.columns.nlevels} levels, expected one name each",
@@ -468,59 +465,14 @@ def _rows(
     for number, label in enumerate(block.index):
         row = {name: values[number] for name, values in cells.items()}
         try:
-            about = [_text(row, name) or default for name, default in usual.items()]
-            meta = {name: _plain(values[number], name) for name, values in further}
+            about = [text_cell(row, name) or default for name, default in usual.items()]
+            meta = {name: plain_cell(values[number], name) for name, values in further}
             item_id, text, answer, span, *rest = _built(row, tokenised)
         except DataError as error:
             raise DataError(f"row {label}: {error.problem}", remedy=error.remedy) from None
         name = item_id or f"{about[0]}/{about[1]}/{content_digest(text, span)}"
         meta = {name: value for name, value in meta.items() if value is not None}
         yield name, *about, text, answer, span, *rest, meta, item_id is None
-
-
-def _check_options(options: Mapping[str, Any], what: str) -> None:
-    """Raise DataError where an option is neither None nor a single name."""
-    for option, value in options.items():
-        if value is not None and (isinstance(value, list | tuple) or not pd.api.types.is_scalar(value)):
-            remedy = f"{option}={_shown(value[0])}" if isinstance(value, list | tuple) and value else None
-            raise DataError(f"{option} is {_shown(value)}, expected {what}", remedy=remedy)
-        if value is not None and what == "a name" and not isinstance(value, str):
-            raise DataError(f"{option} is {_shown(value)}, expected {what}")
-
-
-def _plain(value: Any, column: str, depth: int = 0) -> Any:
-    """Return a cell as JSON can hold it; None for what is missing, the text of what has no such form."""
-    if isinstance(value, np.ndarray | pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
-        value = value.tolist()
-    if isinstance(value, list | tuple | Mapping):
-        if depth == _DEEPEST:
-            problem = (
-                f"the column {column!r} has a cell that holds itself, or more than {_DEEPEST} lists in lists"
-            )
-            raise DataError(problem, remedy="leave the column out, or make text of it")
-        if isinstance(value, Mapping):
-            return {str(key): _plain(part, column, depth + 1) for key, part in value.items()}
-        return [_plain(part, column, depth + 1) for part in value]
-    value = value.item() if isinstance(value, np.generic) else value
-    if _is_missing(value):
-        return None
-    value = value if isinstance(value, str | bool | int | float) else str(value)
-    if isinstance(value, str) and not wt.is_encodable(value):
-        raise DataError(f"the column {column!r} holds half a surrogate pair, which no file can hold")
-    return value
-
-
-def _is_missing(value: Any) -> bool:
-    """Return whether a cell is None, NaN, NA or NaT."""
-    try:
-        return value is None or (pd.api.types.is_scalar(value) and bool(pd.isna(value)))
-    except ArithmeticError:  # a signalling NaN of decimal numbers
-        return True
-
-
-def _shown(value: Any) -> str:
-    """Return a value for a message, cut to a readable length."""
-    return _SHORT.repr(value)
 
 
 def items_from_text(
@@ -562,9 +514,9 @@ def items_from_text(
 
 def _built(row: Mapping[str, Any], tokenised: bool | None) -> tuple[Any, ...]:  # noqa: FBT001
     """Return the id that the row gives, and the columns from the text to the book."""
-    text, answer = row["text"], _text(row, "answer")
+    text, answer = row["text"], text_cell(row, "answer")
     if not isinstance(text, str) or not text.strip():
-        raise DataError(f"the text is {_shown(text)}, expected a passage")
+        raise DataError(f"the text is {shown(text)}, expected a passage")
     marks = list(MARKER.finditer(text))
     if len(marks) > 1:
         problem = f"the text has {len(marks)} blanks ({', '.join(mark[0] for mark in marks)}), expected one"
@@ -578,18 +530,18 @@ def _built(row: Mapping[str, Any], tokenised: bool | None) -> tuple[Any, ...]:  
         span = _last_word(text, answer, tokenised=known)
         if answer is None and not known and wt.holds_unspaced(text[slice(*span)]):
             raise DataError(
-                f"the last word of {_shown(text)} is not known: its script has no spaces between words",
+                f"the last word of {shown(text)} is not known: its script has no spaces between words",
                 remedy="mark the blank with ___, or pass tokenised=True where words are between spaces",
             )
         answer = text[slice(*span)]
     if not text.strip():
         raise DataError("the text is nothing but a blank")
-    choices = _choices(row.get("candidates"))
+    choices = cell_choices(row.get("candidates"))
     for piece in (text, *(choices or ())):
         if not wt.is_encodable(piece):
             raise DataError("the text holds half a surrogate pair, which no file can hold")
     spans = wt.sentences_around(text, span, tokenised=known)
-    item_id, word_class, book_id = (_text(row, name) for name in ("item_id", "word_class", "book_id"))
+    item_id, word_class, book_id = (text_cell(row, name) for name in ("item_id", "word_class", "book_id"))
     sentences = wt.up_to_target(spans, span, len(text))
     return item_id, text, answer, span, sentences, choices, word_class, known, book_id
 
@@ -601,39 +553,8 @@ def _last_word(text: str, answer: str | None, *, tokenised: bool) -> Span:
         if span and (text[slice(*span)] == answer or (answer is None and span == word)):
             return span
     if word is None:
-        raise DataError(f"the text {_shown(text)} has no word", remedy="mark the blank with ___")
+        raise DataError(f"the text {shown(text)} has no word", remedy="mark the blank with ___")
     raise DataError(
-        f"the text ends with {_shown(text[slice(*word)])}, not with the answer {_shown(answer)}",
+        f"the text ends with {shown(text[slice(*word)])}, not with the answer {shown(answer)}",
         remedy="mark the blank with ___, or end the text with the answer",
     )
-
-
-def _text(row: Mapping[str, Any], name: str) -> str | None:
-    value = row.get(name)
-    if isinstance(value, str):
-        if not value.strip():
-            raise DataError(f"the {name} is empty", remedy="leave it null where it is not known")
-        return value
-    if _is_missing(value):
-        return None
-    if name == "answer" or not pd.api.types.is_scalar(value):
-        expected = "a word" if name == "answer" else "text or a number"
-        raise DataError(f"the {name} is {_shown(value)}, expected {expected}")
-    return str(value)
-
-
-def _choices(value: Any) -> tuple[str, ...] | None:
-    if _is_missing(value):
-        return None
-    words = value.tolist() if isinstance(value, np.ndarray | pd.Series) else value
-    if isinstance(value, str):
-        try:
-            words = json.loads(value) if value.startswith("[") else value.split("|")
-        except ValueError:  # a bracket is a word too
-            words = value.split("|")
-    if not isinstance(words, Iterable) or isinstance(words, Mapping | pd.DataFrame):
-        raise DataError(f"the candidates are {_shown(value)}, expected a list of words")
-    words = tuple(words)
-    if not words or not all(isinstance(word, str) and word for word in words):
-        raise DataError(f"the candidates are {_shown(value)}, expected words")
-    return words

@@ -134,6 +134,7 @@ class Campaign:
                     ("protocol", chosen.to_json()),
                     ("seed", str(int(seed))),
                     ("attrs", json.dumps(items.attrs, default=str)),
+                    ("secret", secrets.token_hex(16)),
                 ],
             )
             connection.executemany(

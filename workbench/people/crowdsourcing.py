@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import re
 import secrets
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -70,7 +71,8 @@ def export_pages(
     campaign : Campaign
     path : path
         Of the CSV file: one row a page, with the columns ``page``, ``step``, ``condition``, ``guesses``, and
-        for each task ``item_1``, ``context_1``, ``left_1``, ``right_1``, ``candidates_1`` ...
+        for each task ``item_1`` (a name that tells nothing of the item), ``context_1``, ``left_1``,
+        ``right_1``, ``candidates_1`` ...
     n : int, optional
         Most pages; all that are due by default.
     step : int, optional
@@ -118,19 +120,33 @@ def export_pages(
             if page is None:
                 break
             pages.append(assignment.page_of(connection, campaign.protocol, page))
+        label = _labels(connection)
     if not pages:
         raise DataError("no page is due", remedy="wait for the pages that are out, or for their time to end")
-    table = pd.DataFrame([_row(page) for page in pages])
+    table = pd.DataFrame([_row(page, label) for page in pages])
     write_csv(table, path, formulas=formulas)
     return table
 
 
-def _row(page: Page) -> dict[str, Any]:
+def _labels(connection: sqlite3.Connection) -> Callable[[str], str]:
+    """Return what names an item in exported pages: nobody can look up or test a guess with it.
+
+    The id of an item may be its place in a release, or a digest of its text with the answer. Campaigns of
+    before there was a secret export ids.
+    """
+    row = connection.execute("SELECT value FROM campaign WHERE key = 'secret'").fetchone()
+    if row is None:
+        return str
+    secret = str(row[0]).encode()
+    return lambda item_id: f"task-{hmac.new(secret, item_id.encode(), 'sha256').hexdigest()[:16]}"
+
+
+def _row(page: Page, label: Callable[[str], str]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "page": page.id, "step": page.step, "condition": page.condition, "guesses": page.guesses
     }  # fmt: skip
     for place, task in enumerate(page.tasks, 1):
-        row[f"item_{place}"] = task.item_id
+        row[f"item_{place}"] = label(task.item_id)
         row[f"context_{place}"] = "\n".join(task.sentences)
         row[f"left_{place}"], row[f"right_{place}"] = task.query
         if task.candidates is not None:
@@ -239,7 +255,7 @@ def _save_page(
     ]
     guesses = [
         assignment.valid_guesses(words, step, item, candidates=protocol.candidates)
-        for words, (_, item) in zip(_guesses(row, tasks), tasks, strict=True)
+        for words, (_, item) in zip(_guesses(row, tasks, _labels(connection)), tasks, strict=True)
     ]
     if saved_name is not None:
         _check_same(connection, page, names, saved_name, guesses)
@@ -300,13 +316,16 @@ def _check_same(
         raise RefusalError(problem, "answered before")
 
 
-def _guesses(row: Mapping[str, str], tasks: Sequence[tuple[int, Item]]) -> list[list[str]]:
+def _guesses(
+    row: Mapping[str, str], tasks: Sequence[tuple[int, Item]], label: Callable[[str], str]
+) -> list[list[str]]:
     """Return the guesses of a row for each task, in order."""
     answers = []
     for place, (_, item) in enumerate(tasks, 1):
         shown = row.get(f"Input.item_{place}", "")
-        if item.item_id not in (shown, shown.removeprefix("'")):  # a formula may have been quoted
-            problem = f"task {place} is about {shown!r:.60}, expected {item.item_id}"
+        name = label(item.item_id)
+        if name not in (shown, shown.removeprefix("'")):  # a formula may have been quoted
+            problem = f"task {place} is about {shown!r:.60}, expected {name}"
             raise RefusalError(problem, "wrong page")
         names = filter(re.compile(rf"Answer\.guess_{place}(_\d+)?").fullmatch, row)
         words = [row[name].strip() for name in sorted(names, key=lambda name: (len(name), name))]

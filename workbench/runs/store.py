@@ -465,7 +465,8 @@ def _write(target: Path, frame: pd.DataFrame, items: Items, info: dict[str, Any]
 
 def item_columns(folder: Path) -> pd.DataFrame:
     """Return the items' own columns that are stored in the folder of a run, indexed by ``item_id``."""
-    return _columns(folder).to_pandas().astype({"item_id": "str"}).set_index("item_id")
+    frame: pd.DataFrame = _columns(folder).to_pandas()
+    return frame.astype({"item_id": "str"}).set_index("item_id")
 
 
 def _columns(folder: Path) -> pa.Table:
