@@ -121,6 +121,15 @@ class Checkpoint(NamedTuple):
             hook.remove()
 
 
+def log_norm(logits: torch.Tensor) -> torch.Tensor:
+    """Return the logarithm of the sum of each row's exponentials; NaN where it is not finite.
+
+    So all log-probabilities of a row with an infinite logit are NaN, not -inf.
+    """
+    norm = logits.logsumexp(dim=-1)
+    return norm.masked_fill(norm.isinf(), float("nan"))
+
+
 def padded(
     rows: Sequence[Sequence[int]], *, fill: int = 0, left: bool = False
 ) -> tuple[npt.NDArray[np.int64], ...]:
