@@ -182,8 +182,8 @@ class NGram(PositionScorer):
         """
         if smoothing not in _KINDS:
             raise DataError(f"smoothing is {smoothing!r}, expected one of {', '.join(_KINDS)}")
-        if order < 2:  # noqa: PLR2004 - the context is a word at least
-            raise DataError(f"an n-gram model has order 2 or more, not {order}")
+        if not isinstance(order, int) or order < 2:  # noqa: PLR2004 - the context is a word at least
+            raise DataError(f"an n-gram model has order 2 or more, a whole number, not {order!r}")
         pruning = check_pruning(pruning, order)  # before the texts are read
         corpus = Corpus.of(texts, lower=lower, tokenised=tokenised, progress=progress)
         if corpus.lower != lower:
