@@ -310,6 +310,8 @@ class Predictor(ABC):
         try:
             with reading(file, "this saved model", remedy="save it again"):
                 model: Self = kind._load(folder, config)  # noqa: SLF001 - of this family
+                if not isinstance(model.name, str):
+                    raise DataError(f"the name should be text, not {model.name!r:.80}", file=file)
                 built = json.loads(json.dumps(model.config))
                 same = {key: built[key] for key in config}  # an earlier version may have saved fewer
         finally:
