@@ -2,6 +2,7 @@
 """Causal language models, beside a plain calculation of one word at a time."""
 
 import json
+import shutil
 from functools import cache
 
 import numpy as np
@@ -329,3 +330,36 @@ def test_weights_that_are_not_numbers_give_an_error_and_no_score(folders, tmp_pa
             with pytest.raises(DataError, match="is not a number"):
                 broken.predict(asked)
     assert wb.runs().empty
+
+
+def changed(folder, target, **config):
+    """Copy the folder of a model, and change its configuration."""
+    shutil.copytree(folder, target)
+    file = target / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | config))
+    return target
+
+
+@pytest.mark.parametrize(("layers", "told"), [(1, r"no place for .*h\.1\."), (3, r"lack .*h\.2\.")])
+def test_weights_and_configuration_belong_together(folders, tmp_path, layers, told):
+    with pytest.raises(DataError, match=f"{told}.* in all.*config.json.*download"):
+        model(changed(folders("bytes"), tmp_path / "tiny", n_layer=layers))
+
+
+@pytest.mark.parametrize("place", ["../x.safetensors", "absolute", "link.safetensors"])
+def test_an_index_names_no_weights_outside_its_folder(folders, tmp_path, place):
+    folder = changed(folders("bytes"), tmp_path / "tiny")
+    weights = (folder / "model.safetensors").rename(tmp_path / "x.safetensors")
+    (folder / "link.safetensors").symlink_to(weights)
+    names = transformers.AutoModelForCausalLM.from_pretrained(folders("bytes")).state_dict()
+    name = str(weights) if place == "absolute" else place
+    index = {"metadata": {}, "weight_map": dict.fromkeys(names, name)}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(DataError, match="which is no file of this folder"):
+        model(folder)
+
+
+@pytest.mark.parametrize("name", ["attn_implementation", "_attn_implementation"])
+def test_no_configuration_chooses_the_code_of_attention(folders, tmp_path, name):
+    folder = changed(folders("bytes"), tmp_path / "tiny", **{name: "kernels-community/flash-attn"})
+    assert model(folder)._checkpoint.model.config._attn_implementation == "sdpa"

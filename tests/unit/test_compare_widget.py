@@ -229,6 +229,7 @@ def test_an_answer_of_probability_0_and_one_without_a_rank():
     frame = predicted(items, 1, scores=(), attentive=())[0]
     frame["log_prob"], frame["rank"] = [-np.inf, np.nan], pd.array([None, None], dtype="Int64")
     frame["correct"], frame["p_correct"], frame["prediction"] = False, 0.0, "mat"
+    frame["known"] = [True, False]
     made = compare(items, [frame], annotations=False, resamples=20)
     told = [made._view.passage(place)["models"][0] for place in (0, 1)]
     assert [m["impossible"] for m in told] == [True, False]

@@ -166,9 +166,9 @@ LOG_PROB = several(2)[1]["log_prob"]
          "2 examples drawn by seed 5, template '{passage}' (“model 1”)"),
         ({"log_prob_uncorrected": LOG_PROB}, "not of the same event", "whatever follows them (“model 1”)"),
         ({"rank_is_bound": True}, "only lower bounds", "“model 1”, 40 items"),
-        ({"log_prob": np.nan}, "gives no log-probabilities", "“model 1”"),
+        ({"log_prob": np.nan, "known": False}, "gives no log-probabilities", "“model 1”"),
         ({"log_prob": -np.inf}, "probability 0", "“model 1” gives"),
-        ({"log_prob": LOG_PROB.where(np.arange(40) < 30)}, "different items", "30 items (“model 1”)"),
+        ({"log_prob": LOG_PROB.where(np.arange(40) < 30), "known": False}, "different items", "30 items (“model 1”)"),
     ],
 )  # fmt: skip
 def test_what_must_not_be_compared_is_told_with_names(changed, said, who):
@@ -335,8 +335,8 @@ def test_a_pair_has_the_numbers_of_significance():
 def test_log_probabilities_are_compared_where_both_are_known():
     frames = several(3, n=120)
     for k in range(2):
-        frames[k].loc[k::3, "log_prob"] = np.nan
-    frames[2]["log_prob"] = np.nan
+        frames[k].loc[k::3, ["log_prob", "known"]] = np.nan, False
+    frames[2]["log_prob"], frames[2]["known"] = np.nan, False
     found = compared(frames)
     pairs, apart = found.pairs(), found.log_prob[0] - found.log_prob[1]
     rng = np.random.default_rng(0)

@@ -241,19 +241,21 @@ def test_bad_records_say_what_is_wrong(written, change, problem):
     assert (len(imported), problem in imported.report["problem"].iloc[0]) == (221, True)
 
 
-@pytest.mark.parametrize(
-    ("response", "log_prob"), [(np.nan, np.nan), ("nan", np.nan), ("-inf", -np.inf), (1e-5, 0.0), (-3, -3.0)]
-)
+@pytest.mark.parametrize(("response", "log_prob"), [("-inf", -np.inf), (1e-5, 0.0), (-3, -3.0)])
 def test_other_forms_of_a_response(response, log_prob):
     sample = samples.sample(1, record(0, "A b c") | {"filtered_resps": [[response, "True"]]})
-    assert (sample.log_prob, sample.greedy) == (pytest.approx(log_prob, nan_ok=True), True)
+    assert (sample.log_prob, sample.greedy) == (pytest.approx(log_prob), True)
 
 
-def test_a_log_likelihood_that_is_no_number_stays_out_of_the_perplexity(tmp_path):
-    (tmp_path / NAME).write_text(log(TEXTS).replace('["-1.5", ', '["nan", '), encoding="utf-8")
-    imported = import_results(tmp_path / NAME, ITEMS, model="m", keep=False)
-    assert len(imported.report) == 1
-    assert evaluate(imported)["n_perplexity"].tolist() == [221]
+@pytest.mark.parametrize(
+    ("written", "problem"), [('"nan"', "'nan' is no log-l"), ("NaN", "'nan' is no log-l"), ('""', "no log-l")]
+)
+def test_a_log_likelihood_that_is_no_number_is_an_error(written, problem, tmp_path):
+    (tmp_path / NAME).write_text(log(TEXTS).replace('["-1.5", ', f"[{written}, "), encoding="utf-8")
+    with pytest.raises(DataError, match=problem):
+        import_results(tmp_path / NAME, ITEMS, model="m", keep=False)
+    imported = import_results(tmp_path / NAME, ITEMS, model="m", keep=False, on_error="report")
+    assert (len(imported.report), len(imported)) == (1, 221)
 
 
 NAMES = sorted(record(0, "a b").keys() | {"logit_0", "prompt_0"})

@@ -526,3 +526,9 @@ def test_a_folder_that_is_no_model_is_replaced(no_data):
     (fit.folder / estimating.INFO).unlink()
     assert tiny().folder == fit.folder
     assert [path.parent for path in models(no_data)] == [fit.folder]
+
+
+@pytest.mark.parametrize("order", ["3", 2.5, None, 1])
+def test_an_order_is_a_whole_number(order):
+    with pytest.raises(DataError, match=f"order 2 or more, a whole number, not {order!r}"):
+        NGram.fit(["a b c"], order=order, progress=False)

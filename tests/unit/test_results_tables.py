@@ -322,7 +322,8 @@ def test_one_measure_has_one_number_of_digits_in_all_tables():
 def test_the_items_of_a_perplexity_are_told_where_they_are_fewer():
     frame = lambada()
     assert "n of the perplexity" not in Page(evaluate(frame, **QUICK).to_html()).text
-    fewer = frame.assign(log_prob=frame["log_prob"].where(frame.index >= 10))
+    missing = frame.index < 10
+    fewer = frame.assign(log_prob=frame["log_prob"].mask(missing), known=frame["known"] & ~missing)
     assert "n of the perplexity" in Page(evaluate(fewer, **QUICK).to_html()).text
 
 

@@ -296,3 +296,18 @@ def test_wrappers_of_saved_models_are_whole(tmp_path):
     inner.write_text(inner.read_text().replace("3", "4"), encoding="utf-8")
     with pytest.raises(DataError, match=r"predictor\.json: this file of this saved model is damaged"):
         Predictor.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [("lsa", "skip", "3"), ("lsa", "skip", [1]), ("lsa", "skip", None), ("ngram", "name", [1])],
+)
+def test_an_option_of_the_wrong_type_is_refused(name, option, value, tmp_path):
+    saved_models.made(name, None).save(tmp_path)
+    (tmp_path / "SHA256SUMS").unlink()
+    file = tmp_path / "predictor.json"
+    about = json.loads(file.read_text())
+    about["config"][option] = value
+    file.write_text(json.dumps(about))
+    with pytest.warns(UserWarning, match="SHA256SUMS"), pytest.raises(DataError, match=f"{option} should be"):
+        Predictor.load(tmp_path)

@@ -107,7 +107,7 @@ def test_log_probabilities_are_compared_only_where_both_have_them():
     a, b = pair()
     found = significance(a, scores(b), **QUICK)
     assert found.log_prob_difference is found.log_prob_interval is found.log_prob_p_value is None
-    b.loc[:99, "log_prob"] = np.nan
+    b.loc[:99, ["log_prob", "known"]] = np.nan, False
     found = significance(a, b, **QUICK)
     assert found.log_prob_difference == pytest.approx((a["log_prob"] - b["log_prob"])[100:].mean())
     assert any("compared on 300 items" in note for note in found.notes)

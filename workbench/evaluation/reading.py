@@ -19,7 +19,15 @@ import pyarrow.compute as pc
 
 from workbench.items.ablation import split_variant
 from workbench.items.items import COLUMNS, Items, in_item_order
-from workbench.runs.predictions import OPTIONAL, SCHEMA, from_answers, from_table, typed_predictions
+from workbench.runs.predictions import (
+    CHECKED,
+    OPTIONAL,
+    SCHEMA,
+    check_log_probs,
+    from_answers,
+    from_table,
+    typed_predictions,
+)
 from workbench.storage.errors import DataError
 from workbench.storage.files import data_home
 
@@ -137,7 +145,8 @@ def predictions_of(runs: Any, items: Items | None = None, *, pool: bool = False)
     They are in the order given, within one frame by order of appearance. Of a frame with ``item_id``,
     ``model`` and ``prediction`` alone (also ``log_prob``, ``rank``), the rest is taken from `items`: a
     prediction is correct if it is the answer but for case. Raise DataError if something is none
-    of these, a column is missing or of another type, or a model has two predictions for one item.
+    of these, a column is missing or of another type, a model has two predictions for one item, or gives NaN
+    as the log-probability of an answer that it ranks.
     """
     read = partial(_read, items=items, pool=pool)
     with ThreadPoolExecutor() as threads:
@@ -168,6 +177,7 @@ def _read(source: Any, items: Items | None = None, *, pool: bool = False) -> lis
         source = find_run(source)
     info = {} if isinstance(source, pd.DataFrame) else getattr(source, "info", None) or {}
     if isinstance(table := getattr(source, "table", None), pa.Table):
+        check_log_probs(table.select(list(CHECKED)).to_pandas())
         return list(_split_table(table, str(source.run), info, getattr(source, "folder", None)))
     frame = source if isinstance(source, pd.DataFrame) else getattr(source, "predictions", None)
     if not isinstance(frame, pd.DataFrame):
@@ -179,6 +189,7 @@ def _read(source: Any, items: Items | None = None, *, pool: bool = False) -> lis
     frame = typed_predictions(frame.assign(**lacking))
     if any(name not in frame.columns for name in NEEDED if name not in OPTIONAL):
         frame = _completed(frame, items)
+    check_log_probs(frame)
     return list(
         _split_frame(frame, None if isinstance(source, pd.DataFrame) else getattr(source, "run", None), info)
     )

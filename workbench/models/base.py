@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from workbench.items.ablation import split_variant, whole_variant
@@ -203,10 +204,23 @@ class Predictor(ABC):
             return from_ranking(
                 items, ranked, model=self.name, dtype=self.dtype, seed=seed, top_k=top_k, **columns
             )
+        log_prob = self.log_prob(items)
         return from_scores(
-            items, self.score(items, words), words, model=self.name, dtype=self.dtype,
-            score_type=self.score_type, log_prob=self.log_prob(items), seed=seed, top_k=top_k, **columns,
+            items, self.score(items, words), words, model=self.name, score_type=self.score_type,
+            log_prob=log_prob, known=self._in_vocabulary(items, log_prob), dtype=self.dtype, seed=seed,
+            top_k=top_k, **columns,
         )  # fmt: skip
+
+    def _in_vocabulary(self, items: Items, log_prob: Floats) -> npt.NDArray[np.bool_]:
+        """Return whether each answer is in the vocabulary; true, unchecked, where it has a `log_prob`."""
+        known = np.ones(len(items), dtype=bool)
+        if self.vocabulary is not None and (missing := np.isnan(log_prob)).any():
+            words, answers = frozenset(self.vocabulary), items.frame["answer"].tolist()
+            known[missing] = [
+                isinstance(answers[row], str) and self.form(answers[row]) in words
+                for row in np.flatnonzero(missing)
+            ]
+        return known
 
     def _offered(self, items: Items) -> list[list[str]] | None:
         """Return the candidates, or the choices of items that have none."""
@@ -296,6 +310,8 @@ class Predictor(ABC):
         try:
             with reading(file, "this saved model", remedy="save it again"):
                 model: Self = kind._load(folder, config)  # noqa: SLF001 - of this family
+                if not isinstance(model.name, str):
+                    raise DataError(f"the name should be text, not {model.name!r:.80}", file=file)
                 built = json.loads(json.dumps(model.config))
                 same = {key: built[key] for key in config}  # an earlier version may have saved fewer
         finally:
@@ -339,9 +355,15 @@ def pad(rows: Sequence[Sequence[float] | Floats]) -> Floats:
 
 
 def _best(values: Floats, k: int) -> Any:
-    """Return the places of the `k` highest values, the highest first; of equal ones the first."""
+    """Return the places of the `k` highest values, the highest first; of equal ones the first.
+
+    Where there are NaN, which count as the highest, these are returned alone.
+    """
     k = min(k, len(values))
-    ids = np.flatnonzero(values >= np.partition(values, len(values) - k)[len(values) - k])
+    top = np.partition(values, len(values) - k)[len(values) - k :]
+    if np.isnan(top).any():
+        return np.flatnonzero(np.isnan(values))[:k]
+    ids = np.flatnonzero(values >= top[0])
     return ids[np.argsort(-values[ids], kind="stable")][:k]
 
 

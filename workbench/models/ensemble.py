@@ -12,6 +12,7 @@ import pandas as pd
 
 from workbench.items.items import Items
 from workbench.models.base import Predictor, pad
+from workbench.models.rows import check_scores
 from workbench.runs.predictions import Floats
 from workbench.runs.store import find_run
 from workbench.storage.cache import digest
@@ -80,8 +81,11 @@ class Ensemble(Predictor):
 
     def score(self, items: Items, words: Sequence[Sequence[str]]) -> Floats:
         """Return the mean probability of each of the items' words, shape (n, most words); NaN beyond them."""
-        inside = ~np.isnan(pad([[0.0] * len(row) for row in words]))
-        shares = [_probabilities(model.score(items, words), inside) for model in self.models]
+        shares = []
+        for model in self.models:
+            scores = model.score(items, words)
+            values, inside = check_scores(items, scores, words, model=model.name, dtype=model.dtype)
+            shares.append(_probabilities(values, inside))
         return np.where(inside, np.mean(shares, axis=0), np.nan)
 
     def _save(self, folder: Path) -> None:
@@ -164,11 +168,13 @@ class _Recorded(Predictor):
 
 
 def _probabilities(scores: Floats, inside: Any) -> Floats:
-    """Return scores (n, m) as probabilities of the words of each item; 0 beyond them (not `inside`)."""
+    """Return scores (n, m) as probabilities of the words of each item; 0 beyond them (not `inside`).
+
+    The scores are numbers or -inf, as they are beyond the words.
+    """
     from scipy.special import softmax  # type: ignore[import-untyped]  # noqa: PLC0415 - slow
 
-    values = np.where(inside, np.asarray(scores, dtype=float)[:, : inside.shape[1]], -np.inf)
-    shares = np.where(inside, values, 0.0)
+    values, shares = scores.copy(), np.where(inside, scores, 0.0)
     if (shares >= 0).all() and (np.abs(shares.sum(axis=1) - 1) < _SUM).all():
         return shares
     values[np.isneginf(values).all(axis=1)] = 0.0  # no word is possible: none is preferred

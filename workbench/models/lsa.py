@@ -83,6 +83,8 @@ class LSA(VectorModel):
         checked_for: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(vectors, scope, checked_for)
+        if not isinstance(skip, int) or skip < 0:
+            raise DataError(f"skip should be a whole number of 0 or more, not {skip!r:.80}")
         self.scaled, self.skip, self.punctuation = scaled, skip, punctuation
         info = vectors.info
         self.name = f"LSA ({info['dimensions']}, {info['weighting']}{', scaled' if scaled else ''})"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ import pandas as pd
 
 from workbench.items.items import Items
 from workbench.items.schema import objects
-from workbench.runs.predictions import Floats, frame_of, nullable
+from workbench.runs.predictions import Floats, frame_of, not_a_number, nullable
 from workbench.storage.errors import DataError
 
 
@@ -24,7 +24,7 @@ class Ranked(NamedTuple):
     rank: npt.NDArray[np.int64]  # 1 + number of words strictly more probable; 0 without an answer
     n_tied: npt.NDArray[np.int64]  # words exactly as probable as the answer, itself counted
     known: npt.NDArray[np.bool_]  # whether the answer is in the vocabulary
-    top_words: list[list[str]]  # the most probable words, the best first
+    top_words: list[list[str]]  # the most probable words, the best first; one of NaN counts as the best
     top_log_probs: list[list[float]]
 
 
@@ -36,6 +36,7 @@ def from_scores(
     model: str,
     score_type: str,
     log_prob: Floats | None = None,
+    known: npt.NDArray[np.bool_] | None = None,
     seed: int = 0,
     top_k: int = 10,
     dtype: str | None = None,
@@ -54,6 +55,8 @@ def from_scores(
     score_type : {"log_prob", "score"}
     log_prob : array (n,), optional
         Natural log-probability of the answers.
+    known : array of bool (n,), optional
+        Answers that must have a log-probability if they are among the words; all by default.
     seed : int, default 0
         Decides among words with the same best score, for each item by itself.
     top_k : int, default 10
@@ -66,17 +69,13 @@ def from_scores(
     Raises
     ------
     DataError
-        If a score or a log-probability is not a number, or an item has no words.
+        If the score of a word or the log-probability of a known answer is NaN, a log-probability is plus
+        infinity, or an item has no words.
     """
     frame = items.frame
-    length = np.array([len(row) for row in words], dtype=np.int64)
-    width = int(length.max(initial=0))
-    inside = np.arange(width)[None, :] < length[:, None]
-    values = np.where(inside, np.asarray(scores, dtype=float)[:, :width], -np.inf)
-    if not length.all():
-        which = frame["item_id"].iloc[int((length == 0).argmax())]
-        raise DataError(f"the model {model!r} has no words to choose from for {which}")
-    check_numbers(frame, np.isnan(values).any(axis=1), "the score of a candidate", model=model, dtype=dtype)
+    infinite = score_type == "score"
+    values, inside = check_scores(items, scores, words, model=model, dtype=dtype, infinite=infinite)
+    length = inside.sum(axis=1)
     pairs = zip(words, frame["answer"].tolist(), strict=True)
     place = np.array(
         [list(row).index(answer) if answer in row else -1 for row, answer in pairs], dtype=np.int64
@@ -84,6 +83,9 @@ def from_scores(
     best = values.max(axis=1, initial=-np.inf)
     chosen = _draw((values == best[:, None]) & inside, frame["item_id"].tolist(), seed)
     has, offered = frame["answer"].notna().to_numpy(), place >= 0
+    if log_prob is not None and score_type == "log_prob":
+        needed = has & offered & (True if known is None else known)
+        check_answers(items, log_prob, needed, model=model, dtype=dtype)
     answer_scores = np.where(offered, values[np.arange(len(frame)), np.maximum(place, 0)], np.nan)
     rank = np.where(offered, 1 + (values > answer_scores[:, None]).sum(axis=1), length + 1)
     tied = np.where(offered, ((values == answer_scores[:, None]) & inside).sum(axis=1), 1)
@@ -109,6 +111,61 @@ def from_scores(
         ),
     }
     return frame_of(frame, columns, variant)
+
+
+def check_scores(
+    items: Items,
+    scores: Floats,
+    words: Sequence[Sequence[str]],
+    *,
+    model: str,
+    dtype: str | None = None,
+    infinite: bool = False,
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return scores (n, most words), -inf beyond the words of an item, and where there are words.
+
+    DataError if an item has no words, or the score of a word is NaN or, unless `infinite`, plus infinity.
+    """
+    length = np.array([len(row) for row in words], dtype=np.int64)
+    if (length == 0).any():
+        which = items.frame["item_id"].iloc[int((length == 0).argmax())]
+        raise DataError(f"the model {model!r} has no words to choose from for {which}")
+    width = int(length.max(initial=0))
+    inside = np.arange(width)[None, :] < length[:, None]
+    values = np.where(inside, np.asarray(scores, dtype=float)[:, :width], -np.inf)
+    bad = np.isnan(values) if infinite else ~(values < np.inf)
+    if bad.any():
+        row, column = np.unravel_index(int(bad.argmax()), bad.shape)
+        item_id, what = items.frame["item_id"].iloc[row], "score of a candidate"
+        raise not_a_number(values[row, column], item_id, model=model, dtype=dtype, what=what)
+    return values, inside
+
+
+def check_ranked(items: Items, ranked: Ranked, *, model: str, dtype: str | None = None) -> None:
+    """Raise DataError if the log-probability of a word is NaN or plus infinity, or minus infinity for all."""
+    known = ranked.known & items.frame["answer"].notna().to_numpy()
+    check_answers(items, ranked.log_prob, known, model=model, dtype=dtype)
+    length = np.array([len(row) for row in ranked.top_log_probs], dtype=np.int64)
+    values = np.fromiter(chain.from_iterable(ranked.top_log_probs), float, int(length.sum()))
+    owner = np.repeat(np.arange(len(length)), length)
+    first = np.append(True, np.diff(owner) > 0)[: len(owner)]
+    bad = ~(values < np.inf) | (first & np.isneginf(values))
+    if bad.any():
+        place = int(bad.argmax())
+        row = int(owner[place])
+        item_id = items.frame["item_id"].iloc[row]
+        what = f"log-probability of {'the best' if np.isneginf(values[place]) else 'a'} word"
+        raise not_a_number(values[place], item_id, model=model, dtype=dtype, what=what)
+
+
+def check_answers(
+    items: Items, log_prob: Floats, needed: npt.NDArray[np.bool_], *, model: str, dtype: str | None
+) -> None:
+    """Raise DataError where the log-probability of an answer is needed and is NaN or plus infinity."""
+    bad = needed & ~(np.asarray(log_prob, dtype=float) < np.inf)
+    if bad.any():
+        row = int(bad.argmax())
+        raise not_a_number(log_prob[row], items.frame["item_id"].iloc[row], model=model, dtype=dtype)
 
 
 def from_ranking(
@@ -144,15 +201,12 @@ def from_ranking(
     Raises
     ------
     DataError
-        If a log-probability of the answer or of one of the best words is not a number. Nothing is greater
-        than NaN, so every answer would have the first rank.
+        As :func:`check_ranked`.
     """
+    check_ranked(items, ranked, model=model, dtype=dtype)
     frame = items.frame
     has = frame["answer"].notna().to_numpy()
     known = ranked.known & has
-    broken = known & np.isnan(ranked.log_prob)
-    broken |= np.array([any(map(math.isnan, row)) for row in ranked.top_log_probs], dtype=bool)
-    check_numbers(frame, broken, "the log-probability of a word", model=model, dtype=dtype)
     rank = np.where(known, ranked.rank, vocabulary_size + 1)
     tied = np.where(known, ranked.n_tied, 1)
     share = np.where(known & (rank == 1), 1 / np.maximum(tied, 1), 0.0)
@@ -179,18 +233,6 @@ def from_ranking(
         "candidate_scores": objects([None] * len(frame)),
     }
     return frame_of(frame, columns, {"vocabulary_size": vocabulary_size} | variant)
-
-
-def check_numbers(frame: pd.DataFrame, broken: Any, value: str, *, model: str, dtype: str | None) -> None:
-    """Raise a DataError for the first item for which a model has computed NaN."""
-    if broken.any():
-        precision = f" ({dtype})" if dtype else ""
-        raise DataError(
-            f"{value} is not a number for {frame['item_id'].iloc[int(broken.argmax())]} "
-            f"by the model {model!r}{precision}",
-            remedy="its weights are not finite, or its precision overflows: use dtype='float32' where the "
-            "model has that option, else train or download it again",
-        )
 
 
 def _prediction(top: Sequence[str], answer: Any, *, right: bool, tied: bool) -> str | None:

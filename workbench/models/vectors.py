@@ -306,9 +306,13 @@ class CBOW(VectorModel):
 
 
 def unit(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return rows of length 1; a row of zeros stays one, so its cosine with any other is 0."""
+    """Return rows of length 1; a row of zeros stays one, so its cosine with any other is 0.
+
+    One whose length is not finite is NaN.
+    """
     length = np.sqrt(np.einsum("...i,...i->...", rows, rows))[..., None]
-    return np.asarray(np.divide(rows, length, out=np.zeros_like(rows), where=length > 0))
+    length = np.where(np.isfinite(length), length, np.nan).astype(length.dtype)
+    return np.asarray(np.divide(rows, length, out=np.zeros_like(rows), where=length != 0))
 
 
 def _log_sum(values: Floats) -> Floats:

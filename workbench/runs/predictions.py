@@ -56,6 +56,10 @@ the answer's sub-tokens, whatever goes on after them, ``greedy_correct`` whether
 probable one, ``rank_is_bound`` whether the rank is at least what ``rank`` says, and ``attention`` has one
 weight a token of the item (see :func:`workbench.items.tokens.tokens`).
 """
+CHECKED = (
+    "item_id", "answer", "model", "score_type", "known", "vocabulary_size", "n_choices", "log_prob", "rank",
+)  # fmt: skip
+"""Columns that `check_log_probs` reads."""
 _NEVER_NULL = (
     "item_id", "dataset", "split", "variant", "model", "run", "score_type", "unit", "filter", "unknown",
 )  # fmt: skip
@@ -118,7 +122,7 @@ def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.Dat
     ------
     DataError
         If a column is missing or strange, an id occurs twice for one model and run or is none of `items`, a
-        log-probability is above 0, a rank below 1, or ``correct`` does not fit the prediction.
+        log-probability is above 0 or NaN, a rank below 1, or ``correct`` does not fit the prediction.
     """
     frame = _typed(frame)
     for name in _NEVER_NULL:
@@ -126,14 +130,12 @@ def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.Dat
     for name, allowed in _WORDS.items():
         _all(frame, frame[name].isin(allowed), f"{name!r} is none of {', '.join(allowed)}")
     _all(frame, ~frame.duplicated(["item_id", "model", "run"]), "the item occurs twice for this model")
+    check_log_probs(frame)
     if items is not None:
         _those(frame["item_id"], items)
     score = frame["score_type"] == "score"
     log_prob, open_ended = frame["log_prob"], frame["log_prob_uncorrected"]
     _all(frame, log_prob.isna() | ~score, "a score has no log-probability")
-    ranked = ~score & frame["vocabulary_size"].notna() & frame["rank"].notna()
-    lost = ranked & frame["known"].fillna(value=False) & log_prob.isna()
-    _all(frame, ~lost, "the answer has a rank in the vocabulary, but its log-probability is not a number")
     for values in (log_prob, open_ended):
         _all(frame, values.isna() | (values <= _SLACK), "a log-probability is above 0")
     unended = open_ended.isna() | log_prob.isna() | (log_prob <= open_ended + _LOOSE)
@@ -157,6 +159,42 @@ def _typed(frame: pd.DataFrame) -> pd.DataFrame:
     return typed_predictions(frame)
 
 
+def check_log_probs(frame: pd.DataFrame) -> None:
+    """Raise DataError where a model ranks the answer among a vocabulary, but gives it no log-probability.
+
+    No word is greater than NaN, so a model that does not work has such answers at rank 1. Plus infinity is an
+    error too; minus infinity, a probability of 0, is none. Columns are `CHECKED`, of which ``n_choices`` may
+    be missing.
+    """
+    size = frame["vocabulary_size"]
+    among_vocabulary = (frame.get("n_choices", size) == size).fillna(value=size.notna()).astype(bool)
+    known = frame["known"].fillna(value=False).astype(bool) & frame["answer"].notna()
+    known &= frame["rank"].notna()
+    needed = known & among_vocabulary & (frame["score_type"] == "log_prob")
+    bad = np.asarray((needed & frame["log_prob"].isna()) | (frame["log_prob"] == np.inf), dtype=bool)
+    if bad.any():
+        row = frame.iloc[int(bad.argmax())]
+        raise not_a_number(row["log_prob"], row["item_id"], model=row["model"])
+
+
+def not_a_number(
+    value: float,
+    item_id: str,
+    *,
+    model: str,
+    what: str = "log-probability of the answer",
+    dtype: str | None = None,
+) -> DataError:
+    """Return the error of a model, with precision `dtype`, that computes NaN or infinity for an item."""
+    precision = f" ({dtype})" if dtype else ""
+    problem = "not a number" if np.isnan(value) else f"infinite ({value})"
+    return DataError(
+        f"the {what} is {problem} for {item_id} by the model {model!r}{precision}",
+        remedy="its weights are not finite, or its precision overflows: use dtype='float32' where the "
+        "model has that option, else train or download it again",
+    )
+
+
 def typed_predictions(frame: pd.DataFrame) -> pd.DataFrame:
     """Give those columns of a frame that are in `SCHEMA` its types; DataError if their values have others."""
     if frame.columns.has_duplicates:
@@ -172,8 +210,12 @@ def typed_predictions(frame: pd.DataFrame) -> pd.DataFrame:
                 nulls = pa.array(frame[name].tolist(), kind, from_pandas=True).flatten().null_count
         except Exception as error:  # noqa: BLE001 - a value may be anything
             raise DataError(f"the column {name!r} is not of type {kind} ({reason(error)})") from None
-        if nulls and kind.value_type == _TEXT:
-            raise DataError(f"the column {name!r} has a list that lacks a word")
+        if nulls:
+            lacking = "word" if kind.value_type == _TEXT else "number"
+            raise DataError(
+                f"the column {name!r} has a list that lacks a {lacking}"
+                f"{'' if lacking == 'word' else ', or holds NaN'}"
+            )
     return frame
 
 

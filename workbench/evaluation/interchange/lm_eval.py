@@ -44,7 +44,7 @@ class Sample(NamedTuple):
     target : str
         The harness's answer: all behind the last space; empty where the record has none.
     log_prob : float
-        Natural logarithm of the probability of the target's sub-tokens, whatever comes after; may be NaN.
+        Natural logarithm of the probability of the target's sub-tokens, whatever comes after.
     greedy : bool
         Whether each of these was the most probable one.
     template : str or None
@@ -59,9 +59,7 @@ class Sample(NamedTuple):
     template: str | None
 
     def problems(self, answer: Any) -> Iterator[str]:
-        """Yield what is odd: no likelihood, or a target that is not the item's answer."""
-        if math.isnan(self.log_prob):
-            yield "the log-likelihood is no number"
+        """Yield what is odd: a target that is not the item's answer."""
         target = self.target.strip()
         if target and not pd.isna(answer) and target.casefold() != str(answer).casefold():
             yield f"the harness asked for {target[:40]!r}, the item's answer is {answer!r}"
@@ -182,6 +180,8 @@ def _response(fields: Mapping[str, Any]) -> tuple[float, bool]:
         log_prob = number_of(leaves[0])
     except ValueError:
         raise ValueError(f"the response {str(leaves[0])[:40]!r} is no log-likelihood") from None
+    if math.isnan(log_prob):
+        raise ValueError("the response has no log-likelihood")
     greedy = truth_of(leaves[1]) if len(leaves) > 1 else right
     if greedy is None:
         raise ValueError("the response does not tell whether the answer was the greedy one")

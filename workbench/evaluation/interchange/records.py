@@ -250,15 +250,18 @@ def text_of(value: Any) -> str | None:
 
 
 def number_of(value: Any) -> float:
-    """Return a cell as a number, NaN where it is empty; raise ValueError if it is none."""
+    """Return a cell as a number, NaN where it is empty; raise ValueError if it is none, or says NaN."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return math.nan
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError(f"no number: {str(value)[:40]!r}")  # noqa: TRY004 - of a cell
     try:
-        return float(value)
+        number = float(value)
     except (ValueError, OverflowError):
         raise ValueError(f"no number: {str(value)[:40]!r}") from None
+    if math.isnan(number):
+        raise ValueError("NaN, which no model that works gives; where there is no number, leave it empty")
+    return number
 
 
 def truth_of(value: Any) -> bool | None:

@@ -67,6 +67,7 @@ class CachedNeural(NetworkPredictor):
 
     version = 1
     fitted_on = "a model"
+    dtype = "float32"
     trials: pd.DataFrame | None = None  # of `tuned`, which made the model
 
     def __init__(self, base: NetworkPredictor, weight: float = 0.1, *, flatness: float = 0.3) -> None:
@@ -296,6 +297,11 @@ class CachedScorer(Scorer):
         def work(rows: slice) -> list[Tensor]:
             part, scores = rows_of(states, rows), []
             log_probs = self.network.output.distribution(part.hidden).float()
+            if log_probs.amax(1).isnan().any():  # in words that are not the answer, too
+                raise DataError(
+                    "the network gives log-probabilities that are NaN",
+                    remedy="check its weights: load or train it again",
+                )
             for weight, flatness in pairs:
                 copies = copied(part, weight, flatness).copies
                 log_prob, counts, _, _ = word_scores(log_probs, self.share, copies).ranked(wanted[rows], 0)

@@ -27,7 +27,7 @@ from workbench.models.base import Predictor, pad
 from workbench.models.device_memory import Batcher
 from workbench.models.neural.encoding import EncodedBlank, ItemEncoder
 from workbench.models.neural.network import ContextStates, Copies, LanguageModule, WordScores, word_scores
-from workbench.models.rows import Ranked
+from workbench.models.rows import Ranked, check_ranked
 from workbench.runs.predictions import Floats
 
 Context = Sequence[int]
@@ -448,6 +448,7 @@ class NetworkPredictor(Predictor):
         The columns are item_id, place (1 is the most probable), word, and log_prob (natural).
         """
         ranked = self.ranking(items, top_k=top_k)
+        check_ranked(items, ranked, model=self.name, dtype=self.dtype)
         rows = [
             (item_id, place, word, value)
             for item_id, words, values in zip(

@@ -23,7 +23,7 @@ from workbench.models.ngram.kenlm import check_pruning
 from workbench.models.passage import Passage, lefts, parts, passages
 from workbench.models.rows import Ranked
 from workbench.models.tuning import MEASURES, WEIGHTS, chosen, measured, tuning_sets
-from workbench.runs.predictions import UNKNOWN, Floats
+from workbench.runs.predictions import UNKNOWN, Floats, not_a_number
 from workbench.storage.cache import hold, make_room
 from workbench.storage.errors import DataError, reading
 from workbench.texts.corpus import Corpus, Texts
@@ -182,8 +182,8 @@ class NGram(PositionScorer):
         """
         if smoothing not in _KINDS:
             raise DataError(f"smoothing is {smoothing!r}, expected one of {', '.join(_KINDS)}")
-        if order < 2:  # noqa: PLR2004 - the context is a word at least
-            raise DataError(f"an n-gram model has order 2 or more, not {order}")
+        if not isinstance(order, int) or order < 2:  # noqa: PLR2004 - the context is a word at least
+            raise DataError(f"an n-gram model has order 2 or more, a whole number, not {order!r}")
         pruning = check_pruning(pruning, order)  # before the texts are read
         corpus = Corpus.of(texts, lower=lower, tokenised=tokenised, progress=progress)
         if corpus.lower != lower:
@@ -288,6 +288,11 @@ class NGram(PositionScorer):
         ids = np.array(wanted, dtype=np.int64)[:, None]
         values = self.model.log10(self.model.contexts(contexts), ids)[:, 0].astype(float) * LN10
         values[shared] -= self.unknown_share
+        if (bad := np.isnan(values)).any():  # not to be taken for a position without a word
+            row = places[int(bad.argmax())] // (width * self.order)
+            raise not_a_number(
+                np.nan, items.frame["item_id"].iloc[row], model=self.name, what="log-probability of a word"
+            )
         flat = scores.reshape(-1)
         flat[places] = 0
         np.add.at(flat, places, values)

@@ -37,9 +37,16 @@ from workbench.models.pretrained.scoring import (
     no_scores,
     word_log_probs,
 )
-from workbench.models.pretrained.search import SearchResult, Trie, WordQuery, rank_words, write_words
-from workbench.models.rows import Ranked, check_numbers, from_ranking, from_scores
-from workbench.runs.predictions import Floats, frame_of, nullable
+from workbench.models.pretrained.search import (
+    BROKEN,
+    SearchResult,
+    Trie,
+    WordQuery,
+    rank_words,
+    write_words,
+)
+from workbench.models.rows import Ranked, check_answers, from_ranking, from_scores
+from workbench.runs.predictions import Floats, frame_of, not_a_number, nullable
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes
@@ -265,6 +272,11 @@ class CausalLM(PretrainedModel):
         queries, has = self._queries(items), _has_answer(items)
         with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
             ids, scores = write_words(self._scorer, queries, step=bar.update)
+        answer_columns = self._answer_columns(items, scores)
+        for item_id, path in zip(items.frame["item_id"], ids, strict=True):
+            if path[-1:] == [BROKEN]:
+                what = "log-probability of a sub-token"
+                raise not_a_number(np.nan, item_id, model=self.name, dtype=self.dtype, what=what)
         correct = scores["greedy"] & has
         predictions = []
         for query, path, answer, right in zip(queries, ids, items.frame["answer"], correct, strict=True):
@@ -282,13 +294,12 @@ class CausalLM(PretrainedModel):
             **dict.fromkeys(("rank", "n_tied", "n_choices"), pd.NA),
             **dict.fromkeys(("top_words", "top_log_probs", "candidate_scores"), nothing),
         }
-        return frame_of(items.frame, required, columns | self._answer_columns(items, scores))
+        return frame_of(items.frame, required, columns | answer_columns)
 
     def _answer_columns(self, items: Items, scores: Scores) -> dict[str, Any]:
         """Return the columns about the answers' sub-tokens; null where there is no answer."""
-        has, value = _has_answer(items), "the log-probability of the answer"
-        broken = has & np.isnan(scores["log_prob"])
-        check_numbers(items.frame, broken, value, model=self.name, dtype=self.dtype)
+        has = _has_answer(items)
+        check_answers(items, word_log_probs(scores), has, model=self.name, dtype=self.dtype)
         return {
             "log_prob_uncorrected": np.where(has, scores["log_prob"], np.nan),
             "greedy_correct": nullable(scores["greedy"], has),

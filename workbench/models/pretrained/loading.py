@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar, get_args
@@ -28,6 +29,10 @@ Ids = list[int]
 _CLASSES: dict[Kind, str] = {"causal": "AutoModelForCausalLM", "masked": "AutoModelForMaskedLM"}
 _FILES = ("*.json", "*.txt", "*.model", "*.safetensors", "*.py")
 _SOURCE = "source.json"
+_OTHER_HEADS = re.compile(
+    r"(^|\.)(pooler|seq_relationship|sop_classifier|mtp)\.|\.masked_bias$|\.attn\.bias$"
+)
+"""Weights that a checkpoint may have beyond those of its language model: heads for other tasks, and masks."""
 
 _PARAMETERS = {
     "model": """path_or_name : path or str
@@ -119,6 +124,15 @@ class Checkpoint(NamedTuple):
                 return logits.float(), getattr(output, "past_key_values", None)
         finally:
             hook.remove()
+
+
+def log_norm(logits: torch.Tensor) -> torch.Tensor:
+    """Return the logarithm of the sum of each row's exponentials; NaN where it is not finite.
+
+    So all log-probabilities of a row with an infinite logit are NaN, not -inf.
+    """
+    norm = logits.logsumexp(dim=-1)
+    return norm.masked_fill(norm.isinf(), float("nan"))
 
 
 def padded(
@@ -218,18 +232,17 @@ def _load_checkpoint(
     hub = {"revision": revision, "trust_remote_code": trust_remote_code}
     remedy = "pass a folder with config.json, a tokenizer and *.safetensors, or a name on the hub"
     with reading(source, f"this {kind} model", remedy=remedy), _no_progress_bar(transformers.utils.logging):
+        if folder.is_dir():
+            _check_indices(folder)
+        config = transformers.AutoConfig.from_pretrained(source, **hub)
+        _use_own_code(config)
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(source, **hub)
         tokenizer("a", verbose=False)  # it reads some of its configuration when it is used
         model, info = getattr(transformers, _CLASSES[kind]).from_pretrained(
-            source, dtype=dtype, device_map=device, use_safetensors=True, output_loading_info=True,
-            attn_implementation="eager" if eager else None, **hub,
+            source, config=config, dtype=dtype, device_map=device, use_safetensors=True,
+            output_loading_info=True, attn_implementation="eager" if eager else None, **hub,
         )  # fmt: skip
-    if missing := info["missing_keys"] or info["mismatched_keys"]:
-        raise DataError(
-            f"the weights lack {min(map(str, missing))!r}: this is no {kind} model with its head",
-            file=source,
-            remedy=f"take a checkpoint that was trained as a {kind} language model",
-        )
+    _check_weights(info, kind, source)
     if not getattr(tokenizer, "is_fast", False):
         raise DataError("the tokenizer is not one of the fast ones of transformers", file=source)
     label, digest = source, str(getattr(model.config, "_commit_hash", None) or revision)
@@ -238,6 +251,54 @@ def _load_checkpoint(
         with reading(folder, f"this {kind} model", remedy=remedy):
             label, digest = folder.resolve().name, cache.fingerprint(files, folder)
     return Checkpoint(model.eval(), tokenizer, str(model.device), label, digest)
+
+
+def _check_indices(folder: Path) -> None:
+    """Raise DataError if an index names weights that are not files of its folder."""
+    real = folder.resolve()
+    places = real, real.parent.parent / "blobs"  # where the hub's cache has what its snapshots link to
+    for index in sorted(folder.glob("*.index.json")):
+        for name in sorted(set(read_json(index, "this index of weights")["weight_map"].values())):
+            inside = name == Path(name).name and (folder / name).resolve().parent in places
+            if not inside or not (folder / name).is_file():
+                raise DataError(
+                    f"the index names weights in {name!r:.80}, which is no file of this folder",
+                    file=index,
+                    remedy="copy all files of the model into one folder, or download it again",
+                )
+
+
+def _use_own_code(config: Any) -> None:
+    """Remove from a configuration, and those in it, implementations that may be code from a hub.
+
+    Without an implementation of attention or experts, transformers chooses one of its own.
+    """
+    for name in ("_attn_implementation", "_experts_implementation"):
+        if hasattr(config, name):
+            setattr(config, name, None)
+    for name in getattr(config, "sub_configs", {}):
+        if (inner := getattr(config, name, None)) is not None:
+            _use_own_code(inner)
+
+
+def _check_weights(info: Mapping[str, Any], kind: Kind, source: str) -> None:
+    """Raise DataError unless the weights of a checkpoint are those that its configuration describes."""
+    missing = sorted(map(str, info["missing_keys"] or info["mismatched_keys"]))
+    unexpected = sorted(key for key in map(str, info["unexpected_keys"]) if not _OTHER_HEADS.search(key))
+    if missing:
+        raise DataError(
+            f"the weights lack {', '.join(map(repr, missing[:3]))} ({len(missing):,} in all): "
+            f"this is no {kind} model with its head, or its config.json belongs to other weights",
+            file=source,
+            remedy=f"take a checkpoint that was trained as a {kind} language model, or download it again",
+        )
+    if unexpected:
+        raise DataError(
+            f"config.json has no place for the weights {', '.join(map(repr, unexpected[:3]))} "
+            f"({len(unexpected):,} in all): without them the model gives other numbers",
+            file=source,
+            remedy="take the config.json that belongs to the weights, or download the model again",
+        )
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from workbench.models.pretrained.loading import (
     PretrainedModel,
     Text,
     describe_parameters,
+    log_norm,
     padded,
 )
 from workbench.runs.predictions import Floats
@@ -219,7 +220,7 @@ class MaskedLM(PretrainedModel):
         asked = [[place] for _, place, _ in copies]
         logits, _ = checkpoint.logits(ids, asked, attention_mask=checkpoint.tensor(mask))
         answers = logits.gather(1, checkpoint.tensor(targets)[:, None])[:, 0]
-        return np.asarray((answers - logits.logsumexp(dim=-1)).cpu().numpy(), dtype=float)
+        return np.asarray((answers - log_norm(logits)).cpu().numpy(), dtype=float)
 
 
 def _cut(starts: npt.NDArray[np.int64], room: int) -> int:

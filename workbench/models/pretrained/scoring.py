@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.models.device_memory import Batcher, is_out_of_memory
-from workbench.models.pretrained.loading import Checkpoint, Ids, padded
+from workbench.models.pretrained.loading import Checkpoint, Ids, log_norm, padded
 from workbench.runs.predictions import Floats
 from workbench.storage.errors import DataError
 
@@ -310,7 +310,7 @@ class CausalScorer:
 
     def end_log_probs(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the logarithm of each row's sum, and the log-probability that the word is over."""
-        norm = logits.logsumexp(dim=-1)
+        norm = log_norm(logits)
         return norm, logits.index_select(1, self._ends).logsumexp(dim=-1) - norm
 
     def _share_context(self, pairs: Sequence[tuple[Ids, Ids]]) -> bool:
@@ -323,7 +323,7 @@ class CausalScorer:
         """Return the scores of single sub-tokens, or of the end of a word."""
         scores = no_scores(len(targets))
         ids, is_end = self.tensor(targets), np.array(targets) == _END
-        norm = logits.logsumexp(dim=-1)
+        norm = log_norm(logits)
         values = logits.gather(1, ids.clamp(min=0)[:, None])[:, 0].double() - norm.double()
         scores["log_prob"], scores["greedy"] = values.cpu(), (logits.argmax(dim=-1) == ids).cpu()
         if is_end.any():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush, heappushpop
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +24,18 @@ from workbench.models.pretrained.scoring import (
 )
 from workbench.runs.predictions import Floats
 
+if TYPE_CHECKING:
+    import torch
+
 Integers = npt.NDArray[np.int64]
 
 ROOT = 0
 TIE = 1e-5
 """Log-probabilities that differ by no more count as equal: sums of single-precision numbers, in batches of
 different shapes, differ by about 1e-6."""
+
+BROKEN = -1
+"""Stands for the sub-token that a model would write whose logits are not numbers."""
 
 _PATHS = 64  # of one item in a batch
 _LONGEST_WORD = 12  # sub-tokens of a word that is written
@@ -49,6 +55,8 @@ class Trie:
         The node above each node, and the sub-token that leads from there; node 0 is the root.
     depth : int
         Sub-tokens of the longest word.
+    n_words : int
+        Words with a path.
     """
 
     def __init__(self, paths: Sequence[Sequence[int]]) -> None:
@@ -62,6 +70,7 @@ class Trie:
                 self._words.setdefault(node, []).append(word)
         self.parent, self.token = np.array([(-1, -1), *nodes], dtype=np.int64).T
         self.depth = max(map(len, paths), default=0)
+        self.n_words = sum(map(len, self._words.values()))
         self._children = np.argsort(self.parent, kind="stable")[1:]
         self._first = np.searchsorted(self.parent[self._children], np.arange(len(self.parent) + 1))
 
@@ -128,6 +137,7 @@ class Search:
         self.value = np.inf if answer is None else value
         self.budget = np.inf if budget is None else budget
         self.spent = 0
+        self.broken = False  # whether a log-probability was NaN, which nothing can be compared with
         self._heap: list[tuple[float, int, int]] = []  # best open child: -log-probability, stream, place
         self._streams: list[tuple[Integers, Floats]] = []  # the children of a node, the best first
         self._values: list[tuple[float, int]] = []  # of all words that were reached
@@ -140,7 +150,7 @@ class Search:
         """Return at most `most` nodes to ask the model about next, with the log-probabilities."""
         nodes: list[tuple[int, float]] = []
         unsure = 0
-        while self._heap and len(nodes) < most:
+        while self._heap and not self.broken and len(nodes) < most:
             top = -self._heap[0][0]
             if not top > self._limit():
                 break
@@ -163,14 +173,21 @@ class Search:
 
     @property
     def result(self) -> SearchResult:
-        """What is known so far."""
+        """What is known so far; the best word has NaN where the model gave that for any word."""
+        if self.broken:
+            return SearchResult(0, 0, is_bound=False, words=[0], log_probs=[np.nan])
         bound = -self._heap[0][0] if self._heap else -np.inf
         best = sorted(self._values, key=lambda pair: (-pair[0], pair[1]))[: self.top_k]
         sure = [pair for pair in best if not bound > pair[0]]
         others = np.array([value for value, word in self._values if word != self.answer])
+        above = int((others > self.value + TIE).sum())
+        if np.isneginf(self.value):  # as probable as all words that were not looked at: not at all
+            n_tied = self.trie.n_words - above
+        else:
+            n_tied = 1 + int((np.abs(others - self.value) <= TIE).sum())
         return SearchResult(
-            rank=1 + int((others > self.value + TIE).sum()),
-            n_tied=1 + int((np.abs(others - self.value) <= TIE).sum()),
+            rank=1 + above,
+            n_tied=n_tied,
             is_bound=self.answer is not None and bound > self.value - TIE,
             words=[word for _, word in sure],
             log_probs=[value for value, _ in sure],
@@ -184,6 +201,7 @@ class Search:
         return min(full, self.value - TIE)
 
     def _add(self, word: int, value: float) -> None:
+        self.broken |= bool(np.isnan(value))
         self._values.append((value, word))
         if len(self._best) < self.top_k:
             heappush(self._best, value)
@@ -193,6 +211,7 @@ class Search:
     def _open(self, nodes: Integers, values: Floats) -> None:
         if len(nodes):
             order = np.argsort(-values, kind="stable")
+            self.broken |= bool(np.isnan(values[order[-1]]))  # NaN comes last
             self._streams.append((nodes[order], values[order]))
             heappush(self._heap, (-float(values[order[0]]), len(self._streams) - 1, 0))
 
@@ -265,7 +284,8 @@ def write_words(
 ) -> tuple[list[Ids], Scores]:
     """Let the model write a word: the most probable sub-token, one after the other, until the word is over.
 
-    Return the sub-tokens of the words, 12 at most, and the scores of the answers.
+    Return the sub-tokens of the words, 12 at most, and the scores of the answers. The last sub-token is
+    `BROKEN` where a logit after those before it is not a number.
     """
     words: list[Ids] = [query.path for query in queries]
     scores = no_scores(len(queries))
@@ -279,10 +299,11 @@ def write_words(
         waiting.clear()
 
     for batch, contexts in _contexts(scorer, queries, 1, scores):
-        first = contexts.first.argmax(dim=-1).tolist()
+        first = _most_probable(contexts.first)
         others = [place for place, owner in enumerate(batch) if not scores["greedy"][owner]]
         for place in others:
             words[batch[place]] = [first[place]]
+        others = [place for place in others if first[place] != BROKEN]
         paths = [words[owner] for owner in batch]
         unfinished = _write_on(scorer, contexts, paths, others, most=1)
         singles = scorer.alone(contexts, unfinished)
@@ -313,13 +334,21 @@ def _write_on(
     for _ in range(most):
         asked, unfinished = unfinished, []
         for part, logits in scorer.next_logits(contexts, asked, [paths[place] for place in asked]):
-            tokens = logits.argmax(dim=-1).tolist()
+            tokens = _most_probable(logits)
             for place, token in zip([asked[index] for index in part], tokens, strict=True):
-                if not scorer.subwords.ends[token]:
+                if token == BROKEN:
+                    paths[place].append(token)
+                elif not scorer.subwords.ends[token]:
                     paths[place].append(token)
                     if len(paths[place]) < room[place]:
                         unfinished.append(place)
     return unfinished
+
+
+def _most_probable(logits: torch.Tensor) -> Ids:
+    """Return the most probable sub-token of each row; `BROKEN` where the highest logit is not a number."""
+    values, tokens = logits.max(dim=-1)
+    return tokens.where(values.isfinite(), BROKEN).tolist()  # type: ignore[no-any-return] # has no types
 
 
 def _contexts(

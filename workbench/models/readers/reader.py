@@ -35,6 +35,7 @@ from workbench.models.readers.encoding import (
     Questions,
     different,
 )
+from workbench.models.rows import check_scores
 from workbench.runs import store
 from workbench.runs.predictions import Floats
 from workbench.storage import cache
@@ -341,7 +342,9 @@ class Reader(TrainedNetwork, Predictor):
             forms = [parts(item, word, lower=self.lower) for word in row]
             index = {form: number for number, form in enumerate(different(iter(forms)))}
             rows.append([values[index[form]] for form in forms])
-        return pad(rows)
+        scores = pad(rows)
+        check_scores(items, scores, words, model=self.name, dtype=self.dtype)
+        return scores
 
     def attend(self, items: Items) -> list[Attention]:
         """Return what the network looked at in each item; DataError if it cannot say.
@@ -366,7 +369,12 @@ class Reader(TrainedNetwork, Predictor):
                 item = items[row]
                 forms = [parts(item, word, lower=self.lower) for word in offered[row]]
                 choices = different(iter(forms))
-                best = choices[int(scores[place, : len(choices)].argmax())]
+                values = scores[place, : len(choices)].double().cpu().numpy()
+                check_scores(
+                    items[row : row + 1], values[None], [[" ".join(choice) for choice in choices]],
+                    model=self.name, dtype=self.dtype,
+                )  # fmt: skip
+                best = choices[int(values.argmax())]
                 prediction = offered[row][forms.index(best)]
                 spans = begin[place], end[place]
                 looks[row] = self._attention(item, looked.names, spans, weights[place], prediction)
@@ -390,7 +398,7 @@ class Reader(TrainedNetwork, Predictor):
         """Return what a network looked at in one item, with characters in place of tokens."""
         cut = tokens(item)
         begin, end = places
-        shown = (end > begin) & (weights > 0).any(0)
+        shown = (end > begin) & (weights != 0).any(0)
         spans = [
             (cut.spans[b][0], cut.spans[e - 1][1]) for b, e in zip(begin[shown], end[shown], strict=True)
         ]
@@ -406,6 +414,11 @@ class Reader(TrainedNetwork, Predictor):
         """Return the share of encoded questions that are answered rightly, of ties the expected share."""
         total = 0.0
         for values, answer in zip(self._scores(questions), questions.arrays["answer"], strict=True):
+            if np.isnan(values).any():
+                raise DataError(
+                    f"{self.name} gives scores that are NaN",
+                    remedy="train it again, with a lower learning rate",
+                )
             if answer >= 0 and values[answer] == values.max():
                 total += 1 / float((values == values.max()).sum())
         return total / max(1, len(questions))

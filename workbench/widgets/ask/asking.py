@@ -22,7 +22,7 @@ from workbench.items.schema import Item, Span, content_digest, objects
 from workbench.items.text import is_encodable, sentences_around
 from workbench.models.base import Predictor
 from workbench.models.passage import distinct, is_word, passages
-from workbench.runs.predictions import typed_predictions
+from workbench.runs.predictions import check_log_probs, typed_predictions
 from workbench.storage.errors import DataError
 
 VERSIONS = ("passage", "sentence")
@@ -275,7 +275,10 @@ def error_text(error: BaseException) -> str:
 
 def _rows(model: Any, items: Items, top_k: int, seed: int) -> dict[str, dict[str, Any]]:
     frame = model.predict(items, top_k, seed=seed).reindex(columns=["item_id", *COLUMNS])
-    rows: Any = typed_predictions(frame).to_dict("records")
+    frame = typed_predictions(frame)
+    answers = dict(zip(items.frame["item_id"], items.frame["answer"], strict=True))
+    check_log_probs(frame.assign(model=getattr(model, "name", ""), answer=frame["item_id"].map(answers)))
+    rows: Any = frame.to_dict("records")
     replies = {row.pop("item_id"): {name: _plain(value) for name, value in row.items()} for row in rows}
     for item in items:
         scores = replies.get(item.item_id, {}).get("candidate_scores")

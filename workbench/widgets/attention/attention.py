@@ -19,6 +19,7 @@ from workbench.items.items import Item, Items
 from workbench.items.pieces import weighted_pieces
 from workbench.items.tokens import tokens
 from workbench.models.attention import ALL, Attention
+from workbench.runs.predictions import not_a_number
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.passages import BLANK_MARK, check_items, text_and_spans
 from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
@@ -180,7 +181,10 @@ class AttentionView(Widget):
 
     def _attend(self, item_id: str, model: str) -> Attention:
         place = self._place[item_id]
-        return self._sources[model](self._items[place : place + 1])[0]
+        look = self._sources[model](self._items[place : place + 1])[0]
+        if not np.isfinite(look.weights).all():
+            raise not_a_number(np.nan, item_id, model=model, what="attention to some part")
+        return look
 
     def _show(self, item_id: str, model: str, row: str) -> None:
         """Take a state, or raise DataError and change nothing."""

@@ -1,0 +1,338 @@
+"""Models that do not work, as their weights are NaN or infinite or overflow: an error and no number."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import saved_models
+import tiny_models
+import torch
+from made_predictions import items_of, made, run
+from saved_models import ITEMS, WORDS
+
+import workbench as wb
+from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.interchange.import_results import import_results
+from workbench.evaluation.reading import predictions_of
+from workbench.items.items import Items
+from workbench.models import Reversed, registry
+from workbench.models.attention import Attention
+from workbench.models.base import Predictor
+from workbench.models.readers.encoding import Questions
+from workbench.models.vectors import unit
+from workbench.runs import predictions, store
+from workbench.storage.errors import DataError
+from workbench.widgets.ask.asking import TypedQuestion, answers, read_question
+
+NO_WEIGHTS = {
+    "random-word", "maximum-frequency", "sliding-window", "word-distance", "ngram", "cached-ngram",
+    "simple-4-gram", *saved_models.BELOW, "exclude-cooccurring",
+}  # fmt: skip
+OPEN = Items(ITEMS.frame.assign(candidates=None))
+FIRST = ITEMS.frame["item_id"][0]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    return tiny_models.makers(tmp_path_factory.mktemp)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+
+
+def weights_of(model):
+    """Return the weights of a model and of those that it is made of."""
+    tensors = []
+    checkpoint = getattr(model, "_checkpoint", None)
+    for network in (getattr(model, "_network", None), checkpoint and checkpoint.model):
+        tensors += [] if network is None else network.parameters()
+    for other in (getattr(model, "base", None), *getattr(model, "models", ())):
+        tensors += [] if other is None else weights_of(other)
+    return tensors
+
+
+def spoilt(model, value):
+    with torch.no_grad():
+        for tensor in weights_of(model):
+            tensor.fill_(value)
+    if vectors := getattr(model, "vectors", None):
+        for name, array in vectors.arrays.items():
+            vectors.arrays[name] = np.full_like(array, value)
+    return model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", sorted(set(registry.BUILT_IN) - NO_WEIGHTS))
+def test_every_family_names_item_model_and_cause(name, value, folders):
+    model = spoilt(saved_models.made(name, folders), value)
+    asked = [ITEMS] if model.vocabulary is None and model.choices(OPEN) is None else [ITEMS, OPEN]
+    for items in asked:
+        with pytest.raises(
+            DataError, match=f"is (not a number|infinite .*) for {FIRST} by the model"
+        ) as caught:
+            wb.predict(items, model)
+        names = [model.name] if name != "ensemble" else [each.name for each in model.models]
+        assert any(f"model {each!r}" in str(caught.value) for each in names)
+        assert "weights" in caught.value.remedy
+    assert not len(wb.runs())
+    if getattr(model, "network", None) is not None:
+        assert "(float32)" in str(caught.value)
+
+
+class Own(Predictor):
+    """A model of a user's: the same row of log-probabilities for each item."""
+
+    name, config, score_type, vocabulary = "own", {}, "log_prob", ("a", "b", "c")
+
+    def __init__(self, *values):
+        self.values = np.array(values, dtype=float)
+
+    def score(self, items, words):
+        del items
+        return np.array([[self.values[self.vocabulary.index(word)] for word in row] for row in words])
+
+    def distribution(self, items, *, chunk=256):
+        del chunk
+        yield np.repeat(self.values[None], len(items), axis=0)
+
+
+A = wb.items_from_text("one two ___", answers="a")
+CHOSEN = wb.items_from_text("one two ___", answers="a", candidates=[["a", "b", "c"]])
+
+
+@pytest.mark.parametrize("items", [A, CHOSEN])
+@pytest.mark.parametrize(
+    "values",
+    [(np.nan, -1, -1), (-1, np.nan, -1), (np.nan,) * 3, (np.inf, -1, -1), (-1, -1, np.inf)],
+)  # fmt: skip
+def test_the_log_probability_of_any_word_is_a_number(values, items):
+    with pytest.raises(DataError, match=r"is (not a number|infinite .inf.) for .* by the model 'own'"):
+        wb.predict(items, Own(*values))
+    assert not len(wb.runs())
+
+
+def test_no_vocabulary_has_words_of_probability_0_alone():
+    with pytest.raises(DataError, match=r"the log-probability of the best word is infinite .-inf."):
+        Own(-np.inf, -np.inf, -np.inf).predict(A)
+    tied = Own(-np.inf, -np.inf, -np.inf).predict(CHOSEN).iloc[0]
+    assert (tied["p_correct"], tied["n_tied"]) == (pytest.approx(1 / 3), 3)
+
+
+@pytest.mark.parametrize("items", [A, CHOSEN])
+def test_an_answer_of_probability_0_is_ranked_last(items):
+    row = Own(-np.inf, -1, -2).predict(items).iloc[0]
+    assert (row["rank"], row["n_tied"], row["p_correct"], row["log_prob"]) == (3, 1, 0.0, -np.inf)
+    assert wb.evaluate(Own(-np.inf, -1, -2).predict(items), resamples=10)["perplexity"].tolist() == [np.inf]
+    low = Reversed(Own(-np.inf, -1, -2)).predict(CHOSEN).iloc[0]
+    assert (low["prediction"], low["rank"]) == ("a", 1)
+
+
+@pytest.mark.parametrize("top_k", [1, 2, 3])
+@pytest.mark.parametrize("place", range(5))
+def test_nan_is_found_wherever_it_stands(place, top_k):
+    values = np.log([0.1, 0.3, 0.2, 0.3, 0.1])
+    values[place] = np.nan
+
+    class Five(Own):
+        vocabulary = tuple("abcde")
+
+    with pytest.raises(DataError, match="is not a number"):
+        Five(*values).predict(wb.items_from_text("one ___", answers="b"), top_k=top_k)
+
+
+def spoil_token(model, word, value=np.nan):
+    """Spoil the embedding that the model reads of the first sub-token of a word, not what it predicts by."""
+    network = model._checkpoint.model
+    network.config.tie_word_embeddings = False
+    head = network.get_output_embeddings()
+    head.weight = torch.nn.Parameter(head.weight.detach().clone())
+    ids = model._scorer.subwords.encode([f" {word}"], special=False)[0]
+    with torch.no_grad():
+        network.get_input_embeddings().weight[ids[0]] = value
+    return model
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_causal_model_that_fails_after_one_sub_token(value, folders):
+    from workbench.models import CausalLM  # noqa: PLC0415 - slow
+
+    folder, words = folders("bytes"), ["village", "man", "xylophone"]
+    items = wb.items_from_text("The old woman lived alone in a ___", answers="man")
+    working = CausalLM(folder, vocabulary=words, device="cpu", progress=False).predict(items, top_k=3)
+    assert set(working["top_words"][0]) == set(words)
+    model = spoil_token(CausalLM(folder, vocabulary=words, device="cpu", progress=False), "xylophone", value)
+    with pytest.raises(DataError, match=r"is not a number for .* by the model 'tiny' .float32."):
+        model.predict(items, top_k=3)
+    with pytest.raises(DataError, match="is not a number"):
+        model.predict(wb.Items(items.frame.assign(candidates=[tuple(words)])))
+
+
+@pytest.mark.parametrize("answer", ["man", None])
+def test_a_model_that_writes_words_says_that_it_cannot(answer, folders):
+    from workbench.models import CausalLM  # noqa: PLC0415 - slow
+
+    items = wb.items_from_text("The old woman lived alone in a ___", answers=answer)
+    model = CausalLM(folders("bytes"), device="cpu", progress=False)
+    assert len(model.predict(items)) == 1
+    with pytest.raises(DataError, match=r"log-probability of .* is not a number"):
+        spoilt(model, np.nan).predict(items)
+
+
+def test_half_precision_that_overflows_is_told_with_its_remedy(folders):
+    from workbench.models import CausalLM  # noqa: PLC0415 - slow
+
+    model = CausalLM(folders("bytes"), vocabulary=WORDS, device="cpu", progress=False, dtype="float16")
+    with torch.no_grad():
+        for weight in model._checkpoint.model.parameters():
+            weight.mul_(3000)
+    with pytest.raises(DataError, match=r".float16.* use dtype=.float32"):
+        model.predict(OPEN)
+
+
+def test_an_answer_of_probability_0_of_a_causal_model_is_tied_with_all_such_words():
+    from workbench.models.pretrained.search import Search, Trie  # noqa: PLC0415 - slow
+
+    trie = Trie([[1], [2], [3], [4]])
+    search = Search(trie, np.array([-1.0, -np.inf, -np.inf, -2.0]), answer=1, value=-np.inf, top_k=2)
+    while nodes := search.take(10):
+        for node, value in nodes:
+            search.give(node, value, 0.0, np.zeros(0))
+    assert (search.result.rank, search.result.n_tied, search.result.words) == (3, 2, [0, 3])
+
+
+def test_a_cache_is_not_tuned_on_a_network_that_does_not_work(folders):
+    items = wb.items_from_text("w1 w2 w3 w4 ___", answers="w5", tokenised=True)
+    model = saved_models.made("lstm", folders).cached(0.1)
+    assert len(model.tuned(items, weights=[0.1], flatnesses=[0.1]).trials) == 1
+    with pytest.raises(DataError, match="NaN"):
+        spoilt(model, np.nan).tuned(items, weights=[0.1], flatnesses=[0.1])
+
+
+def test_a_training_has_no_accuracy_of_a_reader_that_does_not_work(folders):
+    reader = spoilt(saved_models.made("attention-sum", folders), np.nan)
+    with pytest.raises(DataError, match="scores that are NaN"):
+        reader.accuracy(Questions.of(ITEMS, reader.words, lower=True))
+
+
+def test_a_vector_without_a_finite_length_is_no_vector_of_zeros():
+    rows = np.array([[3, 4], [0, 0], [np.nan, 1], [1e30, 1e30], [np.inf, 1]], dtype=np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = unit(rows)
+    assert found[:2].tolist() == pytest.approx(np.array([[0.6, 0.8], [0, 0]]))
+    assert np.isnan(found[2:]).any(axis=1).all()
+
+
+# -- tables of predictions that were made elsewhere, or stored by an earlier version
+
+
+FRAME = made(5, oov=0)
+BROKEN = FRAME.assign(log_prob=[-1, -2, np.nan, -4, -5])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        predictions.check_predictions,
+        lambda frame: wb.evaluate(frame, resamples=10),
+        lambda frame: wb.evaluate(run(frame), resamples=10),
+        lambda frame: Comparison.of(items_of(FRAME), [FRAME, frame.assign(model="other")], resamples=10),
+        lambda frame: wb.leaderboard([frame], resamples=10),
+        lambda frame: wb.hardest(frame, items_of(FRAME)),
+        lambda frame: store.keep(items_of(FRAME), frame),
+        wb.charts.ranks,
+    ],
+)
+def test_a_table_with_such_a_number_is_refused(use):
+    use(FRAME)
+    with pytest.raises(DataError, match=r"answer is not a number for lambada/dev/000002 by .*'(made|other)'"):
+        use(BROKEN)
+    with pytest.raises(DataError, match=r"answer is infinite .inf. for lambada/dev/000002|above 0"):
+        use(FRAME.assign(log_prob=[-1, -2, np.inf, -4, -5]))
+
+
+def test_a_run_stored_by_an_earlier_version_is_refused(monkeypatch):
+    monkeypatch.setattr(predictions, "check_log_probs", lambda _frame: None)
+    kept = store.keep(items_of(FRAME), BROKEN)
+    monkeypatch.undo()
+    monkeypatch.setenv("WORKBENCH_HOME", str(kept.folder.parents[1]))
+    with pytest.raises(DataError, match="not a number for lambada/dev/000002"):
+        predictions_of(kept.run)
+
+
+def test_an_answer_outside_the_vocabulary_may_lack_a_log_probability():
+    known = [True, True, False, True, True]
+    table = wb.evaluate(BROKEN.assign(known=known, correct=False, prediction="x"), resamples=10)
+    assert table["n_perplexity"].tolist() == [4]
+
+
+@pytest.mark.parametrize("column", ["top_log_probs", "candidate_scores", "attention"])
+def test_lists_hold_numbers(column):
+    lists = pd.Series([[-1.0], [-2.0, np.nan], None, [-1.0], [-1.0]])
+    with pytest.raises(
+        DataError, match=f"the column '{column}' has a list that lacks a number, or holds NaN"
+    ):
+        wb.evaluate(FRAME.assign(**{column: lists}), resamples=10)
+
+
+@pytest.mark.parametrize(("cell", "kept"), [("nan", 0), ("NaN", 0), ("", 2)])
+def test_a_file_says_nan_or_nothing(cell, kept, tmp_path):
+    two = wb.items_from_text(["one two ___", "two one ___"], answers=["a", "a"])
+    lines = [
+        "item_id,prediction,log_prob",
+        *(f"{item_id},a,{value}" for item_id, value in zip(two.frame["item_id"], (-1, cell), strict=True)),
+    ]
+    (tmp_path / "answers.csv").write_text("\n".join(lines), encoding="utf-8")
+    if kept:
+        assert len(import_results(tmp_path / "answers.csv", two, model="m", keep=False)) == kept
+        return
+    with pytest.raises(DataError, match="line 3: the column 'log_prob' holds NaN, which no model that works"):
+        import_results(tmp_path / "answers.csv", two, model="m")
+    assert not len(wb.runs())
+
+
+# -- widgets
+
+
+class Elsewhere:
+    """A model that is no Predictor: a frame of a broken one."""
+
+    name = "elsewhere"
+
+    def predict(self, items, top_k=10, *, seed=0):
+        frame = Own(-1, -2, -3).predict(items, top_k, seed=seed)
+        return frame.assign(log_prob=np.nan, model=self.name)
+
+
+@pytest.mark.parametrize("model", [Own(np.nan, -1, -1), Own(-1, np.nan, -1), Elsewhere()])
+def test_ask_shows_an_error_and_no_number(model):
+    question = read_question(TypedQuestion("One. Two ___", word="a"))
+    replies = answers(model, question, top_k=5, seed=0)
+    assert len(replies) == 2
+    for reply in replies.values():
+        assert set(reply) == {"error"}
+        assert "by the model" in reply["error"]
+
+
+@pytest.mark.parametrize(
+    "name", ["attention-sum", "gated-attention", "window-memory", "memory-network", "causal-lm"]
+)
+def test_attention_is_an_error_too(name, folders):
+    with pytest.raises(DataError, match="not a number for"):
+        wb.attention(spoilt(saved_models.made(name, folders), np.nan), ITEMS)
+
+
+def test_attention_of_a_model_of_ones_own():
+    class Looks:
+        name = "looks"
+
+        def attend(self, items):
+            weights = np.array([[0.5, np.nan]])
+            return [
+                Attention(item.item_id, "looks", ("one",), ((0, 1), (1, 2)), weights, None, "w7")
+                for item in items
+            ]
+
+    with pytest.raises(DataError, match=f"attention to some part is not a number for {FIRST}"):
+        wb.attention(Looks(), ITEMS)
