@@ -94,7 +94,7 @@ class TrainedNetwork:
     """
 
     training_record: Training | None = None
-    dtype = "float32"
+    dtype: str | None = "float32"
     _network: Any = None
     _wanted_device: str | None = None
     _folder, _digest = Path(), ""  # of the weights, as long as they are not read

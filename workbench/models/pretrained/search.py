@@ -348,7 +348,7 @@ def _write_on(
 def _most_probable(logits: torch.Tensor) -> Ids:
     """Return the most probable sub-token of each row; `BROKEN` where the highest logit is not a number."""
     values, tokens = logits.max(dim=-1)
-    return tokens.where(values.isfinite(), BROKEN).tolist()  # type: ignore[no-any-return] # has no types
+    return tokens.where(values.isfinite(), BROKEN).tolist()
 
 
 def _contexts(
