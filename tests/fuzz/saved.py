@@ -83,8 +83,15 @@ MADE_AS = {
     "sentential-memory": "sentential memory",
     "window-memory": "window memory",
 }
+READERS = {
+    "attention-sum": versions.AttentionSum,
+    "gated-attention": versions.GatedAttention,
+    "attentive-reader": versions.AttentiveReader,
+}
 MODELS = {name: versions.MODELS[key] for name, key in MADE_AS.items()} | {
-    "generating": lambda: Generating(versions.ngram(), datasets=["sample"])
+    "generating": lambda: Generating(versions.ngram(), datasets=["sample"]),
+    # what is damaged is the same after few steps, which are slow for these
+    **{name: partial(versions.reader, kind, 12, width=12, embedded=12) for name, kind in READERS.items()},
 }
 
 
@@ -126,7 +133,7 @@ def model(name):
 
 def pretrained(name):
     kind, make = PRETRAINED[name]
-    items = versions.items("lowest")[:6]
+    items = versions.items("lowest")[:2]
 
     def saved(folder):
         place = Path(os.environ["WORKBENCH_HOME"]) / name

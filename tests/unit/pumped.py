@@ -41,7 +41,7 @@ from workbench.texts.ngram_hash import normalise
 from workbench.texts.tokenise import cut_into_pieces
 
 SECONDS = 600  # of processor time, after which one text counts as endless
-LENGTH = 2**15
+LENGTH = 2**14
 PART = 8  # a text is compared with one of an eighth of its length
 RATIO = 3 * PART  # of the times: between linear and quadratic
 NOISE = 0.25  # seconds of processor time below which a ratio says nothing

@@ -58,10 +58,10 @@ def neural(kind, **options):
     return kind.fit(corpus(), **how)
 
 
-def reader(kind, **options):
-    """Train a reader on the questions of the sample."""
+def reader(kind, n=None, **options):
+    """Train a reader on the questions of the sample, or on the first `n`."""
     how = {"vocabulary": 800, "epochs": 2, "rows": 8, "device": "cpu"} | QUICK | options
-    return kind.fit(wb.load("sample", variant="cbt"), **how)
+    return kind.fit(wb.load("sample", variant="cbt")[:n], **how)
 
 
 MODELS = {
