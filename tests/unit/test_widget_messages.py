@@ -16,6 +16,7 @@ from traitlets import TraitError
 import workbench as wb
 from workbench.evaluation.reading import predictions_of
 from workbench.storage.errors import DataError
+from workbench.widgets.shared.widget import RefusedValueError
 
 TEXTS = [
     "It rained . The dog said `` go '' . I fed the {dog}",
@@ -112,6 +113,19 @@ def test_whatever_a_page_sends_the_widget_goes_on(name, data):
         heard(widget, each)
     assert "error" not in first
     assert opened(widget) == first
+    widget.close()
+
+
+REFUSED = {"ask": {"text": "\ud800"}, "browse": {"table_columns": ["?"]}}
+
+
+@pytest.mark.parametrize(("name", "state"), REFUSED.items())
+def test_a_value_that_is_refused_is_taken_back(name, state):
+    widget = listening(WIDGETS[name]())
+    first, values = opened(widget), widget.get_state(list(state))
+    with pytest.raises(RefusedValueError):
+        widget.set_state(state)
+    assert (opened(widget), widget.get_state(list(state))) == (first, values)
     widget.close()
 
 

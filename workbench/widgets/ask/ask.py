@@ -26,7 +26,14 @@ from workbench.widgets.ask.asking import (
     typed_question,
 )
 from workbench.widgets.shared.passages import score_bars, score_text, snippet, words_around
-from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
+from workbench.widgets.shared.widget import (
+    HEAD,
+    RefusedValueError,
+    Widget,
+    closed_on_error,
+    read_assets,
+    render,
+)
 
 if TYPE_CHECKING:
     from workbench.items.items import Items
@@ -86,7 +93,7 @@ class Ask(Widget):
     def _encodable(self, proposal: Mapping[str, Any]) -> str:
         """Refuse what could not be sent to the page."""
         if not wt.is_encodable(proposal["value"]):
-            raise DataError("the text holds half a surrogate pair, which no file can hold")
+            raise RefusedValueError("the text holds half a surrogate pair, which no file can hold")
         return str(proposal["value"])
 
     # -- what Python sees

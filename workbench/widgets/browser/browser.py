@@ -46,7 +46,14 @@ from workbench.widgets.shared.passages import (
     snippet,
     token_weights,
 )
-from workbench.widgets.shared.widget import HEAD, Widget, closed_on_error, read_assets, render
+from workbench.widgets.shared.widget import (
+    HEAD,
+    RefusedValueError,
+    Widget,
+    closed_on_error,
+    read_assets,
+    render,
+)
 
 _FIRST_ROWS = 28
 _TABLE_ROWS = 5  # of a static page, in place of one passage
@@ -148,7 +155,8 @@ class Browser(Widget):
         names, known = list(dict.fromkeys(proposal["value"])), known_columns(self._filters)
         unknown = [name for name in names if name not in known]
         if unknown and (self._annotated or self._annotating.state == "idle"):
-            raise DataError(f"there is no column {unknown[0]!r:.80} to show; known are {', '.join(known)}")
+            problem = f"there is no column {unknown[0]!r:.80} to show; known are {', '.join(known)}"
+            raise RefusedValueError(problem)
         return names
 
     def _load(self, annotations: Items | pd.DataFrame | None) -> None:

@@ -147,6 +147,13 @@ class SavedPage:
         _publish(data, transient={"display_id": self.key}, update=update)
 
 
+class RefusedValueError(DataError, traitlets.TraitError):
+    """A value that an attribute of a widget cannot take.
+
+    Where a page sets several at once, traitlets takes back all of them for a TraitError alone.
+    """
+
+
 def closed_on_error(constructor: Callable[..., None]) -> Callable[..., None]:
     """Make a widget's constructor close it where it raises: ipywidgets would keep it, and nobody has it."""
 
