@@ -148,7 +148,7 @@ def test_case_does_not_tell_answers_apart():
 def test_labels_are_unique():
     frame = made(10)
     result = compared([frame, run(frame, "b"), run(frame, "b"), frame.assign(model="other")])
-    assert result.labels == ["made (not stored)", "made (b)", "made (b) #2", "other"]
+    assert result.labels == ["made, not stored", "made, b", "made, b, #2", "other"]
 
 
 LOG_PROB = several(2)[1]["log_prob"]

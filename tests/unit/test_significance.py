@@ -7,6 +7,7 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
 from workbench.evaluation.significance import significance
+from workbench.render.numbers import percent
 from workbench.storage.errors import DataError
 
 QUICK = {"resamples": 100}
@@ -96,9 +97,23 @@ def test_items_are_paired_by_their_id():
 
 
 def test_what_makes_a_comparison_doubtful_is_said():
-    a, b = made(), made(seed=1, model="b", unknown="shared", vocabulary_size=70_000, variant="capitalised")
-    notes = " ".join(significance(a, b, **QUICK).notes)
-    assert all(f"differ in {name}" in notes for name in ("unknown", "vocabulary_size", "variant"))
+    a = made(oov=0)
+    b = made(oov=0.25, seed=1, model="b", unknown="shared", vocabulary_size=70_000, variant="capitalised")
+    test = significance(a, b, **QUICK)
+    notes = " ".join(test.notes)
+    for text in (
+        "They read different variants: plain and capitalised.",
+        "vocabularies of different size, so ranks and perplexities are not comparable: ",
+        f"“b” cannot predict {percent((b['known'] == False).mean())} of the answers, which are not",  # noqa: E712
+        "score unknown answers differently",
+        "There is no p: they do not do the same task.",
+    ):
+        assert text in notes
+    assert (np.isnan(test.p_value), test.log_prob_p_value) == (True, None)
+    assert "(no p: not the same task, " in str(test)
+    other_words = significance(a, b.assign(variant="plain"), **QUICK)
+    assert other_words.p_value == significance(a, made(oov=0.25, seed=1, model="b"), **QUICK).p_value
+    assert other_words.log_prob_p_value is None
     assert "novels were resampled" in " ".join(significance(*pair(books=5), **QUICK).notes)
     assert not any("differ" in note for note in significance(*pair(), **QUICK).notes)
 
@@ -143,7 +158,7 @@ def test_a_comparison_is_shown_as_text_and_html():
     assert f"a difference of {100 * result.difference:+.1f} points" in str(result)
     assert "ln p" in page
     assert "ln p" not in significance(a, scores(b), **QUICK)._repr_html_()
-    assert "made (r1)" in str(significance(run(made(), "r1"), run(made(seed=1), "r2"), **QUICK))
+    assert "made, r1" in str(significance(run(made(), "r1"), run(made(seed=1), "r2"), **QUICK))
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,16 @@ for each item (m, n), -1 where there is none.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from workbench.evaluation.bootstrap import Floats, Ints, Mask
-from workbench.evaluation.reading import ModelPredictions
+from workbench.evaluation.reading import ModelPredictions, words_of
+from workbench.items.ablation import split_variant
 from workbench.items.items import Items
+from workbench.render.numbers import percent
 
 _DIFFERENCES = {
     "unit": "The models do not predict the same unit",
@@ -23,10 +24,6 @@ _DIFFERENCES = {
     " not comparable",
     "unknown": "The models score unknown answers differently, so perplexities are not comparable",
     "prompt": "The models were prompted differently",
-}
-_WORDS = {
-    "unit": {"word": "whole words", "last-token": "the last token only"},
-    "filter": {"none": "none", "stop-words": "stop words excluded"},
 }
 _LOOSE = 1e-6
 _NAMED = 4  # models that a sentence names
@@ -76,20 +73,66 @@ def of_values(
     each = list(zip(labels, models, rows, strict=True))
     warnings = list(_variants(items, each))
     proper = {label: bool((~np.isnan(row)).any()) for label, row in zip(labels, log_prob, strict=True)}
-    for name, difference in _DIFFERENCES.items():
-        values = {
-            label: frozenset(model.values(name, places))
-            for label, model, places in each
-            if name != "unknown" or proper[label]
-        }
-        if len(set(values.values())) > 1:
-            warnings.append(f"{difference}: {_listed({k: _words(name, v) for k, v in values.items()})}.")
+    lost = {
+        label: int((~model.truths("known")[places]).sum()) if model.values("known", places) else 0
+        for label, model, places in each
+    }
+    sets = {label: model.value_sets(places) for label, model, places in each}
+    log_probs = [label for label in labels if proper[label]]
+    warnings += list_differences(sets, log_probs, lost, len(items))
     warnings += _log_probs(each, log_prob)
     bounds = {label: int(model.truths("rank_is_bound")[places].sum()) for label, model, places in each}
     if any(bounds.values()):
         counts = "; ".join(f"{_and([label])}, {_items(k)}" for label, k in bounds.items() if k)
         warnings.append(f"Some ranks are only lower bounds, so median ranks may be too low: {counts}.")
     return warnings
+
+
+def list_differences(
+    sets: Mapping[str, Mapping[str, set[Any]]], log_probs: Sequence[str], lost: Mapping[str, int], n: int
+) -> list[str]:
+    """Say in which columns of `VARIANT` models differ.
+
+    `sets` has the different values of each column by label; `log_probs` are the models that give some, and
+    `lost` says how many of `n` answers are not among a model's words.
+    """
+    sentences = []
+    for name, difference in _DIFFERENCES.items():
+        values = {
+            label: frozenset(of_model[name])
+            for label, of_model in sets.items()
+            if name != "unknown" or label in log_probs
+        }
+        if len(set(values.values())) > 1:
+            sentence = f"{difference}: {_listed({k: words_of(name, v) for k, v in values.items()})}."
+            sentences.append(
+                " ".join([sentence, *(_unpredictable(lost, n) if name == "vocabulary_size" else ())])
+            )
+    return sentences
+
+
+def _unpredictable(lost: Mapping[str, int], n: int) -> Iterator[str]:
+    for count, who in _grouped(lost):
+        if count:
+            yield (
+                f"{_and(who)} cannot predict {percent(count / n)} of the answers, which are not among"
+                f" {'its' if len(who) == 1 else 'their'} words and count as wrong."
+            )
+
+
+def other_task(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
+    """Tell whether two models read different texts or predict different units: accuracies are not comparable.
+
+    What a model sees of a text, the query alone for instance, is no other text.
+    """
+    texts = ({split_variant(str(variant))[0] for variant in each["variant"]} for each in (a, b))
+    first, second = texts
+    return first != second or a["unit"] != b["unit"]
+
+
+def other_event(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
+    """Tell whether probabilities of two models are of different events, so not comparable."""
+    return other_task(a, b) or any(a[name] != b[name] for name in ("vocabulary_size", "unknown"))
 
 
 Each = Sequence[tuple[str, ModelPredictions, Ints]]
@@ -146,30 +189,6 @@ def _event(model: ModelPredictions, rows: Ints) -> str | None:
     if both.any() and (np.abs(open_ended - corrected)[both] < _LOOSE).all():
         return "the sub-tokens of the answer, whatever follows them"
     return "the whole word"
-
-
-def _words(name: str, values: frozenset[Any]) -> str:
-    """Write the values of a column of one model for readers."""
-    write: Callable[[Any], str] = {
-        "vocabulary_size": lambda size: f"{size:,} words",
-        "prompt": lambda text: _prompt(str(text)),
-    }.get(name, lambda value: _WORDS.get(name, {}).get(value, str(value)))
-    return ", ".join(sorted(map(write, values))) or ("no prompt" if name == "prompt" else "not known")
-
-
-def _prompt(text: str) -> str:
-    """Say a prompt in few words: how many examples, and the template."""
-    try:
-        prompt = json.loads(text)
-        template, shots, seed = str(prompt["template"]), int(prompt["shots"]), prompt.get("seed")
-    except (ValueError, TypeError, KeyError):
-        return _short(text, 60)
-    drawn = f" drawn by seed {seed}" if shots and seed is not None else ""
-    return f"{shots} {'example' if shots == 1 else 'examples'}{drawn}, template {_short(template, 40)!r}"
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _grouped(values: Mapping[str, T]) -> list[tuple[T, list[str]]]:

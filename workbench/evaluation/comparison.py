@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import combinations
@@ -18,7 +17,7 @@ from workbench.analysis.proportions import holm, mcnemar, wilson
 from workbench.evaluation import bootstrap, comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask, Units
 from workbench.evaluation.metrics import SPREAD, interval_kind, spread
-from workbench.evaluation.reading import ModelPredictions, coalesced, predictions_of
+from workbench.evaluation.reading import ModelPredictions, coalesced, labels, predictions_of
 from workbench.evaluation.significance import (
     MCNEMAR,
     log_prob_difference,
@@ -73,7 +72,7 @@ class Comparison:
         self.n, self.m = len(items), len(models)
         self._models, self._rows = models, rows  # (m, n): the row of each model for each item
         self._slices = Slices(items, annotations, models, rows)
-        self.labels = model_labels(models)
+        self.labels = labels(models)
         self.warnings: list[str] = []
         self.answers: list[str] = []
         self.correct: Mask = np.stack([model.truths("correct")[r] for model, r in self._each()])
@@ -296,7 +295,8 @@ class Comparison:
             `p`, `p_holm`, `test`
                 Of the test that :func:`workbench.evaluation.significance.significance` makes, which is exact:
                 McNemar's, or a sign-flip test by novel where every item names its novel, or by item where a
-                side is the mean of replicates; corrected for the number of pairs (Holm 1979).
+                side is the mean of replicates; corrected for the number of pairs (Holm 1979). NaN where the
+                models read different variants of the text or predict different units: not the same task.
             `log_prob_difference`, `log_prob_difference_low`, `log_prob_difference_high`
                 Mean ln p of `a` minus that of `b` on the items where both are known; NaN where there is
                 none, the interval also where an answer has probability 0.
@@ -309,6 +309,7 @@ class Comparison:
         p = mcnemar(only_a, only_b)
         for k, test in enumerate(tests):
             p[k] = p[k] if test == MCNEMAR else self._sign_flip(int(a[k]), int(b[k]), of)
+        p[[self._other_task(*pair) for pair in self._pairs.T.tolist()]] = np.nan
         low, high = self._intervals(means[:, a] - means[:, b])
         with np.errstate(invalid="ignore"):
             log_probs = means[:, self.m + a] - means[:, self.m + b]
@@ -337,6 +338,9 @@ class Comparison:
 
     def _test(self, pair: Sequence[int], of: Units) -> str:
         return test_name(of, several=bool(self._several[list(pair)].any()))
+
+    def _other_task(self, a: int, b: int) -> bool:
+        return comparability.other_task(*(self._models[k].value_sets(self._rows[k]) for k in (a, b)))
 
     def _sign_flip(self, a: int, b: int, of: Units, mask: Mask | None = None) -> float:
         """Return p of the exact sign-flip test of two models on the items of `mask`; `of`: their units."""
@@ -368,7 +372,7 @@ class Comparison:
         dict
             ``n``; ``difference`` of the accuracies, with ``difference_low`` and ``difference_high``
             (percentile interval of the paired bootstrap); ``p`` of the ``test``, as `pairs` has them, not
-            corrected. NaN where there are no items.
+            corrected. NaN where there are no items, and p where `pairs` has none.
         """
         mask = np.ones(self.n, dtype=bool) if mask is None else mask
         n, shares, of = int(mask.sum()), self.shares[[a, b]][:, mask], self._units
@@ -388,6 +392,7 @@ class Comparison:
             drawn = ((counts[:, 0] - counts[:, 1]) / n)[:, None]
         (low,), (high,) = bootstrap.intervals(drawn, self.drawing.level, of.number)
         p = mcnemar(only_a, only_b)[0] if test == MCNEMAR else self._sign_flip(a, b, of, mask)
+        p = np.nan if self._other_task(a, b) else p
         return values | {
             "difference": float(apart.sum() / n), "difference_low": low, "difference_high": high,
             "p": float(p),
@@ -531,20 +536,6 @@ def _percent(share: float) -> str:
 
 def _with_span(row: dict[Any, Any], name: str, write: Callable[[float], str]) -> str:
     return f"{write(row[name])} {span(row[f'{name}_low'], row[f'{name}_high'], write)}".rstrip()
-
-
-def model_labels(models: Sequence[ModelPredictions]) -> list[str]:
-    """Name the models, with their runs where names coincide, and numbered where these do too."""
-    names = Counter(model.model for model in models)
-    labels: list[str] = []
-    for model in models:
-        label = model.model if names[model.model] == 1 else f"{model.model} ({model.run or 'not stored'})"
-        unique, number = label, 1
-        while unique in labels:
-            number += 1
-            unique = f"{label} #{number}"
-        labels.append(unique)
-    return labels
 
 
 def _align(items: Items, models: Sequence[ModelPredictions]) -> Ints:

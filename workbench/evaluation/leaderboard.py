@@ -27,6 +27,8 @@ from workbench.evaluation.reading import (
     joined,
     one_value,
     predictions_of,
+    tell_apart,
+    words_of,
 )
 from workbench.evaluation.significance import compare_pair
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
@@ -113,7 +115,8 @@ def leaderboard(
         A DataFrame that shows its most important columns in a notebook. One row a group, model and run, the
         best first:
 
-        columns of `by`, `place` (equal accuracies share one), `model`, `system`, `run`
+        columns of `by`, `place` (equal accuracies share one), `model`, `distinction` (what tells the row
+        apart from others of its model, or where it was published), `system`, `run`
         `unit`, `filter`, `vocabulary_size`, `unknown`, `prompt`
             Results that differ here must not be compared blindly.
         `n` ... `signature`, and those of replicates
@@ -159,7 +162,8 @@ def leaderboard(
         ranked = _placed(_ranked(groups.get(key, []), drawing, known), reported.get(key, []))
         rows += [dict(zip(names, key, strict=True)) | row for row in ranked]
     known.save()
-    head = [*names, *(name for name in ("place", "model", "system", "run", *VARIANT) if name not in names)]
+    first_names = ("place", "model", "distinction", "system", "run", *VARIANT)
+    head = [*names, *(name for name in first_names if name not in names)]
     spread = spread_columns(rows)
     table = typed(pd.DataFrame(rows, columns=[*head, *_MEASURED, *spread, *_AGAINST, *_PUBLISHED]))
     kinds = dict.fromkeys(("place", "n_paired"), "Int64") | {"published": "bool", "source": "str"}
@@ -169,7 +173,9 @@ def leaderboard(
     table.attrs["note"] = note(measured, datasets, drawing)
     if len(table) > len(measured):
         table.attrs["note"] += f" {_REPORTED}"
-    first = (TableColumn("place", "count"), TableColumn("model", detail="source"))
+    apart = table["distinction"].notna() & (table["distinction"] != "")
+    table["distinction"] = table["distinction"].where(apart, table["source"]).astype("str")
+    first = (TableColumn("place", "count"), TableColumn("model", detail="distinction"))
     shown = (*first, *shown_measures(table)[:2], *_SHOWN)
     return Table(table, TableLayout("Models ranked by accuracy", shown, tuple(names), "signature"))
 
@@ -362,9 +368,18 @@ def _ranked(group: list[_Part], drawing: Drawing, known: _Known) -> list[dict[st
     for part in group:
         against = _against(part, group[0], drawing, known) if rows else {}
         rows.append(part.row | against | {"published": False})
+    names, traits = [row["model"] for row in rows], [_traits(row) for row in rows]
+    for row, distinction in zip(rows, tell_apart(names, traits), strict=True):
+        row["distinction"] = distinction
     for row, corrected in zip(rows, holm([row.get("p", np.nan) for row in rows]), strict=True):
         row["p_holm"] = corrected
     return rows
+
+
+def _traits(row: dict[str, Any]) -> dict[str, str]:
+    """Return what may tell a row apart from others of its model."""
+    traits = {name: words_of(name, frozenset({row[name]} - {None})) for name in VARIANT}
+    return traits | {"run": row["run"]}
 
 
 def _published(

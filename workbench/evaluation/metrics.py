@@ -13,7 +13,15 @@ import pandas as pd
 from workbench.analysis.proportions import wilson
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing, Floats, Units
-from workbench.evaluation.reading import VARIANT, by_seed, floats, joined, one_value, predictions_of
+from workbench.evaluation.reading import (
+    VARIANT,
+    by_seed,
+    distinctions,
+    floats,
+    joined,
+    one_value,
+    predictions_of,
+)
 from workbench.items.items import Items
 from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
@@ -122,15 +130,19 @@ def evaluate(
     names = list(dict.fromkeys([by] if isinstance(by, str) else by or ()))
     rows: list[dict[str, Any]] = []
     datasets: set[str] = set()
-    for predictions in predictions_of(runs, items, pool=True):
+    models = predictions_of(runs, items, pool=True)
+    apart = distinctions(models)
+    for predictions, distinction in zip(models, apart, strict=True):
         frame = joined(predictions, names, items, annotations)
         datasets |= set(frame["dataset"].dropna())
-        head = {"model": predictions.model, "run": predictions.run}
+        head = {"model": predictions.model, "run": predictions.run, "distinction": distinction}
         rows += [head | group | measure(part, drawing) for group, part in _groups(frame, names)]
-    columns = [name for name in ("model", "run") if name not in names] + names
+    heads = ("model", "run", *(["distinction"] if any(apart) else []))
+    columns = [name for name in heads if name not in names] + names
     table = typed(pd.DataFrame(rows, columns=[*columns, *MEASURES, *spread_columns(rows)]))
     table.attrs["note"] = note(table, datasets, drawing)
-    model = TableColumn("model", detail="run" if table.duplicated(["model", *names]).any() else "")
+    repeated = any(apart) and table.duplicated(["model", *names]).any()
+    model = TableColumn("model", detail="distinction" if repeated else "")
     groups = (_group_column(table[name]) for name in names if name != "model")
     shown = (model, *groups, *shown_measures(table))
     return Table(table, TableLayout("Accuracy, perplexity and median rank", shown, signature="signature"))

@@ -16,7 +16,14 @@ from workbench.datasets import published
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.metrics import measure
-from workbench.evaluation.reading import VARIANT, ModelPredictions, one_value, predictions_of
+from workbench.evaluation.reading import (
+    VARIANT,
+    ModelPredictions,
+    one_value,
+    predictions_of,
+    tell_apart,
+    words_of,
+)
 from workbench.items.ablation import whole_variant
 from workbench.render.labels import tooltip
 from workbench.render.numbers import MISSING, as_printed, in_unit
@@ -76,7 +83,8 @@ _EACH = (
 )
 _KEYS = ("system", "variant", *VARIANT)
 _KINDS = {
-    **dict.fromkeys(("section", "system", "model", "run", "column", "split", "word_class", "measure"), "str"),
+    **dict.fromkeys(("section", "system", "model", "distinction", "run", "column"), "str"),
+    **dict.fromkeys(("split", "word_class", "measure"), "str"),
     "measured_in": "str", "published": "Float64", "printed": "str",
     **dict.fromkeys(("ours", "low", "high", "difference"), "Float64"),
     "n_seeds": "Int64", **dict.fromkeys(("seed_sd", "seed_min", "seed_max"), "Float64"),
@@ -277,7 +285,7 @@ def _of_ours(cells: Sequence[dict[Any, Any]]) -> Iterator[list[Cell]]:
     def number(column: str, *, sign: bool = False) -> Callable[[dict[Any, Any]], str]:
         return lambda cell: in_unit(cell[column], cell["measured_in"], sign=sign)
 
-    system, model = cells[0]["system"], str(cells[0]["model"])
+    system, model = cells[0]["system"], _name(cells[0])
     of_ours = not pd.isna(system) and all(pd.isna(cell["printed"]) for cell in cells)
     values = [Cell(number("ours")(cell)) for cell in cells]
     yield [Cell(model, f"({system})" if of_ours else ""), Cell("ours"), *values]
@@ -286,6 +294,11 @@ def _of_ours(cells: Sequence[dict[Any, Any]]) -> Iterator[list[Cell]]:
     yield from row(f"SD of {seeds} seeds", "seed_sd", number("seed_sd"))
     yield from row("difference", "difference", number("difference", sign=True))
     yield from row("n", "n", lambda cell: f"{cell['n']:,}")
+
+
+def _name(cell: Mapping[Any, Any]) -> str:
+    """Return the name of a row of ours, with what tells it apart from others of its model."""
+    return ", ".join(str(cell[name]) for name in ("model", "distinction") if cell[name])
 
 
 def table(
@@ -352,7 +365,9 @@ def table(
     cells: list[dict[str, Any]] = []
     for section in dict.fromkeys(column.section for column in layout.columns):
         columns = [column for column in layout.columns if column.section == section]
-        for system, row in _ordered(_rows(models, task, columns, drawing), columns):
+        of_section = _rows(models, task, columns, drawing)
+        _distinguish(of_section)
+        for system, row in _ordered(of_section, columns):
             cells += [_cell(column, system, row) for column in columns]
     frame = pd.DataFrame(cells, columns=list(_KINDS)).astype(_KINDS)
     notes = _notes(layout, frame, models, dataset, drawing)
@@ -365,6 +380,7 @@ class _Row:
 
     key: tuple[Any, ...]
     model: str
+    distinction: str = ""
     runs: list[str] = field(default_factory=list)
     measures: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -390,6 +406,17 @@ def _rows(
             row.measures.update(measures)
             row.runs.append(model.run)
     return rows
+
+
+def _distinguish(rows: Sequence[_Row]) -> None:
+    """Say what tells each row apart from the others of its model."""
+    traits: list[dict[str, str]] = []
+    for row in rows:
+        values = zip(_KEYS[1:], row.key[1:], strict=True)
+        words = {name: words_of(name, frozenset({value} - {None})) for name, value in values}
+        traits.append(words | {"run": ", ".join(row.runs)})
+    for row, distinction in zip(rows, tell_apart([row.model for row in rows], traits), strict=True):
+        row.distinction = distinction
 
 
 def _variants_of(frame: pd.DataFrame, task: str) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
@@ -432,7 +459,8 @@ def _cell(column: Column, system: str | None, row: _Row | None) -> dict[str, Any
     }
     if row is not None:
         cell |= dict(zip(_KEYS[1:], row.key[1:], strict=True))
-        cell |= {"model": row.model, "run": ", ".join(dict.fromkeys(filter(None, row.runs)))}
+        cell |= {"model": row.model, "distinction": row.distinction}
+        cell |= {"run": ", ".join(dict.fromkeys(filter(None, row.runs)))}
     if row is None or (measures := row.measures.get(column.label)) is None:
         return cell
     scale = _PERCENT if column.unit == "percent" else 1
@@ -476,7 +504,7 @@ def _notes(
     for section, part in accuracy.groupby("section", sort=False):
         several = len(set(part["column"])) > 1
         values = [
-            f"{cell['model']} {in_unit(cell['ours_known'], cell['measured_in'])}"
+            f"{_name(cell)} {in_unit(cell['ours_known'], cell['measured_in'])}"
             f" ({cell['column'] + ', ' if several else ''}{cell['n_known']:,} of {cell['n']:,})"
             for cell in part.to_dict("records")
         ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -118,6 +119,10 @@ class ModelPredictions:
     def values(self, name: str, rows: Rows) -> set[Any]:
         """Return the different values in some rows of a column of `table`, null left out."""
         return set(pc.unique(self.table[name].take(pa.array(rows))).to_pylist()) - {None}
+
+    def value_sets(self, rows: Rows) -> dict[str, set[Any]]:
+        """Return the different values in some rows of the variant and of each column of `VARIANT`."""
+        return {name: self.values(name, rows) for name in ("variant", *VARIANT)}
 
     def cell(self, name: str, row: int) -> Any:
         """Return a single value: None where it is null, a list where there is one."""
@@ -255,6 +260,89 @@ def _named(model: str, variants: Iterable[Any]) -> str:
     """Return the name of a model, with what it saw of the items where that is the query or passage alone."""
     inputs = {split_variant(str(variant))[1] for variant in variants}
     return model if "" in inputs else " ".join([model, *(f"({name})" for name in sorted(inputs))])
+
+
+def labels(models: Sequence[ModelPredictions]) -> list[str]:
+    """Name models so that no two names are equal: with what tells those of one name apart.
+
+    That is as few as needed of data set, split, variant, `VARIANT`, options of the model, and seed, as in
+    ``LSTM, capitalised``; then the name of the run; then a number.
+    """
+    names = [model.model for model in models]
+    return [", ".join(filter(None, pair)) for pair in zip(names, distinctions(models), strict=True)]
+
+
+def distinctions(models: Sequence[ModelPredictions]) -> list[str]:
+    """Return for each model what tells it apart from others of its name, see `labels`; empty without any."""
+    return tell_apart([model.model for model in models], [_traits(model) for model in models])
+
+
+def _traits(model: ModelPredictions) -> dict[str, str]:
+    """Return what may tell a model apart from others of its name, in words, the most telling first."""
+    rows = np.arange(len(model.table))
+    names = ("dataset", "split", "variant", *VARIANT)
+    traits = {name: words_of(name, frozenset(model.values(name, rows))) for name in names}
+    options = model.info.get("config")
+    for name, value in (options if isinstance(options, Mapping) else {}).items():
+        if name not in VARIANT and isinstance(value, str | int | float):
+            traits[f"option {name}"] = f"{str(name).replace('_', ' ')} {value}"
+    traits["seed"] = f"seed {model.info.get('seed')}"
+    return traits | {"run": model.run or "not stored"}
+
+
+def tell_apart(names: Sequence[str], traits: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return for each of several rows what tells it apart from the others of its name; empty where none is.
+
+    A trait is named where it divides rows that all traits before it leave alike; rows that no trait divides
+    are numbered.
+    """
+    words: list[list[str]] = [[] for _ in names]
+    keys = [(name,) for name in names]
+    for trait in dict.fromkeys(trait for each in traits for trait in each):
+        values = [each.get(trait, "") for each in traits]
+        among: dict[tuple[str, ...], set[str]] = {}
+        for key, value in zip(keys, values, strict=True):
+            among.setdefault(key, set()).add(value)
+        for k, (key, value) in enumerate(zip(keys, values, strict=True)):
+            if len(among[key]) > 1:
+                words[k].append(value)
+                keys[k] = (*key, value)
+    for k, key in enumerate(keys):
+        if (number := keys[: k + 1].count(key)) > 1:
+            words[k].append(f"#{number}")
+    return [", ".join(filter(None, each)) for each in words]
+
+
+_SPELT = {
+    "unit": {"word": "whole words", "last-token": "the last token only"},
+    "filter": {"none": "no words excluded", "stop-words": "stop words excluded"},
+}
+
+
+def words_of(name: str, values: frozenset[Any]) -> str:
+    """Write the values of a column of `VARIANT`, or of another one, for readers."""
+    write: Callable[[Any], str] = {
+        "vocabulary_size": lambda size: f"{size:,} words",
+        "unknown": lambda how: f"unknown answers {how}",
+        "prompt": lambda text: _prompt(str(text)),
+    }.get(name, lambda value: _SPELT.get(name, {}).get(value, str(value)))
+    missing = {"prompt": "no prompt", "vocabulary_size": "no vocabulary named"}.get(name, "not known")
+    return ", ".join(sorted(map(write, values))) or missing
+
+
+def _prompt(text: str) -> str:
+    """Say a prompt in few words: how many examples, and the template."""
+    try:
+        prompt = json.loads(text)
+        template, shots, seed = str(prompt["template"]), int(prompt["shots"]), prompt.get("seed")
+    except (ValueError, TypeError, KeyError):
+        return _short(text, 60)
+    drawn = f" drawn by seed {seed}" if shots and seed is not None else ""
+    return f"{shots} {'example' if shots == 1 else 'examples'}{drawn}, template {_short(template, 40)!r}"
+
+
+def _short(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _check_single(model: str, item_ids: pd.Series[Any]) -> None:

@@ -12,13 +12,15 @@ import pandas as pd
 from workbench.analysis.proportions import mcnemar
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Units
+from workbench.evaluation.comparability import list_differences, other_event, other_task
 from workbench.evaluation.reading import (
     VARIANT,
     ModelPredictions,
     by_seed,
     floats,
-    one_value,
+    labels,
     predictions_of,
+    words_of,
 )
 from workbench.render.numbers import p_value, percent, points
 from workbench.render.results import Table, TableColumn, TableLayout
@@ -96,10 +98,11 @@ class Significance:
     def __str__(self) -> str:
         low, high = self.interval
         span = f", {100 * self.level:g} % interval {points(low)} to {points(high)}"
+        p = "no p: not the same task" if np.isnan(self.p_value) else f"p {p_value(self.p_value, sign=True)}"
         return (
             f"{self.a} is right on {percent(self.accuracy_a)} and {self.b} on {percent(self.accuracy_b)} of"
             f" {self.n:,} items: a difference of {points(self.difference)} points"
-            f"{'' if np.isnan(low) else span} (p {p_value(self.p_value, sign=True)}, {self.test})."
+            f"{'' if np.isnan(low) else span} ({p}, {self.test})."
         )
 
     @property
@@ -250,9 +253,13 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
             notes.append("An answer has probability 0: the difference of the log-probabilities is infinite.")
         if not known.all():
             notes.append(f"Log-probabilities are compared on {int(known.sum()):,} items.")
-    names = [a.model, b.model]
-    if a.model == b.model and a.run != b.run:
-        names = [f"{side.model} ({side.run or 'not stored'})" for side in (a, b)]
+    names = [a.model, b.model] if a.model != b.model or a.run == b.run else labels([a, b])
+    sets = [{name: set(frame[name].dropna()) for name in ("variant", *VARIANT)} for frame in (left, right)]
+    if other_task(*sets):
+        p = np.nan
+        notes.append("There is no p: they do not do the same task.")
+    if other_event(*sets):
+        p_log_prob, is_bound = None, False
     return Significance(
         a=names[0],
         b=names[1],
@@ -299,10 +306,15 @@ def _paired(a: ModelPredictions, b: ModelPredictions) -> tuple[pd.DataFrame, pd.
         raise DataError(
             f"the item {common[int(other.argmax())]!r} has different answers in the two sets of predictions"
         )
-    for column in ("variant", *VARIANT):
-        values = [one_value(frame[column]) for frame in (left, right)]
-        if values[0] != values[1]:
-            notes.append(f"They differ in {column}: {values[0]} and {values[1]}.")
+    names = [a.model, b.model] if a.model != b.model else labels([a, b])
+    sides = dict(zip(names, (left, right), strict=True))
+    texts = {name: words_of("variant", frozenset(frame["variant"].dropna())) for name, frame in sides.items()}
+    if len(set(texts.values())) > 1:
+        notes.append(f"They read different variants: {' and '.join(texts.values())}.")
+    sets = {name: {key: set(side[key].dropna()) for key in VARIANT} for name, side in sides.items()}
+    proper = [name for name, side in sides.items() if side["log_prob"].notna().any()]
+    lost = {name: int((side["known"] == False).sum()) for name, side in sides.items()}  # noqa: E712 - of nulls
+    notes += list_differences(sets, proper, lost, len(common))
     return left, right, notes
 
 

@@ -160,15 +160,12 @@ def predictions_table(runs: Any, items: Items) -> pd.DataFrame | None:
         return None
     if isinstance(runs, pd.DataFrame):
         return typed_predictions(runs)
-    from workbench.evaluation.comparison import model_labels  # noqa: PLC0415 - slow to import
-    from workbench.evaluation.reading import predictions_of  # noqa: PLC0415
+    from workbench.evaluation.reading import labels, predictions_of  # noqa: PLC0415 - slow to import
 
     models = predictions_of(runs, items, pool=True)
     if not models:
         raise DataError("there are no predictions to show", remedy="pass runs that have some, or None")
-    tables = [
-        model.frame.assign(model=name) for model, name in zip(models, model_labels(models), strict=True)
-    ]
+    tables = [model.frame.assign(model=name) for model, name in zip(models, labels(models), strict=True)]
     return pd.concat(tables, ignore_index=True)
 
 
