@@ -104,7 +104,8 @@ def test_search_finds_what_python_finds(texts, query, regex):
 CATEGORY = st.sampled_from(["a", "b", "c", None])
 NUMBER = st.one_of(st.none(), st.floats(allow_nan=True), st.integers(-3, 3).map(float))
 LABEL = st.one_of(st.none(), st.lists(st.sampled_from(["p", "q", "r"]), max_size=3))
-RANGE = st.lists(st.one_of(st.none(), st.floats(allow_nan=False), st.integers(-3, 3)), min_size=2, max_size=2)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+RANGE = st.lists(st.one_of(st.none(), FINITE, st.integers(-3, 3)), min_size=2, max_size=2)
 WANTED = st.fixed_dictionaries(
     {},
     optional={

@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ngrams import STRANGE, Sentences, compiled, text
 
@@ -110,6 +110,7 @@ WORDS = st.sampled_from([*"abcdefgh", *STRANGE[:12]])
 
 
 @settings(max_examples=25)
+@example(["a", "add", "acabcdcd", "b", "cbcb"], 3, 0.0, None)  # a weight of 0: nothing else follows a word
 @given(
     lines=st.lists(st.lists(WORDS, min_size=1, max_size=9), min_size=1, max_size=12),
     order=st.integers(1, 5),

@@ -21,7 +21,7 @@ Span = tuple[int, int]
 # period. The look-behind stands second because a search for one of three letters is fast.
 _FOLLOWS = r"""(?:''|["'”’)\]}]|-R[RSC]B-|\.|[!?]+)"""
 _END = re.compile(
-    rf"[.!?](?<!\S.)(?:(?<=\.)|[!?]*)(?!\S)(?:\s+{_FOLLOWS}(?!\S))*",
+    rf"[.!?](?<!\S.)(?:(?<=\.)|(?<=[!?])[!?]*)(?!\S)(?:\s+{_FOLLOWS}(?!\S))*",
     re.IGNORECASE,
 )
 _FOLLOWING, _ENDING = re.compile(_FOLLOWS, re.IGNORECASE), re.compile(r"\.|[!?]+")

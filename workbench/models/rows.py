@@ -154,7 +154,14 @@ def check_ranked(items: Items, ranked: Ranked, *, model: str, dtype: str | None 
         place = int(bad.argmax())
         row = int(owner[place])
         item_id = items.frame["item_id"].iloc[row]
-        what = f"log-probability of {'the best' if np.isneginf(values[place]) else 'a'} word"
+        if np.isneginf(values[place]):
+            problem = (
+                f"no word of the vocabulary has a probability above 0 for {item_id} by the model {model!r}"
+            )
+            raise DataError(
+                problem, remedy="fit the model on more text, or check that its weights are finite"
+            )
+        what = "log-probability of a word"
         raise not_a_number(values[place], item_id, model=model, dtype=dtype, what=what)
 
 

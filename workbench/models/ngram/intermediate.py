@@ -239,7 +239,9 @@ class _Orders:
         with _reading(path), path.open("rb") as file:
             rows = _ROWS if order > 1 else -1
             while len(records := np.fromfile(file, _record(order), rows)):
-                if not (np.isfinite(records["logp"]).all() and np.isfinite(records["backoff"]).all()):
+                # of few words, a discount may be 0, and nothing is left for the words that did not follow
+                weighs = records["backoff"] < np.inf  # false for NaN
+                if not (np.isfinite(records["logp"]).all() and weighs.all()):
                     raise ValueError("a log-probability is not a number")
                 if records["words"].max() >= self._n_ids:
                     raise ValueError("a word is not in the vocabulary")
