@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ngrams import Loop, arpa, by_value, compiled, fitted, new_home, random_grams, text
 
@@ -136,6 +136,7 @@ def test_thousands_of_contexts_of_fitted_models(name):
     pruning=st.sampled_from([None, (0, 1), (0, 0, 1), (0, 9), (0, 0, 9), (0, 1, 9)]),
     smoothing=st.sampled_from(["kneser-ney", "good-turing"]),
 )
+@example(lines=["a", "a", "acbcb"], order=3, n_words=2, pruning=None, smoothing="kneser-ney")  # weights of 0
 def test_any_fit_is_as_kenlm_has_it(lines, order, n_words, pruning, smoothing):
     """Also where all n-grams of an order were pruned."""
     pruning = pruning and pruning[:order]

@@ -220,7 +220,11 @@ def test_published_scores_are_rows_without_items():
         assert (str(int(score["perplexity"])) if row["perplexity"] else "") == row["perplexity"]
     accuracies = group["accuracy"].tolist()
     assert accuracies == sorted(accuracies, reverse=True)
-    assert group["place"].tolist() == [1 + sum(b > a for b in accuracies) for a in accuracies]
+    assert group.loc[~group["published"], "place"].isna().all()  # 120 of 5,153 items
+    assert group.loc[~group["published"], "subset"].tolist() == ["of 5,153"]
+    reported = group[group["published"]]
+    accuracies = reported["accuracy"].tolist()
+    assert reported["place"].tolist() == [1 + sum(b > a for b in accuracies) for a in accuracies]
     openai = table[table["variant"] == "openai"]
     assert openai["model"].tolist()[:2] == ["high", "Pythia 12B"]
     assert openai.loc[openai["model"].str.startswith("GPT-2"), "perplexity"].tolist() == [40.06]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import NamedTuple
 
@@ -52,6 +53,25 @@ def published_table(name: str) -> pd.DataFrame:
     if name not in tables():
         raise DataError(f"no published table is called {name!r}", remedy=f"there are {', '.join(tables())}")
     return pd.read_csv(files.resource("published", f"{name}.csv"), dtype=str, keep_default_na=False)
+
+
+@cache
+def _sizes() -> dict[tuple[str, str, str], int]:
+    rows = published_table("sizes").to_dict("records")
+    return {(row["dataset"], row["split"], row["word_class"]): int(row["n"]) for row in rows}
+
+
+def released_size(dataset: str, split: str, word_classes: Iterable[str] = ()) -> int | None:
+    """Return how many items a split has, or its questions of some word classes; None where it is not known.
+
+    Examples
+    --------
+    >>> from workbench.datasets.published import released_size
+    >>> released_size("lambada", "dev"), released_size("cbt", "test", ["NE", "V"])
+    (4869, 5000)
+    """
+    counts = [_sizes().get((dataset, split, word_class)) for word_class in (list(word_classes) or [""])]
+    return sum(filter(None, counts)) if all(counts) else None
 
 
 def parse_value(text: str) -> Value:

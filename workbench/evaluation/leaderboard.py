@@ -18,7 +18,7 @@ import pyarrow as pa
 from workbench.analysis.proportions import holm
 from workbench.datasets import published as papers
 from workbench.evaluation.bootstrap import Drawing
-from workbench.evaluation.metrics import measure, note, shown_measures, spread_columns, typed
+from workbench.evaluation.metrics import measure, note, shown_measures, spread_columns, subset_of, typed
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.reading import (
     NEEDED,
@@ -41,7 +41,7 @@ _KEPT = 20_000  # measures and tests of one setting
 _CACHE, _KNOWN = "measures", pa.schema([("key", pa.string()), ("value", pa.string())])
 _MEASURED = (
     "n", "n_known", "accuracy", "accuracy_low", "accuracy_high", "interval", "accuracy_known", "perplexity",
-    "median_rank", "resampled_by", "n_novels", "signature",
+    "median_rank", "resampled_by", "n_novels", "signature", "subset",
 )  # fmt: skip
 _PUBLISHED = ("published", "source")
 _REPORTED = (
@@ -115,8 +115,9 @@ def leaderboard(
         A DataFrame that shows its most important columns in a notebook. One row a group, model and run, the
         best first:
 
-        columns of `by`, `place` (equal accuracies share one), `model`, `distinction` (what tells the row
-        apart from others of its model, or where it was published), `system`, `run`
+        columns of `by`, `place` (equal accuracies share one; null for a run on a part of the items),
+        `model`, `distinction` (what tells the row apart from others of its model, or where it was
+        published), `system`, `run`
         `unit`, `filter`, `vocabulary_size`, `unknown`, `prompt`
             Results that differ here must not be compared blindly.
         `n` ... `signature`, and those of replicates
@@ -288,7 +289,7 @@ def _datasets(model: ModelPredictions) -> list[str]:
 def _row(model: ModelPredictions, drawing: Drawing) -> dict[str, Any]:
     row = {"model": model.model, "system": one_value(model.frame["system"]), "run": model.run}
     variant = {name: one_value(model.frame[name]) for name in VARIANT}
-    return row | variant | measure(model.frame, drawing)
+    return row | variant | measure(model.frame, drawing) | {"subset": subset_of(model.frame)}
 
 
 def _groups(
@@ -402,12 +403,19 @@ def _published(
 
 
 def _placed(ranked: list[dict[str, Any]], reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sort measured and reported rows into one ranking; of equal ones, which share a place, ours first."""
+    """Sort measured and reported rows into one ranking; of equal ones, which share a place, ours first.
+
+    A run on a part of the items has no place among those on more, or on all as reported ones are.
+    """
+    most = max((row["n"] for row in ranked), default=0)
     reported = sorted(reported, key=lambda row: (row.get("perplexity", np.inf), row["model"]))
     rows = sorted([*ranked, *reported], key=lambda row: -row["accuracy"])  # stable
-    for number, row in enumerate(rows):
-        equal = number and row["accuracy"] == rows[number - 1]["accuracy"]
-        row["place"] = rows[number - 1]["place"] if equal else number + 1
+    placed: list[dict[str, Any]] = []
+    for row in rows:
+        part = not row["published"] and (row["n"] < most or bool(reported and row["subset"]))
+        equal = placed and row["accuracy"] == placed[-1]["accuracy"]
+        row["place"] = None if part else placed[-1]["place"] if equal else len(placed) + 1
+        placed += [] if part else [row]
     return rows
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.analysis.proportions import wilson
+from workbench.datasets.published import released_size
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing, Floats, Units
 from workbench.evaluation.reading import (
@@ -29,6 +30,9 @@ from workbench.runs.predictions import mid_ranks
 from workbench.storage.cache import digest
 from workbench.storage.errors import DataError
 
+_WHOLE = frozenset(
+    ("dataset", "split", "variant", "word_class")
+)  # columns whose groups are sets of their own
 _INTS = ("n", "n_known", "n_perplexity", "n_tied_items", "n_novels", "n_seeds")
 _FLOATS = (
     "accuracy", "accuracy_low", "accuracy_high", "expected_accuracy",
@@ -136,10 +140,12 @@ def evaluate(
         frame = joined(predictions, names, items, annotations)
         datasets |= set(frame["dataset"].dropna())
         head = {"model": predictions.model, "run": predictions.run, "distinction": distinction}
-        rows += [head | group | measure(part, drawing) for group, part in _groups(frame, names)]
+        for group, part in _groups(frame, names):
+            subset = {"subset": subset_of(part) if _WHOLE.issuperset(names) else ""}
+            rows.append(head | group | measure(part, drawing) | subset)
     heads = ("model", "run", *(["distinction"] if any(apart) else []))
     columns = [name for name in heads if name not in names] + names
-    table = typed(pd.DataFrame(rows, columns=[*columns, *MEASURES, *spread_columns(rows)]))
+    table = typed(pd.DataFrame(rows, columns=[*columns, *MEASURES, "subset", *spread_columns(rows)]))
     table.attrs["note"] = note(table, datasets, drawing)
     repeated = any(apart) and table.duplicated(["model", *names]).any()
     model = TableColumn("model", detail="distinction" if repeated else "")
@@ -157,7 +163,7 @@ def shown_measures(table: pd.DataFrame) -> tuple[TableColumn, ...]:
     """Return the measures as tables show them; the items of the perplexity where they are not all."""
     fewer = "n_perplexity" in table and (table["n_perplexity"].fillna(0) % table["n"] > 0).any()
     return (
-        TableColumn("n", "count"),
+        TableColumn("n", "count", detail="subset" if "subset" in table and table["subset"].any() else ""),
         with_interval("accuracy", "share", detail="spread" if "spread" in table else ""),
         with_interval("perplexity", "perplexity"),
         with_interval("median_rank", "rank"),
@@ -222,6 +228,17 @@ def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
         measures["median_rank"] = float(np.median(ranks[mask]))
         measures["n_tied_items"] = int((frame["n_tied"].fillna(1) > 1).sum())
     return measures
+
+
+def subset_of(frame: pd.DataFrame) -> str:
+    """Say of how many items predictions (n,) are, where they are a part of a released split: ``of 4,869``."""
+    places = frame[["dataset", "split"]].drop_duplicates().dropna()
+    if len(places) != 1:
+        return ""
+    dataset, split = places.iloc[0]
+    classes = frame["word_class"].dropna().unique() if dataset == "cbt" else ()
+    size = released_size(str(dataset), str(split), map(str, classes))
+    return f"of {size:,}" if size and len(frame) < size else ""
 
 
 def signature(frame: pd.DataFrame, of: Units, drawing: Drawing) -> str:

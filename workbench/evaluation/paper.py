@@ -58,6 +58,7 @@ _SOURCES = {
 _PERPLEXITY = (
     "Perplexity is exp(-mean ln p) per target word; an answer tied with other words has their mean rank."
 )
+_APART = "No difference is shown where our items are not those of the paper's numbers"
 _ON_VALIDATION = ("The paper's numbers are on the test set, ours on the validation set.",)
 _COMPLETION = (
     "The paper's numbers are on all 1,040 questions, that of human readers on 100 of them.",
@@ -88,7 +89,7 @@ _KINDS = {
     "measured_in": "str", "published": "Float64", "printed": "str",
     **dict.fromkeys(("ours", "low", "high", "difference"), "Float64"),
     "n_seeds": "Int64", **dict.fromkeys(("seed_sd", "seed_min", "seed_max"), "Float64"),
-    "n": "Int64", "n_known": "Int64", "ours_known": "Float64", "expected": "Float64",
+    "n": "Int64", "n_of_paper": "Int64", "n_known": "Int64", "ours_known": "Float64", "expected": "Float64",
     **dict.fromkeys(("resampled_by", "variant", "unit", "filter"), "str"),
     "vocabulary_size": "Int64", "unknown": "str", "prompt": "object",
 }  # fmt: skip
@@ -203,8 +204,10 @@ class ResultsTable:
         where there is none of ours), `column`, `split`, `word_class`, `measure` (``accuracy``,
         ``perplexity``, ``median_rank``) in the unit `measured_in` (``percent``, ``fraction``, ``per
         target word``, ``rank``); `published` and, as the paper prints it, `printed`; `ours` with
-        `low` and `high`; `difference` (ours - published); of accuracies of replicates `n_seeds`, `seed_sd`
-        (standard deviation between seeds), `seed_min` and `seed_max`; `n` items; of accuracies `ours_known`
+        `low` and `high`; `difference` (ours - published; null unless ours are all items of the paper's
+        numbers); of accuracies of replicates `n_seeds`, `seed_sd`
+        (standard deviation between seeds), `seed_min` and `seed_max`; `n` items, `n_of_paper` those of the
+        paper's numbers where ours are of them; of accuracies `ours_known`
         (on the `n_known` items whose answer is in the vocabulary) and `expected` (mean over random
         choices among ties); and the columns that name the variant.
     notes : tuple of str
@@ -293,7 +296,13 @@ def _of_ours(cells: Sequence[dict[Any, Any]]) -> Iterator[list[Cell]]:
     seeds = max((cell["n_seeds"] for cell in cells if not pd.isna(cell["n_seeds"])), default=0)
     yield from row(f"SD of {seeds} seeds", "seed_sd", number("seed_sd"))
     yield from row("difference", "difference", number("difference", sign=True))
-    yield from row("n", "n", lambda cell: f"{cell['n']:,}")
+    yield from row("n", "n", _n_text)
+
+
+def _n_text(cell: Mapping[Any, Any]) -> str:
+    """Return the number of items of a cell, and of how many where they are a part of the paper's."""
+    n, n_of_paper = cell["n"], cell["n_of_paper"]
+    return f"{n:,}" if pd.isna(n_of_paper) or n >= n_of_paper else f"{n:,} of {n_of_paper:,}"
 
 
 def _name(cell: Mapping[Any, Any]) -> str:
@@ -368,10 +377,13 @@ def table(
         of_section = _rows(models, task, columns, drawing)
         _distinguish(of_section)
         for system, row in _ordered(of_section, columns):
-            cells += [_cell(column, system, row) for column in columns]
+            cells += [_cell(column, system, row, _size(layout.name, column, dataset)) for column in columns]
     frame = pd.DataFrame(cells, columns=list(_KINDS)).astype(_KINDS)
     notes = _notes(layout, frame, models, dataset, drawing)
-    return ResultsTable(name, layout.title, frame, tuple(notes), rows)
+    title = layout.title
+    if dataset not in {None, layout.dataset} and frame["ours"].notna().any():
+        title += f"; ours on the data set {dataset!r}, not that of the paper"
+    return ResultsTable(name, title, frame, tuple(notes), rows)
 
 
 @dataclass(eq=False)
@@ -447,7 +459,16 @@ def _ordered(rows: Sequence[_Row], columns: Sequence[Column]) -> Iterator[tuple[
     yield from ((row.key[0], row) for row in left)
 
 
-def _cell(column: Column, system: str | None, row: _Row | None) -> dict[str, Any]:
+def _size(name: str, column: Column, dataset: str | None) -> int | None:
+    """Return how many items the paper's numbers of a column are on; None where ours are others."""
+    task = name.partition("-")[0]
+    printed_on_dev = task == "cnnqa" or f"{name} dev" in _SOURCES
+    if dataset not in {None, task} or (column.split == "dev" and not printed_on_dev):
+        return None
+    return published.released_size(task, column.split, filter(None, [column.word_class]))
+
+
+def _cell(column: Column, system: str | None, row: _Row | None, size: int | None) -> dict[str, Any]:
     printed = column.printed.get(system or "", "")
     cell: dict[str, Any] = {
         **{name: getattr(column, name) for name in ("section", "split", "word_class", "measure")},
@@ -466,7 +487,8 @@ def _cell(column: Column, system: str | None, row: _Row | None) -> dict[str, Any
     scale = _PERCENT if column.unit == "percent" else 1
     ends = {"ours": "", "low": "_low", "high": "_high"}
     cell |= {name: scale * measures.get(f"{column.measure}{end}", np.nan) for name, end in ends.items()}
-    if printed:
+    cell["n_of_paper"] = size
+    if printed and measures["n"] == size:
         cell["difference"] = cell["ours"] - cell["published"]
     if column.measure == "accuracy":
         cell["ours_known"] = scale * measures.get("accuracy_known", np.nan)
@@ -511,9 +533,13 @@ def _notes(
         place = f" ({section!s})" if section else ""
         counted = f"Accuracy on the items whose answer is in the vocabulary or among the choices{place}"
         yield f"{counted}: {'; '.join(values)}."
+    compared = ours["difference"].notna()
+    differences = " Differences are ours minus the paper's." if compared.any() else ""
+    if (ours["printed"].notna() & ~compared & ours["n"].gt(0)).any():
+        yield f"{_APART}: another data set, split, or a part of it."
     yield (
         f"Intervals are {_PERCENT * drawing.level:g} % confidence intervals of our values."
-        f" Differences are ours minus the paper's. {_resampled(ours)}"
+        f"{differences} {_resampled(ours)}"
         f" Bootstrap with {drawing.resamples:,} replicates, seed {drawing.seed}."
     )
     if ours["n_seeds"].notna().any():
