@@ -90,6 +90,8 @@ SENTENCES = (
     "The end of the Project Gutenberg edition was near.",
     "Project Gutenberg was at the end of its means.",
     "*** END OF PART ONE ***",
+    "Start of the project was delayed.",
+    'He wrote "*** START OF THE PROJECT" on the board.',
 )
 
 

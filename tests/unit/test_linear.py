@@ -121,7 +121,7 @@ lines = st.lists(
         "project gutenberg", "Project\nGutenberg", "end of", "The end", "this is the end of ", "*** END OF",
         "***END OF", "_", "Scanned by me\n", "proofproofed by", " end of", "\x1a", "--", "é",
         "END", "*** START OF THIS PROJECT", "***", "* ", "\n", "\n", " ", "a",
-        "proofed by", "etext", "etexts\n", "\n*** START OF THE PROJECT\n", "\nEND*THE SMALL PRINT\n",
+        "proofed by", "etext", "etexts\n", "\n*** START OF THE PROJECT\n", "\n*END*THE SMALL PRINT\n",
         "\nProject Gutenberg's Etext of A\n", "\nEnd of Project Gutenberg's A\n", "Project Gutenberg ",
     ])
 ).map("".join)  # fmt: skip

@@ -91,7 +91,8 @@ _PG_WORK = (  # its name for a text, with what follows in headers and footers, b
     r"(?=\W{0,9}(?:$|of\b|from\b|edition\b|\w+\.txt|(?-i:[A-Z0-9]))))"
 )
 _PG_START = re.compile(
-    r"^[^\w\n]{0,20}(START OF (?:THIS|THE) PROJECT|END\*?THE SMALL PRINT).*\n(ETEXTS\*?Ver.*\n)?",
+    r"^[^\w\n]{0,20}((?:(?<=\*)|(?<=\* ))START OF (?:THIS|THE) PROJECT|END\*?THE SMALL PRINT).*\n"
+    r"(ETEXTS\*?Ver.*\n)?",
     re.IGNORECASE | re.MULTILINE,
 )
 _PG_END = re.compile(  # after `before`, where a line starts; marks before its first word are read once
