@@ -137,6 +137,9 @@ def test_a_header_may_have_two_marks(tmp_path):
     after = HEADER.format("The Goat", "Jane") + "A goat." + FOOTER + SMALL_PRINT.format("The Goat", "Jane")
     (book,) = books(b.write(tmp_path, {"a.txt": after}) / "a.txt")
     assert book.text == "A goat.\n"
+    empty = HEADER.format("The Boat", "Ann") + FOOTER + HEADER.format("The Goat", "Jane") + "A goat." + FOOTER
+    (book,) = books(b.write(tmp_path, {"a.txt": empty}) / "a.txt")
+    assert (book.book_id, book.title, book.text) == ("a", "The Goat", "A goat.\n")
 
 
 @pytest.mark.parametrize("end", ["\r", "\r\n", "\r\r\n"])

@@ -113,7 +113,7 @@ def old_gutenberg(text):
         if last := books._PG_LAST.search(body, max(0, len(body) - books._LAST)):
             body = body[: last.start()].rstrip()
         texts.append(f"{body}\n")
-    return [text for number, text in enumerate(texts) if not number or text != "\n"]
+    return [text for text in texts if text != "\n"] or ["\n"]
 
 
 lines = st.lists(

@@ -357,8 +357,7 @@ def _gutenberg(text: str, source: str) -> list[Heading]:
         body = text[begin:end].strip("\x1a \n")
         if last := _PG_LAST.search(body, max(0, len(body) - _LAST)):
             body = body[: last.start()].rstrip()
-        if body or not headings:
-            headings.append((*_title_and_author(head), None, f"{body}\n"))
+        headings.append((*_title_and_author(head), None, f"{body}\n"))
         dropped = (text[place:begin], text[end:] if is_last else "")
         unnamed += sum(len(part) for gap in dropped for part in _PG_NAMES.split(gap) if len(part) > _UNNAMED)
         place = end
@@ -368,7 +367,7 @@ def _gutenberg(text: str, source: str) -> list[Heading]:
             "Gutenberg, but may be text of the book; remove them from the file yourself to keep it",
             stacklevel=2,
         )
-    return headings
+    return [heading for heading in headings if heading[3] != "\n"] or headings[:1]
 
 
 def _headers(text: str) -> list[_Header]:
