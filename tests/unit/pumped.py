@@ -56,7 +56,9 @@ PHRASES = (
     " by a", "*** START OF THE PROJECT ", "Title: a\n", "# Title: a\n", "etext ", "scanned by a\n", "proof ",
     "-- \n", "1 a\n", "_BOOK_TITLE_ : a\n", "1a) [a]\n", "not ", "!(", "a = 1 and ", '"a", ',
     '{"a": ', "{}\n", '{"a": 1}\n', "-LRB- ", "said , '' ", "____ ", "\nCHAPTER I ",
-    "AB ",
+    "AB ", "project gutenberg etext ", "\nproject gutenberg etext of a\n", "*END*THE SMALL PRINT\n",
+    "*START OF THE PROJECT\nend of project gutenberg's A\n*END*THE SMALL PRINT\n", "edited and ",
+    "produced by ",
 )  # fmt: skip
 PIECES = (*MARKS.split(), *PHRASES)
 ENDS = ("", "xx")

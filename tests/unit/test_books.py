@@ -67,6 +67,103 @@ def test_gutenberg_texts_lose_header_and_footer(tmp_path, footer):
     assert (book.title, book.author, book.year) == ("The Lighthouse Goat", "Jane Inchcape", None)
 
 
+HEADER = """\
+The Project Gutenberg EBook of {0}, by {1}
+
+*** START OF THIS PROJECT GUTENBERG EBOOK {0} ***
+
+"""
+SMALL_PRINT = """\
+The Project Gutenberg Etext of {0}, by {1}
+
+*** START**THE SMALL PRINT!**FOR PUBLIC DOMAIN ETEXTS**START***
+*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*Ver.04.29.93*END*
+
+"""
+FOOTER = "\n\n*** END OF THIS PROJECT GUTENBERG EBOOK ***\n"
+SENTENCES = (
+    "The light produced by the lamp went out.",
+    "She typed by candle-light until the words, prepared by nobody, ran out.",
+    "Proof by contradiction was all he had.",
+    "He had read of the etexts of Project Gutenberg.",
+    "The end of the story of the Project Gutenberg",
+    "The end of the Project Gutenberg edition was near.",
+    "Project Gutenberg was at the end of its means.",
+    "*** END OF PART ONE ***",
+    "Start of the project was delayed.",
+    'He wrote "*** START OF THE PROJECT" on the board.',
+)
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+@pytest.mark.parametrize("header", [HEADER, SMALL_PRINT, "Project Gutenberg\n\n"])
+def test_sentences_are_no_credits_and_no_footers(tmp_path, header, sentence):
+    text = f"{sentence}\nThere was a goat.\n\n{sentence}\n\nIt slept."
+    file = b.write(tmp_path, {"a.txt": header.format("A", "B") + text + FOOTER}) / "a.txt"
+    (book,) = books(file)
+    assert book.text.removeprefix("Project Gutenberg\n\n") == f"{text}\n"
+
+
+def test_credits_have_five_lines_at_most(tmp_path):
+    text = "Scanned by Jane Inchcape\n" * 9
+    (book,) = books(b.write(tmp_path, {"a.txt": HEADER + text}) / "a.txt")
+    assert book.text == "Scanned by Jane Inchcape\n" * 4
+
+
+@pytest.mark.parametrize("footer", [FOOTER, "", "\n\nEnd of Project Gutenberg's The Goat, by Jane\n"])
+@pytest.mark.parametrize("header", [HEADER, SMALL_PRINT])
+@pytest.mark.parametrize("length", [1, 30_000])
+def test_every_book_of_a_file_of_two_is_read(tmp_path, header, footer, length):
+    texts = ["A goat slept. " * length, "A boat sank. " * length]
+    content = "\n".join(
+        header.format(*names) + text + footer
+        for names, text in zip([("The Goat", "Jane Inchcape"), ("The Boat", "Ann Onym")], texts, strict=True)
+    )
+    first, second = books(b.write(tmp_path, {"two.txt": content}) / "two.txt")
+    assert [first.text, second.text] == [f"{text.strip()} \n".replace(" \n", "\n") for text in texts]
+    assert (first.book_id, first.title, first.author) == ("two", "The Goat", "Jane Inchcape")
+    assert (second.book_id, second.title, second.author) == ("two#2", "The Boat", "Ann Onym")
+    plain = "A goat slept.\n" * length + "\nEnd of Project Gutenberg's Goat\n\n"
+    first, second = books(
+        b.write(tmp_path, {"x.txt": plain + header.format("The Boat", "Ann") + "It sank.\n"}) / "x.txt"
+    )
+    assert (first.text, second.text) == ("A goat slept.\n" * length, "It sank.\n")
+
+
+def test_a_header_may_have_two_marks(tmp_path):
+    text = SMALL_PRINT.format("The Goat", "Jane") + HEADER.format("The Goat", "Jane") + "A goat." + FOOTER
+    (book,) = books(b.write(tmp_path, {"a.txt": text}) / "a.txt")
+    assert (book.title, book.text) == ("The Goat", "A goat.\n")
+    after = HEADER.format("The Goat", "Jane") + "A goat." + FOOTER + SMALL_PRINT.format("The Goat", "Jane")
+    (book,) = books(b.write(tmp_path, {"a.txt": after}) / "a.txt")
+    assert book.text == "A goat.\n"
+    empty = HEADER.format("The Boat", "Ann") + FOOTER + HEADER.format("The Goat", "Jane") + "A goat." + FOOTER
+    (book,) = books(b.write(tmp_path, {"a.txt": empty}) / "a.txt")
+    assert (book.book_id, book.title, book.text) == ("a", "The Goat", "A goat.\n")
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\r\r\n"])
+@pytest.mark.parametrize("content", [NOVEL, GUTENBERG.format("*** END OF THIS PROJECT GUTENBERG EBOOK ***")])
+def test_ends_of_lines(tmp_path, content, end):
+    files = {"lf.txt": content, "other.txt": content.replace("\n", end).encode()}
+    plain, other = books(b.write(tmp_path, files))
+    assert (other.title, other.author, other.text) == (plain.title, plain.author, plain.text)
+    assert "\r" not in other.text
+
+
+def test_a_tenth_of_a_file_is_not_left_out_in_silence(tmp_path):
+    story = "A goat slept on the hill, and no one came.\n" * 300
+    footer = "\nEnd of Project Gutenberg's The Goat\n\n"
+    licence = "You may copy this Project Gutenberg etext.\n" * 300
+    header = HEADER.format("The Goat", "Jane")
+    file = b.write(tmp_path, {"goat.txt": header + story + footer + story}) / "goat.txt"
+    with pytest.warns(UserWarning, match=r"goat\.txt: 50% of the file is left out"):
+        (book,) = books(file)
+    assert book.text == story
+    (book,) = books(b.write(tmp_path, {"goat.txt": header + story + footer + licence}) / "goat.txt")
+    assert book.text == story  # without a warning
+
+
 CBT = "_BOOK_TITLE_ : Jane_Inchcape___The_Goat_(From_Tales).txt.out\nA goat kept the light .\n"
 CBT += "_BOOK_TITLE_ : X___Y.txt.out\nHe slept .\n"
 

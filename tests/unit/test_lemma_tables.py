@@ -46,6 +46,26 @@ def test_what_is_learnt(small):
     assert "shoes" not in lemmatiser.words
 
 
+def test_slips_of_the_treebanks_are_not_learnt():
+    gold = Counter({
+        ("60th", "ADJ", "100th"): 9, ("lo9nger", "ADV", "long"): 1, ("16's", "NOUN", "16"): 2,
+        ("1,8", "NUM", "1.8"): 2, ("dishonest", "ADJ", "dishon"): 1, ("dishonest", "ADJ", "dishonest"): 1,
+        ("freed", "VERB", "fre"): 1, ("bigg", "ADJ", "big"): 1, ("renamed", "VERB", "rename"): 1,
+        ("reputed", "VERB", "reput"): 1,
+        ("Kiwis", "PROPN", "Kiwi"): 2, ("kolkhozy", "NOUN", "kolkhoz"): 1, ("kolkhoz", "NOUN", "kolkhoz"): 1,
+    })  # fmt: skip
+    learnt = tables.learn(gold, WORDS, "")
+    lemmatiser = Lemmas(learnt["exceptions"], learnt["cased"], {})
+    pairs = {
+        ("60th", "ADJ"): "60th", ("lo9nger", "ADV"): "lo9nger", ("16's", "NOUN"): "16", ("1,8", "NUM"): "1.8",
+        ("dishonest", "ADJ"): "dishonest", ("Dishonest", "ADJ"): "dishonest", ("bigg", "ADJ"): "big",
+        ("renamed", "VERB"): "rename", ("reputed", "VERB"): "repute",
+        ("Kiwis", "PROPN"): "Kiwi", ("kolkhozy", "NOUN"): "kolkhoz",
+    }  # fmt: skip
+    assert {pair: lemmatiser.lemma(*pair) for pair in pairs} == pairs
+    assert "fre" not in learnt["attested"]["others"] + learnt["attested"]["verbs"]
+
+
 def test_the_same_data_give_the_same_file(small, tmp_path):
     shuffled = Counter(dict(reversed(GOLD.items()))), Counter(dict(reversed(WORDS.items())))
     other = tmp_path / "other.json"

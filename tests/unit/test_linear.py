@@ -24,14 +24,10 @@ HERE = Path(__file__).parent
 # As they were before they were linear: the oracles.
 DETACHED = re.compile(r"(?<=\s)(?:[.,;:?!]|``|''|n't|'(?:s|ll|re|ve|d|m))(?=\s|$)")
 ATTACHED = re.compile(r"\w[,;:?!](?=\s|$)|\w{4,}\.(?=\s|$)|\w(?:n't|'(?:s|ll|re|ve|d|m))(?=\s|$)")
-PG = r"project\s+gutenberg"
 PG_END = re.compile(
-    rf"^\W*(\*\*\* ?END OF|(this is )?(the )?end (of|if )?.*{PG}|{PG}.* end of|end {PG}).*",
+    r"^\W*(?:(this is )?(the )?end (?:(?:of|if)\s?)?(the\swiretap/)?"
+    rf"{books._PG_WORK}|(?P<next>{books._PG_WORK}))",
     re.IGNORECASE | re.MULTILINE,
-)
-PG_CREDIT = re.compile(
-    rf"\s*((?=.*({PG}|\be-?texts?\b|scanned by|(prepared|produced|proof\w*|typed) by)).*\n\s*)+",
-    re.IGNORECASE,
 )
 WORDS = rf"(?P<plain>{wt._PLAIN}(?:[ \n]{wt._PLAIN})*+)"  # the shortcut, which the oracle does not have
 assert WORDS in wt._TOKEN.pattern
@@ -102,17 +98,22 @@ def test_the_same_normal_form(text):
 
 
 def old_gutenberg(text):
-    """Return what was left of a text when the patterns were the old ones."""
-    head = text[: books._HEAD]
-    starts = list(books._PG_START.finditer(head))
-    begin = starts[-1].end() if starts else 0
-    if credit := PG_CREDIT.match(text, begin):
-        begin = credit.end()
-    end = PG_END.search(text, max(begin, len(text) - books._TAIL))
-    body = text[begin : end.start() if end else len(text)].strip("\x1a \n")
-    if last := books._PG_LAST.search(body, max(0, len(body) - books._LAST)):
-        body = body[: last.start()].rstrip()
-    return f"{body}\n"
+    """Return what is left of a text by a pattern of a line, which takes quadratic time."""
+    texts = []
+    headers = books._headers(text)
+    for number, header in enumerate(headers, start=1):
+        begin, is_last = header.end, number == len(headers)
+        stop = len(text) if is_last else headers[number].start
+        for _ in range(books._CREDITS):
+            credit = books._PG_CREDIT.match(text, begin, stop)
+            begin = credit.end() if credit else begin
+        ends = PG_END.finditer(text[:stop], max(begin, stop - books._TAIL))
+        end = next((end.start() for end in ends if not (is_last and end["next"])), stop)
+        body = text[begin:end].strip("\x1a \n")
+        if last := books._PG_LAST.search(body, max(0, len(body) - books._LAST)):
+            body = body[: last.start()].rstrip()
+        texts.append(f"{body}\n")
+    return [text for text in texts if text != "\n"] or ["\n"]
 
 
 lines = st.lists(
@@ -120,7 +121,8 @@ lines = st.lists(
         "project gutenberg", "Project\nGutenberg", "end of", "The end", "this is the end of ", "*** END OF",
         "***END OF", "_", "Scanned by me\n", "proofproofed by", " end of", "\x1a", "--", "é",
         "END", "*** START OF THIS PROJECT", "***", "* ", "\n", "\n", " ", "a",
-        "proofed by", "etext", "etexts\n",
+        "proofed by", "etext", "etexts\n", "\n*** START OF THE PROJECT\n", "\n*END*THE SMALL PRINT\n",
+        "\nProject Gutenberg's Etext of A\n", "\nEnd of Project Gutenberg's A\n", "Project Gutenberg ",
     ])
 ).map("".join)  # fmt: skip
 
@@ -132,7 +134,7 @@ lines = st.lists(
 def test_the_same_book(text, tail):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(books, "_TAIL", tail)
-        assert books._gutenberg(text)[3] == old_gutenberg(text)
+        assert [body for *_, body in books._gutenberg(text, "")] == old_gutenberg(text)
 
 
 @pytest.mark.slow
@@ -151,7 +153,7 @@ def test_the_same_on_novels(real_data):
     for novel in novels:
         test_the_same_guess.hypothesis.inner_test(novel.text)
         test_the_same_tokens.hypothesis.inner_test(novel.text)
-        assert books._gutenberg(novel.text)[3] == old_gutenberg(novel.text)
+        assert [body for *_, body in books._gutenberg(novel.text, "")] == old_gutenberg(novel.text)
 
 
 def test_any_number_of_negations():

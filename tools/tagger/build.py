@@ -42,7 +42,7 @@ CONFIG = Path(__file__).with_name("config.cfg")
 BIAS = (3.0, 1.0, -0.5)
 META = {
     "name": "narrative",
-    "version": "1.0.0",
+    "version": "1.0.1",
     "description": "Parts of speech (UPOS) and lemmas for English narrative prose in any case",
     "author": "lambada-workbench contributors",
     "license": "CC BY-SA 4.0",

@@ -29,6 +29,7 @@ Gold = Counter[tuple[str, str, str]]
 Table = dict[str, dict[str, str]]
 
 _WORD = re.compile(r"(?<![\w'’-])[a-z]+(?![\w-])")  # noqa: RUF001 - a typographic apostrophe is meant
+_NO_DIGIT = re.compile(r"[^0-9]")
 _VOWELS = "aeiou"
 _RARE = 3  # a form that the novels have less often may be a misprint
 _PLURAL = re.compile(r"[^su]s$")
@@ -88,10 +89,11 @@ def learn(gold: Gold, words: Words, irregular: str) -> dict[str, object]:
     for pos, form, lemma in _from_words(words, strong, gold):
         if form not in forms.get(pos, ()) and lemmatiser.lemma(form, pos) != lemma:
             table[pos][form] = lemma
-    _from_gold(gold, table, lemmatiser, forms)
+    plausible = _without_slips(gold, words, lemmatiser)
+    _from_gold(plausible, table, lemmatiser, forms)
     cased: Table = defaultdict(dict)
     exact = Lemmas(table, cased, forms, strong=strong)
-    for (form, pos), lemma in sorted(_usual(((w, p), lm, n) for (w, p, lm), n in gold.items()).items()):
+    for (form, pos), lemma in sorted(_usual(((w, p), lm, n) for (w, p, lm), n in plausible.items()).items()):
         if form != form.lower() and lemma != exact.lemma(form, pos):
             cased[pos][form] = lemma
     return {
@@ -101,7 +103,7 @@ def learn(gold: Gold, words: Words, irregular: str) -> dict[str, object]:
         "irregular": {pos: dict(sorted(entries.items())) for pos, entries in sorted(forms.items())},
         "strong": sorted(strong),
         "kinds": _kinds(gold),
-        "attested": _attested(gold, words, lemmatiser, strong),
+        "attested": _attested(plausible, words, lemmatiser, strong),
     }
 
 
@@ -218,6 +220,33 @@ def _compared(word: str, words: Words) -> set[str]:
     forms = [{stem + ending for stem in stems} for ending in ("er", "est")]
     both = all(any(words[form] >= _RARE for form in several) for several in forms)
     return set().union(*forms) if both else set()
+
+
+def _without_slips(gold: Gold, words: Words, lemmatiser: Lemmas) -> Gold:
+    """Leave out what the treebanks say by mistake: ``60th`` of *100th*, ``dishonest`` of *dishon*.
+
+    A lemma with other digits than its form is one; so is a lemma that differs from the form and from what the
+    rules make of it, if it occurs once and is no word of the treebanks or the novels. Of a regular verb the
+    rules may miss an ``e`` (*rename*): the longer one stays, if that of the rules
+    is no word.
+    """
+    lemmas: Words = Counter()
+    for (_, _, lemma), count in gold.items():
+        lemmas[lemma.lower()] += count
+    forms = {fold_case(form) for form, _, _ in gold}
+
+    def is_slip(form: str, pos: str, lemma: str) -> bool:
+        if _NO_DIGIT.sub("", form) != _NO_DIGIT.sub("", lemma):
+            return lemma != "_"
+        low, folded = lemma.lower(), fold_case(form)
+        if lemmas[low] > 1 or low in forms or words[low] >= _RARE:
+            return False
+        by_rule = lemmatiser.lemma(folded, pos).lower()
+        is_verb = pos == "VERB" and any(folded in several for several in inflect(low).values())
+        is_longer = is_verb and len(low) > len(by_rule) and words[by_rule] < _RARE
+        return low not in {folded, by_rule} and not is_longer
+
+    return Counter({key: count for key, count in gold.items() if not is_slip(*key)})
 
 
 def _from_gold(gold: Gold, table: Table, lemmatiser: Lemmas, irregular: Mapping[str, Container[str]]) -> None:

@@ -59,7 +59,7 @@ class PipelineFolder:
     """Name of a package, or path, for spaCy to load."""
     folder: Path
     label: str
-    """Name and version, as in ``en_narrative 1.0.0``."""
+    """Name and version, as in ``en_narrative 1.0.1``."""
 
     @property
     def plain(self) -> bool:

@@ -280,7 +280,8 @@ def chapters_of(book: Book) -> list[list[list[str]]]:
 
     A chapter begins at a heading: of Markdown, or a line such as ``CHAPTER IV. THE FEAST`` or ``IV``. In
     tokenised text a line ends a sentence, and a heading may stand in the line of the first sentence, as in
-    the raw text of the Children's Book Test; it stays there then. Marks of emphasis and rules are left out.
+    the raw text of the Children's Book Test; it stays there then. In running text, rules are left out
+    and marks of emphasis are taken off the words, by :func:`workbench.items.text.without_emphasis`.
     """
     parts = chapter_texts(book.text, tokenised=book.tokenised)
     if book.tokenised:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -84,27 +85,56 @@ _CBT_TITLE = "_BOOK_TITLE_ : "
 _MARKDOWN = re.compile(r"#{1,2} (Title|Author|Year): *(.*)")
 _RULE = re.compile(r"\s*(-{3,}[ \t]*(\n|$))?\s*")
 _PG = r"project\s+gutenberg"
+_PG_WORK = (  # its name for a text, with what follows in headers and footers, but not in a sentence
+    rf"(?:(?:the|this|a)\s{{1,2}})?{_PG}(?:\W{{0,3}}$|'s\s\W{{0,3}}(?-i:[A-Z0-9])"
+    r"|(?:'?s)?\s(?:\[?wiretap\]?\s|[0-9]+th\s)?(?:e-?text|e-?book|edit(?:ion)?|text)s?\b"
+    r"(?=\W{0,9}(?:$|of\b|from\b|edition\b|\w+\.txt|(?-i:[A-Z0-9]))))"
+)
 _PG_START = re.compile(
-    r"^.*(\*\*\* ?START OF (THIS|THE) PROJECT|END\*?THE SMALL PRINT).*\n(ETEXTS\*?Ver.*\n)?",
+    r"^[^\w\n]{0,20}((?:(?<=\*)|(?<=\* ))START OF (?:THIS|THE) PROJECT|END\*?THE SMALL PRINT).*\n"
+    r"(ETEXTS\*?Ver.*\n)?",
     re.IGNORECASE | re.MULTILINE,
 )
 _PG_END = re.compile(  # after `before`, where a line starts; marks before its first word are read once
-    rf"""(?P<before>\A|(?<=\w)[^\w\n]*+\n)\W*+((?<=\*\*\*)END\ OF|(?<=\*\*\*\ )END\ OF
-        |(this\ is\ )?(the\ )?end\ (of|if\ )?.*{_PG}|{_PG}.*\ end\ of|end\ {_PG})""",
-    re.IGNORECASE | re.VERBOSE,
+    rf"""(?P<before>\A|(?<=\w)[^\w\n]*+\n)\W*+
+        (?:(?:this\ is\ )?(?:the\ )?end\ (?:(?:of|if)\s?)?(?:the\swiretap/)?{_PG_WORK}
+        |(?P<next>{_PG_WORK}))""",
+    re.IGNORECASE | re.VERBOSE | re.MULTILINE,
 )
-_PG_LAST = re.compile(rf"^\W*(end\s+of\W+)?(the )?{_PG}('s)? e-?text\b", re.IGNORECASE | re.MULTILINE)
-_PG_CREDIT = re.compile(
-    rf"\s*+((?=.*({_PG}|\be-?texts?\b|scanned by|(prepared|produced|proof((?!proof)\w)*+|typed) by)).*"
-    r"\n\s*)+",
-    re.IGNORECASE,
+_PG_LAST = re.compile(rf"^\W*(end\s+of\W+)?{_PG_WORK}", re.IGNORECASE | re.MULTILINE)
+_MADE = r"(?:scanned|prepared|produced|typed|proof(?:ed|read)?)"
+_PG_CREDIT = (
+    re.compile(  # who made the file, in one line; no sentence such as "The light produced by the lamp"
+        rf"""\s*+(?=[^\n]{{0,120}}\n)(?:
+        [^\w\n]{{0,9}}{_PG_WORK}
+        |[^\w\n]{{0,9}}(?:the\ |this\ )?(?:{_PG}\ )?e-?texts?\b
+         (?=\ (?:of\b|(?:is\ |was\ )?(?:\w+\ )?(?:{_MADE}|created|transcribed)\b))
+        |(?:[^\w\n]{{0,9}}(?:this\ book\ )?|pages\ [^\n]{{1,9}}?)(?:(?:{_MADE}|edited)(?:,|\ and)\ ){{0,3}}
+         {_MADE}\ by(?::|\ ?$|\W{{1,3}}(?-i:[A-Z])|(?:\ (?-i:[a-z]+)){{1,2}}\W{{0,2}}$)
+        |[^\n]{{1,60}}(?-i:(?<=\ )(?:Scanned|Prepared|Produced|Typed)|\bproof)\ by\ (?-i:[A-Z])
+    )[^\n]*\n\s*+""",
+        re.IGNORECASE | re.VERBOSE | re.MULTILINE,
+    )
 )
 _PG_FIELD = r"^{}:[ \t]*(\S.*?)[ \t]*$"
 _PG_TITLE = re.compile(
-    rf"{_PG}(?:'s)?(?: e-?text)?(?: edition)?,?(?: of)?:? (.+?)(?:,? by (.+?))?\W*$",
+    rf"{_PG}(?:'s)?(?: e-?(?:text|book))?(?: edition)?,?(?: of)?:? (.+?)(?:,? by (.+?))?\W*$",
     re.IGNORECASE | re.MULTILINE,
 )
+_PG_NAMES = re.compile(r"gutenberg|e-?text|e-?book|electronic", re.IGNORECASE)
 _HEAD, _TAIL, _LAST = 60_000, 30_000, 400  # characters in which a header ends, a footer or last line begins
+_HEADER, _APART = 20_000, 2000  # characters of a header, and between two of its marks
+_NAMED, _CREDITS = 5000, 5  # characters of a header in which its title is, lines
+_UNNAMED, _SHARE = 2000, 0.1  # characters without a name of Gutenberg's that are text; their share of a file
+
+
+class _Header(NamedTuple):
+    """A header's marks: where the first begins, where the last ends, and which they are."""
+
+    start: int
+    end: int
+    kinds: frozenset[str]
+
 
 Document = tuple[str, str, bytes]
 """Name with folders, source, content."""
@@ -132,6 +162,18 @@ def books(
     ------
     DataError
         At once if nothing is there; while reading if a file is no text or an archive is damaged.
+
+    Warns
+    -----
+    UserWarning
+        With the file and the share, if more than a tenth of it is left out that does not look like
+        Project Gutenberg's own header or licence.
+
+    Notes
+    -----
+    Header, small print, up to five lines of credits, and footer of a Project Gutenberg text are left out;
+    a footer is looked for in the last 30,000 characters. A file with several such headers, or with text of
+    a book before the first, is several books: the id of the second ends in ``#2``, and so on.
 
     Examples
     --------
@@ -251,20 +293,23 @@ def _books(name: str, source: str, content: bytes, prefix: str) -> Iterator[Book
     if is_epub := name.lower().endswith(".epub"):
         title, author, year, text = read_epub(content, source)
     else:
-        text = sources.decode(content, source).replace("\r\n", "\n")
+        text = sources.decode(content, source)
+        text = text.replace("\r\r\n", "\n").replace("\r\n", "\n").replace("\r", "\n")
     if text.startswith(_CBT_TITLE):
         yield from _childrens(text, source, prefix)
         return
     parts = PurePosixPath(name).with_suffix("").parts
     depth = {"msrcc/train": 1, "lambada/train": 2}.get(prefix, len(parts))  # a novel's folder is its genre
     book_id = "/".join(part for part in (prefix, *parts[-depth:]) if part not in {"", ".", "..", "/"})
+    headings: list[Heading] = [(title, author, year, text)]
     if _MARKDOWN.match(text) and not is_epub:
-        title, author, year, text = _markdown(text)
-    elif re.search(_PG, text[:_HEAD], re.IGNORECASE):
-        heading = _gutenberg(text)
-        title, author, text = title or heading[0], author or heading[1], heading[3]
-    title = title or parts[-1].replace("_", " ")
-    yield Book(book_id, title, author, year, text, wt.looks_tokenised(text[:_HEAD]), source)
+        headings = [_markdown(text)]
+    elif re.search(_PG, text[:_HEAD], re.IGNORECASE) or _PG_START.search(text):
+        headings = [(title or t, author or a, year, body) for t, a, _, body in _gutenberg(text, source)]
+    file = parts[-1].replace("_", " ")
+    for number, (title, author, year, text) in enumerate(headings, start=1):
+        own_id = f"{book_id}#{number}" if number > 1 else book_id
+        yield Book(own_id, title or file, author, year, text, wt.looks_tokenised(text[:_HEAD]), source)
 
 
 def _childrens(text: str, source: str, prefix: str) -> Iterator[Book]:
@@ -291,24 +336,80 @@ def _markdown(text: str) -> Heading:
     return fields.get("Title"), fields.get("Author"), int(year[0]) if year else None, body
 
 
-def _gutenberg(text: str) -> Heading:
+def _gutenberg(text: str, source: str) -> list[Heading]:
     """Parse and remove the header, the "small print" and the footer of a Project Gutenberg text.
 
     The texts are of the 1990s: their headers differ, so that title and author may be missing; none has
-    the year of the book.
+    the year of the book. A text with several headers is as many books. A warning tells where more than a
+    tenth of it goes that is not Gutenberg's own.
     """
-    head = text[:_HEAD]
-    title, author = (re.search(_PG_FIELD.format(n), head[:5000], re.MULTILINE) for n in ("Title", "Author"))
-    named = _PG_TITLE.search(head[:5000])
-    starts = list(_PG_START.finditer(head))
-    begin = starts[-1].end() if starts else 0
-    if credit := _PG_CREDIT.match(text, begin):
-        begin = credit.end()
-    tail = max(begin, len(text) - _TAIL)
+    headers = _headers(text)
+    headings: list[Heading] = []
+    unnamed = place = named = 0  # characters; where a book's header begins, and where its name may be
+    for number, header in enumerate(headers, start=1):
+        begin, is_last = header.end, number == len(headers)
+        stop = len(text) if is_last else headers[number].start
+        head = text[named : header.end if number > 1 else _NAMED][:_NAMED]
+        for _ in range(_CREDITS):
+            if credit := _PG_CREDIT.match(text, begin, stop):
+                begin = credit.end()
+        end, named = _footer(text, begin, stop, is_last=is_last)
+        body = text[begin:end].strip("\x1a \n")
+        if last := _PG_LAST.search(body, max(0, len(body) - _LAST)):
+            body = body[: last.start()].rstrip()
+        headings.append((*_title_and_author(head), None, f"{body}\n"))
+        dropped = (text[place:begin], text[end:] if is_last else "")
+        unnamed += sum(len(part) for gap in dropped for part in _PG_NAMES.split(gap) if len(part) > _UNNAMED)
+        place = end
+    if unnamed > _SHARE * len(text):
+        warnings.warn(
+            f"{source}: {unnamed / len(text):.0%} of the file is left out as header or footer of Project "
+            "Gutenberg, but may be text of the book; remove them from the file yourself to keep it",
+            stacklevel=2,
+        )
+    return [heading for heading in headings if heading[3] != "\n"] or headings[:1]
+
+
+def _headers(text: str) -> list[_Header]:
+    """Return where headers are; the first at 0 and empty if there is text of a book before their marks."""
+    headers: list[_Header] = []
+    for mark in _PG_START.finditer(text):
+        kind, last = mark[1][:3].upper(), headers[-1] if headers else None
+        if (
+            last
+            and kind not in last.kinds
+            and mark.start() - last.end <= _APART
+            and _footer(text, last.end, mark.start())[0] == mark.start()
+        ):
+            headers[-1] = last._replace(end=mark.end(), kinds=last.kinds | {kind})
+        else:
+            headers.append(_Header(mark.start(), mark.end(), frozenset({kind})))
+    start = headers[0].start if headers else 0
+    if not headers or start > _HEADER or _footer(text, 0, start)[0] < start:
+        headers.insert(0, _Header(0, 0, frozenset()))
+    return headers
+
+
+def _footer(text: str, begin: int, stop: int, *, is_last: bool = True) -> tuple[int, int]:
+    """Return where a footer begins, and ends by its first words; `stop` twice if there is none.
+
+    If the book is not the last, the next one's header may be there instead, which ends where it begins.
+    """
+    tail = max(begin, stop - _TAIL)
     line = text.find("\n", tail - 1) + 1 if tail else 0  # the first that begins there
-    end = _PG_END.search(text[line:]) if line or not tail else None
-    body = text[begin : line + end.end("before") if end else len(text)].strip("\x1a \n")
-    if last := _PG_LAST.search(body, max(0, len(body) - _LAST)):
-        body = body[: last.start()].rstrip()
+    if tail and not line:
+        return stop, stop
+    for end in _PG_END.finditer(text[line:stop]):
+        if not end["next"]:
+            return line + end.end("before"), line + end.end()
+        if not is_last:
+            return line + end.end("before"), line + end.start("next")
+    return stop, stop
+
+
+def _title_and_author(head: str) -> tuple[str | None, str | None]:
+    """Return title and author that a header gives."""
+    title, author = (re.search(_PG_FIELD.format(n), head, re.MULTILINE) for n in ("Title", "Author"))
+    named = _PG_TITLE.search(head)
     by = author[1] if author else named and named[2] and named[2].strip(" *")
-    return title[1] if title else named and named[1].strip(" *"), by, None, f"{body}\n"
+    return title[1] if title else named and named[1].strip(" *"), by

@@ -117,12 +117,14 @@ class Corpus:
             as :func:`workbench.books` does. In an iterable a string is a line of text, one sentence of words
             separated by white space. A book is a :class:`workbench.Book`, or anything with ``text``,
             ``tokenised``, ``book_id`` and ``title``; its sentences are those of
-            :func:`workbench.items.text.sentences`. Texts are read once, one at a time.
+            :func:`workbench.items.text.sentences`. Texts are read once, one at a time. Marks of emphasis are
+            taken off running text before it is tokenised, by :func:`workbench.items.text.without_emphasis`.
         lower : bool, default True
             Lower-case the tokens.
         tokenised : bool, optional
             Overrides what the texts declare. False also tokenises lines, by
-            :func:`workbench.items.text.tokenize`.
+            :func:`workbench.items.text.tokenize`, without their marks of emphasis; lines and books of tokens
+            keep theirs.
         workers : int, optional
             Number of processes; all cores by default. The result does not depend on it.
         progress : bool, default True
