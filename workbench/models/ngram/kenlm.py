@@ -29,6 +29,7 @@ _TOKENS = re.compile(r"^Unigram tokens (\d+)", re.MULTILINE)
 _MAGIC = b"mmap lm http://kheafield.com/code"
 _ROOM = "make room, or let temporary= name a folder on another disk"
 _MOST = 2**32 - 2  # counts have 32 bits
+_NO_WEIGHT = "Bad backoff -inf"
 _NO_DISCOUNTS = "Substituting fallback discounts"
 _NO_ROOM = re.compile(r"No space left|File too large|Disk quota")
 _NO_MEMORY = re.compile(r"MallocException|bad_alloc|Cannot allocate memory|Cannot create thread")
@@ -189,6 +190,9 @@ def _check(outcome: Outcome, program: str, file: Path, memory: str) -> None:
     if _SMALL.search(message):
         remedy = f"use more than memory={memory!r}"
         raise DataError(f"{program} has too little memory ({message})", file=file, remedy=remedy)
+    if _NO_WEIGHT in message:
+        problem = f"{program} takes no back-off weight of 0, which a discount of 0 gives in so small a text"
+        raise DataError(problem, file=file, remedy="predict with the model as it is, or fit it on more text")
     raise DataError(f"{program} failed: {message or ended or outcome.returncode}", file=file)
 
 
