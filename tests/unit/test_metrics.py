@@ -137,7 +137,7 @@ def test_models_that_give_scores_have_no_perplexity():
 @pytest.mark.parametrize("frame", [unknown_answers(made(5)), made(0)])
 def test_groups_without_an_answer_are_no_error(frame):
     table = evaluate(frame)
-    assert list(table.columns) == ["model", "run", *MEASURES, "subset"]
+    assert list(table.columns) == ["model", "run", *MEASURES, "chance", "subset"]
     assert table[["n", "n_perplexity", "n_tied_items"]].eq(0).all(axis=None)
     assert table[["accuracy", "accuracy_low", "perplexity", "median_rank"]].isna().all(axis=None)
 

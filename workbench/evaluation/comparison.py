@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from workbench.analysis.proportions import holm, mcnemar, wilson
 from workbench.evaluation import bootstrap, comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask, Units
-from workbench.evaluation.metrics import SPREAD, interval_kind, spread
+from workbench.evaluation.metrics import SPREAD, chance_of, interval_kind, spread
 from workbench.evaluation.reading import ModelPredictions, coalesced, labels, predictions_of
 from workbench.evaluation.significance import (
     MCNEMAR,
@@ -215,7 +215,8 @@ class Comparison:
         """Return the measures of `table` that need no resampling: one row a model.
 
         Columns are `label`, `n`, `accuracy`, `n_perplexity`, `perplexity`, `median_rank`, `n_seeds` (1 for a
-        single run), and of replicates `seed_sd`, `seed_min`, `seed_max`, `spread`.
+        single run), and of replicates `seed_sd`, `seed_min`, `seed_max`, `spread`
+        (of a random baseline, what it is expected to get right).
         """
         none = np.isnan(self.log_prob)
         count = (~none).sum(axis=1)
@@ -233,7 +234,10 @@ class Comparison:
                 "median_rank": [float(np.median(row)) if len(row) else np.nan for row in ranks],
                 "n_seeds": [right.shape[1] for right in self._by_seed],
                 **{name: [values.get(name, np.nan) for values in spreads] for name in SPREAD[1:-1]},
-                "spread": [values.get("spread", "") for values in spreads],
+                "spread": [
+                    values.get("spread", "") or chance_of(model.frame.iloc[rows])
+                    for values, (model, rows) in zip(spreads, self._each(), strict=True)
+                ],
             }
         )
 
@@ -512,8 +516,8 @@ class Comparison:
             for row in self.table().to_dict("records")
         ]
         columns = ["model", "accuracy %", "perplexity", "median rank"]
-        if self._several.any():
-            return text_table([*columns, "spread"], rows)
+        if any(row[-1] for row in rows):
+            return text_table([*columns, "remark"], rows)
         return text_table(columns, [row[:-1] for row in rows])
 
     def _pairs_text(self) -> str:

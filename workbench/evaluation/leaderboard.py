@@ -18,7 +18,15 @@ import pyarrow as pa
 from workbench.analysis.proportions import holm
 from workbench.datasets import published as papers
 from workbench.evaluation.bootstrap import Drawing
-from workbench.evaluation.metrics import measure, note, shown_measures, spread_columns, subset_of, typed
+from workbench.evaluation.metrics import (
+    chance_of,
+    measure,
+    note,
+    shown_measures,
+    spread_columns,
+    subset_of,
+    typed,
+)
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.reading import (
     NEEDED,
@@ -41,7 +49,7 @@ _KEPT = 20_000  # measures and tests of one setting
 _CACHE, _KNOWN = "measures", pa.schema([("key", pa.string()), ("value", pa.string())])
 _MEASURED = (
     "n", "n_known", "accuracy", "accuracy_low", "accuracy_high", "interval", "accuracy_known", "perplexity",
-    "median_rank", "resampled_by", "n_novels", "signature", "subset",
+    "median_rank", "resampled_by", "n_novels", "signature", "chance", "subset",
 )  # fmt: skip
 _PUBLISHED = ("published", "source")
 _REPORTED = (
@@ -289,7 +297,9 @@ def _datasets(model: ModelPredictions) -> list[str]:
 def _row(model: ModelPredictions, drawing: Drawing) -> dict[str, Any]:
     row = {"model": model.model, "system": one_value(model.frame["system"]), "run": model.run}
     variant = {name: one_value(model.frame[name]) for name in VARIANT}
-    return row | variant | measure(model.frame, drawing) | {"subset": subset_of(model.frame)}
+    return row | variant | measure(model.frame, drawing) | {
+        "chance": chance_of(model.frame), "subset": subset_of(model.frame),
+    }  # fmt: skip
 
 
 def _groups(

@@ -141,11 +141,14 @@ def evaluate(
         datasets |= set(frame["dataset"].dropna())
         head = {"model": predictions.model, "run": predictions.run, "distinction": distinction}
         for group, part in _groups(frame, names):
-            subset = {"subset": subset_of(part) if _WHOLE.issuperset(names) else ""}
-            rows.append(head | group | measure(part, drawing) | subset)
+            subset = subset_of(part) if _WHOLE.issuperset(names) else ""
+            remarks = {"chance": chance_of(part), "subset": subset}
+            rows.append(head | group | measure(part, drawing) | remarks)
     heads = ("model", "run", *(["distinction"] if any(apart) else []))
     columns = [name for name in heads if name not in names] + names
-    table = typed(pd.DataFrame(rows, columns=[*columns, *MEASURES, "subset", *spread_columns(rows)]))
+    table = typed(
+        pd.DataFrame(rows, columns=[*columns, *MEASURES, "chance", "subset", *spread_columns(rows)])
+    )
     table.attrs["note"] = note(table, datasets, drawing)
     repeated = any(apart) and table.duplicated(["model", *names]).any()
     model = TableColumn("model", detail="distinction" if repeated else "")
@@ -159,12 +162,18 @@ def spread_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return SPREAD if any("n_seeds" in row for row in rows) else ()
 
 
+def _beside_accuracy(table: pd.DataFrame) -> str:
+    if "spread" in table:
+        return "spread"
+    return "chance" if "chance" in table and table["chance"].fillna("").any() else ""
+
+
 def shown_measures(table: pd.DataFrame) -> tuple[TableColumn, ...]:
     """Return the measures as tables show them; the items of the perplexity where they are not all."""
     fewer = "n_perplexity" in table and (table["n_perplexity"].fillna(0) % table["n"] > 0).any()
     return (
         TableColumn("n", "count", detail="subset" if "subset" in table and table["subset"].any() else ""),
-        with_interval("accuracy", "share", detail="spread" if "spread" in table else ""),
+        with_interval("accuracy", "share", detail=_beside_accuracy(table)),
         with_interval("perplexity", "perplexity"),
         with_interval("median_rank", "rank"),
         *([TableColumn("n_perplexity", "count")] if fewer else ()),
@@ -228,6 +237,18 @@ def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
         measures["median_rank"] = float(np.median(ranks[mask]))
         measures["n_tied_items"] = int((frame["n_tied"].fillna(1) > 1).sum())
     return measures
+
+
+def chance_of(frame: pd.DataFrame) -> str:
+    """Say what a random baseline is expected to get right: its accuracy is that of one draw; else empty.
+
+    It may draw any of several words for each answer that it can predict, ``p_correct`` tells how likely.
+    """
+    known = frame["known"].fillna(value=False).to_numpy(dtype=bool)
+    p = floats(frame["p_correct"])
+    if not known.any() or not ((p[known] > 0).all() and (p[known] < 1).any()):
+        return ""
+    return f"{percent(float(np.nanmean(p)))} expected"
 
 
 def subset_of(frame: pd.DataFrame) -> str:

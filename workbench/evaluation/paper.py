@@ -15,7 +15,7 @@ import pandas as pd
 from workbench.datasets import published
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing
-from workbench.evaluation.metrics import measure
+from workbench.evaluation.metrics import chance_of, measure
 from workbench.evaluation.reading import (
     VARIANT,
     ModelPredictions,
@@ -89,7 +89,7 @@ _KINDS = {
     "measured_in": "str", "published": "Float64", "printed": "str",
     **dict.fromkeys(("ours", "low", "high", "difference"), "Float64"),
     "n_seeds": "Int64", **dict.fromkeys(("seed_sd", "seed_min", "seed_max"), "Float64"),
-    "n": "Int64", "n_of_paper": "Int64", "n_known": "Int64", "ours_known": "Float64", "expected": "Float64",
+    "is_drawn": "boolean", "n": "Int64", "n_of_paper": "Int64", "n_known": "Int64", "ours_known": "Float64", "expected": "Float64",
     **dict.fromkeys(("resampled_by", "variant", "unit", "filter"), "str"),
     "vocabulary_size": "Int64", "unknown": "str", "prompt": "object",
 }  # fmt: skip
@@ -209,7 +209,7 @@ class ResultsTable:
         (standard deviation between seeds), `seed_min` and `seed_max`; `n` items, `n_of_paper` those of the
         paper's numbers where ours are of them; of accuracies `ours_known`
         (on the `n_known` items whose answer is in the vocabulary) and `expected` (mean over random
-        choices among ties); and the columns that name the variant.
+        choices among ties), `is_drawn` (a random baseline: `ours` is one draw); and the columns that name the variant.
     notes : tuple of str
     rows : {"ours", "all"}
         Which rows are shown; `frame` has all of them.
@@ -292,6 +292,7 @@ def _of_ours(cells: Sequence[dict[Any, Any]]) -> Iterator[list[Cell]]:
     of_ours = not pd.isna(system) and all(pd.isna(cell["printed"]) for cell in cells)
     values = [Cell(number("ours")(cell)) for cell in cells]
     yield [Cell(model, f"({system})" if of_ours else ""), Cell("ours"), *values]
+    yield from row("expected", "expected", number("expected")) if cells[0]["is_drawn"] is True else ()
     yield from row("interval", "low", lambda cell: f"[{number('low')(cell)}, {number('high')(cell)}]")
     seeds = max((cell["n_seeds"] for cell in cells if not pd.isna(cell["n_seeds"])), default=0)
     yield from row(f"SD of {seeds} seeds", "seed_sd", number("seed_sd"))
@@ -407,7 +408,7 @@ def _rows(
             measures: dict[str, dict[str, Any]] = {}
             for (split, word_class), labels in _places(columns).items():
                 mask = (frame["split"] == split) & (word_class is None or frame["word_class"] == word_class)
-                measured = measure(frame[mask], drawing)
+                measured = measure(frame[mask], drawing) | {"chance": chance_of(frame[mask])}
                 measures |= dict.fromkeys(labels if measured["n"] else (), measured)
             if not measures:
                 continue
@@ -493,6 +494,7 @@ def _cell(column: Column, system: str | None, row: _Row | None, size: int | None
     if column.measure == "accuracy":
         cell["ours_known"] = scale * measures.get("accuracy_known", np.nan)
         cell["expected"] = scale * measures["expected_accuracy"]
+        cell["is_drawn"] = bool(measures["chance"])
         if "n_seeds" in measures:
             cell |= {name: scale * measures[name] for name in ("seed_sd", "seed_min", "seed_max")}
             cell["n_seeds"] = measures["n_seeds"]
