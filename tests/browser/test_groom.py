@@ -26,7 +26,7 @@ def groom(lab, notebook):
     def run(name, *cells):
         notebook.open(lab.write(f"groom-{name}.ipynb", MADE, *cells))
         notebook.run_all()
-        notebook.page.wait_for_selector(".wg-groom[data-waits=''] .wg-word")
+        notebook.page.wait_for_selector(".wr-groom[data-waits=''] .wr-word")
         return notebook.page
 
     return run
@@ -38,12 +38,12 @@ def python(notebook, what):
 
 def settled(page, item, picked, state):
     wanted = f"[data-item='{item}'][data-picked='{picked}'][data-state='{state}']"
-    page.wait_for_selector(f".wg-groom[data-waits='']{wanted}")
+    page.wait_for_selector(f".wr-groom[data-waits='']{wanted}")
 
 
 def pick_by_keys(page, item):
     """Pick the first four alternates with the keyboard."""
-    page.locator(".wg-word").first.focus()
+    page.locator(".wr-word").first.focus()
     for number in range(NEEDED):
         if number:
             page.keyboard.press("ArrowRight")
@@ -54,36 +54,36 @@ def pick_by_keys(page, item):
 def test_picking_by_keys_and_clicks(groom, notebook):
     page = groom("story", "view = wb.groom(made, subject='story')\nview")
     ids = python(notebook, "made.frame['item_id'].tolist()")
-    words = page.locator(".wg-word").all_inner_texts()
+    words = page.locator(".wr-word").all_inner_texts()
     assert words == python(notebook, "made[0].meta['alternates']")
     assert len(words) == MANY
-    assert page.locator(".wg-answer").inner_text() == python(notebook, "made[0].answer")
-    assert " ".join(python(notebook, "made[0].candidates")) not in page.locator(".wg-groom").inner_text()
-    first = page.locator(".wg-word").first
+    assert page.locator(".wr-answer").inner_text() == python(notebook, "made[0].answer")
+    assert " ".join(python(notebook, "made[0].candidates")) not in page.locator(".wr-groom").inner_text()
+    first = page.locator(".wr-word").first
     first.focus()
     page.keyboard.press("ArrowRight")
-    assert page.locator(".wg-other").inner_text() == words[1]
+    assert page.locator(".wr-other").inner_text() == words[1]
     left, right = python(notebook, "[made[0].readable()[0], made[0].answer]")
-    shown = page.locator(".wg-preview").inner_text().replace("with the alternate", "").strip()
+    shown = page.locator(".wr-preview").inner_text().replace("with the alternate", "").strip()
     assert shown.split() == left.replace(right, words[1], 1).split()
     page.keyboard.press("ArrowDown")
     below = page.evaluate("document.activeElement.getBoundingClientRect().top")
     assert below > first.bounding_box()["y"]
     page.keyboard.press("ArrowUp")
     assert page.evaluate("document.activeElement.textContent") == words[1]
-    page.locator(".wg-word").nth(9).hover()
-    assert page.locator(".wg-other").inner_text() == words[9]
+    page.locator(".wr-word").nth(9).hover()
+    assert page.locator(".wr-other").inner_text() == words[9]
 
     pick_by_keys(page, ids[0])
     assert python(notebook, "[sorted(item.candidates) for item in view.items()]") == [
         sorted([*words[:NEEDED], python(notebook, "made[0].answer")])
     ]
-    page.locator(".wg-word").nth(7).click()
-    page.locator(".wg-alarm:has-text('4 options are picked')").wait_for()
-    notebook.screenshot("groom", ".wg-groom")
-    page.locator(".wg-picked button").nth(1).click()
+    page.locator(".wr-word").nth(7).click()
+    page.locator(".wr-alarm:has-text('4 options are picked')").wait_for()
+    notebook.screenshot("groom", ".wr-groom")
+    page.locator(".wr-picked button").nth(1).click()
     settled(page, ids[0], NEEDED - 1, "begun")
-    page.locator(".wg-word").nth(7).click()
+    page.locator(".wr-word").nth(7).click()
     settled(page, ids[0], NEEDED, "done")
     assert python(notebook, "list(view.to_frame()['options'][0])") == [words[0], words[2], words[3], words[7]]
 
@@ -96,24 +96,24 @@ def test_walking_rejecting_and_undoing(groom, notebook):
     page.keyboard.press("n")
     settled(page, ids[1], 0, "open")
     page.keyboard.press("x")
-    page.locator(".wg-reject").select_option("poor sentence")
+    page.locator(".wr-reject").select_option("poor sentence")
     settled(page, ids[1], 0, "rejected")
-    page.locator(".wg-word").nth(2).click(force=True)  # it says that it is disabled
-    page.locator(".wg-alarm:has-text('this question is rejected')").wait_for()
+    page.locator(".wr-word").nth(2).click(force=True)  # it says that it is disabled
+    page.locator(".wr-alarm:has-text('this question is rejected')").wait_for()
     page.keyboard.press("j")
     settled(page, ids[2], 0, "open")
     page.keyboard.press("u")
     settled(page, ids[1], 0, "open")
     page.keyboard.press("u")
     settled(page, ids[0], NEEDED - 1, "begun")
-    page.locator(".wg-place").fill("5")
-    page.locator(".wg-place").press("Enter")
+    page.locator(".wr-place").fill("5")
+    page.locator(".wr-place").press("Enter")
     settled(page, ids[4], 0, "open")
-    assert page.locator(".wg-status").inner_text().startswith("0 done, 0 rejected, 12 left (walk)")
+    assert page.locator(".wr-status").inner_text().startswith("0 done, 0 rejected, 12 left (walk)")
     notebook.evaluate("view.current = made[3]")
     settled(page, ids[3], 0, "open")
     assert page.locator(".jp-Cell").count() == cells  # no key reached the notebook
-    tree = page.locator(".wg-groom").aria_snapshot()
+    tree = page.locator(".wr-groom").aria_snapshot()
     for role in ["progressbar", "status", 'group "Alternates', "spinbutton", 'button "Undo', "combobox"]:
         assert role in tree.replace("Take the last change back (key u)", "Undo")
 
@@ -125,11 +125,11 @@ def test_no_button_moves_under_the_pointer(groom):
         "long = [replace(item, meta={'alternates': ['a', 'b', 'c', 'd', 'incomprehensibilities' * 20]}) "
         "for item in made]\nview = wb.groom(wb.Items.from_records(long), subject='still')\nview",
     )
-    last = page.locator(".wg-word").nth(4)
-    page.locator(".wg-word").first.hover()
-    height, place = page.locator(".wg-preview").bounding_box()["height"], last.bounding_box()
+    last = page.locator(".wr-word").nth(4)
+    page.locator(".wr-word").first.hover()
+    height, place = page.locator(".wr-preview").bounding_box()["height"], last.bounding_box()
     last.hover()
-    assert page.locator(".wg-preview").bounding_box()["height"] > height
+    assert page.locator(".wr-preview").bounding_box()["height"] > height
     assert last.bounding_box() == place
 
 
@@ -139,14 +139,14 @@ def test_a_killed_kernel_loses_nothing(groom, notebook):
     pick_by_keys(page, ids[0])
     page.keyboard.press("n")
     settled(page, ids[1], 0, "open")
-    page.locator(".wg-word").nth(5).click()
+    page.locator(".wr-word").nth(5).click()
     settled(page, ids[1], 1, "begun")
     pid = python(notebook, "__import__('os').getpid()")
     os.kill(pid, signal.SIGKILL)
     page.locator(".jp-Dialog:has-text('appears to have died') .jp-mod-accept").click()
     notebook.ready()
     notebook.run_all()
-    page.wait_for_selector(f".wg-groom[data-waits=''][data-item='{ids[1]}'][data-picked='1']")
+    page.wait_for_selector(f".wr-groom[data-waits=''][data-item='{ids[1]}'][data-picked='1']")
     assert python(notebook, "__import__('os').getpid()") != pid
     assert python(notebook, "[view.counts['done'], view.counts['begun']]") == [1, 1]
 
@@ -161,16 +161,16 @@ def test_text_is_text_and_errors_show(groom, notebook):
         "*item.meta['alternates'][1:]]}) for item in made]\n"
         "view = wb.groom(wb.Items.from_records(items), subject=evil)\nview",
     )
-    assert page.locator(".wg-word").first.inner_text() == EVIL
+    assert page.locator(".wr-word").first.inner_text() == EVIL
     first = python(notebook, "made.frame['item_id'][0]")
     pick_by_keys(page, first)
-    assert page.locator(".wg-groom img").count() == 0
+    assert page.locator(".wr-groom img").count() == 0
     assert page.evaluate("window.hacked") is None
-    assert EVIL in page.locator(".wg-sentence").inner_text()
+    assert EVIL in page.locator(".wr-sentence").inner_text()
     notebook.evaluate("def fails(*_): raise wb.DataError('it <b>fails</b>')\nview._grooming.pick = fails")
-    page.locator(".wg-word").nth(1).click()
-    page.locator(".wg-alarm:has-text('it <b>fails</b>')").wait_for()
-    assert page.locator(".wg-word[aria-pressed=true]").count() == NEEDED
+    page.locator(".wr-word").nth(1).click()
+    page.locator(".wr-alarm:has-text('it <b>fails</b>')").wait_for()
+    assert page.locator(".wr-word[aria-pressed=true]").count() == NEEDED
 
 
 def test_readable_in_both_themes_and_at_430_pixels(groom, notebook):
@@ -178,27 +178,27 @@ def test_readable_in_both_themes_and_at_430_pixels(groom, notebook):
     ids = python(notebook, "made.frame['item_id'].tolist()")
     pick_by_keys(page, ids[0])
     contrast, clipped = (
-        code.replace("wb-browser", "wg-groom").replace("wb-", "wg-") for code in (CONTRAST, CLIPPED)
+        code.replace("wb-browser", "wr-groom").replace("wb-", "wr-") for code in (CONTRAST, CLIPPED)
     )
-    page.locator(".wg-guide summary").click()
+    page.locator(".wr-guide summary").click()
 
     def look(name):
         for theme in THEMES:
             notebook.theme(theme)
             assert page.evaluate(contrast) == []
             assert page.evaluate(clipped) == []
-            notebook.screenshot(f"groom-{name}{theme.split()[-1].lower()}", ".wg-groom")
+            notebook.screenshot(f"groom-{name}{theme.split()[-1].lower()}", ".wr-groom")
 
     look("")
-    page.evaluate("document.querySelector('.wg-groom').style.width = '430px'")
+    page.evaluate("document.querySelector('.wr-groom').style.width = '430px'")
     notebook.still()
     look("430-")
-    assert page.locator(".wg-main").evaluate("(node) => node.scrollWidth <= node.clientWidth")
+    assert page.locator(".wr-main").evaluate("(node) => node.scrollWidth <= node.clientWidth")
     page.keyboard.press("Escape")
-    page.locator(".wg-word").first.focus()
+    page.locator(".wr-word").first.focus()
     page.keyboard.press("n")
     settled(page, ids[1], 0, "open")
     page.keyboard.press("x")
-    page.locator(".wg-reject").select_option(index=3)
+    page.locator(".wr-reject").select_option(index=3)
     settled(page, ids[1], 0, "rejected")
     look("rejected-")

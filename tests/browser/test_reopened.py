@@ -64,7 +64,7 @@ HTML = """() => window.jupyterapp.shell.currentWidget.content.widgets
     .map((output) => output.data?.["text/html"]).filter(Boolean).map((html) => [].concat(html).join(""))"""
 SAVED, LIVE = (
     ".wb-saved",
-    ".wb-browser, .we-charts, .wc-compare, .wa-ask, .wt-attention, .wg-guess, .wg-groom",
+    ".wb-browser, .we-charts, .wc-compare, .wa-ask, .wt-attention, .wg-guess, .wr-groom",
 )
 ERROR = "text=/Error displaying widget|Loading widget/ >> visible=true"
 GIVEN_WAY = """(roots) => {

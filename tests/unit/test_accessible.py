@@ -93,9 +93,21 @@ PAGES = {
 @pytest.mark.parametrize("name", PAGES)
 def test_tables_have_names_and_headings(name):
     page = Tables(PAGES[name]())
+    assert page.headings
     assert [heading for heading in page.headings if not heading.strip()] == []
+    assert page.named
     if name not in {"available", "notes"}:  # frames of pandas, which names no table
         assert all(page.named)
+
+
+def test_the_table_of_a_browser_has_a_heading_for_each_column_and_row():
+    table = annotated(ITEMS).assign(genre="crime")
+    columns = ["passage", "genre", "tags"]
+    widget = wb.browse(ITEMS, table, RUNS, table=columns)
+    page = Tables(widget.to_html())
+    assert page.headings == ["Item", "Passage", "genre", "Tags", *ITEMS.frame["item_id"]]
+    assert page.named == [True]
+    widget.close()
 
 
 @pytest.mark.parametrize("name", ["evaluate", "items", "browse", "compare", "compare, saved"])

@@ -226,3 +226,13 @@ def test_scripts_never_make_markup_of_text():
     for path in scripts:
         markup = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write"
         assert not re.search(markup, path.read_text("utf-8")), path
+
+
+def test_widgets_share_no_class_of_their_style_sheets():
+    sheets = [path for path in (PACKAGE / "widgets").glob("*/*.css") if path.stem == path.parent.name]
+    classes = {path.stem: set(re.findall(r"\.(w[a-z]-[a-z-]+)", path.read_text())) for path in sheets}
+    prefixes = {name: {one[:2] for one in names} - {"wb"} for name, names in classes.items()}
+    prefixes["browser"] = {"wb"}  # the charts of wb.explore stand above a browser
+    assert len(prefixes) >= 7
+    assert {len(own) for own in prefixes.values()} == {1}  # else one restyles another in the same notebook
+    assert len(set.union(*prefixes.values())) == len(prefixes)

@@ -137,7 +137,7 @@ def accuracy(
         )
         points = base.mark_point(filled=True, size=60, opacity=1).encode(y=y)
         letters = max(len(line) for text in labels.values() for line in text.split("\n"))
-        wide = max(_BAND, 14 * len(models) + 18, 7 * letters) * len(labels)
+        wide = max(_BAND, 14 * len(models) + 18, 7 * letters + 14) * len(labels)
         head = panel_head(str(name), sizes)
         panels.append(alt.layer(bars, points, title=head, width=wide, height=260))
     return theme.panel_row(panels)

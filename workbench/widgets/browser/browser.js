@@ -38,7 +38,7 @@ function render({ model, el }) {
   c.columnsButton = h("button", { class: "wb-button", type: "button", "aria-haspopup": "dialog", title: "Choose the columns of the table (c)", onclick: () => panels.columns() }, "Columns");
   const bar = h("div", { class: "wb-facets", role: "group", "aria-label": "Filters" });
   const line = h("input", {
-    class: "wb-line", type: "text", spellcheck: "false", autocomplete: "off", placeholder: "Filter, such as: n_tokens > 60 and not direct_speech", "aria-label": "Filter by a condition",
+    class: "wb-line", type: "text", spellcheck: "false", autocomplete: "off", "aria-label": "Filter by a condition",
     role: "combobox", "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": `${uid}-choices`,
     oninput: suggest, onkeydown: onLineKey, onblur: () => drawChoices(null), onchange: () => submit(),
   });
@@ -329,6 +329,7 @@ function render({ model, el }) {
       press(reveal, model.get("reveal"));
       press(table, model.get("layout") === "table");
       root.dataset.layout = model.get("layout");
+      line.placeholder = "n_tokens" in names && "direct_speech" in names ? "Filter, such as: n_tokens > 60 and not direct_speech" : "Filter by a condition on columns";
       count.textContent = `${number(m.n)} of ${number(m.total)}`;
       complain("");
       line.setAttribute("aria-invalid", "false");

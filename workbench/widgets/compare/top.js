@@ -1,9 +1,9 @@
 /** The table of the models: one row each, with measures and intervals, and whether it is shown below. */
 function modelTable(c) {
   const body = h("tbody");
-  const head = h("tr", {}, ...["Model", "Accuracy, %", "", "Selected, %", "Perplexity", "Median rank"].map((text, i) => h(text ? "th" : "td", {
-    scope: text ? "col" : null, class: `wc-c${i}`, "aria-hidden": text ? null : "true", // bars: the numbers are beside them
-    title: ["Ticked models are shown below", "Share of right answers, with its interval", "", "Share of right answers among the listed items, with its Wilson interval", "exp of the mean \u2212ln p, with its interval", "Median rank of the answer, with its interval"][i],
+  const head = h("tr", {}, ...["Model", "Accuracy, %", "Selected, %", "Perplexity", "Median rank"].map((text, i) => h("th", {
+    scope: "col", colspan: i === 1 ? 2 : null, // bars, and the numbers beside them
+    title: ["Ticked models are shown below", "Share of right answers, with its interval", "Share of right answers among the listed items, with its Wilson interval", "exp of the mean \u2212ln p, with its interval", "Median rank of the answer, with its interval"][i],
   }, text)));
   const node = h("div", { class: "wc-models", role: "region", "aria-label": "Models", tabindex: 0 }, h("table", { "aria-label": "Models" }, h("thead", {}, head), body));
   let boxes = [];

@@ -5,31 +5,31 @@ function render({ model, el }) {
   const s = { view: null, index: 0, at: 0 }; // at: the alternate that has the focus
 
   // ---- the frame of the widget
-  const button = (label, title, act, more = {}) => h("button", { class: "wg-button", type: "button", title, "aria-label": title, onclick: act, ...more }, label);
-  const place = h("input", { type: "number", class: "wg-place", min: 1, "aria-label": "Number of the question", onchange: () => go(Number(place.value) - 1) });
-  const count = h("span", { class: "wg-count" }, "…");
-  const progress = h("progress", { class: "wg-progress", "aria-label": "Questions that are done or closed" });
-  const status = h("span", { class: "wg-status", role: "status", "aria-live": "polite" });
-  const reject = h("select", { class: "wg-reject", "aria-label": "Reject the question (key x)", title: "Reject the question (key x)", onchange: () => {
+  const button = (label, title, act, more = {}) => h("button", { class: "wr-button", type: "button", title, "aria-label": title, onclick: act, ...more }, label);
+  const place = h("input", { type: "number", class: "wr-place", min: 1, "aria-label": "Number of the question", onchange: () => go(Number(place.value) - 1) });
+  const count = h("span", { class: "wr-count" }, "…");
+  const progress = h("progress", { class: "wr-progress", "aria-label": "Questions that are done or closed" });
+  const status = h("span", { class: "wr-status", role: "status", "aria-live": "polite" });
+  const reject = h("select", { class: "wr-reject", "aria-label": "Reject the question (key x)", title: "Reject the question (key x)", onchange: () => {
     const { question } = s.view;
     ask("change", { type: "reject", id: question.id, reason: reject.value });
     grid.querySelector("[tabindex='0']")?.focus();
   } });
   const undo = button("Undo", "Take the last change back (key u)", () => ask("change", { type: "undo" }));
-  const { node: alarm, complain } = alarmOf("wg-alarm");
-  const sentence = h("div", { class: "wg-sentence", dir: "auto" });
-  const preview = h("div", { class: "wg-preview", dir: "auto" });
-  const grid = h("div", { class: "wg-grid", role: "group", "aria-label": "Alternates: pick four" });
-  const picked = h("ol", { class: "wg-picked", "aria-label": "Options that are picked" });
-  const guide = h("details", { class: "wg-guide" });
-  const root = h("div", { class: "wg-groom", onkeydown: (e) => onKey(e) },
-    h("div", { class: "wg-top" },
-      h("span", { class: "wg-walk" }, button("‹", "Previous question (key k)", () => go(s.index - 1)), place, count, button("›", "Next question (key j)", () => go(s.index + 1))),
+  const { node: alarm, complain } = alarmOf("wr-alarm");
+  const sentence = h("div", { class: "wr-sentence", dir: "auto" });
+  const preview = h("div", { class: "wr-preview", dir: "auto" });
+  const grid = h("div", { class: "wr-grid", role: "group", "aria-label": "Alternates: pick four" });
+  const picked = h("ol", { class: "wr-picked", "aria-label": "Options that are picked" });
+  const guide = h("details", { class: "wr-guide" });
+  const root = h("div", { class: "wr-groom", onkeydown: (e) => onKey(e) },
+    h("div", { class: "wr-top" },
+      h("span", { class: "wr-walk" }, button("‹", "Previous question (key k)", () => go(s.index - 1)), place, count, button("›", "Next question (key j)", () => go(s.index + 1))),
       button("Next open", "Next open question (key n)", () => ask("show", { type: "next" })), undo, reject,
-      h("span", { class: "wg-bar" }, progress, status)),
-    alarm, h("div", { class: "wg-main", tabindex: -1 }, sentence, picked, grid, guide),
+      h("span", { class: "wr-bar" }, progress, status)),
+    alarm, h("div", { class: "wr-main", tabindex: -1 }, sentence, picked, grid, guide),
     preview); // below all else: where it takes another line, no button moves under the pointer
-  root.style.setProperty("--wg-height", `${model.get("height")}px`);
+  root.style.setProperty("--wr-height", `${model.get("height")}px`);
   el.append(root);
   const { ask, answered, busy, heard: rest, end } = lineTo(model, root, complain);
 
@@ -59,7 +59,7 @@ function render({ model, el }) {
   }
   function see(word) {
     const { left, right } = s.view.question;
-    fill(preview, h("span", { class: "wg-label" }, "with the alternate"), left, h("mark", { class: "wg-other" }, word), right);
+    fill(preview, h("span", { class: "wr-label" }, "with the alternate"), left, h("mark", { class: "wr-other" }, word), right);
   }
   /** The alternate in the row above or below that is nearest. */
   function across(by) {
@@ -87,9 +87,9 @@ function render({ model, el }) {
     fill(reject, ...choices.map(([value, label]) => h("option", { value }, label)));
     reject.value = q.reason;
     reject.setAttribute("aria-invalid", String(Boolean(q.reason)));
-    fill(sentence, h("span", { class: "wg-label" }, [q.id, ...q.kind].join(" · ")), q.context && h("span", { class: "wg-context" }, q.context),
-      q.left, h("mark", { class: "wg-answer", title: "The answer: the word of the original sentence" }, q.answer), q.right);
-    fill(picked, ...Array.from({ length: needed }, (_, i) => h("li", { class: q.picked[i] === undefined ? "wg-free" : "" },
+    fill(sentence, h("span", { class: "wr-label" }, [q.id, ...q.kind].join(" · ")), q.context && h("span", { class: "wr-context" }, q.context),
+      q.left, h("mark", { class: "wr-answer", title: "The answer: the word of the original sentence" }, q.answer), q.right);
+    fill(picked, ...Array.from({ length: needed }, (_, i) => h("li", { class: q.picked[i] === undefined ? "wr-free" : "" },
       q.picked[i] === undefined ? "\u00a0" : button(`${q.picked[i]} ✕`, `Take ${q.picked[i]} back`, () => pick(q.picked[i])))));
     const open = q.state === "open" || q.state === "begun" || q.state === "done";
     const focused = grid.contains(document.activeElement);
@@ -97,7 +97,7 @@ function render({ model, el }) {
       buttons().forEach((node, i) => node.setAttribute("aria-pressed", String(q.picked.includes(q.alternates[i]))));
     } else {
       s.at = 0;
-      fill(grid, ...q.alternates.map((word, i) => h("button", { class: "wg-word", type: "button", title: word, "aria-pressed": q.picked.includes(word) ? "true" : "false", onclick: () => { point(i); pick(word); },
+      fill(grid, ...q.alternates.map((word, i) => h("button", { class: "wr-word", type: "button", title: word, "aria-pressed": q.picked.includes(word) ? "true" : "false", onclick: () => { point(i); pick(word); },
         onfocus: () => { if (s.at !== i) point(i, false); }, onmouseenter: () => see(word), onmouseleave: () => see(s.view.question.alternates[s.at]) }, word)));
     }
     for (const node of buttons()) node.setAttribute("aria-disabled", String(!open));
