@@ -402,7 +402,8 @@ STARTS = """() => {
     const start = (n, style = getComputedStyle(n)) =>
         n.getBoundingClientRect().x + parseFloat(style.paddingLeft) + parseFloat(style.borderLeftWidth);
     const cells = document.querySelector('.wb-cells').children;
-    return [...document.querySelector('.wb-head').children].map((n, i) => Math.round(start(n) - start(cells[i])));
+    const heads = [...document.querySelector('.wb-head').children];
+    return heads.map((n, i) => Math.round(start(n) - start(cells[i])));
 }"""
 """How far the text of each heading begins from that of its column, in pixels."""
 
