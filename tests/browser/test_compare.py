@@ -391,8 +391,9 @@ def test_intervals_of_a_page_end_inside_their_bars(chromium):
     widget.close()
     ends = page.evaluate(
         """() => [...document.querySelectorAll('.models .bar')].map((bar) => {
-            const style = getComputedStyle(bar, '::after'), of = (name) => parseFloat(style[name]), side = 'borderLeftWidth';
-            const edges = style.boxSizing === 'border-box' ? 0 : 2 * of(side);
+            const style = getComputedStyle(bar, '::after');
+            const of = (name) => parseFloat(style[name]);
+            const edges = style.boxSizing === 'border-box' ? 0 : 2 * of('borderLeftWidth');
             return [of('left') + of('width') + edges, bar.clientWidth];
         })"""
     )
