@@ -265,6 +265,10 @@ def test_clicks_and_typed_conditions_are_one_line(show, notebook):  # noqa: PLR0
     assert page.locator(".wb-count").inner_text() == before
     notebook.screenshot("browser-refused", ".wb-browser")
     assert notebook.evaluate("print(browser.filters['where'])") == "direct_speech"
+    line.fill("direct_speech")  # the valid one again
+    line.press("Enter")
+    page.locator(".wb-alarm").wait_for(state="hidden")
+    assert line.get_attribute("aria-invalid") == "false"
     line.fill("n_tokens > 60 and not direct_speech")
     line.press("Enter")
     n = notebook.evaluate("print(((joined.n_tokens > 60) & ~joined.direct_speech).sum())")
@@ -340,6 +344,7 @@ def columns_are_chosen(page, notebook):
     assert heads.nth(1).inner_text() == "Passage"
     assert heads.last.inner_text() == "Tags"
     assert "▁" in page.locator(".wb-cells .wb-cell").first.inner_text()
+    assert page.evaluate(STARTS) == [0] * heads.count()
     page.locator(".wb-list").focus()
     page.keyboard.press("c")
     box = page.locator(".wb-column-list input[value=passage]")
@@ -392,6 +397,15 @@ def test_a_passage_is_copied_asked_about_and_analysed(show, notebook):
     first.locator(".wb-progress").wait_for(state="hidden")
     assert 'annotations="auto"' in notebook.evaluate("print(browser._arguments)")
 
+
+STARTS = """() => {
+    const start = (n, style = getComputedStyle(n)) =>
+        n.getBoundingClientRect().x + parseFloat(style.paddingLeft) + parseFloat(style.borderLeftWidth);
+    const cells = document.querySelector('.wb-cells').children;
+    const heads = [...document.querySelector('.wb-head').children];
+    return heads.map((n, i) => Math.round(start(n) - start(cells[i])));
+}"""
+"""How far the text of each heading begins from that of its column, in pixels."""
 
 CLIPPED = """() => [...document.querySelectorAll('.wb-browser, .wb-browser *')].filter((n) => {
     if (!n.getClientRects().length || n.closest('.wb-list, .wb-head')) return false;

@@ -191,6 +191,10 @@ def typed_filters(page, notebook, items, right):
     line.press("Enter")
     page.wait_for_selector(".wc-where-error:has-text('target_class')")
     assert page.locator(".wc-where-error").inner_text().endswith("still that of the last valid filter.")
+    page.locator(".wc-compare").evaluate("(node) => { node.style.width = '560px'; }")
+    high, room = page.locator(".wc-where-error").evaluate("(node) => [node.scrollHeight, node.clientHeight]")
+    assert high <= room  # the whole text
+    page.locator(".wc-compare").evaluate("(node) => { node.style.width = ''; }")
     assert page.locator(".wc-alarm").is_hidden()
     wait_count(page, (names & right["model 0"]).sum(), total)
     notebook.screenshot("compare-error", ".wc-body")
@@ -377,3 +381,22 @@ def test_the_spread_between_seeds_stands_beside_the_accuracy(lab, notebook):
     assert text.startswith(f"± {accuracies.std():.1f}")
     page.locator("[data-pair=BA]").hover()
     assert "sign-flip test by novel, exact p" in page.locator(".wc-told").inner_text()
+
+
+def test_intervals_of_a_page_end_inside_their_bars(chromium):
+    items = wb.load("sample", variant="capitalised")[:40]
+    widget = wb.compare(items, predicted(items, 2), annotated(items), resamples=20)
+    page = chromium.new_page(viewport={"width": 500, "height": 1000})
+    page.set_content(widget.to_html())
+    widget.close()
+    ends = page.evaluate(
+        """() => [...document.querySelectorAll('.models .bar')].map((bar) => {
+            const style = getComputedStyle(bar, '::after');
+            const of = (name) => parseFloat(style[name]);
+            const edges = style.boxSizing === 'border-box' ? 0 : 2 * of('borderLeftWidth');
+            return [of('left') + of('width') + edges, bar.clientWidth];
+        })"""
+    )
+    page.close()
+    assert len(ends) == 2
+    assert all(end <= room + 0.5 for end, room in ends)

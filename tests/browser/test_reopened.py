@@ -182,7 +182,7 @@ def test_the_views_are_there_again(kept, lab, notebook):
         page.wait_for_function("() => document.querySelectorAll('.vega-embed svg.marks').length === 2")
         page.wait_for_function(FAILED)
         assert page.locator(ERROR).count() == 0
-        assert page.locator("text=reading: 100 %").count() == 1  # where the bar stood
+        page.locator("text=reading: 100 %").wait_for(state="attached")  # where the bar stood
         if trusted:  # else JupyterLab takes the names of tables and regions off
             assert page.evaluate(INACCESSIBLE, SAVED) == []
         assert page.locator(", ".join(f"{root}:visible" for root in LIVE.split(", "))).count() == 0

@@ -152,6 +152,10 @@ function render({ model, el }) {
   function submit() {
     drawChoices(null);
     if (line.value.trim() !== s.line) ask("filter", { type: "filter", filters: current(), line: line.value });
+    else if (line.getAttribute("aria-invalid") === "true") { // back to the valid one
+      complain("");
+      line.setAttribute("aria-invalid", "false");
+    }
   }
   function drawChoices(found) {
     const before = completed?.choices[completed.at]; // chosen by an arrow while the answer was under way

@@ -35,7 +35,7 @@ function listingOf(c) {
     const columns = ["id", ...s.columns];
     const least = columns.map((name) => LEAST[name] ?? LEAST.other);
     node.style.setProperty("--wb-cells", columns.map((name, i) => `minmax(${least[i]}px, ${SHARE[name] ?? 1}fr)`).join(" "));
-    spacer.style.minWidth = `${least.reduce((sum, width) => sum + width + 6, 20)}px`; // the gaps too
+    spacer.style.minWidth = `${least.reduce((sum, width) => sum + width + 6, 17)}px`; // a gap less than columns; 23 px of padding and edge
     const focused = head.contains(document.activeElement) ? document.activeElement.dataset.name : null;
     head.replaceChildren(...["item_id", ...s.columns].map((name) => {
       const on = sort.replace(/^-/, "") === name;
