@@ -117,7 +117,7 @@ def test_accuracy_by_a_column_is_a_plain_count():
     panels = charts.accuracy(FRAMES, by="split").to_dict()["hconcat"]
     assert [panel["title"]["text"] for panel in panels] == ["LAMBADA development", "Control"]
     with pytest.raises(DataError, match="'mood'"):
-        charts.accuracy(FRAMES, table, by="mood")
+        charts.accuracy(FRAMES, by="mood")
 
 
 def test_a_scatter_shows_items_or_counts_of_them():

@@ -182,8 +182,9 @@ def leaderboard(
     table.attrs["note"] = note(measured, datasets, drawing)
     if len(table) > len(measured):
         table.attrs["note"] += f" {_REPORTED}"
-    apart = table["distinction"].notna() & (table["distinction"] != "")
-    table["distinction"] = table["distinction"].where(apart, table["source"]).astype("str")
+    pairs = zip(table["distinction"], table["source"], strict=True)
+    apart = [text if isinstance(text, str) and text else source for text, source in pairs]
+    table["distinction"] = pd.Series(apart, index=table.index, dtype="str")
     first = (TableColumn("place", "count"), TableColumn("model", detail="distinction"))
     shown = (*first, *shown_measures(table)[:2], *_SHOWN)
     return Table(table, TableLayout("Models ranked by accuracy", shown, tuple(names), "signature"))

@@ -146,9 +146,8 @@ def evaluate(
             rows.append(head | group | measure(part, drawing) | remarks)
     heads = ("model", "run", *(["distinction"] if any(apart) else []))
     columns = [name for name in heads if name not in names] + names
-    table = typed(
-        pd.DataFrame(rows, columns=[*columns, *MEASURES, "chance", "subset", *spread_columns(rows)])
-    )
+    columns += [*MEASURES, "chance", "subset", *spread_columns(rows)]
+    table = typed(pd.DataFrame(rows, columns=columns))
     table.attrs["note"] = note(table, datasets, drawing)
     repeated = any(apart) and table.duplicated(["model", *names]).any()
     model = TableColumn("model", detail="distinction" if repeated else "")
@@ -165,14 +164,18 @@ def spread_columns(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 def _beside_accuracy(table: pd.DataFrame) -> str:
     if "spread" in table:
         return "spread"
-    return "chance" if "chance" in table and table["chance"].fillna("").any() else ""
+    return "chance" if _has_text(table, "chance") else ""
+
+
+def _has_text(table: pd.DataFrame, name: str) -> bool:
+    return name in table and any(isinstance(text, str) and text for text in table[name])
 
 
 def shown_measures(table: pd.DataFrame) -> tuple[TableColumn, ...]:
     """Return the measures as tables show them; the items of the perplexity where they are not all."""
     fewer = "n_perplexity" in table and (table["n_perplexity"].fillna(0) % table["n"] > 0).any()
     return (
-        TableColumn("n", "count", detail="subset" if "subset" in table and table["subset"].any() else ""),
+        TableColumn("n", "count", detail="subset" if _has_text(table, "subset") else ""),
         with_interval("accuracy", "share", detail=_beside_accuracy(table)),
         with_interval("perplexity", "perplexity"),
         with_interval("median_rank", "rank"),

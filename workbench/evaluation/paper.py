@@ -89,7 +89,8 @@ _KINDS = {
     "measured_in": "str", "published": "Float64", "printed": "str",
     **dict.fromkeys(("ours", "low", "high", "difference"), "Float64"),
     "n_seeds": "Int64", **dict.fromkeys(("seed_sd", "seed_min", "seed_max"), "Float64"),
-    "is_drawn": "boolean", "n": "Int64", "n_of_paper": "Int64", "n_known": "Int64", "ours_known": "Float64", "expected": "Float64",
+    "is_drawn": "boolean", **dict.fromkeys(("n", "n_of_paper", "n_known"), "Int64"),
+    **dict.fromkeys(("ours_known", "expected"), "Float64"),
     **dict.fromkeys(("resampled_by", "variant", "unit", "filter"), "str"),
     "vocabulary_size": "Int64", "unknown": "str", "prompt": "object",
 }  # fmt: skip
@@ -209,7 +210,8 @@ class ResultsTable:
         (standard deviation between seeds), `seed_min` and `seed_max`; `n` items, `n_of_paper` those of the
         paper's numbers where ours are of them; of accuracies `ours_known`
         (on the `n_known` items whose answer is in the vocabulary) and `expected` (mean over random
-        choices among ties), `is_drawn` (a random baseline: `ours` is one draw); and the columns that name the variant.
+        choices among ties), `is_drawn` (a random baseline: `ours` is one draw); and the columns that
+        name the variant.
     notes : tuple of str
     rows : {"ours", "all"}
         Which rows are shown; `frame` has all of them.

@@ -297,7 +297,7 @@ def tell_apart(names: Sequence[str], traits: Sequence[Mapping[str, str]]) -> lis
     are numbered.
     """
     words: list[list[str]] = [[] for _ in names]
-    keys = [(name,) for name in names]
+    keys: list[tuple[str, ...]] = [(name,) for name in names]
     for trait in dict.fromkeys(trait for each in traits for trait in each):
         values = [each.get(trait, "") for each in traits]
         among: dict[tuple[str, ...], set[str]] = {}
