@@ -1,9 +1,25 @@
-import pytest
-from hypothesis import settings
+import secrets
 
-# a machine under load must not fail a property; a failure says how to repeat it
+import pytest
+from hypothesis import core, settings
+
+# a machine under load must not fail a property; a failure says how to repeat it, and its seed
 settings.register_profile("patient", deadline=None, max_examples=30, print_blob=True)
 settings.load_profile("patient")
+
+
+def pytest_configure(config):
+    """Choose a seed where none is given: one that hypothesis draws by itself could not be printed."""
+    if config.getoption("--hypothesis-seed", None) is None:
+        core.global_force_seed = secrets.randbits(32)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed and getattr(item.obj, "is_hypothesis_test", False):
+        report.sections.append(("Hypothesis", f"repeat with --hypothesis-seed={core.global_force_seed}"))
 
 
 @pytest.fixture(scope="session")

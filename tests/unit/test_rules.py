@@ -236,3 +236,15 @@ def test_widgets_share_no_class_of_their_style_sheets():
     assert len(prefixes) >= 7
     assert {len(own) for own in prefixes.values()} == {1}  # else one restyles another in the same notebook
     assert len(set.union(*prefixes.values())) == len(prefixes)
+
+
+@pytest.mark.slow
+def test_a_property_that_fails_names_its_seed(tmp_path):
+    (tmp_path / "conftest.py").write_text(Path(__file__).with_name("conftest.py").read_text("utf-8"), "utf-8")
+    lines = ["from hypothesis import given, strategies as st", "@given(st.integers())", "def test_it(n):"]
+    (tmp_path / "test_it.py").write_text("\n".join([*lines, "    assert n < 7"]))
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
+    for options, seed in (([], r"\d+"), (["--hypothesis-seed=3"], "3")):
+        done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert re.search(rf"repeat with --hypothesis-seed={seed}\b", done.stdout)
+        assert "@reproduce_failure" in done.stdout
