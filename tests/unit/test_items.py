@@ -379,6 +379,7 @@ ITSELF.append(ITSELF)
         ({"text": ["a b"], "x": [ITSELF]}, {}, "row 0: the column 'x' has a cell that holds itself"),
         ({"text": ["a b"], "x": [nested(99)]}, {}, "more than 20 lists in lists"),
         ({"text": ["a b"], "x": [{"y": "\ud800"}]}, {}, "row 0: the column 'x' holds half a surrogate pair"),
+        ({"text": ["a b"], "x": [{"\ud800": 1}]}, {}, "row 0: the column 'x' holds half a surrogate pair"),
         ({"text": ["a b"]}, {"text": ["text"]}, r"text is \['text'\], expected a column -- text='text'"),
         ({"text": ["a b"]}, {"split": ["dev"]}, r"split is \['dev'\], expected a name"),
         ({"text": ["a b"]}, {"dataset": 3}, "dataset is 3, expected a name"),

@@ -39,7 +39,7 @@ def plain_cell(value: Any, column: str, depth: int = 0) -> Any:
             )
             raise DataError(problem, remedy="leave the column out, or make text of it")
         if isinstance(value, Mapping):
-            return {str(key): plain_cell(part, column, depth + 1) for key, part in value.items()}
+            return {plain_cell(str(k), column): plain_cell(v, column, depth + 1) for k, v in value.items()}
         return [plain_cell(part, column, depth + 1) for part in value]
     value = value.item() if isinstance(value, np.generic) else value
     if _is_missing(value):
