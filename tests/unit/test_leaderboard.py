@@ -9,6 +9,7 @@ from statsmodels.stats.multitest import multipletests
 
 from workbench.datasets import published
 from workbench.evaluation import bootstrap
+from workbench.evaluation import leaderboard as board
 from workbench.evaluation.leaderboard import leaderboard, published_scores
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.significance import significance
@@ -263,3 +264,14 @@ def test_every_published_number_is_in_the_leaderboard_once():
     assert table["accuracy"].between(0, 1).all()
     for name in ("cbt_test_table2", "cbt_table4", "cbt_validation", "cnnqa_table3", "msrcc_table1"):
         assert set(published.published_table(name)["system"]) <= set(table["model"])
+
+
+@pytest.mark.usefixtures("no_data")
+def test_rows_that_have_other_columns_are_not_known(monkeypatch):
+    store_runs(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(board, "_MEASURED", tuple(name for name in board._MEASURED if name != "subset"))
+        row = board._row
+        patch.setattr(board, "_row", lambda *arguments: row(*arguments) | {"subset": "old"})
+        assert "subset" not in ours(**QUICK)
+    assert set(ours(**QUICK)["subset"]) == {"of 4,869"}

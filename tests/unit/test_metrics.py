@@ -11,12 +11,17 @@ from statsmodels.stats.proportion import proportion_confint
 from workbench import datasets
 from workbench.charts.models import answers_among
 from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import MEASURES, evaluate
+from workbench.evaluation.paper import table as paper_table
+from workbench.models import MaximumFrequency, RandomWord
 from workbench.models.tuning import measured
+from workbench.render.numbers import percent
 from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 
 FAST = settings(max_examples=6)
+QUICK = {"resamples": 20}
 
 
 def one(frame, **options):
@@ -210,3 +215,21 @@ def test_runs_and_frames_of_several_models_are_read():
 def test_what_is_wrong_is_said(arguments, options, message):
     with pytest.raises(DataError, match=message):
         evaluate(arguments, **options)
+
+
+def test_a_random_baseline_shows_what_it_is_expected_to_get_right():
+    items = datasets.load("sample", "dev")
+    drawn, counted = (model.predict(items) for model in (RandomWord("passage"), MaximumFrequency("context")))
+    told = f"{percent(drawn['p_correct'].mean())} expected"
+    frames = [drawn.assign(run="a"), counted.assign(run="b")]
+    assert evaluate(frames, **QUICK)["chance"].tolist() == [told, ""]
+    assert f"({told})" in evaluate(frames, **QUICK).to_markdown()
+    by_length = evaluate(frames, by="book_id", items=items, **QUICK)
+    assert (by_length["chance"] != "").tolist() == (by_length["model"] == "Random word from passage").tolist()
+    ranked = leaderboard(frames, published=False, **QUICK).set_index("run")["chance"]
+    assert (ranked["a"], ranked["b"]) == (told, "")
+    assert Comparison.of(items, frames, **QUICK).points()["spread"].tolist() == [told, ""]
+    cells = paper_table("lambada", frames, dataset="sample", **QUICK).to_markdown().split("\n")
+    assert [line for line in cells if "| expected |" in line] == [
+        f"|  | expected | {100 * drawn['p_correct'].mean():.1f} | - | - |"
+    ]

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from workbench.analysis.proportions import holm, mcnemar, wilson
 from workbench.evaluation import bootstrap, comparability
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Mask, Units
-from workbench.evaluation.metrics import SPREAD, chance_of, interval_kind, spread
+from workbench.evaluation.metrics import SPREAD, chance_of, interval_kind, is_random, spread
 from workbench.evaluation.reading import ModelPredictions, coalesced, labels, predictions_of
 from workbench.evaluation.significance import (
     MCNEMAR,
@@ -235,7 +235,8 @@ class Comparison:
                 "n_seeds": [right.shape[1] for right in self._by_seed],
                 **{name: [values.get(name, np.nan) for values in spreads] for name in SPREAD[1:-1]},
                 "spread": [
-                    values.get("spread", "") or chance_of(model.frame.iloc[rows])
+                    values.get("spread", "")
+                    or (chance_of(model.frame.iloc[rows]) if is_random(model.frame) else "")
                     for values, (model, rows) in zip(spreads, self._each(), strict=True)
                 ],
             }

@@ -20,6 +20,7 @@ from workbench.datasets import published as papers
 from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.metrics import (
     chance_of,
+    is_random,
     measure,
     note,
     shown_measures,
@@ -229,7 +230,13 @@ class _Known:
     """
 
     def __init__(self, names: list[str], chosen: dict[str, str | None], drawing: Drawing) -> None:
-        versions = [_VERSION, metadata.version("lambada-workbench"), np.__version__, pd.__version__]
+        versions = [
+            _VERSION,
+            _MEASURED,
+            metadata.version("lambada-workbench"),
+            np.__version__,
+            pd.__version__,
+        ]
         self._key = digest(json.dumps([versions, names, chosen, drawing], default=str))
         self._earlier: dict[str, str] | None = None
         self._used: dict[str, str] = {}
@@ -299,7 +306,7 @@ def _row(model: ModelPredictions, drawing: Drawing) -> dict[str, Any]:
     row = {"model": model.model, "system": one_value(model.frame["system"]), "run": model.run}
     variant = {name: one_value(model.frame[name]) for name in VARIANT}
     return row | variant | measure(model.frame, drawing) | {
-        "chance": chance_of(model.frame), "subset": subset_of(model.frame),
+        "chance": chance_of(model.frame) if is_random(model.frame) else "", "subset": subset_of(model.frame),
     }  # fmt: skip
 
 

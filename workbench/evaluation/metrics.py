@@ -15,6 +15,7 @@ from workbench.datasets.published import released_size
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing, Floats, Units
 from workbench.evaluation.reading import (
+    BY_SEED,
     VARIANT,
     by_seed,
     distinctions,
@@ -140,9 +141,10 @@ def evaluate(
         frame = joined(predictions, names, items, annotations)
         datasets |= set(frame["dataset"].dropna())
         head = {"model": predictions.model, "run": predictions.run, "distinction": distinction}
+        random = is_random(frame)
         for group, part in _groups(frame, names):
             subset = subset_of(part) if _WHOLE.issuperset(names) else ""
-            remarks = {"chance": chance_of(part), "subset": subset}
+            remarks = {"chance": chance_of(part) if random else "", "subset": subset}
             rows.append(head | group | measure(part, drawing) | remarks)
     heads = ("model", "run", *(["distinction"] if any(apart) else []))
     columns = [name for name in heads if name not in names] + names
@@ -242,16 +244,20 @@ def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
     return measures
 
 
-def chance_of(frame: pd.DataFrame) -> str:
-    """Say what a random baseline is expected to get right: its accuracy is that of one draw; else empty.
+def is_random(frame: pd.DataFrame) -> bool:
+    """Tell whether predictions of one run (n,) are those of a random baseline.
 
-    It may draw any of several words for each answer that it can predict, ``p_correct`` tells how likely.
+    It may draw several words for the answers that it can predict: none is certain to be right, nor wrong, for
+    all of them. Means over seeds are of no one draw.
     """
     known = frame["known"].fillna(value=False).to_numpy(dtype=bool)
-    p = floats(frame["p_correct"])
-    if not known.any() or not ((p[known] > 0).all() and (p[known] < 1).any()):
-        return ""
-    return f"{percent(float(np.nanmean(p)))} expected"
+    p = floats(frame["p_correct"])[known]
+    return BY_SEED not in frame and len(p) > 0 and bool((p > 0).all() and (p < 1).any())
+
+
+def chance_of(frame: pd.DataFrame) -> str:
+    """Say what a random baseline is expected to get right of all items (n,): its accuracy is of one draw."""
+    return f"{percent(float(frame['p_correct'].mean()))} expected"
 
 
 def subset_of(frame: pd.DataFrame) -> str:

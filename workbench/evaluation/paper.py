@@ -15,7 +15,7 @@ import pandas as pd
 from workbench.datasets import published
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing
-from workbench.evaluation.metrics import chance_of, measure
+from workbench.evaluation.metrics import is_random, measure
 from workbench.evaluation.reading import (
     VARIANT,
     ModelPredictions,
@@ -410,7 +410,7 @@ def _rows(
             measures: dict[str, dict[str, Any]] = {}
             for (split, word_class), labels in _places(columns).items():
                 mask = (frame["split"] == split) & (word_class is None or frame["word_class"] == word_class)
-                measured = measure(frame[mask], drawing) | {"chance": chance_of(frame[mask])}
+                measured = measure(frame[mask], drawing) | {"is_random": is_random(model.frame)}
                 measures |= dict.fromkeys(labels if measured["n"] else (), measured)
             if not measures:
                 continue
@@ -496,7 +496,7 @@ def _cell(column: Column, system: str | None, row: _Row | None, size: int | None
     if column.measure == "accuracy":
         cell["ours_known"] = scale * measures.get("accuracy_known", np.nan)
         cell["expected"] = scale * measures["expected_accuracy"]
-        cell["is_drawn"] = bool(measures["chance"])
+        cell["is_drawn"] = measures["is_random"]
         if "n_seeds" in measures:
             cell |= {name: scale * measures[name] for name in ("seed_sd", "seed_min", "seed_max")}
             cell["n_seeds"] = measures["n_seeds"]
