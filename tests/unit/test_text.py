@@ -8,7 +8,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from workbench.items.text import closed_up_spans, readable, readable_spans, sentences, tokenize
@@ -254,13 +254,16 @@ TEXTS = st.one_of(JUNK, SOUP, passages().map(" ".join), st.text(max_size=40))
 
 
 @given(passages())
+@example(["the", "--", "``", "'em", ".", "''"])
 def test_what_is_readable_can_be_cut_again(tokens):
     text = readable(" ".join(tokens))
     assert tokenize(text) == tokens
+    assert sentences(text) == sentences(text.lower())
+    if re.search("—[“”]’", text):  # a straight quote between a dash and an apostrophe may open or close
+        return
     straight = tokenize(re.sub("[“”]", '"', text))
     quotes, expected = ([token for token in each if token in ("``", "''")] for each in (straight, tokens))
     assert quotes == expected
-    assert sentences(text) == sentences(text.lower())
 
 
 PLAINLY = {"``": '"', "''": '"', "`": "'", "--": "—"} | {
