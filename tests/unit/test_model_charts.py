@@ -206,3 +206,14 @@ def test_each_group_of_a_column_has_its_number_of_items():
     axis = panel["layer"][0]["encoding"]["x"]
     assert axis["sort"] == ["named entity\nn = 70", "verb\nn = 30 or 50"]
     assert axis["axis"]["labelExpr"] == "split(datum.label, '\\n')"
+
+
+def test_variants_of_one_model_are_apart_and_sets_are_panels():
+    plain = made(120, seed=1)
+    other = made(120, seed=2, right=0.9, variant="capitalised")
+    shares = accuracy_by_column([plain, other], by="known")
+    assert set(shares["model"]) == {"made, plain", "made, capitalised"}
+    assert shares.groupby("model")["n"].sum().tolist() == [120, 120]
+    control = made(120, seed=3, start="lambada/control")
+    assert set(accuracy_by_column([plain, control], by="known")["model"]) == {"made"}
+    assert set(answers_among([plain, other])["model"]) == {"made, plain", "made, capitalised"}

@@ -13,7 +13,7 @@ import pandas as pd
 
 from workbench.analysis.proportions import wilson
 from workbench.charts import theme
-from workbench.evaluation.reading import predictions_of
+from workbench.evaluation.reading import labels, predictions_of
 from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 from workbench.training.history import Score, Training
@@ -57,11 +57,12 @@ def answers_among(runs: Any) -> pd.DataFrame:
     """
     rows = []
     unranked: list[tuple[str, str]] = []
-    for source in predictions_of(runs):
+    sources = predictions_of(runs)
+    for source, model in zip(sources, labels(sources, by_set=True), strict=True):
         has_rank = source.frame["rank"].notna() & source.frame["vocabulary_size"].notna()
         ranked = source.frame[has_rank]
         sets = source.frame["dataset"].astype("str") + "/" + source.frame["split"].astype("str")
-        unranked += [(source.model, name) for name in sets.unique() if name not in set(sets[has_rank])]
+        unranked += [(model, name) for name in sets.unique() if name not in set(sets[has_rank])]
         for (dataset, split), part in ranked.groupby(["dataset", "split"], sort=False):
             ranks = mid_ranks(part["rank"], part["n_tied"])
             last = max(math.ceil(ranks.max()), 10)
@@ -70,7 +71,7 @@ def answers_among(runs: Any) -> pd.DataFrame:
             ranks = np.sort(np.where(sure, ranks, last + 1))
             n, shares = len(ranks), np.searchsorted(ranks, points, side="right") / len(ranks)
             name = f"{dataset}/{split}"
-            rows += [(source.model, name, int(k), float(s), n) for k, s in zip(points, shares, strict=True)]
+            rows += [(model, name, int(k), float(s), n) for k, s in zip(points, shares, strict=True)]
     if not rows:
         raise DataError("no prediction has a rank", remedy="pass runs of models that rank a vocabulary")
     table = pd.DataFrame(rows, columns=["model", "set", "k", "share", "n"])

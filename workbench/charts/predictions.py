@@ -12,7 +12,7 @@ import pandas as pd
 from workbench.analysis.proportions import wilson
 from workbench.charts import theme
 from workbench.charts.models import counts, model_colour, panel_head
-from workbench.evaluation.reading import ModelPredictions, joined, predictions_of
+from workbench.evaluation.reading import ModelPredictions, joined, labels, predictions_of
 from workbench.evaluation.slices import bins_of
 from workbench.items.items import Items
 from workbench.render.labels import label
@@ -43,9 +43,10 @@ def accuracy_by_column(
         Columns model, set (data set and split), group, accuracy (a fraction), n (items), low, high (Wilson's
         interval, 95 %); groups in the order of the column's values, without empty ones.
     """
+    sources = predictions_of(runs, items)
     parts = [
-        joined(source, [by], items, annotations).assign(model=source.model)
-        for source in predictions_of(runs, items)
+        joined(source, [by], items, annotations).assign(model=model)
+        for source, model in zip(sources, labels(sources, by_set=True), strict=True)
     ]
     if not parts:
         raise DataError("there are no predictions", remedy="pass runs, as wb.predict gives them")
@@ -183,7 +184,8 @@ def scatter(run_a: Any, run_b: Any) -> alt.LayerChart:
     data = data.assign(outcome=np.select(cases, _OUTCOMES[:3], _OUTCOMES[3]))
     low = float(data[["a", "b"]].to_numpy().min())
     scale = alt.Scale(domain=[min(1.03 * low, -1.0), 0], nice=False)
-    titles = [f"{model.model} ({letter}), ln p of the answer" for model, letter in ((one, "A"), (other, "B"))]
+    names = [one.model, other.model] if one.run == other.run else labels([one, other])
+    titles = [f"{name} ({letter}), ln p of the answer" for name, letter in zip(names, "AB", strict=True)]
     x, y = alt.X("a:Q", title=titles[0], scale=scale), alt.Y("b:Q", title=titles[1], scale=scale)
     if len(data) <= _MOST:
         colours = alt.Scale(domain=list(_OUTCOMES), range=[*theme.PALETTE[:3], theme.PALETTE[6]])

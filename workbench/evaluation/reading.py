@@ -262,19 +262,24 @@ def _named(model: str, variants: Iterable[Any]) -> str:
     return model if "" in inputs else " ".join([model, *(f"({name})" for name in sorted(inputs))])
 
 
-def labels(models: Sequence[ModelPredictions]) -> list[str]:
+def labels(models: Sequence[ModelPredictions], *, by_set: bool = False) -> list[str]:
     """Name models so that no two names are equal: with what tells those of one name apart.
 
     That is as few as needed of data set, split, variant, `VARIANT`, options of the model, and seed, as in
-    ``LSTM, capitalised``; then the name of the run; then a number.
+    ``LSTM, capitalised``; then the name of the run; then a number. With `by_set`, models on different data
+    sets or splits may share a name, as where each set has a panel.
     """
     names = [model.model for model in models]
-    return [", ".join(filter(None, pair)) for pair in zip(names, distinctions(models), strict=True)]
+    apart = distinctions(models, by_set=by_set)
+    return [", ".join(filter(None, pair)) for pair in zip(names, apart, strict=True)]
 
 
-def distinctions(models: Sequence[ModelPredictions]) -> list[str]:
+def distinctions(models: Sequence[ModelPredictions], *, by_set: bool = False) -> list[str]:
     """Return for each model what tells it apart from others of its name, see `labels`; empty without any."""
-    return tell_apart([model.model for model in models], [_traits(model) for model in models])
+    traits = [_traits(model) for model in models]
+    sets = [f"{each['dataset']}\n{each['split']}" if by_set else "" for each in traits]
+    names = [f"{model.model}\n{name}" for model, name in zip(models, sets, strict=True)]
+    return tell_apart(names, traits)
 
 
 def _traits(model: ModelPredictions) -> dict[str, str]:
