@@ -4,7 +4,7 @@ from functools import partial
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from made_predictions import items_of, made, scores, unknown_answers
+from made_predictions import items_of, made, run, scores, unknown_answers
 from statsmodels.stats.multitest import multipletests
 
 from workbench.datasets import published
@@ -70,6 +70,43 @@ def test_runs_on_other_items_are_not_compared():
     part = ours([RUNS[1], made(50, seed=9, right=0.1)], **QUICK)
     assert part["n"].tolist() == [120, 50]
     assert part["n_paired"].tolist() == [pd.NA, 50]
+
+
+def test_the_best_is_one_of_those_on_all_items():
+    part = made(50, seed=9, right=0.9, model="part")
+    table = ours([RUNS[0], part, RUNS[1]], **QUICK).set_index("model")
+    assert table["place"].dropna().to_dict() == {"high": 1, "low": 2}
+    assert table.loc["high", ["difference", "p", "n_paired"]].isna().all()
+    wanted = significance(part, RUNS[1], **QUICK)
+    assert table.loc["part", ["difference", "n_paired"]].tolist() == [wanted.difference, 50]
+
+
+def test_there_is_no_place_among_several_data_sets_or_splits():
+    splits = [RUNS[0], made(120, seed=2, model="test", start="lambada/test")]
+    for runs, by in ((splits, "variant"), (splits, "dataset"), ([RUNS[0], RUNS[4]], "variant")):
+        assert ours(runs, by=by, **QUICK)["place"].isna().all()
+        beside = leaderboard(runs, by=by, **QUICK)
+        assert beside.loc[~beside["published"], "place"].isna().all()
+    assert ours(splits, **QUICK)["place"].tolist() == [1, 1]
+
+
+def test_rows_of_one_model_are_named_by_what_differs():
+    plain = [run(made(60, seed=seed), f"hash-{seed}", seed=seed) for seed in (1, 2)]
+    wide = run(made(60, seed=3), "hash-3", seed=1, config={"width": 8})
+    openai = run(made(60, seed=4, variant="openai"), "hash-4", seed=1)
+    board = ours([*plain, wide, openai], by="dataset", **QUICK).set_index("run")
+    assert board["distinction"].to_dict() == {
+        "hash-1": "plain, seed 1", "hash-2": "plain, seed 2", "hash-3": "plain, width 8", "hash-4": "openai",
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("no_data")
+def test_stored_runs_are_named_by_what_differs():
+    for seed in (1, 2):
+        frame = made(20, seed=seed, right=0, model="m", top_words=[["a"]] * 20)
+        keep(items_of(frame), frame, name=f"hash-{seed}", seed=seed)
+    for _ in range(2):  # measured, then known
+        assert sorted(ours(**QUICK)["distinction"]) == ["seed 1", "seed 2"]
 
 
 @pytest.mark.slow

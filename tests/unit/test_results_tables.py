@@ -155,6 +155,22 @@ def test_other_variants_have_rows_of_their_own_and_are_named():
         assert part.casefold() in notes.casefold()
 
 
+def test_rows_that_differ_in_the_seed_or_an_option_are_named_by_it():
+    runs = [run(lambada(seed=s), f"hash-{s}", seed=s, config={"width": 8}) for s in (1, 2)]
+    runs.append(run(lambada(seed=3), "hash-3", seed=1, config={"width": 16}))
+    shown = table("lambada", runs, **QUICK)
+    for text in (str(shown), shown.to_html(), shown.to_latex()):
+        assert "hash-" not in text
+        assert all(f"made, {name}" in text for name in ("width 8, seed 1", "width 8, seed 2", "width 16"))
+
+
+@pytest.mark.parametrize("word_class", ["NE", "CN", "V", "P"])
+def test_a_random_baseline_has_its_expected_value_whichever_columns_it_fills(word_class):
+    drawn = book(word_class, oov=0, tied=0, p_correct=0.1)
+    assert "| expected |" in str(table("cbt", drawn, **QUICK))
+    assert "| expected |" not in str(table("cbt", book(word_class), **QUICK))
+
+
 def test_the_split_is_chosen():
     both = [lambada(system="RNN"), lambada("test", system="LSTM")]
     shown = table("lambada", both, **QUICK)

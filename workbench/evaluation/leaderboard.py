@@ -37,7 +37,7 @@ from workbench.evaluation.reading import (
     one_value,
     predictions_of,
     tell_apart,
-    words_of,
+    traits_of,
 )
 from workbench.evaluation.significance import compare_pair
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
@@ -45,7 +45,7 @@ from workbench.storage.cache import Cache, digest
 from workbench.storage.errors import DataError
 from workbench.storage.files import data_home, read_bytes
 
-_VERSION = 1  # of measures and tests that are kept: raised where results or labels change
+_VERSION = 2  # of measures and tests that are kept: raised where results or labels change
 _KEPT = 20_000  # measures and tests of one setting
 _CACHE, _KNOWN = "measures", pa.schema([("key", pa.string()), ("value", pa.string())])
 _MEASURED = (
@@ -124,15 +124,15 @@ def leaderboard(
         A DataFrame that shows its most important columns in a notebook. One row a group, model and run, the
         best first:
 
-        columns of `by`, `place` (equal accuracies share one; null for a run on a part of the items),
-        `model`, `distinction` (what tells the row apart from others of its model, or where it was
-        published), `system`, `run`
+        columns of `by`, `place` (equal accuracies share one; null for a run on a part of the items,
+        and where a group has several data sets or splits), `model`, `distinction` (what
+        tells the row apart from others of its model, or where it was published), `system`, `run`
         `unit`, `filter`, `vocabulary_size`, `unknown`, `prompt`
             Results that differ here must not be compared blindly.
         `n` ... `signature`, and those of replicates
             As :func:`workbench.evaluation.metrics.evaluate` gives them; accuracies are fractions.
         `difference`, `difference_low`, `difference_high`, `n_paired`
-            Accuracy minus that of the best, with the interval of the paired bootstrap, on the
+            Accuracy minus that of the best on most items, with the interval of the paired bootstrap, on the
             `n_paired` items that both predicted.
         `p`, `p_holm`
             Of the paired test of :func:`workbench.evaluation.significance.significance` against the
@@ -198,13 +198,13 @@ Group = tuple[Any, ...]
 class _Source:
     """Predictions, read once they are needed; `key` digests the files of a stored run."""
 
-    read: Callable[[], Any]
+    read: Callable[[], list[ModelPredictions]]
     key: str | None = None
 
     @cached_property
     def models(self) -> list[ModelPredictions]:
         """The predictions of each model and run."""
-        return predictions_of(self.read(), pool=True)
+        return self.read()
 
 
 @dataclass(frozen=True)
@@ -307,7 +307,14 @@ def _row(model: ModelPredictions, drawing: Drawing) -> dict[str, Any]:
     variant = {name: one_value(model.frame[name]) for name in VARIANT}
     return row | variant | measure(model.frame, drawing) | {
         "chance": chance_of(model.frame) if is_random(model.frame) else "", "subset": subset_of(model.frame),
+        "traits": traits_of(model), "sets": _sets(model.frame),
     }  # fmt: skip
+
+
+def _sets(frame: pd.DataFrame) -> list[list[str]]:
+    """Return the pairs of data set and split that predictions are about."""
+    pairs = frame[["dataset", "split"]].fillna("").drop_duplicates().sort_values(["dataset", "split"])
+    return [list(map(str, pair)) for pair in pairs.to_numpy()]
 
 
 def _groups(
@@ -339,7 +346,7 @@ def _check_names(names: list[str], columns: Iterable[str]) -> None:
 def _passed(
     runs: Any, names: list[str], chosen: dict[str, str | None], drawing: Drawing, known: _Known
 ) -> list[_Part]:
-    source = _Source(lambda: runs)
+    source = _Source(lambda: predictions_of(runs, pool=True))
     if source.models:
         _check_names(names, {str(name) for model in source.models for name in joined(model, names)})
     return list(_parts(source, names, chosen, drawing, known))
@@ -352,9 +359,10 @@ def _stored(names: list[str], chosen: dict[str, str | None], drawing: Drawing, k
     """
     from workbench.runs import store  # noqa: PLC0415 - imported by the runs' users only
 
-    def read(name: str) -> pd.DataFrame:
-        frame: pd.DataFrame = store.find_run(name).table.select(NEEDED).to_pandas()
-        return frame.assign(run=name)
+    def read(name: str) -> list[ModelPredictions]:
+        run = store.find_run(name)
+        frame = run.table.select(NEEDED).to_pandas().assign(run=name)
+        return [replace(model, info=run.info) for model in predictions_of(frame, pool=True)]
 
     home = data_home() / "runs"
     parts: list[_Part] = []
@@ -376,29 +384,25 @@ def _stored(names: list[str], chosen: dict[str, str | None], drawing: Drawing, k
 
 
 def _ranked(group: list[_Part], drawing: Drawing, known: _Known) -> list[dict[str, Any]]:
-    """Sort the measures of one group and compare each of its runs with the best."""
+    """Sort the measures of one group and compare each of its runs with the best of those on most items."""
     group = sorted(
         group,
         key=lambda part: (
             -part.row["accuracy"], part.row.get("perplexity", np.inf), part.row["model"], part.row["run"]
         ),
     )  # fmt: skip
+    most = max((part.row["n"] for part in group), default=0)
+    best = next((part for part in group if part.row["n"] == most), None)
     rows: list[dict[str, Any]] = []
     for part in group:
-        against = _against(part, group[0], drawing, known) if rows else {}
+        against = {} if best is None or part is best else _against(part, best, drawing, known)
         rows.append(part.row | against | {"published": False})
-    names, traits = [row["model"] for row in rows], [_traits(row) for row in rows]
+    names, traits = [row["model"] for row in rows], [row["traits"] for row in rows]
     for row, distinction in zip(rows, tell_apart(names, traits), strict=True):
         row["distinction"] = distinction
     for row, corrected in zip(rows, holm([row.get("p", np.nan) for row in rows]), strict=True):
         row["p_holm"] = corrected
     return rows
-
-
-def _traits(row: dict[str, Any]) -> dict[str, str]:
-    """Return what may tell a row apart from others of its model."""
-    traits = {name: words_of(name, frozenset({row[name]} - {None})) for name in VARIANT}
-    return traits | {"run": row["run"]}
 
 
 def _published(
@@ -423,14 +427,17 @@ def _published(
 def _placed(ranked: list[dict[str, Any]], reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Sort measured and reported rows into one ranking; of equal ones, which share a place, ours first.
 
-    A run on a part of the items has no place among those on more, or on all as reported ones are.
+    A run on a part of the items has no place among those on more, or on all as reported ones are; rows of
+    several data sets or splits have none at all.
     """
+    sets = {tuple(pair) for row in ranked for pair in row["sets"]}
+    mixed = len(sets | {(row["dataset"], row["split"]) for row in reported}) > 1
     most = max((row["n"] for row in ranked), default=0)
     reported = sorted(reported, key=lambda row: (row.get("perplexity", np.inf), row["model"]))
     rows = sorted([*ranked, *reported], key=lambda row: -row["accuracy"])  # stable
     placed: list[dict[str, Any]] = []
     for row in rows:
-        part = not row["published"] and (row["n"] < most or bool(reported and row["subset"]))
+        part = mixed or (not row["published"] and (row["n"] < most or bool(reported and row["subset"])))
         equal = placed and row["accuracy"] == placed[-1]["accuracy"]
         row["place"] = None if part else placed[-1]["place"] if equal else len(placed) + 1
         placed += [] if part else [row]

@@ -21,6 +21,7 @@ from workbench.evaluation.reading import (
     ModelPredictions,
     one_value,
     predictions_of,
+    settings_of,
     tell_apart,
     words_of,
 )
@@ -294,7 +295,8 @@ def _of_ours(cells: Sequence[dict[Any, Any]]) -> Iterator[list[Cell]]:
     of_ours = not pd.isna(system) and all(pd.isna(cell["printed"]) for cell in cells)
     values = [Cell(number("ours")(cell)) for cell in cells]
     yield [Cell(model, f"({system})" if of_ours else ""), Cell("ours"), *values]
-    yield from row("expected", "expected", number("expected")) if cells[0]["is_drawn"] is True else ()
+    if any(cell["is_drawn"] is True for cell in cells):
+        yield from row("expected", "expected", number("expected"))
     yield from row("interval", "low", lambda cell: f"[{number('low')(cell)}, {number('high')(cell)}]")
     seeds = max((cell["n_seeds"] for cell in cells if not pd.isna(cell["n_seeds"])), default=0)
     yield from row(f"SD of {seeds} seeds", "seed_sd", number("seed_sd"))
@@ -396,7 +398,7 @@ class _Row:
     key: tuple[Any, ...]
     model: str
     distinction: str = ""
-    runs: list[str] = field(default_factory=list)
+    models: list[ModelPredictions] = field(default_factory=list)
     measures: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -419,7 +421,7 @@ def _rows(
             if row is None:
                 rows.append(row := _Row(key, model.model))
             row.measures.update(measures)
-            row.runs.append(model.run)
+            row.models.append(model)
     return rows
 
 
@@ -429,7 +431,11 @@ def _distinguish(rows: Sequence[_Row]) -> None:
     for row in rows:
         values = zip(_KEYS[1:], row.key[1:], strict=True)
         words = {name: words_of(name, frozenset({value} - {None})) for name, value in values}
-        traits.append(words | {"run": ", ".join(row.runs)})
+        settings = [settings_of(model) for model in row.models]
+        traits.append(words | {
+            name: ", ".join(dict.fromkeys(filter(None, (each.get(name) for each in settings))))
+            for name in dict.fromkeys(name for each in settings for name in each)
+        })  # fmt: skip
     for row, distinction in zip(rows, tell_apart([row.model for row in rows], traits), strict=True):
         row.distinction = distinction
 
@@ -484,7 +490,7 @@ def _cell(column: Column, system: str | None, row: _Row | None, size: int | None
     if row is not None:
         cell |= dict(zip(_KEYS[1:], row.key[1:], strict=True))
         cell |= {"model": row.model, "distinction": row.distinction}
-        cell |= {"run": ", ".join(dict.fromkeys(filter(None, row.runs)))}
+        cell |= {"run": ", ".join(dict.fromkeys(filter(None, (model.run for model in row.models))))}
     if row is None or (measures := row.measures.get(column.label)) is None:
         return cell
     scale = _PERCENT if column.unit == "percent" else 1

@@ -276,34 +276,42 @@ def labels(models: Sequence[ModelPredictions], *, by_set: bool = False) -> list[
 
 def distinctions(models: Sequence[ModelPredictions], *, by_set: bool = False) -> list[str]:
     """Return for each model what tells it apart from others of its name, see `labels`; empty without any."""
-    traits = [_traits(model) for model in models]
+    traits = [traits_of(model) for model in models]
     sets = [f"{each['dataset']}\n{each['split']}" if by_set else "" for each in traits]
     names = [f"{model.model}\n{name}" for model, name in zip(models, sets, strict=True)]
     return tell_apart(names, traits)
 
 
-def _traits(model: ModelPredictions) -> dict[str, str]:
+def traits_of(model: ModelPredictions) -> dict[str, str]:
     """Return what may tell a model apart from others of its name, in words, the most telling first."""
     rows = np.arange(len(model.table))
     names = ("dataset", "split", "variant", *VARIANT)
     traits = {name: words_of(name, frozenset(model.values(name, rows))) for name in names}
+    return traits | settings_of(model)
+
+
+def settings_of(model: ModelPredictions) -> dict[str, str]:
+    """Return the options, the seed and the run of a model in words; see `tell_apart`."""
+    traits: dict[str, str] = {}
     options = model.info.get("config")
     for name, value in (options if isinstance(options, Mapping) else {}).items():
         if name not in VARIANT and isinstance(value, str | int | float):
             traits[f"option {name}"] = f"{str(name).replace('_', ' ')} {value}"
-    traits["seed"] = f"seed {model.info.get('seed')}"
+    seed = model.info.get("seed")
+    traits["seed"] = "" if seed is None else f"seed {seed}"
     return traits | {"run": model.run or "not stored"}
 
 
 def tell_apart(names: Sequence[str], traits: Sequence[Mapping[str, str]]) -> list[str]:
     """Return for each of several rows what tells it apart from the others of its name; empty where none is.
 
-    A trait is named where it divides rows that all traits before it leave alike; rows that no trait divides
-    are numbered.
+    A trait is named where it divides rows that all traits before it leave alike, the seed and the run last;
+    rows that no trait divides are numbered.
     """
     words: list[list[str]] = [[] for _ in names]
     keys: list[tuple[str, ...]] = [(name,) for name in names]
-    for trait in dict.fromkeys(trait for each in traits for trait in each):
+    names_of_traits = dict.fromkeys(trait for each in traits for trait in each)
+    for trait in sorted(names_of_traits, key=lambda name: {"seed": 1, "run": 2}.get(name, 0)):
         values = [each.get(trait, "") for each in traits]
         among: dict[tuple[str, ...], set[str]] = {}
         for key, value in zip(keys, values, strict=True):
