@@ -313,8 +313,8 @@ def _row(model: ModelPredictions, drawing: Drawing) -> dict[str, Any]:
 
 def _sets(frame: pd.DataFrame) -> list[list[str]]:
     """Return the pairs of data set and split that predictions are about."""
-    pairs = frame[["dataset", "split"]].fillna("").drop_duplicates().sort_values(["dataset", "split"])
-    return [list(map(str, pair)) for pair in pairs.to_numpy()]
+    pairs = set(zip(frame["dataset"].fillna(""), frame["split"].fillna(""), strict=True))
+    return [list(map(str, pair)) for pair in sorted(pairs)]
 
 
 def _groups(

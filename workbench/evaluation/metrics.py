@@ -262,10 +262,10 @@ def chance_of(frame: pd.DataFrame) -> str:
 
 def subset_of(frame: pd.DataFrame) -> str:
     """Say of how many items predictions (n,) are, where they are a part of a released split: ``of 4,869``."""
-    places = frame[["dataset", "split"]].drop_duplicates().dropna()
+    places = set(zip(frame["dataset"], frame["split"], strict=True))
     if len(places) != 1:
         return ""
-    dataset, split = places.iloc[0]
+    [(dataset, split)] = places
     classes = frame["word_class"].dropna().unique() if dataset == "cbt" else ()
     size = released_size(str(dataset), str(split), map(str, classes))
     return f"of {size:,}" if size and len(frame) < size else ""

@@ -254,7 +254,7 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
         if not known.all():
             notes.append(f"Log-probabilities are compared on {int(known.sum()):,} items.")
     names = [a.model, b.model] if a.model != b.model or a.run == b.run else labels([a, b])
-    sets = [{name: set(frame[name].dropna()) for name in ("variant", *VARIANT)} for frame in (left, right)]
+    sets = [_value_sets(frame) for frame in (left, right)]
     if other_task(*sets):
         p = np.nan
         notes.append("There is no p: they do not do the same task.")
@@ -285,6 +285,14 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
     )
 
 
+def _value_sets(frame: pd.DataFrame) -> dict[str, set[Any]]:
+    """Return the different values of the variant and of each column of `VARIANT`, null left out."""
+    return {
+        name: {value for value in frame[name].unique().tolist() if not pd.isna(value)}
+        for name in ("variant", *VARIANT)
+    }
+
+
 def _paired(a: ModelPredictions, b: ModelPredictions) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Return the predictions of the items that both sides answered, in one order, and notes on them."""
     left, right = (side.frame[side.frame["correct"].notna()].set_index("item_id") for side in (a, b))
@@ -311,7 +319,7 @@ def _paired(a: ModelPredictions, b: ModelPredictions) -> tuple[pd.DataFrame, pd.
     texts = {name: words_of("variant", frozenset(frame["variant"].dropna())) for name, frame in sides.items()}
     if len(set(texts.values())) > 1:
         notes.append(f"They read different variants: {' and '.join(texts.values())}.")
-    sets = {name: {key: set(side[key].dropna()) for key in VARIANT} for name, side in sides.items()}
+    sets = {name: _value_sets(side) for name, side in sides.items()}
     proper = [name for name, side in sides.items() if side["log_prob"].notna().any()]
     lost = {name: int((side["known"] == False).sum()) for name, side in sides.items()}  # noqa: E712 - of nulls
     notes += list_differences(sets, proper, lost, len(common))
