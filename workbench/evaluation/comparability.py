@@ -104,10 +104,9 @@ def list_differences(
             if name != "unknown" or label in log_probs
         }
         if len(set(values.values())) > 1:
-            sentence = f"{difference}: {_listed({k: words_of(name, v) for k, v in values.items()})}."
-            sentences.append(
-                " ".join([sentence, *(_unpredictable(lost, n) if name == "vocabulary_size" else ())])
-            )
+            listed = _listed({label: words_of(name, value) for label, value in values.items()})
+            meaning = _unpredictable(lost, n) if name == "vocabulary_size" else ()
+            sentences.append(" ".join([f"{difference}: {listed}.", *meaning]))
     return sentences
 
 
@@ -125,9 +124,8 @@ def other_task(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
 
     What a model sees of a text, the query alone for instance, is no other text.
     """
-    texts = ({split_variant(str(variant))[0] for variant in each["variant"]} for each in (a, b))
-    first, second = texts
-    return first != second or a["unit"] != b["unit"]
+    text_a, text_b = ({split_variant(str(variant))[0] for variant in each["variant"]} for each in (a, b))
+    return text_a != text_b or a["unit"] != b["unit"]
 
 
 def other_event(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
