@@ -30,6 +30,14 @@ def items():
     return wb.load("sample", "dev").sample(24)
 
 
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Give a function that returns the folder of a tiny pretrained model, which is made once."""
+    import tiny_models  # noqa: PLC0415 - imports torch
+
+    return tiny_models.makers(tmp_path_factory.mktemp)
+
+
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request, monkeypatch):
     """Give a device on which products of float32 are computed in float32."""

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import saved_models
-import tiny_models
 import torch
 from made_predictions import items_of, made, run
 from saved_models import ITEMS, WORDS
@@ -29,11 +28,6 @@ NO_WEIGHTS = {
 }  # fmt: skip
 OPEN = Items(ITEMS.frame.assign(candidates=None))
 FIRST = ITEMS.frame["item_id"][0]
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    return tiny_models.makers(tmp_path_factory.mktemp)
 
 
 @pytest.fixture(autouse=True)

@@ -19,17 +19,11 @@ pytest.importorskip("transformers")
 import torch
 import transformers
 from plain_causal import ITEMS, RUNNING, TOKENS, WORDS, Plain, before, model
-from tiny_models import makers
 
 from workbench.models.base import Predictor
 from workbench.models.pretrained.prompts import Prompt
 
 torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    return makers(tmp_path_factory.mktemp)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import saved_models
-import tiny_models
 from saved_models import ITEMS
 
 from workbench.models import Reversed, WordDistance, registry
@@ -24,11 +23,6 @@ from workbench.storage import checksums
 from workbench.storage.errors import DataError
 
 unchecked = pytest.mark.filterwarnings("ignore:.*no SHA256SUMS")
-
-
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    return tiny_models.makers(tmp_path_factory.mktemp)
 
 
 @pytest.fixture(autouse=True)
