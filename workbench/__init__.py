@@ -20,8 +20,19 @@ from typing import Any
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_import_name, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is used; the measures of runs that are stored are kept from then on."""
+    if name in _STORING:
+        import workbench.evaluation.run_measures  # noqa: F401, PLC0415 - slow; the store knows no measures
+
+    return _import_name(name)
+
+
+_STORING = ("predict", "keep", "import_results")
 
 
 def _training_html(training: Any) -> str:

@@ -372,7 +372,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     from workbench.evaluation.metrics import evaluate
     from workbench.models import registry
     from workbench.models.base import Predictor
-    from workbench.runs.store import predict
+    from workbench import predict
 
     items = _items(arguments)
     if items is None:

@@ -16,7 +16,7 @@ SHOWN = {
     "annotations": ("item_id", *annotations.FEATURES.names, "pipeline"),
     "predictions": predictions.COLUMNS,
     "evaluate": ("model", "run", *metrics.MEASURES),
-    "leaderboard": ("place", *leaderboard._MEASURED, *leaderboard._AGAINST, *leaderboard._PUBLISHED),
+    "leaderboard": ("place", *leaderboard.MEASURED, *leaderboard._AGAINST, *leaderboard._PUBLISHED),
     "statistics": statistics.COLUMNS,
     "contrast": (*(set(contrast._COLUMNS) - OWN_NAMES), *(f"p_{kind}" for kind in contrast.CORRECTIONS)),
     "runs": tuple(store._LISTED),

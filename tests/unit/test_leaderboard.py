@@ -1,6 +1,9 @@
+import subprocess
+import sys
 from collections import Counter
 from functools import partial
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -8,7 +11,7 @@ from made_predictions import items_of, made, run, scores, unknown_answers
 from statsmodels.stats.multitest import multipletests
 
 from workbench.datasets import published
-from workbench.evaluation import bootstrap
+from workbench.evaluation import bootstrap, run_measures
 from workbench.evaluation import leaderboard as board
 from workbench.evaluation.leaderboard import leaderboard, published_scores
 from workbench.evaluation.metrics import evaluate
@@ -185,7 +188,17 @@ def test_nothing_is_read_or_drawn_for_runs_that_are_known(monkeypatch):
     pd.testing.assert_frame_equal(cold, direct, check_exact=True)
     pd.testing.assert_frame_equal(warm, direct, check_exact=True)
     assert warm.attrs["note"] == direct.attrs["note"]
-    for other in ({"by": "known"}, {"split": "dev"}, {"level": 0.9}, {"seed": 1}, {"by": "run"}):
+    chosen = ours(split="dev", **QUICK)
+    assert not counts
+    pd.testing.assert_frame_equal(chosen, direct, check_exact=True)
+    assert not len(ours(split="test", **QUICK))
+    for other in (
+        {"by": "known"},
+        {"by": "known", "split": "dev"},
+        {"level": 0.9},
+        {"seed": 1},
+        {"by": "run"},
+    ):
         first = ours(**QUICK | other)
         assert counts.pop("_table") >= 4
         counts.clear()
@@ -209,6 +222,42 @@ def test_a_new_run_is_the_only_one_that_is_measured(monkeypatch):
     pd.testing.assert_frame_equal(ours(**QUICK), ours(["run0", "run1", "run2", "new"], **QUICK))
 
 
+@pytest.mark.usefixtures("no_data")
+def test_a_ranking_reads_no_run_but_the_best_as_measures_are_kept_with_each(monkeypatch):
+    store_runs(4)
+    counts = counted(monkeypatch)
+    table = ours()
+    assert counts["_table"] == 1
+    pd.testing.assert_frame_equal(table, ours([f"run{seed}" for seed in range(4)]), check_exact=True)
+
+
+def test_measures_are_kept_once_a_run_can_be_stored():
+    code = "import workbench as wb; wb.keep; from workbench.runs import store; print(len(store.WHEN_STORED))"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "1\n"
+    )
+
+
+@pytest.mark.parametrize("books", [0, 8])
+def test_runs_on_the_items_of_the_best_are_compared_at_once_with_the_same_numbers(books):
+    options = {"start": "cbt/test", "books": books} if books else {}
+    runs = [made(60, seed=seed, right=seed / 10, model=f"m{seed}", **options) for seed in range(8)]
+    runs.append(made(60, seed=9, right=0.2, model="other text", variant="openai", **options))
+    runs.append(made(40, seed=10, right=0.2, model="fewer", **options))
+    runs.append(made(60, seed=11, right=0.2, model="one unknown", **options))
+    runs[-1].loc[[3], ["answer", "correct", "p_correct"]] = None
+    table = ours(runs, by="dataset", **QUICK).set_index("model")
+    [best] = table.index[table["n_paired"].isna()]
+    models = {frame["model"].iloc[0]: frame for frame in runs}
+    for name, row in table.drop(best).iterrows():
+        one = significance(models[name], models[best], **QUICK)
+        assert (row["difference"], row["n_paired"]) == (one.difference, one.n)
+        assert (row["difference_low"], row["difference_high"]) == one.interval
+        assert pd.isna(row["p"]) if np.isnan(one.p_value) else row["p"] == one.p_value
+    assert table["p"].isna().sum() == 2  # of the best, and of another text
+
+
 def test_what_is_known_holds_for_the_same_files_only(no_data):
     store_runs(2)
     ours(**QUICK)
@@ -228,8 +277,8 @@ def test_a_cache_that_is_damaged_or_cannot_be_written_changes_no_number(no_data,
     direct = ours(["run0", "run1"], **QUICK)
     if damage == "bytes":
         ours(**QUICK)
-        [file] = (no_data / "cache" / "measures").iterdir()
-        file.write_bytes(file.read_bytes()[:-9])
+        for file in (no_data / "cache" / "measures").iterdir():
+            file.write_bytes(file.read_bytes()[:-9])
     else:
         (no_data / "cache").touch()
     for _ in range(2):
@@ -307,8 +356,11 @@ def test_every_published_number_is_in_the_leaderboard_once():
 def test_rows_that_have_other_columns_are_not_known(monkeypatch):
     store_runs(2)
     with monkeypatch.context() as patch:
-        patch.setattr(board, "_MEASURED", tuple(name for name in board._MEASURED if name != "subset"))
-        row = board._row
-        patch.setattr(board, "_row", lambda *arguments: row(*arguments) | {"subset": "old"})
+        for module in (board, run_measures):
+            patch.setattr(
+                module, "MEASURED", tuple(name for name in run_measures.MEASURED if name != "subset")
+            )
+        row = run_measures._row
+        patch.setattr(run_measures, "_row", lambda *arguments: row(*arguments) | {"subset": "old"})
         assert "subset" not in ours(**QUICK)
     assert set(ours(**QUICK)["subset"]) == {"of 4,869"}

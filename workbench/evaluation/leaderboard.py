@@ -2,56 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
-from importlib import metadata
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from workbench.analysis.proportions import holm
 from workbench.datasets import published as papers
 from workbench.evaluation.bootstrap import Drawing
-from workbench.evaluation.metrics import (
-    chance_of,
-    is_random,
-    measure,
-    note,
-    shown_measures,
-    spread_columns,
-    subset_of,
-    typed,
-)
+from workbench.evaluation.metrics import note, shown_measures, spread_columns, typed
 from workbench.evaluation.paper import layout_of
-from workbench.evaluation.reading import (
-    NEEDED,
-    VARIANT,
-    ModelPredictions,
-    joined,
-    one_value,
-    predictions_of,
-    tell_apart,
-    traits_of,
-)
-from workbench.evaluation.significance import compare_pair
+from workbench.evaluation.reading import VARIANT, tell_apart
+from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredPart, RunMeasures
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
-from workbench.storage.cache import Cache, digest
-from workbench.storage.errors import DataError
-from workbench.storage.files import data_home, read_bytes
 
-_VERSION = 2  # of measures and tests that are kept: raised where results or labels change
-_KEPT = 20_000  # measures and tests of one setting
-_CACHE, _KNOWN = "measures", pa.schema([("key", pa.string()), ("value", pa.string())])
-_MEASURED = (
-    "n", "n_known", "accuracy", "accuracy_low", "accuracy_high", "interval", "accuracy_known", "perplexity",
-    "median_rank", "resampled_by", "n_novels", "signature", "chance", "subset",
-)  # fmt: skip
 _PUBLISHED = ("published", "source")
 _REPORTED = (
     "Published rows are as printed in their sources: on all items, without intervals or tests, and under the "
@@ -92,7 +58,7 @@ def leaderboard(
     *,
     dataset: str | None = None,
     split: str | None = None,
-    by: str | Sequence[str] = ("dataset", "split", "variant"),
+    by: str | Sequence[str] = SETS,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
@@ -157,11 +123,9 @@ def leaderboard(
     drawing = Drawing(level, resamples, seed).checked()
     names = list(dict.fromkeys([by] if isinstance(by, str) else by))
     chosen = {"dataset": dataset, "split": split}
-    known = _Known(names, chosen, drawing)
-    parts = _stored(names, chosen, drawing, known) if runs is None else _passed(
-        runs, names, chosen, drawing, known
-    )  # fmt: skip
-    groups: dict[Group, list[_Part]] = {}
+    measures = RunMeasures(names, chosen, drawing)
+    parts = measures.of_stored() if runs is None else measures.of_runs(runs)
+    groups: dict[Group, list[MeasuredPart]] = {}
     for part in parts:
         if part.row:
             groups.setdefault(part.group, []).append(part)
@@ -169,13 +133,13 @@ def leaderboard(
     reported = _published(names, chosen, present) if published else {}
     rows: list[dict[str, Any]] = []
     for key in sorted(groups.keys() | reported.keys(), key=lambda key: tuple(map(str, key))):
-        ranked = _placed(_ranked(groups.get(key, []), drawing, known), reported.get(key, []))
+        ranked = _placed(_ranked(groups.get(key, []), measures), reported.get(key, []))
         rows += [dict(zip(names, key, strict=True)) | row for row in ranked]
-    known.save()
+    measures.save()
     first_names = ("place", "model", "distinction", "system", "run", *VARIANT)
     head = [*names, *(name for name in first_names if name not in names)]
     spread = spread_columns(rows)
-    table = typed(pd.DataFrame(rows, columns=[*head, *_MEASURED, *spread, *_AGAINST, *_PUBLISHED]))
+    table = typed(pd.DataFrame(rows, columns=[*head, *MEASURED, *spread, *_AGAINST, *_PUBLISHED]))
     kinds = dict.fromkeys(("place", "n_paired"), "Int64") | {"published": "bool", "source": "str"}
     table = table.astype(dict.fromkeys(_AGAINST, "Float64") | kinds)
     datasets = {name for part in parts for name in part.datasets}
@@ -191,199 +155,7 @@ def leaderboard(
     return Table(table, TableLayout("Models ranked by accuracy", shown, tuple(names), "signature"))
 
 
-Group = tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class _Source:
-    """Predictions, read once they are needed; `key` digests the files of a stored run."""
-
-    read: Callable[[], list[ModelPredictions]]
-    key: str | None = None
-
-    @cached_property
-    def models(self) -> list[ModelPredictions]:
-        """The predictions of each model and run."""
-        return self.read()
-
-
-@dataclass(frozen=True)
-class _Part:
-    """What one model and run predicts for a group of items: its measures, and the predictions on demand.
-
-    `row` is empty where no answer is known; `key` tells the predictions apart from all others.
-    """
-
-    group: Group
-    datasets: list[str]
-    row: dict[str, Any]
-    key: str | None
-    predictions: Callable[[], ModelPredictions]
-
-
-class _Known:
-    """Measures and tests of stored runs that were computed before, in one table of the cache a setting.
-
-    Each has a key that digests the files of the runs that it is of, so it holds for these alone. Writers
-    replace the table as a whole: what one of two misses is computed again. Without a cache that can be
-    written, everything is computed.
-    """
-
-    def __init__(self, names: list[str], chosen: dict[str, str | None], drawing: Drawing) -> None:
-        versions = [
-            _VERSION,
-            _MEASURED,
-            metadata.version("lambada-workbench"),
-            np.__version__,
-            pd.__version__,
-        ]
-        self._key = digest(json.dumps([versions, names, chosen, drawing], default=str))
-        self._earlier: dict[str, str] | None = None
-        self._used: dict[str, str] = {}
-
-    def get(self, key: str | None, compute: Callable[[], Any]) -> Any:
-        """Return what is known by a key, else what is computed, which is kept; nothing is without a key."""
-        if key is None:
-            return compute()
-        if self._earlier is None:
-            self._earlier = self._read()
-        text = self._earlier.get(key)
-        self._used[key] = json.dumps(compute(), default=_plain) if text is None else text
-        return json.loads(self._used[key])
-
-    def save(self) -> None:
-        """Keep what is new, and of the rest what was used last."""
-        if self._earlier is None or self._used.keys() <= self._earlier.keys():
-            return
-        rows = list((self._used | self._read() | self._used).items())[:_KEPT]
-        keys, values = zip(*rows, strict=True)
-        with contextlib.suppress(DataError, OSError):  # a cache that may only be read, or a full disk
-            store = Cache(_CACHE)
-            store.put(self._key, pa.table([keys, values], schema=_KNOWN))
-            store.trim()
-
-    def _read(self) -> dict[str, str]:
-        table = None
-        with contextlib.suppress(DataError, OSError):
-            table = Cache(_CACHE).get(self._key, _KNOWN)
-        return {} if table is None else dict(zip(*(column.to_pylist() for column in table), strict=True))
-
-
-def _plain(value: Any) -> Any:
-    return value.item()  # a number of numpy
-
-
-def _parts(
-    source: _Source, names: list[str], chosen: dict[str, str | None], drawing: Drawing, known: _Known
-) -> Iterator[_Part]:
-    """Measure the predictions of a source by group; of a model without any there is one part for its data."""
-
-    @cache
-    def groups() -> dict[Group, list[ModelPredictions]]:
-        return _groups(source.models, names, chosen)
-
-    def predictions(group: Group, place: int) -> ModelPredictions:
-        return groups()[group][place]
-
-    def measured() -> list[Any]:
-        parts: list[Any] = [[[], 0, _datasets(model), {}] for model in source.models]
-        for group, models in groups().items():
-            for place, model in enumerate(models):
-                parts.append([group, place, _datasets(model), _row(model, drawing)])
-        return parts
-
-    for values, place, datasets, row in known.get(source.key, measured):
-        group = tuple(values)
-        key = source.key and digest(source.key, json.dumps([values, place], default=_plain))
-        yield _Part(group, datasets, row, key, partial(predictions, group, place))
-
-
-def _datasets(model: ModelPredictions) -> list[str]:
-    return sorted(map(str, model.frame["dataset"].dropna().unique()))
-
-
-def _row(model: ModelPredictions, drawing: Drawing) -> dict[str, Any]:
-    row = {"model": model.model, "system": one_value(model.frame["system"]), "run": model.run}
-    variant = {name: one_value(model.frame[name]) for name in VARIANT}
-    return row | variant | measure(model.frame, drawing) | {
-        "chance": chance_of(model.frame) if is_random(model.frame) else "", "subset": subset_of(model.frame),
-        "traits": traits_of(model), "sets": _sets(model.frame),
-    }  # fmt: skip
-
-
-def _sets(frame: pd.DataFrame) -> list[list[str]]:
-    """Return the pairs of data set and split that predictions are about."""
-    pairs = set(zip(frame["dataset"].fillna(""), frame["split"].fillna(""), strict=True))
-    return [list(map(str, pair)) for pair in sorted(pairs)]
-
-
-def _groups(
-    models: list[ModelPredictions], names: list[str], chosen: dict[str, str | None]
-) -> dict[Group, list[ModelPredictions]]:
-    """Cut predictions into groups, each with a ranking of its own; rows without an answer are left out."""
-    groups: dict[Group, list[ModelPredictions]] = {}
-    for model in models:
-        columns = joined(model, names)
-        frame = columns.assign(**{name: None for name in names if name not in columns})
-        for column, value in chosen.items():
-            frame = frame if value is None else frame[frame[column] == value]
-        parts: Any = frame.groupby(names, dropna=False, observed=True) if names else [((), frame)]
-        for values, part in parts:
-            key = tuple("" if pd.isna(value) else value for value in values)  # nulls do not equal each other
-            if part["correct"].notna().any():
-                groups.setdefault(key, []).append(replace(model, data=part.reset_index(drop=True)))
-    return groups
-
-
-def _check_names(names: list[str], columns: Iterable[str]) -> None:
-    if lacking := [name for name in names if name not in columns]:
-        raise DataError(
-            f"the predictions have no column {lacking[0]!r} to group by",
-            remedy="a column of one's own is stored when its items are predicted: wb.predict(items, model)",
-        )
-
-
-def _passed(
-    runs: Any, names: list[str], chosen: dict[str, str | None], drawing: Drawing, known: _Known
-) -> list[_Part]:
-    source = _Source(lambda: predictions_of(runs, pool=True))
-    if source.models:
-        _check_names(names, {str(name) for model in source.models for name in joined(model, names)})
-    return list(_parts(source, names, chosen, drawing, known))
-
-
-def _stored(names: list[str], chosen: dict[str, str | None], drawing: Drawing, known: _Known) -> list[_Part]:
-    """Measure all stored runs, without their long columns; of one that is known no predictions are read.
-
-    A damaged run is left out, with a warning that names it.
-    """
-    from workbench.runs import store  # noqa: PLC0415 - imported by the runs' users only
-
-    def read(name: str) -> list[ModelPredictions]:
-        run = store.find_run(name)
-        frame = run.table.select(NEEDED).to_pandas().assign(run=name)
-        return [replace(model, info=run.info) for model in predictions_of(frame, pool=True)]
-
-    home = data_home() / "runs"
-    parts: list[_Part] = []
-    columns = set(NEEDED)
-    joins = not columns.issuperset(names)
-    for name in store.runs()["run"]:
-        try:
-            files = [store.INFO, store.TABLE]
-            if joins and (home / name / store.COLUMNS).exists():
-                files.append(store.COLUMNS)
-                columns.update(map(str, store.item_columns(home / name)))
-            contents = [read_bytes(home / name / file, "this run") for file in files]
-            source = _Source(partial(read, name), digest(name, *contents))
-            parts += _parts(source, names, chosen, drawing, known)
-        except DataError as error:
-            warnings.warn(f"the run {name!r} is left out: {error}", stacklevel=3)
-    _check_names(names, columns)
-    return parts
-
-
-def _ranked(group: list[_Part], drawing: Drawing, known: _Known) -> list[dict[str, Any]]:
+def _ranked(group: list[MeasuredPart], measures: RunMeasures) -> list[dict[str, Any]]:
     """Sort the measures of one group and compare each of its runs with the best of those on most items."""
     group = sorted(
         group,
@@ -393,10 +165,9 @@ def _ranked(group: list[_Part], drawing: Drawing, known: _Known) -> list[dict[st
     )  # fmt: skip
     most = max((part.row["n"] for part in group), default=0)
     best = next((part for part in group if part.row["n"] == most), None)
-    rows: list[dict[str, Any]] = []
-    for part in group:
-        against = {} if best is None or part is best else _against(part, best, drawing, known)
-        rows.append(part.row | against | {"published": False})
+    others = [part for part in group if part is not best]
+    tests = iter(measures.against(others, best) if best else [])
+    rows = [part.row | ({} if part is best else next(tests)) | {"published": False} for part in group]
     names, traits = [row["model"] for row in rows], [row["traits"] for row in rows]
     for row, distinction in zip(rows, tell_apart(names, traits), strict=True):
         row["distinction"] = distinction
@@ -442,28 +213,6 @@ def _placed(ranked: list[dict[str, Any]], reported: list[dict[str, Any]]) -> lis
         row["place"] = None if part else placed[-1]["place"] if equal else len(placed) + 1
         placed += [] if part else [row]
     return rows
-
-
-def _against(part: _Part, best: _Part, drawing: Drawing, known: _Known) -> dict[str, Any]:
-    """Test a model against the best; nothing where they have no item in common."""
-
-    def compared() -> dict[str, Any]:
-        sides = part.predictions(), best.predictions()
-        ids = [side.frame["item_id"][side.frame["correct"].notna()] for side in sides]
-        if not ids[0].isin(ids[1]).any():
-            return {}
-        result = compare_pair(*sides, drawing)
-        return {
-            "difference": result.difference,
-            "difference_low": result.interval[0],
-            "difference_high": result.interval[1],
-            "n_paired": result.n,
-            "p": result.p_value,
-        }
-
-    key = digest(part.key, best.key) if part.key and best.key else None
-    result: dict[str, Any] = known.get(key, compared)
-    return result
 
 
 @cache

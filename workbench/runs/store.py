@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,6 +46,9 @@ from workbench.storage.files import (
 from workbench.storage.parquet import read_parquet
 
 INFO, TABLE, COLUMNS = "run.json", "predictions.parquet", "columns.parquet"
+WHEN_STORED: list[Callable[[Run], None]] = []
+"""What is called with each run that was stored, as to keep its measures."""
+
 _PACKAGES = (
     "kenlm", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "gensim", "torch", "tokenizers",
     "transformers",
@@ -437,7 +440,11 @@ def _not_stored(error: DataError, name: str, *parts: Any) -> NotStoredError:
 def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -> Run:
     """Write checked predictions as a run: complete or not at all; another process may have been first."""
     _write(data_home() / "runs" / name, frame, items, info)
-    return find_run(name)
+    run = find_run(name)
+    for follow in WHEN_STORED:
+        with contextlib.suppress(DataError):  # the run is stored, whatever else cannot be
+            follow(run)
+    return run
 
 
 def _write(target: Path, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -> None:

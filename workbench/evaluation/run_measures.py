@@ -1,0 +1,343 @@
+"""Measures of runs, and tests of each against the best: kept in the cache, by the files of the runs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from workbench.analysis.proportions import mcnemar
+from workbench.evaluation import bootstrap
+from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.comparability import other_task
+from workbench.evaluation.metrics import chance_of, is_random, measure, subset_of
+from workbench.evaluation.reading import (
+    BY_SEED,
+    NEEDED,
+    VARIANT,
+    ModelPredictions,
+    joined,
+    one_value,
+    predictions_of,
+    traits_of,
+)
+from workbench.evaluation.significance import MCNEMAR, compare_pair, test_name
+from workbench.runs import store
+from workbench.storage.cache import Cache, digest
+from workbench.storage.errors import DataError
+from workbench.storage.files import data_home, read_bytes
+
+SETS = ("dataset", "split", "variant")
+"""Columns by which runs are ranked unless others are asked for."""
+
+MEASURED = (
+    "n", "n_known", "accuracy", "accuracy_low", "accuracy_high", "interval", "accuracy_known", "perplexity",
+    "median_rank", "resampled_by", "n_novels", "signature", "chance", "subset",
+)  # fmt: skip
+"""Columns that the measures of a run have in a ranking."""
+
+Group = tuple[Any, ...]
+"""The values of the columns that a ranking is by."""
+
+_VERSION = 3  # of measures and tests that are kept: raised where results or labels change
+_KEPT = 20_000  # measures and tests of one setting
+_CACHE, _KNOWN = "measures", pa.schema([("key", pa.string()), ("value", pa.string())])
+_USUAL = Drawing()
+_ROWS = 4_000_000  # differences of items that are resampled at a time
+
+
+@dataclass(frozen=True)
+class MeasuredPart:
+    """What one model and run predicts for a group of items: its measures, and the predictions on demand.
+
+    `row` is empty where no answer is known; `key` tells the predictions apart from all others.
+    """
+
+    group: Group
+    datasets: list[str]
+    row: dict[str, Any]
+    key: str | None
+    predictions: Callable[[], ModelPredictions]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Predictions, read once they are needed; `key` digests the files of a stored run."""
+
+    read: Callable[[], list[ModelPredictions]]
+    key: str | None = None
+
+    @cached_property
+    def models(self) -> list[ModelPredictions]:
+        """The predictions of each model and run."""
+        return self.read()
+
+
+class RunMeasures:
+    """Measures and tests of runs, by the columns `names`, of the items that are `chosen`.
+
+    Those of stored runs are kept in one table of the cache a setting. Each has a key that digests the files
+    of the runs that it is of, so it holds for these alone. Writers replace the table as a whole: what one of
+    two misses is computed again. Without a cache that can be written, everything is computed.
+    """
+
+    def __init__(
+        self, names: Sequence[str] = SETS, chosen: Mapping[str, Any] | None = None, drawing: Drawing = _USUAL
+    ) -> None:
+        self.names, self.drawing = list(names), drawing
+        chosen = {name: value for name, value in (chosen or {}).items() if value is not None}
+        self.groups = {name: value for name, value in chosen.items() if name in names}
+        self.chosen = {name: value for name, value in chosen.items() if name not in names}
+        versions = [_VERSION, MEASURED, metadata.version("lambada-workbench"), np.__version__, pd.__version__]
+        self._key = digest(json.dumps([versions, self.names, self.chosen, drawing], default=str))
+        self._earlier: dict[str, str] | None = None
+        self._used: dict[str, str] = {}
+
+    def of_runs(self, runs: Any) -> list[MeasuredPart]:
+        """Measure runs, or frames of predictions."""
+        source = _Source(lambda: predictions_of(runs, pool=True))
+        if source.models:
+            self._check_names({str(name) for model in source.models for name in joined(model, self.names)})
+        return list(self._parts(source))
+
+    def of_stored(self) -> list[MeasuredPart]:
+        """Measure all stored runs; a damaged one is left out, with a warning that names it."""
+        parts: list[MeasuredPart] = []
+        columns = set(NEEDED)
+        for name in store.runs()["run"]:
+            try:
+                parts += self.of_run(name, columns)
+            except DataError as error:
+                warnings.warn(f"the run {name!r} is left out: {error}", stacklevel=3)
+        self._check_names(columns)
+        return parts
+
+    def of_run(self, name: str, columns: set[str]) -> list[MeasuredPart]:
+        """Measure a stored run, without its long columns; if it is known, no predictions are read.
+
+        What it has of `names` besides is added to `columns`, those that all runs have.
+        """
+        folder = data_home() / "runs" / name
+        files = [store.INFO, store.TABLE]
+        if not columns.issuperset(self.names) and (folder / store.COLUMNS).exists():
+            files.append(store.COLUMNS)
+            columns.update(map(str, store.item_columns(folder)))
+        contents = [read_bytes(folder / file, "this run") for file in files]
+        return list(self._parts(_Source(partial(_read_run, name), digest(name, *contents))))
+
+    def against(self, parts: Sequence[MeasuredPart], best: MeasuredPart) -> list[dict[str, Any]]:
+        """Test parts against the best: a difference, its interval and p; nothing where no item is common."""
+        keys = [digest(part.key, best.key) if part.key and best.key else None for part in parts]
+        return self._known(keys, lambda places: _compared([parts[k] for k in places], best, self.drawing))
+
+    def save(self, *, trim: bool = True) -> None:
+        """Keep what is new, and of the rest what was used last."""
+        if self._earlier is None or self._used.keys() <= self._earlier.keys():
+            return
+        rows = list((self._used | self._read() | self._used).items())[:_KEPT]
+        keys, values = zip(*rows, strict=True)
+        with contextlib.suppress(DataError, OSError):  # a cache that may only be read, or a full disk
+            tables = Cache(_CACHE)
+            tables.put(self._key, pa.table([keys, values], schema=_KNOWN))
+            if trim:
+                tables.trim()
+
+    def _known(self, keys: Sequence[str | None], compute: Callable[[list[int]], Iterable[Any]]) -> list[Any]:
+        """Return what is known by keys; the rest is computed, by its places, and kept where it has a key."""
+        if self._earlier is None:
+            self._earlier = self._read() if any(keys) else None
+        earlier = self._earlier or {}
+        texts = {k: earlier[key] for k, key in enumerate(keys) if key in earlier}
+        places = [k for k in range(len(keys)) if k not in texts]
+        values = dict(zip(places, compute(places) if places else (), strict=True))
+        for k, key in enumerate(keys):
+            if key is not None:
+                self._used[key] = texts[k] if k in texts else json.dumps(values[k], default=_plain)
+                values[k] = json.loads(self._used[key])
+        return [values[k] for k in range(len(keys))]
+
+    def _read(self) -> dict[str, str]:
+        table = None
+        with contextlib.suppress(DataError, OSError):
+            table = Cache(_CACHE).get(self._key, _KNOWN)
+        return {} if table is None else dict(zip(*(column.to_pylist() for column in table), strict=True))
+
+    def _parts(self, source: _Source) -> Iterator[MeasuredPart]:
+        """Measure the predictions of a source by group; a model without any has one part for its data."""
+
+        @cache
+        def groups() -> dict[Group, list[ModelPredictions]]:
+            return _groups(source.models, self.names, self.chosen)
+
+        def predictions(group: Group, place: int) -> ModelPredictions:
+            return groups()[group][place]
+
+        def measured() -> list[Any]:
+            parts: list[Any] = [[[], 0, _datasets(model), {}] for model in source.models]
+            for group, models in groups().items():
+                for place, model in enumerate(models):
+                    parts.append([group, place, _datasets(model), _row(model, self.drawing)])
+            return parts
+
+        [known] = self._known([source.key], lambda _: [measured()])
+        for values, place, datasets, row in known:
+            group = tuple(values)
+            wanted = dict(zip(self.names, group, strict=True)) if row else {}
+            if row and any(wanted[name] != value for name, value in self.groups.items()):
+                continue
+            key = source.key and digest(source.key, json.dumps([values, place], default=_plain))
+            yield MeasuredPart(group, datasets, row, key, partial(predictions, group, place))
+
+    def _check_names(self, columns: Iterable[str]) -> None:
+        if lacking := [name for name in self.names if name not in columns]:
+            raise DataError(
+                f"the predictions have no column {lacking[0]!r} to group by",
+                remedy="a column of one's own is stored with a run when its items are predicted",
+            )
+
+
+def _plain(value: Any) -> Any:
+    return value.item()  # a number of numpy
+
+
+def _read_run(name: str) -> list[ModelPredictions]:
+    run = store.find_run(name)
+    frame = run.table.select(NEEDED).to_pandas().assign(run=name)
+    return [replace(model, info=run.info) for model in predictions_of(frame, pool=True)]
+
+
+def _datasets(model: ModelPredictions) -> list[str]:
+    return sorted(map(str, model.frame["dataset"].dropna().unique()))
+
+
+def _row(model: ModelPredictions, drawing: Drawing) -> dict[str, Any]:
+    frame = model.frame
+    row = {"model": model.model, "system": one_value(frame["system"]), "run": model.run}
+    variant = {name: one_value(frame[name]) for name in VARIANT}
+    return row | variant | measure(frame, drawing) | {
+        "chance": chance_of(frame) if is_random(frame) else "", "subset": subset_of(frame),
+        "traits": traits_of(model), "sets": _sets(frame), "outcomes": _outcomes(frame),
+    }  # fmt: skip
+
+
+def _sets(frame: pd.DataFrame) -> list[list[str]]:
+    """Return the pairs of data set and split that predictions are about."""
+    pairs = set(zip(frame["dataset"].fillna(""), frame["split"].fillna(""), strict=True))
+    return [list(map(str, pair)) for pair in sorted(pairs)]
+
+
+def _outcomes(frame: pd.DataFrame) -> dict[str, Any] | None:
+    """Return what a test of one run (n,) against another on the same items needs, None of several seeds.
+
+    That is a digest of the items with their answers and novels, which of them are right (as bits, in
+    hexadecimal), and what the accuracy depends on.
+    """
+    if BY_SEED in frame:
+        return None
+    frame = frame[frame["correct"].notna()]
+    columns = [frame["item_id"], frame["answer"].str.casefold(), frame["book_id"].fillna("")]
+    right = frame["correct"].to_numpy(dtype=bool)
+    values = {name: sorted(frame[name].dropna().unique()) for name in ("variant", "unit")}
+    items = digest(json.dumps([column.tolist() for column in columns]))
+    return {"items": items, "right": np.packbits(right).tobytes().hex(), "values": values}
+
+
+def _right(part: MeasuredPart) -> npt.NDArray[np.bool_]:
+    bits = np.frombuffer(bytes.fromhex(part.row["outcomes"]["right"]), dtype=np.uint8)
+    return np.unpackbits(bits, count=part.row["n"]).astype(bool)
+
+
+def _groups(
+    models: list[ModelPredictions], names: list[str], chosen: dict[str, Any]
+) -> dict[Group, list[ModelPredictions]]:
+    """Cut predictions into groups, each with a ranking of its own; rows without an answer are left out."""
+    groups: dict[Group, list[ModelPredictions]] = {}
+    for model in models:
+        columns = joined(model, names)
+        frame = columns.assign(**{name: None for name in names if name not in columns})
+        for column, value in chosen.items():
+            frame = frame[frame[column] == value]
+        parts: Any = frame.groupby(names, dropna=False, observed=True) if names else [((), frame)]
+        for values, part in parts:
+            key = tuple("" if pd.isna(value) else value for value in values)  # nulls do not equal each other
+            if part["correct"].notna().any():
+                groups.setdefault(key, []).append(replace(model, data=part.reset_index(drop=True)))
+    return groups
+
+
+def _compared(
+    parts: Sequence[MeasuredPart], best: MeasuredPart, drawing: Drawing
+) -> Iterator[dict[str, Any]]:
+    """Test parts against the best; those of one run on the best's items at once, which takes less time."""
+    outcomes = best.row["outcomes"]
+    alike = [
+        part for part in parts
+        if outcomes and part.row["outcomes"] and part.row["outcomes"]["items"] == outcomes["items"]
+    ]  # fmt: skip
+    at_once = iter(_compared_at_once(alike, best, drawing))
+    alike_ids = set(map(id, alike))
+    for part in parts:
+        yield next(at_once) if id(part) in alike_ids else _compared_alone(part, best, drawing)
+
+
+def _compared_alone(part: MeasuredPart, best: MeasuredPart, drawing: Drawing) -> dict[str, Any]:
+    sides = part.predictions(), best.predictions()
+    ids = [side.frame["item_id"][side.frame["correct"].notna()] for side in sides]
+    if not ids[0].isin(ids[1]).any():
+        return {}
+    result = compare_pair(*sides, drawing)
+    return _tested(result.difference, *result.interval, result.n, result.p_value)
+
+
+def _compared_at_once(
+    parts: Sequence[MeasuredPart], best: MeasuredPart, drawing: Drawing
+) -> Iterator[dict[str, Any]]:
+    """Do for several parts with the items of the best what `compare_pair` does for one, from outcomes."""
+    if not parts:
+        return
+    n, frame = best.row["n"], best.predictions().frame
+    of = bootstrap.units(frame["book_id"][frame["correct"].notna()])
+    block = max(1, _ROWS // n)
+    for start in range(0, len(parts), block):
+        chosen = parts[start : start + block]
+        steps = np.stack([_right(part) for part in chosen]).astype(np.int64) - _right(best)
+        if test_name(of, several=False) == MCNEMAR:
+            p = mcnemar((steps > 0).sum(axis=1), (steps < 0).sum(axis=1))
+        else:
+            sums = np.rint([of.sums(row) for row in steps]).astype(np.int64)
+            p, _ = bootstrap.sign_flips(sums, drawing.resamples, drawing.seed)
+        drawn, _ = bootstrap.resample(
+            steps.astype(float), np.empty((0, n)), of, drawing.resamples, drawing.seed
+        )
+        low, high = bootstrap.intervals(drawn, drawing.level, of.number)
+        for k, part in enumerate(chosen):
+            values = [
+                {name: set(each) for name, each in side.row["outcomes"]["values"].items()}
+                for side in (part, best)
+            ]
+            result = np.nan if other_task(*values) else float(p[k])
+            yield _tested(float(steps[k].mean()), float(low[k]), float(high[k]), n, result)
+
+
+def _tested(difference: float, low: float, high: float, n: int, p: float) -> dict[str, Any]:
+    return {"difference": difference, "difference_low": low, "difference_high": high, "n_paired": n, "p": p}
+
+
+def keep_measures(run: store.Run) -> None:
+    """Keep the measures of a run that was stored, so that a ranking need not read it."""
+    measures = RunMeasures()
+    measures.of_run(run.run, set(NEEDED))
+    measures.save(trim=False)
+
+
+store.WHEN_STORED.append(keep_measures)
