@@ -266,7 +266,7 @@ def _fetch_small_files(name: str, revision: str | None) -> Path:
 
     The folder is named after the commit.
     """
-    from transformers.utils import cached_file  # noqa: PLC0415 - heavy, an extra
+    from transformers.utils.hub import cached_file  # noqa: PLC0415 - heavy, an extra
 
     config = cached_file(name, "config.json", revision=revision)
     if config is None:
