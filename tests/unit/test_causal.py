@@ -340,20 +340,175 @@ def test_weights_and_configuration_belong_together(folders, tmp_path, layers, to
         model(changed(folders("bytes"), tmp_path / "tiny", n_layer=layers))
 
 
-@pytest.mark.parametrize("place", ["../x.safetensors", "absolute", "link.safetensors"])
+@pytest.mark.parametrize("place", ["../x.safetensors", "absolute", "sub/x.safetensors"])
 def test_an_index_names_no_weights_outside_its_folder(folders, tmp_path, place):
     folder = changed(folders("bytes"), tmp_path / "tiny")
-    weights = (folder / "model.safetensors").rename(tmp_path / "x.safetensors")
-    (folder / "link.safetensors").symlink_to(weights)
-    names = transformers.AutoModelForCausalLM.from_pretrained(folders("bytes")).state_dict()
-    name = str(weights) if place == "absolute" else place
+    name = str(tmp_path / "x.safetensors") if place == "absolute" else place
+    (folder / "sub").mkdir()
+    (folder / "model.safetensors").rename(folder / name)
+    with_index(folder, name, folders("bytes"))
+    with pytest.raises(DataError, match=r"index\.json: weight_map names .*expected a file of this folder"):
+        model(folder)
+    with_index(folder, "missing.safetensors", folders("bytes"))
+    with pytest.raises(DataError, match=r"cannot be read .*missing\.safetensors"):
+        model(folder)
+
+
+def with_index(folder, name, other):
+    """Write an index that has all weights of another folder's model in one file."""
+    names = transformers.AutoModelForCausalLM.from_pretrained(other).state_dict()
     index = {"metadata": {}, "weight_map": dict.fromkeys(names, name)}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    with pytest.raises(DataError, match="which is no file of this folder"):
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "vocab.json"])
+def test_no_link_leads_out_of_the_folder_of_a_model(folders, tmp_path, name):
+    folder = changed(folders("bytes"), tmp_path / "tiny")
+    shutil.move(folder / name, tmp_path / "elsewhere")
+    (folder / name).symlink_to("../elsewhere")
+    with pytest.raises(DataError, match=f"{name}: this link leads out of .*copy"):
         model(folder)
+    (folder / name).unlink()
+    shutil.move(tmp_path / "elsewhere", folder / "within")
+    (folder / name).symlink_to("within")
+    assert model(folder).config["digest"] != model(folders("bytes")).config["digest"]
+
+
+COMMIT = "0123456789abcdef" * 2 + "01234567"
+
+
+@pytest.fixture
+def on_the_hub(folders, tmp_path, monkeypatch):
+    """Give a snapshot in the hub's cache of the model that is called someone/tiny."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    home = tmp_path / "models--someone--tiny"
+    snapshot = home / "snapshots" / COMMIT
+    for place in (home / "refs", home / "blobs", snapshot):
+        place.mkdir(parents=True)
+    (home / "refs" / "main").write_text(COMMIT)
+    for path in folders("bytes").iterdir():
+        blob = shutil.copyfile(path, home / "blobs" / f"digest-{path.name}")
+        (snapshot / path.name).symlink_to(f"../../blobs/{blob.name}")
+    return snapshot
+
+
+def test_a_model_of_the_hub_is_read_from_the_links_of_its_cache(folders, on_the_hub):
+    expected = model(folders("bytes"), text="detokenised", vocabulary=WORDS)
+    for source, digest in (("someone/tiny", COMMIT), (on_the_hub, expected.config["digest"])):
+        again = model(source, text="detokenised", vocabulary=WORDS)
+        assert again.config["digest"] == digest
+        np.testing.assert_array_equal(again.log_prob(ITEMS), expected.log_prob(ITEMS))
+
+
+@pytest.mark.parametrize("by", ["name", "folder"])
+@pytest.mark.parametrize(
+    "what", ["a link", "a link of a link", "an index", "an absolute index", "an adapter"]
+)
+def test_a_model_of_the_hub_is_checked_too(folders, on_the_hub, tmp_path, what, by):
+    weights = on_the_hub / "model.safetensors"
+    outside = tmp_path / "x.safetensors"
+    shutil.copyfile(weights, outside)
+    if what == "an adapter":
+        (on_the_hub / "adapter_config.json").write_text('{"base_model_name_or_path": "someone/else"}')
+    elif what == "a link of a link":
+        weights.resolve().unlink()
+        (on_the_hub / weights.readlink()).symlink_to(outside)
+    else:
+        weights.unlink()
+        if what == "a link":
+            weights.symlink_to(outside)
+        else:
+            names = {"an index": "../../../x.safetensors", "an absolute index": str(outside)}
+            with_index(on_the_hub, names[what], folders("bytes"))
+    with pytest.raises(DataError, match=r"leads out of|weight_map names|this is an adapter"):
+        model("someone/tiny" if by == "name" else on_the_hub)
 
 
 @pytest.mark.parametrize("name", ["attn_implementation", "_attn_implementation"])
 def test_no_configuration_chooses_the_code_of_attention(folders, tmp_path, name):
     folder = changed(folders("bytes"), tmp_path / "tiny", **{name: "kernels-community/flash-attn"})
     assert model(folder)._checkpoint.model.config._attn_implementation == "sdpa"
+
+
+def test_no_configuration_fuses_layers(folders, tmp_path):
+    folder = changed(folders("bytes"), tmp_path / "tiny", fusion_config={"patch_embeddings": True})
+    assert model(folder)._checkpoint.model.config.fusion_config is None
+
+
+QUANTIZED = [{"quant_method": "fp8"}, {"quant_method": "mxfp4"}, {"quant_method": "unheard-of"}, {}]
+
+
+@pytest.mark.parametrize("quantized", QUANTIZED)
+@pytest.mark.parametrize("inner", [False, True])
+def test_no_configuration_chooses_the_code_of_quantized_weights(folders, tmp_path, quantized, inner):
+    config = {"quantization_config": quantized}
+    if inner:
+        config = {"model_type": "llava", "text_config": {"model_type": "gpt2", **config}}
+    with pytest.raises(DataError, match=r"are quantized .*not quantized, or .*trust_remote_code=True"):
+        model(changed(folders("bytes"), tmp_path / "tiny", **config))
+
+
+def test_quantized_weights_are_read_where_the_caller_allows_it(folders, tmp_path):
+    folder = changed(
+        folders("bytes"), tmp_path / "tiny", quantization_config={"quant_method": "gptq", "bits": 4}
+    )
+    with pytest.raises(DataError, match=r"ImportError: .*optimum"):
+        model(folder, trust_remote_code=True)
+
+
+@pytest.mark.parametrize("name", ["adapter_model.bin", "sub/model.safetensors"])
+def test_weights_that_a_configuration_names_are_among_those_that_the_digest_covers(folders, tmp_path, name):
+    folder = changed(folders("bytes"), tmp_path / "tiny", transformers_weights=name)
+    weights = transformers.AutoModelForCausalLM.from_pretrained(folders("bytes")).state_dict()
+    torch.save(weights, folder / "adapter_model.bin")
+    shutil.copytree(folders("bytes"), folder / "sub")
+    with pytest.raises(DataError, match=r"transformers_weights names .*expected a file of this folder"):
+        model(folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("fast_tokenizer_files", ["../tokenizer.1.0.json"]), ("gguf_file", "../tokenizer.gguf")],
+)
+def test_a_tokenizer_is_read_from_the_folder_of_its_model(folders, tmp_path, key, value):
+    folder = changed(folders("bytes"), tmp_path / "tiny")
+    shutil.move(folder / "tokenizer.json", tmp_path / "tokenizer.1.0.json")
+    file = folder / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {key: value}))
+    with pytest.raises(
+        DataError, match=f"tokenizer_config.json: {key} names .*expected a file of this folder"
+    ):
+        model(folder)
+
+
+def test_an_adapter_is_not_left_out_in_silence(folders, tmp_path):
+    folder = changed(folders("bytes"), tmp_path / "tiny")
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "someone/else"}')
+    with pytest.raises(DataError, match=r"adapter_config.json: this is an adapter.*merge"):
+        model(folder)
+
+
+def test_weights_of_a_distributed_checkpoint_are_not_left_out_in_silence(folders, tmp_path):
+    folder = changed(folders("bytes"), tmp_path / "tiny", n_layer=1)
+    (folder / "model.safetensors").rename(folder / "shard-00001-model-00001-of-00001.safetensors")
+    with pytest.raises(DataError, match=r"shard-00001.*distributed checkpoint.*consolidated"):
+        model(folder)
+
+
+def test_code_beside_a_known_model_does_not_run(folders, tmp_path):
+    code = f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n"
+    classes = {
+        "AutoConfig": "evil.C",
+        "AutoModelForCausalLM": "evil.M",
+        "AutoTokenizer": ["evil.T", "evil.T"],
+    }
+    folder = changed(folders("bytes"), tmp_path / "tiny", auto_map=classes, trust_remote_code=True)
+    for file in ("tokenizer_config.json", "generation_config.json"):
+        content = json.loads((folder / file).read_text())
+        (folder / file).write_text(json.dumps(content | {"auto_map": classes, "trust_remote_code": True}))
+    (folder / "custom_generate").mkdir()
+    for file in ("evil.py", "custom_generate/generate.py"):
+        (folder / file).write_text(code)
+    assert len(model(folder, vocabulary=WORDS).predict(ITEMS[:1])) == 1
+    assert not (tmp_path / "ran").exists()

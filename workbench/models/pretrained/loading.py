@@ -33,6 +33,14 @@ _OTHER_HEADS = re.compile(
     r"(^|\.)(pooler|seq_relationship|sop_classifier|mtp)\.|\.masked_bias$|\.attn\.bias$"
 )
 """Weights that a checkpoint may have beyond those of its language model: heads for other tasks, and masks."""
+_NAMES = (
+    ("*.safetensors.index.json", "weight_map"),
+    ("tokenizer_config.json", "fast_tokenizer_files"),
+    ("tokenizer_config.json", "gguf_file"),
+)
+"""Files of a model that name others, and where in them."""
+_CODE = ("_attn_implementation", "_experts_implementation", "fusion_config")
+"""Attributes of a configuration that choose code; transformers has a default for each."""
 
 _PARAMETERS = {
     "model": """path_or_name : path or str
@@ -47,7 +55,7 @@ _PARAMETERS = {
     revision : str, optional
         Of a model on the hub.
     trust_remote_code : bool, default False
-        Whether code that comes with the model may run.
+        Whether code that comes with the model may run, and whether its weights may be quantized.
     name : str, optional
         Name in tables.""",
 }
@@ -232,10 +240,10 @@ def _load_checkpoint(
     hub = {"revision": revision, "trust_remote_code": trust_remote_code}
     remedy = "pass a folder with config.json, a tokenizer and *.safetensors, or a name on the hub"
     with reading(source, f"this {kind} model", remedy=remedy), _no_progress_bar(transformers.utils.logging):
-        if folder.is_dir():
-            _check_indices(folder)
+        files = folder if folder.is_dir() else _fetch_small_files(source, revision)
+        _check_files(files)
         config = transformers.AutoConfig.from_pretrained(source, **hub)
-        _use_own_code(config)
+        _check_config(config, source, trust=trust_remote_code)
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(source, **hub)
         tokenizer("a", verbose=False)  # it reads some of its configuration when it is used
         model, info = getattr(transformers, _CLASSES[kind]).from_pretrained(
@@ -245,40 +253,94 @@ def _load_checkpoint(
     _check_weights(info, kind, source)
     if not getattr(tokenizer, "is_fast", False):
         raise DataError("the tokenizer is not one of the fast ones of transformers", file=source)
-    label, digest = source, str(getattr(model.config, "_commit_hash", None) or revision)
+    label, digest = source, files.name
     if folder.is_dir():
-        files = [path for pattern in _FILES for path in folder.glob(pattern)]
+        counted = [path for pattern in _FILES for path in folder.glob(pattern)]
         with reading(folder, f"this {kind} model", remedy=remedy):
-            label, digest = folder.resolve().name, cache.fingerprint(files, folder)
+            label, digest = folder.resolve().name, cache.fingerprint(counted, folder)
     return Checkpoint(model.eval(), tokenizer, str(model.device), label, digest)
 
 
-def _check_indices(folder: Path) -> None:
-    """Raise DataError if an index names weights that are not files of its folder."""
-    real = folder.resolve()
-    places = real, real.parent.parent / "blobs"  # where the hub's cache has what its snapshots link to
-    for index in sorted(folder.glob("*.index.json")):
-        for name in sorted(set(read_json(index, "this index of weights")["weight_map"].values())):
-            inside = name == Path(name).name and (folder / name).resolve().parent in places
-            if not inside or not (folder / name).is_file():
-                raise DataError(
-                    f"the index names weights in {name!r:.80}, which is no file of this folder",
-                    file=index,
-                    remedy="copy all files of the model into one folder, or download it again",
-                )
+def _fetch_small_files(name: str, revision: str | None) -> Path:
+    """Fetch what `_check_files` reads of a model on the hub, and return its folder in the hub's cache.
 
-
-def _use_own_code(config: Any) -> None:
-    """Remove from a configuration, and those in it, implementations that may be code from a hub.
-
-    Without an implementation of attention or experts, transformers chooses one of its own.
+    The folder is named after the commit.
     """
-    for name in ("_attn_implementation", "_experts_implementation"):
+    from transformers.utils.hub import cached_file  # noqa: PLC0415 - heavy, an extra
+
+    config = cached_file(name, "config.json", revision=revision)
+    if config is None:
+        raise OSError("it has no config.json")
+    for file in ("tokenizer_config.json", "adapter_config.json", "model.safetensors.index.json"):
+        cached_file(
+            name, file, revision=revision, _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )  # fmt: skip
+    return Path(config).parent
+
+
+def _check_files(folder: Path) -> None:
+    """Raise DataError if files of a model lead out of their folder, or belong to another model."""
+    real = folder.resolve()
+    places = [real]
+    if real.parent.name == "snapshots":  # in the hub's cache, which keeps the content beside them
+        places.append((real.parent.parent / "blobs").resolve())
+    for path in sorted(folder.iterdir()):
+        if path.is_symlink() and not any(path.resolve().is_relative_to(place) for place in places):
+            raise DataError(
+                "this link leads out of the model's folder",
+                file=path,
+                remedy="copy the file that it leads to into the folder",
+            )
+    for pattern, key in _NAMES:
+        for file in sorted(folder.glob(pattern)):
+            value = read_json(file, "this file of a model").get(key) or []
+            names = (
+                value.values() if isinstance(value, dict) else [value] if isinstance(value, str) else value
+            )
+            for name in sorted(set(names)):
+                _check_name(name, key, file)
+    if (adapter := folder / "adapter_config.json").exists():
+        raise DataError(
+            "this is an adapter, which changes the weights of another model",
+            file=adapter,
+            remedy="merge the two (`merge_and_unload` of peft), and save the model that this gives",
+        )
+    if shard := next(folder.glob("shard-*-model-*-of-*.safetensors"), None):
+        raise DataError(
+            "these are weights of a distributed checkpoint, of which some may be left out in silence",
+            file=shard,
+            remedy="save the model without distributed_checkpoint=True, or pass its folder 'consolidated'",
+        )
+
+
+def _check_name(name: str, key: str, file: Path | str) -> None:
+    """Raise DataError unless a file that `key` names is one of the model's folder that its digest covers."""
+    if name != Path(name).name or not any(Path(name).match(pattern) for pattern in _FILES):
+        raise DataError(
+            f"{key} names {name!r:.80}, expected a file of this folder ({', '.join(_FILES)})",
+            file=file,
+            remedy="copy all files of the model into one folder, or download it again",
+        )
+
+
+def _check_config(config: Any, source: str, *, trust: bool) -> None:
+    """Remove from a configuration, and those in it, what chooses code; DataError if that is needed."""
+    for name in _CODE:
         if hasattr(config, name):
             setattr(config, name, None)
+    if (weights := getattr(config, "transformers_weights", None)) is not None:
+        _check_name(weights, "transformers_weights", source)
+    if (quantization := getattr(config, "quantization_config", None)) is not None and not trust:
+        method = quantization.get("quant_method") if isinstance(quantization, dict) else quantization
+        raise DataError(
+            f"the weights are quantized ({method!s:.40}): the configuration chooses the code that reads them",
+            file=source,
+            remedy="take a checkpoint that is not quantized, or allow this with trust_remote_code=True",
+        )
     for name in getattr(config, "sub_configs", {}):
         if (inner := getattr(config, name, None)) is not None:
-            _use_own_code(inner)
+            _check_config(inner, source, trust=trust)
 
 
 def _check_weights(info: Mapping[str, Any], kind: Kind, source: str) -> None:
