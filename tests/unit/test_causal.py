@@ -512,3 +512,16 @@ def test_code_beside_a_known_model_does_not_run(folders, tmp_path):
         (folder / file).write_text(code)
     assert len(model(folder, vocabulary=WORDS).predict(ITEMS[:1])) == 1
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("attention", [False, True])
+def test_a_text_with_a_sub_token_that_the_model_lacks_is_an_error(folders, tmp_path, attention):
+    folder = shutil.copytree(folders("bytes"), tmp_path / "tiny")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["zyzzyva"])
+    tokenizer.save_pretrained(folder)
+    mine = model(folder, attention=attention)
+    items = items_from_text(["The old dog saw a zyzzyva there", "The old dog saw a cat there"])
+    assert mine.predict(items[1:], top_k=0)["log_prob"].notna().all()
+    with pytest.raises(DataError, match=r"sub-token 600, the model 'tiny' has 600.*download"):
+        mine.predict(items[:1], top_k=0)

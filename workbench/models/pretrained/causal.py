@@ -420,7 +420,7 @@ class CausalLM(PretrainedModel):
         encoding = checkpoint.tokenizer([context], return_offsets_mapping=True, verbose=False)
         with checkpoint.eager(), torch.inference_mode():
             output = checkpoint.model(
-                input_ids=checkpoint.tensor([ids]), output_attentions=True, logits_to_keep=1
+                input_ids=checkpoint.input_ids([ids]), output_attentions=True, logits_to_keep=1
             )
         if not output.attentions or output.attentions[0] is None:
             raise DataError(f"{self.name} does not return its attention", remedy="take another checkpoint")

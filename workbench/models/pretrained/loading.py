@@ -89,6 +89,16 @@ class Checkpoint(NamedTuple):
 
         return torch.from_numpy(np.asarray(values, dtype=np.int64)).to(self.device)
 
+    def input_ids(self, ids: Any) -> torch.Tensor:
+        """Return sub-tokens as a tensor; DataError if one is none of the model's."""
+        size, most = int(self.model.get_input_embeddings().weight.shape[0]), int(np.max(ids, initial=0))
+        if most >= size:
+            raise DataError(
+                f"the tokenizer gives sub-token {most:,}, the model {self.label!r} has {size:,}, from 0 on",
+                remedy="the tokenizer is another model's, or was changed: download the model again",
+            )
+        return self.tensor(ids)
+
     @contextmanager
     def eager(self) -> Iterator[None]:
         """Let the model return the weights of its attention, which quicker implementations do not."""
@@ -113,6 +123,7 @@ class Checkpoint(NamedTuple):
             Logits in single precision, those of the first row first.
         Any
             The keys and values, None where the model returns none.
+
         """
         import torch  # noqa: PLC0415 - heavy
 
@@ -126,7 +137,7 @@ class Checkpoint(NamedTuple):
         hook = self.model.get_output_embeddings().register_forward_pre_hook(only_asked)
         try:
             with torch.inference_mode():
-                output = self.model(input_ids=self.tensor(ids), **options)
+                output = self.model(input_ids=self.input_ids(ids), **options)
                 logits = output.logits
                 logits = logits[0] if logits.shape[:2] == (1, len(row)) else logits[row, place]
                 return logits.float(), getattr(output, "past_key_values", None)

@@ -83,8 +83,9 @@ class Subwords:
         self.ends = np.zeros(size, dtype=bool)
         for index, surface in zip(range(size), _surfaces(tokenizer), strict=False):
             self.ends[index] = surface is None or ends_word(surface)
-        if tokenizer.unk_token_id is not None and tokenizer.unk_token_id != tokenizer.eos_token_id:
-            self.ends[tokenizer.unk_token_id] = False
+        unknown = tokenizer.unk_token_id
+        if unknown is not None and unknown != tokenizer.eos_token_id and unknown < size:
+            self.ends[unknown] = False
         first = tokenizer.bos_token_id
         self.prefix = tokenizer.eos_token_id if first is None else first
 
