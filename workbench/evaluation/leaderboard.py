@@ -15,7 +15,7 @@ from workbench.evaluation.bootstrap import Drawing
 from workbench.evaluation.metrics import note, shown_measures, spread_columns, typed
 from workbench.evaluation.paper import layout_of
 from workbench.evaluation.reading import VARIANT, tell_apart
-from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredPart, RunMeasures
+from workbench.evaluation.run_measures import MEASURED, SETS, Group, MeasuredRun, RunMeasures
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 
 _PUBLISHED = ("published", "source")
@@ -124,12 +124,12 @@ def leaderboard(
     names = list(dict.fromkeys([by] if isinstance(by, str) else by))
     chosen = {"dataset": dataset, "split": split}
     measures = RunMeasures(names, chosen, drawing)
-    parts = measures.of_stored() if runs is None else measures.of_runs(runs)
-    groups: dict[Group, list[MeasuredPart]] = {}
-    for part in parts:
-        if part.row:
-            groups.setdefault(part.group, []).append(part)
-    present = {name for group in groups.values() for part in group for name in part.datasets}
+    measured_runs = measures.of_stored() if runs is None else measures.of_runs(runs)
+    groups: dict[Group, list[MeasuredRun]] = {}
+    for run in measured_runs:
+        if run.row:
+            groups.setdefault(run.group, []).append(run)
+    present = {name for group in groups.values() for run in group for name in run.datasets}
     reported = _published(names, chosen, present) if published else {}
     rows: list[dict[str, Any]] = []
     for key in sorted(groups.keys() | reported.keys(), key=lambda key: tuple(map(str, key))):
@@ -142,7 +142,7 @@ def leaderboard(
     table = typed(pd.DataFrame(rows, columns=[*head, *MEASURED, *spread, *_AGAINST, *_PUBLISHED]))
     kinds = dict.fromkeys(("place", "n_paired"), "Int64") | {"published": "bool", "source": "str"}
     table = table.astype(dict.fromkeys(_AGAINST, "Float64") | kinds)
-    datasets = {name for part in parts for name in part.datasets}
+    datasets = {name for run in measured_runs for name in run.datasets}
     measured = table[~table["published"]]
     table.attrs["note"] = note(measured, datasets, drawing)
     if len(table) > len(measured):
@@ -155,19 +155,19 @@ def leaderboard(
     return Table(table, TableLayout("Models ranked by accuracy", shown, tuple(names), "signature"))
 
 
-def _ranked(group: list[MeasuredPart], measures: RunMeasures) -> list[dict[str, Any]]:
+def _ranked(group: list[MeasuredRun], measures: RunMeasures) -> list[dict[str, Any]]:
     """Sort the measures of one group and compare each of its runs with the best of those on most items."""
     group = sorted(
         group,
-        key=lambda part: (
-            -part.row["accuracy"], part.row.get("perplexity", np.inf), part.row["model"], part.row["run"]
+        key=lambda run: (
+            -run.row["accuracy"], run.row.get("perplexity", np.inf), run.row["model"], run.row["run"]
         ),
     )  # fmt: skip
-    most = max((part.row["n"] for part in group), default=0)
-    best = next((part for part in group if part.row["n"] == most), None)
-    others = [part for part in group if part is not best]
+    most = max((run.row["n"] for run in group), default=0)
+    best = next((run for run in group if run.row["n"] == most), None)
+    others = [run for run in group if run is not best]
     tests = iter(measures.against(others, best) if best else [])
-    rows = [part.row | ({} if part is best else next(tests)) | {"published": False} for part in group]
+    rows = [run.row | ({} if run is best else next(tests)) | {"published": False} for run in group]
     names, traits = [row["model"] for row in rows], [row["traits"] for row in rows]
     for row, distinction in zip(rows, tell_apart(names, traits), strict=True):
         row["distinction"] = distinction

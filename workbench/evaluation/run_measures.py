@@ -57,8 +57,8 @@ _ROWS = 4_000_000  # differences of items that are resampled at a time
 
 
 @dataclass(frozen=True)
-class MeasuredPart:
-    """What one model and run predicts for a group of items: its measures, and the predictions on demand.
+class MeasuredRun:
+    """What a run of one model predicts for a group of items: its measures, and the predictions on demand.
 
     `row` is empty where no answer is known; `key` tells the predictions apart from all others.
     """
@@ -103,26 +103,26 @@ class RunMeasures:
         self._earlier: dict[str, str] | None = None
         self._used: dict[str, str] = {}
 
-    def of_runs(self, runs: Any) -> list[MeasuredPart]:
+    def of_runs(self, runs: Any) -> list[MeasuredRun]:
         """Measure runs, or frames of predictions."""
         source = _Source(lambda: predictions_of(runs, pool=True))
         if source.models:
             self._check_names({str(name) for model in source.models for name in joined(model, self.names)})
-        return list(self._parts(source))
+        return list(self._measured(source))
 
-    def of_stored(self) -> list[MeasuredPart]:
+    def of_stored(self) -> list[MeasuredRun]:
         """Measure all stored runs; a damaged one is left out, with a warning that names it."""
-        parts: list[MeasuredPart] = []
+        measured: list[MeasuredRun] = []
         columns = set(NEEDED)
         for name in store.runs()["run"]:
             try:
-                parts += self.of_run(name, columns)
+                measured += self.of_run(name, columns)
             except DataError as error:
                 warnings.warn(f"the run {name!r} is left out: {error}", stacklevel=3)
         self._check_names(columns)
-        return parts
+        return measured
 
-    def of_run(self, name: str, columns: set[str]) -> list[MeasuredPart]:
+    def of_run(self, name: str, columns: set[str]) -> list[MeasuredRun]:
         """Measure a stored run, without its long columns; if it is known, no predictions are read.
 
         What it has of `names` besides is added to `columns`, those that all runs have.
@@ -133,12 +133,12 @@ class RunMeasures:
             files.append(store.COLUMNS)
             columns.update(map(str, store.item_columns(folder)))
         contents = [read_bytes(folder / file, "this run") for file in files]
-        return list(self._parts(_Source(partial(_read_run, name), digest(name, *contents))))
+        return list(self._measured(_Source(partial(_read_run, name), digest(name, *contents))))
 
-    def against(self, parts: Sequence[MeasuredPart], best: MeasuredPart) -> list[dict[str, Any]]:
-        """Test parts against the best: a difference, its interval and p; nothing where no item is common."""
-        keys = [digest(part.key, best.key) if part.key and best.key else None for part in parts]
-        return self._known(keys, lambda places: _compared([parts[k] for k in places], best, self.drawing))
+    def against(self, runs: Sequence[MeasuredRun], best: MeasuredRun) -> list[dict[str, Any]]:
+        """Test runs against the best: a difference, its interval and p; nothing where no item is common."""
+        keys = [digest(run.key, best.key) if run.key and best.key else None for run in runs]
+        return self._known(keys, lambda missing: _compared([runs[k] for k in missing], best, self.drawing))
 
     def save(self, *, trim: bool = True) -> None:
         """Keep what is new, and of the rest what was used last."""
@@ -153,13 +153,13 @@ class RunMeasures:
                 tables.trim()
 
     def _known(self, keys: Sequence[str | None], compute: Callable[[list[int]], Iterable[Any]]) -> list[Any]:
-        """Return what is known by keys; the rest is computed, by its places, and kept where it has a key."""
+        """Return what is known by keys; the rest is computed, by its indices, and kept where it has a key."""
         if self._earlier is None:
             self._earlier = self._read() if any(keys) else None
         earlier = self._earlier or {}
         texts = {k: earlier[key] for k, key in enumerate(keys) if key in earlier}
-        places = [k for k in range(len(keys)) if k not in texts]
-        values = dict(zip(places, compute(places) if places else (), strict=True))
+        missing = [k for k in range(len(keys)) if k not in texts]
+        values = dict(zip(missing, compute(missing) if missing else (), strict=True))
         for k, key in enumerate(keys):
             if key is not None:
                 self._used[key] = texts[k] if k in texts else json.dumps(values[k], default=_plain)
@@ -172,31 +172,31 @@ class RunMeasures:
             table = Cache(_CACHE).get(self._key, _KNOWN)
         return {} if table is None else dict(zip(*(column.to_pylist() for column in table), strict=True))
 
-    def _parts(self, source: _Source) -> Iterator[MeasuredPart]:
-        """Measure the predictions of a source by group; a model without any has one part for its data."""
+    def _measured(self, source: _Source) -> Iterator[MeasuredRun]:
+        """Measure the predictions of a source by group; each model also has a row without any."""
 
         @cache
         def groups() -> dict[Group, list[ModelPredictions]]:
             return _groups(source.models, self.names, self.chosen)
 
-        def predictions(group: Group, place: int) -> ModelPredictions:
-            return groups()[group][place]
+        def predictions(group: Group, number: int) -> ModelPredictions:
+            return groups()[group][number]
 
         def measured() -> list[Any]:
-            parts: list[Any] = [[[], 0, _datasets(model), {}] for model in source.models]
+            rows: list[Any] = [[[], 0, _datasets(model), {}] for model in source.models]
             for group, models in groups().items():
-                for place, model in enumerate(models):
-                    parts.append([group, place, _datasets(model), _row(model, self.drawing)])
-            return parts
+                for number, model in enumerate(models):
+                    rows.append([group, number, _datasets(model), _row(model, self.drawing)])
+            return rows
 
-        [known] = self._known([source.key], lambda _: [measured()])
-        for values, place, datasets, row in known:
+        [rows] = self._known([source.key], lambda _: [measured()])
+        for values, number, datasets, row in rows:
             group = tuple(values)
             wanted = dict(zip(self.names, group, strict=True)) if row else {}
             if row and any(wanted[name] != value for name, value in self.groups.items()):
                 continue
-            key = source.key and digest(source.key, json.dumps([values, place], default=_plain))
-            yield MeasuredPart(group, datasets, row, key, partial(predictions, group, place))
+            key = source.key and digest(source.key, json.dumps([values, number], default=_plain))
+            yield MeasuredRun(group, datasets, row, key, partial(predictions, group, number))
 
     def _check_names(self, columns: Iterable[str]) -> None:
         if lacking := [name for name in self.names if name not in columns]:
@@ -252,9 +252,9 @@ def _outcomes(frame: pd.DataFrame) -> dict[str, Any] | None:
     return {"items": items, "right": np.packbits(right).tobytes().hex(), "values": values}
 
 
-def _right(part: MeasuredPart) -> npt.NDArray[np.bool_]:
-    bits = np.frombuffer(bytes.fromhex(part.row["outcomes"]["right"]), dtype=np.uint8)
-    return np.unpackbits(bits, count=part.row["n"]).astype(bool)
+def _right(run: MeasuredRun) -> npt.NDArray[np.bool_]:
+    bits = np.frombuffer(bytes.fromhex(run.row["outcomes"]["right"]), dtype=np.uint8)
+    return np.unpackbits(bits, count=run.row["n"]).astype(bool)
 
 
 def _groups(
@@ -267,31 +267,29 @@ def _groups(
         frame = columns.assign(**{name: None for name in names if name not in columns})
         for column, value in chosen.items():
             frame = frame[frame[column] == value]
-        parts: Any = frame.groupby(names, dropna=False, observed=True) if names else [((), frame)]
-        for values, part in parts:
+        grouped: Any = frame.groupby(names, dropna=False, observed=True) if names else [((), frame)]
+        for values, rows in grouped:
             key = tuple("" if pd.isna(value) else value for value in values)  # nulls do not equal each other
-            if part["correct"].notna().any():
-                groups.setdefault(key, []).append(replace(model, data=part.reset_index(drop=True)))
+            if rows["correct"].notna().any():
+                groups.setdefault(key, []).append(replace(model, data=rows.reset_index(drop=True)))
     return groups
 
 
-def _compared(
-    parts: Sequence[MeasuredPart], best: MeasuredPart, drawing: Drawing
-) -> Iterator[dict[str, Any]]:
-    """Test parts against the best; those of one run on the best's items at once, which takes less time."""
+def _compared(runs: Sequence[MeasuredRun], best: MeasuredRun, drawing: Drawing) -> Iterator[dict[str, Any]]:
+    """Test runs against the best; those of one run on the best's items at once, which takes less time."""
     outcomes = best.row["outcomes"]
     alike = [
-        part for part in parts
-        if outcomes and part.row["outcomes"] and part.row["outcomes"]["items"] == outcomes["items"]
+        run for run in runs
+        if outcomes and run.row["outcomes"] and run.row["outcomes"]["items"] == outcomes["items"]
     ]  # fmt: skip
     at_once = iter(_compared_at_once(alike, best, drawing))
     alike_ids = set(map(id, alike))
-    for part in parts:
-        yield next(at_once) if id(part) in alike_ids else _compared_alone(part, best, drawing)
+    for run in runs:
+        yield next(at_once) if id(run) in alike_ids else _compared_alone(run, best, drawing)
 
 
-def _compared_alone(part: MeasuredPart, best: MeasuredPart, drawing: Drawing) -> dict[str, Any]:
-    sides = part.predictions(), best.predictions()
+def _compared_alone(run: MeasuredRun, best: MeasuredRun, drawing: Drawing) -> dict[str, Any]:
+    sides = run.predictions(), best.predictions()
     ids = [side.frame["item_id"][side.frame["correct"].notna()] for side in sides]
     if not ids[0].isin(ids[1]).any():
         return {}
@@ -300,17 +298,17 @@ def _compared_alone(part: MeasuredPart, best: MeasuredPart, drawing: Drawing) ->
 
 
 def _compared_at_once(
-    parts: Sequence[MeasuredPart], best: MeasuredPart, drawing: Drawing
+    runs: Sequence[MeasuredRun], best: MeasuredRun, drawing: Drawing
 ) -> Iterator[dict[str, Any]]:
-    """Do for several parts with the items of the best what `compare_pair` does for one, from outcomes."""
-    if not parts:
+    """Do for several runs on the items of the best what `compare_pair` does for one, from outcomes."""
+    if not runs:
         return
     n, frame = best.row["n"], best.predictions().frame
     of = bootstrap.units(frame["book_id"][frame["correct"].notna()])
     block = max(1, _ROWS // n)
-    for start in range(0, len(parts), block):
-        chosen = parts[start : start + block]
-        steps = np.stack([_right(part) for part in chosen]).astype(np.int64) - _right(best)
+    for start in range(0, len(runs), block):
+        chosen = runs[start : start + block]
+        steps = np.stack([_right(run) for run in chosen]).astype(np.int64) - _right(best)
         if test_name(of, several=False) == MCNEMAR:
             p = mcnemar((steps > 0).sum(axis=1), (steps < 0).sum(axis=1))
         else:
@@ -320,10 +318,10 @@ def _compared_at_once(
             steps.astype(float), np.empty((0, n)), of, drawing.resamples, drawing.seed
         )
         low, high = bootstrap.intervals(drawn, drawing.level, of.number)
-        for k, part in enumerate(chosen):
+        for k, run in enumerate(chosen):
             values = [
                 {name: set(each) for name, each in side.row["outcomes"]["values"].items()}
-                for side in (part, best)
+                for side in (run, best)
             ]
             result = np.nan if other_task(*values) else float(p[k])
             yield _tested(float(steps[k].mean()), float(low[k]), float(high[k]), n, result)
