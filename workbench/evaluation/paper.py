@@ -210,8 +210,8 @@ class ResultsTable:
         numbers); of accuracies of replicates `n_seeds`, `seed_sd`
         (standard deviation between seeds), `seed_min` and `seed_max`; `n` items, `n_of_paper` those of the
         paper's numbers where ours are of them, `n_released` those of the released set; of accuracies
-        `ours_known` (on the `n_known` items whose answer is in the vocabulary) and `expected` (mean over random
-        choices among ties), `is_drawn` (a random baseline: `ours` is one draw); and the columns that
+        `ours_known` (on the `n_known` items whose answer is in the vocabulary) and `expected` (mean over
+        random choices among ties), `is_drawn` (a random baseline: `ours` is one draw); and the columns that
         name the variant.
     notes : tuple of str
     rows : {"ours", "all"}

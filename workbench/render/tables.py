@@ -121,7 +121,7 @@ def number_parts(text: str) -> tuple[str, str, str]:
 
 
 def is_aligned(text: str) -> bool:
-    """Tell whether a text has its place at the decimal point: a number or a missing one, not ``60 of 300``."""
+    """Tell whether a text has its place at the decimal point: a number or a missing one, not ``6 of 30``."""
     return bool(_NUMBER.match(text)) or text == MISSING
 
 
@@ -161,7 +161,7 @@ def _plain(value: Any) -> str:
     if isinstance(value, Integral) and not isinstance(value, bool):
         value = f"{value:,}"
     text = str(value)
-    return text.replace("-", MINUS) if _NUMBER.match(text) else text
+    return MINUS + text[1:] if text.startswith("-") and text != MISSING and _QUANTITY.match(text) else text
 
 
 def grid_html(grid: Grid) -> str:
