@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from workbench.render.numbers import MINUS, p_value, points
+from workbench.render.numbers import MINUS, mid_rank, p_value, perplexity, points
 from workbench.widgets.shared.widget import read_assets
 
 pytestmark = pytest.mark.browser
@@ -23,3 +23,15 @@ def test_a_zero_has_no_sign_and_a_small_p_a_bound(chromium):
     assert shares == [points(share).replace("-", MINUS) for share in SHARES]
     assert p_values == [p_value(p) for p in P_VALUES]
     assert zero == "0.00"
+
+
+def test_perplexities_and_ranks_have_the_digits_of_the_tables(chromium):
+    page, values = chromium.new_page(), [1.0, 22.254, 2.5, 993.0, 57_040.2, 3e12]
+    names = f'const MINUS = "{MINUS}", DASH = "-", number = String;'
+    result = f"[{json.dumps(values)}.map(perplexity), {json.dumps(values[:5])}.map(midRank)]"
+    perplexities, ranks = page.evaluate(
+        f"() => {{ {names} {read_assets('compare/base.js')}; return {result}; }}"
+    )
+    page.close()
+    assert perplexities == [perplexity(value) for value in values]
+    assert ranks == [mid_rank(value) for value in values[:5]]

@@ -15,6 +15,7 @@ from workbench.items import notes as remarks
 from workbench.items.items import Items
 from workbench.items.pieces import pieces
 from workbench.models import NGram
+from workbench.render.numbers import MINUS
 from workbench.storage.errors import DataError
 from workbench.widgets.browser import browser as module
 from workbench.widgets.browser.browser import static_page
@@ -291,10 +292,10 @@ def test_predictions_are_shown_and_filtered_by():
     table = pd.DataFrame(rows, columns=["item_id", "model", "prediction", "correct", "log_prob"])
     browser = wb.browse(clozes(*TEXTS), predictions=table)
     assert [browser._passage(place)["predictions"] for place in range(4)] == [
-        [["big", "dog", "right", "", "-0.5"], ["small", "cat", "wrong", "", ""]],
-        [["big", "cow", "wrong", "", "-1.235"]],
+        [["big", "dog", "right", "", f"{MINUS}0.5"], ["small", "cat", "wrong", "", ""]],
+        [["big", "cow", "wrong", "", f"{MINUS}1.235"]],
         [],
-        [["small", "<b>", "", "", "-2"]],
+        [["small", "<b>", "", "", f"{MINUS}2"]],
     ]
     browser.filters = {"facets": {"big is": ["wrong"]}}
     assert [item.item_id for item in browser.selection] == [IDS[1]]

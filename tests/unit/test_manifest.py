@@ -84,6 +84,13 @@ def test_the_funnel():
     assert Manifest().to_frame().columns.tolist() == frame.columns.tolist()
 
 
+def test_it_is_shown_as_its_funnel():
+    manifest = manifest_of_two()
+    assert manifest._repr_html_() == manifest.to_frame().to_html()
+    assert "sha256" not in repr(manifest)
+    assert "not English: 2; too short: 1" in repr(manifest)
+
+
 @pytest.mark.parametrize(
     ("n_in", "n_out", "dropped"), [(3, 2, {}), (3, 2, {"x": 2}), (2, 3, {"x": -1}), (-1, -1, {})]
 )

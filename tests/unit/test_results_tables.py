@@ -27,6 +27,7 @@ from workbench.render.tables import (
     grid_html,
     grid_latex,
     grid_text,
+    html_table,
 )
 from workbench.storage.errors import DataError
 
@@ -339,6 +340,35 @@ def test_decimal_points_are_aligned():
     assert 'class="e"' not in grid_html(alike)
 
 
+def test_a_part_of_a_set_keeps_its_blank_and_takes_no_room_from_other_numbers():
+    texts = ["12.3", "60 of 4,869", "[1.0, 20.0]", "3.00e+12"]
+    grid = Grid("", [Heading("n")], {"": [[Cell(text)] for text in texts]})
+    html = grid_html(grid)
+    assert "<td>60 of 4,869</td>" in html
+    assert "\n60 of 4,869\n" in grid_text(grid)
+    units = grid_html(grid._replace(sections={"": [[Cell("340 MB")], [Cell("1.2 GB")]]}))
+    assert re.search(r'<span class="e"[^>]*> MB</span>', units)
+    assert re.search(r"\.e\{[^}]*white-space:pre", units)  # else the blank before the unit is lost
+
+
+def test_a_part_of_the_development_set_says_so_and_nothing_counted_is_missing():
+    part = scores(made(60))
+    lines = table("lambada", run(part), **QUICK).to_markdown().split("\n")
+    (n,) = [line.split(" | ")[2:] for line in lines if line.startswith("|  | n |")]
+    assert n == ["60 of 4,869", "-", "60 of 4,869 |"]
+
+
+def test_text_of_a_plain_table_stands_to_the_left_and_numbers_to_the_right():
+    html = html_table(
+        ["novel", "words", "right", "ln p"], [["8-grams, 3", 1695, "2 of 3", "-1.96"], ["x-1", 5, "", ""]]
+    )
+    assert html.count('style="text-align:left"') == 3  # the heading and cells of one column
+    for cell in ("8-grams, 3", "x-1"):
+        assert f'<td style="text-align:left">{cell}</td>' in html
+    for cell in ("1,695", "2 of 3", f"{numbers.MINUS}1.96"):
+        assert f'<td style="white-space:nowrap">{cell}</td>' in html  # a unit stays beside its number
+
+
 def test_footnotes_have_letters():
     assert [footnote_mark(k) for k in (0, 25, 26, 27, 701, 702)] == ["a", "z", "aa", "ab", "zz", "aaa"]
 
@@ -452,6 +482,7 @@ def test_a_zero_has_no_sign(value, write):
         (numbers.quantity, 3.14159, "3.142"),
         (numbers.probability, 0.4512, "45.1 %"), (numbers.probability, 3.14e-9, "3.1e-7 %"),
         (numbers.probability, 0.0, "0 %"), (numbers.quantity, 1234.5, "1,235"),
+        (numbers.probability, 0.00998, "1.00 %"), (numbers.probability, 0.0099, "0.99 %"),
         ("fraction", 0.4567, "45.7"), ("percent", 12.345, "12.3"), ("percent", np.nan, "-"),
         ("percent", -0.5, "\N{MINUS SIGN}0.5"), ("rank", 993.0, "993.0"), ("rank", 57.5, "57.5"),
         ("rank", pd.NA, "-"), ("per target word", 57_040.2, "57,040.20"), ("per target word", 3.14, "3.14"),

@@ -40,6 +40,12 @@ def test_the_curve_is_the_data_with_labelled_axes():
     assert panel["encoding"]["x"]["title"] == "words trained on"
 
 
+def test_a_single_point_is_drawn():
+    (one, _), (two, _) = (panels(trained(losses))["loss"] for losses in ([5.0], [5.0, 4.0]))
+    assert one["mark"]["point"]
+    assert not two["mark"]["point"]
+
+
 def test_each_score_has_the_axis_of_its_kind():
     result = panels(
         trained([5.0], [{"accuracy": 0.25, "perplexity": 90.0}, {"accuracy": 0.5, "perplexity": 0.0}])

@@ -389,7 +389,7 @@ def _curve(
     unit = frame.attrs.get("unit", "words")
     finite = values.replace([np.inf, -np.inf], np.nan).dropna()
     head = alt.TitleParams(titles[0], fontSize=12, offset=6)
-    point = {"filled": True, "size": 24, "color": theme.PALETTE[0]} if marked else False
+    point = {"filled": True, "size": 24, "color": theme.PALETTE[0]} if marked or len(finite) == 1 else False
     return (
         alt.Chart(finite, width=190, height=130, title=head)
         .mark_line(color=theme.PALETTE[0], strokeWidth=1.8, point=point)

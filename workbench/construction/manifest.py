@@ -117,7 +117,7 @@ class Step:
             )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Manifest:
     """How a data set was made from which files; written beside it as ``manifest.json``.
 
@@ -236,6 +236,12 @@ class Manifest:
             for step in self.steps
         ]
         return Table(pd.DataFrame(rows, columns=[column.name for column in _FUNNEL.columns]), _FUNNEL)
+
+    def _repr_html_(self) -> str:
+        return self.to_frame().to_html()
+
+    def __repr__(self) -> str:
+        return str(self.to_frame())
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as what JSON holds."""

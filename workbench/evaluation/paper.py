@@ -90,7 +90,7 @@ _KINDS = {
     "measured_in": "str", "published": "Float64", "printed": "str",
     **dict.fromkeys(("ours", "low", "high", "difference"), "Float64"),
     "n_seeds": "Int64", **dict.fromkeys(("seed_sd", "seed_min", "seed_max"), "Float64"),
-    "is_drawn": "boolean", **dict.fromkeys(("n", "n_of_paper", "n_known"), "Int64"),
+    "is_drawn": "boolean", **dict.fromkeys(("n", "n_of_paper", "n_released", "n_known"), "Int64"),
     **dict.fromkeys(("ours_known", "expected"), "Float64"),
     **dict.fromkeys(("resampled_by", "variant", "unit", "filter"), "str"),
     "vocabulary_size": "Int64", "unknown": "str", "prompt": "object",
@@ -209,9 +209,9 @@ class ResultsTable:
         `low` and `high`; `difference` (ours - published; null unless ours are all items of the paper's
         numbers); of accuracies of replicates `n_seeds`, `seed_sd`
         (standard deviation between seeds), `seed_min` and `seed_max`; `n` items, `n_of_paper` those of the
-        paper's numbers where ours are of them; of accuracies `ours_known`
-        (on the `n_known` items whose answer is in the vocabulary) and `expected` (mean over random
-        choices among ties), `is_drawn` (a random baseline: `ours` is one draw); and the columns that
+        paper's numbers where ours are of them, `n_released` those of the released set; of accuracies
+        `ours_known` (on the `n_known` items whose answer is in the vocabulary) and `expected` (mean over
+        random choices among ties), `is_drawn` (a random baseline: `ours` is one draw); and the columns that
         name the variant.
     notes : tuple of str
     rows : {"ours", "all"}
@@ -305,9 +305,11 @@ def _of_ours(cells: Sequence[dict[Any, Any]]) -> Iterator[list[Cell]]:
 
 
 def _n_text(cell: Mapping[Any, Any]) -> str:
-    """Return the number of items of a cell, and of how many where they are a part of the paper's."""
-    n, n_of_paper = cell["n"], cell["n_of_paper"]
-    return f"{n:,}" if pd.isna(n_of_paper) or n >= n_of_paper else f"{n:,} of {n_of_paper:,}"
+    """Return the number of items of a cell, and of how many where they are a part of a released set."""
+    n, n_released = cell["n"], cell["n_released"]
+    if not n:
+        return MISSING
+    return f"{n:,}" if pd.isna(n_released) or n >= n_released else f"{n:,} of {n_released:,}"
 
 
 def _name(cell: Mapping[Any, Any]) -> str:
@@ -382,7 +384,7 @@ def table(
         of_section = _rows(models, task, columns, drawing)
         _distinguish(of_section)
         for system, row in _ordered(of_section, columns):
-            cells += [_cell(column, system, row, _size(layout.name, column, dataset)) for column in columns]
+            cells += [_cell(column, system, row, *_sizes(layout.name, column, dataset)) for column in columns]
     frame = pd.DataFrame(cells, columns=list(_KINDS)).astype(_KINDS)
     notes = _notes(layout, frame, models, dataset, drawing)
     title = layout.title
@@ -468,16 +470,19 @@ def _ordered(rows: Sequence[_Row], columns: Sequence[Column]) -> Iterator[tuple[
     yield from ((row.key[0], row) for row in left)
 
 
-def _size(name: str, column: Column, dataset: str | None) -> int | None:
-    """Return how many items the paper's numbers of a column are on; None where ours are others."""
+def _sizes(name: str, column: Column, dataset: str | None) -> tuple[int | None, int | None]:
+    """Return the items of a column's released set and of the paper's numbers; None where ours are others."""
     task = name.partition("-")[0]
-    printed_on_dev = task == "cnnqa" or f"{name} dev" in _SOURCES
-    if dataset not in {None, task} or (column.split == "dev" and not printed_on_dev):
-        return None
-    return published.released_size(task, column.split, filter(None, [column.word_class]))
+    if dataset not in {None, task}:
+        return None, None
+    released = published.released_size(task, column.split, filter(None, [column.word_class]))
+    printed = column.split != "dev" or task == "cnnqa" or f"{name} dev" in _SOURCES
+    return released, released if printed else None
 
 
-def _cell(column: Column, system: str | None, row: _Row | None, size: int | None) -> dict[str, Any]:
+def _cell(
+    column: Column, system: str | None, row: _Row | None, released: int | None, size: int | None
+) -> dict[str, Any]:
     printed = column.printed.get(system or "", "")
     cell: dict[str, Any] = {
         **{name: getattr(column, name) for name in ("section", "split", "word_class", "measure")},
@@ -496,7 +501,7 @@ def _cell(column: Column, system: str | None, row: _Row | None, size: int | None
     scale = _PERCENT if column.unit == "percent" else 1
     ends = {"ours": "", "low": "_low", "high": "_high"}
     cell |= {name: scale * measures.get(f"{column.measure}{end}", np.nan) for name, end in ends.items()}
-    cell["n_of_paper"] = size
+    cell |= {"n_of_paper": size, "n_released": released}
     if printed and measures["n"] == size:
         cell["difference"] = cell["ours"] - cell["published"]
     if column.measure == "accuracy":

@@ -56,6 +56,7 @@ def probability(p: float) -> str:
     """Return a probability as a percentage of two or three digits: ``45.1 %``, ``0.0012 %``, ``3.1e-7 %``."""
     value = 100 * p
     if value == 0 or value >= 1e-4:  # noqa: PLR2004 - below, a power of ten is easier to read
+        value = max(value, 1.0) if value >= 0.995 else value  # noqa: PLR2004 - shown as 1.00, as its neighbours
         return f"{f'{value:#.3g}' if value >= 1 else f'{value:#.2g}' if value else '0'}".rstrip(".") + " %"
     return f"{value:.1e} %".replace("e-0", "e-")
 

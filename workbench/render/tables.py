@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from numbers import Integral
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 
 _DASH = "\N{EN DASH}"
 _NUMBER = re.compile(
-    rf"(?P<integer>(?:[<>\u2264\u2265] )?[+\-{MINUS}]?[\d,]+)(?P<fraction>\.\d+)?(?P<suffix>\D.*)?$"
+    rf"(?P<integer>(?:[<>\u2264\u2265] )?[+\-{MINUS}]?[\d,]+)(?P<fraction>\.\d+)?(?P<suffix>e[+\-]\d+|\D+)?$"
 )
+_QUANTITY = re.compile(rf"[+\-{MINUS}]?\d[\d,.]*( %| of [\d,]+)?$|{MISSING}$")
 _LONG = 28  # letters of a text that is not broken
 _MANY = 40  # rows: a longer table would not fit a page if its texts were broken
 _NARROW = 14  # letters of a line of a heading above numbers
@@ -84,7 +86,7 @@ class _Column(NamedTuple):
     @property
     def room(self) -> str:
         """Width of what stands after the units of a number, as CSS; "" where all have the same."""
-        return f"{len(self.fraction) + 1.7 * len(self.suffix):g}ch" if self.ragged else ""
+        return f"{len(self.fraction) + 1.2 * len(self.suffix):g}ch" if self.ragged else ""
 
 
 def _columns(grid: Grid) -> list[_Column]:
@@ -119,7 +121,7 @@ def number_parts(text: str) -> tuple[str, str, str]:
 
 
 def is_aligned(text: str) -> bool:
-    """Tell whether a text has its place at the decimal point: a number or a missing one, no interval."""
+    """Tell whether a text has its place at the decimal point: a number or a missing one, not ``6 of 30``."""
     return bool(_NUMBER.match(text)) or text == MISSING
 
 
@@ -141,8 +143,25 @@ def _template(name: str) -> jinja2.Template:
 def html_table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], *, caption: str = "", notes: Sequence[str] = ()
 ) -> str:
-    """Return a plain table as an escaped HTML fragment: a caption under it, then notes as a list."""
-    return _template("plain.html").render(columns=columns, rows=rows, caption=caption, notes=notes)
+    """Return a plain table as an escaped HTML fragment: a caption under it, then notes as a list.
+
+    Numbers stand to the right, text to the left; whole numbers get their thousands separated.
+    """
+    cells = [[_plain(value) for value in row] for row in rows]
+    numeric = [
+        all(not text or _QUANTITY.match(text) for text in column) for column in zip(*cells, strict=True)
+    ]
+    numeric = numeric or [False] * len(columns)
+    return _template("plain.html").render(
+        columns=columns, rows=cells, numeric=numeric, caption=caption, notes=notes
+    )
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        value = f"{value:,}"
+    text = str(value)
+    return MINUS + text[1:] if text.startswith("-") and text != MISSING and _QUANTITY.match(text) else text
 
 
 def grid_html(grid: Grid) -> str:

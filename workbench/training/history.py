@@ -197,7 +197,7 @@ class Training:
         """
         facts, step = self.facts(), number(self.last.get("step", 0))
         cells = " ".join(
-            f'<span class="wb-{part}" style="white-space:nowrap;margin-right:1em">{escape(text)}</span>'
+            f'<span class="wb-{part}" style="display:inline-block;margin-right:1em">{escape(text)}</span>'
             for part, text in facts.items()
         )
         bar = "" if self.stopped else f'<progress max="{self.steps or 1}" value="{step:.0f}"></progress>'

@@ -189,7 +189,7 @@ function render({ model, el }) {
     const values = s.views.flatMap((view) => (view?.sides ?? []).flatMap((side) => [side.passage, side.sentence]))
       .filter((cell) => cell.kind === "p").flatMap((cell) => cell.bars.map((bar) => bar[1]));
     s.top = ceiling(Math.max(0, ...values));
-    legend.replaceChildren(h("span", {}, values.length ? `bars: probability, scale 0–${percent(s.top)}` : "bars"), h("i", { class: "wa-key wa-here" }), "word of the passage", h("i", { class: "wa-key" }), "other word",
+    legend.replaceChildren(h("span", {}, values.length ? `bars: probability, scale 0–${percent(s.top)}` : "bars"), h("span", {}, h("i", { class: "wa-key wa-here" }), "word of the passage"), h("span", {}, h("i", { class: "wa-key" }), "other word"),
       h("span", {}, "▸ target"));
     s.cards.forEach((card, i) => drawCard(card, s.views[i]));
   }

@@ -5,6 +5,9 @@ const points = (x, digits = 1) => fixed(100 * x, digits);
 const signed = (x) => (Math.abs(100 * x) < 0.05 ? "0.0" : `${x > 0 ? "+" : ""}${points(x)}`);
 const three = (x) => Number(x.toPrecision(3));
 const short = (x) => (x >= 1e9 ? x.toExponential(1).replace("e+", "e") : x >= 1e6 ? `${three(x / 1e6)}M` : x >= 1e4 ? `${three(x / 1000)}k` : x >= 1000 ? number(Math.round(x)) : String(three(x)));
+const grouped = (x, digits) => x.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+const perplexity = (x) => (x >= 1e9 ? x.toExponential(2) : grouped(x, 2)); // with the digits of the tables
+const midRank = (x) => grouped(x, 1);
 const tiny = (x) => (x >= 999500 ? `${Math.round(x / 1e6)}M` : x >= 1000 ? `${Math.round(x / 1000)}k` : String(Math.round(x)));
 const range = (low, high, write) => (low === null || high === null ? "" : `${write(low)}${DASH}${write(high)}`);
 

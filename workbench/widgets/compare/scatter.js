@@ -1,7 +1,7 @@
 /** ln p of the answers by two models: a point an item, or squares with counts; dragging writes a typed filter. */
 function scatter(c) {
   const SIDE = 232;
-  const LEFT = 34;
+  const LEFT = 48; // of the title of the axis and its numbers
   const quoted = (name) => `\`${name.replaceAll("`", "``")}\``;
   const svgNode = (tag, props, ...children) => {
     const node_ = document.createElementNS("http://www.w3.org/2000/svg", tag);

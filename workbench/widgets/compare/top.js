@@ -19,7 +19,7 @@ function modelTable(c) {
       },
     }));
     const cell = (measure, write, told, infinite, more) => h("td", { class: "wc-measure", title: `${told}${measure && measure[1] !== null ? `; interval ${range(measure[1], measure[2], write)}` : ""}${more ? `; ${more}` : ""}` },
-      h("span", {}, infinite ? "∞" : measure ? write(measure[0]) : c.pairs ? DASH : "…"),
+      h("span", { class: "wc-number" }, infinite ? "∞" : measure ? write(measure[0]) : c.pairs ? DASH : "…"),
       measure && h("small", {}, range(measure[1], measure[2], write)),
       more && h("span", { class: "wc-spread" }, more.split(" between ")[0], h("small", {}, more.split(" between ")[1])));
     body.replaceChildren(...c.models.map((m, i) => {
@@ -35,16 +35,21 @@ function modelTable(c) {
         h("th", { scope: "row" }, h("label", {}, boxes[i], chip(m), named(m))),
         h("td", { class: "wc-barcell", "aria-hidden": "true" }, h("span", { class: "wc-track" }, bar, whisker)),
         cell(m.accuracy, points, `${number(m.n)} items (${m.interval})`, false, m.spread), parts[i],
-        cell(m.perplexity, short, m.perplexity ? `over the ${number(m.n_perplexity)} items with a log-probability` : m.infinite ? "an answer has probability 0" : "the model gives scores, not probabilities", m.infinite),
-        cell(m.median_rank, short, m.median_rank ? "median rank of the answer" : "no ranks known"));
+        cell(m.perplexity, perplexity, m.perplexity ? `over the ${number(m.n_perplexity)} items with a log-probability` : m.infinite ? "an answer has probability 0" : "the model gives scores, not probabilities", m.infinite),
+        cell(m.median_rank, midRank, m.median_rank ? "median rank of the answer" : "no ranks known"));
     }));
+    for (const column of [2, 4, 5]) { // numbers of a column end at one place, before their intervals
+      const numbers = [...body.rows].map((row) => row.cells[column].firstChild);
+      const width = Math.max(...numbers.map((node) => node.textContent.length));
+      for (const node of numbers) node.style.minWidth = `${width}ch`;
+    }
   }
   function draw() {
     boxes.forEach((box, i) => { box.checked = !c.chosen.hidden.includes(c.models[i].label); });
     parts.forEach((cell, i) => {
       const [value, low, high] = c.selected.accuracy[i];
       const some = !c.selected.whole && value !== null;
-      fill(cell, h("span", {}, some ? points(value) : DASH));
+      fill(cell, h("span", { class: "wc-number" }, some ? points(value) : DASH));
       cell.title = c.selected.whole ? "all items are listed" : `of the ${number(c.selected.n)} items listed below${some ? `; Wilson interval ${range(low, high, points)}` : ""}`;
     });
   }

@@ -177,11 +177,10 @@ def prediction_cells(table: pd.DataFrame | None) -> dict[str, list[list[str]]]:
         raise DataError(f"the predictions have no column {min(missing)!r}")
     rows: dict[str, list[list[str]]] = {}
     cells = [table[c].tolist() if c in table else [None] * len(table) for c in _PREDICTION]
-    for item_id, model, guess, correct, *numbers in zip(table["item_id"], *cells, strict=True):
+    for item_id, model, guess, correct, rank, log_prob in zip(table["item_id"], *cells, strict=True):
         mark = "" if pd.isna(correct) else "right" if correct else "wrong"
-        rows.setdefault(item_id, []).append(
-            [cell_text(model), cell_text(guess), mark, *map(cell_text, numbers)]
-        )
+        numbers = cell_text(rank), cell_text(log_prob).replace("-", MINUS)
+        rows.setdefault(item_id, []).append([cell_text(model), cell_text(guess), mark, *numbers])
     return rows
 
 
