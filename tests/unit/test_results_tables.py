@@ -17,7 +17,7 @@ from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.paper import NAMES, layout_of, normalised, table
 from workbench.evaluation.significance import significance
 from workbench.render import numbers
-from workbench.render.numbers import in_unit
+from workbench.render.numbers import MINUS, in_unit
 from workbench.render.tables import (
     Cell,
     Grid,
@@ -446,14 +446,14 @@ def test_a_zero_has_no_sign(value, write):
     [
         (numbers.percent, 0.1234, "12.3 %"), (numbers.percent, np.nan, "-"), (numbers.points, 0.012, "+1.2"),
         (numbers.points, -0.0001, "0.0"), (numbers.p_value, 0.0234, "0.023"),
-        (numbers.p_value, 1e-7, "< 0.0001"), (numbers.points, -0.1025, "-10.3"),
+        (numbers.p_value, 1e-7, "< 0.0001"), (numbers.points, -0.1025, f"{MINUS}10.3"),
         (numbers.p_value, 0.0625, "0.063"), (partial(numbers.p_value, is_bound=True), 1 / 2001, "< 0.0005"),
         (partial(numbers.p_value, is_bound=True), 1 / 10_001, "< 0.0001"),
         (numbers.quantity, 3.14159, "3.142"),
-        (numbers.probability, 0.4512, "45.1 %"), (numbers.probability, 3.14e-9, "3.1e-7 %"),
+        (numbers.probability, 0.4512, "45.1 %"), (numbers.probability, 3.14e-9, f"3.1e{MINUS}7 %"),
         (numbers.probability, 0.0, "0 %"), (numbers.quantity, 1234.5, "1,235"),
         ("fraction", 0.4567, "45.7"), ("percent", 12.345, "12.3"), ("percent", np.nan, "-"),
-        ("percent", -0.5, "\N{MINUS SIGN}0.5"), ("rank", 993.0, "993.0"), ("rank", 57.5, "57.5"),
+        ("percent", -0.5, f"{MINUS}0.5"), ("rank", 993.0, "993.0"), ("rank", 57.5, "57.5"),
         ("rank", pd.NA, "-"), ("per target word", 57_040.2, "57,040.20"), ("per target word", 3.14, "3.14"),
         ("per target word", np.inf, "∞"), ("per target word", 3e12, "3.00e+12"),
     ],

@@ -10,7 +10,6 @@ import pandas as pd
 
 from workbench.render.labels import column_label, label, tooltip
 from workbench.render.numbers import (
-    MINUS,
     MISSING,
     fixed,
     mid_rank,
@@ -43,7 +42,7 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "count": partial(fixed, digits=0),  # 1,234
     "share": partial(percent, unit=False),  # 0.123 as 12.3; the heading names the unit
     "percent": percent,  # 0.123 as 12.3 %
-    "percentage": "{:.1f} %".format,  # 12.3 as 12.3 %
+    "percentage": lambda number: f"{fixed(number, 1)} %",  # 12.3 as 12.3 %
     "points": points,  # 0.012 as +1.2; the heading names the unit
     "percentage points": lambda share: f"{points(share)} points",  # 0.012 as +1.2 points
     "quantity": quantity,  # 12.34
@@ -66,7 +65,6 @@ _BOUNDS: Mapping[
     "percentage points": points,
 }
 _TEXT = ("text", "column")
-_AS_PRINTED = ("number", "time", "printed percent")
 _SETS = {"dataset", "split", "variant"}
 _UNITS = {"share": "%", "points": "points"}
 
@@ -211,17 +209,13 @@ def _cell(column: TableColumn, row: dict[Any, Any]) -> Cell:
         text, detail = _WRITERS[kind](_text(value)) if kind in _TEXT else MISSING, ""
     else:
         write = _WRITERS[kind]
-        text = write(value) if kind in _AS_PRINTED else _minus(write(value))
+        text = write(value)
         write = _BOUNDS.get(kind, write)
         ends = column.interval
-        detail = _minus(span(row[ends[0]], row[ends[1]], write)) if ends else ""
+        detail = span(row[ends[0]], row[ends[1]], write) if ends else ""
     if column.detail and (remark := _text(row[column.detail])) != MISSING:
         detail = f"{detail} ({remark})".lstrip()
     return Cell(text, detail)
-
-
-def _minus(text: str) -> str:
-    return text if text == MISSING else text.replace("-", MINUS)
 
 
 def split_signatures(signatures: Iterable[Any], *, sets: bool = True) -> tuple[str, list[str]]:

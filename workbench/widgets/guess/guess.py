@@ -22,6 +22,7 @@ from workbench.people.assignment import LONGEST_GUESS, open_page
 from workbench.people.matching import best_match
 from workbench.people.tasks import task_of
 from workbench.people.unfolding import unfold
+from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.errors import DataError
 from workbench.widgets.guess.game import default_path, open_campaign, player_of, solitary
@@ -411,10 +412,10 @@ class Guess(Widget):
             if self._guesses(row["condition"]) > 1:
                 several.append((f"within {self._guesses(row['condition'])} guesses", "accuracy_any"))
             for note, name in several:
-                low, high = 100 * row[f"{name}_low"], 100 * row[f"{name}_high"]
+                low, high = (percent(row[f"{name}_{end}"], unit=False) for end in ("low", "high"))
                 condition = ", ".join(filter(None, [CONDITIONS[row["condition"]], note]))
                 right = f"{round(row[name] * row['n'])} of {row['n']}"
-                interval = f"{100 * row[name]:.1f} % ({low:.1f} to {high:.1f})"
+                interval = f"{percent(row[name])} ({low} to {high})"
                 rows.append([row["model"], condition, right, interval])
         return rows
 
