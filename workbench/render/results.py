@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from workbench.render.labels import column_label, label, tooltip
+from workbench.render.labels import column_label, label, tooltip, value_label
 from workbench.render.numbers import (
     MISSING,
     fixed,
@@ -197,7 +197,7 @@ def _text(value: Any) -> str:
 
 def _named(name: str, value: Any) -> str:
     text = _text(value)
-    return f"{label(name).lower()} not stated" if text == MISSING else text
+    return f"{label(name).lower()} not stated" if text == MISSING else value_label(name, text)
 
 
 def _cell(column: TableColumn, row: dict[Any, Any]) -> Cell:
@@ -206,7 +206,10 @@ def _cell(column: TableColumn, row: dict[Any, Any]) -> Cell:
         of, kinds = kind
         kind = kinds.get(row[of], "quantity")
     if kind in _TEXT or _text(value) == MISSING:
-        text, detail = _WRITERS[kind](_text(value)) if kind in _TEXT else MISSING, ""
+        text, detail = (
+            _WRITERS[kind](value_label(column.name, _text(value))) if kind in _TEXT else MISSING,
+            "",
+        )
     else:
         write = _WRITERS[kind]
         text = write(value)
@@ -214,6 +217,7 @@ def _cell(column: TableColumn, row: dict[Any, Any]) -> Cell:
         ends = column.interval
         detail = span(row[ends[0]], row[ends[1]], write) if ends else ""
     if column.detail and (remark := _text(row[column.detail])) != MISSING:
+        remark = value_label(value if kind == "column" else column.detail, remark)
         detail = f"{detail} ({remark})".lstrip()
     return Cell(text, detail)
 
