@@ -150,9 +150,19 @@ def test_other_variants_have_rows_of_their_own_and_are_named():
     ours = rows(shown, system="N-Gram", section="lambada", measure="accuracy")
     assert ours["variant"].tolist() == ["plain", "capitalised"]
     notes = " ".join(shown.notes)
-    for part in ("capitalised (made)", "vocabulary size 1,000", "shared (made)", "seeds", "seed 5",
-                 "among the choices (lambada): made", "ours on the development set"):  # fmt: skip
-        assert part.casefold() in notes.casefold()
+    for part in ("Variant plain and capitalised.", "Vocabulary size 1,000", "answers unk and shared.",
+                 "Seeds", "seed 5", "among the choices (lambada): made"):  # fmt: skip
+        assert part in notes
+    assert "on items of lambada (dev). " in notes
+    assert "The paper's numbers for lambada are on the test set." in notes
+
+
+@pytest.mark.parametrize(("name", "frame"), [("lambada", lambada()), ("cbt-variants", book("NE"))])
+def test_notes_say_which_set_ours_are_on(name, frame):
+    notes = " ".join(table(name, frame.assign(dataset="sample"), dataset="sample", **QUICK).notes)
+    assert "Our results are on items of sample (dev), not on those of the paper." in notes
+    assert "development set" not in notes
+    assert "validation set" not in notes
 
 
 def test_rows_that_differ_in_the_seed_or_an_option_are_named_by_it():
@@ -195,7 +205,7 @@ def test_the_sample_can_stand_in(name):
     shown = table(name, frame, dataset="sample", **QUICK)
     n = len(sets.get("plain" if name == "lambada" else name, ()))
     assert rows(shown, measure="accuracy")["n"].fillna(0).sum() == n
-    assert ("sample, not those of the paper" in shown.notes[0]) == (n > 0)
+    assert ("sample (dev), not on those of the paper" in shown.notes[0]) == (n > 0)
     for others in (frame, unknown_answers(lambada(system="N-Gram"))):
         assert table(name, others, **QUICK).frame["ours"].isna().all()
 
@@ -421,6 +431,8 @@ def test_model_names_are_separated_by_semicolons():
     both = [lambada(model=name) for name in names] + [lambada(model="third", variant="capitalised")]
     notes = " ".join(table("lambada", both, **QUICK).notes)
     assert "Variant plain (LSTM, 2 layers; RNN, small), capitalised (third)." in notes
+    both = [lambada(model=name, variant=kind) for name in names for kind in ("plain", "capitalised")]
+    assert "Variant plain and capitalised." in " ".join(table("lambada", both, **QUICK).notes)
 
 
 ZERO = re.compile(r"[+\-\N{MINUS SIGN}]0(\.0*)?(?![\d.e])")
