@@ -193,6 +193,9 @@ def test_the_split_is_chosen():
         table("lambada", [], split="control")
     with pytest.raises(DataError, match="available: lam"):
         table("squad", [])
+    for wrong in (("\ud800", "lambada"), ("lambada", "\ud800")):
+        with pytest.raises(DataError, match=r"available: lam|dataset holds half a surrogate pair"):
+            table(wrong[0], [lambada()], dataset=wrong[1])
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from workbench.evaluation.reading import (
     words_of,
 )
 from workbench.items.ablation import whole_variant
+from workbench.items.cells import check_options
 from workbench.render.labels import tooltip
 from workbench.render.numbers import MISSING, as_printed, in_unit
 from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown
@@ -366,6 +367,8 @@ def table(
     drawing = Drawing(level, resamples, seed).checked()
     if rows not in {"ours", "all"}:
         raise DataError(f"there are no rows {rows!r}", remedy='use rows="ours" or rows="all"')
+    check_options({"dataset": dataset}, "a name")
+    layout_of(name, split, set())  # DataError where there is none
     task = name.partition("-")[0]
     models = [
         replace(model, data=_of_task(model.frame, name, dataset or task))
@@ -519,9 +522,9 @@ def _notes(
     if not len(ours):
         yield "There are no results of ours yet."
         return
-    splits, own = ", ".join(sorted(set(ours["split"]))), dataset in {None, layout.dataset}
-    rest = "" if own else ", not on those of the paper"
-    yield f"Our results are on items of {layout.dataset if own else dataset} ({splits}){rest}."
+    splits, is_same = ", ".join(sorted(set(ours["split"]))), dataset in {None, layout.dataset}
+    rest = "" if is_same else ", not on those of the paper"
+    yield f"Our results are on items of {layout.dataset if is_same else dataset} ({splits}){rest}."
     yield from layout.notes
     yield f"{_variants(ours)}."
     if ours["vocabulary_size"].notna().any():
