@@ -15,9 +15,10 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from workbench.storage.errors import DataError, reason
+from workbench.storage.progress import say
 
 _FLAGS = ("vocabulary", "tokens", "epochs", "minutes", "seed", "device")  # of `train`, as `fit` names them
 _WITH_SETTINGS = (["train"], ["evaluate"])
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments.act(arguments)
         sys.stdout.flush()
     except DataError as error:
-        _print(f"workbench: {error}", file=sys.stderr)
+        say(f"workbench: {error}", file=sys.stderr)
         return 1
     except OSError as error:
         try:
@@ -43,20 +44,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):  # as of `workbench list | head`
             return 128 + signal.SIGPIPE
-        _print(f"workbench: {reason(error)}", file=sys.stderr)
+        say(f"workbench: {reason(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        _print("workbench: stopped", file=sys.stderr)
+        say("workbench: stopped", file=sys.stderr)
         return 130
     return 0
-
-
-def _print(value: Any, *, file: TextIO | None = None, flush: bool = False) -> None:
-    """Print what may hold words of others, so that none moves the cursor or colours lines."""
-    text = "".join(
-        letter if letter.isprintable() or letter in "\n\t" else ascii(letter)[1:-1] for letter in str(value)
-    )
-    print(text, file=file, flush=flush)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -216,23 +209,23 @@ def _number(text: str) -> float:
 def _list(_arguments: argparse.Namespace) -> None:
     from workbench.datasets import available
 
-    _print(available().to_string(index=False))
+    say(available().to_string(index=False))
 
 
 def _fetch(arguments: argparse.Namespace) -> None:
     from workbench.datasets.fetch import fetch
 
     for dataset in arguments.dataset:
-        _print(fetch(dataset, dry_run=arguments.dry_run, folder=arguments.folder))
+        say(fetch(dataset, dry_run=arguments.dry_run, folder=arguments.folder))
 
 
 def _show(arguments: argparse.Namespace) -> None:
     from workbench.datasets import load
 
     items = load(arguments.dataset, arguments.split, variant=arguments.variant, path=arguments.path)
-    _print(f"{items!r}\n")
+    say(f"{items!r}\n")
     for item in items.sample(arguments.n, seed=arguments.seed):
-        _print(f"{item.item_id}\n{item.passage}\n= {item.answer}\n")
+        say(f"{item.item_id}\n{item.passage}\n= {item.answer}\n")
 
 
 def _items(arguments: argparse.Namespace) -> Any:
@@ -254,7 +247,7 @@ def _stream(arguments: argparse.Namespace) -> None:
     if not arguments.texts:
         raise DataError("expected texts, got none", remedy="name novels with --texts")
     ids = Stream.of(Corpus.of(arguments.texts), arguments.vocabulary or 60_000)
-    _print(ids.copy(arguments.out))
+    say(ids.copy(arguments.out))
 
 
 def _models(arguments: argparse.Namespace) -> None:
@@ -262,10 +255,10 @@ def _models(arguments: argparse.Namespace) -> None:
 
     if arguments.model is None:
         for name, _, fitted_on, description in registry.models().itertuples(index=False):
-            _print(f"{name:<18} {description} (fitted on: {fitted_on})")
+            say(f"{name:<18} {description} (fitted on: {fitted_on})")
         return
     kind = registry.model_class(arguments.model)
-    _print(f"{inspect.getdoc(kind)}\n\nSettings: {', '.join(sorted(_accepted(kind)))}")
+    say(f"{inspect.getdoc(kind)}\n\nSettings: {', '.join(sorted(_accepted(kind)))}")
 
 
 def _train(arguments: argparse.Namespace) -> None:
@@ -289,7 +282,7 @@ def _train(arguments: argparse.Namespace) -> None:
         raise DataError(f"interrupted; its state is in {arguments.out}", remedy="the same command resumes it")
     if not (arguments.out / FILE).is_file():
         model.save(arguments.out)
-    _print(f"{model.name}: {info.get('stopped', 'finished')}, in {arguments.out}")
+    say(f"{model.name}: {info.get('stopped', 'finished')}, in {arguments.out}")
 
 
 def _fitted(arguments: argparse.Namespace, kind: Any, settings: dict[str, Any]) -> Any:
@@ -397,9 +390,9 @@ def _evaluate(arguments: argparse.Namespace) -> None:
             if arguments.device and isinstance(getattr(type(model), "device", None), property):
                 model.device = arguments.device  # a network moves when it is first used
         runs.append(predict(items, model))
-    _print(evaluate(runs))
+    say(evaluate(runs))
     for run in runs:
-        _print(f"kept as {run.run}")
+        say(f"kept as {run.run}")
 
 
 def _compare(arguments: argparse.Namespace) -> None:
@@ -416,13 +409,13 @@ def _compare(arguments: argparse.Namespace) -> None:
 
         annotations = annotate(items)
     comparison = Comparison.of(items, runs, annotations=annotations)
-    _print(comparison)
+    say(comparison)
     if arguments.html is not None:
         from workbench.widgets.compare.page import comparison_page
 
         text = comparison_page(comparison, limit=arguments.limit)
         write_atomic(arguments.html, text)
-        _print(f"\nwritten to {arguments.html}")
+        say(f"\nwritten to {arguments.html}")
 
 
 def _create_campaign(arguments: argparse.Namespace) -> None:
@@ -433,7 +426,7 @@ def _create_campaign(arguments: argparse.Namespace) -> None:
         raise DataError("expected items to judge, got none", remedy="name a --dataset or a file of --items")
     if arguments.n is not None:
         items = items.sample(arguments.n, seed=arguments.seed)
-    _print(Campaign.create(arguments.campaign, items, arguments.protocol, seed=arguments.seed))
+    say(Campaign.create(arguments.campaign, items, arguments.protocol, seed=arguments.seed))
 
 
 def _add_subjects(arguments: argparse.Namespace) -> None:
@@ -446,7 +439,7 @@ def _add_subjects(arguments: argparse.Namespace) -> None:
     campaign = Campaign.open(arguments.campaign)
     for _ in range(arguments.n):
         subject = campaign.add_subject(arguments.name)
-        _print(f"{subject.name}\t{arguments.url.rstrip('/')}/start/{subject.token}", flush=True)
+        say(f"{subject.name}\t{arguments.url.rstrip('/')}/start/{subject.token}")
 
 
 def _campaign_status(arguments: argparse.Namespace) -> None:
@@ -457,16 +450,16 @@ def _campaign_status(arguments: argparse.Namespace) -> None:
     tables = {
         name: getattr(campaign, name)() for name in ("funnel", "costs", "subjects", "states", "judgments")
     }
-    _print(campaign)
+    say(campaign)
     for name in ("funnel", "costs", "subjects"):
-        _print(f"\n{name}\n{tables[name].to_string(index=False)}")
+        say(f"\n{name}\n{tables[name].to_string(index=False)}")
     for condition, agreement in campaign.agreement().items():
-        _print(f"\nagreement ({condition})\n{agreement}")
+        say(f"\nagreement ({condition})\n{agreement}")
     if arguments.csv is not None:
         arguments.csv.mkdir(parents=True, exist_ok=True)
         for name, table in tables.items():
             write_csv(table, arguments.csv / f"{name}.csv", formulas="quote")
-        _print(f"\nwritten to {arguments.csv}")
+        say(f"\nwritten to {arguments.csv}")
 
 
 def _serve(arguments: argparse.Namespace) -> None:
@@ -476,19 +469,18 @@ def _serve(arguments: argparse.Namespace) -> None:
     campaign = Campaign.open(arguments.campaign)
 
     def ready(running: Running) -> None:
-        _print(f"{campaign}\n{running.url} (Ctrl+C stops the server)", flush=True)
+        say(f"{campaign}\n{running.url} (Ctrl+C stops the server)")
         if not running.loopback:
             plain = "" if running.secure else " Words and links travel unencrypted: use --certificate."
-            _print(
+            say(
                 f"workbench: warning: other machines can reach this server.{plain}",
                 file=sys.stderr,
-                flush=True,
             )
 
     options = {"certificate": arguments.certificate, "key": arguments.key}
     serve(campaign, arguments.port, arguments.ip, **options, ready=ready)
     campaign.close()
-    _print("stopped")
+    say("stopped")
 
 
 def _reproduce(arguments: argparse.Namespace) -> None:

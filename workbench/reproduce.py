@@ -11,7 +11,7 @@ from typing import Any
 
 from workbench.storage.errors import DataError, reading, writing
 from workbench.storage.files import data_home, write_atomic
-from workbench.storage.progress import PROGRESS
+from workbench.storage.progress import PROGRESS, say
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _PARAMETERS = "parameters"  # tag of the cell whose names can be set from outside
@@ -99,10 +99,10 @@ def reproduce(
     with writing(target, "this folder"):
         target.mkdir(parents=True, exist_ok=True)
     for path in chosen:
-        print(f"{path.name} ...", end=" ", flush=True)  # noqa: T201 - progress of a command
+        say(f"{path.name} ...", end=" ")
         start = time.perf_counter()
         notebook = run(path, {"OUT": str(target), **(settings or {})})
         page, _ = HTMLExporter(embed_images=True).from_notebook_node(notebook)  # type: ignore[no-untyped-call]
         file = target / f"{path.stem}.html"
         write_atomic(file, page)
-        print(f"{time.perf_counter() - start:.0f} s -> {file}")  # noqa: T201
+        say(f"{time.perf_counter() - start:.0f} s -> {file}")

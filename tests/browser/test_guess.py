@@ -85,9 +85,9 @@ def test_a_page_is_answered_by_keyboard_alone(play, notebook):
     assert page.locator(".wg-right, .wg-wrong, .wg-answer").count() == 0  # nothing is told before the end
     page.keyboard.type("  dd ")  # outside, "d d" deletes the cell
     page.keyboard.press("Shift+Enter")  # back, to what is saved; outside, it runs the cell
-    page.wait_for_selector(f".wg-guess[data-task='{tasks[2]}'] .wg-saved:has-text('{right[2]}')")
+    page.wait_for_selector(f".wg-guess[data-task='2'] .wg-saved:has-text('{right[2]}')")
     page.keyboard.press("Enter")
-    page.wait_for_selector(f".wg-guess[data-task='{tasks[3]}']")
+    page.wait_for_selector(".wg-guess[data-task='3']")
     assert page.evaluate(WORDS) == ["  dd "]  # what was typed is still there
     page.keyboard.press("Enter")
     settled(page, 6)
@@ -244,7 +244,7 @@ def test_a_passage_unfolds_until_the_word_is_guessed(play, notebook):
     page.locator(".wg-answer").wait_for()
     assert "Guessed with 2 sentences of context" in page.locator(".wg-wrongs").inner_text()
     page.keyboard.press("Enter")
-    page.wait_for_selector(f".wg-guess[data-task='{tasks[1]}'][data-waits='']")
+    page.wait_for_selector(".wg-guess[data-task='1'][data-waits='']")
     length = python(notebook, f"len(items['{tasks[1]}'].context)")
     for _ in range(length + 1):
         state = page.locator(".wg-guess").get_attribute("data-shown")

@@ -8,7 +8,9 @@ from html_page import Page
 from made_predictions import made
 
 from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.significance import significance
 from workbench.items.items import Items
+from workbench.render.numbers import MINUS
 from workbench.widgets.compare.page import comparison_page
 
 HOSTILE = "</style></bdi><script>alert(1)</script><img src=x onerror=alert(1)>\"'&amp;"
@@ -48,7 +50,9 @@ def test_the_models_and_pairs_are_told():
     titles = [value for name, value in read.attributes if name == "title" and value and "minus" in value]
     assert len(titles) == 2 * len(pairs)
     for row in pairs.itertuples():
-        points = f"{100 * row.difference:+.1f}".replace("+0.0", "0.0").replace("-0.0", "0.0")
+        points = (
+            f"{100 * row.difference:+.1f}".replace("+0.0", "0.0").replace("-0.0", "0.0").replace("-", MINUS)
+        )
         told = next(t for t in titles if t.startswith(f"{row.label_a} minus {row.label_b}: {points} points"))
         assert f"{row.n_only_a:,} items only the first got right; {row.n_only_b:,} only the second" in told
     assert "<article" not in html
@@ -65,6 +69,27 @@ def test_the_models_and_pairs_are_told():
 
 
 @pytest.mark.slow
+def test_a_difference_is_written_as_in_tables():
+    frames = [made(400, right=0, oov=0, tied=0, model=name) for name in ("A", "B")]
+    frames[1].loc[:40, "correct"] = True  # 41 of 400: 10.25 points
+    items = Items.from_records(
+        [
+            cloze(f"The {{{word}}} ran .", item_id=item_id)
+            for item_id, word in frames[0][["item_id", "answer"]].to_numpy()
+        ]
+    )
+    compared = Comparison.of(items, frames, resamples=20)
+    html = comparison_page(compared, np.arange(400), pair=(0, 1), filters=["all"], limit=1)
+    text = Page(html).text
+    assert text.count(f"{MINUS}10.3") >= 2  # the matrix, and the items that are listed
+    assert f"{MINUS}10.3 points" in html  # a tooltip
+    assert not re.search(r"-\d|-10\.|10\.2\b", text)
+    result = significance(*frames, resamples=20)
+    for shown in (Page(result.to_html()).text, result.to_markdown(), str(result.table), str(result)):
+        assert f"{MINUS}10.3 points" in shown
+    assert "$-$10.3" in result.to_latex()
+
+
 def test_the_matrix_numbers_many_models_and_needs_two():
     assert "10 model 9" in Page(comparison_page(compared(m=10, n=4)[0], limit=1)).text
     assert "Differences in accuracy" not in comparison_page(compared(m=1)[0])

@@ -588,6 +588,7 @@ def test_the_best_model_and_the_one_below_it_are_shown_first(n_right, best):
         ({"bins": {"target_class": "is:PN"}}, "expected a list"),
         ({"bins": ["target_class"]}, "expected lists of bins"),
         ({"query": 3}, "expected text"),
+        ({"query": "\ud800"}, "half a surrogate pair"),
         (None, "expected a dict"),
     ],
 )

@@ -215,6 +215,7 @@ def test_categories_stand_commonest_first_and_the_rare_ones_of_many_are_left_out
     [
         ({"queri": "x"}, "there is no filter 'queri'"),
         ({"field": "title"}, "there is no field 'title'"),
+        ({"query": "\ud800"}, "the search holds half a surrogate pair"),
         ({"facets": {"colour": ["red"]}}, "there is no column 'colour'"),
         ({"facets": {"split": "dev"}}, "expected a list"),
         ({"facets": {"split": 5}}, "expected a list"),

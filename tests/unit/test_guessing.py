@@ -49,6 +49,11 @@ def hear(game, kind, **message):
     return game.sent[-1]
 
 
+def place_of(game, task):
+    """Return the place on the open page of a task, which may have gone on meanwhile."""
+    return [each.item_id for each in game.page.tasks].index(task.item_id)
+
+
 def play(game, word, pages=99):
     """Answer pages as a page of the browser does; return the items by condition."""
     judged = {}
@@ -59,8 +64,10 @@ def play(game, word, pages=99):
             shown = task.shown
             while True:
                 guesses = word(task.item_id, page.condition, shown)
-                view = hear(game, "answer", page=page.id, item=task.item_id, guesses=guesses, shown=shown)
-                state = next(row for row in view["page"]["tasks"] if row["id"] == task.item_id)
+                view = hear(
+                    game, "answer", page=page.id, task=place_of(game, task), guesses=guesses, shown=shown
+                )
+                state = view["page"]["tasks"][place_of(game, task)]
                 judged.setdefault(page.condition, []).append(task.item_id)
                 if state["finished"]:
                     break
@@ -114,10 +121,10 @@ def test_nothing_is_told_before_the_page_is_submitted(make, items):
     game = make(hidden, runs=[said], condition="passage")
     hear(game, "open")
     for task in game.page.tasks[:-1]:
-        hear(game, "answer", page=game.page.id, item=task.item_id, guesses=["x"])
+        hear(game, "answer", page=game.page.id, task=place_of(game, task), guesses=["x"])
     assert hear(game, "submit", page=game.page.id)["type"] == "view"
     assert "tasks of page" in game.sent[-2]["message"]
-    hear(game, "answer", page=game.page.id, item=game.page.tasks[-1].item_id, guesses=["x"])
+    hear(game, "answer", page=game.page.id, task=len(game.page.tasks) - 1, guesses=["x"])
     assert "secret" not in json.dumps(game.sent) + game.to_html()
     tasks = game.page.tasks
     view = hear(game, "submit", page=game.page.id)
@@ -133,26 +140,48 @@ def test_every_answer_is_on_the_disk_and_the_same_call_goes_on(make):
     game = make()
     page = game.page
     for task in page.tasks[:4]:
-        hear(game, "answer", page=page.id, item=task.item_id, guesses=["  a   b "], seconds=1.5)
+        hear(game, "answer", page=page.id, task=place_of(game, task), guesses=["  a   b "], seconds=1.5)
     again = make()  # as another kernel does
     assert again.page == game.page
     assert [task.finished for task in again.page.tasks] == [True] * 4 + [False] * 6
     assert again.judgments()["guesses"].tolist() == [["a b"]] * 4
     assert again.subject == game.subject
-    hear(again, "answer", page=page.id, item=page.tasks[4].item_id, guesses=["first"])
-    view = hear(game, "answer", page=page.id, item=page.tasks[4].item_id, guesses=["second"])
+    hear(again, "answer", page=page.id, task=4, guesses=["first"])
+    view = hear(game, "answer", page=page.id, task=4, guesses=["second"])
     assert game.sent[-2]["reason"] == "answered before"
     assert "answered before" in game.sent[-2]["message"]
     assert (game.sent[-2]["lane"], game.sent[-2]["from"]) == ("answer", "page")
     assert view["page"]["tasks"][4]["guesses"] == ["first"]  # and the page is up to date
-    hear(game, "answer", page=page.id, item=page.tasks[4].item_id, guesses=["first"])  # sent again
+    hear(game, "answer", page=page.id, task=4, guesses=["first"])  # sent again
     assert game.sent[-1]["type"] == "view"
     assert len(game.judgments()) == 5
 
 
+@pytest.mark.parametrize("kind", ["lambada", "unfolding"])
+def test_a_page_knows_places_and_no_ids(make, items, kind):
+    game = make(items, kind)
+    hear(game, "open")
+    ids = {task.item_id for task in game.page.tasks}
+    for task in game.page.tasks:
+        for shown in range(task.shown, 99):
+            place = place_of(game, task)
+            if game.page.tasks[place].finished:
+                break
+            hear(game, "answer", page=game.page.id, task=place, guesses=["x"], shown=shown)
+    hear(game, "answer", page=game.page.id, task=0, guesses=["y"], shown=0)
+    assert "answered before" in game.sent[-2]["message"]
+    sent = json.dumps(game.sent) + game.to_html() + repr(game.get_state())
+    hear(game, "submit", page=game.page.id)
+    sent += json.dumps(game.sent) + game.to_html()
+    assert '"place": 0' in sent
+    assert "Task 1<" in sent
+    assert not [name for name in ids if name in sent]
+
+
 STRANGE = (
-    {}, {"page": "x"}, {"page": 1, "item": "no", "guesses": ["a"]}, {"page": 9, "item": "a", "guesses": []},
-    {"page": 1, "item": None, "guesses": None}, {"page": 1, "item": "x", "guesses": ["\ud800"]},
+    {}, {"page": "x"}, {"page": 1, "task": "no", "guesses": ["a"]}, {"page": 9, "task": 0, "guesses": ["a"]},
+    {"page": 1, "task": 10, "guesses": ["a"]}, {"page": 1, "task": -1, "guesses": ["a"]},
+    {"page": 1, "task": None, "guesses": None}, {"page": 1, "task": 0, "guesses": ["\ud800"]},
 )  # fmt: skip
 
 
@@ -188,7 +217,7 @@ def test_an_older_view_never_comes_after_a_newer_one(make):
 
     def answer(n):
         task = page.tasks[n]
-        hear(game, "answer", page=page.id, item=task.item_id, guesses=["word"], shown=task.shown)
+        hear(game, "answer", page=page.id, task=place_of(game, task), guesses=["word"], shown=task.shown)
 
     def slow():
         made = state()
@@ -207,11 +236,11 @@ def test_an_older_view_never_comes_after_a_newer_one(make):
 def test_bounds_of_guesses(make):
     game = make()
     task = game.page.tasks[0]
-    hear(game, "answer", page=game.page.id, item=task.item_id, guesses=["w" * 201])
+    hear(game, "answer", page=game.page.id, task=place_of(game, task), guesses=["w" * 201])
     assert game.sent[-2]["reason"] == "invalid guess"
-    hear(game, "answer", page=game.page.id, item=task.item_id, guesses=["a", "b"])
+    hear(game, "answer", page=game.page.id, task=place_of(game, task), guesses=["a", "b"])
     assert game.sent[-2]["reason"] == "invalid guess"
-    hear(game, "answer", page=game.page.id, item=task.item_id, guesses=["w" * 200])
+    hear(game, "answer", page=game.page.id, task=place_of(game, task), guesses=["w" * 200])
     assert len(game.judgments()) == 1
 
 
@@ -327,7 +356,7 @@ def test_unfolding_shows_one_sentence_more_until_the_word_is_right(make, items):
     lengths = {item.item_id: len(item.context) for item in items}
     needed = {item.item_id: place for place, item in enumerate(items[:6])}
     first = game.page.tasks[0]
-    view = hear(game, "answer", page=game.page.id, item=first.item_id, guesses=["none"], shown=0)
+    view = hear(game, "answer", page=game.page.id, task=place_of(game, first), guesses=["none"], shown=0)
     task = view["page"]["tasks"][0]
     assert (task["shown"], task["wrong"], task["ended"]) == (1, ["none"], None)
     assert task["sentences"] == [game.page.tasks[0].sentences[0]]
@@ -337,8 +366,10 @@ def test_unfolding_shows_one_sentence_more_until_the_word_is_right(make, items):
         shown = task.shown
         while True:
             word = answers[task.item_id] if shown == needed[task.item_id] and shown else "none"
-            view = hear(game, "answer", page=game.page.id, item=task.item_id, guesses=[word], shown=shown)
-            row = next(each for each in view["page"]["tasks"] if each["id"] == task.item_id)
+            view = hear(
+                game, "answer", page=game.page.id, task=place_of(game, task), guesses=[word], shown=shown
+            )
+            row = view["page"]["tasks"][place_of(game, task)]
             if row["finished"]:
                 break
             assert row["ended"] is None
@@ -368,7 +399,7 @@ def test_candidates_are_chosen(make, variant, kind, conditions):
     assert game._state()["page"]["candidates"]
     task = game.page.tasks[0]
     assert task.candidates == questions[task.item_id].candidates
-    hear(game, "answer", page=game.page.id, item=task.item_id, guesses=["strange"])
+    hear(game, "answer", page=game.page.id, task=place_of(game, task), guesses=["strange"])
     assert game.sent[-2]["reason"] == "invalid guess"
     judged = play(game, lambda item, *_: [questions[item].candidates[0]])
     assert sorted(judged) == conditions

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workbench.datasets import load
+from workbench.items import schema
 from workbench.items.items import COLUMNS, Item, Items, items_from_frame, items_from_text
 from workbench.items.query import parse
 from workbench.storage.errors import DataError
@@ -54,7 +55,7 @@ def test_what_an_item_shows():
         ({"word_class": "ADJ"}, "none of NE CN V P"),
         ({"item_id": None}, "'item_id' is empty"),
         ({"text": 3}, "the column 'text' holds int"),
-        ({"text": TEXT + "\ud800"}, "a character that is none"),
+        ({"text": TEXT + "\ud800"}, "the column 'text' holds half a surrogate pair"),
     ],
 )
 def test_bad_items(values, message):
@@ -379,6 +380,8 @@ ITSELF.append(ITSELF)
         ({"text": ["a b"], "x": [ITSELF]}, {}, "row 0: the column 'x' has a cell that holds itself"),
         ({"text": ["a b"], "x": [nested(99)]}, {}, "more than 20 lists in lists"),
         ({"text": ["a b"], "x": [{"y": "\ud800"}]}, {}, "row 0: the column 'x' holds half a surrogate pair"),
+        *(({"text": ["a b"]}, {name: "\ud800"}, f"{name} holds half a surrogate pair.* -- leave")
+          for name in ("text", "dataset", "split", "variant")),
         ({"text": ["a b"], "x": [{"\ud800": 1}]}, {}, "row 0: the column 'x' holds half a surrogate pair"),
         ({"text": ["a b"]}, {"text": ["text"]}, r"text is \['text'\], expected a column -- text='text'"),
         ({"text": ["a b"]}, {"split": ["dev"]}, r"split is \['dev'\], expected a name"),
@@ -395,6 +398,16 @@ ITSELF.append(ITSELF)
 def test_tables_that_are_no_items_are_one_error(columns, options, problem):
     with pytest.raises(DataError, match=problem):
         items_from_frame(pd.DataFrame(columns), **options)
+
+
+@pytest.mark.parametrize("column", schema.TEXT_COLUMNS)
+def test_half_a_surrogate_pair_is_one_error_in_every_column(column):
+    frame = several().frame.astype({column: object})
+    frame.loc[0, column] = "\ud800"
+    with pytest.raises(DataError, match=r"holds half a surrogate pair, expected whole .* -- leave"):
+        Items.from_frame(frame)
+    with pytest.raises(KeyError, match="ud800"):
+        several()["\ud800"]
 
 
 def test_passages_of_a_script_without_spaces_name_their_word():

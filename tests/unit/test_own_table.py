@@ -72,6 +72,8 @@ def test_what_cannot_be_read_is_named(tmp_path):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match=f"{name}: .*{problem}"):
             load(tmp_path / name)
+    with pytest.raises(DataError, match=r"\.csv: .* cannot be read \(half a surrogate pair, expected whole"):
+        load(tmp_path / "\ud800.csv")
     with pytest.raises(DataError, match="No such file"):
         load("nowhere.csv")
 

@@ -1,19 +1,22 @@
 """What is shown of a training: in a notebook, on a terminal, in a log."""
 
+import ast
 import io
 import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 
 from workbench.models.ngram.model import NGram
-from workbench.storage.progress import progress_bar
+from workbench.storage.progress import progress_bar, say
 from workbench.training import progress as module
 from workbench.training.history import Training
 from workbench.training.progress import progress_view
 
+PACKAGE = Path(module.__file__).parents[1]
 ROW = {"step": 1, "tokens": 9000, "seconds": 30.0, "loss": 5.5, "tokens_per_second": 300.0}
 
 
@@ -228,3 +231,21 @@ def test_a_fit_shows_the_units_of_each_step(capsys, no_data):
     for unit in shapes:
         assert re.search(unit, bars), unit
     assert "it/s" not in bars
+
+
+def test_lines_say_what_a_terminal_cannot_show():
+    for encoding, shown in (("ascii", "\\u2212\\xe9"), ("utf-8", "\N{MINUS SIGN}é")):
+        stream = io.TextIOWrapper(io.BytesIO(), encoding)
+        say("\N{MINUS SIGN}é\x1b[31m\r\ud800\n\tend", file=stream, end="!")
+        assert stream.buffer.getvalue().decode(encoding) == f"{shown}\\x1b[31m\\r\\ud800\n\tend!"
+
+
+def test_one_function_prints():
+    printing = [path.name for path in PACKAGE.rglob("*.py") if calls_print(path)]
+    assert printing == ["progress.py"]
+    assert calls_print(PACKAGE / "storage" / "progress.py")
+
+
+def calls_print(path):
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return any(isinstance(node, ast.Call) and ast.unparse(node.func) == "print" for node in nodes)

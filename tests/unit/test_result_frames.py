@@ -10,8 +10,10 @@ import pytest
 from html_page import Page
 from made_predictions import made, run, scores
 
+from workbench.analysis.contrast import contrast
 from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
+from workbench.evaluation.replicates import replicates
 from workbench.evaluation.significance import significance
 from workbench.render.results import Table, TableColumn, TableLayout, split_signatures, with_interval
 
@@ -144,3 +146,23 @@ def test_a_paired_comparison_is_a_table_and_a_row():
     assert r"{15em}rrr@{\enspace}lr}" in result.to_latex()
     assert "points" in result.to_markdown()
     assert "ln p" not in significance(a, scores(b), **QUICK).to_html()
+
+
+def test_tables_say_what_codes_stand_for():
+    frame, codes = made(40), ["CN", "PN", "own", None]
+    classes = pd.DataFrame({"item_id": frame["item_id"], "target_class": [codes[i % 4] for i in range(40)]})
+    table = evaluate(frame, annotations=classes, by="target_class", **QUICK)
+    assert table["target_class"].tolist()[:3] == ["CN", "PN", "own"]
+    shown = (Page(table.to_html()).text, table.to_latex(), table.to_markdown(), str(table))
+    for text in shown:
+        assert all(name in text for name in ("common noun", "proper noun", "own"))
+        assert not re.search(r"\b(CN|PN)\b", text)
+    assert "CN" in table.to_csv()
+    rows = replicates([made(40, seed=k, word_class=["NE", "V"] * 20).assign(run=f"r{k}") for k in (1, 2)])
+    assert "named entity" in str(rows)
+    assert rows["word_class"].tolist() == ["all", "NE", "V"]
+    compared = contrast(classes[:16], classes[16:])
+    assert set(compared["level"]) == {"CN", "PN", "own"}
+    assert "Target class (common noun)" in str(compared)
+    in_sections = Table(FRAME.assign(word_class=["NE", "P"]), LAYOUT._replace(sections=("word_class",)))
+    assert "preposition" in str(in_sections)

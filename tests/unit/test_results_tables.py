@@ -17,7 +17,7 @@ from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.paper import NAMES, layout_of, normalised, table
 from workbench.evaluation.significance import significance
 from workbench.render import numbers
-from workbench.render.numbers import in_unit
+from workbench.render.numbers import MINUS, in_unit
 from workbench.render.tables import (
     Cell,
     Grid,
@@ -151,9 +151,19 @@ def test_other_variants_have_rows_of_their_own_and_are_named():
     ours = rows(shown, system="N-Gram", section="lambada", measure="accuracy")
     assert ours["variant"].tolist() == ["plain", "capitalised"]
     notes = " ".join(shown.notes)
-    for part in ("capitalised (made)", "vocabulary size 1,000", "shared (made)", "seeds", "seed 5",
-                 "among the choices (lambada): made", "ours on the development set"):  # fmt: skip
-        assert part.casefold() in notes.casefold()
+    for part in ("Variant plain and capitalised.", "Vocabulary size 1,000", "answers unk and shared.",
+                 "Seeds", "seed 5", "among the choices (lambada): made"):  # fmt: skip
+        assert part in notes
+    assert "on items of lambada (dev). " in notes
+    assert "The paper's numbers for lambada are on the test set." in notes
+
+
+@pytest.mark.parametrize(("name", "frame"), [("lambada", lambada()), ("cbt-variants", book("NE"))])
+def test_notes_say_which_set_ours_are_on(name, frame):
+    notes = " ".join(table(name, frame.assign(dataset="sample"), dataset="sample", **QUICK).notes)
+    assert "Our results are on items of sample (dev), not on those of the paper." in notes
+    assert "development set" not in notes
+    assert "validation set" not in notes
 
 
 def test_rows_that_differ_in_the_seed_or_an_option_are_named_by_it():
@@ -184,6 +194,9 @@ def test_the_split_is_chosen():
         table("lambada", [], split="control")
     with pytest.raises(DataError, match="available: lam"):
         table("squad", [])
+    for wrong in (("\ud800", "lambada"), ("lambada", "\ud800")):
+        with pytest.raises(DataError, match=r"available: lam|dataset holds half a surrogate pair"):
+            table(wrong[0], [lambada()], dataset=wrong[1])
 
 
 @pytest.mark.slow
@@ -196,7 +209,7 @@ def test_the_sample_can_stand_in(name):
     shown = table(name, frame, dataset="sample", **QUICK)
     n = len(sets.get("plain" if name == "lambada" else name, ()))
     assert rows(shown, measure="accuracy")["n"].fillna(0).sum() == n
-    assert ("sample, not those of the paper" in shown.notes[0]) == (n > 0)
+    assert ("sample (dev), not on those of the paper" in shown.notes[0]) == (n > 0)
     for others in (frame, unknown_answers(lambada(system="N-Gram"))):
         assert table(name, others, **QUICK).frame["ours"].isna().all()
 
@@ -451,6 +464,8 @@ def test_model_names_are_separated_by_semicolons():
     both = [lambada(model=name) for name in names] + [lambada(model="third", variant="capitalised")]
     notes = " ".join(table("lambada", both, **QUICK).notes)
     assert "Variant plain (LSTM, 2 layers; RNN, small), capitalised (third)." in notes
+    both = [lambada(model=name, variant=kind) for name in names for kind in ("plain", "capitalised")]
+    assert "Variant plain and capitalised." in " ".join(table("lambada", both, **QUICK).notes)
 
 
 ZERO = re.compile(r"[+\-\N{MINUS SIGN}]0(\.0*)?(?![\d.e])")
@@ -476,15 +491,15 @@ def test_a_zero_has_no_sign(value, write):
     [
         (numbers.percent, 0.1234, "12.3 %"), (numbers.percent, np.nan, "-"), (numbers.points, 0.012, "+1.2"),
         (numbers.points, -0.0001, "0.0"), (numbers.p_value, 0.0234, "0.023"),
-        (numbers.p_value, 1e-7, "< 0.0001"), (numbers.points, -0.1025, "-10.3"),
+        (numbers.p_value, 1e-7, "< 0.0001"), (numbers.points, -0.1025, f"{MINUS}10.3"),
         (numbers.p_value, 0.0625, "0.063"), (partial(numbers.p_value, is_bound=True), 1 / 2001, "< 0.0005"),
         (partial(numbers.p_value, is_bound=True), 1 / 10_001, "< 0.0001"),
         (numbers.quantity, 3.14159, "3.142"),
-        (numbers.probability, 0.4512, "45.1 %"), (numbers.probability, 3.14e-9, "3.1e-7 %"),
+        (numbers.probability, 0.4512, "45.1 %"), (numbers.probability, 3.14e-9, f"3.1e{MINUS}7 %"),
         (numbers.probability, 0.0, "0 %"), (numbers.quantity, 1234.5, "1,235"),
         (numbers.probability, 0.00998, "1.00 %"), (numbers.probability, 0.0099, "0.99 %"),
         ("fraction", 0.4567, "45.7"), ("percent", 12.345, "12.3"), ("percent", np.nan, "-"),
-        ("percent", -0.5, "\N{MINUS SIGN}0.5"), ("rank", 993.0, "993.0"), ("rank", 57.5, "57.5"),
+        ("percent", -0.5, f"{MINUS}0.5"), ("rank", 993.0, "993.0"), ("rank", 57.5, "57.5"),
         ("rank", pd.NA, "-"), ("per target word", 57_040.2, "57,040.20"), ("per target word", 3.14, "3.14"),
         ("per target word", np.inf, "∞"), ("per target word", 3e12, "3.00e+12"),
     ],

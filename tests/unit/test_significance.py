@@ -7,7 +7,7 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
 from workbench.evaluation.significance import significance
-from workbench.render.numbers import percent
+from workbench.render.numbers import MINUS, percent
 from workbench.storage.errors import DataError
 
 QUICK = {"resamples": 100}
@@ -155,7 +155,7 @@ def test_a_comparison_is_shown_as_text_and_html():
     result = significance(a, b, **QUICK)
     page = result._repr_html_()
     assert ("&lt;b&gt;&amp;x" in page, "<b>" in page) == (True, False)
-    assert f"a difference of {100 * result.difference:+.1f} points" in str(result)
+    assert f"a difference of {100 * result.difference:+.1f} points".replace("-", MINUS) in str(result)
     assert "ln p" in page
     assert "ln p" not in significance(a, scores(b), **QUICK)._repr_html_()
     assert "made, r1" in str(significance(run(made(), "r1"), run(made(seed=1), "r2"), **QUICK))

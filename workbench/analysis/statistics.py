@@ -18,15 +18,14 @@ from workbench.analysis.histograms import whole_bins
 from workbench.analysis.proportions import wilson
 from workbench.datasets import published
 from workbench.items.items import Items
+from workbench.render.labels import VALUE_LABELS
 from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
 
 Sets = pd.DataFrame | Mapping[str, pd.DataFrame]
 """One frame of annotations, or several by the name under which they are shown."""
 
-CLASS_NAMES = {
-    "PN": "proper noun", "CN": "common noun", "V": "verb", "J": "adjective", "R": "adverb", "O": "other",
-}  # fmt: skip
+CLASSES = tuple(VALUE_LABELS["target_class"])
 """Classes of the target in the order of the paper's Figure 2."""
 
 COLUMNS = (
@@ -136,7 +135,7 @@ def count_in_context(
 
 
 def count_classes(sets: Sets) -> pd.DataFrame:
-    """Count the classes of the targets (Figure 2b), six rows a set in the order of `CLASS_NAMES`."""
+    """Count the classes of the targets (Figure 2b), six rows a set in the order of `CLASSES`."""
     return _classes(sets, None)
 
 
@@ -160,11 +159,11 @@ def _classes(sets: Sets, inside: str | None) -> pd.DataFrame:
         missing = int(_column(frame, "target_class", name).isna().sum())
         values = rest["target_class"].dropna().astype("str")
         n = len(values) + missing
-        if unknown := sorted(set(values) - set(CLASS_NAMES)):
-            raise DataError(f"the target class {unknown[0]!r} is none of {' '.join(CLASS_NAMES)}")
+        if unknown := sorted(set(values) - set(CLASSES)):
+            raise DataError(f"the target class {unknown[0]!r} is none of {' '.join(CLASSES)}")
         rows += [
             _bar(values == value, n, set=name, column="target_class", value=value, label=value)
-            for value in CLASS_NAMES
+            for value in CLASSES
         ]
     return _shares(rows)
 

@@ -14,6 +14,7 @@ import pandas as pd
 from workbench.analysis.proportions import wilson
 from workbench.charts import theme
 from workbench.evaluation.reading import labels, predictions_of
+from workbench.render.labels import VALUE_LABELS
 from workbench.runs.predictions import mid_ranks
 from workbench.storage.errors import DataError
 from workbench.training.history import Score, Training
@@ -22,7 +23,6 @@ Reads = int | str | None
 """How much of a passage a model reads: so many words, ``"sentence"``, or all (None)."""
 
 _NAMES = {"lambada/dev": "LAMBADA development", "lambada/test": "LAMBADA test", "lambada/control": "Control"}
-_CLASSES = {"NE": "named entity", "CN": "common noun", "V": "verb", "P": "preposition"}
 _A_DECADE = 12  # points of a curve
 _WIDTH = 330
 _LINE = 54  # characters below the title of a panel
@@ -267,7 +267,7 @@ def accuracy_by_window(runs: Mapping[int | str, Any]) -> pd.DataFrame:
         frames = [source.frame for source in predictions_of(several)]
         frame = pd.concat([frame[frame["word_class"].notna()] for frame in frames])
         means = frame.groupby(["word_class", "item_id"])["p_correct"].mean().groupby("word_class")
-        for name, label in _CLASSES.items():
+        for name, label in VALUE_LABELS["word_class"].items():
             if name in means.groups:
                 part = means.get_group(name)
                 rows.append((_label(window), label, part.mean(), len(part)))

@@ -18,9 +18,9 @@ import pandas as pd
 
 from workbench.construction.alternates import N_OPTIONS
 from workbench.construction.sentence_completion import alternates_of, choose_options
+from workbench.items.cells import check_encodable
 from workbench.items.items import Items
 from workbench.items.schema import content_digest, objects
-from workbench.items.text import is_encodable
 from workbench.storage import sqlite
 from workbench.storage.errors import DataError, database_errors, reading
 from workbench.storage.files import data_home
@@ -108,11 +108,9 @@ class Grooming:
     def __init__(self, questions: Items, subject: str = "", *, folder: Path | str | None = None) -> None:
         if not len(questions):
             raise DataError("there is no question to choose options for", remedy="pass some questions")
-        if not isinstance(subject, str) or not is_encodable(subject):
-            raise DataError(
-                f"expected a name without half a surrogate pair as the subject, got {subject!r:.80}",
-                remedy="pass another name",
-            )
+        if not isinstance(subject, str):
+            raise DataError(f"the subject is {subject!r:.80}, expected a name", remedy="pass another name")
+        check_encodable(subject, "the subject")
         self.questions, self.subject = questions, subject
         self.path = (data_home() / "grooming" if folder is None else Path(folder)) / _FILE
         self.alternates = {item.item_id: alternates_of(item) for item in questions}

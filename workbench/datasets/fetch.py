@@ -35,7 +35,7 @@ from workbench.storage.files import (
     sweep,
     write_atomic,
 )
-from workbench.storage.progress import progress_bar
+from workbench.storage.progress import progress_bar, say
 
 LICENCE = "LICENCE.txt"
 """The file beside the data with licence and citation."""
@@ -165,12 +165,12 @@ def fetch(
     known = entries()
     it = known[sources.choose("data set", dataset, list(known), "the registry")]
     if it.shipped:
-        _say(f"{dataset} is part of the workbench: nothing to fetch")
+        say(f"{dataset} is part of the workbench: nothing to fetch")
         return resource(it.shipped)
     where = data_home() / "raw" / dataset if folder is None else Path(folder).expanduser()
     there = _Folder(where)
     if dry_run:
-        _say(_plan(it, there))
+        say(_plan(it, there))
         return where
     with writing(where, "the data"):
         _fetch(it, there, progress=progress)
@@ -271,16 +271,16 @@ def _get(remote: Remote, there: _Folder, *, progress: bool) -> None:
         target = there.path / remote.name
         if not there.is_right(remote):
             if target.exists():
-                _say(f"{target} is not the expected file: it will be replaced")
+                say(f"{target} is not the expected file: it will be replaced")
             address = _download(_Part(remote, target, progress=progress))
             sha256 = remote.sha256 or checksums.sha256(target)
             there.record(remote, sha256, address)
-            _say(f"{target}: {target.stat().st_size:,} bytes, sha256 {sha256}")
+            say(f"{target}: {target.stat().st_size:,} bytes, sha256 {sha256}")
         there.save()
         if remote.unpack:
             folder = archives.unpack(target, remote.members)
             there.record_unpacked(remote, folder)
-            _say(f"{folder}: unpacked")
+            say(f"{folder}: unpacked")
     there.save()
 
 
@@ -528,7 +528,7 @@ def _locked(where: Path) -> AbstractContextManager[object]:
     try:
         return lock.acquire(timeout=0.1)
     except Timeout:
-        _say(f"another process is fetching into {where}: waiting for it")
+        say(f"another process is fetching into {where}: waiting for it")
         return lock.acquire()
 
 
@@ -560,13 +560,9 @@ def _note_terms(it: Entry, where: Path) -> None:
     if it.terms in before:
         return
     write_atomic(path, f"{before}\n{it.terms}" if before else it.terms)
-    _say(it.terms)
+    say(it.terms)
 
 
 def _stamp(path: Path) -> list[int]:
     status = path.stat()
     return [status.st_size, status.st_mtime_ns]
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)  # noqa: T201 - this is what the user asked to be told

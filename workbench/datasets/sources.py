@@ -25,6 +25,7 @@ from workbench.items.items import Items
 from workbench.items.schema import Item
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import data_home, read_bytes, resource
+from workbench.storage.progress import say
 
 _BINARY = (
     b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ\x00", b"BZh9", b"PAR1", b"%PDF", b"\x7fELF", b"\x89PNG",
@@ -387,7 +388,7 @@ def compare_published(dataset: str, file: File) -> str:
 
 @lru_cache(maxsize=1000)
 def _print_once(line: str) -> None:
-    print(line, file=sys.stderr)  # noqa: T201 - a warning would be an error where warnings are
+    say(line, file=sys.stderr)  # a warning would be an error where warnings are
 
 
 def registry() -> dict[str, Any]:

@@ -26,6 +26,7 @@ from workbench.evaluation.reading import (
     words_of,
 )
 from workbench.items.ablation import whole_variant
+from workbench.items.cells import check_options
 from workbench.render.labels import tooltip
 from workbench.render.numbers import MISSING, as_printed, in_unit
 from workbench.render.tables import Cell, Grid, Heading, grid_html, grid_latex, grid_markdown
@@ -60,20 +61,17 @@ _PERPLEXITY = (
     "Perplexity is exp(-mean ln p) per target word; an answer tied with other words has their mean rank."
 )
 _APART = "No difference is shown where our items are not those of the paper's numbers"
-_ON_VALIDATION = ("The paper's numbers are on the test set, ours on the validation set.",)
+_ON_TEST = "The paper's numbers are on the test set."
 _COMPLETION = (
     "The paper's numbers are on all 1,040 questions, that of human readers on 100 of them.",
     "Chance is not in the paper's table.",
 )
 _NOTES = {
     ("lambada", "test"): (_PERPLEXITY,),
-    ("lambada", "dev"): (
-        _PERPLEXITY,
-        "The paper's numbers for lambada are on the test set, ours on the development set.",
-    ),
+    ("lambada", "dev"): (_PERPLEXITY, _ON_TEST.replace("numbers", "numbers for lambada")),
     ("cbt", "test"): ("The paper's human readers answered 10 % of the test set.",),
-    ("cbt-variants", "dev"): _ON_VALIDATION,
-    ("cbt-anonymised", "dev"): _ON_VALIDATION,
+    ("cbt-variants", "dev"): (_ON_TEST,),
+    ("cbt-anonymised", "dev"): (_ON_TEST,),
     ("msrcc", "test"): _COMPLETION,
     ("msrcc", "dev"): _COMPLETION,
 }
@@ -371,6 +369,8 @@ def table(
     drawing = Drawing(level, resamples, seed).checked()
     if rows not in {"ours", "all"}:
         raise DataError(f"there are no rows {rows!r}", remedy='use rows="ours" or rows="all"')
+    check_options({"dataset": dataset}, "a name")
+    layout_of(name, split, set())  # DataError where there is none
     task = name.partition("-")[0]
     models = [
         replace(model, data=_of_task(model.frame, name, dataset or task))
@@ -527,8 +527,9 @@ def _notes(
     if not len(ours):
         yield "There are no results of ours yet."
         return
-    task = layout.dataset if dataset in {None, layout.dataset} else f"{dataset}, not those of the paper"
-    yield f"Our results are on items of {task}: {', '.join(sorted(set(ours['split'])))}."
+    splits, is_same = ", ".join(sorted(set(ours["split"]))), dataset in {None, layout.dataset}
+    rest = "" if is_same else ", not on those of the paper"
+    yield f"Our results are on items of {layout.dataset if is_same else dataset} ({splits}){rest}."
     yield from layout.notes
     yield f"{_variants(ours)}."
     if ours["vocabulary_size"].notna().any():
@@ -567,19 +568,20 @@ def _notes(
 
 
 def _variants(ours: pd.DataFrame) -> str:
-    """Say which variants the rows are of, each with its models where they differ."""
+    """Say which variants the rows are of, with the models of each where not all models have all of them."""
     parts = []
     for name in ("variant", *VARIANT):
-        models: Mapping[Any, Any] = ours.groupby(name, sort=False)["model"].unique().to_dict()
         title = {"vocabulary_size": "vocabulary size", "unknown": "unknown answers"}.get(name, name)
-        values = {
-            f"{value:,}" if name == "vocabulary_size" else str(value): "; ".join(sorted(who))
-            for value, who in models.items()
-        }
+        by_models: dict[str, list[str]] = {}
+        models: Mapping[Any, Any] = ours.groupby(name, sort=False)["model"].unique().to_dict()
+        for value, who in models.items():
+            text = f"{value:,}" if name == "vocabulary_size" else str(value)
+            by_models.setdefault("; ".join(sorted(who)), []).append(text)
+        values = {who: " and ".join(several) for who, several in by_models.items()}
         if len(values) == 1 and ours[name].notna().all():
-            parts.append(f"{title} {next(iter(values))}")
+            parts.append(f"{title} {next(iter(values.values()))}")
         elif values:
-            parts.append(f"{title} " + ", ".join(f"{value} ({who})" for value, who in values.items()))
+            parts.append(f"{title} " + ", ".join(f"{value} ({who})" for who, value in values.items()))
     return ". ".join(f"{text[:1].upper()}{text[1:]}" for text in parts)
 
 

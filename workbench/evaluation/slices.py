@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from workbench.analysis.histograms import Bins, quantile_bins
-from workbench.analysis.statistics import CLASS_NAMES
 from workbench.evaluation.reading import ModelPredictions, coalesced, floats
 from workbench.items.items import Items, in_item_order
 from workbench.items.query import Query
+from workbench.render.labels import VALUE_LABELS, value_label
 from workbench.storage.errors import DataError
 
 Mask = npt.NDArray[np.bool_]
@@ -31,10 +31,6 @@ _NULL = {
     "mention_distance": "no earlier mention",
     "mention_sentence": "no earlier mention",
     "target_count": "no vocabulary",
-}
-_LABELS: dict[str, dict[Any, str]] = {
-    "target_class": dict(CLASS_NAMES),
-    "word_class": {"NE": "named entity", "CN": "common noun", "V": "verb", "P": "preposition"},
 }
 
 
@@ -169,11 +165,10 @@ def _choices(name: str, values: pd.Series[Any], null: Mask) -> list[Bin]:
     codes, different = pd.factorize(values, sort=True)
     counts = np.bincount(codes[codes >= 0], minlength=len(different))
     frequent = np.argsort(-counts, kind="stable")[:MOST].tolist()
-    labels = _LABELS.get(name, {})
-    if labels:  # in their customary order
+    if labels := VALUE_LABELS.get(name):  # in their customary order
         frequent = sorted(frequent, key=lambda code: [*labels, different[code]].index(different[code]))
     bins = [
-        Bin(f"is:{word}", labels.get(word, word), codes == code, Query("=", name, (word,)))
+        Bin(f"is:{word}", value_label(name, word), codes == code, Query("=", name, (word,)))
         for code, word in ((code, str(different[code])) for code in frequent)
     ]
     return [*bins, Bin("other", "other", ~np.isin(codes, frequent) & ~null)]

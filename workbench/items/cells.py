@@ -19,13 +19,24 @@ _SHORT.maxstring = _SHORT.maxother = 80
 
 
 def check_options(options: Mapping[str, Any], what: str) -> None:
-    """Raise DataError where an option is neither None nor a single name."""
+    """Raise DataError where an option is neither None nor a single name, or holds half a surrogate pair."""
     for option, value in options.items():
         if value is not None and (isinstance(value, list | tuple) or not pd.api.types.is_scalar(value)):
             remedy = f"{option}={shown(value[0])}" if isinstance(value, list | tuple) and value else None
             raise DataError(f"{option} is {shown(value)}, expected {what}", remedy=remedy)
         if value is not None and what == "a name" and not isinstance(value, str):
             raise DataError(f"{option} is {shown(value)}, expected {what}")
+        if isinstance(value, str):
+            check_encodable(value, option)
+
+
+def check_encodable(text: str, what: str) -> None:
+    """Raise DataError if a text cannot be written, which `what` names: it holds half a surrogate pair."""
+    if not is_encodable(text):
+        raise DataError(
+            f"{what} holds half a surrogate pair, expected whole characters, got {shown(text)}",
+            remedy="leave it out, or write the character as a whole",
+        )
 
 
 def plain_cell(value: Any, column: str, depth: int = 0) -> Any:
@@ -45,8 +56,8 @@ def plain_cell(value: Any, column: str, depth: int = 0) -> Any:
     if _is_missing(value):
         return None
     value = value if isinstance(value, str | bool | int | float) else str(value)
-    if isinstance(value, str) and not is_encodable(value):
-        raise DataError(f"the column {column!r} holds half a surrogate pair, which no file can hold")
+    if isinstance(value, str):
+        check_encodable(value, f"the column {column!r}")
     return value
 
 
@@ -69,6 +80,7 @@ def text_cell(row: Mapping[str, Any], name: str) -> str | None:
     if isinstance(value, str):
         if not value.strip():
             raise DataError(f"the {name} is empty", remedy="leave it null where it is not known")
+        check_encodable(value, f"the {name}")
         return value
     if _is_missing(value):
         return None

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from workbench.items import schema
 from workbench.items import text as wt
-from workbench.items.cells import cell_choices, check_options, plain_cell, shown, text_cell
+from workbench.items.cells import cell_choices, check_encodable, check_options, plain_cell, shown, text_cell
 from workbench.items.query import Query, parse
 from workbench.items.schema import BLANK, COLUMNS, WORD_CLASSES, Item, Span, content_digest
 from workbench.items.view import items_html
@@ -153,7 +153,8 @@ class Items:
         if _is_mask(key):
             return self.where(key)
         if isinstance(key, str):
-            places = np.flatnonzero((self._frame["item_id"] == key).to_numpy())
+            ids = self._frame["item_id"]
+            places = np.flatnonzero((ids == key).to_numpy()) if wt.is_encodable(key) else ()
             if not len(places):
                 raise KeyError(key)
             key = int(places[0])
@@ -537,9 +538,9 @@ def _built(row: Mapping[str, Any], tokenised: bool | None) -> tuple[Any, ...]:  
     if not text.strip():
         raise DataError("the text is nothing but a blank")
     choices = cell_choices(row.get("candidates"))
-    for piece in (text, *(choices or ())):
-        if not wt.is_encodable(piece):
-            raise DataError("the text holds half a surrogate pair, which no file can hold")
+    for what, pieces in (("the text", (text,)), ("a candidate", choices or ())):
+        for piece in pieces:
+            check_encodable(piece, what)
     spans = wt.sentences_around(text, span, tokenised=known)
     item_id, word_class, book_id = (text_cell(row, name) for name in ("item_id", "word_class", "book_id"))
     sentences = wt.up_to_target(spans, span, len(text))

@@ -37,7 +37,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from workbench.items.text import is_encodable
+from workbench.items.cells import check_encodable
 from workbench.storage.errors import DataError
 
 _DEEPEST = 200  # brackets in one filter
@@ -296,8 +296,9 @@ def parse(text: str) -> Query:
     >>> query.columns
     ('split', 'n_tokens', 'answer')
     """
-    if text.count("(") > _DEEPEST or not is_encodable(text):
-        raise DataError(f"the filter has more than {_DEEPEST} brackets, or half a surrogate pair")
+    check_encodable(text, "the filter")
+    if text.count("(") > _DEEPEST:
+        raise DataError(f"the filter has more than {_DEEPEST} brackets")
     try:
         return _read(_parser().parse(text))
     except lark.UnexpectedInput as error:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from workbench.items import text as wt
 from workbench.items import view
+from workbench.items.cells import check_encodable
 from workbench.storage.errors import DataError
 
 BLANK = "_____"
@@ -170,8 +171,10 @@ def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
         raise DataError(f"the column {column.name!r} holds {strange[0]}, expected text")
     try:
         return column.astype("str")
-    except UnicodeEncodeError as error:  # half a surrogate pair, which no file can hold
-        raise DataError(f"the column {column.name!r} holds a character that is none: {error}") from None
+    except UnicodeEncodeError:
+        for value in filter(lambda value: isinstance(value, str), column):
+            check_encodable(value, f"the column {column.name!r}")
+        raise
 
 
 def check(frame: pd.DataFrame) -> None:
@@ -196,7 +199,8 @@ def check(frame: pd.DataFrame) -> None:
 
 
 def check_name(name: str, what: str) -> None:
-    """Raise DataError if the name of a data set, split or variant is longer than `MAX_NAME`."""
+    """Raise DataError if the name of a data set, split or variant is longer than `MAX_NAME`, or no text."""
+    check_encodable(name, f"the {what}")
     if (size := len(name.encode())) > MAX_NAME:
         raise DataError(
             f"the {what} {name[:20]!r}... has a name of {size:,} bytes, expected at most {MAX_NAME}",

@@ -293,7 +293,7 @@ def save_answer(
         if json.loads(answered[shown]) == words:  # sent again: nothing changes
             task = _task(connection, protocol, step_number, item, (subject, number, progress))
             return None if task.finished else task
-        raise RefusalError(f"the item {item_id} was answered before, with other words", "answered before")
+        raise RefusalError("this item was answered before, with other words", "answered before")
     if state == "submitted":
         raise RefusalError(f"page {page} has been submitted", "finished page")
     if state == "expired" or expires <= now:
@@ -301,7 +301,7 @@ def save_answer(
             f"the time for page {page} is over", "expired page", remedy="ask for the next page"
         )
     if progress == "finished":
-        raise RefusalError(f"the item {item_id} was answered before", "answered before")
+        raise RefusalError("this item was answered before", "answered before")
     if shown != expected:
         problem = f"expected an answer with {expected} context sentences shown, got {shown!r:.40}"
         raise RefusalError(problem, "wrong context")

@@ -1,12 +1,14 @@
 """What columns are called where readers see them: a short label, its unit, and one sentence for a tooltip.
 
 Widgets, charts and tables take them from here; they stand in ``labels.csv``, one row a column of items,
-annotations, predictions and results. Columns of a user's own are called by their name.
+annotations, predictions and results. Columns of a user's own are called by their name. So are values, but for
+the codes of `VALUE_LABELS`.
 """
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +19,14 @@ _CORRECTIONS = {
     "p_bonferroni": "Bonferroni", "p_sidak": "Šidák", "p_holm-sidak": "Holm-Šidák",
     "p_fdr_bh": "Benjamini-Hochberg", "p_fdr_by": "Benjamini-Yekutieli",
 }  # fmt: skip
+
+VALUE_LABELS: Mapping[str, Mapping[str, str]] = {
+    "target_class": {
+        "PN": "proper noun", "CN": "common noun", "V": "verb", "J": "adjective", "R": "adverb", "O": "other",
+    },
+    "word_class": {"NE": "named entity", "CN": "common noun", "V": "verb", "P": "preposition"},
+}  # fmt: skip
+"""What the codes of a column stand for, by column, in their customary order."""
 
 
 class ColumnLabel(NamedTuple):
@@ -52,6 +62,11 @@ def label(name: str, *, unit: bool = False) -> str:
     """Return what a column is called, with its unit in brackets if wanted: ``Passage length (tokens)``."""
     entry = column_label(name)
     return f"{entry.label} ({entry.unit})" if unit and entry.unit else entry.label
+
+
+def value_label(name: str, value: str) -> str:
+    """Return what a value of a column is called: that of a code, else the value."""
+    return VALUE_LABELS.get(name, {}).get(value, value)
 
 
 def tooltip(name: str) -> str:

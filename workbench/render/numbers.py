@@ -1,6 +1,6 @@
 """How numbers are written: shares, probabilities, p values, perplexities, ranks, intervals.
 
-A zero has no sign, a missing value is `MISSING`, an infinite one ∞.
+A zero has no sign, a missing value is `MISSING`, an infinite one ∞; negative numbers have the sign `MINUS`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,14 @@ def fixed(value: float, digits: int, *, sign: bool = False) -> str:
     if pd.isna(value):
         return MISSING
     if np.isinf(value):
-        return "-∞" if value < 0 else "+∞" if sign else "∞"
+        return f"{MINUS}∞" if value < 0 else "+∞" if sign else "∞"
     text = f"{_half_up(value, digits):{'+' if sign else ''},.{digits}f}"
-    return text if text.strip("+-0.") else text.strip("+-")
+    return with_minus(text) if text.strip("+-0.") else text.strip("+-")
+
+
+def with_minus(number: str) -> str:
+    """Return a number, or what holds one, with `MINUS` instead of hyphens, as pages and tables show it."""
+    return number.replace("-", MINUS)
 
 
 def _half_up(value: float, digits: int) -> float | Decimal:
@@ -53,12 +58,12 @@ def points(share: float) -> str:
 
 
 def probability(p: float) -> str:
-    """Return a probability as a percentage of two or three digits: ``45.1 %``, ``0.0012 %``, ``3.1e-7 %``."""
+    """Return a probability as a percentage of two or three digits: ``45.1 %``, ``0.0012 %``."""
     value = 100 * p
-    if value == 0 or value >= 1e-4:  # noqa: PLR2004 - below, a power of ten is easier to read
+    if value == 0 or value >= 1e-4:  # noqa: PLR2004 - below, a power of ten: 3.1e-7 %
         value = max(value, 1.0) if value >= 0.995 else value  # noqa: PLR2004 - shown as 1.00, as its neighbours
         return f"{f'{value:#.3g}' if value >= 1 else f'{value:#.2g}' if value else '0'}".rstrip(".") + " %"
-    return f"{value:.1e} %".replace("e-0", "e-")
+    return with_minus(f"{value:.1e} %".replace("e-0", "e-"))
 
 
 def p_value(p: float, *, sign: bool = False, is_bound: bool = False) -> str:
@@ -81,7 +86,7 @@ def quantity(value: float, *, digits: int = 4, sign: bool = False) -> str:
     """Return a perplexity, a rank or a mean with four digits, from 1,000 on as a whole number."""
     if pd.isna(value) or np.isinf(value) or _THOUSAND - 0.05 <= abs(value) < _LARGE:
         return fixed(value, 0, sign=sign)
-    return f"{value + 0.0:{'+' if sign and value else ''}.{digits}g}"
+    return with_minus(f"{value + 0.0:{'+' if sign and value else ''}.{digits}g}")
 
 
 def rank_text(rank: float | None, n_tied: float | None = None, *, bound: bool = False) -> str:
@@ -142,10 +147,8 @@ def in_unit(value: Any, unit: str, *, sign: bool = False) -> str:
     if pd.isna(value):
         return MISSING
     if unit == "per target word":
-        text = perplexity(value, sign=sign)
-    else:
-        text = fixed(100 * value if unit == "fraction" else value, 1, sign=sign)
-    return text.replace("-", MINUS, 1) if text.startswith("-") else text
+        return perplexity(value, sign=sign)
+    return fixed(100 * value if unit == "fraction" else value, 1, sign=sign)
 
 
 def as_printed(text: str, unit: str) -> str:

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from workbench.render.labels import column_label, label, tooltip
+from workbench.render.labels import column_label, label, tooltip, value_label
 from workbench.render.numbers import (
-    MINUS,
     MISSING,
     fixed,
     mid_rank,
@@ -43,7 +42,7 @@ _WRITERS: Mapping[str, Callable[[Any], str]] = {
     "count": partial(fixed, digits=0),  # 1,234
     "share": partial(percent, unit=False),  # 0.123 as 12.3; the heading names the unit
     "percent": percent,  # 0.123 as 12.3 %
-    "percentage": "{:.1f} %".format,  # 12.3 as 12.3 %
+    "percentage": lambda number: f"{fixed(number, 1)} %",  # 12.3 as 12.3 %
     "points": points,  # 0.012 as +1.2; the heading names the unit
     "percentage points": lambda share: f"{points(share)} points",  # 0.012 as +1.2 points
     "quantity": quantity,  # 12.34
@@ -66,7 +65,6 @@ _BOUNDS: Mapping[
     "percentage points": points,
 }
 _TEXT = ("text", "column")
-_AS_PRINTED = ("number", "time", "printed percent")
 _SETS = {"dataset", "split", "variant"}
 _UNITS = {"share": "%", "points": "points"}
 
@@ -199,7 +197,7 @@ def _text(value: Any) -> str:
 
 def _named(name: str, value: Any) -> str:
     text = _text(value)
-    return f"{label(name).lower()} not stated" if text == MISSING else text
+    return f"{label(name).lower()} not stated" if text == MISSING else value_label(name, text)
 
 
 def _cell(column: TableColumn, row: dict[Any, Any]) -> Cell:
@@ -208,20 +206,20 @@ def _cell(column: TableColumn, row: dict[Any, Any]) -> Cell:
         of, kinds = kind
         kind = kinds.get(row[of], "quantity")
     if kind in _TEXT or _text(value) == MISSING:
-        text, detail = _WRITERS[kind](_text(value)) if kind in _TEXT else MISSING, ""
+        text, detail = (
+            _WRITERS[kind](value_label(column.name, _text(value))) if kind in _TEXT else MISSING,
+            "",
+        )
     else:
         write = _WRITERS[kind]
-        text = write(value) if kind in _AS_PRINTED else _minus(write(value))
+        text = write(value)
         write = _BOUNDS.get(kind, write)
         ends = column.interval
-        detail = _minus(span(row[ends[0]], row[ends[1]], write)) if ends else ""
+        detail = span(row[ends[0]], row[ends[1]], write) if ends else ""
     if column.detail and (remark := _text(row[column.detail])) != MISSING:
+        remark = value_label(value if kind == "column" else column.detail, remark)
         detail = f"{detail} ({remark})".lstrip()
     return Cell(text, detail)
-
-
-def _minus(text: str) -> str:
-    return text if text == MISSING else text.replace("-", MINUS)
 
 
 def split_signatures(signatures: Iterable[Any], *, sets: bool = True) -> tuple[str, list[str]]:

@@ -131,6 +131,8 @@ def reason(error: BaseException) -> str:
     """Return in one line what an error says; the operating system's own words for an error of a file."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    if isinstance(error, UnicodeEncodeError) and error.reason.startswith("surrogates"):
+        return "half a surrogate pair, expected whole characters"
     words = " ".join(str(error).split()).encode("utf-8", "backslashreplace").decode()
     words = words if len(words) <= _LONGEST else words[:_LONGEST] + " ..."
     return f"{type(error).__name__}: {words}" if words else type(error).__name__

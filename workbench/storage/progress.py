@@ -1,10 +1,10 @@
-"""The progress bar that all long work shows."""
+"""The progress bar that all long work shows, and lines for whoever waits for it."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 from uuid import uuid4
 
 if TYPE_CHECKING:
@@ -17,6 +17,26 @@ _WIDTH = 90  # letters of a bar in a notebook
 _FORMAT = (  # sorting: 12 %|█  | 3.10k/25.0k n-grams [00:02<00:13, 1.50k n-grams/s]
     "{desc}: {percentage:.0f} %|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
 )
+
+
+def say(value: Any, *, file: TextIO | None = None, end: str = "\n") -> None:
+    """Print what may hold words of others: none moves the cursor, colours lines, or fails to be encoded.
+
+    Parameters
+    ----------
+    value : object
+        Its text; characters that are not printable, or not in the encoding of the stream, are escaped.
+    file : text stream, optional
+        ``sys.stdout`` by default.
+    end : str
+        What follows.
+    """
+    text = "".join(
+        letter if letter.isprintable() or letter in "\n\t" else ascii(letter)[1:-1] for letter in str(value)
+    )
+    encoding = getattr(file or sys.stdout, "encoding", None) or "utf-8"
+    text = text.encode(encoding, "backslashreplace").decode(encoding)
+    print(text, file=file, end=end, flush=True)
 
 
 def notebook_shell() -> Any:

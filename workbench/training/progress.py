@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from workbench.storage.progress import notebook_shell, progress_bar
+from workbench.storage.progress import notebook_shell, progress_bar, say
 from workbench.training.history import Training
 
 _DRAW = 1.0  # seconds from one view in a notebook to the next, at least
@@ -99,8 +99,7 @@ class _Lines(Progress):
         if self._bar is not None:
             self._bar.write(line)
             return
-        encoding = sys.stdout.encoding or "ascii"
-        print(line.encode(encoding, "backslashreplace").decode(encoding), flush=True)  # noqa: T201 - a log
+        say(line)
 
 
 class _Notebook(Progress):
@@ -155,7 +154,7 @@ class _Guarded(Progress):
             if self._failures == _FAILURES:
                 self._view = Progress()
                 with suppress(Exception):
-                    print(f"progress is not shown any more: {error!r}", file=sys.stderr)  # noqa: T201
+                    say(f"progress is not shown any more: {error!r}", file=sys.stderr)
 
 
 def _printable(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.analysis.proportions import wilson
+from workbench.render.numbers import percent
 
 _KEEP = 2  # an item counts for agreement from so many answers on
 
@@ -45,16 +47,14 @@ class Agreement:
     def __str__(self) -> str:
         return (
             f"{self.n_people:,} people, {self.n_answers:,} answers to {self.n_items:,} items: equal in "
-            f"{_shown(self.pairwise, percent=True)} of the pairs, "
+            f"{_shown(self.pairwise, percent)} of the pairs, "
             f"Krippendorff's alpha {_shown(self.krippendorff_alpha)}, Fleiss' kappa "
             f"{_shown(self.fleiss_kappa)} ({self.kappa_items:,} items with {self.kappa_k} answers)"
         )
 
 
-def _shown(value: float, *, percent: bool = False) -> str:
-    if np.isnan(value):
-        return "not known"
-    return f"{100 * value:.1f} %" if percent else f"{value:.3f}"
+def _shown(value: float, write: Callable[[float], str] = "{:.3f}".format) -> str:
+    return "not known" if np.isnan(value) else write(value)
 
 
 def agreement(answers: pd.DataFrame) -> Agreement:

@@ -13,7 +13,7 @@ import traitlets
 from workbench.items import text as wt
 from workbench.items.pieces import pieces
 from workbench.items.schema import Item
-from workbench.render.numbers import probability, rank_text
+from workbench.render.numbers import fixed, probability, rank_text
 from workbench.storage.errors import DataError
 from workbench.widgets.ask.asking import (
     SETTLED,
@@ -460,7 +460,7 @@ def _headline(reply: Mapping[str, Any], item: Item, kind: str, answer_value: flo
         texts["unit"] = {"p": "probability", "share": f"share of {among}"}.get(kind, "")
     if (log_prob := reply["log_prob"]) is not None:
         before = "" if log_prob == (reply.get("answer_score") or log_prob) else ", given the text before it"
-        texts["ln"] = f"ln p {_signed(log_prob)} nats{before}"
+        texts["ln"] = f"ln p {fixed(log_prob, 2)} nats{before}"
     if reply["known"] is False:
         size = None if item.candidates else reply["vocabulary_size"]
         texts["rank"] = f"not in the vocabulary of {size:,}" if size else f"not among the {among}"
@@ -486,15 +486,7 @@ def _ratio(one: float | None, other: float | None) -> dict[str, str]:
     nats = one - other
     factor = math.exp(min(abs(nats), 700.0))
     sign = "×" if nats >= 0 else "÷"  # noqa: RUF001 - a multiplication sign
-    return {"nats": f"{_signed(nats, plus=True)} nats", "factor": f"{sign} {_short(factor)}"}
-
-
-def _signed(value: float, *, plus: bool = False) -> str:
-    if not math.isfinite(value):
-        return "−∞" if value < 0 else "∞"  # noqa: RUF001 - minus signs
-    text = f"{abs(value):.2f}"
-    sign = "" if float(text) == 0 else "−" if value < 0 else "+" if plus else ""  # noqa: RUF001
-    return f"{sign}{text}"
+    return {"nats": f"{fixed(nats, 2, sign=True)} nats", "factor": f"{sign} {_short(factor)}"}
 
 
 def _short(value: float) -> str:

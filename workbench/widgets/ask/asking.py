@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from workbench.items.cells import check_encodable
 from workbench.items.items import Items, items_from_text
 from workbench.items.schema import Item, Span, content_digest, objects
-from workbench.items.text import is_encodable, sentences_around
+from workbench.items.text import sentences_around
 from workbench.models.base import Predictor
 from workbench.models.passage import distinct, is_word, passages
 from workbench.runs.predictions import check_log_probs, typed_predictions
@@ -157,8 +158,8 @@ def item_of(text: str, *, word: str = "", candidates: str = "", source: Item | N
     if source is not None and candidates == typed_question(source).candidates:
         choices = list(source.candidates or ())
     choices += [item.answer] if choices and item.answer is not None else []
-    if not is_encodable(f"{word}{candidates}"):
-        raise DataError("the word or a candidate holds half a surrogate pair, which no file can hold")
+    for what, typed in (("the word", word), ("the list of candidates", candidates)):
+        check_encodable(typed, what)
     return _named(replace(item, candidates=tuple(dict.fromkeys(filter(None, choices))) or None))
 
 

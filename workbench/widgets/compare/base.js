@@ -11,6 +11,9 @@ const midRank = (x) => grouped(x, 1);
 const tiny = (x) => (x >= 999500 ? `${Math.round(x / 1e6)}M` : x >= 1000 ? `${Math.round(x / 1000)}k` : String(Math.round(x)));
 const range = (low, high, write) => (low === null || high === null ? "" : `${write(low)}${DASH}${write(high)}`);
 
+/** What stands in place of a list or a chart of no items. */
+const NO_ITEMS = "No items match. Remove a filter, or press Clear.";
+
 /** Write a p-value as the tables do: two digits, or a bound. */
 function pValue(p) {
   if (p === null || p === undefined) return "not known";

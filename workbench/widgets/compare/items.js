@@ -99,7 +99,7 @@ function itemList(c) {
     made = kept;
     mark();
     spacer.style.height = `${c.n * ROW}px`;
-    if (!c.n && c.version >= 0) nodes.push(h("div", { class: "wc-empty" }, "No items match. Remove a filter, or press Clear."));
+    if (!c.n && c.version >= 0) nodes.push(h("div", { class: "wc-empty" }, NO_ITEMS));
     spacer.replaceChildren(...nodes);
     if (missing !== null) {
       const start = Math.max(0, missing - 10);

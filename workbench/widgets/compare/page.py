@@ -14,7 +14,18 @@ from workbench.evaluation.comparison import Comparison
 from workbench.items.pieces import pieces
 from workbench.items.tokens import readable_tokens, tokens
 from workbench.render.labels import column_label, label
-from workbench.render.numbers import fixed, mid_rank, p_value, percent, perplexity, points, probability, span
+from workbench.render.numbers import (
+    MINUS,
+    fixed,
+    mid_rank,
+    p_value,
+    percent,
+    perplexity,
+    points,
+    probability,
+    span,
+    with_minus,
+)
 from workbench.widgets.compare.view import split_labels
 from workbench.widgets.shared.passages import score_bars, words_around
 from workbench.widgets.shared.widget import render
@@ -327,8 +338,8 @@ def _number(value: float) -> str:
     if pd.isna(value):
         return ""
     if np.isinf(value):
-        return "∞" if value > 0 else "-∞"
-    return f"{value:,.0f}" if abs(value) >= _MANY else f"{value:.3g}"
+        return "∞" if value > 0 else f"{MINUS}∞"
+    return with_minus(f"{value:,.0f}" if abs(value) >= _MANY else f"{value:.3g}")
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

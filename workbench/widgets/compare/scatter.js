@@ -74,7 +74,7 @@ function scatter(c) {
     const names = m.two?.map((k) => c.models[k]);
     about.replaceChildren();
     if (!m.n) {
-      about.append(names ? "No item has a log-probability by both models." : "One model: there is nothing to compare it with.");
+      about.append(names ? (m.left_out ? "No item has a log-probability by both models." : NO_ITEMS) : "One model: there is nothing to compare it with.");
       return;
     }
     const [a, b] = names;

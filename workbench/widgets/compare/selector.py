@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.evaluation.comparison import OUTCOMES, Comparison
+from workbench.items.cells import check_encodable
 from workbench.items.query import parse
 from workbench.storage.errors import DataError
 from workbench.widgets.shared.facets import NO_FILTERS, Filters, Mask
@@ -61,6 +62,7 @@ class Selector:
         for part in ("query", "where"):
             if not isinstance(state[part], str):
                 raise DataError(f"{part!r} is {state[part]!r}, expected text")
+        check_encodable(state["query"], "the search")
         self._typed(state["where"])
         return state
 

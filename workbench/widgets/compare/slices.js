@@ -33,13 +33,13 @@ function slices(c) {
     cloud.draw();
     select.value = column;
     select.disabled = !columns.length;
-    about.textContent = found.length ? `${number(c.sliced)} items${chosen.pair ? " (ignores the matrix selection)" : ""}; Wilson intervals. Click a group to filter; Ctrl-click adds one.` : "";
-    const now = JSON.stringify([column, found, chosen.bins, shown, c.note, models.length]);
+    about.textContent = found.length && c.sliced ? `${number(c.sliced)} items${chosen.pair ? " (ignores the matrix selection)" : ""}; Wilson intervals. Click a group to filter; Ctrl-click adds one.` : "";
+    const now = JSON.stringify([column, found, chosen.bins, shown, c.note, models.length, c.sliced]);
     if (now === drawn) return; // a cell is chosen, the list sorted: the bars stay
     drawn = now;
-    if (!found.length) {
+    if (!found.length || !c.sliced) {
       axis.replaceChildren();
-      plot.replaceChildren(h("div", { class: "wc-empty" }, c.note ? "Annotating: columns to slice by will appear here." : "No column distinguishes these items; pass annotations=wb.annotate(items)."));
+      plot.replaceChildren(h("div", { class: "wc-empty" }, found.length ? NO_ITEMS : c.note ? "Annotating: columns to slice by will appear here." : "No column distinguishes these items; pass annotations=wb.annotate(items)."));
       return;
     }
     const high = top(found);

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from workbench.analysis import histograms
 from workbench.items.items import Items
-from workbench.render.labels import label, tooltip
+from workbench.render.labels import VALUE_LABELS, label, tooltip
 from workbench.storage.errors import DataError
 from workbench.widgets.browser.browser import Browser
 from workbench.widgets.shared.annotating import AUTO
@@ -81,11 +81,7 @@ PANELS = (
         {YES: "with direct speech", NO: "without direct speech", UNKNOWN: "speech or not is not known"},
     ),
     Panel(
-        "target_class",
-        {
-            "PN": "proper noun", "CN": "common noun", "V": "verb",
-            "J": "adjective", "R": "adverb", "O": "other",
-        },
+        "target_class", VALUE_LABELS["target_class"],
         {"O": "other class", NONE: "class not known"},
     ),
     Panel("mention_distance", span="mention {} tokens back", missing=MISSING["mention_distance"]),

@@ -12,7 +12,7 @@ const plural = (n, what) => `${number(n)} ${what}${n === 1 ? "" : "s"}`;
 function render({ model, el }) {
   const uid = `wg${Math.random().toString(36).slice(2, 9)}`;
   const s = { state: null, place: 0, key: "", warned: false, picked: -1, since: 0, pending: new Set(), spent: new Map() };
-  const store = `workbench-guess ${model.get("game")}`; // words that are typed and not yet saved, by item
+  const store = `workbench-guess ${model.get("game")}`; // words that are typed and not yet saved, by task
   const longest = model.get("longest");
 
   // ---- words that are not saved yet outlive the page and the kernel
@@ -62,7 +62,7 @@ function render({ model, el }) {
   const page = () => s.state?.page ?? null;
   const tasks = () => page()?.tasks ?? [];
   const task = () => tasks()[s.place] ?? null;
-  const keyOf = (one) => `${page().id} ${one.id} ${one.shown}`;
+  const keyOf = (one) => `${page().id} ${one.place} ${one.shown}`;
   const unfolds = () => page()?.condition === "unfolding";
   /** The key of the draft in the boxes: while an answer is under way, of what follows it. */
   const draftKey = (one) => keyOf(unfolds() && s.pending.has(keyOf(one)) ? { ...one, shown: one.shown + 1 } : one);
@@ -120,7 +120,7 @@ function render({ model, el }) {
     mark();
     s.pending.add(key);
     request(`answer ${key}`.replace(/[^\x20-\x7e]/g, "?"), {
-      type: "answer", page: page().id, item: one.id, guesses: guesses.length ? guesses : [""],
+      type: "answer", page: page().id, task: one.place, guesses: guesses.length ? guesses : [""],
       shown: one.shown, seconds: Math.round(s.spent.get(key) ?? 0) / 1000,
     });
     if (unfolds()) { // the next sentence comes from the kernel; what is typed meanwhile is kept for it
@@ -185,7 +185,7 @@ function render({ model, el }) {
     const one = task();
     const key = !one ? `${stage} ${page()?.id ?? ""}` : keyOf(one);
     const drawn = `${key} ${one && !unfolds() ? isDone(one) : ""} ${one?.finished ?? ""}`;
-    root.dataset.task = one?.id ?? "";
+    root.dataset.task = one?.place ?? "";
     root.dataset.shown = one ? `${one.shown}${one.finished ? " finished" : ""}` : "";
     if (drawn !== s.drawn) { // what is typed, and where, stays while the task is the same
       if (key !== s.key) mark();
@@ -308,7 +308,7 @@ function render({ model, el }) {
         s.drawn = "";
       }
       draw();
-      const moved = !same || oldTask && task() && (oldTask.id !== task().id || oldTask.shown !== task().shown || oldTask.finished !== task().finished);
+      const moved = !same || oldTask && task() && (oldTask.place !== task().place || oldTask.shown !== task().shown || oldTask.finished !== task().finished);
       if (focused && (moved || !root.contains(document.activeElement) || s.place >= tasks().length)) focus();
     },
     error(m) {

@@ -22,6 +22,7 @@ from workbench.people.assignment import LONGEST_GUESS, open_page
 from workbench.people.matching import best_match
 from workbench.people.tasks import task_of
 from workbench.people.unfolding import unfold
+from workbench.render.numbers import percent
 from workbench.render.results import Table, TableColumn, TableLayout, with_interval
 from workbench.storage.errors import DataError
 from workbench.widgets.guess.game import default_path, open_campaign, player_of, solitary
@@ -73,6 +74,7 @@ class Guess(Widget):
         self._place = {item_id: place for place, item_id in enumerate(self._items.frame["item_id"])}
         self._answers = dict(zip(self._items.frame["item_id"], self._items.frame["answer"], strict=True))
         self._models = [_by_item(each) for each in self._runs]
+        self._dealt: dict[int, dict[int, str]] = {}  # ids of items by page and place: pages know places alone
         self._wrong: dict[str, list[str]] = {}  # of the open page, while it unfolds
         self._review: list[dict[str, Any]] = []  # of the page that was submitted last
         self._lock = threading.RLock()  # messages are heard in two threads: an older view must not come last
@@ -224,10 +226,11 @@ class Guess(Widget):
     def _on_answer(self, message: Mapping[str, Any]) -> None:
         """Save an answer; one that is refused is told, and the page shown as it is."""
         try:
+            page, place = int(message["page"]), int(message["task"])
+            item_id = self._dealt.get(page, {}).get(place, "")
             self._answer_task(
-                int(message["page"]), str(message["item"]), message["guesses"],
-                shown=message.get("shown"), seconds=message.get("seconds"),
-            )  # fmt: skip
+                page, item_id, message["guesses"], shown=message.get("shown"), seconds=message.get("seconds")
+            )
         except RefusalError as error:
             self._refuse(message, error)
         else:
@@ -316,6 +319,8 @@ class Guess(Widget):
         """Take the page that is open, or the next one."""
         self.page = self.campaign.next_page(self.subject.id)
         tasks = () if self.page is None else self.page.tasks
+        if self.page is not None:
+            self._dealt[self.page.id] = {place: task.item_id for place, task in enumerate(tasks)}
         known = self._wrong if self.page is not None and self.page.condition == "unfolding" else {}
         self._wrong = {
             task.item_id: known.get(task.item_id) or [word for word in task.guesses if word]
@@ -353,13 +358,16 @@ class Guess(Widget):
         return {
             "id": page.id, "condition": page.condition, "guesses": page.guesses,
             "candidates": self.campaign.protocol.candidates,
-            "tasks": [self._task_view(page, task) for task in page.tasks],
+            "tasks": [self._task_view(page, place, task) for place, task in enumerate(page.tasks)],
         }  # fmt: skip
 
-    def _task_view(self, page: Page, task: Task) -> dict[str, Any]:
-        """Return a task as it is drawn; the answer is there only once an item that unfolds has ended."""
+    def _task_view(self, page: Page, place: int, task: Task) -> dict[str, Any]:
+        """Return a task as it is drawn; the answer is there only once an item that unfolds has ended.
+
+        It has its place on the page, and no id: with that the answer could be looked up.
+        """
         view: dict[str, Any] = {
-            "id": task.item_id, "sentences": task.sentences, "query": task.query, "shown": task.shown,
+            "place": place, "sentences": task.sentences, "query": task.query, "shown": task.shown,
             "candidates": task.candidates, "guesses": task.guesses if task.finished else (),
             "finished": task.finished, "wrong": self._wrong.get(task.item_id, []), "ended": None,
         }  # fmt: skip
@@ -377,13 +385,13 @@ class Guess(Widget):
         judged = reports.last_words(self.judgments())  # another view may have sent them
         answers = {row["item_id"]: row for row in judged[judged["page"] == page.id].to_dict("records")}
         rows = []
-        for task in page.tasks:
+        for place, task in enumerate(page.tasks):
             answer = answers[task.item_id]
             item = self._items[self._place[task.item_id]]
             passage = task_of(item, len(item.sentences), candidates=False)
             rows.append(
                 {
-                    "id": task.item_id, "query": task.query, "sentences": passage.sentences,
+                    "place": place, "query": task.query, "sentences": passage.sentences,
                     "guesses": [word for word in answer["guesses"] if word],
                     "shown": int(answer["shown"]) if page.condition == "unfolding" else None,
                     "models": self._said(task.item_id, alone=page.condition == "sentence"),
@@ -411,10 +419,10 @@ class Guess(Widget):
             if self._guesses(row["condition"]) > 1:
                 several.append((f"within {self._guesses(row['condition'])} guesses", "accuracy_any"))
             for note, name in several:
-                low, high = 100 * row[f"{name}_low"], 100 * row[f"{name}_high"]
+                low, high = (percent(row[f"{name}_{end}"], unit=False) for end in ("low", "high"))
                 condition = ", ".join(filter(None, [CONDITIONS[row["condition"]], note]))
                 right = f"{round(row[name] * row['n'])} of {row['n']}"
-                interval = f"{100 * row[name]:.1f} % ({low:.1f} to {high:.1f})"
+                interval = f"{percent(row[name])} ({low} to {high})"
                 rows.append([row["model"], condition, right, interval])
         return rows
 

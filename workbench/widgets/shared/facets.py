@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from workbench.analysis.histograms import even_bins
 from workbench.items import text as wt
+from workbench.items.cells import check_encodable
 from workbench.items.items import Item, Items, Span
 from workbench.items.query import Query, of_facets, parse
 from workbench.items.schema import objects
@@ -229,6 +230,7 @@ class Filters:
                 facets[name] = {"not": names} if excluded else names
         for part in ("query", "where", "sort"):
             checked[part] = str(checked[part] or "")
+        check_encodable(checked["query"], "the search")
         if (column := checked["sort"].removeprefix("-")) and column not in self.sortable:
             known = ", ".join(map(str, self.sortable))
             raise DataError(f"there is no column {column!r} to sort by; known are {known}")

@@ -11,7 +11,7 @@ import pandas as pd
 
 from workbench.items.items import Item, Items, Span, in_item_order
 from workbench.items.tokens import tokens
-from workbench.render.numbers import MINUS
+from workbench.render.numbers import with_minus
 from workbench.runs.predictions import typed_predictions
 from workbench.storage.errors import DataError
 
@@ -87,7 +87,7 @@ def score_bars(scores: Sequence[float | None]) -> list[tuple[float, str]]:
 
 def score_text(score: float) -> str:
     """Write a score with four digits; "none" where it is missing."""
-    return "none" if math.isnan(score) else f"{score:.4g}".replace("-", MINUS)
+    return "none" if math.isnan(score) else with_minus(f"{score:.4g}")
 
 
 def _one_line(text: str) -> str:
