@@ -179,7 +179,7 @@ def prediction_cells(table: pd.DataFrame | None) -> dict[str, list[list[str]]]:
     cells = [table[c].tolist() if c in table else [None] * len(table) for c in _PREDICTION]
     for item_id, model, guess, correct, rank, log_prob in zip(table["item_id"], *cells, strict=True):
         mark = "" if pd.isna(correct) else "right" if correct else "wrong"
-        numbers = cell_text(rank), cell_text(log_prob).replace("-", MINUS)
+        numbers = cell_text(rank), with_minus(cell_text(log_prob))
         rows.setdefault(item_id, []).append([cell_text(model), cell_text(guess), mark, *numbers])
     return rows
 
