@@ -153,8 +153,9 @@ class Items:
         if _is_mask(key):
             return self.where(key)
         if isinstance(key, str):
-            ids = self._frame["item_id"]
-            places = np.flatnonzero((ids == key).to_numpy()) if wt.is_encodable(key) else ()
+            if not wt.is_encodable(key):  # no id
+                raise KeyError(key)
+            places = np.flatnonzero((self._frame["item_id"] == key).to_numpy())
             if not len(places):
                 raise KeyError(key)
             key = int(places[0])
