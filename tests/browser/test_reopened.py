@@ -14,6 +14,7 @@ from side_by_side import annotated, predicted
 from test_ask import MODELS, TEXT
 
 import workbench as wb
+from workbench.models import NGram
 from workbench.runs import predictions
 
 pytestmark = pytest.mark.browser
@@ -227,3 +228,16 @@ def test_the_live_view_takes_over_when_the_cell_runs_and_ctrl_s_saves(kept, note
         for _ in range(2):
             page.keyboard.press("d")  # outside, it deletes the cell
         assert page.evaluate(f"() => {cells}") == len(CELLS)
+
+
+@pytest.mark.parametrize("width", [1200, 480])
+def test_what_scrolls_in_an_exported_page_of_ask_has_focus(chromium, width):
+    words = [word for count in range(1, 40) for word in [f"word{count}"] * count]
+    model = NGram.fit([" ".join(words * 3)], order=2, tokenised=True, progress=False)
+    asked = wb.ask(model, TEXT, word="key", other=TEXT.replace("bag", "door")).wait(120)
+    page = chromium.new_page(viewport={"width": width, "height": 500})
+    page.set_content(asked.to_html())
+    asked.close()
+    assert page.locator("table").count()
+    assert page.evaluate(INACCESSIBLE, "body") == []
+    page.close()
