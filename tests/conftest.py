@@ -1,6 +1,7 @@
 import gc
 import os
 import tempfile
+from multiprocessing import util
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ def pytest_configure(config):
     """
     if "PYTEST_XDIST_WORKER" not in os.environ:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+        util.get_temp_dir()  # of multiprocessing, which removes it at exit, after the folder below is gone
         folder = tempfile.TemporaryDirectory(prefix="workbench-", ignore_cleanup_errors=True)
         config.add_cleanup(folder.cleanup)
         Path(folder.name).chmod(0o755)  # some tests read and write as another user

@@ -14,7 +14,7 @@ import pipelines
 import pytest
 import spacy
 from annotating import more
-from distributed import Client, LocalCluster
+from dask_cluster import cluster
 from patience import PATIENCE
 from spacy.tokens import Doc
 
@@ -38,7 +38,6 @@ _CONTRACT = [
 ]
 DTYPES = {name: row.split(": ")[0] for row in _CONTRACT for name in row.split(": ")[1].split()}
 STORED = Path(__file__).parent / "annotations.json"
-HIDE = "import sys; sys.modules['torch'] = None"
 NEVER_NULL = ["item_id", "direct_speech", "target_in_speech", "n_names", "n_context_sentences", "n_tokens"]
 
 
@@ -84,9 +83,8 @@ def worked(monkeypatch):
 
 @pytest.fixture(scope="module")
 def dask():
-    """Give a client of a real scheduler with two worker processes; they start sooner without PyTorch."""
-    options = {"n_workers": 2, "threads_per_worker": 2, "dashboard_address": "127.0.0.1:0", "preload": HIDE}
-    with LocalCluster(processes=True, **options) as cluster, Client(cluster) as client:
+    """Give a client of a real scheduler with two worker processes."""
+    with cluster(threads_per_worker=2) as client:
         yield client
 
 
@@ -237,6 +235,7 @@ import os, signal, sys
 sys.path.insert(0, {tests!r})
 sys.modules['torch'] = None  # sooner
 from annotating import more
+from dask_cluster import cluster
 import workbench as wb
 from workbench.storage import cache
 from workbench.analysis import annotations as a

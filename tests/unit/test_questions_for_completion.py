@@ -8,6 +8,7 @@ import kenlm
 import numpy as np
 import pytest
 from builders import book, lines
+from dask_cluster import cluster
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
@@ -250,8 +251,6 @@ def test_an_interrupted_call_resumes(model, monkeypatch, no_data):
 
 @pytest.mark.slow
 def test_two_processes_and_a_cluster_make_the_same(model, no_data, monkeypatch):
-    from distributed import Client, LocalCluster  # noqa: PLC0415 - slow to import
-
     monkeypatch.setattr(completion, "_CHUNK", 16)
     options = {"frequency": 0.01, "minimum": 2}
     del model
@@ -260,10 +259,7 @@ def test_two_processes_and_a_cluster_make_the_same(model, no_data, monkeypatch):
         monkeypatch.setenv("WORKBENCH_HOME", str(no_data / str(place)))
         (no_data / str(place)).mkdir()
         if workers == "cluster":
-            cluster = LocalCluster(
-                n_workers=2, threads_per_worker=1, dashboard_address=None, protocol="tcp://"
-            )
-            with cluster, Client(cluster) as client:
+            with cluster() as client:
                 results.append(make(client=client, **options))
         else:
             results.append(make(workers=workers, **options))

@@ -12,11 +12,13 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 import novels
+import pyarrow as pa
 import treebanks
+from pyarrow import compute
 
 from workbench.analysis.lemmas import FORMAT, KINDS, Lemmas, fold_case
 from workbench.storage.errors import DataError
@@ -31,6 +33,7 @@ Table = dict[str, dict[str, str]]
 _WORD = re.compile(r"(?<![\w'’-])[a-z]+(?![\w-])")  # noqa: RUF001 - a typographic apostrophe is meant
 _NO_DIGIT = re.compile(r"[^0-9]")
 _VOWELS = "aeiou"
+_AT_ONCE = 64  # texts whose tokens are in memory
 _RARE = 3  # a form that the novels have less often may be a misprint
 _PLURAL = re.compile(r"[^su]s$")
 _SHORT = 3  # letters; the inflected verbs that have fewer are irregular
@@ -61,8 +64,12 @@ def main() -> None:
 def vocabulary(texts: Iterable[str]) -> Words:
     """Count the words of texts that are written in lower case."""
     counts: Words = Counter()
-    for text in texts:
-        counts.update(_WORD.findall(text))
+    left = iter(texts)
+    while several := list(islice(left, _AT_ONCE)):
+        tokens = compute.list_flatten(compute.ascii_split_whitespace(pa.array(several, pa.string())))
+        for token in tokens.value_counts().to_pylist():  # no word goes over white space
+            for word in _WORD.findall(token["values"]):
+                counts[word] += token["counts"]
     return counts
 
 
