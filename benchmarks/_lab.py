@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+POLL = 100  # milliseconds between two looks at a condition; at each frame they cost as much as the work
 PATIENCE = 300  # seconds until something counts as a hang; slow and busy machines need far less
 _QUIET = {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
 
@@ -111,8 +112,8 @@ def lab(base: Path, token: str = "secret") -> Iterator[Lab]:  # noqa: S107 - for
 
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
-    """Start the Chromium that is on the PATH.
+def chromium(*flags: str) -> Iterator[Browser]:
+    """Start the Chromium that is on the PATH, with more flags than always.
 
     Raises
     ------
@@ -123,7 +124,7 @@ def chromium() -> Iterator[Browser]:
         raise RuntimeError("there is no Chromium on the PATH; install the package chromium")
     with sync_playwright() as playwright:
         try:
-            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+            browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *flags])
         except Error as error:
             reason = error.message.partition("\n")[0]
             raise RuntimeError(f"{CHROMIUM} does not start ({reason}); install it again") from None
@@ -176,7 +177,9 @@ class Notebook:
         kernel = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
         for _ in range(PATIENCE // 10):
             try:
-                self.page.wait_for_function(f"() => {kernel}?.status === 'idle'", timeout=10_000)
+                self.page.wait_for_function(
+                    f"() => {kernel}?.status === 'idle'", polling=POLL, timeout=10_000
+                )
             except Timeout:
                 self.page.evaluate(f"() => {{ {kernel}?.requestKernelInfo().catch(() => null); }}")
             else:
@@ -204,7 +207,7 @@ class Notebook:
     def theme(self, name: str) -> None:
         """Change the colours, to "JupyterLab Light" or "JupyterLab Dark"."""
         self.command("apputils:change-theme", {"theme": name})
-        self.page.wait_for_function("n => document.body.dataset.jpThemeName === n", arg=name)
+        self.page.wait_for_function("n => document.body.dataset.jpThemeName === n", arg=name, polling=POLL)
 
     def evaluate(self, code: str) -> str:
         """Run code in the kernel and return what it prints, or the error's message."""

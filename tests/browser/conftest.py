@@ -16,6 +16,8 @@ import pytest
 
 ARTEFACTS = Path(__file__).parents[1] / "artefacts"
 NO_CHROMIUM = "no Chromium on the PATH: `make test` installs it as root, else install the package chromium"
+# less processor time: no process for an absent GPU, and pages that live too briefly to be optimised
+LIGHT = ("--in-process-gpu", "--js-flags=--no-opt,--max-lazy")
 SIZE = {"width": 1400, "height": 1000}
 
 OPEN = """async ([path, id]) => {
@@ -54,7 +56,7 @@ def started():
     with ExitStack() as stack:
         problem = None
         try:
-            browser = stack.enter_context(_lab.chromium())
+            browser = stack.enter_context(_lab.chromium(*LIGHT))
         except RuntimeError as error:
             problem = str(error)
         if problem:  # outside of the error, whose traceback would be shown too
@@ -85,7 +87,7 @@ class Desk:
     def load(self):
         """Load the page anew, at an address that opens no notebook: one would come back at any later time."""
         self.page.goto(f"{self.lab.url}/lab?token={self.lab.token}&reset")
-        self.page.wait_for_function("() => window.jupyterapp?.restored")
+        self.page.wait_for_function("() => window.jupyterapp?.restored", polling=_lab.POLL)
         self.page.evaluate("() => window.jupyterapp.restored.then(() => null)")
 
     def close(self):

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from _lab import POLL
 
 pytestmark = pytest.mark.browser
 FOLDER = Path(__file__).parents[2] / "notebooks"
@@ -19,7 +20,7 @@ def test_runs_and_shows_its_widgets(lab, notebook, name, widgets):
     notebook.run_all()
     waiting = """() => window.jupyterapp.shell.currentWidget.content.widgets
         .filter((c) => c.model.type === 'code' && c.model.executionCount === null).length"""
-    page.wait_for_function(f"() => ({waiting})() === 0")
+    page.wait_for_function(f"() => ({waiting})() === 0", polling=POLL)
     outputs = page.evaluate(
         """() => window.jupyterapp.shell.currentWidget.content.widgets
             .filter((c) => c.model.type === 'code').flatMap((c) => c.model.outputs.toJSON())"""

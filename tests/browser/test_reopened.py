@@ -1,14 +1,13 @@
 """Notebooks that are opened again without their kernel."""
 
 import json
-import subprocess
-import sys
 
 import nbformat
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from conftest import FORGET
+from nbconvert import HTMLExporter
 from nbformat.sign import NotebookNotary
 from side_by_side import annotated, predicted
 from test_ask import MODELS, TEXT
@@ -115,18 +114,23 @@ TOLD = (
 """What the pages of browse, explore, compare, ask, attention, guess and groom say of that state."""
 
 
-@pytest.fixture
-def kept(lab, notebook):
-    """Run the notebook, choose something in each widget, save it; return the file and the models' state."""
+@pytest.fixture(scope="module")
+def once():
+    """Keep the notebook for both tests: running and saving it takes most of their time."""
+    return {}
 
-    def run(name):
+
+@pytest.fixture
+def kept(lab, notebook, once):
+    """Run the notebook, choose something in each widget, save it; return the file and the models' state."""
+    if not once:
         items = wb.load("sample", variant="capitalised")
         annotated(items).to_parquet(lab.folder / "table.parquet")
         made = pd.concat(predicted(items, 2), ignore_index=True)
         pq.write_table(predictions.to_table(made), lab.folder / "frame.parquet")
         (lab.folder / "ask_models.py").write_text(MODELS)
         page = notebook.page
-        notebook.open(lab.write(f"{name}.ipynb", *CELLS))
+        notebook.open(lab.write("kept.ipynb", *CELLS))
         notebook.run_all()
         for root in LIVE.split(", "):
             page.locator(f"{root}[data-live='true']").first.wait_for(state="attached")
@@ -140,9 +144,8 @@ def kept(lab, notebook):
         state = notebook.evaluate("print(json.dumps(ipywidgets.Widget.get_manager_state()))")
         page.evaluate("() => window.jupyterapp.shell.currentWidget.context.save()")
         close(notebook)
-        return lab.folder / f"{name}.ipynb", json.loads(state)
-
-    return run
+        once["file"], once["state"] = lab.folder / "kept.ipynb", json.loads(state)
+    return once["file"], once["state"]
 
 
 def close(notebook):
@@ -165,7 +168,7 @@ def write(lab, file, name, *, trusted, state=None):
 
 
 def test_the_views_are_there_again(kept, lab, notebook):
-    file, state = kept("kept")
+    file, state = kept
     page = notebook.page
     cases = {
         "signed": (True, None),
@@ -190,10 +193,7 @@ def test_the_views_are_there_again(kept, lab, notebook):
         notebook.screenshot(
             f"reopened-{case}", ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-WindowedPanel-inner"
         )
-        shown = subprocess.run(
-            [sys.executable, "-m", "nbconvert", "--to", "html", "--stdout", name],
-            cwd=lab.folder, capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
+        shown, _ = HTMLExporter().from_filename(str(lab.folder / name))
         assert [shown.count(told) > 0 for told in TOLD] == [True] * len(TOLD)
         assert shown.count("<svg") >= 2
         assert "Error displaying" not in shown
@@ -201,7 +201,7 @@ def test_the_views_are_there_again(kept, lab, notebook):
 
 
 def test_the_live_view_takes_over_when_the_cell_runs_and_ctrl_s_saves(kept, notebook):
-    file, _ = kept("again")
+    file, _ = kept
     page = notebook.page
     notebook.open(file.name)
     page.locator(SAVED).first.wait_for()
