@@ -1,5 +1,6 @@
 import gc
 import os
+import sys
 import tempfile
 from multiprocessing import util
 from pathlib import Path
@@ -7,6 +8,10 @@ from pathlib import Path
 import pytest
 
 _PLACES = ("WORKBENCH_DATA", "WORKBENCH_HOME")
+
+# Else each of many processes compiles the package and the tests anew: a third of what collection takes.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_configure(config):

@@ -49,7 +49,10 @@ from workbench.texts.stream import Stream
 from workbench.training import checkpoint
 
 torch.set_num_threads(1)
-PRETRAINED = {"causal-lm": (CausalLM, tiny_models.tiny_gpt2), "masked-lm": (MaskedLM, tiny_models.tiny_bert)}
+PRETRAINED = {
+    "causal-lm": (CausalLM, tiny_models.tiny_gpt2),
+    "masked-lm": (MaskedLM, partial(tiny_models.tiny_bert, positions=96)),  # fewer than a passage has
+}
 MADE_AS = {
     "random-word": "random",
     "maximum-frequency": "frequency of a corpus",
@@ -338,7 +341,7 @@ def manifest_in(folder):
 
 def shelf_in(folder):
     with home(folder / "home"):
-        texts = {name: f"It rained on {name}.\n" * 9 for name in "ab"}
+        texts = {name: f"It rained on {name}.\n" * 18 for name in "ab"}
         books = [
             Book(name, name, None, 1900, text, tokenised=False, source="") for name, text in texts.items()
         ]

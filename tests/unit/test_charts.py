@@ -402,6 +402,8 @@ def test_charts_show_with_no_network():
     assert data["application/vnd.vegalite.v5+json"]["layer"]
     assert metadata["application/vnd.vegalite.v5+json"]["embed_options"]["renderer"] == "svg"
     assert data["image/svg+xml"].startswith("<svg")
+    charts.offline()
+    assert not isinstance(vars(alt.JupyterChart)["_esm"], str), "it takes a second; made when asked for"
     assert "https://esm.sh" not in alt.JupyterChart._esm
     data, _ = FIGURES["figure_2"]._repr_mimebundle_()
     assert "(c) Class, not in context" in data["image/svg+xml"]

@@ -37,6 +37,7 @@ _NAMES = {
     "propertyIsEnumerable", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__",
 }  # fmt: skip
 _RENDERER = "workbench"
+_SCRIPT = "_esm"  # of a widget
 _VEGA_LITE = "application/vnd.vegalite.v5+json"
 
 VERSION = ".".join(alt.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
@@ -231,6 +232,15 @@ def picture(spec: dict[str, Any], *, dark: bool | None = False) -> str:
 # -- in notebooks
 
 
+class _Bundle:
+    """The script of `altair.JupyterChart`, which takes a second to make: made when the first one needs it."""
+
+    def __get__(self, _instance: Any, _owner: Any) -> str:
+        alt.JupyterChart.enable_offline(offline=False)
+        alt.JupyterChart.enable_offline()
+        return str(getattr(alt.JupyterChart, _SCRIPT))
+
+
 def offline() -> None:
     """Let notebooks show charts with what is installed here, unless another way was chosen.
 
@@ -238,7 +248,7 @@ def offline() -> None:
     --------
     >>> wb.charts.offline()
     """
-    alt.JupyterChart.enable_offline()
+    setattr(alt.JupyterChart, _SCRIPT, _Bundle())
     if _RENDERER not in alt.renderers.names():
         alt.renderers.register(_RENDERER, _render)
     if alt.renderers.active == "default":
