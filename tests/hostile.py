@@ -18,6 +18,7 @@ from patience import PATIENCE
 
 import workbench as wb
 from workbench import charts
+from workbench.construction.manifest import Manifest, Step
 from workbench.evaluation.contamination import Contamination
 from workbench.evaluation.hardest import hardest
 from workbench.evaluation.interchange.import_results import Imported
@@ -251,6 +252,7 @@ PAGES = {
     "Imported": _imported,
     "Item": lambda text: _items(text)[0],
     "Items": _items,
+    "Manifest": lambda text: Manifest(steps=[Step(text, 9, 4, {text: 3, f"{text} 2": 2}, unit=text)]),
     "ResultsTable": lambda text: table("lambada", made(9, start="lambada/test", model=text), resamples=9),
     "Significance": lambda text: significance(predicted(text), predicted(text, seed=1), resamples=9),
     "Table": _result_table,

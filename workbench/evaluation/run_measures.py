@@ -202,7 +202,7 @@ class RunMeasures:
         if lacking := [name for name in self.names if name not in columns]:
             raise DataError(
                 f"the predictions have no column {lacking[0]!r} to group by",
-                remedy="a column of one's own is stored with a run when its items are predicted",
+                remedy="a column of one's own is stored with its items' runs: wb.predict(items, model)",
             )
 
 

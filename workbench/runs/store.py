@@ -47,7 +47,7 @@ from workbench.storage.parquet import read_parquet
 
 INFO, TABLE, COLUMNS = "run.json", "predictions.parquet", "columns.parquet"
 WHEN_STORED: list[Callable[[Run], None]] = []
-"""What is called with each run that was stored, as to keep its measures."""
+"""What is called with each run that is stored, or found to be: to keep its measures."""
 
 _PACKAGES = (
     "kenlm", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "gensim", "torch", "tokenizers",
@@ -202,7 +202,7 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, atten
     sweep(home)
     with reading(home, "the store of runs"):
         if (home / name).exists():
-            run = find_run(name)
+            run = _follow(find_run(name))
             with contextlib.suppress(DataError):  # the store may be read-only, and items can be passed
                 _write_columns(run.folder, items)
             return run
@@ -440,7 +440,11 @@ def _not_stored(error: DataError, name: str, *parts: Any) -> NotStoredError:
 def _store(name: str, frame: pd.DataFrame, items: Items, info: dict[str, Any]) -> Run:
     """Write checked predictions as a run: complete or not at all; another process may have been first."""
     _write(data_home() / "runs" / name, frame, items, info)
-    run = find_run(name)
+    return _follow(find_run(name))
+
+
+def _follow(run: Run) -> Run:
+    """Do what follows when a run is stored, also where a killed process did not: the run is returned."""
     for follow in WHEN_STORED:
         with contextlib.suppress(DataError):  # the run is stored, whatever else cannot be
             follow(run)
