@@ -90,6 +90,15 @@ def test_runs_without_the_column_share_a_group_of_the_ranking(items):
         wb.leaderboard(by="colour")
 
 
+def test_a_ranking_follows_the_columns_of_each_run(items):
+    for seed in (0, 1):
+        predicted(items, seed)
+    assert groups(wb.leaderboard(by="genre", published=False)) == {*GROUPS, ("", 1)}
+    for seed in (0, 1):
+        predicted(own_items(genre=["poem"] * 6), seed)
+    assert groups(wb.leaderboard(by="genre", published=False)) == {("poem", 6)}
+
+
 def test_a_run_that_is_found_again_takes_columns_that_were_added(items):
     run = predicted(wb.items_from_frame(table()))
     with pytest.raises(DataError, match=r"no column 'genre'.* pass items"):

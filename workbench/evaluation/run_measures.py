@@ -95,6 +95,7 @@ class RunMeasures:
         self, names: Sequence[str] = SETS, chosen: Mapping[str, Any] | None = None, drawing: Drawing = _USUAL
     ) -> None:
         self.names, self.drawing = list(names), drawing
+        self.columns = set(NEEDED)  # and those of one's own that stored runs have, where `names` needs some
         chosen = {name: value for name, value in (chosen or {}).items() if value is not None}
         self.groups = {name: value for name, value in chosen.items() if name in names}
         self.chosen = {name: value for name, value in chosen.items() if name not in names}
@@ -113,25 +114,21 @@ class RunMeasures:
     def of_stored(self) -> list[MeasuredRun]:
         """Measure all stored runs; a damaged one is left out, with a warning that names it."""
         measured: list[MeasuredRun] = []
-        columns = set(NEEDED)
         for name in store.runs()["run"]:
             try:
-                measured += self.of_run(name, columns)
+                measured += self.of_run(name)
             except DataError as error:
                 warnings.warn(f"the run {name!r} is left out: {error}", stacklevel=3)
-        self._check_names(columns)
+        self._check_names(self.columns)
         return measured
 
-    def of_run(self, name: str, columns: set[str]) -> list[MeasuredRun]:
-        """Measure a stored run, without its long columns; if it is known, no predictions are read.
-
-        What it has of `names` besides is added to `columns`, those that all runs have.
-        """
+    def of_run(self, name: str) -> list[MeasuredRun]:
+        """Measure a stored run, without its long columns; if it is known, no predictions are read."""
         folder = data_home() / "runs" / name
         files = [store.INFO, store.TABLE]
-        if not columns.issuperset(self.names) and (folder / store.COLUMNS).exists():
+        if not set(NEEDED).issuperset(self.names) and (folder / store.COLUMNS).exists():
             files.append(store.COLUMNS)
-            columns.update(map(str, store.item_columns(folder)))
+            self.columns.update(map(str, store.item_columns(folder)))
         contents = [read_bytes(folder / file, "this run") for file in files]
         return list(self._measured(_Source(partial(_read_run, name), digest(name, *contents))))
 
@@ -282,10 +279,9 @@ def _compared(runs: Sequence[MeasuredRun], best: MeasuredRun, drawing: Drawing) 
         run for run in runs
         if outcomes and run.row["outcomes"] and run.row["outcomes"]["items"] == outcomes["items"]
     ]  # fmt: skip
-    at_once = iter(_compared_at_once(alike, best, drawing))
-    alike_ids = set(map(id, alike))
+    tests = dict(zip(map(id, alike), _compared_at_once(alike, best, drawing), strict=True))
     for run in runs:
-        yield next(at_once) if id(run) in alike_ids else _compared_alone(run, best, drawing)
+        yield tests[id(run)] if id(run) in tests else _compared_alone(run, best, drawing)
 
 
 def _compared_alone(run: MeasuredRun, best: MeasuredRun, drawing: Drawing) -> dict[str, Any]:
@@ -334,7 +330,7 @@ def _tested(difference: float, low: float, high: float, n: int, p: float) -> dic
 def keep_measures(run: store.Run) -> None:
     """Keep the measures of a run that was stored, so that a ranking need not read it."""
     measures = RunMeasures()
-    measures.of_run(run.run, set(NEEDED))
+    measures.of_run(run.run)
     measures.save(trim=False)
 
 
