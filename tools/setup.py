@@ -1,9 +1,10 @@
 """Set up the workbench with nothing but python3: uv, the environment, KenLM's programs, a browser.
 
 uv goes to ``.tools/uv``, the environment (exactly ``requirements.lock``, without what only tests and
-benchmarks need unless ``--dev`` is given, then the project itself) to ``.venv``, KenLM's programs to
-``.tools/kenlm/bin``; they are compiled while the packages are installed. A set-up that is current is left as
-it is; one that was killed starts again. This file and those it imports run on Python 3.8.
+benchmarks need unless ``--dev`` is given, the language model of ``models.lock``, then the project itself) to
+``.venv``, KenLM's programs to ``.tools/kenlm/bin``; they are compiled while the packages are installed. A
+set-up that is current is left as it is; one that was killed starts again. This file and those it imports run
+on Python 3.8.
 """
 
 from __future__ import annotations
@@ -28,11 +29,15 @@ PYTHONS = ("3.11", "3.12")
 PROJECT = "lambada-workbench"
 STAMP = VENV / "workbench-stamp"
 LOCK_FILE = ROOT / "requirements.lock"
+MODELS_LOCK = ROOT / "models.lock"
+CONVERT = (
+    "from workbench.models.pretrained import gguf, known; gguf.convert(known.find_model('smollm2-135m'))"
+)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 LATEX = ("texlive-latex-base", "texlive-latex-recommended")
 OLDEST = (3, 8)
 MINUTES = "2 to 7"  # on two cores: 1.7 of work, and the download
-GIGABYTES = {False: 6.8, True: 7.2}  # of disk, without and with `dev`
+GIGABYTES = {False: 7.4, True: 7.8}  # of disk, without and with `dev`
 
 
 @contextmanager
@@ -51,7 +56,7 @@ def only_one() -> Iterator[None]:
 def fingerprint(root: Path = ROOT) -> str:
     """Return a hash of all that the environment follows from: lock, project, these scripts, the place."""
     digest = hashlib.sha256(str(root).encode())
-    for name in ("requirements.lock", "pyproject.toml", "tools/setup.py", "tools/steps.py"):
+    for name in ("requirements.lock", "models.lock", "pyproject.toml", "tools/setup.py", "tools/steps.py"):
         digest.update((root / name).read_bytes())
     return digest.hexdigest()
 
@@ -200,13 +205,16 @@ def make_environment(uv: Path, wanted: str, *, dev: bool) -> None:
     try:
         with step("packages into .venv" + ("" if dev else ", those for tests left out")):
             checked = ["--quiet", "--compile-bytecode", "--require-hashes"]
-            _must([uv, "pip", "sync", *checked, "--python", python, lock_file])
+            _must([uv, "pip", "sync", *checked, "--python", python, lock_file, MODELS_LOCK])
         with step("the project itself into .venv"):
             _must([uv, "pip", "install", "--quiet", "--no-deps", "--python", python, "-e", ROOT])
     except SetupError:  # no network, mostly: what is there stays, and the next set-up goes on
         STAMP.write_text(f"unfinished {packages}", encoding="utf-8")
         raise
     STAMP.write_text(f"{wanted} {packages}", encoding="utf-8")
+    with step("the language model converted into the cache"):
+        if not run([python, "-c", CONVERT.format(name="smollm2-135m")]):
+            say("it is converted when it is first used")
 
 
 def _must(command: Sequence[object]) -> None:

