@@ -1,7 +1,9 @@
 import gc
 import os
+import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from multiprocessing import util
 from pathlib import Path
 
@@ -66,3 +68,17 @@ def no_data(tmp_path, monkeypatch) -> Path:
     monkeypatch.delenv("WORKBENCH_DATA", raising=False)
     monkeypatch.setenv("WORKBENCH_HOME", str(home))
     return home
+
+
+@pytest.fixture(scope="session")
+def smollm() -> str:
+    """Give the short name of the language model that the set-up installs.
+
+    What the set-up converted is linked into the tests' cache, where the disk allows it.
+    """
+    made = Path(__file__).parents[1] / "data" / "cache" / "gguf"
+    target = Path(os.environ["WORKBENCH_HOME"], "cache", "gguf")
+    for folder in made.glob("[!.]*") if made.is_dir() else ():
+        with suppress(OSError):
+            shutil.copytree(folder, target / folder.name, copy_function=os.link)
+    return "smollm2-135m"

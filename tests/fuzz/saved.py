@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import test_versions as versions
+import tiny_gguf
 import tiny_models
 import torch
 from made_predictions import items_of, made
@@ -36,7 +37,7 @@ from workbench.items.schema import objects
 from workbench.models.base import Predictor
 from workbench.models.completion.positional import Generating
 from workbench.models.neural.recurrent import LSTM
-from workbench.models.pretrained import causal
+from workbench.models.pretrained import causal, gguf
 from workbench.models.pretrained.causal import CausalLM
 from workbench.models.pretrained.masked import MaskedLM
 from workbench.models.readers.encoding import Questions
@@ -158,6 +159,23 @@ def pretrained(name):
             lambda value, _folder, valid: "same" if value == valid else "valid",
         ),
     ]
+
+
+def from_gguf(folder):
+    """Return what a model of a GGUF file predicts, which is converted anew."""
+    with home(folder.parent / f"{folder.name}-home"):
+        return rows(CausalLM(folder / "tiny.gguf", progress=False).predict(versions.items("lowest")[:2]))
+
+
+def converted(folder):
+    """Return what a GGUF file was converted to, found again, or made again where it is damaged."""
+    file = Path(os.environ["WORKBENCH_HOME"]) / "converted.gguf"
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        tiny_gguf.write_gguf(file)
+    with home(folder):
+        made_of = gguf.convert(file)
+        return made_of.label, {path.name: path.read_bytes() for path in sorted(made_of.folder.iterdir())}
 
 
 def vocabulary(folder):
@@ -450,6 +468,14 @@ def imported(name, items, build):
 SAVED = [
     *map(model, MODELS),
     *(target for name in PRETRAINED for target in pretrained(name)),
+    Target(
+        "GGUF",
+        "model",
+        lambda folder: tiny_gguf.write_gguf(folder / "tiny.gguf"),
+        from_gguf,
+        lambda value, _folder, valid: "same" if value == valid else "valid",
+    ),
+    Target("GGUF, converted before", "cache", converted, converted, same),
     Target(
         "vocabulary of pretrained models",
         "text",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 from workbench.storage import cache
 from workbench.storage.checksums import check_checksums, sha256, write_checksums
 from workbench.storage.errors import DataError, reading
-from workbench.storage.files import atomic_folder, data_home, open_regular
+from workbench.storage.files import atomic_folder, data_home, open_regular, read_json
 from workbench.storage.progress import progress_bar
 
 VERSION = 1
@@ -20,7 +21,7 @@ VERSION = 1
 INSTALL = 'pip install "lambada-workbench[pretrained]"'
 
 _MAGIC = b"GGUF"
-_LABEL = "label.txt"
+_SAID = "gguf.json"
 _REMEDY = "download it again, or take the model as a folder of safetensors"
 _HASH = re.compile(r"(sha256[-:])?[0-9a-f]{32,}")
 _FEWEST_BITS = 1  # that a weight takes, of all quantisations: what a file claims to hold must fit into it
@@ -74,27 +75,29 @@ def convert(file: Path) -> Converted:
         try:
             check_checksums(folder, "config.json", what="this converted model", remedy=_REMEDY)
         except DataError:  # damaged: the file that it was made of is here
-            cache.remove(folder)
+            if not cache.remove(folder):
+                raise
     if not folder.is_dir():
         with reading(file, "this GGUF file", remedy=_REMEDY):
             _convert_into(folder, file)
         cache.make_room()
-    label = folder / _LABEL
-    with reading(label, "this converted model", remedy="remove the folder; it is made again"):
-        return Converted(folder, label.read_text(encoding="utf-8"), digest)
+    said = read_json(folder / _SAID, "this file of a converted model")
+    return Converted(folder, _label(file, said), digest)
 
 
 def _convert_into(folder: Path, file: Path) -> None:
     import torch  # noqa: PLC0415 - heavy
     import transformers  # noqa: PLC0415 - heavy, an extra
 
+    causal: Any = transformers.AutoModelForCausalLM
     metadata, names = _read_header(file)
-    label = _label(file, metadata)
+    said = _said(metadata)
+    label = _label(file, said)
     with _progress(f"{label}: converted once", len(names)):
         config = transformers.AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
         _check_size(config, file, len(names))
         tokenizer = _tokenizer(file, metadata)
-        model, info = transformers.AutoModelForCausalLM.from_pretrained(
+        model, info = causal.from_pretrained(
             file.parent, gguf_file=file.name, config=config, dtype=torch.float32, output_loading_info=True,
             attn_implementation="eager", quantization_config=transformers.GgufConfig(dequantize=True),
         )  # fmt: skip
@@ -106,15 +109,17 @@ def _convert_into(folder: Path, file: Path) -> None:
         with atomic_folder(folder) as temporary:
             model.save_pretrained(temporary)
             tokenizer.save_pretrained(temporary)
-            (temporary / _LABEL).write_text(label, encoding="utf-8")
+            (temporary / _SAID).write_text(json.dumps(said), encoding="utf-8")
             write_checksums(temporary, "config.json")
 
 
 @contextmanager
 def _progress(label: str, total: int) -> Iterator[None]:
     """Show the tensors that are converted in a bar of ours, instead of those of transformers."""
-    import transformers.modeling_gguf_pytorch_utils as converter  # noqa: PLC0415 - heavy, an extra
+    from transformers import modeling_gguf_pytorch_utils  # noqa: PLC0415 - heavy, an extra
     from transformers.utils import logging  # noqa: PLC0415 - heavy, an extra
+
+    converter: Any = modeling_gguf_pytorch_utils
 
     def counted(tensors: Iterable[Any], **_options: Any) -> Iterator[Any]:
         for tensor in tensors:
@@ -170,10 +175,11 @@ def _check_size(config: Any, file: Path, n_tensors: int) -> None:
     import torch  # noqa: PLC0415 - heavy
     import transformers  # noqa: PLC0415 - heavy, an extra
 
+    causal: Any = transformers.AutoModelForCausalLM
     if config.num_hidden_layers > n_tensors:
         raise ValueError(f"it has {n_tensors:,} tensors, but says {config.num_hidden_layers:,} layers")
     with torch.device("meta"):
-        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+        model = causal.from_config(config, attn_implementation="eager")
     n = sum(weight.numel() for weight in model.parameters())
     if n * _FEWEST_BITS > 8 * file.stat().st_size:
         raise ValueError(f"it is too small for the {n:,} weights that it describes")
@@ -204,17 +210,22 @@ def _tokenizer(file: Path, metadata: Mapping[str, Any]) -> Any:
     return tokenizer
 
 
-def _label(file: Path, metadata: Mapping[str, Any]) -> str:
-    """Return the name of the model, which the file has or says, and its quantisation."""
+def _said(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return the name and the quantisation that a file says."""
     from gguf.constants import LlamaFileType  # noqa: PLC0415 - an extra
 
     try:
         quantisation = LlamaFileType(metadata["general.file_type"]).name.partition("_")[2]
     except (KeyError, ValueError):
         quantisation = ""
-    name = file.name.removesuffix(".gguf")
+    return {"name": str(metadata.get("general.name", "")), "quantisation": quantisation}
+
+
+def _label(file: Path, said: Mapping[str, str]) -> str:
+    """Return the name of the model, that of its file unless this is a digest, and its quantisation."""
+    name, quantisation = file.name.removesuffix(".gguf"), said["quantisation"]
     if _HASH.fullmatch(name):
-        name = str(metadata.get("general.name") or name[:16])
+        name = said["name"] or name[:16]
     if quantisation and name.lower().endswith(quantisation.lower()):
         name = name[: -len(quantisation)].rstrip("._-")
     return ", ".join(filter(None, (name, quantisation)))

@@ -6,7 +6,7 @@ import csv
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -14,7 +14,7 @@ from workbench.render.results import Table, TableColumn, TableLayout
 from workbench.storage.errors import DataError
 
 _SHOWN = (
-    TableColumn("model"),
+    TableColumn("name"),
     TableColumn("parameters", "count"),
     TableColumn("bytes", "size"),
     TableColumn("licence"),
@@ -68,12 +68,8 @@ class KnownModel(NamedTuple):
 def known_models() -> dict[str, KnownModel]:
     """Return all models that have a short name, by that name."""
     with Path(__file__).with_name("known.csv").open(encoding="utf-8", newline="") as file:
-        rows = [
-            KnownModel(
-                *row[:4], parameters=int(row[4]), size=int(row[5]), licence=row[6], training_text=row[7]
-            )
-            for row in list(csv.reader(file))[1:]
-        ]
+        lines: list[dict[str, Any]] = list(csv.DictReader(file))
+    rows = [KnownModel(**line | {name: int(line[name]) for name in ("parameters", "size")}) for line in lines]
     return {row.name: row for row in rows}
 
 
@@ -109,19 +105,19 @@ def pretrained() -> Table:
     Returns
     -------
     Table
-        A data frame: ``model`` (the short name), ``parameters``, ``bytes`` (of the download),
+        A data frame: ``name``, ``parameters``, ``bytes`` (of the download),
         ``licence``, ``here`` (whether it can be used without a network), ``how_to_get``, ``training_text``
         (what it was trained on, as far as that is known) and ``hub`` (its name there).
 
     Examples
     --------
-    >>> table = wb.pretrained().set_index("model")
+    >>> table = wb.pretrained().set_index("name")
     >>> table.loc["smollm2-135m", "licence"]
     'Apache-2.0'
     """
     rows = [
         {
-            "model": model.name,
+            "name": model.name,
             "parameters": model.parameters,
             "bytes": model.size,
             "licence": model.licence,

