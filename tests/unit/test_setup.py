@@ -141,7 +141,8 @@ def test_apt_is_for_root_and_a_failure_is_remembered(tools, monkeypatch):
 def test_fingerprint_follows_the_lock_and_the_place(tools, tmp_path):
     def copy(place):
         (place / "tools").mkdir(parents=True)
-        for name in ("requirements.lock", "pyproject.toml", "tools/setup.py", "tools/steps.py"):
+        names = ("requirements.lock", "models.lock", "pyproject.toml", "tools/setup.py", "tools/steps.py")
+        for name in names:
             shutil.copy(ROOT / name, place / name)
         return place
 
@@ -149,9 +150,12 @@ def test_fingerprint_follows_the_lock_and_the_place(tools, tmp_path):
     before = tools.setup.fingerprint(one)
     assert before == tools.setup.fingerprint(one)
     assert before != tools.setup.fingerprint(two)
-    with (one / "requirements.lock").open("a", encoding="utf-8") as file:
-        file.write("\n")
-    assert before != tools.setup.fingerprint(one)
+    for name in ("requirements.lock", "models.lock"):
+        with (one / name).open("a", encoding="utf-8") as file:
+            file.write("\n")
+        changed = tools.setup.fingerprint(one)
+        assert changed != before
+        before = changed
 
 
 @pytest.fixture
@@ -187,7 +191,9 @@ def made(tools, monkeypatch, tmp_path):
         assert not (tmp_path / "stamp").exists()  # a set-up that is killed here starts again
         if command[1] == "pip":
             assert "--quiet" in command
-        events.append(" ".join(map(str, command[1:3])) + (" lab" if "lab" in str(command[-1]) else ""))
+        lab = any("lab" in Path(part).name for part in command if isinstance(part, Path))
+        done = "convert" if "convert" in str(command[2]) else " ".join(map(str, command[1:3]))
+        events.append(done + (" lab" if lab else ""))
         return "offline" not in events
 
     monkeypatch.setattr(setup.multiprocessing, "Process", Beside)
@@ -198,13 +204,16 @@ def made(tools, monkeypatch, tmp_path):
 
 def test_current_environment_is_left_alone_and_another_is_not(tools, made, monkeypatch, capsys):
     """KenLM's programs are built while the packages are installed; what a test needs is added, and stays."""
-    install, around = ["pip sync", "pip install"], lambda steps: ["programs", *steps, "programs ended"]
+    install, around = (
+        ["pip sync", "pip install", "convert"],
+        lambda steps: ["programs", *steps, "programs ended"],
+    )
     tools.setup.set_up(dev=False)
-    assert made == around(["venv --quiet", "pip sync lab", "pip install"])
+    assert made == around(["venv --quiet", "pip sync lab", "pip install", "convert"])
     lines = capsys.readouterr().out.splitlines()
     assert "minutes and" in lines[0]
     assert "GB of disk" in lines[0]
-    assert len(lines) == 1 + 2 * 3  # a line at the beginning and one at the end of a step; no package
+    assert len(lines) == 1 + 2 * 4  # a line at the beginning and one at the end of a step; no package
     made.clear()
     tools.setup.set_up(dev=False)
     assert made == ["look"]
@@ -226,7 +235,7 @@ def test_a_set_up_that_failed_goes_on_where_it_was(tools, made):
     assert made[1:] == ["programs", "pip sync lab", "programs ended"]
     made.clear()
     tools.setup.set_up(dev=False)
-    assert made == ["programs", "pip sync lab", "pip install", "programs ended"]
+    assert made == ["programs", "pip sync lab", "pip install", "convert", "programs ended"]
 
 
 def test_the_lab_has_no_packages_of_tests_and_all_that_the_others_need(tools):

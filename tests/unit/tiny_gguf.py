@@ -27,8 +27,8 @@ def tiny_model():
 
     config = transformers.LlamaConfig(
         vocab_size=600, hidden_size=WIDTH, intermediate_size=2 * WIDTH, num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS, num_key_value_heads=HEADS // 2, max_position_embeddings=512, rms_norm_eps=1e-5,
-        bos_token_id=0, eos_token_id=0, tie_word_embeddings=True,
+        num_attention_heads=HEADS, num_key_value_heads=HEADS // 2, max_position_embeddings=512,
+        rms_norm_eps=1e-5, bos_token_id=0, eos_token_id=0, tie_word_embeddings=True,
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -60,9 +60,9 @@ def write_gguf(path, quantisation="F32", *, architecture="llama", way="gpt-2", l
     kind = gguf.GGMLQuantizationType[quantisation]
     writer = gguf.GGUFWriter(path, architecture)
     said = {
-        "context_length": 512, "embedding_length": WIDTH, "block_count": LAYERS, "feed_forward_length": 2 * WIDTH,
-        "attention.head_count": HEADS, "attention.head_count_kv": HEADS // 2, "rope.dimension_count": WIDTH // HEADS,
-        "vocab_size": 600,
+        "context_length": 512, "embedding_length": WIDTH, "block_count": LAYERS, "vocab_size": 600,
+        "feed_forward_length": 2 * WIDTH, "attention.head_count": HEADS,
+        "attention.head_count_kv": HEADS // 2, "rope.dimension_count": WIDTH // HEADS,
     } | changed  # fmt: skip
     for name, value in said.items():
         writer.add_uint32(f"{architecture}.{name}", value)

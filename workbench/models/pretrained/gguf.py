@@ -21,7 +21,7 @@ VERSION = 1
 INSTALL = 'pip install "lambada-workbench[pretrained]"'
 
 _MAGIC = b"GGUF"
-_SAID = "gguf.json"
+_DESCRIPTION = "gguf.json"
 _REMEDY = "download it again, or take the model as a folder of safetensors"
 _HASH = re.compile(r"(sha256[-:])?[0-9a-f]{32,}")
 _FEWEST_BITS = 1  # that a weight takes, of all quantisations: what a file claims to hold must fit into it
@@ -81,8 +81,8 @@ def convert(file: Path) -> Converted:
         with reading(file, "this GGUF file", remedy=_REMEDY):
             _convert_into(folder, file)
         cache.make_room()
-    said = read_json(folder / _SAID, "this file of a converted model")
-    return Converted(folder, _label(file, said), digest)
+    description = read_json(folder / _DESCRIPTION, "this file of a converted model")
+    return Converted(folder, _label(file, description), digest)
 
 
 def _convert_into(folder: Path, file: Path) -> None:
@@ -91,8 +91,8 @@ def _convert_into(folder: Path, file: Path) -> None:
 
     causal: Any = transformers.AutoModelForCausalLM
     metadata, names = _read_header(file)
-    said = _said(metadata)
-    label = _label(file, said)
+    description = _description(metadata)
+    label = _label(file, description)
     with _progress(f"{label}: converted once", len(names)):
         config = transformers.AutoConfig.from_pretrained(file.parent, gguf_file=file.name)
         _check_size(config, file, len(names))
@@ -109,7 +109,7 @@ def _convert_into(folder: Path, file: Path) -> None:
         with atomic_folder(folder) as temporary:
             model.save_pretrained(temporary)
             tokenizer.save_pretrained(temporary)
-            (temporary / _SAID).write_text(json.dumps(said), encoding="utf-8")
+            (temporary / _DESCRIPTION).write_text(json.dumps(description), encoding="utf-8")
             write_checksums(temporary, "config.json")
 
 
@@ -210,7 +210,7 @@ def _tokenizer(file: Path, metadata: Mapping[str, Any]) -> Any:
     return tokenizer
 
 
-def _said(metadata: Mapping[str, Any]) -> dict[str, str]:
+def _description(metadata: Mapping[str, Any]) -> dict[str, str]:
     """Return the name and the quantisation that a file says."""
     from gguf.constants import LlamaFileType  # noqa: PLC0415 - an extra
 
@@ -221,11 +221,11 @@ def _said(metadata: Mapping[str, Any]) -> dict[str, str]:
     return {"name": str(metadata.get("general.name", "")), "quantisation": quantisation}
 
 
-def _label(file: Path, said: Mapping[str, str]) -> str:
+def _label(file: Path, description: Mapping[str, str]) -> str:
     """Return the name of the model, that of its file unless this is a digest, and its quantisation."""
-    name, quantisation = file.name.removesuffix(".gguf"), said["quantisation"]
+    name, quantisation = file.name.removesuffix(".gguf"), description["quantisation"]
     if _HASH.fullmatch(name):
-        name = said["name"] or name[:16]
+        name = description["name"] or name[:16]
     if quantisation and name.lower().endswith(quantisation.lower()):
         name = name[: -len(quantisation)].rstrip("._-")
     return ", ".join(filter(None, (name, quantisation)))

@@ -283,10 +283,10 @@ def _find_files(path_or_name: Path | str, kind: Kind) -> tuple[Path | str, Conve
     if not path.exists():
         if isinstance(path_or_name, Path) or path_or_name.startswith((".", "/", "~")):
             raise DataError("there is no such file or folder", file=path)
-        found = find_model(path_or_name)
-        if isinstance(found, str):
-            return found, None
-        path = found
+        source = find_model(path_or_name)
+        if isinstance(source, str):
+            return source, None
+        path = source
     if path.is_dir():
         return path, None
     if not is_gguf(path):
