@@ -9,6 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench.items.schema import COLUMNS
+from workbench.storage import provenance
 
 store = importlib.import_module("workbench.runs.store")  # by its name
 
@@ -83,20 +84,20 @@ def git(folder, *arguments):
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_the_commit_and_whether_files_differ(tmp_path, monkeypatch):
-    (tmp_path / "workbench" / "runs").mkdir(parents=True)
-    file = tmp_path / "workbench" / "runs" / "store.py"
-    monkeypatch.setattr(store, "__file__", str(file))
-    assert store._commit() is None
+    (tmp_path / "workbench" / "storage").mkdir(parents=True)
+    file = tmp_path / "workbench" / "storage" / "provenance.py"
+    monkeypatch.setattr(provenance, "__file__", str(file))
+    assert provenance.commit() is None
     git(tmp_path, "init", "-q")
-    assert store._commit() is None
+    assert provenance.commit() is None
     file.write_text("a", encoding="utf-8")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-q", "-m", "one")
     head = git(tmp_path, "rev-parse", "HEAD")
-    assert store._commit() == head
+    assert provenance.commit() == head
     (tmp_path / "untracked").touch()
-    assert store._commit() == head
+    assert provenance.commit() == head
     file.write_text("b", encoding="utf-8")
-    assert store._commit() == f"{head}+"
+    assert provenance.commit() == f"{head}+"
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    assert store._commit() is None
+    assert provenance.commit() is None

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workbench.construction.manifest import MANIFEST_FILE, FileDigest, Manifest, Step, library_versions
+from workbench.construction.manifest import MANIFEST_FILE, FileDigest, Manifest, Step
 from workbench.storage.errors import DataError
+from workbench.storage.provenance import library_versions
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 COUNTS = st.dictionaries(NAMES, st.integers(0, 2**50), max_size=3)

@@ -22,7 +22,8 @@ from small_disks import as_nobody, fill, small_disk
 
 import workbench as wb
 from workbench.models.base import Predictor, pad
-from workbench.runs import predictions
+from workbench.runs import predictions, shipped
+from workbench.runs.shipped import ship
 from workbench.storage.errors import DataError
 
 store = importlib.import_module("workbench.runs.store")  # by its name
@@ -698,3 +699,57 @@ def test_a_query_names_the_run_that_is_damaged(several, home):
             store.query("select sum(rank) from predictions")
         assert raised.value.file == str(file)
         file.touch()
+
+
+class TestShippedRuns:
+    """Runs that come with the workbench are found by their key, and say so."""
+
+    @pytest.fixture
+    def published(self, tmp_path, monkeypatch):
+        """A run in a folder of shipped runs, and an empty store."""
+        folder = tmp_path / "published" / "runs"
+        monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "made"))
+        run = wb.predict(ITEMS, Length())
+        ship(run, folder)
+        monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "new"))
+        monkeypatch.setattr(store, "resource", tmp_path.joinpath)
+        return run
+
+    def test_the_same_items_and_model_are_not_predicted_again(self, published):
+        model = Length()
+        again = wb.predict(ITEMS, model)
+        assert model.asked == 0
+        assert_frame_equal(again.predictions, published.predictions)
+        (row,) = wb.runs().to_dict("records")
+        assert (row["run"], row["origin"]) == (published.run, "the workbench")
+        assert "the workbench" in wb.runs()._repr_html_()
+        assert wb.predict(ITEMS, model).folder == again.folder
+
+    @pytest.mark.parametrize(
+        ("asked", "model"),
+        [(ITEMS[:3], Length()), (ITEMS, Length({"width": 2})), (ITEMS, Length(name="other"))],
+    )
+    def test_others_are(self, published, asked, model):
+        run = wb.predict(asked, model)
+        assert model.asked == 1
+        assert run.run != published.run
+        assert wb.runs()["origin"].isna().all()
+
+    def test_what_the_folder_is_named_after_is_not_trusted(self, published, tmp_path):
+        file = tmp_path / "published" / "runs" / published.run / "run.json"
+        file.write_text(file.read_text().replace('"seed": 0', '"seed": 1'))
+        model = Length()
+        wb.predict(ITEMS, model)
+        assert model.asked == 1
+
+    def test_no_text_of_items_and_no_large_run_is_shipped(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
+        run = wb.predict(wb.Items(ITEMS.frame.assign(meta=[{"genre": "a"}] * 4)), Length())
+        assert len(run.item_columns.columns) == 1
+        folder = ship(run, tmp_path / "runs")
+        assert sorted(file.name for file in folder.iterdir()) == ["predictions.parquet", "run.json"]
+        assert not any(text.encode() in file.read_bytes() for file in folder.iterdir() for text in TEXTS)
+        monkeypatch.setattr(shipped, "LARGEST", 1_000)
+        with pytest.raises(DataError, match="expected at most 1,000"):
+            ship(run, tmp_path / "large")
+        assert not (tmp_path / "large" / run.run).exists()

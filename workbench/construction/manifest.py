@@ -6,9 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
-from platform import python_version
 from typing import Any
 
 import pandas as pd
@@ -18,6 +16,7 @@ from workbench.storage import cache
 from workbench.storage.checksums import sha256
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_json, write_atomic
+from workbench.storage.provenance import library_versions
 
 MANIFEST_FILE = "manifest.json"
 """The file in the folder of what was made."""
@@ -41,12 +40,6 @@ _FUNNEL = TableLayout(
         TableColumn("reasons"),
     ),
 )
-
-
-def library_versions(*names: str) -> dict[str, str]:
-    """Return the versions of Python, this package, and distributions by their names."""
-    installed = {name: version(name) for name in sorted({"lambada-workbench", *names})}
-    return {"python": python_version(), **installed}
 
 
 def _now() -> str:

@@ -17,12 +17,12 @@ import pandas as pd
 import pyarrow as pa
 
 from workbench.construction import duplicates as dup
-from workbench.construction.manifest import library_versions
 from workbench.construction.novels import chapter_texts
 from workbench.datasets import sources
 from workbench.storage import cache, files
 from workbench.storage.errors import DataError
 from workbench.storage.parallel import run_chunks
+from workbench.storage.provenance import library_versions
 from workbench.texts.ngram_hash import Hashes, normalise
 
 if TYPE_CHECKING:

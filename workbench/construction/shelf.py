@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from workbench.construction import duplicates as dup
-from workbench.construction.manifest import MANIFEST_FILE, FileDigest, Manifest, Step, library_versions
+from workbench.construction.manifest import MANIFEST_FILE, FileDigest, Manifest, Step
 from workbench.construction.novel_checks import (
     LIBRARIES,
     SAMPLE,
@@ -30,6 +30,7 @@ from workbench.storage import cache, files
 from workbench.storage.errors import DataError
 from workbench.storage.parquet import read_parquet
 from workbench.storage.progress import progress_bar
+from workbench.storage.provenance import library_versions
 
 if TYPE_CHECKING:
     from distributed import Client

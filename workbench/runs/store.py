@@ -14,7 +14,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 import warnings
@@ -40,10 +39,12 @@ from workbench.storage.files import (
     data_home,
     listed,
     open_regular,
+    resource,
     scratch_folder,
     sweep,
 )
 from workbench.storage.parquet import read_parquet
+from workbench.storage.provenance import commit
 
 INFO, TABLE, COLUMNS = "run.json", "predictions.parquet", "columns.parquet"
 WHEN_STORED: list[Callable[[Run], None]] = []
@@ -57,7 +58,7 @@ _AGAIN = "remove the folder and predict again"
 _LISTED = {
     **dict.fromkeys(("run", "model", "dataset", "split", "variant"), "str"),
     "n": "Int64", "accuracy": "float64", "finished": "str", "seconds": "float64", "device": "str",
-    "seed": "Int64", "bytes": "Int64",
+    "seed": "Int64", "bytes": "Int64", "origin": "str",
 }  # fmt: skip
 _KINDS: dict[str, tuple[type, ...]] = {"str": (str,), "Int64": (int,), "float64": (int, float)}
 _ITEM_BYTES, _WORD_BYTES = 100, 16  # that an item and each of its best words take on disk, about
@@ -171,7 +172,8 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, atten
     config, seed and `top_k`. The models of the workbench raise `version` (an int, attribute of the class)
     when their results change. A class of your own is predicted with anew each time, since nothing tells
     that its code has changed; give it a ``version = 1`` to have its runs found again, and raise that when
-    you change its code.
+    you change its code. Some runs of the language model of the set-up come with the workbench
+    (``data/published/runs``), and are found in the same way.
 
     Columns of one's own (``items.extra``) are stored with the run where they hold numbers, truth values, or
     at most 200 different texts of at most 100 characters, so that results can be grouped by them. They change
@@ -201,6 +203,8 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, atten
     home = data_home() / "runs"
     sweep(home)
     with reading(home, "the store of runs"):
+        if not (home / name).exists():
+            _adopt(name, info)
         if (home / name).exists():
             run = _follow(find_run(name))
             with contextlib.suppress(DataError):  # the store may be read-only, and items can be passed
@@ -224,6 +228,18 @@ def predict(items: Items, model: Model, *, top_k: int = 10, seed: int = 0, atten
         return _store(name, frame, items, info)
     except DataError as error:
         raise _not_stored(error, name, frame, items, info) from error
+
+
+def _adopt(name: str, identity: Mapping[str, Any]) -> None:
+    """Copy a run that comes with the workbench into the store, if it has this name and is of this."""
+    folder = resource("published", "runs", name)
+    if not folder.is_dir():
+        return
+    info = _info(folder)
+    if {key: info.get(key) for key in identity} == identity:
+        with atomic_folder(data_home() / "runs" / name) as place:
+            for file in listed(folder):
+                shutil.copyfile(file, place / file.name)
 
 
 def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: Any) -> Run:
@@ -279,6 +295,7 @@ def keep(items: Items, frame: pd.DataFrame, *, name: str | None = None, **info: 
 _SHOWN = (
     TableColumn("run"), TableColumn("model"), TableColumn("n", "count"), TableColumn("accuracy", "share"),
     TableColumn("finished", "time"), TableColumn("seconds", "seconds"), TableColumn("bytes", "size"),
+    TableColumn("origin"),
 )  # fmt: skip
 _SET = ("dataset", "split", "variant")
 
@@ -294,7 +311,7 @@ class RunsTable(Table):
             raise DataError(f"runs have no column {lacking[0]!r}", remedy=remedy)
         groups = self.frame.groupby(columns, dropna=False, sort=False)
         kinds = {"runs": ("run", "size"), "finished": ("finished", "max"), "bytes": ("bytes", "sum")}
-        shown = (*map(TableColumn, columns), TableColumn("runs", "count"), *_SHOWN[4:5], *_SHOWN[6:])
+        shown = (*map(TableColumn, columns), TableColumn("runs", "count"), *_SHOWN[4:5], *_SHOWN[6:7])
         return Table(groups.agg(**kinds).reset_index(), TableLayout(f"Stored runs by {column}", shown))
 
     def delete(self, *names: str) -> RunsTable:
@@ -315,7 +332,8 @@ def runs() -> RunsTable:
     """List the stored runs, newest first, one row a run.
 
     Columns: run, model, dataset, split, variant, n, accuracy (fraction), finished, seconds, device, seed,
-    bytes. ``wb.runs().by("model")`` and ``.by("items")`` group them, ``.delete("name", ...)`` deletes some.
+    bytes, origin (of runs that came with the workbench). ``wb.runs().by("model")`` and ``.by("items")`` group
+    them, ``.delete("name", ...)`` deletes some.
 
     Examples
     --------
@@ -464,7 +482,7 @@ def _write(target: Path, frame: pd.DataFrame, items: Items, info: dict[str, Any]
         **info,
         "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "sha256": cache.content(table),
-        "git": _commit(),
+        "git": commit(),
         "python": platform.python_version(),
         "packages": _versions(),
     }
@@ -573,22 +591,6 @@ def _version(model: object) -> Any:
     kind = type(model)
     declared = kind.__module__.partition(".")[0] == "workbench" or "version" in vars(kind)
     return getattr(model, "version", None) if declared else None
-
-
-def _commit() -> str | None:
-    """Return the commit of the package's checkout, with ``+`` where files differ; None without a checkout."""
-    git = shutil.which("git")
-    root = Path(__file__).parents[2]
-    if git is None or not (root / ".git").exists():
-        return None
-
-    def run(*arguments: str) -> str | None:
-        command = [git, "-C", str(root), *arguments]
-        process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - git itself
-        return process.stdout.strip() if process.returncode == 0 else None
-
-    head = run("rev-parse", "HEAD")
-    return head and head + ("+" if run("status", "--porcelain", "--untracked-files=no") else "")
 
 
 def _versions() -> dict[str, str]:
