@@ -25,6 +25,7 @@ VALUE_LABELS: Mapping[str, Mapping[str, str]] = {
         "PN": "proper noun", "CN": "common noun", "V": "verb", "J": "adjective", "R": "adverb", "O": "other",
     },
     "word_class": {"NE": "named entity", "CN": "common noun", "V": "verb", "P": "preposition"},
+    "here": {"True": "yes", "False": "no"},
 }  # fmt: skip
 """What the codes of a column stand for, by column, in their customary order."""
 

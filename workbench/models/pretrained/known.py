@@ -122,7 +122,7 @@ def pretrained() -> Table:
             "bytes": model.size,
             "licence": model.licence,
             "here": model.path() is not None if model.package else _in_hub_cache(model.hub),
-            "how_to_get": model.command or f'CausalLM("{model.name}"), with a network',
+            "how_to_get": model.command or "at its first use, with a network",
             "training_text": model.training_text,
             "hub": model.hub,
         }
