@@ -132,10 +132,11 @@ class Subwords:
 
     def words(self, words: Sequence[str], lead: str, anchor: str) -> list[Ids]:
         """Return the sub-tokens of words after a text (`anchor`) and white space (`lead`) alone."""
-        if not anchor:
-            return self.encode([lead + word for word in words], special=False)
-        skip = len(self.encode([anchor])[0])
-        return [ids[skip:] for ids in self.encode([f"{anchor}{lead}{word}" for word in words])]
+        skip = len(self.encode([anchor])[0]) if anchor else 0
+        texts = [f"{anchor}{lead}{word}" for word in words]
+        # a quarter of the time that the tokenizer of transformers takes for as many texts
+        encodings = self.tokenizer.backend_tokenizer.encode_batch_fast(texts, add_special_tokens=bool(anchor))
+        return [encoding.ids[skip:] for encoding in encodings]
 
     def text(self, ids: Sequence[int], context: Sequence[int] = ()) -> str:
         """Return the text of sub-tokens as it is written after those of a context."""

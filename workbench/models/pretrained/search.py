@@ -8,7 +8,7 @@ looked at first (best-first branch and bound: Lawler and Wood 1966).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from os.path import commonprefix
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -51,7 +51,8 @@ class Trie:
     Parameters
     ----------
     paths : sequence of sequence of int
-        The sub-tokens of each form. A form with an empty path is never found; several may have the same.
+        The sub-tokens of each form. A form with an empty path is never found; several words may have the
+        same, and forms of one word that have the same are one form.
     words : sequence of int, optional
         The word of each form, in ascending order; by default each form is a word of its own.
 
@@ -75,31 +76,48 @@ class Trie:
 
     def __init__(self, paths: Sequence[Sequence[int]], words: Sequence[int] | None = None) -> None:
         self.paths = paths
-        self._words = np.arange(len(paths)) if words is None else np.asarray(words, dtype=np.int64)
-        order = sorted((form for form, path in enumerate(paths) if path), key=paths.__getitem__)
-        nodes, slices = [(-1, -1)], [[0, 0, len(order)]]
-        above, last = [ROOT], ()  # the nodes of the path before, and that path
-        for place, form in enumerate(order):
-            path = tuple(paths[form])
-            shared = len(commonprefix([last, path]))
-            for node in above[shared + 1 :]:
-                slices[node][2] = place
-            del above[shared + 1 :]
-            for step in path[shared:]:
-                nodes.append((above[-1], step))
-                slices.append([place, place, len(order)])
-                above.append(len(nodes) - 1)
-            slices[above[-1]][1], last = place + 1, path
-        self.parent, self.token = np.array(nodes, dtype=np.int64).T
-        self.slices = np.array(slices, dtype=np.int64)
-        self.form = np.array(order, dtype=np.int64)
-        self.word = self._words[self.form]
-        self.depth = max(map(len, paths), default=0)
+        words = np.arange(len(paths)) if words is None else np.asarray(words, dtype=np.int64)
+        length = np.array([len(path) for path in paths], dtype=np.int64)
+        self.depth, self.size = int(length.max(initial=0)), int(words.max(initial=-1)) + 1
+        grid = np.full((len(paths), self.depth), -1)
+        grid[np.arange(self.depth) < length[:, None]] = np.fromiter(chain.from_iterable(paths), np.int64)
+        order = np.lexsort((words, *grid.T[::-1]))
+        order = order[length[order] > 0]
+        rows = grid[order]
+        shared = np.cumprod(rows[1:] == rows[:-1], axis=1).sum(axis=1)  # the padding counted
+        again = (shared == self.depth) & (words[order[1:]] == words[order[:-1]])
+        is_first, shared = np.append(True, ~again)[: len(order)], np.append(0, shared)[: len(order)]
+        self.form = order[is_first]
+        self.word = words[self.form]
+        self._set_nodes(rows[is_first], length[self.form], np.minimum(shared[is_first], length[self.form]))
         self.by_word = np.argsort(self.word, kind="stable")
         sorted_words = self.word[self.by_word]
         self.starts = np.flatnonzero(np.append(True, np.diff(sorted_words) > 0)[: len(sorted_words)])
         self.n_words = len(self.starts)
-        self.size = int(self._words.max(initial=-1)) + 1
+
+    def _set_nodes(self, rows: Integers, length: Integers, shared: Integers) -> None:
+        """Set the nodes: for each form in turn those that it does not share with the form before it."""
+        counts = length - shared
+        first = np.repeat(np.arange(len(rows)), counts)
+        depth = np.arange(len(first)) - np.repeat(np.cumsum(counts) - length, counts)
+        self.token = np.append(-1, rows[first, depth])
+        self.parent = np.arange(-1, len(first))  # the node before it, if that is on the same form's path
+        inner, end = first.copy(), first.copy()
+        above = np.zeros(0, dtype=np.int64)
+        for level in range(self.depth):
+            nodes = np.flatnonzero(depth == level)
+            starts = np.flatnonzero(shared <= level)
+            end[nodes] = np.append(starts, len(rows))[np.searchsorted(starts, first[nodes], side="right")]
+            ending = np.flatnonzero(length == level + 1)
+            owners = nodes[np.searchsorted(first[nodes], ending, side="right") - 1]
+            np.add.at(inner, owners, 1)
+            if level:
+                found = np.searchsorted(first[above], first[nodes], side="right") - 1
+                self.parent[1 + nodes] = 1 + above[found]
+            else:
+                self.parent[1 + nodes] = ROOT
+            above = nodes
+        self.slices = np.vstack([[[0, 0, len(rows)]], np.column_stack([first, inner, end])])
         self._children = np.argsort(self.parent, kind="stable")[1:]
         self._first = np.searchsorted(self.parent[self._children], np.arange(len(self.parent) + 1))
 
@@ -116,10 +134,8 @@ class Trie:
         return path[::-1]
 
     def forms(self, word: int) -> list[int]:
-        """Return the forms of a word that have a path, each path once."""
-        first, end = np.searchsorted(self._words, [word, word + 1]).tolist()
-        unique = {tuple(self.paths[form]): form for form in range(end - 1, first - 1, -1)}
-        return sorted(form for path, form in unique.items() if path)
+        """Return the forms of a word, each path once."""
+        return np.sort(self.form[self.word == word]).tolist()
 
 
 class SearchResult(NamedTuple):
