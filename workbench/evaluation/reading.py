@@ -340,7 +340,9 @@ def words_of(name: str, values: frozenset[Any]) -> str:
         "unknown": lambda how: f"unknown answers {how}",
         "prompt": lambda text: _prompt(str(text)),
     }.get(name, lambda value: _SPELT.get(name, {}).get(value, str(value)))
-    missing = {"case": "words as spelt", "prompt": "no prompt", "vocabulary_size": "no vocabulary named"}.get(name, "not known")
+    missing = {"case": "words as spelt", "prompt": "no prompt", "vocabulary_size": "no vocabulary named"}.get(
+        name, "not known"
+    )
     return ", ".join(sorted(map(write, values))) or missing
 
 

@@ -84,12 +84,12 @@ of contractions that are Treebank tokens. Radford et al. (2019, section 3.3) do 
 
 
 _LOWERED = 100
-"""Words that a vocabulary has at least if the lack of upper-case letters shows that it was lower-cased: as many
-words of any cased text hold "I" or a name."""
+"""Words that a vocabulary has at least if the lack of upper-case letters shows that it was lower-cased: as
+many words of any cased text hold "I" or a name."""
 
 _PARTS = re.compile(r"(?<=-)\w|(?<=['’])\w(?=\w\w)|(?<=^mc)\w(?=\w)")  # noqa: RUF001 - an apostrophe is meant
-"""Letters that may be upper-case within a word: after a hyphen or an apostrophe, as in "Jean-Luc" and "O'Brien"
-(but not in "don't" and "you'll"), and in "McDonald"."""
+"""Letters that may be upper-case within a word: after a hyphen or an apostrophe, as in "Jean-Luc" and
+"O'Brien" (but not in "don't" and "you'll"), and in "McDonald"."""
 
 
 @describe_parameters
@@ -288,7 +288,9 @@ class CausalLM(PretrainedModel):
         answers = np.cumsum([len(row) for row in rows])[has] - 1  # the last of their rows
         answer_scores[has] = scores[answers]
         values = self._word_scores(items, np.delete(scores, answers), [len(row) for row in words])
-        columns |= {"filter": "none", "case": None, "vocabulary_size": pd.NA} | self._answer_columns(items, answer_scores)
+        columns |= {"filter": "none", "case": None, "vocabulary_size": pd.NA} | self._answer_columns(
+            items, answer_scores
+        )
         return from_scores(
             items, values, words, model=self.name, score_type=self.score_type,
             log_prob=word_log_probs(answer_scores), dtype=self.dtype, **options, **columns,
@@ -408,7 +410,7 @@ class CausalLM(PretrainedModel):
         return pad(np.split(values, np.cumsum(sizes)[:-1]))
 
     def _build_trie(self, lead: str, anchor: str, by_form: bool) -> tuple[Sequence[str], Trie]:  # noqa: FBT001
-        """Return the vocabulary, or the forms of its words, and their sub-tokens after white space and a text."""
+        """Return the words, or their forms, and their sub-tokens after white space and a text."""
         forms, words = self.vocabulary or (), None
         if by_form:
             forms_of = list(map(_cased_forms, forms))

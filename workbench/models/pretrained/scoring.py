@@ -43,8 +43,8 @@ _SHAREABLE = {"DynamicLayer", "DynamicSlidingWindowLayer"}  # caches whose rows 
 _JOINABLE = {"DynamicLayer"}  # caches that rows of other batches can be added to
 _PACKED = 32  # sub-tokens of paths after which a row is full
 _TREES = {"gpt2", "gpt_neox", "llama", "mistral", "opt", "qwen2", "qwen3"}
-"""Kinds of models that see what a mask of four dimensions says, in every layer: tests compare each of them with
-a plain pass. Others get a row for each path."""
+"""Kinds of models that see what a mask of four dimensions says, in every layer: tests compare each of them
+with a plain pass. Others get a row for each path."""
 _END = -1  # asks for the end of the word in place of a sub-token
 
 
@@ -386,7 +386,7 @@ class CausalScorer:
         import torch  # noqa: PLC0415 - heavy
 
         visible = self.tensor(mask)
-        if mask.ndim > 2:  # added to the logits of the attention
+        if self._packs and mask.dtype == bool and mask.shape[1] == 1:  # of trees, added to the attention
             kind = self.checkpoint.model.dtype
             visible = (1 - visible).to(kind) * torch.finfo(kind).min
         options = {"attention_mask": visible, "use_cache": True}
