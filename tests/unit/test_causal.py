@@ -21,7 +21,10 @@ import transformers
 from plain_causal import ITEMS, RUNNING, TOKENS, WORDS, Plain, before, model
 
 from workbench.models.base import Predictor
+from workbench.models.pretrained.causal import _cased_forms
+from workbench.models.pretrained.loading import Checkpoint
 from workbench.models.pretrained.prompts import Prompt
+from workbench.models.pretrained.scoring import _TREES, CausalScorer
 
 torch.set_num_threads(1)
 
@@ -88,6 +91,100 @@ def test_contexts_of_several_batches_go_on_together(folders, plains, kind, batch
                 np.testing.assert_allclose(values.double(), expected, atol=1e-4)
                 seen += 1
     assert seen == len(ids)
+
+
+@pytest.mark.parametrize("kind", [*sorted(_TREES), "bloom", "a window"])
+def test_paths_that_share_a_row_see_what_each_alone_would(folders, kind):
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folders("bytes"))
+    name = "mistral" if kind == "a window" else kind
+    config = transformers.AutoConfig.for_model(
+        name, vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=4 if name in {"opt", "gpt2"} else 2, intermediate_size=64, ffn_dim=64, head_dim=8,
+        word_embed_proj_dim=32, max_position_embeddings=256, sliding_window=6 if kind == "a window" else None,
+        bos_token_id=1, eos_token_id=2, pad_token_id=None,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    network = transformers.AutoModelForCausalLM.from_config(config).eval()
+    for weight in network.parameters():
+        torch.nn.init.normal_(weight, std=0.3)
+    network.tie_weights()
+    scorer = CausalScorer(Checkpoint(network, tokenizer, "cpu", "tiny", ""), 300)
+    assert scorer._packs == (kind in _TREES)
+    rng = np.random.default_rng(0)
+    ids = [rng.integers(3, 300, size).tolist() for size in (4, 30, 9)]
+    paths = [[5], [5, 7], [5, 7, 8], [6], [7, 5], [5, 7, 9], *([n] for n in range(10, 60))]
+    owners, seen = [0, 1, 1, 1, 1, 1, *(n % 3 for n in range(50))], []
+    for batch, contexts in scorer.contexts(ids):
+        those = [index for index, owner in enumerate(owners) if owner in batch]
+        asked = [batch.index(owners[index]) for index in those]
+        for every in (False, True):
+            few = those[:6] if every else those
+            rows = scorer.next_logits(contexts, asked[: len(few)], [paths[k] for k in few], every=every)
+            for part, logits in rows:
+                values = iter(logits.log_softmax(-1))
+                for index in (few[row] for row in part):
+                    context, path = ids[owners[index]], paths[index]
+                    with torch.inference_mode():
+                        plain = network(torch.tensor([context + path])).logits[0].log_softmax(-1)
+                    for place in range(
+                        len(context) if every else len(context + path) - 1, len(context + path)
+                    ):
+                        np.testing.assert_allclose(next(values), plain[place], atol=1e-4)
+                    seen.append(index)
+    assert sorted(set(seen)) == list(range(len(paths)))
+
+
+CASED = [
+    "He saw that Anna met O'Brien",
+    "He said that McDonald ran to Anna",
+    "the tea was for anna",
+    "I said No",
+]
+
+
+@pytest.mark.parametrize("kind", ["bytes", "llama"])
+def test_a_lower_cased_word_has_the_probabilities_of_its_forms(folders, plains, kind):
+    forms = {
+        "anna": ["anna", "Anna", "ANNA"],
+        "o'brien": ["o'brien", "O'brien", "O'Brien", "O'BRIEN"],
+        "jean-luc": ["jean-luc", "Jean-luc", "Jean-Luc", "JEAN-LUC"],
+        "mcdonald": ["mcdonald", "Mcdonald", "McDonald", "MCDONALD"],
+        "don't": ["don't", "Don't", "DON'T"],
+        "i": ["i", "I"],
+        "7": ["7"],
+        "the": ["the", "The", "THE"],
+    }
+    assert {word: _cased_forms(word) for word in forms} == forms
+    plain, items, words = plains(kind), items_from_text(CASED), list(forms)
+    mine = model(folders(kind), vocabulary=words, case="sum", budget=None)
+    frame = mine.predict(items, top_k=4)
+    assert frame["known"].tolist() == [True, True, True, False]
+    assert frame["case"].fillna("").tolist() == ["sum", "sum", "", "sum"]
+    for row, item in zip(frame.itertuples(), items, strict=True):
+        cased = item.text != item.text.lower()
+        values = [plain.words(before(item), forms[word] if cased else [word]) for word in words]
+        sums = np.array([np.logaddexp.reduce(few) for few in values])
+        answer = sums[words.index(item.answer.lower())] if row.known else np.inf
+        assert row.rank == (1 + (sums > answer + 1e-5).sum() if row.known else len(words) + 1)
+        best = np.argsort(-sums, kind="stable")[:4]
+        np.testing.assert_allclose(row.top_log_probs, sums[best], atol=1e-4)
+        shown = [(forms[words[k]] if cased else [words[k]])[int(np.argmax(values[k]))] for k in best]
+        assert list(row.top_words) == shown
+        assert row.prediction == shown[0]
+        assert row.correct == (shown[0].lower() == item.answer.lower())
+        assert row.log_prob == pytest.approx(plain.words(before(item), [item.answer])[0], abs=1e-4)
+
+
+def test_a_vocabulary_that_was_lower_cased_is_seen_from_its_words(folders):
+    words = [f"word{n}" for n in range(1200)]
+    for vocabulary, case in (
+        (words, "sum"), ([*words, "Étienne"], "sum"), ([*words, "Anna", "I"], "as-is"), (words[:99], "as-is"),
+    ):  # fmt: skip
+        assert model(folders("bytes"), vocabulary=vocabulary).case == case
+    assert model(folders("bytes"), vocabulary=words, case="as-is").case == "as-is"
+    assert model(folders("bytes"), vocabulary=["Tea", "tea", "I"], case="sum").vocabulary == ("tea", "i")
+    with pytest.raises(DataError, match="needs words"):
+        model(folders("bytes"), case="sum")
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from workbench.evaluation.comparison import Comparison
+from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
 from workbench.evaluation.significance import significance
 from workbench.evaluation.slices import MOST, bins_of, occurs
@@ -21,6 +22,7 @@ from workbench.storage.errors import DataError
 
 
 def several(m=3, n=40, **options):
+    options = {"oov": 0, **options}
     return [made(n, seed=k, right=0.2 + 0.2 * k, model=f"model {k}", **options) for k in range(m)]
 
 
@@ -173,9 +175,26 @@ LOG_PROB = several(2)[1]["log_prob"]
 )  # fmt: skip
 def test_what_must_not_be_compared_is_told_with_names(changed, said, who):
     a, b = several(2)
-    (warning,) = compared([a, b.assign(**changed)]).warnings
+    warnings = compared([a, b.assign(**changed)]).warnings
+    [warning] = [text for text in warnings if "More than a tenth of the answers cannot be" not in text]
     assert said in warning
     assert who in warning
+    assert len(warnings) == (2 if "known" in changed else 1)
+
+
+@pytest.mark.parametrize(("n", "named"), [(4, False), (5, True)])
+def test_answers_that_cannot_be_predicted_are_named_where_they_are_more_than_a_tenth(n, named):
+    a, b = (frame.assign(known=True) for frame in several(2))
+    b["known"] = np.arange(40) >= n
+    b.loc[~b["known"], ["correct", "p_correct"]] = False, 0.0
+    assert bool(compared([a, b]).warnings) == named
+    if named:
+        text = "count as wrong: “model 1” 12.5 %."
+        assert compared([a, b]).warnings[0].endswith(text)
+        assert text in str(compared([a, b]))
+        assert text in evaluate([a, b], resamples=99).attrs["note"]
+        assert text not in evaluate([a, b], by="known", resamples=99).attrs["note"]
+        assert text in leaderboard([a, b], resamples=99).attrs["note"]
 
 
 def test_log_probabilities_of_the_whole_word_are_compared_silently():

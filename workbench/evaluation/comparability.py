@@ -27,6 +27,7 @@ _DIFFERENCES = {
 }
 _LOOSE = 1e-6
 _NAMED = 4  # models that a sentence names
+_TENTH = 0.1
 
 T = TypeVar("T", bound=Hashable)
 
@@ -107,7 +108,26 @@ def list_differences(
             listed = _listed({label: words_of(name, value) for label, value in values.items()})
             meaning = _unpredictable(lost, n) if name == "vocabulary_size" else ()
             sentences.append(" ".join([f"{difference}: {listed}.", *meaning]))
-    return sentences
+            lost = {} if name == "vocabulary_size" else lost  # said already
+    return [*sentences, *filter(None, [unpredictable({who: count / n for who, count in lost.items()})])]
+
+
+def unpredictable(shares: Mapping[str, float]) -> str:
+    """Say for which models more than a tenth of the answers cannot be predicted; empty where there is none.
+
+    `shares` has the share of the answers that are not among the words of each.
+    """
+    lost = sorted((-share, who) for who, share in shares.items() if share > _TENTH)
+    listed = [f"“{who}” {percent(-share)}" for share, who in lost]
+    if len(listed) > _NAMED:
+        least, others = percent(-lost[-1][0]), len(listed) - _NAMED + 1
+        listed[_NAMED - 1 :] = [f"{others} others {least} or more"]
+    if not listed:
+        return ""
+    return (
+        "More than a tenth of the answers cannot be predicted, as they are not among the words of the model,"
+        f" and count as wrong: {', '.join(listed)}."
+    )
 
 
 def _unpredictable(lost: Mapping[str, int], n: int) -> Iterator[str]:

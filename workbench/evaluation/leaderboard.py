@@ -144,7 +144,7 @@ def leaderboard(
     table = table.astype(dict.fromkeys(_AGAINST, "Float64") | kinds)
     datasets = {name for run in measured_runs for name in run.datasets}
     measured = table[~table["published"]]
-    table.attrs["note"] = note(measured, datasets, drawing)
+    table.attrs["note"] = note(measured, datasets, drawing, names)
     if len(table) > len(measured):
         table.attrs["note"] += f" {_REPORTED}"
     pairs = zip(table["distinction"], table["source"], strict=True)

@@ -14,6 +14,7 @@ from workbench.analysis.proportions import wilson
 from workbench.datasets.published import released_size
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing, Floats, Units
+from workbench.evaluation.comparability import unpredictable
 from workbench.evaluation.reading import (
     BY_SEED,
     VARIANT,
@@ -51,7 +52,7 @@ MEASURES = (
 SPREAD = ("n_seeds", *_SPREADS, "spread")
 """Columns that `measure` gives of replicates too."""
 
-_PARTS = ("unit", "filter", "vocab", "unknown", "prompt")  # of a signature, for the columns `VARIANT`
+_PARTS = ("unit", "filter", "vocab", "case", "unknown", "prompt")  # of a signature, for the columns `VARIANT`
 
 
 def evaluate(
@@ -150,7 +151,7 @@ def evaluate(
     columns = [name for name in heads if name not in names] + names
     columns += [*MEASURES, "chance", "subset", *spread_columns(rows)]
     table = typed(pd.DataFrame(rows, columns=columns))
-    table.attrs["note"] = note(table, datasets, drawing)
+    table.attrs["note"] = note(table, datasets, drawing, names)
     repeated = any(apart) and table.duplicated(["model", *names]).any()
     model = TableColumn("model", detail="distinction" if repeated else "")
     groups = (_group_column(table[name]) for name in names if name != "model")
@@ -337,8 +338,8 @@ def typed(table: pd.DataFrame) -> pd.DataFrame:
     return table.astype({name: kind for name, kind in kinds.items() if name in table.columns})
 
 
-def note(table: pd.DataFrame, datasets: Iterable[str], drawing: Drawing) -> str:
-    """Say how the intervals of a table of measures were made."""
+def note(table: pd.DataFrame, datasets: Iterable[str], drawing: Drawing, names: Sequence[str]) -> str:
+    """Say how the intervals of a table of measures by `names` were made, and what models cannot predict."""
     if not len(table):
         return "There are no predictions."
     level, resamples, seed = drawing
@@ -351,4 +352,15 @@ def note(table: pd.DataFrame, datasets: Iterable[str], drawing: Drawing) -> str:
         parts.append(text if len(rows) == len(table) else f"{text} (in {len(rows)} of {len(table)} rows)")
         if by == "item" and "lambada" in datasets:
             parts.append(bootstrap.LAMBADA)
-    return f"{'; '.join(parts)}."
+    lost = {} if "known" in names else dict(_lost(table, names))
+    return " ".join(filter(None, [f"{'; '.join(parts)}.", unpredictable(lost)]))
+
+
+def _lost(table: pd.DataFrame, names: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Yield the rows of a table of measures, named, with the share of answers that are not known."""
+    groups = [name for name in names if name != "model" and len(table[name].unique()) > 1]
+    for row in table.to_dict("records"):
+        values = [row["model"], row.get("distinction"), *(row[name] for name in groups)]
+        label = ", ".join(dict.fromkeys(str(value) for value in values if not pd.isna(value) and value != ""))
+        if row["n_known"]:  # else nothing is known of the answers of some runs that were imported
+            yield label, 1 - row["n_known"] / row["n"]

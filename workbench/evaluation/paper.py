@@ -15,6 +15,7 @@ import pandas as pd
 from workbench.datasets import published
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing
+from workbench.evaluation.comparability import unpredictable
 from workbench.evaluation.metrics import is_random, measure
 from workbench.evaluation.reading import (
     VARIANT,
@@ -91,7 +92,7 @@ _KINDS = {
     "is_drawn": "boolean", **dict.fromkeys(("n", "n_of_paper", "n_released", "n_known"), "Int64"),
     **dict.fromkeys(("ours_known", "expected"), "Float64"),
     **dict.fromkeys(("resampled_by", "variant", "unit", "filter"), "str"),
-    "vocabulary_size": "Int64", "unknown": "str", "prompt": "object",
+    "vocabulary_size": "Int64", "case": "str", "unknown": "str", "prompt": "object",
 }  # fmt: skip
 
 
@@ -547,6 +548,12 @@ def _notes(
             for cell in part.to_dict("records")
         ]
         place = f" ({section!s})" if section else ""
+        lost = {}
+        for cell in part.to_dict("records"):
+            label = f"{_name(cell)}, {cell['column']}" if several else _name(cell)
+            lost[label] = 1 - cell["n_known"] / cell["n"]
+        if warning := unpredictable(lost):
+            yield warning
         counted = f"Accuracy on the items whose answer is in the vocabulary or among the choices{place}"
         yield f"{counted}: {'; '.join(values)}."
     compared = ours["difference"].notna()

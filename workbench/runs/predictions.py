@@ -40,6 +40,7 @@ SCHEMA = pa.schema(
         ("filter", _TEXT),
         ("vocabulary_size", pa.int64()),
         ("unknown", _TEXT),
+        ("case", _TEXT),
         ("prompt", _TEXT),
         ("log_prob_uncorrected", pa.float64()),
         ("greedy_correct", pa.bool_()),
@@ -48,13 +49,14 @@ SCHEMA = pa.schema(
     ]
 )
 COLUMNS = tuple(SCHEMA.names)
-OPTIONAL = ("prompt", "log_prob_uncorrected", "greedy_correct", "rank_is_bound", "attention")
+OPTIONAL = ("case", "prompt", "log_prob_uncorrected", "greedy_correct", "rank_is_bound", "attention")
 """Columns that a frame may lack; they are null then.
 
-``prompt`` tells (as JSON) what stood before the passage, ``log_prob_uncorrected`` is the log-probability of
-the answer's sub-tokens, whatever goes on after them, ``greedy_correct`` whether each of these was the most
-probable one, ``rank_is_bound`` whether the rank is at least what ``rank`` says, and ``attention`` has one
-weight a token of the item (see :func:`workbench.items.tokens.tokens`).
+``case`` is "sum" where the probabilities of a word's cased forms are added, and null where words stand as
+they are spelt. ``prompt`` tells (as JSON) what stood before the passage, ``log_prob_uncorrected`` is the
+log-probability of the answer's sub-tokens, whatever goes on after them, ``greedy_correct`` whether each of
+these was the most probable one, ``rank_is_bound`` whether the rank is at least what ``rank`` says, and
+``attention`` has one weight a token of the item (see :func:`workbench.items.tokens.tokens`).
 """
 CHECKED = (
     "item_id", "answer", "model", "score_type", "known", "vocabulary_size", "n_choices", "log_prob", "rank",

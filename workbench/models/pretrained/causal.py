@@ -10,9 +10,11 @@ Vocabulary Pose a Confound for Calculating Word Probabilities").
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -52,6 +54,7 @@ from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes
 from workbench.storage.progress import progress_bar
 
+Case = Literal["auto", "as-is", "sum"]
 Correct = Literal["words", "greedy"]
 Filter = Literal["none", "stop-words"]
 Has = npt.NDArray[np.bool_]
@@ -80,6 +83,15 @@ STOP_WORDS = frozenset(
 of contractions that are Treebank tokens. Radford et al. (2019, section 3.3) do not say which they took."""
 
 
+_LOWERED = 100
+"""Words that a vocabulary has at least if the lack of upper-case letters shows that it was lower-cased: as
+many words of any cased text hold "I" or a name."""
+
+_PARTS = re.compile(r"(?<=-)\w|(?<=['’])\w(?=\w\w)|(?<=^mc)\w(?=\w)")  # noqa: RUF001 - an apostrophe is meant
+"""Letters that may be upper-case within a word: after a hyphen or an apostrophe, as in "Jean-Luc" and
+"O'Brien" (but not in "don't" and "you'll"), and in "McDonald"."""
+
+
 @describe_parameters
 class CausalLM(PretrainedModel):
     """Predict a word by a causal language model (GPT-2, Pythia, Llama, ...).
@@ -88,9 +100,16 @@ class CausalLM(PretrainedModel):
     ----------
     {model}
     vocabulary : iterable of str, mapping, Corpus or path, optional
-        The words among which answers are ranked, spelt as in the items: nothing is lower-cased. A mapping of
-        words to counts, or a file with a word on each line and perhaps a tab and its count. Without it there
-        is no rank.
+        The words among which answers are ranked. A mapping of words to counts, or a file with a word on each
+        line and perhaps a tab and its count. Without it there is no rank.
+    case : {"auto", "as-is", "sum"}
+        What a word of the vocabulary stands for. "as-is": for itself alone, spelt as in the items. "sum": for
+        all its cased forms, whose probabilities are added, in texts that have an upper-case letter: the word
+        as it stands, with its first letter in upper case ("Sheila"), with that of each part too
+        ("Jean-Luc", "O'Brien", "McDonald"), and all in upper case. So an answer is right, or has a rank, by
+        its letters whatever their case, as for a model that lower-cases texts; the prediction is the most
+        probable form. "auto" is "sum" for 100 words or more of which less than one in 1,000 has an
+        upper-case letter, such as the vocabulary of an n-gram model, else "as-is".
     {text}
     correct : {"words", "greedy"}, optional
         "words": the prediction is the most probable word of the vocabulary. "greedy": it is what the model
@@ -104,9 +123,9 @@ class CausalLM(PretrainedModel):
     prompt : Prompt, optional
         What stands before the passage.
     budget : int, default 1000
-        How many beginnings of words the model is asked about for the rank of one answer. Where that is
-        not enough, ``rank`` is a lower bound and ``rank_is_bound`` is true; the best word is exact
-        whatever the budget.
+        How many beginnings of words the model is asked about for the rank of one answer; None for any number.
+        Where that is not enough, ``rank`` is a lower bound and ``rank_is_bound`` is true. The best words
+        are exact whatever the budget: with 0, the model is asked about what these need alone.
     batch_tokens : int, optional
         Sub-tokens in a batch: 2,048 on a CPU, 32,768 on a GPU.
     {loading}
@@ -130,6 +149,9 @@ class CausalLM(PretrainedModel):
     lm-evaluation-harness has it; context and word are split as there: white space before the word belongs to
     it.
 
+    That is the answer as it is written, also where a word stands for several forms: ranks and the
+    log-probabilities of the best words are of the forms together, which are no less probable.
+
     Candidates are scored by ln p(candidate and the rest of the sentence | all before); where nothing follows
     the blank, by the candidate's ``log_prob``.
 
@@ -143,7 +165,7 @@ class CausalLM(PretrainedModel):
 
     version = 1
     score_type = "log_prob"
-    options = ("text", "correct", "filter", "budget", "dtype", "name", "attention")
+    options = ("text", "correct", "filter", "case", "budget", "dtype", "name", "attention")
 
     def __init__(
         self,
@@ -153,6 +175,7 @@ class CausalLM(PretrainedModel):
         text: Text = "as-is",
         correct: Correct | None = None,
         filter: Filter = "none",  # noqa: A002 - the name of the column
+        case: Case = "auto",
         prompt: Prompt | None = None,
         budget: int | None = 1000,
         batch_tokens: int | None = None,
@@ -165,6 +188,7 @@ class CausalLM(PretrainedModel):
         progress: bool = True,
     ) -> None:
         one_of("filter", filter, get_args(Filter))
+        one_of("case", case, get_args(Case))
         words = _vocabulary(vocabulary, stop_words=filter == "stop-words")
         self.correct: str = correct or ("greedy" if words is None else "words")
         one_of("correct", self.correct, get_args(Correct))
@@ -180,7 +204,13 @@ class CausalLM(PretrainedModel):
             path_or_name, kind="causal", text=text, eager=attention, device=device, dtype=dtype,
             revision=revision, trust_remote_code=trust_remote_code,
         )  # fmt: skip
-        self.vocabulary = words if self.correct == "words" else None
+        words = words if self.correct == "words" else None
+        self.case: str = case if case != "auto" else "sum" if _is_lowered(words) else "as-is"
+        if self.case == "sum":
+            if words is None:
+                raise DataError("case='sum' needs words that have forms", remedy="pass vocabulary=")
+            words = tuple(dict.fromkeys(word.lower() for word in words))
+        self.vocabulary = words
         self._source["vocabulary"] = self.vocabulary
         self.filter, self.prompt, self.budget = filter, prompt, budget
         self.attention, self.progress = bool(attention), progress
@@ -240,6 +270,8 @@ class CausalLM(PretrainedModel):
 
     def _columns(self, items: Items) -> dict[str, Any]:
         columns = {**super()._columns(items), "filter": self.filter}
+        if self.case == "sum":
+            columns["case"] = ["sum" if _is_cased(item) else None for item in items]
         if self.prompt is not None:
             columns["prompt"] = self.prompt.to_json()
             if self.prompt.per_item:
@@ -256,7 +288,9 @@ class CausalLM(PretrainedModel):
         answers = np.cumsum([len(row) for row in rows])[has] - 1  # the last of their rows
         answer_scores[has] = scores[answers]
         values = self._word_scores(items, np.delete(scores, answers), [len(row) for row in words])
-        columns |= {"filter": "none", "vocabulary_size": pd.NA} | self._answer_columns(items, answer_scores)
+        columns |= {"filter": "none", "case": None, "vocabulary_size": pd.NA} | self._answer_columns(
+            items, answer_scores
+        )
         return from_scores(
             items, values, words, model=self.name, score_type=self.score_type,
             log_prob=word_log_probs(answer_scores), dtype=self.dtype, **options, **columns,
@@ -307,26 +341,32 @@ class CausalLM(PretrainedModel):
 
     def _rank(self, items: Items, top_k: int) -> tuple[Ranked, Scores, list[bool]]:
         """Rank the answers; those after the same white space are searched together."""
-        words, queries = self.vocabulary or (), self._queries(items)
-        groups: dict[tuple[str, str], list[int]] = {}
-        for index, text in enumerate(map(self._split, items)):
-            groups.setdefault((text.lead, anchor_of(text.context, text.lead)), []).append(index)
+        queries = self._queries(items)
+        groups: dict[tuple[str, str, bool], list[int]] = {}
+        for index, item in enumerate(items):
+            text = self._split(item)
+            key = text.lead, anchor_of(text.context, text.lead), self.case == "sum" and _is_cased(item)
+            groups.setdefault(key, []).append(index)
+        top_words: dict[int, list[str]] = {}
         by_item: dict[int, SearchResult] = {}
         scores = no_scores(len(items))
         with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
-            for (lead, anchor), members in groups.items():
+            for (lead, anchor, by_form), members in groups.items():
+                forms, trie = self._trie(lead, anchor, by_form)
                 results, scores[members] = rank_words(
-                    self._scorer, self._trie(lead, anchor), [queries[index] for index in members],
+                    self._scorer, trie, [queries[index] for index in members],
                     top_k=top_k, budget=self.budget, step=bar.update,
                 )  # fmt: skip
                 by_item |= dict(zip(members, results, strict=True))
+                for index, result in zip(members, results, strict=True):
+                    top_words[index] = [forms[form] for form in result.forms]
         results = [by_item[index] for index in range(len(items))]
         ranked = Ranked(
             word_log_probs(scores),
             np.array([result.rank for result in results], dtype=np.int64),
             np.array([result.n_tied for result in results], dtype=np.int64),
             np.array([query.word is not None for query in queries], dtype=bool),
-            [[words[word] for word in result.words] for result in results],
+            [top_words[index] for index in range(len(items))],
             [result.log_probs for result in results],
         )
         return ranked, scores, [result.is_bound for result in results]
@@ -337,7 +377,7 @@ class CausalLM(PretrainedModel):
         pairs = iter(subwords.pairs([(text.before, text.word) for text in texts if text.word]))
         contexts = iter(subwords.contexts([text.before for text in texts if not text.word]))
         return [
-            WordQuery(*next(pairs), self._index.get(answer))
+            WordQuery(*next(pairs), self._index.get(answer.lower() if self.case == "sum" else answer))
             if text.word
             else WordQuery(next(contexts), [], None)
             for text, answer in zip(texts, items.frame["answer"], strict=True)
@@ -369,12 +409,15 @@ class CausalLM(PretrainedModel):
         values = np.where(is_last, word_log_probs(scores), scores["log_prob"])
         return pad(np.split(values, np.cumsum(sizes)[:-1]))
 
-    def _build_trie(self, lead: str, anchor: str) -> Trie:
-        """Return the vocabulary as its words are tokenised after white space and a text."""
-        words = self.vocabulary or ()
-        if self._detokenise:
-            words = tuple(wt.readable(word) for word in words)
-        return Trie(self._scorer.subwords.words(words, lead, anchor))
+    def _build_trie(self, lead: str, anchor: str, by_form: bool) -> tuple[Sequence[str], Trie]:  # noqa: FBT001
+        """Return the words, or their forms, and their sub-tokens after white space and a text."""
+        forms, words = self.vocabulary or (), None
+        if by_form:
+            forms_of = list(map(_cased_forms, forms))
+            forms = tuple(chain.from_iterable(forms_of))
+            words = np.repeat(np.arange(len(forms_of)), [len(row) for row in forms_of])
+        written = [wt.readable(form) for form in forms] if self._detokenise else forms
+        return forms, Trie(self._scorer.subwords.words(written, lead, anchor), words)
 
     def attend(self, items: Items) -> list[Attention]:
         """Return the attention of each layer and head at the last position before each blank.
@@ -443,6 +486,30 @@ class CausalLM(PretrainedModel):
 
 def _has_answer(items: Items) -> Has:
     return items.frame["answer"].notna().to_numpy()
+
+
+def _is_cased(item: Item) -> bool:
+    """Return whether a text has an upper-case letter outside the answer."""
+    start, end = item.answer_span
+    text = item.text[:start] + item.text[end:]
+    return text != text.lower()
+
+
+def _is_lowered(words: Sequence[str] | None) -> bool:
+    """Return whether words were lower-cased: they are many, and less than one in 1,000 has a capital.
+
+    Some programs lower the case of A to Z alone: the vocabulary of LAMBADA's release has "Étienne".
+    """
+    if words is None or len(words) < _LOWERED:
+        return False
+    return 1000 * sum(word != word.lower() for word in words) < len(words)
+
+
+def _cased_forms(word: str) -> list[str]:
+    """Return the forms that a lower-cased word has in texts, the word itself first."""
+    first = word[:1].upper() + word[1:]
+    parts = _PARTS.sub(lambda letter: letter[0].upper(), word)
+    return list(dict.fromkeys([word, first, parts[:1].upper() + parts[1:], word.upper()]))
 
 
 def _vocabulary(words: Any, *, stop_words: bool) -> tuple[str, ...] | None:

@@ -41,6 +41,10 @@ _LENGTH = 2048  # where neither the model nor its tokenizer says how much it see
 _UNSET = 10**9  # tokenizers without a length have a greater one
 _SHAREABLE = {"DynamicLayer", "DynamicSlidingWindowLayer"}  # caches whose rows can be selected
 _JOINABLE = {"DynamicLayer"}  # caches that rows of other batches can be added to
+_PACKED = 32  # sub-tokens of paths after which a row is full
+_TREES = {"gpt2", "gpt_neox", "llama", "mistral", "opt", "qwen2", "qwen3"}
+"""Kinds of models that see what a mask of four dimensions says, in every layer: tests compare each of them
+with a plain pass. Others get a row for each path."""
 _END = -1  # asks for the end of the word in place of a sub-token
 
 
@@ -128,10 +132,11 @@ class Subwords:
 
     def words(self, words: Sequence[str], lead: str, anchor: str) -> list[Ids]:
         """Return the sub-tokens of words after a text (`anchor`) and white space (`lead`) alone."""
-        if not anchor:
-            return self.encode([lead + word for word in words], special=False)
-        skip = len(self.encode([anchor])[0])
-        return [ids[skip:] for ids in self.encode([f"{anchor}{lead}{word}" for word in words])]
+        skip = len(self.encode([anchor])[0]) if anchor else 0
+        texts = [f"{anchor}{lead}{word}" for word in words]
+        # a quarter of the time that the tokenizer of transformers takes for as many texts
+        encodings = self.tokenizer.backend_tokenizer.encode_batch_fast(texts, add_special_tokens=bool(anchor))
+        return [encoding.ids[skip:] for encoding in encodings]
 
     def text(self, ids: Sequence[int], context: Sequence[int] = ()) -> str:
         """Return the text of sub-tokens as it is written after those of a context."""
@@ -170,6 +175,7 @@ class CausalScorer:
         self.batcher = Batcher(most, rows=_ROWS, positions=_LOGITS // size)
         self._shares_states = True
         self._takes_positions = "position_ids" in inspect.signature(checkpoint.model.forward).parameters
+        self._packs = self._takes_positions and _packs(checkpoint.model)
         self._ends = self.tensor(np.flatnonzero(self.subwords.ends))
 
     def score(
@@ -283,20 +289,14 @@ class CausalScorer:
             Which of the paths, and their logits in single precision.
         """
         width = max((len(contexts.ids[owner]) for owner in set(owners)), default=0)
+        rows = _rows(owners, paths, every=every, most=_PACKED if self._packs else 1)
 
         def work(batch: Sequence[int]) -> torch.Tensor:
-            asked = [list(range(0 if every else len(paths[row]) - 1, len(paths[row]))) for row in batch]
-            parents = [owners[row] for row in batch]
-            if contexts.cache is not None:
-                return self._logits_after(contexts, parents, [paths[row] for row in batch], asked)
-            heads = [contexts.ids[owner] for owner in parents]
-            ids = [head + paths[row] for head, row in zip(heads, batch, strict=True)]
-            shifted = [[len(head) + place for place in row] for head, row in zip(heads, asked, strict=True)]
-            return self._logits(ids, shifted)
+            return self._logits_after(contexts, [rows[row] for row in batch])
 
-        lengths = [width + len(path) for path in paths]
-        positions = [len(path) if every else 1 for path in paths]
-        yield from self.batcher.run(lengths, work, positions=positions, factor=2)
+        lengths, positions = [width + len(row.ids) for row in rows], [len(row.asked) for row in rows]
+        for batch, logits in self.batcher.run(lengths, work, positions=positions, factor=2):
+            yield [path for row in batch for path in rows[row].paths], logits
 
     def score_after(self, contexts: EncodedContexts, owners: Sequence[int], paths: Sequence[Ids]) -> Scores:
         """Return the scores of sub-tokens after contexts that the model has seen (see `next_logits`)."""
@@ -361,28 +361,95 @@ class CausalScorer:
         ids, _ = padded(rows)  # no position sees the padding, which is at the right
         return self.checkpoint.logits(ids, asked, use_cache=False)[0]
 
-    def _logits_after(
-        self,
-        contexts: EncodedContexts,
-        owners: list[int],
-        rows: Sequence[Ids],
-        asked: Sequence[Sequence[int]],
-    ) -> torch.Tensor:
-        """Return the logits at some positions of rows that follow contexts, as `_logits`."""
-        ids, _ = padded(rows)
-        lengths = np.array([len(contexts.ids[owner]) for owner in owners])[:, None]
+    def _logits_after(self, contexts: EncodedContexts, rows: Sequence[_Row]) -> torch.Tensor:
+        """Return the logits at the positions asked of rows that follow contexts, all in turn."""
+        heads, asked = [contexts.ids[row.owner] for row in rows], [row.asked for row in rows]
+        if contexts.cache is None:
+            ids = [head + row.ids for head, row in zip(heads, rows, strict=True)]
+            shifted = [[len(head) + place for place in row] for head, row in zip(heads, asked, strict=True)]
+            return self._logits(ids, shifted)
+        ids, _ = padded([row.ids for row in rows])
+        steps, _ = padded([row.steps for row in rows])
+        lengths = np.array([len(head) for head in heads])[:, None]
         longest = max(map(len, contexts.ids))
         mask = np.arange(longest + ids.shape[1]) >= longest - lengths
-        positions = np.minimum(lengths + np.arange(ids.shape[1]), self.length - 1)  # beyond is padding
-        cache = _copied(contexts.cache)
+        if self._packs:
+            mask = _tree_mask(mask[:, :longest], rows, ids.shape[1])
+        positions = np.minimum(lengths + steps, self.length - 1)  # beyond is padding
+        cache, owners = _copied(contexts.cache), [row.owner for row in rows]
         if owners != list(range(len(contexts.ids))):
             cache.batch_select_indices(self.tensor(owners))  # as often as each is named
         options = self._options(mask, positions)
         return self.checkpoint.logits(ids, asked, past_key_values=cache, **options)[0]
 
     def _options(self, mask: npt.NDArray[Any], positions: npt.NDArray[np.int64]) -> dict[str, Any]:
-        options = {"attention_mask": self.tensor(mask), "use_cache": True}
+        import torch  # noqa: PLC0415 - heavy
+
+        visible = self.tensor(mask)
+        if self._packs and mask.dtype == bool and mask.shape[1] == 1:  # of trees, added to the attention
+            kind = self.checkpoint.model.dtype
+            visible = (1 - visible).to(kind) * torch.finfo(kind).min
+        options = {"attention_mask": visible, "use_cache": True}
         return options | ({"position_ids": self.tensor(positions)} if self._takes_positions else {})
+
+
+class _Row(NamedTuple):
+    """Paths after a context in one row: what several begin with stands there once."""
+
+    owner: int  # the context
+    ids: Ids
+    above: list[int]  # the place of the sub-token before each; -1 after the context
+    steps: list[int]  # how many sub-tokens are between the context and each
+    paths: list[int]  # which paths
+    asked: list[int]  # the places asked, of one path after the other
+
+
+def _rows(owners: Sequence[int], paths: Sequence[Ids], *, every: bool, most: int) -> list[_Row]:
+    """Put the paths after each context into rows: a row is full if it has `most` sub-tokens or more."""
+    rows: list[_Row] = []
+    current: dict[int, tuple[_Row, dict[tuple[int, int], int]]] = {}
+    for index, (owner, path) in enumerate(zip(owners, paths, strict=True)):
+        row, places = current.get(owner, (None, {}))
+        if row is None or len(row.ids) >= most:
+            row, places = _Row(owner, [], [], [], [], []), {}
+            rows.append(row)
+            current[owner] = row, places
+        place, on_path = -1, []
+        for step, token in enumerate(path):
+            above, place = place, places.setdefault((place, token), len(row.ids))
+            if place == len(row.ids):
+                row.ids.append(token)
+                row.above.append(above)
+                row.steps.append(step)
+            on_path.append(place)
+        row.paths.append(index)
+        row.asked.extend(on_path if every else on_path[-1:])
+    return rows
+
+
+def _tree_mask(contexts: npt.NDArray[np.bool_], rows: Sequence[_Row], width: int) -> npt.NDArray[np.bool_]:
+    """Return what each place of the rows sees: its context, what is before it on its path, and itself.
+
+    `contexts` (rows, length) are the places of the contexts; the mask is (rows, 1, width, length + width).
+    """
+    tree = np.zeros((len(rows), width, width), dtype=bool)
+    tree[:, np.arange(width), np.arange(width)] = True
+    for visible, row in zip(tree, rows, strict=True):
+        for place, above in enumerate(row.above):
+            if above >= 0:
+                visible[place] |= visible[above]
+    seen = np.broadcast_to(contexts[:, None], (len(rows), width, contexts.shape[1]))
+    return np.concatenate([seen, tree], axis=2)[:, None]
+
+
+def _packs(model: Any) -> bool:
+    """Return whether paths of a model can stand in one row."""
+    config = model.config
+    return (
+        config.model_type in _TREES
+        and type(model).__module__.startswith(f"transformers.models.{config.model_type}.")
+        and getattr(config, "sliding_window", None) is None
+    )
 
 
 def _copied(cache: Any) -> Any:

@@ -8,7 +8,7 @@ looked at first (best-first branch and bound: Lawler and Wood 1966).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from heapq import heappop, heappush, heappushpop
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import torch
 
 Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 ROOT = 0
 TIE = 1e-5
@@ -37,50 +38,92 @@ different shapes, differ by about 1e-6."""
 BROKEN = -1
 """Stands for the sub-token that a model would write whose logits are not numbers."""
 
-_PATHS = 64  # of one item in a batch
+_ABOVE = float(np.exp(TIE))  # how many times as probable as the answer a word above it is
+_SLACK = TIE / 10  # share of a word's probability that need not be known
+_EXPONENT = 600.0  # exponentials of twice as much are no numbers
+_PATHS = 256  # of one item in a batch
 _LONGEST_WORD = 12  # sub-tokens of a word that is written
 
 
 class Trie:
-    """Words as paths of sub-tokens.
+    """Forms of words as paths of sub-tokens, in the order of the paths: those below a node are a slice.
 
     Parameters
     ----------
     paths : sequence of sequence of int
-        The sub-tokens of each word. A word with an empty path is never found; several may have the same.
+        The sub-tokens of each form. A form with an empty path is never found; several words may have the
+        same, and forms of one word that have the same are one form.
+    words : sequence of int, optional
+        The word of each form, in ascending order; by default each form is a word of its own.
 
     Attributes
     ----------
     parent, token : array (n,)
         The node above each node, and the sub-token that leads from there; node 0 is the root.
+    slices : array (n, 3)
+        Of the forms below a node: the first, the first after those that end at the node, and the end.
+    form, word : array (forms with a path,)
+        Which form, and which word that is.
+    by_word, starts : array
+        Places of the forms sorted by word, and where those of each word start in it.
     depth : int
-        Sub-tokens of the longest word.
-    n_words : int
-        Words with a path.
+        Sub-tokens of the longest form.
+    n_words, size : int
+        Words with a path, and all words.
+    paths : sequence of sequence of int
+        As given.
     """
 
-    def __init__(self, paths: Sequence[Sequence[int]]) -> None:
-        nodes: dict[tuple[int, int], int] = {}
-        self._words: dict[int, list[int]] = {}
-        for word, path in enumerate(paths):
-            node = ROOT
-            for step in path:
-                node = nodes.setdefault((node, step), len(nodes) + 1)
-            if path:
-                self._words.setdefault(node, []).append(word)
-        self.parent, self.token = np.array([(-1, -1), *nodes], dtype=np.int64).T
-        self.depth = max(map(len, paths), default=0)
-        self.n_words = sum(map(len, self._words.values()))
+    def __init__(self, paths: Sequence[Sequence[int]], words: Sequence[int] | None = None) -> None:
+        self.paths = paths
+        words = np.arange(len(paths)) if words is None else np.asarray(words, dtype=np.int64)
+        length = np.array([len(path) for path in paths], dtype=np.int64)
+        self.depth, self.size = int(length.max(initial=0)), int(words.max(initial=-1)) + 1
+        grid = np.full((len(paths), self.depth), -1)
+        grid[np.arange(self.depth) < length[:, None]] = np.fromiter(chain.from_iterable(paths), np.int64)
+        order = np.lexsort((words, *grid.T[::-1]))
+        order = order[length[order] > 0]
+        rows = grid[order]
+        shared = np.cumprod(rows[1:] == rows[:-1], axis=1).sum(axis=1)  # the padding counted
+        again = (shared == self.depth) & (words[order[1:]] == words[order[:-1]])
+        is_first, shared = np.append(True, ~again)[: len(order)], np.append(0, shared)[: len(order)]
+        self.form = order[is_first]
+        self.word = words[self.form]
+        self._set_nodes(rows[is_first], length[self.form], np.minimum(shared[is_first], length[self.form]))
+        self.by_word = np.argsort(self.word, kind="stable")
+        sorted_words = self.word[self.by_word]
+        self.starts = np.flatnonzero(np.append(True, np.diff(sorted_words) > 0)[: len(sorted_words)])
+        self.n_words = len(self.starts)
+
+    def _set_nodes(self, rows: Integers, length: Integers, shared: Integers) -> None:
+        """Set the nodes: for each form in turn those that it does not share with the form before it."""
+        counts = length - shared
+        first = np.repeat(np.arange(len(rows)), counts)
+        depth = np.arange(len(first)) - np.repeat(np.cumsum(counts) - length, counts)
+        self.token = np.append(-1, rows[first, depth])
+        self.parent = np.arange(-1, len(first))  # the node before it, if that is on the same form's path
+        inner, end = first.copy(), first.copy()
+        above = np.zeros(0, dtype=np.int64)
+        for level in range(self.depth):
+            nodes = np.flatnonzero(depth == level)
+            starts = np.flatnonzero(shared <= level)
+            end[nodes] = np.append(starts, len(rows))[np.searchsorted(starts, first[nodes], side="right")]
+            ending = np.flatnonzero(length == level + 1)
+            owners = nodes[np.searchsorted(first[nodes], ending, side="right") - 1]
+            np.add.at(inner, owners, 1)
+            if level:
+                found = np.searchsorted(first[above], first[nodes], side="right") - 1
+                self.parent[1 + nodes] = 1 + above[found]
+            else:
+                self.parent[1 + nodes] = ROOT
+            above = nodes
+        self.slices = np.vstack([[[0, 0, len(rows)]], np.column_stack([first, inner, end])])
         self._children = np.argsort(self.parent, kind="stable")[1:]
         self._first = np.searchsorted(self.parent[self._children], np.arange(len(self.parent) + 1))
 
     def children(self, node: int) -> Integers:
         """Return the nodes below a node."""
         return self._children[self._first[node] : self._first[node + 1]]
-
-    def words(self, node: int) -> list[int]:
-        """Return the indices of the words that end at a node."""
-        return self._words.get(node, [])
 
     def path(self, node: int) -> Ids:
         """Return the sub-tokens from the root to a node."""
@@ -90,6 +133,10 @@ class Trie:
             node = int(self.parent[node])
         return path[::-1]
 
+    def forms(self, word: int) -> list[int]:
+        """Return the forms of a word, each path once."""
+        return np.sort(self.form[self.word == word]).tolist()
+
 
 class SearchResult(NamedTuple):
     """Rank of an answer, and the best words."""
@@ -97,15 +144,18 @@ class SearchResult(NamedTuple):
     rank: int  # 1 + number of words that are known to be more probable than the answer
     n_tied: int  # words known to be as probable, the answer counted
     is_bound: bool  # whether there may be more of both, as the budget was spent
-    words: list[int]  # the best; no word that was not looked at is above any of them
+    words: list[int]  # the best; no other word is above any of them
+    forms: list[int]  # the most probable form of each
     log_probs: list[float]
 
 
 class Search:
     """Search the words of a trie for one item; the model's answers come from outside, in any batches.
 
+    The probability of a word is the sum of those of its forms. A form whose end was not asked for is at most
+    as probable as the longest beginning of it that is known, so each word has a lower and an upper bound.
     `take` returns the nodes after which the model is to be asked, `give` takes its answers, until `take`
-    returns none.
+    returns none. Only nodes are taken that decide whether a word is above the answer, or among the best.
 
     Parameters
     ----------
@@ -116,11 +166,13 @@ class Search:
         The word that is to be ranked.
     value : float, optional
         Its log-probability, that of its end included.
+    form : int, optional
+        Its most probable form.
     top_k : int, default 10
         Number of best words that are wanted.
     budget : int, optional
-        Number of nodes after which the search for the rank and for more than the best word ends. The best
-        word is searched to the end whatever the budget.
+        Number of nodes after which the search for the rank ends. The best words are searched to the end
+        whatever the budget.
     """
 
     def __init__(
@@ -130,97 +182,117 @@ class Search:
         *,
         answer: int | None = None,
         value: float = np.inf,
+        form: int | None = None,
         top_k: int = 10,
         budget: int | None = None,
     ) -> None:
         self.trie, self.answer, self.top_k = trie, answer, max(top_k, 1)
-        self.value = np.inf if answer is None else value
-        self.budget = np.inf if budget is None else budget
+        self.budget: float = np.inf if budget is None else budget
         self.spent = 0
-        self.broken = False  # whether a log-probability was NaN, which nothing can be compared with
-        self._heap: list[tuple[float, int, int]] = []  # best open child: -log-probability, stream, place
-        self._streams: list[tuple[Integers, Floats]] = []  # the children of a node, the best first
-        self._values: list[tuple[float, int]] = []  # of all words that were reached
-        self._best: list[float] = []  # the top_k best values, the worst of them first
-        if answer is not None:
-            self._add(answer, value)
-        self._open(trie.children(ROOT), np.asarray(first, dtype=np.float64))
+        self.broken = answer is not None and bool(np.isnan(value))  # NaN can be compared with nothing
+        self.log_prob = np.zeros(len(trie.parent))  # of the path of each node that is known
+        # an answer may be less probable than the least number: probabilities are multiples of exp(_shift)
+        self._shift = max(min(0.0, value + _EXPONENT), -_EXPONENT) if np.isfinite(value) else 0.0
+        self._value = np.inf if answer is None else float(np.exp(value - self._shift))
+        self._form = answer if form is None else form
+        self._bound = np.zeros(len(trie.form))  # of the probability of each form, from above
+        self._node = np.zeros(len(trie.form), dtype=np.int64)  # to ask about next; ROOT: the bound is exact
+        self._open(ROOT, np.asarray(first, dtype=np.float64))
 
-    def take(self, most: int) -> list[tuple[int, float]]:
-        """Return at most `most` nodes to ask the model about next, with the log-probabilities."""
-        nodes: list[tuple[int, float]] = []
-        unsure = 0
-        while self._heap and not self.broken and len(nodes) < most:
-            top = -self._heap[0][0]
-            if not top > self._limit():
-                break
-            if not (self.spent < self.budget and top > self.value - TIE):
-                unsure += 1  # may turn out to be below the best words: no more of them than may be needed
-                if unsure > self.top_k:
-                    break
-            nodes.append((self._pop(), top))
-            self.spent += 1
+    def take(self, most: int) -> list[int]:
+        """Return the nodes to ask the model about next: at most `most` for the rank and a few others."""
+        if self.broken or not len(self._bound):
+            return []
+        lower, upper = self._bounds()
+        is_open = _open_words(lower, upper)
+        best = np.partition(lower, -self.top_k)[-self.top_k] if len(lower) > self.top_k else 0.0
+        within = int(min(most, max(self.budget - self.spent, 0)))
+        nodes = self._next_nodes(self._undecided(lower, upper))[:within] if within else []
+        # others may turn out to be below the best words: no more of them than may be needed
+        others = self._next_nodes(is_open & (upper > best))[: self.top_k]
+        nodes = list(dict.fromkeys([*nodes, *others]))
+        self.spent += len(nodes)
         return nodes
 
-    def give(self, node: int, path: float, end: float, children: Floats) -> None:
-        """Take the log-probabilities of a node's path, of the word's end after it, and of its children."""
-        words = self.trie.words(node)
-        value = self.value if self.answer in words else path + end
-        for word in words:
-            if word != self.answer:
-                self._add(word, value)
-        self._open(self.trie.children(node), path + np.asarray(children, dtype=np.float64))
+    def give(self, node: int, end: float, children: Floats) -> None:
+        """Take the log-probabilities of the word's end after a node's path, and of its children."""
+        first, inner, _ = self.trie.slices[node]
+        self._bound[first:inner] = np.exp(self.log_prob[node] + end - self._shift)
+        self._node[first:inner] = ROOT
+        self.broken |= bool(np.isnan(end))
+        self._open(node, self.log_prob[node] + np.asarray(children, dtype=np.float64))
 
     @property
     def result(self) -> SearchResult:
         """What is known so far; the best word has NaN where the model gave that for any word."""
         if self.broken:
-            return SearchResult(0, 0, is_bound=False, words=[0], log_probs=[np.nan])
-        bound = -self._heap[0][0] if self._heap else -np.inf
-        best = sorted(self._values, key=lambda pair: (-pair[0], pair[1]))[: self.top_k]
-        sure = [pair for pair in best if not bound > pair[0]]
-        others = np.array([value for value, word in self._values if word != self.answer])
-        above = int((others > self.value + TIE).sum())
-        if np.isneginf(self.value):  # as probable as all words that were not looked at: not at all
-            n_tied = self.trie.n_words - above
-        else:
-            n_tied = 1 + int((np.abs(others - self.value) <= TIE).sum())
+            return SearchResult(0, 0, is_bound=False, words=[0], forms=[0], log_probs=[np.nan])
+        lower, upper = self._bounds()
+        is_open = _open_words(lower, upper)
+        limit = max(upper[is_open], default=0.0)
+        best = np.argsort(-lower, kind="stable")[: self.top_k]
+        best = best[~is_open[best] & (lower[best] >= limit) & (lower[best] > 0)]
+        above, tied = int((lower > self._value * _ABOVE).sum()), 1
+        if self.answer is not None:
+            near = ~is_open & (lower >= self._value / _ABOVE) & (lower <= self._value * _ABOVE)
+            # one of probability 0 is as probable as all words that were not looked at
+            tied = int(near.sum()) if self._value else self.trie.n_words - above
+        with np.errstate(divide="ignore"):
+            values = np.log(lower[best]) + self._shift
         return SearchResult(
             rank=1 + above,
-            n_tied=n_tied,
-            is_bound=self.answer is not None and bound > self.value - TIE,
-            words=[word for _, word in sure],
-            log_probs=[value for value, _ in sure],
+            n_tied=tied,
+            is_bound=bool(self._undecided(lower, upper).any()),
+            words=best.tolist(),
+            forms=[self._best_form(word) for word in best.tolist()],
+            log_probs=values.tolist(),
         )
 
-    def _limit(self) -> float:
-        """Return the log-probability that an open path must be above to be looked at."""
-        if self.spent >= self.budget:
-            return max(self._best, default=-np.inf)
-        full = self._best[0] if len(self._best) == self.top_k else -np.inf
-        return min(full, self.value - TIE)
+    def _bounds(self) -> tuple[Floats, Floats]:
+        """Return a lower and an upper bound of the probability of each word."""
+        word, size = self.trie.word, self.trie.size
+        lower = np.bincount(word, np.where(self._node == ROOT, self._bound, 0), size)
+        upper = np.bincount(word, self._bound, size)
+        if self.answer is not None:
+            lower[self.answer] = upper[self.answer] = self._value
+        return lower, upper
 
-    def _add(self, word: int, value: float) -> None:
-        self.broken |= bool(np.isnan(value))
-        self._values.append((value, word))
-        if len(self._best) < self.top_k:
-            heappush(self._best, value)
-        else:
-            heappushpop(self._best, value)
+    def _undecided(self, lower: Floats, upper: Floats) -> Mask:
+        """Return the words of which it is not known whether they are above the answer."""
+        near = (upper > self._value / _ABOVE) & (lower <= self._value * _ABOVE)
+        return np.asarray(near & _open_words(lower, upper))
 
-    def _open(self, nodes: Integers, values: Floats) -> None:
-        if len(nodes):
-            order = np.argsort(-values, kind="stable")
-            self.broken |= bool(np.isnan(values[order[-1]]))  # NaN comes last
-            self._streams.append((nodes[order], values[order]))
-            heappush(self._heap, (-float(values[order[0]]), len(self._streams) - 1, 0))
+    def _next_nodes(self, words: Mask) -> list[int]:
+        """Return the nodes to ask about for some words, the best first: of each its most probable form."""
+        trie = self.trie
+        bound = np.where(words[trie.word] & (self._node != ROOT), self._bound, -1)
+        top = np.full(trie.size, -1.0)
+        top[trie.word[trie.by_word[trie.starts]]] = np.maximum.reduceat(bound[trie.by_word], trie.starts)
+        is_next = np.zeros(len(trie.parent), dtype=bool)
+        is_next[self._node[(bound >= 0) & (bound == top[trie.word])]] = True
+        nodes = np.flatnonzero(is_next)
+        order = np.argsort(-self.log_prob[nodes], kind="stable")
+        return np.asarray(nodes[order]).tolist()
 
-    def _pop(self) -> int:
-        _, stream, place = heappop(self._heap)
-        nodes, values = self._streams[stream]
-        if place + 1 < len(nodes):
-            heappush(self._heap, (-float(values[place + 1]), stream, place + 1))
-        return int(nodes[place])
+    def _best_form(self, word: int) -> int:
+        if word == self.answer and self._form is not None:
+            return self._form
+        places = np.flatnonzero((self.trie.word == word) & (self._node == ROOT))
+        return int(self.trie.form[places[self._bound[places].argmax()]])
+
+    def _open(self, node: int, log_probs: Floats) -> None:
+        """Set the log-probabilities of the paths of a node's children."""
+        children, (_, inner, end) = self.trie.children(node), self.trie.slices[node].tolist()
+        self.broken |= bool(np.isnan(log_probs).any())
+        self.log_prob[children] = log_probs
+        sizes = self.trie.slices[children, 2] - self.trie.slices[children, 0]
+        self._bound[inner:end] = np.repeat(np.exp(log_probs - self._shift), sizes)
+        self._node[inner:end] = np.repeat(children, sizes)
+
+
+def _open_words(lower: Floats, upper: Floats) -> Mask:
+    """Return the words whose probability is not known yet."""
+    return np.asarray(upper - lower > _SLACK * lower)
 
 
 class WordQuery(NamedTuple):
@@ -229,6 +301,13 @@ class WordQuery(NamedTuple):
     context: Ids  # before the word; where it leaves no room for a word, the first sub-tokens are not seen
     path: Ids  # sub-tokens of the answer; empty where there is none
     word: int | None  # index of the answer in the vocabulary
+
+
+class AnswerForms(NamedTuple):
+    """The forms of an answer's word: their log-probability together, and which is the most probable one."""
+
+    value: float
+    form: int | None
 
 
 def rank_words(
@@ -249,24 +328,49 @@ def rank_words(
     top = scorer.tensor(trie.token[trie.children(ROOT)])
     for batch, contexts in _contexts(scorer, queries, trie.depth, scores):
         first = contexts.first.index_select(1, top).double().cpu().numpy()
-        answers = [queries[owner].word for owner in batch]
+        answers = _answer_forms(scorer, trie, contexts, [queries[owner] for owner in batch], scores[batch])
         searches = [
-            Search(trie, values, answer=answer, value=value, top_k=top_k, budget=budget)
-            for values, answer, value in zip(
-                first, answers, word_log_probs(scores[batch]).tolist(), strict=True
-            )
-        ]
+            Search(trie, values, answer=queries[owner].word, value=answer.value, form=answer.form,
+                   top_k=top_k, budget=budget)
+            for owner, values, answer in zip(batch, first, answers, strict=True)
+        ]  # fmt: skip
         _run(scorer, trie, contexts, searches)
         results |= {owner: search.result for owner, search in zip(batch, searches, strict=True)}
         step(len(batch))
     return [results[index] for index in range(len(queries))], scores
 
 
+def _answer_forms(
+    scorer: CausalScorer,
+    trie: Trie,
+    contexts: EncodedContexts,
+    queries: Sequence[WordQuery],
+    scores: Scores,
+) -> list[AnswerForms]:
+    """Score the forms of the answers; a single form is the answer as it is written."""
+    forms = [[] if query.word is None else trie.forms(query.word) for query in queries]
+    values = [dict.fromkeys(few, value) for few, value in zip(forms, word_log_probs(scores), strict=True)]
+    others = [
+        (place, form) for place, (few, query) in enumerate(zip(forms, queries, strict=True)) for form in few
+        if len(few) > 1 and trie.paths[form] != query.path
+    ]  # fmt: skip
+    more = scorer.score_after(
+        contexts, [place for place, _ in others], [list(trie.paths[form]) for _, form in others]
+    )
+    for (place, form), value in zip(others, word_log_probs(more).tolist(), strict=True):
+        values[place][form] = value
+    return [
+        AnswerForms(float(np.logaddexp.reduce(list(each.values()))), max(each, key=lambda form: each[form]))
+        if each else AnswerForms(float(value), None)
+        for each, value in zip(values, word_log_probs(scores), strict=True)
+    ]  # fmt: skip
+
+
 def _run(scorer: CausalScorer, trie: Trie, contexts: EncodedContexts, searches: Sequence[Search]) -> None:
     """Ask the model whatever the searches need, for all of them at once."""
-    while taken := [(place, *node) for place, search in enumerate(searches) for node in search.take(_PATHS)]:
-        paths = [trie.path(node) for _, node, _ in taken]
-        for batch, logits in scorer.next_logits(contexts, [place for place, _, _ in taken], paths):
+    while taken := [(place, node) for place, search in enumerate(searches) for node in search.take(_PATHS)]:
+        paths = [trie.path(node) for _, node in taken]
+        for batch, logits in scorer.next_logits(contexts, [place for place, _ in taken], paths):
             norm, end = scorer.end_log_probs(logits)
             below = [trie.children(taken[index][1]) for index in batch]
             sizes = [len(nodes) for nodes in below]
@@ -275,8 +379,8 @@ def _run(scorer: CausalScorer, trie: Trie, contexts: EncodedContexts, searches: 
             values = (logits[rows, tokens].double() - norm.double()[rows]).cpu().numpy()
             children = np.split(values, np.cumsum(sizes)[:-1])
             for index, closing, log_probs in zip(batch, end.double().cpu().tolist(), children, strict=True):
-                place, node, value = taken[index]
-                searches[place].give(node, value, closing, log_probs)
+                place, node = taken[index]
+                searches[place].give(node, closing, log_probs)
 
 
 def write_words(
