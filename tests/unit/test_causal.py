@@ -21,6 +21,7 @@ import transformers
 from plain_causal import ITEMS, RUNNING, TOKENS, WORDS, Plain, before, model
 
 from workbench.models.base import Predictor
+from workbench.models.pretrained.masked import MaskedLM
 from workbench.models.pretrained.prompts import Prompt
 
 torch.set_num_threads(1)
@@ -309,6 +310,97 @@ def test_what_is_no_model_is_refused(folders, tmp_path):
             model(folders("bytes"), **options)
     with pytest.raises(DataError, match="ranks no vocabulary"):
         model(folders("bytes")).ranking(ITEMS)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_model_that_sees_what_comes_after_is_refused(folders, dtype):
+    with pytest.raises(DataError, match=r"sees what comes after .* changes .* by \d\S* nats.*use MaskedLM"):
+        model(folders("bert"), dtype=dtype)
+
+
+def test_a_model_that_was_trained_to_see_its_prefix_is_refused(folders, tmp_path):
+    folder = shutil.copytree(folders("bytes"), tmp_path / "mpt")
+    size = len(transformers.AutoTokenizer.from_pretrained(folder))
+    sizes = {"d_model": 32, "n_heads": 4, "n_layers": 2, "vocab_size": size}
+    config = transformers.MptConfig(**sizes, attn_config={"prefix_lm": True})
+    transformers.MptForCausalLM(config).save_pretrained(folder)
+    with pytest.raises(DataError, match=r"as a prefix language model.*from left to right"):
+        model(folder)
+    assert len(model(changed(folder, tmp_path / "causal", attn_config={})).predict(ITEMS[:1])) == 1
+
+
+@pytest.mark.parametrize("kind", ["bytes", "llama", "bert"])
+def test_a_folder_without_a_tokenizer_says_how_to_get_one(folders, tmp_path, kind):
+    folder = shutil.copytree(folders(kind), tmp_path / "tiny")
+    for file in ("tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "merges.txt"):
+        (folder / file).unlink(missing_ok=True)
+    with pytest.raises(DataError, match=r"no tokenizer.*tokenizer\.json.*save_pretrained\('.*tiny'\)"):
+        (MaskedLM(folder) if kind == "bert" else model(folder))
+
+
+def test_a_file_is_no_model(folders):
+    for path in (folders("bytes") / "model.safetensors", str(folders("bytes") / "config.json")):
+        with pytest.raises(DataError, match=r"this is a file, .* pass its folder, '.*tiny'"):
+            model(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("openai-community/gpt2", "openai-community/gpt2"),
+        ("GPT-2 of ours", "GPT-2 of ours"),
+        *(
+            (path, "mine")
+            for path in ("/home/a/gpt2", "./gpt2", "C:\\gpt2", "a/b/c", "tmpx1y2z3_4", "", 3, None)
+        ),
+        *((path, "mine") for path in ("checkpoint-500", "models/gpt2", "output", "~/gpt2", "x/../y")),
+    ],
+)
+def test_a_model_has_the_name_of_its_configuration(folders, tmp_path, name, shown):
+    renamed = model(changed(folders("bytes"), tmp_path / "mine", _name_or_path=name))
+    assert renamed.name == renamed.config["model"] == shown
+    assert renamed.config["digest"] != model(folders("bytes")).config["digest"]
+    assert model(tmp_path / "mine", name="other").name == "other"
+
+
+def test_a_folder_of_the_cache_of_the_hub_has_the_name_of_its_repository(folders, tmp_path):
+    folder = tmp_path / "models--org--tiny-gpt2" / "snapshots" / ("0" * 40)
+    shutil.copytree(folders("bytes"), folder)
+    assert model(folder).name == "org/tiny-gpt2"
+
+
+@pytest.mark.parametrize("kind", ["bytes", "llama"])
+def test_predictions_tell_what_stands_before_the_text(folders, plains, kind):
+    mark = transformers.AutoTokenizer.from_pretrained(folders(kind)).bos_token
+    items = items_from_text([f"{mark} She took the tea", "She took the tea", "Tea"])
+    frame = model(folders(kind), vocabulary=["tea", "the"]).predict(items)
+    assert frame["bos"].tolist() == ["text", "added" if kind == "llama" else "none", "added"]
+    plain = plains(kind)
+    ids = plain.tokenizer(f"{mark} She took the tea", add_special_tokens=False)["input_ids"]
+    n = len(plain.tokenizer(f"{mark} She took the", add_special_tokens=False)["input_ids"])
+    at = plain.logits(ids[:-1], len(ids) - n).detach()
+    value = float(at[range(len(ids) - n), ids[n:]].sum())
+    assert frame["log_prob_uncorrected"][0] == pytest.approx(value, abs=1e-4)
+
+
+@pytest.mark.parametrize("how", ["none", "empty", "refused"])
+def test_attention_needs_places_of_the_sub_tokens(folders, monkeypatch, how):
+    mine = model(folders("bytes"), attention=True)
+    tokenizer = mine._scorer.subwords.tokenizer
+    real = type(tokenizer).__call__
+
+    def call(self, text, **options):
+        if how == "refused" and options.get("return_offsets_mapping"):
+            raise NotImplementedError
+        encoding = real(self, text, **options)
+        if "offset_mapping" in encoding:
+            encoding["offset_mapping"] = [(0, 0)] * len(encoding["offset_mapping"]) if how == "empty" else []
+        return encoding
+
+    monkeypatch.setattr(type(tokenizer), "__call__", call)
+    for ask in (lambda: mine.predict(ITEMS[:1]), lambda: mine.attend(ITEMS[:1])):
+        with pytest.raises(DataError, match=r"does not say where in the text its sub-tokens are.*fast"):
+            ask()
 
 
 def test_weights_that_are_not_numbers_give_an_error_and_no_score(folders, tmp_path, monkeypatch):

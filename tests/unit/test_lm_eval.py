@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench import datasets
+from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.interchange import lm_eval as samples
 from workbench.evaluation.interchange.import_results import import_results
 from workbench.evaluation.metrics import evaluate
@@ -107,7 +108,43 @@ def test_every_layout_and_task_gives_the_same(written, layout, name):
     path.write_text(log(TEXTS, layout), encoding="utf-8")
     assert samples.log_of(path).variant == "openai"
     frames = [import_results(p, ITEMS, model="m", keep=False).predictions for p in (written, path)]
-    assert frames[0].drop(columns="run").equals(frames[1].drop(columns="run"))
+    frames = [frame.drop(columns=["run", "bos"]) for frame in frames]  # not all have results beside them
+    assert frames[0].equals(frames[1])
+
+
+@pytest.mark.parametrize(
+    ("changed", "bos"),
+    [
+        ({"lm_eval_version": "0.4.9.1"}, "omitted"),
+        ({"lm_eval_version": "0.4.9.2"}, "tokenizer"),
+        ({"lm_eval_version": "0.4.10"}, "tokenizer"),
+        ({"lm_eval_version": None}, "omitted"),  # before 0.4.3
+        ({"lm_eval_version": "0.4.8", "config": {"model": "hf", "model_args": "pretrained=gemma"}}, "added"),
+        ({"config": {"model": "vllm", "model_args": {"pretrained": "org/tiny"}}}, "tokenizer"),
+        ({"config": {"model": "sglang", "model_args": {"pretrained": "org/tiny"}}}, "omitted"),
+        ({"config": {"model": "hf", "model_args": {"pretrained": "a", "add_bos_token": True}}}, "added"),
+        ({"config": {"model": "hf", "model_args": "pretrained=a,add_bos_token=False"}}, "omitted"),
+        ({"tokenizer_bos_token": [None, "None"]}, "none"),
+        ({"tokenizer_bos_token": ["<s>", "1"]}, "tokenizer"),
+    ],
+)  # fmt: skip
+def test_what_the_harness_put_before_a_text_is_told(written, changed, bos):
+    (written.parent / RESULTS).write_text(results(**changed), encoding="utf-8")
+    assert set(import_results(written, ITEMS, model="m", keep=False).predictions["bos"]) == {bos}
+
+
+def test_logs_before_and_after_the_change_of_the_beginning_are_not_compared_in_silence(written):
+    frames = []
+    for version in ("0.4.9.1", "0.4.13"):
+        (written.parent / RESULTS).write_text(results(lm_eval_version=version), encoding="utf-8")
+        frames.append(import_results(written, ITEMS, keep=False).predictions.assign(run=version))
+    assert Comparison.of(ITEMS, [frames[0], frames[0].assign(run="again")]).warnings == []
+    result = Comparison.of(ITEMS, frames)
+    assert result.labels == ["org/tiny, BOS left out", "org/tiny, BOS if the tokenizer adds it"]
+    (warning,) = result.warnings
+    assert "do not all begin in the same way: BOS left out (“org/tiny, BOS left out”)" in warning
+    assert "before version 0.4.9.2" in warning
+    assert "|bos:omitted|" in evaluate(frames[0])["signature"].iloc[0]
 
 
 def test_translations_are_refused(written):

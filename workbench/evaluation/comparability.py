@@ -80,6 +80,7 @@ def of_values(
     sets = {label: model.value_sets(places) for label, model, places in each}
     log_probs = [label for label in labels if proper[label]]
     warnings += list_differences(sets, log_probs, lost, len(items))
+    warnings += _beginnings({label: values["bos"] for label, values in sets.items()})
     warnings += _log_probs(each, log_prob)
     bounds = {label: int(model.truths("rank_is_bound")[places].sum()) for label, model, places in each}
     if any(bounds.values()):
@@ -131,6 +132,19 @@ def other_task(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
 def other_event(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
     """Tell whether probabilities of two models are of different events, so not comparable."""
     return other_task(a, b) or any(a[name] != b[name] for name in ("vocabulary_size", "unknown"))
+
+
+def _beginnings(bos: Mapping[str, set[Any]]) -> Iterator[str]:
+    """Warn of logs that lack a mark of the beginning, or may, beside results that have one."""
+    values = {label: frozenset(each) for label, each in bos.items() if each}
+    listed = _listed({label: words_of("bos", value) for label, value in values.items()})
+    seen = frozenset().union(*values.values())
+    if seen & {"omitted", "unknown"} and len(seen & {"omitted", "unknown", "added", "tokenizer"}) > 1:
+        yield (
+            f"The texts do not all begin in the same way: {listed}. Where a tokenizer adds a mark of the"
+            " beginning (BOS), results with and without it are not comparable; lm-evaluation-harness leaves it"
+            " out before version 0.4.9.2, unless add_bos_token is set."
+        )
 
 
 Each = Sequence[tuple[str, ModelPredictions, Ints]]

@@ -93,7 +93,7 @@ def leaderboard(
         columns of `by`, `place` (equal accuracies share one; null for a run on a part of the items,
         and where a group has several data sets or splits), `model`, `distinction` (what
         tells the row apart from others of its model, or where it was published), `system`, `run`
-        `unit`, `filter`, `vocabulary_size`, `unknown`, `prompt`
+        `unit`, `filter`, `vocabulary_size`, `unknown`, `prompt`, `bos`
             Results that differ here must not be compared blindly.
         `n` ... `signature`, and those of replicates
             As :func:`workbench.evaluation.metrics.evaluate` gives them; accuracies are fractions.

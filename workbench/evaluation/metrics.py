@@ -51,7 +51,7 @@ MEASURES = (
 SPREAD = ("n_seeds", *_SPREADS, "spread")
 """Columns that `measure` gives of replicates too."""
 
-_PARTS = ("unit", "filter", "vocab", "unknown", "prompt")  # of a signature, for the columns `VARIANT`
+_PARTS = ("unit", "filter", "vocab", "unknown", "prompt", "bos")  # of a signature, for the columns `VARIANT`
 
 
 def evaluate(

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
 
-VARIANT = ("unit", "filter", "vocabulary_size", "unknown", "prompt")
+VARIANT = ("unit", "filter", "vocabulary_size", "unknown", "prompt", "bos")
 """Columns of predictions that tell results apart which must not be mixed up."""
 
 NEEDED = (
     "item_id", "dataset", "split", "variant", "word_class", "book_id", "answer", "model", "system", "run",
-    "score_type", "unit", "filter", "unknown", "prompt", "correct", "known", "greedy_correct",
+    "score_type", "unit", "filter", "unknown", "prompt", "bos", "correct", "known", "greedy_correct",
     "rank_is_bound", "rank", "n_tied", "vocabulary_size", "p_correct", "log_prob", "log_prob_uncorrected",
 )  # fmt: skip
 """Columns of predictions that evaluation reads."""
@@ -329,7 +329,18 @@ def tell_apart(names: Sequence[str], traits: Sequence[Mapping[str, str]]) -> lis
 _SPELT = {
     "unit": {"word": "whole words", "last-token": "the last token only"},
     "filter": {"none": "no words excluded", "stop-words": "stop words excluded"},
+    "bos": {
+        "added": "with BOS",
+        "none": "without BOS",
+        "text": "BOS in the text",
+        "omitted": "BOS left out",
+        "tokenizer": "BOS if the tokenizer adds it",
+        "unknown": "BOS not known",
+    },
 }
+
+
+_MISSING = {"prompt": "no prompt", "vocabulary_size": "no vocabulary named", "bos": "BOS not named"}
 
 
 def words_of(name: str, values: frozenset[Any]) -> str:
@@ -339,7 +350,9 @@ def words_of(name: str, values: frozenset[Any]) -> str:
         "unknown": lambda how: f"unknown answers {how}",
         "prompt": lambda text: _prompt(str(text)),
     }.get(name, lambda value: _SPELT.get(name, {}).get(value, str(value)))
-    missing = {"prompt": "no prompt", "vocabulary_size": "no vocabulary named"}.get(name, "not known")
+    missing = {"prompt": "no prompt", "vocabulary_size": "no vocabulary named", "bos": "BOS not named"}.get(
+        name, "not known"
+    )
     return ", ".join(sorted(map(write, values))) or missing
 
 

@@ -271,6 +271,7 @@ def _sample_log(file: _File, text: str | None) -> Imported:
         log_prob_uncorrected=log_probs,
         greedy_correct=pd.array([sample.greedy for sample, _ in logged], dtype="boolean"),
         prompt=log.prompt(templates),
+        bos=log.bos,
     )
     info = {"task": log.task, **log.info}
     return Imported("lm-evaluation-harness", frame, _asked(items, placed), _matched(placed), info)

@@ -240,6 +240,7 @@ class CausalLM(PretrainedModel):
 
     def _columns(self, items: Items) -> dict[str, Any]:
         columns = {**super()._columns(items), "filter": self.filter}
+        columns["bos"] = self._scorer.subwords.beginnings([self._split(item).context for item in items])
         if self.prompt is not None:
             columns["prompt"] = self.prompt.to_json()
             if self.prompt.per_item:
@@ -417,7 +418,7 @@ class CausalLM(PretrainedModel):
             spans.pop()
         spans = [(start + offset, end + offset) for start, end in spans]
         ids = self._scorer.subwords.contexts([context])[0][-self._scorer.length :]
-        encoding = checkpoint.tokenizer([context], return_offsets_mapping=True, verbose=False)
+        offsets = self._scorer.subwords.offsets(context)
         with checkpoint.eager(), torch.inference_mode():
             output = checkpoint.model(
                 input_ids=checkpoint.input_ids([ids]), output_attentions=True, logits_to_keep=1
@@ -428,7 +429,7 @@ class CausalLM(PretrainedModel):
         weights = np.stack(last)[:, :, ::-1]  # (layers, heads, sub-tokens), the last first
         sums = np.zeros((*weights.shape[:2], len(split.words)))
         starts = [start for start, _ in spans]
-        places = encoding["offset_mapping"][0][::-1]  # special sub-tokens have none; the first may be cut
+        places = offsets[::-1]  # special sub-tokens have none; the first may be cut
         for place, (start, end) in zip(range(weights.shape[2]), places, strict=False):
             token = bisect_right(starts, end - 1) - 1
             if start < end and token >= 0 and end - 1 < spans[token][1]:

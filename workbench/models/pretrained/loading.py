@@ -43,7 +43,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.+ -]*(/[A-Za-z0-9][\w.+-]*)?")
 _TEMPORARY = re.compile(r"(tmp\w*|temp|(checkpoint|output|model|result)s?(-\d+)?)(/.*)?", re.IGNORECASE)
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "*.tiktoken", "spiece.model")
 _TOLERANCES = {"float32": 1e-3, "float16": 0.02, "bfloat16": 0.05}
-"""Nats by which log-probabilities of equal texts may differ in a batch, by precision; mostly they are equal."""
+"""Nats by which log-probabilities of equal texts may differ in a batch, by precision."""
 _PROBE = "One two three four"
 """Text by which it is tested whether a model sees what comes after a position."""
 _CODE = ("_attn_implementation", "_experts_implementation", "fusion_config")
@@ -288,7 +288,7 @@ def _check_folder(path_or_name: Path | str) -> None:
         raise DataError(
             "this is a file, expected the folder of a model",
             file=source,
-            remedy=f"pass its folder, {str(path.resolve().parent)!r}, with config.json, tokenizer and weights",
+            remedy=f"pass its folder, {str(path.resolve().parent)!r}, with config.json and tokenizer",
         )
     if (isinstance(path_or_name, Path) or source.startswith((".", "/", "~"))) and not path.is_dir():
         raise DataError("there is no such folder", file=source)
@@ -304,7 +304,7 @@ def _load_tokenizer(source: str, **options: Any) -> Any:
     try:
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(source, **options)
         tokenizer("a", verbose=False)  # it reads some of its configuration when it is used
-        missing = not tokenizer(_PROBE, add_special_tokens=False, verbose=False)["input_ids"]
+        missing = len(tokenizer) <= len(set(tokenizer.all_special_ids))
     except Exception:
         folder = Path(source)
         if not folder.is_dir() or any(path for pattern in _TOKENIZERS for path in folder.glob(pattern)):
@@ -312,7 +312,7 @@ def _load_tokenizer(source: str, **options: Any) -> Any:
         missing = True
     if missing:
         raise DataError(
-            f"the model has no tokenizer, or one without sub-tokens: expected one of {', '.join(_TOKENIZERS)}",
+            f"the model has no tokenizer: expected one of {', '.join(_TOKENIZERS)}",
             file=source,
             remedy="save the tokenizer that it was trained with into the folder: "
             f"AutoTokenizer.from_pretrained(...).save_pretrained({source!r})",
@@ -337,12 +337,19 @@ def _name_of(folder: Path) -> str:
 
 
 def _check_causal(checkpoint: Checkpoint, source: str) -> None:
-    """Raise DataError if the model sees what comes after a position: two texts differ in their last sub-token.
+    """Raise DataError if the model sees what comes after a position.
 
-    The tolerance is that of the precision; log-probabilities that are not numbers are an error elsewhere.
+    Two texts differ in their last sub-token only. Log-probabilities that are not numbers are no difference.
     """
     import torch  # noqa: PLC0415 - heavy
 
+    if getattr(getattr(checkpoint.model.config, "attn_config", None), "prefix_lm", False):
+        raise DataError(
+            "the model was trained as a prefix language model (prefix_lm in its config.json): in the prefix it "
+            "sees what comes after a position, but transformers runs it from left to right",
+            file=source,
+            remedy="take a model that was trained from left to right",
+        )
     ids = checkpoint.tokenizer(_PROBE, add_special_tokens=False, verbose=False)["input_ids"][:4]
     special = {*checkpoint.tokenizer.all_special_ids, ids[-1]}
     ids = ids if len(ids) > 1 else ids * 2
@@ -361,8 +368,8 @@ def _check_causal(checkpoint: Checkpoint, source: str) -> None:
             f"the model sees what comes after a position: a later sub-token changes a log-probability by "
             f"{difference:.2g} nats, so it is not a causal language model",
             file=source,
-            remedy="use MaskedLM for BERT and its like; take a model that was trained from left to right, and "
-            'set "is_decoder": true in its config.json only if this one was',
+            remedy="use MaskedLM for BERT and its like, or a model that was trained from left to right; set "
+            '"is_decoder": true in config.json only if this one was',
         )
 
 
