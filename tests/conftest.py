@@ -58,6 +58,16 @@ def real_data() -> Path:
     return Path(folder)
 
 
+@pytest.fixture(scope="session")
+def smollm() -> str:
+    """Give the short name of the pretrained model that is installed with the workbench, or skip."""
+    import workbench as wb  # noqa: PLC0415 - after the home is set
+
+    if not hasattr(wb, "pretrained"):
+        pytest.skip("needs SmolLM2-135M-Instruct, which `make lab` installs")
+    return "smollm2-135m"
+
+
 @pytest.fixture
 def no_data(tmp_path, monkeypatch) -> Path:
     """Hide every data set of this machine."""

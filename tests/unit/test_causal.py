@@ -351,7 +351,7 @@ def test_a_file_is_no_model(folders):
         ("GPT-2 of ours", "GPT-2 of ours"),
         *(
             (path, "mine")
-            for path in ("/home/a/gpt2", "./gpt2", "C:\\gpt2", "a/b/c", "tmpx1y2z3_4", "", 3, None)
+            for path in ("/data/gpt2", "./gpt2", "C:\\gpt2", "a/b/c", "tmpx1y2z3_4", "", 3, None)
         ),
         *((path, "mine") for path in ("checkpoint-500", "models/gpt2", "output", "~/gpt2", "x/../y")),
     ],

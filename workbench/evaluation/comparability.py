@@ -141,9 +141,9 @@ def _beginnings(bos: Mapping[str, set[Any]]) -> Iterator[str]:
     seen = frozenset().union(*values.values())
     if seen & {"omitted", "unknown"} and len(seen & {"omitted", "unknown", "added", "tokenizer"}) > 1:
         yield (
-            f"The texts do not all begin in the same way: {listed}. Where a tokenizer adds a mark of the"
-            " beginning (BOS), results with and without it are not comparable; lm-evaluation-harness leaves it"
-            " out before version 0.4.9.2, unless add_bos_token is set."
+            f"The texts do not all begin in the same way: {listed}. Where a tokenizer adds a mark of"
+            " the beginning (BOS), results with and without it are not comparable; lm-evaluation-harness"
+            " leaves it out before version 0.4.9.2, unless add_bos_token is set."
         )
 
 

@@ -345,7 +345,7 @@ def _check_causal(checkpoint: Checkpoint, source: str) -> None:
 
     if getattr(getattr(checkpoint.model.config, "attn_config", None), "prefix_lm", False):
         raise DataError(
-            "the model was trained as a prefix language model (prefix_lm in its config.json): in the prefix it "
+            "the model was trained as a prefix language model (prefix_lm in config.json): in the prefix it "
             "sees what comes after a position, but transformers runs it from left to right",
             file=source,
             remedy="take a model that was trained from left to right",
