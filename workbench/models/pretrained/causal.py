@@ -42,6 +42,7 @@ from workbench.models.pretrained.search import (
     SearchResult,
     Trie,
     WordQuery,
+    cover,
     rank_words,
     write_words,
 )
@@ -126,9 +127,11 @@ class CausalLM(PretrainedModel):
     ``log_prob`` is ln p(sub-tokens | context) + ln p(the word is over | context, sub-tokens), where the word
     is over if the next sub-token begins with white space or punctuation, or is the end of the text (see
     :class:`workbench.models.pretrained.scoring.Subwords`). So the probabilities of words of letters, digits,
-    apostrophes and hyphens sum to at most 1. ``log_prob_uncorrected`` has the first term alone, as
-    lm-evaluation-harness has it; context and word are split as there: white space before the word belongs to
-    it.
+    apostrophes, hyphens and underscores, in any case, sum to at most 1 where all have different sub-tokens.
+    A word with another character in it, such as "1,000", "U.S." or "word”", may go on where a shorter one is
+    over ("1", "U", "word"), whose probability then holds its own: see `coverage`. ``log_prob_uncorrected``
+    has the first term alone, as lm-evaluation-harness has it; context and word are split as there: white
+    space before the word belongs to it.
 
     Candidates are scored by ln p(candidate and the rest of the sentence | all before); where nothing follows
     the blank, by the candidate's ``log_prob``.
@@ -224,6 +227,43 @@ class CausalLM(PretrainedModel):
             self.distribution(items)
         return self._rank(items, top_k)[0]
 
+    def coverage(self, items: Items) -> pd.DataFrame:
+        """Return the probability that a text goes on with any word of the vocabulary.
+
+        What is left to 1 is that of words that the vocabulary lacks, and of other text. A word that is part
+        of the event of a shorter one counts with that one; words with the same sub-tokens count once.
+
+        Returns
+        -------
+        DataFrame
+            One row an item: ``item_id``, ``covered`` and ``covered_at_most``. They differ by the beginnings
+            of words that `budget` left out, or by 0.0001 where it sufficed.
+
+        Raises
+        ------
+        DataError
+            If there is no vocabulary.
+        """
+        if self.vocabulary is None:
+            self.distribution(items)
+        shares = np.zeros((len(items), 2))
+        contexts = self._scorer.subwords.contexts([self._split(item).before for item in items])
+        with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
+            for (lead, anchor), members in self._by_lead(items).items():
+                shares[members] = cover(
+                    self._scorer, self._trie(lead, anchor), [contexts[index] for index in members],
+                    budget=self.budget, step=bar.update,
+                )  # fmt: skip
+        columns = {"item_id": items.frame["item_id"].to_numpy()}
+        return pd.DataFrame(columns | {"covered": shares[:, 0], "covered_at_most": shares[:, 1]})
+
+    def _by_lead(self, items: Items) -> dict[tuple[str, str], list[int]]:
+        """Return the places of items by the white space before the blank and what words are encoded after."""
+        groups: dict[tuple[str, str], list[int]] = {}
+        for index, text in enumerate(map(self._split, items)):
+            groups.setdefault((text.lead, anchor_of(text.context, text.lead)), []).append(index)
+        return groups
+
     def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
         columns, words = self._columns(items), self._offered(items)
         if words is not None:
@@ -309,13 +349,10 @@ class CausalLM(PretrainedModel):
     def _rank(self, items: Items, top_k: int) -> tuple[Ranked, Scores, list[bool]]:
         """Rank the answers; those after the same white space are searched together."""
         words, queries = self.vocabulary or (), self._queries(items)
-        groups: dict[tuple[str, str], list[int]] = {}
-        for index, text in enumerate(map(self._split, items)):
-            groups.setdefault((text.lead, anchor_of(text.context, text.lead)), []).append(index)
         by_item: dict[int, SearchResult] = {}
         scores = no_scores(len(items))
         with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
-            for (lead, anchor), members in groups.items():
+            for (lead, anchor), members in self._by_lead(items).items():
                 results, scores[members] = rank_words(
                     self._scorer, self._trie(lead, anchor), [queries[index] for index in members],
                     top_k=top_k, budget=self.budget, step=bar.update,

@@ -38,6 +38,7 @@ BROKEN = -1
 """Stands for the sub-token that a model would write whose logits are not numbers."""
 
 _PATHS = 64  # of one item in a batch
+_NEGLIGIBLE = 1e-4  # probability of beginnings of words that need no look
 _LONGEST_WORD = 12  # sub-tokens of a word that is written
 
 
@@ -262,7 +263,12 @@ def rank_words(
     return [results[index] for index in range(len(queries))], scores
 
 
-def _run(scorer: CausalScorer, trie: Trie, contexts: EncodedContexts, searches: Sequence[Search]) -> None:
+def _run(
+    scorer: CausalScorer,
+    trie: Trie,
+    contexts: EncodedContexts,
+    searches: Sequence[Search] | Sequence[CoverageSearch],
+) -> None:
     """Ask the model whatever the searches need, for all of them at once."""
     while taken := [(place, *node) for place, search in enumerate(searches) for node in search.take(_PATHS)]:
         paths = [trie.path(node) for _, node, _ in taken]
@@ -367,3 +373,71 @@ def _contexts(
         yield batch, contexts
     cut = [index for index, query in enumerate(queries) if query.path and len(query.context) > limits[index]]
     scores[cut] = scorer.score_pairs([(queries[index].context, queries[index].path) for index in cut])
+
+
+class CoverageSearch:
+    """Sum the probabilities of the words of a trie after one context, the most probable beginnings first.
+
+    A word that another one goes on to after its end, as "1,000" does after "1", is part of that one and
+    counts once. For `take` and `give` see `Search`.
+
+    Attributes
+    ----------
+    covered : float
+        Probability that the text goes on with one of the words that were reached.
+    """
+
+    def __init__(self, trie: Trie, first: Floats, ends: npt.NDArray[np.bool_], *, budget: float) -> None:
+        self._trie, self._ends, self._budget = trie, ends, budget
+        self._heap: list[tuple[float, int]] = []
+        self.covered = 0.0
+        self._open(trie.children(ROOT), np.asarray(first, dtype=np.float64))
+
+    @property
+    def open(self) -> float:
+        """Probability of the beginnings of words that were not looked at."""
+        return float(np.exp([-value for value, _ in self._heap]).sum())
+
+    def take(self, most: int) -> list[tuple[int, float]]:
+        """Return at most `most` nodes to ask the model about next, with the log-probabilities."""
+        n = min(most, len(self._heap), int(min(self._budget, most))) if self.open > _NEGLIGIBLE else 0
+        self._budget -= n
+        return [(node, -value) for value, node in (heappop(self._heap) for _ in range(n))]
+
+    def give(self, node: int, path: float, end: float, children: Floats) -> None:
+        """Take the log-probabilities of a node's path, of the word's end after it, and of its children."""
+        nodes, values = self._trie.children(node), path + np.asarray(children, dtype=np.float64)
+        if self._trie.words(node):
+            self.covered += float(np.exp(path + end))
+            inner = ~self._ends[self._trie.token[nodes]]
+            nodes, values = nodes[inner], values[inner]
+        self._open(nodes, values)
+
+    def _open(self, nodes: Integers, values: Floats) -> None:
+        for node, value in zip(nodes.tolist(), values.tolist(), strict=True):
+            heappush(self._heap, (-value, node))
+
+
+def cover(
+    scorer: CausalScorer,
+    trie: Trie,
+    contexts: Sequence[Ids],
+    *,
+    budget: int | None,
+    step: Callable[[int], object],
+) -> list[tuple[float, float]]:
+    """Return the probability of a trie's words after each context: at least, and at most."""
+    shares: dict[int, tuple[float, float]] = {}
+    top = scorer.tensor(trie.token[trie.children(ROOT)])
+    limits = max(scorer.length - max(trie.depth, 1), 1)
+    for batch, encoded in scorer.contexts([context[-limits:] for context in contexts]):
+        first = encoded.first.index_select(1, top).double().cpu().numpy()
+        most = np.inf if budget is None else budget
+        searches = [CoverageSearch(trie, row, scorer.subwords.ends, budget=most) for row in first]
+        _run(scorer, trie, encoded, searches)
+        shares |= {
+            owner: (each.covered, each.covered + each.open)
+            for owner, each in zip(batch, searches, strict=True)
+        }
+        step(len(batch))
+    return [shares[index] for index in range(len(contexts))]
