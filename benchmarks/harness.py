@@ -1,7 +1,8 @@
 """How many passages a second our pretrained models read, beside lm-evaluation-harness at its best batch size.
 
     python benchmarks/harness.py [--size small|tiny] [--model smollm2-135m] [--n 200]
-                                 [--rounds 5] [--batches 1,8,32,64] [--device cpu] [--dtype float32] [--threads 2] [--json out.json]
+                                 [--rounds 5] [--batches 1,8,32,64] [--device cpu] [--dtype float32]
+                                 [--threads 2] [--json out.json]
 
 The model is a GPT-2 with random weights, made here: ``small`` has the sizes of GPT-2's smallest (124M),
 ``tiny`` 2 layers of width 32. Its tokenizer is GPT-2's own where $WORKBENCH_DATA has it, else is trained on

@@ -3,6 +3,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from hypothesis import given
@@ -12,7 +13,9 @@ from workbench import datasets
 from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.interchange import lm_eval as samples
 from workbench.evaluation.interchange.import_results import import_results
+from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
+from workbench.evaluation.significance import significance
 from workbench.storage.errors import DataError
 
 ITEMS = datasets.load("sample", "dev", variant="openai")
@@ -91,7 +94,35 @@ def test_the_rows_are_what_the_harness_logged(written):
     assert imported.info["task"] == "lambada_openai"
     measured = evaluate(imported).iloc[0]
     assert measured["accuracy"] == pytest.approx(np.mean(greedy))
-    assert measured["perplexity"] == pytest.approx(np.exp(-np.mean(log_probs)))
+    assert measured["perplexity_uncorrected"] == pytest.approx(np.exp(-np.mean(log_probs)))
+    assert measured["perplexity"] is pd.NA
+
+
+def test_no_column_has_perplexities_with_and_without_the_end_of_the_word(written):
+    imported = import_results(written, ITEMS, keep=False)
+    theirs = imported.predictions
+    ours = theirs.assign(model="whole words", run="", log_prob=theirs["log_prob"] - 0.5, bos="none")
+    alone = ours.assign(model="n-gram", log_prob_uncorrected=np.nan)
+    base = np.exp(-theirs["log_prob"].mean())
+    for table in (evaluate([imported, ours, alone]), leaderboard([imported, ours, alone], published=False)):
+        rows = table.set_index("model")
+        expected = {"org/tiny": (np.nan, base), "whole words": (base * np.exp(0.5), base)}
+        for model, values in (expected | {"n-gram": (base * np.exp(0.5), np.nan)}).items():
+            columns = ["perplexity", "perplexity_uncorrected"]
+            np.testing.assert_allclose(rows.loc[model, columns].to_numpy(float, na_value=np.nan), values)
+        assert "a column of their own" in table.attrs["note"]
+        for text in (table.to_markdown(), table.to_latex(), table._repr_html_()):
+            assert "the sub-tokens" in text.partition("ignature")[0]  # a heading
+    for table in (evaluate([ours, alone]), leaderboard([ours], published=False)):
+        assert "sub-tokens" not in table.to_markdown()
+
+    both, apart = Comparison.of(ITEMS, [theirs, ours]), Comparison.of(ITEMS, [theirs, alone])
+    assert both.points()["perplexity"].tolist() == pytest.approx([base, base])
+    assert any("So those of the sub-tokens are compared for all." in each for each in both.warnings)
+    assert apart.points()["perplexity"].tolist() == pytest.approx([np.nan, base * np.exp(0.5)], nan_ok=True)
+    assert any("Perplexities of the sub-tokens alone are left out." in each for each in apart.warnings)
+    assert significance(theirs, ours).log_prob_difference == 0
+    assert significance(theirs, alone).log_prob_difference is None
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,9 @@ def leaderboard(
     apart = [text if isinstance(text, str) and text else source for text, source in pairs]
     table["distinction"] = pd.Series(apart, index=table.index, dtype="str")
     first = (TableColumn("place", "count"), TableColumn("model", detail="distinction"))
-    shown = (*first, *shown_measures(table)[:2], *_SHOWN)
+    uncorrected = [column for column in shown_measures(measured) if column.name == "perplexity_uncorrected"]
+    uncorrected = [TableColumn("perplexity_uncorrected", "perplexity")] if uncorrected else []
+    shown = (*first, *shown_measures(table)[:2], _SHOWN[0], *uncorrected, *_SHOWN[1:])
     return Table(table, TableLayout("Models ranked by accuracy", shown, tuple(names), "signature"))
 
 

@@ -106,6 +106,12 @@ class ModelPredictions:
         return np.asarray(pc.fill_null(self.table[name], fill_value=False).to_numpy(), dtype=bool)
 
     @cached_property
+    def log_prob(self) -> Floats:
+        """Natural log-probabilities of the answers; NaN where there is none, and of scores."""
+        proper = pc.fill_null(pc.equal(self.table["score_type"], "log_prob"), fill_value=False).to_numpy()
+        return np.where(proper, self.floats("log_prob"), np.nan)
+
+    @cached_property
     def correct_by_seed(self) -> npt.NDArray[np.bool_]:
         """Whether each item is answered rightly, (n, replicates); one column where there are none."""
         if isinstance(self.data, pd.DataFrame) and BY_SEED in self.data:
@@ -132,6 +138,15 @@ class ModelPredictions:
             return self.table[name][row].as_py()
         value = self.data[name].iloc[row] if name in self.data else None
         return list(value) if isinstance(value, list | tuple | np.ndarray) else None
+
+
+def is_uncorrected(log_prob: Floats, uncorrected: Floats) -> bool:
+    """Tell whether log-probabilities (n,) are of the sub-tokens alone, without the end of the word.
+
+    So they are in logs of lm-evaluation-harness: the two columns are equal.
+    """
+    both = np.isfinite(log_prob) & np.isfinite(uncorrected)
+    return bool(both.any() and (log_prob == uncorrected)[both].all())
 
 
 def by_seed(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
