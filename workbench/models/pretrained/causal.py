@@ -51,7 +51,7 @@ from workbench.runs.predictions import Floats, frame_of, not_a_number, nullable
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes
-from workbench.storage.progress import progress_bar
+from workbench.storage.progress import progress_bar, update_with_estimate
 
 Correct = Literal["words", "greedy"]
 Filter = Literal["none", "stop-words"]
@@ -252,7 +252,7 @@ class CausalLM(PretrainedModel):
             for (lead, anchor), members in self._by_lead(items).items():
                 shares[members] = cover(
                     self._scorer, self._trie(lead, anchor), [contexts[index] for index in members],
-                    budget=self.budget, step=bar.update,
+                    budget=self.budget, step=update_with_estimate(bar),
                 )  # fmt: skip
         columns = {"item_id": items.frame["item_id"].to_numpy()}
         return pd.DataFrame(columns | {"covered": shares[:, 0], "covered_at_most": shares[:, 1]})
@@ -312,7 +312,7 @@ class CausalLM(PretrainedModel):
         """
         queries, has = self._queries(items), _has_answer(items)
         with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
-            ids, scores = write_words(self._scorer, queries, step=bar.update)
+            ids, scores = write_words(self._scorer, queries, step=update_with_estimate(bar))
         answer_columns = self._answer_columns(items, scores)
         for item_id, path in zip(items.frame["item_id"], ids, strict=True):
             if path[-1:] == [BROKEN]:
@@ -355,7 +355,7 @@ class CausalLM(PretrainedModel):
             for (lead, anchor), members in self._by_lead(items).items():
                 results, scores[members] = rank_words(
                     self._scorer, self._trie(lead, anchor), [queries[index] for index in members],
-                    top_k=top_k, budget=self.budget, step=bar.update,
+                    top_k=top_k, budget=self.budget, step=update_with_estimate(bar),
                 )  # fmt: skip
                 by_item |= dict(zip(members, results, strict=True))
         results = [by_item[index] for index in range(len(items))]
@@ -399,7 +399,7 @@ class CausalLM(PretrainedModel):
     def _score(self, rows: Sequence[Sequence[Continuation]]) -> Scores:
         n = sum(map(len, rows))
         with progress_bar(n, label=self.name, unit="texts", shown=self.progress) as bar:
-            return self._scorer.score(rows, step=bar.update)
+            return self._scorer.score(rows, step=update_with_estimate(bar))
 
     def _word_scores(self, items: Items, scores: Scores, sizes: Sequence[int]) -> Floats:
         """Return the scores of the words of each item: with their end, where nothing follows them."""
