@@ -1,20 +1,23 @@
 """How many passages a second our pretrained models read, beside lm-evaluation-harness at its best batch size.
 
-    python benchmarks/harness.py [--size small|tiny] [--n 200] [--rounds 5] [--batches 1,8,32,64]
-                                 [--device cpu] [--dtype float32] [--threads 2] [--json out.json]
+    python benchmarks/harness.py [--size small|tiny] [--model smollm2-135m] [--n 200]
+                                 [--rounds 5] [--batches 1,8,32,64] [--device cpu] [--dtype float32]
+                                 [--threads 2] [--json out.json]
 
 The model is a GPT-2 with random weights, made here: ``small`` has the sizes of GPT-2's smallest (124M),
 ``tiny`` 2 layers of width 32. Its tokenizer is GPT-2's own where $WORKBENCH_DATA has it, else is trained on
-the sample. The passages are LAMBADA's development set (cased) where $WORKBENCH_DATA has it, else the
-sample's. Both get the same passages and the same weights, and nothing is fetched.
+the sample. After it the trained weights of ``--model`` are measured, a folder or a name: by default
+SmolLM2-135M-Instruct where it is installed with the workbench. The passages are LAMBADA's development set
+(cased) where $WORKBENCH_DATA has it, else the sample's. Both get the same passages and the same weights, and
+nothing is fetched.
 
 1. The harness at each batch size, once: ``HFLM.loglikelihood`` of ready requests, from texts to
    log-likelihoods, without its tasks and metrics. The fastest one is its best. ``auto`` finds the largest
    batch by running out of memory: on a CPU that ends the process, so it is tried on a GPU alone.
 2. In turns, for some rounds: the harness at its best; ours, ``CausalLM.log_prob``, which asks for the same
    and for the end of the word; ours, ``CausalLM.predict``, which also writes the word that the model prefers,
-   and makes the checked table. Random weights seldom end a word, so up to 12 sub-tokens are written: more
-   than a trained model writes. The ratio is that of neighbours in time; its median over the rounds is
+   and makes the checked table. Random weights seldom end a word, so up to 12 sub-tokens are written;
+   trained ones end it soon. The ratio is that of neighbours in time; its median over the rounds is
    reported, as other work on the machine slows both.
 
 Accuracy (every sub-token greedy) must be equal, and perplexity (without the end of the word) to 1e-4.
@@ -39,8 +42,9 @@ from _timing import timed
 
 import workbench as wb
 
-GOALS = {"log_prob": 1.3, "predict": 1.0}  # times the harness, at the size small
+GOALS = {"log_prob": 1.3, "predict": 1.0}  # times the harness, but for the size tiny
 CLOSE = 1e-4
+TRAINED = "smollm2-135m"
 SIZES: dict[str, dict[str, Any]] = {
     "tiny": {"n_embd": 32, "n_layer": 2, "n_head": 4},
     "small": {"n_embd": 768, "n_layer": 12, "n_head": 12},
@@ -95,14 +99,15 @@ def make(folder: Path, size: str, items: wb.Items) -> str:
 Said = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
 
-def harness(folder: Path, items: wb.Items, batch: str, options: argparse.Namespace) -> Callable[[], Said]:
+def harness(checkpoint: Any, items: wb.Items, batch: str, options: argparse.Namespace) -> Callable[[], Said]:
     """Return what lets the harness read all passages: log-likelihoods, and whether they were greedy."""
     from lm_eval.api.instance import Instance  # type: ignore[import-untyped]  # noqa: PLC0415
     from lm_eval.models.huggingface import HFLM  # type: ignore[import-untyped]  # noqa: PLC0415
 
     size: Any = int(batch) if batch.isdigit() else batch
     model = HFLM(
-        pretrained=str(folder),
+        pretrained=checkpoint.model,
+        tokenizer=checkpoint.tokenizer,
         batch_size=size,
         device=options.device,
         dtype=options.dtype,
@@ -126,8 +131,8 @@ def rate(n: int, seconds: float) -> float:
     return n / seconds
 
 
-def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Measure all of it."""
+def measured(options: argparse.Namespace, source: str, size: str, tokenizer: str) -> dict[str, Any]:
+    """Measure all of it, by the weights in a folder or of a name."""
     import torch  # noqa: PLC0415
 
     from workbench.models.pretrained.causal import CausalLM  # noqa: PLC0415
@@ -137,16 +142,18 @@ def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     report: dict[str, Any] = {
         "passages": name,
         "n": len(items),
-        "size": options.size,
+        "size": size,
         "device": options.device,
     }
     report |= {
         "dtype": options.dtype,
         "threads": options.threads,
-        "tokenizer": make(folder, options.size, items),
+        "tokenizer": tokenizer,
     }
-    print(f"{name}: {len(items):,} passages; GPT-2 {options.size}, {report['tokenizer']}; {options.device}")
-    works = {batch: harness(folder, items, batch, options) for batch in options.batches.split(",")}
+    print(f"{name}: {len(items):,} passages; {size}, {tokenizer}; {options.device}")
+    model = CausalLM(source, device=options.device, dtype=options.dtype, progress=False)
+    checkpoint = model._checkpoint  # noqa: SLF001 - the same weights for both
+    works = {batch: harness(checkpoint, items, batch, options) for batch in options.batches.split(",")}
     warm = next(iter(works.values()))
     warm()
     report["harness"] = {}
@@ -155,7 +162,6 @@ def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         report["harness"][batch] = rate(len(items), seconds)
         print(f"  harness, batch size {batch:>4}: {report['harness'][batch]:8.1f} passages/s")
     best = max(report["harness"], key=report["harness"].get)
-    model = CausalLM(folder, device=options.device, dtype=options.dtype, progress=False)
     model.predict(items[:8])
     rounds: dict[str, list[float]] = {"harness": [], "log_prob": [], "predict": []}
     for _ in range(options.rounds):
@@ -178,9 +184,9 @@ def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             f"ratio {report[f'ratio_{ours}']:.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
         )
         row = Row(
-            f"{ours}, {options.size}", speeds[1], "passages/s", peer=f"lm-evaluation-harness at {best}",
+            f"{ours}, {size}", speeds[1], "passages/s", peer=f"lm-evaluation-harness at {best}",
             theirs=speeds[0], ratio=report[f"ratio_{ours}"], higher=True,
-            times=GOALS[ours] if options.size == "small" else None,
+            times=None if size == "tiny" else GOALS[ours],
         )  # fmt: skip
         tell(row)
         if row.times:
@@ -205,7 +211,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--size", choices=[*SIZES, "none"], default="small")
+    parser.add_argument("--model", help="trained weights: a folder, or a name; none is for random ones alone")
     parser.add_argument("--n", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batches", help="1,8,32,64 by default, on a GPU auto too")
@@ -217,12 +224,20 @@ def main() -> int:
     options.batches = options.batches or ("1,8,32,64" if options.device == "cpu" else "1,8,32,64,256,auto")
     os.environ.update(OFFLINE)
     warnings.simplefilter("ignore")
+    if options.model is None:
+        options.model = TRAINED if hasattr(wb, "pretrained") else "none"
+    reports = []
     with tempfile.TemporaryDirectory() as folder:
-        report = measured(options, Path(folder))
+        if options.size != "none":
+            tokenizer = make(Path(folder), options.size, passages(options.n)[1])
+            reports.append(measured(options, folder, options.size, tokenizer))
+    if options.model != "none":
+        reports.append(measured(options, options.model, Path(options.model).name, "its own tokenizer"))
     if options.json:
-        options.json.write_text(json.dumps(report, indent=1))
-    print(f"numbers {'equal' if report['equal'] else 'DIFFER'}")
-    return 0 if report["equal"] else 1
+        options.json.write_text(json.dumps(reports, indent=1))
+    is_equal = all(report["equal"] for report in reports)
+    print(f"numbers {'equal' if is_equal else 'DIFFER'}")
+    return 0 if is_equal else 1
 
 
 if __name__ == "__main__":

@@ -60,16 +60,6 @@ def real_data() -> Path:
     return Path(folder)
 
 
-@pytest.fixture
-def no_data(tmp_path, monkeypatch) -> Path:
-    """Hide every data set of this machine."""
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.delenv("WORKBENCH_DATA", raising=False)
-    monkeypatch.setenv("WORKBENCH_HOME", str(home))
-    return home
-
-
 @pytest.fixture(scope="session")
 def smollm() -> str:
     """Give the short name of the language model that the set-up installs.

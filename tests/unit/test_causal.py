@@ -8,6 +8,8 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import workbench as wb
 from workbench.items import text as wt
@@ -23,6 +25,7 @@ from plain_causal import ITEMS, RUNNING, TOKENS, WORDS, Plain, before, model
 from workbench.models.base import Predictor
 from workbench.models.pretrained.causal import _cased_forms
 from workbench.models.pretrained.loading import Checkpoint
+from workbench.models.pretrained.masked import MaskedLM
 from workbench.models.pretrained.prompts import Prompt
 from workbench.models.pretrained.scoring import _TREES, CausalScorer
 
@@ -240,6 +243,50 @@ def test_probabilities_of_words_sum_to_at_most_one(folders, plains):
     assert np.exp(open_ended).sum() > total  # without their ends, words count for what begins with them
 
 
+AFTER = ["1", "1,000", "1,0", "U", "U.S", "U.S.", "it", "it's", "it’s", "well", "well-known", "”", "well”"]
+PARTS = st.text(st.sampled_from("aebdtThIUS1209'’-_ée"), min_size=1, max_size=4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["bytes", "llama"])
+@settings(max_examples=15)
+@given(words=st.lists(PARTS, min_size=5, max_size=30, unique=True))
+def test_words_of_letters_digits_apostrophes_and_hyphens_never_overlap(folders, kind, words):
+    mine = model(folders(kind), vocabulary=words, budget=None)
+    item = ITEMS[:1]
+    paths = mine._scorer.subwords.words(words, " ", "a")
+    total = np.exp(mine.score(item, [words])).sum()
+    covered = mine.coverage(item).iloc[0]
+    if len({tuple(path) for path in paths}) == len(words):
+        assert covered["covered"] - 1e-6 <= total <= covered["covered_at_most"] + 1e-6 <= 1 + 2e-6
+    assert covered["covered_at_most"] - covered["covered"] <= 1e-4
+
+
+@pytest.mark.parametrize("kind", ["bytes", "llama"])
+def test_a_word_that_goes_on_after_the_end_of_another_counts_once(folders, plains, kind):
+    words = [*AFTER, *WORDS[:10]]
+    mine, plain = model(folders(kind), vocabulary=words, budget=None), plains(kind)
+    for row, item in zip(mine.coverage(ITEMS[:2]).itertuples(), ITEMS[:2], strict=True):
+        ids = {word: plain.cut(before(item), word) for word in words}
+        paths = {word: tuple(whole[n:]) for word, (whole, n) in ids.items()}
+        inside = {
+            one for one in words for other in words
+            if one != other and paths[one][: len(paths[other])] == paths[other]
+            and plain.over[paths[one][len(paths[other])]]
+        }  # fmt: skip
+        assert {"1,000", "U.S."} <= inside
+        assert not inside & {"it's", "it’s", "well-known"}
+        probabilities = np.exp(plain.words(before(item), words))
+        alone = [p for word, p in zip(words, probabilities, strict=True) if word not in inside]
+        assert row.covered <= sum(alone) + 1e-7 <= row.covered_at_most + 2e-7
+        assert row.covered_at_most - row.covered <= 1e-4
+    few = model(folders(kind), vocabulary=words, budget=3).coverage(ITEMS[:1]).iloc[0]
+    exact = mine.coverage(ITEMS[:1]).iloc[0]
+    assert few["covered"] <= exact["covered"] <= exact["covered_at_most"] <= few["covered_at_most"] + 1e-9
+    with pytest.raises(DataError, match="ranks no vocabulary"):
+        model(folders(kind)).coverage(ITEMS[:1])
+
+
 def test_a_small_budget_gives_a_bound(folders):
     words = [*WORDS, *(item.answer for item in ITEMS)]
     exact, short = (
@@ -406,6 +453,97 @@ def test_what_is_no_model_is_refused(folders, tmp_path):
             model(folders("bytes"), **options)
     with pytest.raises(DataError, match="ranks no vocabulary"):
         model(folders("bytes")).ranking(ITEMS)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_model_that_sees_what_comes_after_is_refused(folders, dtype):
+    with pytest.raises(DataError, match=r"sees what comes after .* changes .* by \d\S* nats.*use MaskedLM"):
+        model(folders("bert"), dtype=dtype)
+
+
+def test_a_model_that_was_trained_to_see_its_prefix_is_refused(folders, tmp_path):
+    folder = shutil.copytree(folders("bytes"), tmp_path / "mpt")
+    size = len(transformers.AutoTokenizer.from_pretrained(folder))
+    sizes = {"d_model": 32, "n_heads": 4, "n_layers": 2, "vocab_size": size}
+    config = transformers.MptConfig(**sizes, attn_config={"prefix_lm": True})
+    transformers.MptForCausalLM(config).save_pretrained(folder)
+    with pytest.raises(DataError, match=r"as a prefix language model.*from left to right"):
+        model(folder)
+    assert len(model(changed(folder, tmp_path / "causal", attn_config={})).predict(ITEMS[:1])) == 1
+
+
+@pytest.mark.parametrize("kind", ["bytes", "llama", "bert"])
+def test_a_folder_without_a_tokenizer_says_how_to_get_one(folders, tmp_path, kind):
+    folder = shutil.copytree(folders(kind), tmp_path / "tiny")
+    for file in ("tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt", "merges.txt"):
+        (folder / file).unlink(missing_ok=True)
+    with pytest.raises(DataError, match=r"no tokenizer.*tokenizer\.json.*save_pretrained\('.*tiny'\)"):
+        (MaskedLM(folder) if kind == "bert" else model(folder))
+
+
+def test_a_file_is_no_model(folders):
+    for path in (folders("bytes") / "model.safetensors", str(folders("bytes") / "config.json")):
+        with pytest.raises(DataError, match=r"this is a file, .* pass its folder, '.*tiny'"):
+            model(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("openai-community/gpt2", "openai-community/gpt2"),
+        ("GPT-2 of ours", "GPT-2 of ours"),
+        *(
+            (path, "mine")
+            for path in ("/data/gpt2", "./gpt2", "C:\\gpt2", "a/b/c", "tmpx1y2z3_4", "", 3, None)
+        ),
+        *((path, "mine") for path in ("checkpoint-500", "models/gpt2", "output", "~/gpt2", "x/../y")),
+    ],
+)
+def test_a_model_has_the_name_of_its_configuration(folders, tmp_path, name, shown):
+    renamed = model(changed(folders("bytes"), tmp_path / "mine", _name_or_path=name))
+    assert renamed.name == renamed.config["model"] == shown
+    assert renamed.config["digest"] != model(folders("bytes")).config["digest"]
+    assert model(tmp_path / "mine", name="other").name == "other"
+
+
+def test_a_folder_of_the_cache_of_the_hub_has_the_name_of_its_repository(folders, tmp_path):
+    folder = tmp_path / "models--org--tiny-gpt2" / "snapshots" / ("0" * 40)
+    shutil.copytree(folders("bytes"), folder)
+    assert model(folder).name == "org/tiny-gpt2"
+
+
+@pytest.mark.parametrize("kind", ["bytes", "llama"])
+def test_predictions_tell_what_stands_before_the_text(folders, plains, kind):
+    mark = transformers.AutoTokenizer.from_pretrained(folders(kind)).bos_token
+    items = items_from_text([f"{mark} She took the tea", "She took the tea", "Tea"])
+    frame = model(folders(kind), vocabulary=["tea", "the"]).predict(items)
+    assert frame["bos"].tolist() == ["text", "added" if kind == "llama" else "none", "added"]
+    plain = plains(kind)
+    ids = plain.tokenizer(f"{mark} She took the tea", add_special_tokens=False)["input_ids"]
+    n = len(plain.tokenizer(f"{mark} She took the", add_special_tokens=False)["input_ids"])
+    at = plain.logits(ids[:-1], len(ids) - n).detach()
+    value = float(at[range(len(ids) - n), ids[n:]].sum())
+    assert frame["log_prob_uncorrected"][0] == pytest.approx(value, abs=1e-4)
+
+
+@pytest.mark.parametrize("how", ["none", "empty", "refused"])
+def test_attention_needs_places_of_the_sub_tokens(folders, monkeypatch, how):
+    mine = model(folders("bytes"), attention=True)
+    tokenizer = mine._scorer.subwords.tokenizer
+    real = type(tokenizer).__call__
+
+    def call(self, text, **options):
+        if how == "refused" and options.get("return_offsets_mapping"):
+            raise NotImplementedError
+        encoding = real(self, text, **options)
+        if "offset_mapping" in encoding:
+            encoding["offset_mapping"] = [(0, 0)] * len(encoding["offset_mapping"]) if how == "empty" else []
+        return encoding
+
+    monkeypatch.setattr(type(tokenizer), "__call__", call)
+    for ask in (lambda: mine.predict(ITEMS[:1]), lambda: mine.attend(ITEMS[:1])):
+        with pytest.raises(DataError, match=r"does not say where in the text its sub-tokens are.*fast"):
+            ask()
 
 
 def test_weights_that_are_not_numbers_give_an_error_and_no_score(folders, tmp_path, monkeypatch):

@@ -78,8 +78,8 @@ def harness(tmp_path_factory):
         yield {task: (items, results[task], logs[task], model.predict(items)) for task, items in sets.items()}
 
 
-def run_harness(home, sets):
-    """Let the harness evaluate items, and write what it writes."""
+def run_harness(home, sets, **model):
+    """Let the harness evaluate items, by the model in ``tiny`` or another one, and write what it writes."""
     from lm_eval import simple_evaluate
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.tasks import TaskManager
@@ -91,7 +91,7 @@ def run_harness(home, sets):
     tracker = EvaluationTracker(output_path=str(home / "out"))
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     report = simple_evaluate(
-        model="hf", model_args={"pretrained": str(home / "tiny"), "dtype": "float32"},
+        **{"model": "hf", "model_args": {"pretrained": str(home / "tiny"), "dtype": "float32"}} | model,
         tasks=list(sets), task_manager=TaskManager(include_path=str(home), include_defaults=False),
         batch_size=16, device="cpu", bootstrap_iters=0, evaluation_tracker=tracker,
     )  # fmt: skip
@@ -123,7 +123,7 @@ def test_the_harness_says_the_same(harness, task, request):
     # over all
     measured = evaluate(imported, resamples=10).iloc[0]
     assert measured["accuracy"] == pytest.approx(numbers["acc,none"], abs=1e-12)
-    assert measured["perplexity"] == pytest.approx(numbers["perplexity,none"], rel=1e-9)
+    assert measured["perplexity_uncorrected"] == pytest.approx(numbers["perplexity,none"], rel=1e-9)
     assert direct["greedy_correct"].mean() == pytest.approx(numbers["acc,none"], abs=1e-12)
     assert np.exp(-our_log_prob.mean()) == pytest.approx(numbers["perplexity,none"], rel=1e-4)
     assert our_log_prob.std() > 0
@@ -132,3 +132,42 @@ def test_the_harness_says_the_same(harness, task, request):
     assert imported.matched == {"exactly": len(items)}
     assert imported.info["task"] == task
     assert task != "lambada_openai_local" or 0 < measured["accuracy"] < 1
+
+
+@pytest.fixture(scope="module")
+def real(smollm, tmp_path_factory):
+    """Give 20 passages, what the harness says of them with trained weights, and what we say."""
+    import torch
+
+    torch.set_num_threads(1)
+    items = datasets.load("lambada", "test", variant="openai")[:20]
+    home = tmp_path_factory.mktemp("real")
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        for name, value in OFFLINE.items():
+            patch.setenv(name, value)
+        patch.setenv("HF_HOME", str(home / "hub"))
+        warnings.simplefilter("ignore")
+        from lm_eval.models.huggingface import HFLM
+
+        from workbench.models.pretrained.causal import CausalLM
+
+        model = CausalLM(smollm, device="cpu", dtype="float32", progress=False)
+        checkpoint = model._checkpoint
+        peer = HFLM(pretrained=checkpoint.model, tokenizer=checkpoint.tokenizer, batch_size=4, device="cpu")
+        results, logs = run_harness(home, {"lambada_openai": items}, model=peer, model_args=None)
+        return items, results["lambada_openai"], logs["lambada_openai"], model.predict(items)
+
+
+@pytest.mark.data
+def test_the_harness_says_the_same_of_trained_weights(real_data, real):
+    assert real_data.is_dir()
+    items, numbers, log, direct = real
+    imported = import_results(log, items, model="smollm", keep=False)
+    theirs, ours = imported.predictions, direct["log_prob_uncorrected"]
+    np.testing.assert_allclose(theirs["log_prob_uncorrected"], ours, rtol=0, atol=1e-4)
+    assert theirs["greedy_correct"].tolist() == direct["greedy_correct"].tolist()
+    assert direct["greedy_correct"].mean() == pytest.approx(numbers["acc,none"], abs=1e-12)
+    assert np.exp(-ours.mean()) == pytest.approx(numbers["perplexity,none"], rel=1e-4)
+    assert imported.report.empty  # in all of them the answer is all that stands behind the last space
+    assert (direct["log_prob"] < ours).all()
+    assert 0 < direct["greedy_correct"].mean() < 1

@@ -3,15 +3,19 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench import datasets
+from workbench.evaluation.comparison import Comparison
 from workbench.evaluation.interchange import lm_eval as samples
 from workbench.evaluation.interchange.import_results import import_results
+from workbench.evaluation.leaderboard import leaderboard
 from workbench.evaluation.metrics import evaluate
+from workbench.evaluation.significance import significance
 from workbench.storage.errors import DataError
 
 ITEMS = datasets.load("sample", "dev", variant="openai")
@@ -90,7 +94,35 @@ def test_the_rows_are_what_the_harness_logged(written):
     assert imported.info["task"] == "lambada_openai"
     measured = evaluate(imported).iloc[0]
     assert measured["accuracy"] == pytest.approx(np.mean(greedy))
-    assert measured["perplexity"] == pytest.approx(np.exp(-np.mean(log_probs)))
+    assert measured["perplexity_uncorrected"] == pytest.approx(np.exp(-np.mean(log_probs)))
+    assert measured["perplexity"] is pd.NA
+
+
+def test_no_column_has_perplexities_with_and_without_the_end_of_the_word(written):
+    imported = import_results(written, ITEMS, keep=False)
+    theirs = imported.predictions
+    ours = theirs.assign(model="whole words", run="", log_prob=theirs["log_prob"] - 0.5, bos="none")
+    alone = ours.assign(model="n-gram", log_prob_uncorrected=np.nan)
+    base = np.exp(-theirs["log_prob"].mean())
+    for table in (evaluate([imported, ours, alone]), leaderboard([imported, ours, alone], published=False)):
+        rows = table.set_index("model")
+        expected = {"org/tiny": (np.nan, base), "whole words": (base * np.exp(0.5), base)}
+        for model, values in (expected | {"n-gram": (base * np.exp(0.5), np.nan)}).items():
+            columns = ["perplexity", "perplexity_uncorrected"]
+            np.testing.assert_allclose(rows.loc[model, columns].to_numpy(float, na_value=np.nan), values)
+        assert "a column of their own" in table.attrs["note"]
+        for text in (table.to_markdown(), table.to_latex(), table._repr_html_()):
+            assert "sub-tokens" in text.partition("ignature")[0]  # a heading
+    for table in (evaluate([ours, alone]), leaderboard([ours], published=False)):
+        assert "sub-tokens" not in table.to_markdown()
+
+    both, apart = Comparison.of(ITEMS, [theirs, ours]), Comparison.of(ITEMS, [theirs, alone])
+    assert both.points()["perplexity"].tolist() == pytest.approx([base, base])
+    assert any("So those of the sub-tokens are compared for all." in each for each in both.warnings)
+    assert apart.points()["perplexity"].tolist() == pytest.approx([np.nan, base * np.exp(0.5)], nan_ok=True)
+    assert any("Perplexities of the sub-tokens alone are left out." in each for each in apart.warnings)
+    assert significance(theirs, ours).log_prob_difference == 0
+    assert significance(theirs, alone).log_prob_difference is None
 
 
 @pytest.mark.parametrize(
@@ -107,7 +139,43 @@ def test_every_layout_and_task_gives_the_same(written, layout, name):
     path.write_text(log(TEXTS, layout), encoding="utf-8")
     assert samples.log_of(path).variant == "openai"
     frames = [import_results(p, ITEMS, model="m", keep=False).predictions for p in (written, path)]
-    assert frames[0].drop(columns="run").equals(frames[1].drop(columns="run"))
+    frames = [frame.drop(columns=["run", "bos"]) for frame in frames]  # not all have results beside them
+    assert frames[0].equals(frames[1])
+
+
+@pytest.mark.parametrize(
+    ("changed", "bos"),
+    [
+        ({"lm_eval_version": "0.4.9.1"}, "omitted"),
+        ({"lm_eval_version": "0.4.9.2"}, "tokenizer"),
+        ({"lm_eval_version": "0.4.10"}, "tokenizer"),
+        ({"lm_eval_version": None}, "omitted"),  # before 0.4.3
+        ({"lm_eval_version": "0.4.8", "config": {"model": "hf", "model_args": "pretrained=gemma"}}, "added"),
+        ({"config": {"model": "vllm", "model_args": {"pretrained": "org/tiny"}}}, "tokenizer"),
+        ({"config": {"model": "sglang", "model_args": {"pretrained": "org/tiny"}}}, "omitted"),
+        ({"config": {"model": "hf", "model_args": {"pretrained": "a", "add_bos_token": True}}}, "added"),
+        ({"config": {"model": "hf", "model_args": "pretrained=a,add_bos_token=False"}}, "omitted"),
+        ({"tokenizer_bos_token": [None, "None"]}, "none"),
+        ({"tokenizer_bos_token": ["<s>", "1"]}, "tokenizer"),
+    ],
+)  # fmt: skip
+def test_what_the_harness_put_before_a_text_is_told(written, changed, bos):
+    (written.parent / RESULTS).write_text(results(**changed), encoding="utf-8")
+    assert set(import_results(written, ITEMS, model="m", keep=False).predictions["bos"]) == {bos}
+
+
+def test_logs_before_and_after_the_change_of_the_beginning_are_not_compared_in_silence(written):
+    frames = []
+    for version in ("0.4.9.1", "0.4.13"):
+        (written.parent / RESULTS).write_text(results(lm_eval_version=version), encoding="utf-8")
+        frames.append(import_results(written, ITEMS, keep=False).predictions.assign(run=version))
+    assert Comparison.of(ITEMS, [frames[0], frames[0].assign(run="again")]).warnings == []
+    result = Comparison.of(ITEMS, frames)
+    assert result.labels == ["org/tiny, BOS left out", "org/tiny, BOS if the tokenizer adds it"]
+    (warning,) = result.warnings
+    assert "do not all begin in the same way: BOS left out (“org/tiny, BOS left out”)" in warning
+    assert "before version 0.4.9.2" in warning
+    assert "|bos:omitted|" in evaluate(frames[0])["signature"].iloc[0]
 
 
 def test_translations_are_refused(written):

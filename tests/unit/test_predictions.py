@@ -300,6 +300,7 @@ def test_good_predictions_pass_unchanged():
         (changed(2, rank=2), "yes, but the rank is not 1"),
         (changed(2, p_correct=0.0), "yes, but 'p_correct' is 0"),
         (GOOD.assign(log_prob_uncorrected=0.5), "a log-probability is above 0"),
+        (GOOD.assign(bos="yes"), "'bos' is none of added, none"),
         (GOOD.assign(log_prob_uncorrected=-99.0), "'log_prob' is above 'log_prob_uncorrected'"),
     ],
 )
@@ -342,6 +343,7 @@ VALUES = {
     "greedy_correct": [True, False, None] * 2,
     "rank_is_bound": [None, True, False] * 2,
     "attention": [[0.25, 0.75], None, []] * 2,
+    "bos": ["added", None] * 3,
 }
 
 

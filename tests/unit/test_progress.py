@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 
 from workbench.models.ngram.model import NGram
-from workbench.storage.progress import progress_bar, say
+from workbench.storage.progress import progress_bar, say, update_with_estimate
 from workbench.training import progress as module
 from workbench.training.history import Training
 from workbench.training.progress import progress_view
@@ -249,3 +249,22 @@ def test_one_function_prints():
 def calls_print(path):
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     return any(isinstance(node, ast.Call) and ast.unparse(node.func) == "print" for node in nodes)
+
+
+@pytest.mark.parametrize(
+    ("total", "seconds", "text"),
+    [(5153, 20.0, "100 take 01:40"), (5153, 0.2, None), (90, 60.0, None), (None, 60.0, None)],
+)
+@pytest.mark.parametrize("where", ["notebook", "terminal"])
+def test_a_long_bar_says_after_the_first_step_what_a_sample_takes(where, total, seconds, text, request):
+    terminal = Terminal()
+    publisher = request.getfixturevalue("notebook") if where == "notebook" else None
+    options = {} if publisher else {"file": terminal, "ncols": 90}
+    with progress_bar(total, label="model", unit="items", mininterval=0, **options) as bar:
+        bar._time = lambda: seconds
+        bar.start_t = 0.0
+        update_with_estimate(bar)(20)
+        bar.refresh()
+        shown = "".join(str(row) for row in publisher.sent) if publisher else terminal.getvalue()
+    assert (f", {text}]" in shown) if text else ("take" not in shown)
+    update_with_estimate(progress_bar(total, label="model", shown=False))(20)

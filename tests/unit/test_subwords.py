@@ -97,6 +97,24 @@ def test_texts_are_cut_as_by_lm_evaluation_harness(subwords, kind, before, word)
         assert mine.contexts([request.args[0]])[0] == context or not before.strip()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["bytes", "gpt2", "llama"])
+@given(before=TEXT, word=TEXT)
+def test_a_text_with_its_own_mark_gets_no_other_one_as_by_lm_evaluation_harness(subwords, kind, before, word):
+    peer = pytest.importorskip("lm_eval.models.huggingface").HFLM
+    mine = subwords(kind)
+    mark = mine.tokenizer.bos_token
+    harness = type("Harness", (), {"add_bos_token": None, "tokenizer": mine.tokenizer})()
+    harness.prefix_token_id = mine.tokenizer.bos_token_id
+    texts = [f"{mark}{before}", f"{mark} {before}", f"x{before}", mark]
+    assert mine.encode(texts) == [peer.tok_encode(harness, text) for text in texts]
+    assert mine.beginnings(texts) == ["text", "text", "added" if kind == "llama" else "none", "text"]
+    assert mine.beginnings([""]) == ["added"]
+    for ids in mine.encode(texts[:2]):
+        assert ids[0] == harness.prefix_token_id != (*ids, None)[1]
+    assert mine.pairs([(texts[1], f" {word}x")])[0][0] == mine.encode([texts[1].rstrip()])[0]
+
+
 @pytest.mark.parametrize("kind", ["bytes", "gpt2", "llama"])
 @pytest.mark.parametrize("before", ["She took the ", "She said, “", "He came\n\n", "", 'x "'])
 def test_words_of_a_vocabulary_are_cut_as_after_the_context(subwords, kind, before):

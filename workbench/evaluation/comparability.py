@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from workbench.evaluation.bootstrap import Floats, Ints, Mask
-from workbench.evaluation.reading import ModelPredictions, words_of
+from workbench.evaluation.reading import ModelPredictions, is_uncorrected, words_of
 from workbench.items.ablation import split_variant
 from workbench.items.items import Items
 from workbench.render.numbers import percent
@@ -25,7 +25,7 @@ _DIFFERENCES = {
     "unknown": "The models score unknown answers differently, so perplexities are not comparable",
     "prompt": "The models were prompted differently",
 }
-_LOOSE = 1e-6
+_SUB_TOKENS = "the sub-tokens of the answer, whatever follows them"
 _NAMED = 4  # models that a sentence names
 _TENTH = 0.1
 
@@ -81,6 +81,7 @@ def of_values(
     sets = {label: model.value_sets(places) for label, model, places in each}
     log_probs = [label for label in labels if proper[label]]
     warnings += list_differences(sets, log_probs, lost, len(items))
+    warnings += _beginnings({label: values["bos"] for label, values in sets.items()})
     warnings += _log_probs(each, log_prob)
     bounds = {label: int(model.truths("rank_is_bound")[places].sum()) for label, model, places in each}
     if any(bounds.values()):
@@ -153,6 +154,19 @@ def other_event(a: Mapping[str, set[Any]], b: Mapping[str, set[Any]]) -> bool:
     return other_task(a, b) or any(a[name] != b[name] for name in ("vocabulary_size", "unknown"))
 
 
+def _beginnings(bos: Mapping[str, set[Any]]) -> Iterator[str]:
+    """Warn of logs that lack a mark of the beginning, or may, beside results that have one."""
+    values = {label: frozenset(each) for label, each in bos.items() if each}
+    listed = _listed({label: words_of("bos", value) for label, value in values.items()})
+    seen = frozenset().union(*values.values())
+    if seen & {"omitted", "unknown"} and len(seen & {"omitted", "unknown", "added", "tokenizer"}) > 1:
+        yield (
+            f"The texts do not all begin in the same way: {listed}. Where a tokenizer adds a mark of"
+            " the beginning (BOS), results with and without it are not comparable; lm-evaluation-harness"
+            " leaves it out before version 0.4.9.2, unless add_bos_token is set."
+        )
+
+
 Each = Sequence[tuple[str, ModelPredictions, Ints]]
 
 
@@ -171,7 +185,7 @@ def _variants(items: Items, each: Each) -> Iterator[str]:
 def _log_probs(each: Each, log_prob: Floats) -> Iterator[str]:
     known = ~np.isnan(log_prob)
     count = {label: int(row.sum()) for (label, *_), row in zip(each, known, strict=True)}
-    none = [label for label, k in count.items() if not k]
+    none = [label for label, model, rows in each if np.isnan(model.log_prob[rows]).all()]
     if none and len(none) < len(each):
         one = len(none) == 1
         yield (
@@ -190,23 +204,44 @@ def _log_probs(each: Each, log_prob: Floats) -> Iterator[str]:
                 f"{_and(who)} {'gives' if len(who) == 1 else 'each give'} probability 0 to"
                 f" {'the answer' if k == 1 else 'the answers'} of {_items(k)}, so the perplexity is infinite."
             )
-    events = {label: event for label, model, rows in each if (event := _event(model, rows)) is not None}
-    if len(set(events.values())) > 1:
+    corrected = np.stack([model.log_prob[rows] for _, model, rows in each])
+    uncorrected = np.stack([model.floats("log_prob_uncorrected")[rows] for _, model, rows in each])
+    events = [_event(*pair) for pair in zip(corrected, uncorrected, strict=True)]
+    if len(set(events) - {None}) > 1:
+        held = {label: event for (label, *_), event in zip(each, events, strict=True) if event}
+        of_all = not np.isnan(of_one_event(corrected, uncorrected)[~np.isnan(corrected)]).any()
         yield (
-            "Log-probabilities are not of the same event, so perplexities must not be compared:"
-            f" {_listed(events)}."
+            f"Log-probabilities are not of the same event: {_listed(held)}."
+            + (" So those of the sub-tokens are compared for all." if of_all else "")
+            + ("" if of_all else " Perplexities of the sub-tokens alone are left out.")
         )
 
 
-def _event(model: ModelPredictions, rows: Ints) -> str | None:
-    """Say what the log-probabilities of a model are of; None where it gives none."""
-    corrected, open_ended = (model.floats(name)[rows] for name in ("log_prob", "log_prob_uncorrected"))
+def of_one_event(corrected: Floats, uncorrected: Floats) -> Floats:
+    """Return log-probabilities of answers (m, n) that are of the same event for all models.
+
+    Where some models have those of the sub-tokens alone, whatever follows them, that is those of all models
+    if all have them; else it is NaN for these models.
+
+    Parameters
+    ----------
+    corrected, uncorrected : array (m, n)
+        The columns ``log_prob`` and ``log_prob_uncorrected``.
+    """
+    events = [_event(*pair) for pair in zip(corrected, uncorrected, strict=True)]
+    if len(set(events) - {None}) < 2:  # noqa: PLR2004 - they differ
+        return corrected
+    missing = np.isnan(corrected)
+    if not np.isnan(uncorrected[~missing]).any():
+        return np.where(missing, np.nan, uncorrected)
+    return np.where(np.array([event == _SUB_TOKENS for event in events])[:, None], np.nan, corrected)
+
+
+def _event(corrected: Floats, uncorrected: Floats) -> str | None:
+    """Say what the log-probabilities (n,) of a model are of; None where it gives none."""
     if np.isnan(corrected).all():
         return None
-    both = np.isfinite(corrected) & np.isfinite(open_ended)
-    if both.any() and (np.abs(open_ended - corrected)[both] < _LOOSE).all():
-        return "the sub-tokens of the answer, whatever follows them"
-    return "the whole word"
+    return _SUB_TOKENS if is_uncorrected(corrected, uncorrected) else "the whole word"
 
 
 def _grouped(values: Mapping[str, T]) -> list[tuple[T, list[str]]]:

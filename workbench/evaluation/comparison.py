@@ -8,7 +8,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -79,7 +78,10 @@ class Comparison:
         self._by_seed = [model.correct_by_seed[r] for model, r in self._each()]  # m of (n, replicates)
         self.shares: Floats = np.stack([right.mean(axis=1) for right in self._by_seed])
         self._several: Mask = np.array([right.shape[1] > 1 for right in self._by_seed])
-        self.log_prob: Floats = np.stack([_log_prob(model)[r] for model, r in self._each()])
+        self.log_prob: Floats = comparability.of_one_event(
+            np.stack([model.log_prob[r] for model, r in self._each()]),
+            np.stack([model.floats("log_prob_uncorrected")[r] for model, r in self._each()]),
+        )
         self.rank: Floats = np.stack([model.floats("rank")[r] for model, r in self._each()])
         self.n_right: Ints = self.correct.sum(axis=0)
         self._pairs = np.array(list(combinations(range(self.m), 2)), dtype=np.int64).reshape(-1, 2).T
@@ -552,8 +554,3 @@ def _align(items: Items, models: Sequence[ModelPredictions]) -> Ints:
         answered = np.flatnonzero((item >= 0) & pc.is_valid(model.table["correct"]).to_numpy())
         of_model[item[answered]] = answered
     return rows
-
-
-def _log_prob(model: ModelPredictions) -> npt.NDArray[np.float64]:
-    proper = pc.fill_null(pc.equal(model.table["score_type"], "log_prob"), fill_value=False).to_numpy()
-    return np.where(proper, model.floats("log_prob"), np.nan)

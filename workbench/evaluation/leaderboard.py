@@ -93,7 +93,7 @@ def leaderboard(
         columns of `by`, `place` (equal accuracies share one; null for a run on a part of the items,
         and where a group has several data sets or splits), `model`, `distinction` (what
         tells the row apart from others of its model, or where it was published), `system`, `run`
-        `unit`, `filter`, `vocabulary_size`, `unknown`, `prompt`
+        `unit`, `filter`, `vocabulary_size`, `unknown`, `prompt`, `bos`
             Results that differ here must not be compared blindly.
         `n` ... `signature`, and those of replicates
             As :func:`workbench.evaluation.metrics.evaluate` gives them; accuracies are fractions.
@@ -151,7 +151,9 @@ def leaderboard(
     apart = [text if isinstance(text, str) and text else source for text, source in pairs]
     table["distinction"] = pd.Series(apart, index=table.index, dtype="str")
     first = (TableColumn("place", "count"), TableColumn("model", detail="distinction"))
-    shown = (*first, *shown_measures(table)[:2], *_SHOWN)
+    uncorrected = [column for column in shown_measures(measured) if column.name == "perplexity_uncorrected"]
+    uncorrected = [TableColumn("perplexity_uncorrected", "perplexity")] if uncorrected else []
+    shown = (*first, *shown_measures(table)[:2], _SHOWN[0], *uncorrected, *_SHOWN[1:])
     return Table(table, TableLayout("Models ranked by accuracy", shown, tuple(names), "signature"))
 
 

@@ -21,6 +21,7 @@ from workbench.evaluation.reading import (
     by_seed,
     distinctions,
     floats,
+    is_uncorrected,
     joined,
     one_value,
     predictions_of,
@@ -40,6 +41,7 @@ _FLOATS = (
     "accuracy", "accuracy_low", "accuracy_high", "expected_accuracy",
     "accuracy_known", "accuracy_known_low", "accuracy_known_high",
     "perplexity", "perplexity_low", "perplexity_high",
+    "perplexity_uncorrected", "perplexity_uncorrected_low", "perplexity_uncorrected_high",
     "median_rank", "median_rank_low", "median_rank_high",
 )  # fmt: skip
 _SPREADS = ("seed_sd", "seed_min", "seed_max")
@@ -52,7 +54,8 @@ MEASURES = (
 SPREAD = ("n_seeds", *_SPREADS, "spread")
 """Columns that `measure` gives of replicates too."""
 
-_PARTS = ("unit", "filter", "vocab", "case", "unknown", "prompt")  # of a signature, for the columns `VARIANT`
+_PARTS = ("unit", "filter", "vocab", "case", "unknown", "prompt", "bos")
+"""Parts of a signature, for the columns `VARIANT`."""
 
 
 def evaluate(
@@ -103,7 +106,10 @@ def evaluate(
         `n_perplexity`, `perplexity`, `perplexity_low`, `perplexity_high`
             exp(-mean ln p) per target word over the `n_perplexity` items whose answer has a
             log-probability (Paperno et al. 2016, section 4). Infinite where one answer has
-            probability 0; null for models that give scores.
+            probability 0; null for models that give scores, and for logs of lm-evaluation-harness.
+        `perplexity_uncorrected`, `perplexity_uncorrected_low`, `perplexity_uncorrected_high`
+            The same by the answer's sub-tokens alone, whatever follows them, as lm-evaluation-harness has it:
+            lower than `perplexity`, and not to be compared with it. Null for models of whole words.
         `median_rank`, `median_rank_low`, `median_rank_high`
             Median over items of the mid-rank of the answer: its rank + (number tied with it - 1) / 2.
         `n_tied_items`
@@ -181,9 +187,16 @@ def shown_measures(table: pd.DataFrame) -> tuple[TableColumn, ...]:
         TableColumn("n", "count", detail="subset" if _has_text(table, "subset") else ""),
         with_interval("accuracy", "share", detail=_beside_accuracy(table)),
         with_interval("perplexity", "perplexity"),
+        *([with_interval("perplexity_uncorrected", "perplexity")] if _only_uncorrected(table) else ()),
         with_interval("median_rank", "rank"),
         *([TableColumn("n_perplexity", "count")] if fewer else ()),
     )
+
+
+def _only_uncorrected(table: pd.DataFrame) -> bool:
+    """Tell whether a row has a perplexity of sub-tokens alone."""
+    name = "perplexity_uncorrected"
+    return name in table and bool((table[name].notna() & table["perplexity"].isna()).any())
 
 
 def _group_column(values: pd.Series[Any]) -> TableColumn:
@@ -230,12 +243,11 @@ def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
     if several:
         measures |= spread(seeds)
     log_prob = floats(frame["log_prob"].where(frame["score_type"] == "log_prob"))
-    if (mask := ~np.isnan(log_prob)).any():
-        low, high = _bounds(log_prob[mask], of.of(mask), drawing)
-        with np.errstate(over="ignore"):  # of a mean below -709 nothing but infinity can be said
-            perplexities = np.exp(-np.array([log_prob[mask].mean(), high, low])).tolist()
-        measures |= dict(zip(("perplexity", "perplexity_low", "perplexity_high"), perplexities, strict=True))
-        measures["n_perplexity"] = int(mask.sum())
+    uncorrected = floats(frame["log_prob_uncorrected"])
+    measures["n_perplexity"] = int((~np.isnan(log_prob)).sum())
+    if not is_uncorrected(log_prob, uncorrected):
+        measures |= _perplexity("perplexity", log_prob, of, drawing)
+    measures |= _perplexity("perplexity_uncorrected", uncorrected, of, drawing)
     ranks = mid_ranks(frame["rank"], frame["n_tied"])
     if (mask := ~np.isnan(ranks)).any():
         low, high = _bounds(ranks[mask], of.of(mask), drawing, median=True)
@@ -243,6 +255,16 @@ def measure(frame: pd.DataFrame, drawing: Drawing) -> dict[str, Any]:
         measures["median_rank"] = float(np.median(ranks[mask]))
         measures["n_tied_items"] = int((frame["n_tied"].fillna(1) > 1).sum())
     return measures
+
+
+def _perplexity(name: str, log_prob: Floats, of: Units, drawing: Drawing) -> dict[str, float]:
+    """Return the perplexity by log-probabilities (n,) that are numbers, with its interval."""
+    if not (mask := ~np.isnan(log_prob)).any():
+        return {}
+    low, high = _bounds(log_prob[mask], of.of(mask), drawing)
+    with np.errstate(over="ignore"):  # of a mean below -709 nothing but infinity can be said
+        values = np.exp(-np.array([log_prob[mask].mean(), high, low])).tolist()
+    return dict(zip((name, f"{name}_low", f"{name}_high"), values, strict=True))
 
 
 def is_random(frame: pd.DataFrame) -> bool:
@@ -352,6 +374,11 @@ def note(table: pd.DataFrame, datasets: Iterable[str], drawing: Drawing, names: 
         parts.append(text if len(rows) == len(table) else f"{text} (in {len(rows)} of {len(table)} rows)")
         if by == "item" and "lambada" in datasets:
             parts.append(bootstrap.LAMBADA)
+    if _only_uncorrected(table):
+        parts.append(
+            "perplexities of logs of lm-evaluation-harness are of the sub-tokens alone, without the end of"
+            " the word, and have a column of their own"
+        )
     lost = {} if "known" in names else dict(_lost(table, names))
     return " ".join(filter(None, [f"{'; '.join(parts)}.", unpredictable(lost)]))
 

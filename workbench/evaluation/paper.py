@@ -92,7 +92,7 @@ _KINDS = {
     "is_drawn": "boolean", **dict.fromkeys(("n", "n_of_paper", "n_released", "n_known"), "Int64"),
     **dict.fromkeys(("ours_known", "expected"), "Float64"),
     **dict.fromkeys(("resampled_by", "variant", "unit", "filter"), "str"),
-    "vocabulary_size": "Int64", "case": "str", "unknown": "str", "prompt": "object",
+    "vocabulary_size": "Int64", "case": "str", "unknown": "str", "prompt": "object", "bos": "str",
 }  # fmt: skip
 
 
@@ -578,7 +578,9 @@ def _variants(ours: pd.DataFrame) -> str:
     """Say which variants the rows are of, with the models of each where not all models have all of them."""
     parts = []
     for name in ("variant", *VARIANT):
-        title = {"vocabulary_size": "vocabulary size", "unknown": "unknown answers"}.get(name, name)
+        title = {"vocabulary_size": "vocabulary size", "unknown": "unknown answers", "bos": "BOS"}.get(
+            name, name
+        )
         by_models: dict[str, list[str]] = {}
         models: Mapping[Any, Any] = ours.groupby(name, sort=False)["model"].unique().to_dict()
         for value, who in models.items():

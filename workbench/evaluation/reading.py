@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
 
-VARIANT = ("unit", "filter", "vocabulary_size", "case", "unknown", "prompt")
+VARIANT = ("unit", "filter", "vocabulary_size", "case", "unknown", "prompt", "bos")
 """Columns of predictions that tell results apart which must not be mixed up."""
 
 NEEDED = (
     "item_id", "dataset", "split", "variant", "word_class", "book_id", "answer", "model", "system", "run",
-    "score_type", "unit", "filter", "unknown", "case", "prompt", "correct", "known", "greedy_correct",
+    "score_type", "unit", "filter", "unknown", "case", "prompt", "bos", "correct", "known", "greedy_correct",
     "rank_is_bound", "rank", "n_tied", "vocabulary_size", "p_correct", "log_prob", "log_prob_uncorrected",
 )  # fmt: skip
 """Columns of predictions that evaluation reads."""
@@ -106,6 +106,12 @@ class ModelPredictions:
         return np.asarray(pc.fill_null(self.table[name], fill_value=False).to_numpy(), dtype=bool)
 
     @cached_property
+    def log_prob(self) -> Floats:
+        """Natural log-probabilities of the answers; NaN where there is none, and of scores."""
+        proper = pc.fill_null(pc.equal(self.table["score_type"], "log_prob"), fill_value=False).to_numpy()
+        return np.where(proper, self.floats("log_prob"), np.nan)
+
+    @cached_property
     def correct_by_seed(self) -> npt.NDArray[np.bool_]:
         """Whether each item is answered rightly, (n, replicates); one column where there are none."""
         if isinstance(self.data, pd.DataFrame) and BY_SEED in self.data:
@@ -132,6 +138,15 @@ class ModelPredictions:
             return self.table[name][row].as_py()
         value = self.data[name].iloc[row] if name in self.data else None
         return list(value) if isinstance(value, list | tuple | np.ndarray) else None
+
+
+def is_uncorrected(log_prob: Floats, uncorrected: Floats) -> bool:
+    """Tell whether log-probabilities (n,) are of the sub-tokens alone, without the end of the word.
+
+    So they are in logs of lm-evaluation-harness: the two columns are equal.
+    """
+    both = np.isfinite(log_prob) & np.isfinite(uncorrected)
+    return bool(both.any() and (log_prob == uncorrected)[both].all())
 
 
 def by_seed(frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
@@ -330,7 +345,18 @@ _SPELT = {
     "unit": {"word": "whole words", "last-token": "the last token only"},
     "filter": {"none": "no words excluded", "stop-words": "stop words excluded"},
     "case": {"sum": "cased forms added"},
+    "bos": {
+        "added": "with BOS",
+        "none": "without BOS",
+        "text": "BOS in the text",
+        "omitted": "BOS left out",
+        "tokenizer": "BOS if the tokenizer adds it",
+        "unknown": "BOS not known",
+    },
 }
+
+
+_MISSING = {"prompt": "no prompt", "vocabulary_size": "no vocabulary named", "bos": "BOS not named"}
 
 
 def words_of(name: str, values: frozenset[Any]) -> str:
@@ -340,9 +366,10 @@ def words_of(name: str, values: frozenset[Any]) -> str:
         "unknown": lambda how: f"unknown answers {how}",
         "prompt": lambda text: _prompt(str(text)),
     }.get(name, lambda value: _SPELT.get(name, {}).get(value, str(value)))
-    missing = {"case": "words as spelt", "prompt": "no prompt", "vocabulary_size": "no vocabulary named"}.get(
-        name, "not known"
-    )
+    missing = {
+        "case": "words as spelt", "prompt": "no prompt", "vocabulary_size": "no vocabulary named",
+        "bos": "BOS not named",
+    }.get(name, "not known")  # fmt: skip
     return ", ".join(sorted(map(write, values))) or missing
 
 

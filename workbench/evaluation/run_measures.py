@@ -42,7 +42,7 @@ SETS = ("dataset", "split", "variant")
 
 MEASURED = (
     "n", "n_known", "accuracy", "accuracy_low", "accuracy_high", "interval", "accuracy_known", "perplexity",
-    "median_rank", "resampled_by", "n_novels", "signature", "chance", "subset",
+    "perplexity_uncorrected", "median_rank", "resampled_by", "n_novels", "signature", "chance", "subset",
 )  # fmt: skip
 """Columns that the measures of a run have in a ranking."""
 

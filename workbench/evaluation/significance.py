@@ -12,7 +12,7 @@ import pandas as pd
 from workbench.analysis.proportions import mcnemar
 from workbench.evaluation import bootstrap
 from workbench.evaluation.bootstrap import Drawing, Floats, Ints, Units
-from workbench.evaluation.comparability import list_differences, other_event, other_task
+from workbench.evaluation.comparability import list_differences, of_one_event, other_event, other_task
 from workbench.evaluation.reading import (
     VARIANT,
     ModelPredictions,
@@ -238,7 +238,8 @@ def compare_pair(a: ModelPredictions, b: ModelPredictions, drawing: Drawing) -> 
     else:
         p, _, _ = bootstrap.sign_flip(whole_numbers(difference, *n_seeds), of, resamples, seed)
     columns = (frame["log_prob"].where(frame["score_type"] == "log_prob") for frame in (left, right))
-    log_probs = log_prob_difference(*map(floats, columns))
+    uncorrected = np.stack([floats(frame["log_prob_uncorrected"]) for frame in (left, right)])
+    log_probs = log_prob_difference(*of_one_event(np.stack([*map(floats, columns)]), uncorrected))
     rows = np.stack([difference, np.where(np.isfinite(log_probs), log_probs, np.nan)])
     drawn, _ = bootstrap.resample(rows, rows[:0], of, resamples, seed)
     low, high = (bound.tolist() for bound in bootstrap.intervals(drawn, level, of.number))

@@ -20,6 +20,11 @@ UNKNOWN = ("none", "unk", "shared")
 """How an answer outside the vocabulary is scored: not at all, with the probability of ``<unk>``, or with that
 probability divided by the number of different words that ``<unk>`` stands for."""
 
+BOS = ("added", "none", "text", "omitted", "tokenizer", "unknown")
+"""What a text of sub-tokens begins with: a mark of the beginning (BOS) that the tokenizer adds, none as the
+tokenizer adds none, or one that stands in the text. Of other programs: it was left out whatever the tokenizer
+does, it was left to the tokenizer, or neither is known."""
+
 _ITEM = ("item_id", "dataset", "split", "variant", "word_class", "book_id", "answer")
 _TEXT = pa.string()
 SCHEMA = pa.schema(
@@ -46,17 +51,19 @@ SCHEMA = pa.schema(
         ("greedy_correct", pa.bool_()),
         ("rank_is_bound", pa.bool_()),
         ("attention", pa.list_(pa.float64())),
+        ("bos", _TEXT),
     ]
 )
 COLUMNS = tuple(SCHEMA.names)
-OPTIONAL = ("case", "prompt", "log_prob_uncorrected", "greedy_correct", "rank_is_bound", "attention")
+OPTIONAL = ("case", "prompt", "log_prob_uncorrected", "greedy_correct", "rank_is_bound", "attention", "bos")
 """Columns that a frame may lack; they are null then.
 
 ``case`` is "sum" where the probabilities of a word's cased forms are added, and null where words stand as
 they are spelt. ``prompt`` tells (as JSON) what stood before the passage, ``log_prob_uncorrected`` is the
 log-probability of the answer's sub-tokens, whatever goes on after them, ``greedy_correct`` whether each of
-these was the most probable one, ``rank_is_bound`` whether the rank is at least what ``rank`` says, and
-``attention`` has one weight a token of the item (see :func:`workbench.items.tokens.tokens`).
+these was the most probable one, ``rank_is_bound`` whether the rank is at least what ``rank`` says,
+``attention`` has one weight a token of the item (see :func:`workbench.items.tokens.tokens`), and ``bos`` is
+one of `BOS`, null for models without sub-tokens.
 """
 CHECKED = (
     "item_id", "answer", "model", "score_type", "known", "vocabulary_size", "n_choices", "log_prob", "rank",
@@ -132,6 +139,7 @@ def check_predictions(frame: pd.DataFrame, items: Items | None = None) -> pd.Dat
     for name, allowed in _WORDS.items():
         _all(frame, frame[name].isin(allowed), f"{name!r} is none of {', '.join(allowed)}")
     _all(frame, ~frame.duplicated(["item_id", "model", "run"]), "the item occurs twice for this model")
+    _all(frame, frame["bos"].isna() | frame["bos"].isin(BOS), f"'bos' is none of {', '.join(BOS)}")
     check_log_probs(frame)
     if items is not None:
         _those(frame["item_id"], items)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 from uuid import uuid4
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 PROGRESS = {"tags": ["progress"]}
 """Metadata of the output of a bar in a notebook."""
 
+_LONG = 60.0  # seconds
 _WIDTH = 90  # letters of a bar in a notebook
 _FORMAT = (  # sorting: 12 %|█  | 3.10k/25.0k n-grams [00:02<00:13, 1.50k n-grams/s]
     "{desc}: {percentage:.0f} %|{bar}| {n_fmt}/{total_fmt}{unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
@@ -87,6 +89,23 @@ def progress_bar(
     else:
         settings.setdefault("dynamic_ncols", True)
     return tqdm(total=total, desc=label, unit=space + unit, disable=not shown, **settings)
+
+
+def update_with_estimate(bar: tqdm[Any], sample: int = 100) -> Callable[[int], object]:
+    """Return the method `update` of a bar that also says how long a sample takes, if all take above a minute.
+
+    The first step is measured, so that work which would take hours can be stopped and begun with less.
+    """
+
+    def update(n: int) -> object:
+        total = bar.total or 0
+        if not bar.disable and bar.postfix is None and n and sample < total:
+            seconds = bar.format_dict["elapsed"] / (bar.n - bar.initial + n)
+            if seconds * total > _LONG:
+                bar.postfix = f"{sample:,} take {bar.format_interval(seconds * sample)}"
+        return bar.update(n)
+
+    return update
 
 
 class _CellOutput:

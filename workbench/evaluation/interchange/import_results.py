@@ -178,9 +178,9 @@ def import_results(
 
     The harness logs no prediction: it is the answer where the answer was the greedy continuation, else null;
     ``correct`` and ``greedy_correct`` are its ``acc``. Its log-probability is that of the answer's sub-tokens
-    without the end of the word, so both ``log_prob`` and ``log_prob_uncorrected`` hold it, and perplexity is
-    the harness's. Its answer is all behind the last space (``"Nadia`` with the quote); the report names the
-    items that have another answer.
+    without the end of the word, so both ``log_prob`` and ``log_prob_uncorrected`` hold it, and tables
+    have the harness's perplexity in the column ``perplexity_uncorrected``. Its answer is all behind the last
+    space (``"Nadia`` with the quote); the report names the items that have another answer.
 
     People's answers give one model a person (``person: name``) and one more, the majority.
 
@@ -271,6 +271,7 @@ def _sample_log(file: _File, text: str | None) -> Imported:
         log_prob_uncorrected=log_probs,
         greedy_correct=pd.array([sample.greedy for sample, _ in logged], dtype="boolean"),
         prompt=log.prompt(templates),
+        bos=log.bos,
     )
     info = {"task": log.task, **log.info}
     return Imported("lm-evaluation-harness", frame, _asked(items, placed), _matched(placed), info)

@@ -30,6 +30,10 @@ _TRANSLATED = re.compile(r"lambada_(?:openai_)?mt_(?:stablelm_)?(?P<language>[a-
 _VARIANTS = (("lambada_openai", "openai"), ("lambada_standard", "plain"))
 _SOURCES = ("pretrained", "peft", "delta", "model", "path", "engine")
 _CONFIG = ("model", "model_args", "model_dtype", "model_sha", "batch_size", "limit", "fewshot_seed")
+_DELEGATES = (0, 4, 9, 2)
+"""Version since which the harness leaves the mark of the beginning (BOS) to the tokenizer, in these backends
+(EleutherAI/lm-evaluation-harness, pull request 3347); before, and in others, ``add_bos_token`` is false."""
+_DELEGATING = ("hf", "hf-auto", "huggingface", "vllm")
 _SLACK = 1e-3  # above 0 by the rounding of half precision
 
 
@@ -78,6 +82,8 @@ class Log(NamedTuple):
     info : dict
     n : int or None
         Number of passages.
+    bos : str
+        What texts begin with, one of :data:`workbench.runs.predictions.BOS`.
     """
 
     task: str | None
@@ -86,6 +92,7 @@ class Log(NamedTuple):
     shots: int | None
     info: dict[str, Any]
     n: int | None
+    bos: str
 
     def prompt(self, templates: set[str | None]) -> str | None:
         """Return the value of the column ``prompt``: null where every passage was shown alone."""
@@ -212,7 +219,25 @@ def log_of(path: Path) -> Log:
         _natural(_mapping(results.get("n-shot")).get(task)),
         {name: value for name, value in info.items() if value is not None},
         _natural(samples.get("effective")),
+        _bos(results, config),
     )
+
+
+def _bos(results: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """Return what texts begin with, by the version of the harness and the arguments of the model."""
+    token, arguments = results.get("tokenizer_bos_token"), _arguments_of(config)
+    if isinstance(token, list) and token and token[0] is None:
+        return "none"  # the tokenizer has no such mark
+    added = str(arguments.get("add_bos_token"))
+    if added in {"True", "False"}:
+        return "added" if added == "True" else "omitted"
+    if not results:
+        return "unknown"
+    version = re.match(r"\d+(\.\d+)*", str(results.get("lm_eval_version")))  # old versions do not log it
+    delegates = version is not None and tuple(map(int, version[0].split("."))) >= _DELEGATES
+    if delegates and str(config.get("model")) in _DELEGATING:
+        return "tokenizer"
+    return "added" if "gemma" in str(arguments.get("pretrained")).casefold() else "omitted"
 
 
 def _natural(value: Any) -> int | None:
@@ -254,13 +279,19 @@ def _mapping(value: Any) -> Mapping[Any, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _model(results: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
-    """Return the model's name; the harness makes one up where it was given no arguments."""
+def _arguments_of(config: Mapping[str, Any]) -> Mapping[Any, Any]:
+    """Return the arguments of the model, which are written as a mapping or as ``name=value,name=value``."""
     arguments = config.get("model_args")
     if isinstance(arguments, str):
         parts = (part.partition("=") for part in arguments.split(","))
         arguments = {name.strip(): value.strip() for name, _, value in parts}
-    named = [str(v) for name in _SOURCES if (v := _mapping(arguments).get(name))]
+    return _mapping(arguments)
+
+
+def _model(results: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
+    """Return the model's name; the harness makes one up where it was given no arguments."""
+    arguments = _arguments_of(config)
+    named = [str(v) for name in _SOURCES if (v := arguments.get(name))]
     name = str((named and results.get("model_name")) or (named[0] if named else ""))
     if name.startswith(("/", "./", "../", "~", "\\")) or re.match(r"[A-Za-z]:[\\/]", name):
         name = PurePath(name.replace("\\", "/")).name  # of a local folder

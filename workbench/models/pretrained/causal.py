@@ -44,6 +44,7 @@ from workbench.models.pretrained.search import (
     SearchResult,
     Trie,
     WordQuery,
+    cover,
     rank_words,
     write_words,
 )
@@ -52,7 +53,7 @@ from workbench.runs.predictions import Floats, frame_of, not_a_number, nullable
 from workbench.storage import cache
 from workbench.storage.errors import DataError, reading
 from workbench.storage.files import read_bytes
-from workbench.storage.progress import progress_bar
+from workbench.storage.progress import progress_bar, update_with_estimate
 
 Case = Literal["auto", "as-is", "sum"]
 Correct = Literal["words", "greedy"]
@@ -145,9 +146,11 @@ class CausalLM(PretrainedModel):
     ``log_prob`` is ln p(sub-tokens | context) + ln p(the word is over | context, sub-tokens), where the word
     is over if the next sub-token begins with white space or punctuation, or is the end of the text (see
     :class:`workbench.models.pretrained.scoring.Subwords`). So the probabilities of words of letters, digits,
-    apostrophes and hyphens sum to at most 1. ``log_prob_uncorrected`` has the first term alone, as
-    lm-evaluation-harness has it; context and word are split as there: white space before the word belongs to
-    it.
+    apostrophes, hyphens and underscores, in any case, sum to at most 1 where all have different sub-tokens.
+    A word with another character in it, such as "1,000", "U.S." or "word”", may go on where a shorter one is
+    over ("1", "U", "word"), whose probability then holds its own: see `coverage`. ``log_prob_uncorrected``
+    has the first term alone, as lm-evaluation-harness has it; context and word are split as there: white
+    space before the word belongs to it.
 
     That is the answer as it is written, also where a word stands for several forms: ranks and the
     log-probabilities of the best words are of the forms together, which are no less probable.
@@ -254,6 +257,45 @@ class CausalLM(PretrainedModel):
             self.distribution(items)
         return self._rank(items, top_k)[0]
 
+    def coverage(self, items: Items) -> pd.DataFrame:
+        """Return the probability that a text goes on with any word of the vocabulary.
+
+        What is left to 1 is that of words that the vocabulary lacks, and of other text. A word that is part
+        of the event of a shorter one counts with that one; words with the same sub-tokens count once.
+
+        Returns
+        -------
+        DataFrame
+            One row an item: ``item_id``, ``covered`` and ``covered_at_most``. They differ by the beginnings
+            of words that `budget` left out, or by 0.0001 where it sufficed.
+
+        Raises
+        ------
+        DataError
+            If there is no vocabulary.
+        """
+        if self.vocabulary is None:
+            self.distribution(items)
+        shares = np.zeros((len(items), 2))
+        contexts = self._scorer.subwords.contexts([self._split(item).before for item in items])
+        with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
+            for key, members in self._by_lead(items).items():
+                shares[members] = cover(
+                    self._scorer, self._trie(*key)[1], [contexts[index] for index in members],
+                    budget=self.budget, step=update_with_estimate(bar),
+                )  # fmt: skip
+        columns = {"item_id": items.frame["item_id"].to_numpy()}
+        return pd.DataFrame(columns | {"covered": shares[:, 0], "covered_at_most": shares[:, 1]})
+
+    def _by_lead(self, items: Items) -> dict[tuple[str, str, bool], list[int]]:
+        """Return the places of items by what their words, or forms of words, are encoded after."""
+        groups: dict[tuple[str, str, bool], list[int]] = {}
+        for index, item in enumerate(items):
+            text = self._split(item)
+            key = text.lead, anchor_of(text.context, text.lead), self.case == "sum" and _is_cased(item)
+            groups.setdefault(key, []).append(index)
+        return groups
+
     def _predict(self, items: Items, top_k: int, seed: int) -> pd.DataFrame:
         columns, words = self._columns(items), self._offered(items)
         if words is not None:
@@ -272,6 +314,7 @@ class CausalLM(PretrainedModel):
         columns = {**super()._columns(items), "filter": self.filter}
         if self.case == "sum":
             columns["case"] = ["sum" if _is_cased(item) else None for item in items]
+        columns["bos"] = self._scorer.subwords.beginnings([self._split(item).context for item in items])
         if self.prompt is not None:
             columns["prompt"] = self.prompt.to_json()
             if self.prompt.per_item:
@@ -305,7 +348,7 @@ class CausalLM(PretrainedModel):
         """
         queries, has = self._queries(items), _has_answer(items)
         with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
-            ids, scores = write_words(self._scorer, queries, step=bar.update)
+            ids, scores = write_words(self._scorer, queries, step=update_with_estimate(bar))
         answer_columns = self._answer_columns(items, scores)
         for item_id, path in zip(items.frame["item_id"], ids, strict=True):
             if path[-1:] == [BROKEN]:
@@ -342,20 +385,15 @@ class CausalLM(PretrainedModel):
     def _rank(self, items: Items, top_k: int) -> tuple[Ranked, Scores, list[bool]]:
         """Rank the answers; those after the same white space are searched together."""
         queries = self._queries(items)
-        groups: dict[tuple[str, str, bool], list[int]] = {}
-        for index, item in enumerate(items):
-            text = self._split(item)
-            key = text.lead, anchor_of(text.context, text.lead), self.case == "sum" and _is_cased(item)
-            groups.setdefault(key, []).append(index)
         top_words: dict[int, list[str]] = {}
         by_item: dict[int, SearchResult] = {}
         scores = no_scores(len(items))
         with progress_bar(len(items), label=self.name, unit="items", shown=self.progress) as bar:
-            for (lead, anchor, by_form), members in groups.items():
-                forms, trie = self._trie(lead, anchor, by_form)
+            for key, members in self._by_lead(items).items():
+                forms, trie = self._trie(*key)
                 results, scores[members] = rank_words(
                     self._scorer, trie, [queries[index] for index in members],
-                    top_k=top_k, budget=self.budget, step=bar.update,
+                    top_k=top_k, budget=self.budget, step=update_with_estimate(bar),
                 )  # fmt: skip
                 by_item |= dict(zip(members, results, strict=True))
                 for index, result in zip(members, results, strict=True):
@@ -401,7 +439,7 @@ class CausalLM(PretrainedModel):
     def _score(self, rows: Sequence[Sequence[Continuation]]) -> Scores:
         n = sum(map(len, rows))
         with progress_bar(n, label=self.name, unit="texts", shown=self.progress) as bar:
-            return self._scorer.score(rows, step=bar.update)
+            return self._scorer.score(rows, step=update_with_estimate(bar))
 
     def _word_scores(self, items: Items, scores: Scores, sizes: Sequence[int]) -> Floats:
         """Return the scores of the words of each item: with their end, where nothing follows them."""
@@ -460,7 +498,7 @@ class CausalLM(PretrainedModel):
             spans.pop()
         spans = [(start + offset, end + offset) for start, end in spans]
         ids = self._scorer.subwords.contexts([context])[0][-self._scorer.length :]
-        encoding = checkpoint.tokenizer([context], return_offsets_mapping=True, verbose=False)
+        offsets = self._scorer.subwords.offsets(context)
         with checkpoint.eager(), torch.inference_mode():
             output = checkpoint.model(
                 input_ids=checkpoint.input_ids([ids]), output_attentions=True, logits_to_keep=1
@@ -471,7 +509,7 @@ class CausalLM(PretrainedModel):
         weights = np.stack(last)[:, :, ::-1]  # (layers, heads, sub-tokens), the last first
         sums = np.zeros((*weights.shape[:2], len(split.words)))
         starts = [start for start, _ in spans]
-        places = encoding["offset_mapping"][0][::-1]  # special sub-tokens have none; the first may be cut
+        places = offsets[::-1]  # special sub-tokens have none; the first may be cut
         for place, (start, end) in zip(range(weights.shape[2]), places, strict=False):
             token = bisect_right(starts, end - 1) - 1
             if start < end and token >= 0 and end - 1 < spans[token][1]:

@@ -41,6 +41,13 @@ _NAMES = (
     ("tokenizer_config.json", "gguf_file"),
 )
 """Files of a model that name others, and where in them."""
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.+ -]*(/[A-Za-z0-9][\w.+-]*)?")
+_TEMPORARY = re.compile(r"(tmp\w*|temp|(checkpoint|output|model|result)s?(-\d+)?)(/.*)?", re.IGNORECASE)
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "*.tiktoken", "spiece.model")
+_TOLERANCES = {"float32": 1e-3, "float16": 0.02, "bfloat16": 0.05}
+"""Nats by which log-probabilities of equal texts may differ in a batch, by precision."""
+_PROBE = "One two three four"
+"""Text by which it is tested whether a model sees what comes after a position."""
 _CODE = ("_attn_implementation", "_experts_implementation", "fusion_config")
 """Attributes of a configuration that choose code; transformers has a default for each."""
 
@@ -78,7 +85,7 @@ class Checkpoint(NamedTuple):
     model: Any
     tokenizer: Any
     device: str  # where inputs are expected
-    label: str  # the folder's name, or the name on the hub
+    label: str  # the name on the hub, or in the configuration, else of the folder
     digest: str  # of the files in the folder; the commit of a model on the hub
 
     @property
@@ -257,8 +264,7 @@ def _load_checkpoint(
         _check_files(files)
         config = transformers.AutoConfig.from_pretrained(source, **hub)
         _check_config(config, source, trust=trust_remote_code)
-        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(source, **hub)
-        tokenizer("a", verbose=False)  # it reads some of its configuration when it is used
+        tokenizer = _load_tokenizer(source, **hub)
         model, info = getattr(transformers, _CLASSES[kind]).from_pretrained(
             source, config=config, dtype=dtype, device_map=device, use_safetensors=True,
             output_loading_info=True, attn_implementation="eager" if eager else None, **hub,
@@ -273,8 +279,91 @@ def _load_checkpoint(
     elif isinstance(folder, Path):
         counted = [path for pattern in _FILES for path in folder.glob(pattern)]
         with reading(folder, f"this {kind} model", remedy=remedy):
-            label, digest = folder.resolve().name, cache.fingerprint(counted, folder)
-    return Checkpoint(model.eval(), tokenizer, str(model.device), label, digest)
+            label, digest = _name_of(folder), cache.fingerprint(counted, folder)
+    checkpoint = Checkpoint(model.eval(), tokenizer, str(model.device), label, digest)
+    if kind == "causal":
+        with reading(source, f"this {kind} model", remedy=remedy):
+            _check_causal(checkpoint, source)
+    return checkpoint
+
+
+def _load_tokenizer(source: str, **options: Any) -> Any:
+    """Load the tokenizer of a model; DataError where there is none.
+
+    For some kinds of model, transformers makes an empty tokenizer where the files are missing.
+    """
+    import transformers  # noqa: PLC0415 - heavy, an extra
+
+    try:
+        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(source, **options)
+        tokenizer("a", verbose=False)  # it reads some of its configuration when it is used
+        missing = len(tokenizer) <= len(set(tokenizer.all_special_ids))
+    except Exception:
+        folder = Path(source)
+        if not folder.is_dir() or any(path for pattern in _TOKENIZERS for path in folder.glob(pattern)):
+            raise
+        missing = True
+    if missing:
+        raise DataError(
+            f"the model has no tokenizer: expected one of {', '.join(_TOKENIZERS)}",
+            file=source,
+            remedy="save the tokenizer that it was trained with into the folder: "
+            f"AutoTokenizer.from_pretrained(...).save_pretrained({source!r})",
+        )
+    return tokenizer
+
+
+def _name_of(folder: Path) -> str:
+    """Return the name of a model: that in its configuration, else that of its repository or folder.
+
+    Paths, and names of temporary folders, are no names of models.
+    """
+    config = read_json(folder / "config.json", "this configuration")
+    for key in ("_name_or_path", "_model_name_or_path"):
+        name = config.get(key)
+        if isinstance(name, str) and _PLAIN_NAME.fullmatch(name) and not _TEMPORARY.fullmatch(name):
+            return name
+    real = folder.resolve()
+    if real.parent.name == "snapshots" and real.parent.parent.name.startswith("models--"):  # the hub's cache
+        return "/".join(real.parent.parent.name.split("--")[1:])
+    return real.name
+
+
+def _check_causal(checkpoint: Checkpoint, source: str) -> None:
+    """Raise DataError if the model sees what comes after a position.
+
+    Two texts differ in their last sub-token only. Log-probabilities that are not numbers are no difference.
+    """
+    import torch  # noqa: PLC0415 - heavy
+
+    if getattr(getattr(checkpoint.model.config, "attn_config", None), "prefix_lm", False):
+        raise DataError(
+            "the model was trained as a prefix language model (prefix_lm in config.json): in the prefix it "
+            "sees what comes after a position, but transformers runs it from left to right",
+            file=source,
+            remedy="take a model that was trained from left to right",
+        )
+    ids = checkpoint.tokenizer(_PROBE, add_special_tokens=False, verbose=False)["input_ids"][:4]
+    special = {*checkpoint.tokenizer.all_special_ids, ids[-1]}
+    ids = ids if len(ids) > 1 else ids * 2
+    size = int(checkpoint.model.get_input_embeddings().weight.shape[0])
+    other = next((token for token in range(size) if token not in special), None)
+    if other is None:
+        return
+    with torch.inference_mode():
+        inputs = checkpoint.input_ids([ids, [*ids[:-1], other]])
+        logits = checkpoint.model(input_ids=inputs, use_cache=False).logits[:, :-1].float()
+    first, second = logits.log_softmax(dim=-1)
+    difference = (first - second).abs()
+    difference = float(difference[difference.isfinite()].max()) if difference.isfinite().any() else 0.0
+    if difference > _TOLERANCES[str(checkpoint.model.dtype).removeprefix("torch.")]:
+        raise DataError(
+            f"the model sees what comes after a position: a later sub-token changes a log-probability by "
+            f"{difference:.2g} nats, so it is not a causal language model",
+            file=source,
+            remedy="use MaskedLM for BERT and its like, or a model that was trained from left to right; set "
+            '"is_decoder": true in config.json only if this one was',
+        )
 
 
 def _find_files(path_or_name: Path | str, kind: Kind) -> tuple[Path | str, Converted | None]:
@@ -282,7 +371,7 @@ def _find_files(path_or_name: Path | str, kind: Kind) -> tuple[Path | str, Conve
     path = Path(path_or_name)
     if not path.exists():
         if isinstance(path_or_name, Path) or path_or_name.startswith((".", "/", "~")):
-            raise DataError("there is no such file or folder", file=path)
+            raise DataError("there is no such folder", file=path)
         source = find_model(path_or_name)
         if isinstance(source, str):
             return source, None
@@ -291,9 +380,9 @@ def _find_files(path_or_name: Path | str, kind: Kind) -> tuple[Path | str, Conve
         return path, None
     if not is_gguf(path):
         raise DataError(
-            "this is neither a folder nor a GGUF file",
+            "this is a file, but no GGUF file: expected the folder of a model",
             file=path,
-            remedy="pass the folder with config.json, a tokenizer and *.safetensors",
+            remedy=f"pass its folder, {str(path.resolve().parent)!r}, with config.json and tokenizer",
         )
     if kind != "causal":
         raise DataError(f"a GGUF file is read as a causal model, not as a {kind} one", file=path)

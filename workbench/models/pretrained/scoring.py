@@ -79,7 +79,10 @@ class Subwords:
         begins with a letter, a digit, a combining mark or one of `WORD_CHARACTERS` continues the word; so
         does one that holds only a part of a character, as the character may be a letter.
     prefix : int or None
-        Sub-token before a text that is empty: the beginning of a text, or else its end.
+        Sub-token before a text that is empty: the beginning of a text (BOS), or else its end.
+    adds_bos : bool
+        Whether the tokenizer puts a mark of the beginning before a text. A text that begins with that mark
+        itself gets no other one, as in lm-evaluation-harness since 0.4.9.2.
     """
 
     def __init__(self, tokenizer: Any, size: int) -> None:
@@ -92,13 +95,47 @@ class Subwords:
             self.ends[unknown] = False
         first = tokenizer.bos_token_id
         self.prefix = tokenizer.eos_token_id if first is None else first
+        [marked], [bare] = (tokenizer(["a"], add_special_tokens=add)["input_ids"] for add in (True, False))
+        self.adds_bos = bool(marked) and marked[:1] != bare[:1]
+        marks = {self.prefix, *(marked[:1] if self.adds_bos else ())} - {None}
+        self._marks = tuple(tokenizer.decode([mark]) for mark in sorted(marks))
 
     def encode(self, texts: Sequence[str], *, special: bool = True) -> list[Ids]:
         """Return the sub-tokens of texts; `special` adds what the tokenizer puts around a text."""
-        if not texts:
-            return []
-        ids: list[Ids] = self.tokenizer(list(texts), add_special_tokens=special, verbose=False)["input_ids"]
-        return ids
+        rows: list[Ids] = [[]] * len(texts)
+        has_mark = [special and self.has_mark(text) for text in texts]
+        for without in sorted(set(has_mark)):
+            places = [place for place, value in enumerate(has_mark) if value == without]
+            batch = [texts[place] for place in places]
+            ids = self.tokenizer(batch, add_special_tokens=special and not without, verbose=False)
+            for place, row in zip(places, ids["input_ids"], strict=True):
+                rows[place] = row
+        return rows
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Return where the sub-tokens of a text are in it; DataError if the tokenizer does not say that."""
+        try:
+            encoding = self.tokenizer(
+                text, add_special_tokens=not self.has_mark(text), return_offsets_mapping=True, verbose=False
+            )
+            offsets: list[tuple[int, int]] = encoding["offset_mapping"]
+        except (NotImplementedError, KeyError):
+            offsets = []
+        if text.strip() and not any(start < end for start, end in offsets):
+            raise DataError(
+                f"the tokenizer does not say where in the text its sub-tokens are: {text.strip()[:40]!r}",
+                remedy="attention needs this: take the fast tokenizer of the model, with its tokenizer.json",
+            )
+        return offsets
+
+    def has_mark(self, text: str) -> bool:
+        """Tell whether a text begins with the tokenizer's own mark of the beginning."""
+        return bool(self._marks) and text.startswith(self._marks)
+
+    def beginnings(self, texts: Sequence[str]) -> list[str]:
+        """Return what stands first in each text: one of :data:`workbench.runs.predictions.BOS`."""
+        kinds = {True: "added", False: "none"}
+        return ["text" if self.has_mark(text) else kinds[self.adds_bos or not text] for text in texts]
 
     def contexts(self, texts: Sequence[str]) -> list[Ids]:
         """Return the sub-tokens of what stands before words; an empty text has the prefix."""
