@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ import traitlets
 from workbench.items import text as wt
 from workbench.items.pieces import pieces
 from workbench.items.schema import Item
+from workbench.models.passage import ReadContext, is_word
 from workbench.render.numbers import fixed, probability, rank_text
 from workbench.storage.errors import DataError
 from workbench.widgets.ask.asking import (
@@ -45,6 +47,8 @@ EXAMPLE = TypedQuestion(
 """What the button of an empty widget fills in: two sentences, the target named in the first."""
 
 _HEADS = {"passage": "whole passage", "sentence": "target sentence alone"}
+_ALL = ReadContext("both")
+_QUOTED = 5  # words that are quoted, at most
 _NO_GAIN = {"nats": "", "factor": ""}
 
 
@@ -262,6 +266,7 @@ class Ask(Widget):
                     "read": preview(question), "problems": dict(question.problems),
                     "answers": [views.get(place) for place in range(len(asking.labels))],
                     "since": max(0.0, record.age), "example": EXAMPLE.text,
+                    "rest": any(map(_has_rest, question.passages.values())),
                 }
             )  # fmt: skip
 
@@ -371,29 +376,89 @@ def models_by_name(models: Any) -> dict[str, Any]:
 def answer_view(question: Question, answer: Answer, top_k: int) -> dict[str, Any]:
     """Return what is drawn of one model's answer.
 
-    It has ``seconds``; ``error`` where all went wrong alike, else ``sides``: of each its letter and one
-    cell a version with the ``gain`` between them; and the ``differences`` of two sides by version. A cell
-    has an ``error``, or ``bars`` [word, value, label, in passage, is the word], ``kind`` of the values and
-    ``note`` on them, ``p`` of the target with its ``unit``, ``rank`` and ``ln``. Values of kind ``p`` are
+    It has ``seconds`` and whether it is ``final``; ``error`` where all went wrong alike, else the ``heads``
+    of the versions and ``sides``: of each its letter and one cell a version with the ``gain`` between them;
+    and the ``differences`` of two sides by version. A cell has an ``error``, or ``bars`` [word, value, label,
+    in passage, is the word], ``kind`` of the values and ``note`` on them, ``reads`` (what the model reads of
+    the passage), ``p`` of the target with its ``unit``, ``rank`` and ``ln``. Values of kind ``p`` are
     probabilities, the others shares of the longest bar.
     """
     errors = {reply.get("error") for reply in answer.replies.values()}
     if len(errors) == 1 and None not in errors:
-        return {"seconds": answer.seconds, "error": errors.pop()}
+        return {"seconds": answer.seconds, "final": answer.final, "error": errors.pop()}
     sides = []
     for side, item in question.passages.items():
         inside, replies = words_around(item), [answer.replies[side, version] for version in VERSIONS]
         cells = {v: _cell(reply, item, inside, top_k) for v, reply in zip(VERSIONS, replies, strict=True)}
+        for version, reply in zip(VERSIONS, replies, strict=True):
+            if "error" not in reply:
+                cells[version]["reads"] = _what_is_read(answer.context, question, side, version, reply)
+                if reply["rank_is_bound"] and not answer.final:
+                    cells[version]["rank"] += "; exact rank: computing …"
         gain = _ratio(*(reply.get("log_prob") for reply in replies))
         sides.append({"side": side, "word": item.answer, "single": len(item.sentences) == 1,
                       **cells, "gain": gain})  # fmt: skip
-    view: dict[str, Any] = {"seconds": answer.seconds, "sides": sides, "differences": None}
+    heads = {version: _head(answer.context, question, version) for version in VERSIONS}
+    view: dict[str, Any] = {
+        "seconds": answer.seconds, "final": answer.final, "heads": heads, "sides": sides, "differences": None,
+    }  # fmt: skip
     if len(sides) > 1:
         view["differences"] = {
             version: _ratio(*(answer.replies[side, version].get("log_prob") for side in "AB"))
             for version in VERSIONS
         }
     return view
+
+
+def _head(context: ReadContext | None, question: Question, version: str) -> str:
+    """Say what a model reads of a version: all of it, or which part."""
+    items = [item for (_, name), item in question.versions.items() if name == version]
+    if context is None or all(len(context.spans(i)) == len(_ALL.spans(i)) for i in map(_words_only, items)):
+        return _HEADS[version]
+    if context.side == "none":
+        return "nothing of the passage"
+    where = "before" if context.side == "before" else "around"
+    if context.words is not None:
+        return f"{f'{context.words:,} words' if context.words > 1 else 'word'} {where} the blank"
+    part = "target sentence" if context.sentence or version == "sentence" else "passage"
+    return f"{part} {where} the blank" if context.side == "before" else part
+
+
+def _what_is_read(
+    context: ReadContext | None, question: Question, side: str, version: str, reply: Mapping[str, Any]
+) -> str:
+    """Say which words of a passage a model reads, and whether it scores those after the blank."""
+    if context is None:
+        return "the model does not say what it reads"
+    item = question.versions[side, version]
+    spans = [span for span in context.spans(item) if is_word(item.text[slice(*span)])]
+    where = {"before": "before the blank", "both": "around the blank", "none": "of the passage"}[context.side]
+    n_words = f"{len(spans):,} {'word' if len(spans) == 1 else 'words'}"
+    read = f"reads {n_words if spans else 'nothing'} {where}"
+    if 0 < len(spans) <= _QUOTED and context.side == "before":
+        read += f": “{item.text[spans[0][0] : spans[-1][1]]}”"
+    after = item.text[item.answer_span[1] :]
+    if context.side != "before" or not any(map(is_word, after.split())):
+        return read
+    later = question.versions[side, "sentence"].text != item.text[item.sentences[-1][0] :]
+    rest = "rest of the passage" if later and version == "passage" else "rest of the sentence"
+    if reply["candidate_scores"] is None or not context.scores_rest:
+        return f"{read}; the {rest} is neither read nor scored"
+    return f"{read}; each candidate is scored with the {rest}"
+
+
+def _has_rest(item: Item) -> bool:
+    """Return whether words follow the blank of an item that has no candidates."""
+    return item.candidates is None and any(map(is_word, item.text[item.answer_span[1] :].split()))
+
+
+def _words_only(item: Item) -> Item:
+    """Return an item without the punctuation that ends it, which no reader misses."""
+    end = item.answer_span[1]
+    if any(map(is_word, item.text[end:].split())):
+        return item
+    *sentences, (first, _) = item.sentences
+    return replace(item, text=item.text[:end], sentences=(*sentences, (first, end)))
 
 
 def _cell(reply: Mapping[str, Any], item: Item, inside: set[str], top_k: int) -> dict[str, Any]:
@@ -532,7 +597,7 @@ def history_page(asking: Asking, records: Sequence[AskedQuestion], *, words: int
     """
     with asking.lock:
         questions = [_question(asking, record, words) for record in records]
-    return render("ask/static.html", questions=questions, heads=_HEADS)
+    return render("ask/static.html", questions=questions)
 
 
 def _question(asking: Asking, record: AskedQuestion, words: int | None) -> dict[str, Any]:

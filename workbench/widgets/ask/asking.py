@@ -6,7 +6,7 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from difflib import SequenceMatcher
@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from workbench.items.cells import check_encodable
@@ -22,7 +23,7 @@ from workbench.items.items import Items, items_from_text
 from workbench.items.schema import Item, Span, content_digest, objects
 from workbench.items.text import sentences_around
 from workbench.models.base import Predictor
-from workbench.models.passage import distinct, is_word, passages
+from workbench.models.passage import ReadContext, distinct, is_word, passages
 from workbench.runs.predictions import check_log_probs, typed_predictions
 from workbench.storage.errors import DataError
 
@@ -219,22 +220,76 @@ def differences(one: str, other: str) -> tuple[list[Span], list[Span]]:
 
 
 class Answer(NamedTuple):
-    """What one model says to a question, after so many seconds: `COLUMNS` or ``{"error": str}`` by `Key`."""
+    """What one model says to a question, after so many seconds: `COLUMNS` or ``{"error": str}`` by `Key`.
+
+    One that is not `final` is followed by another one; its ranks may be lower bounds. `context` is what the
+    model reads.
+    """
 
     seconds: float
     replies: Mapping[Key, Mapping[str, Any]]
+    final: bool = True
+    context: ReadContext | None = None
 
     @property
     def complete(self) -> bool:
-        """Whether nothing went wrong."""
-        return not any("error" in reply for reply in self.replies.values())
+        """Whether it is final and nothing went wrong."""
+        return self.final and not any("error" in reply for reply in self.replies.values())
 
 
-def answers(model: Any, question: Question, *, top_k: int, seed: int) -> dict[Key, dict[str, Any]]:
-    """Ask a model; where that fails, once more for each version, so that one may fail alone."""
-    items = question.items
+Replies = dict[str, dict[str, Any]]
+"""What a model says, by the id of the item."""
+
+
+def answers(model: Any, question: Question, *, top_k: int, seed: int) -> Iterator[Answer]:
+    """Yield a model's answer; where it has to search for exact ranks, one without that search first."""
+    start = time.perf_counter()
+    context = _context(model)
+
+    def answer(replies: Replies, *, final: bool) -> Answer:
+        none = {"error": "the model gave no answer"}
+        by_key = {key: replies.get(item.item_id, none) for key, item in question.versions.items()}
+        return Answer(time.perf_counter() - start, by_key, final, context)
+
+    replies = _quick_replies(model, question.items, top_k, seed)
+    is_open = np.array([_is_open(replies.get(item.item_id), top_k) for item in question.items], dtype=bool)
+    if replies:
+        yield answer(replies, final=not is_open.any())
+    if is_open.any():
+        yield answer(replies | _replies(model, question, is_open, top_k, seed), final=True)
+
+
+def _context(model: Any) -> ReadContext | None:
+    """Return what a model reads; None where it does not say, or fails."""
     try:
-        items = _with_words(model, question)
+        context = getattr(model, "context", None)
+    except Exception:  # noqa: BLE001 - a model of one's own
+        return None
+    return context if isinstance(context, ReadContext) else None
+
+
+def _quick_replies(model: Any, items: Items, top_k: int, seed: int) -> Replies:
+    """Return what a model says without a search for exact ranks; nothing where it needs none, or fails."""
+    try:
+        quick = model.quick(items) if isinstance(model, Predictor) else None
+        return {} if quick is None else _rows(quick, items, top_k, seed)
+    except BaseException:  # noqa: BLE001 - the model itself says what is wrong
+        return {}
+
+
+def _is_open(reply: Mapping[str, Any] | None, top_k: int) -> bool:
+    """Return whether the rank is a bound, or there are fewer best words than were asked for."""
+    if reply is None or reply["rank_is_bound"]:
+        return True
+    n_words = reply["n_choices"] or reply["vocabulary_size"] or top_k
+    return len(reply["top_words"] or ()) < min(top_k, n_words)
+
+
+def _replies(model: Any, question: Question, mask: npt.NDArray[np.bool_], top_k: int, seed: int) -> Replies:
+    """Ask a model about some items; where that fails, about each alone, so that one may fail alone."""
+    items = question.items.where(mask)
+    try:
+        items = _with_words(model, question, items)
         replies = _rows(model, items, top_k, seed)
     except BaseException as error:  # noqa: BLE001 - whatever a model does, the others go on
         replies = {item.item_id: {"error": error_text(error)} for item in items}
@@ -244,13 +299,11 @@ def answers(model: Any, question: Question, *, top_k: int, seed: int) -> dict[Ke
                     replies |= _rows(model, items[place : place + 1], top_k, seed)
                 except BaseException as alone_error:  # noqa: BLE001
                     replies[item_id] = {"error": error_text(alone_error)}
-    none = {"error": "the model gave no answer"}
-    return {key: replies.get(item.item_id, none) for key, item in question.versions.items()}
+    return replies
 
 
-def _with_words(model: Any, question: Question) -> Items:
+def _with_words(model: Any, question: Question, items: Items) -> Items:
     """Return what is asked; a model without words of its own ranks those of the passages and the target."""
-    items = question.items
     if not isinstance(model, Predictor) or model.vocabulary is not None:
         return items
     if items.frame["candidates"].notna().any() or model.choices(items) is not None:
@@ -329,7 +382,8 @@ class Asking:
     """Questions to several models, of which each computes in a thread of its own.
 
     A model that computes is never interrupted: when it is done, an answer to an outdated question is dropped
-    and it goes on with the newest one. The threads end when this is closed or no longer used.
+    and it goes on with the newest one. A model may answer in two steps (see `answers`); the second one is not
+    begun where a newer question has come. The threads end when this is closed or no longer used.
 
     Parameters
     ----------
@@ -404,7 +458,12 @@ class Asking:
     @property
     def complete(self) -> bool:
         """Whether every model has answered the current question."""
-        return bool(self.current.question.passages) and len(self.current.answers) == len(self.models)
+        return self._asked and len(self._final) == len(self.models)
+
+    @property
+    def _final(self) -> set[int]:
+        """Return the places of the models that have said all to the current question."""
+        return {place for place, answer in self.current.answers.items() if answer.final}
 
     def wait(self, timeout: float | None = None) -> None:
         """Wait until every model has answered the current question, and keep it; see `Ask.wait`."""
@@ -416,7 +475,7 @@ class Asking:
                 problems = self.current.question.problems.values()
                 raise DataError("; ".join(problems) or "there is no passage", remedy="set .text")
             if not done:
-                slow = [label for i, label in enumerate(self.labels) if i not in self.current.answers]
+                slow = [label for i, label in enumerate(self.labels) if i not in self._final]
                 raise TimeoutError(f"still thinking after {timeout:g} s: {', '.join(slow)}")
             self._keep(self.current)
 
@@ -534,18 +593,20 @@ class Asking:
 
 
 def _work(
-    asking: weakref.ref[Asking], place: int, inbox: Inbox, ask: Callable[[Question], Mapping[Key, Any]]
+    asking: weakref.ref[Asking], place: int, inbox: Inbox, ask: Callable[[Question], Iterator[Answer]]
 ) -> None:
     """Answer what comes into the box until its end; nothing here keeps the `Asking` alive."""
     while (record := _newest(inbox)) is not None:
-        if place in record.answers or not record.question.passages:
+        known = record.answers.get(place)
+        if (known is not None and known.final) or not record.question.passages:
             continue
-        start = time.perf_counter()
-        replies = ask(record.question)
-        answer = Answer(time.perf_counter() - start, replies)
-        if (owner := asking()) is not None:
-            owner.take(place, record.question.number, answer)
-        del owner, record
+        for answer in ask(record.question):
+            owner = asking()
+            if owner is None or not owner.take(place, record.question.number, answer):
+                break  # the rest is no longer asked for
+            del owner
+        owner = None
+        del record
 
 
 def _newest(inbox: Inbox) -> AskedQuestion | None:
