@@ -19,7 +19,8 @@ from workbench.models.base import Predictor, pad
 from workbench.models.rows import Ranked
 from workbench.render.numbers import probability
 from workbench.storage.errors import DataError
-from workbench.widgets.ask.ask import EXAMPLE, Ask, answer_view, ask, models_by_name, preview
+from workbench.widgets.ask.ask import EXAMPLE, Ask, ask, models_by_name
+from workbench.widgets.ask.views import answer_view, preview
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
 

@@ -15,7 +15,8 @@ from patience import PATIENCE
 
 from workbench.items.items import Items, items_from_text
 from workbench.storage.errors import DataError
-from workbench.widgets.ask.asking import Answer, Asking, TypedQuestion
+from workbench.widgets.ask.asking import Answer, Asking
+from workbench.widgets.ask.questions import TypedQuestion
 
 TEXT = "Nobody trusted the keeper. But the first man out of the storm was the keeper"
 

@@ -60,6 +60,7 @@ function render({ model, el }) {
   function drawState() {
     root.dataset.state = edited() ? "typing" : computing.includes(true) ? "thinking" : missing.length ? "answered" : "empty";
     root.dataset.question = s.number;
+    if (edited()) status.textContent = ""; // it is about another question
     for (const card of s.cards) drawAge(card);
   }
   /* An answer belongs to the question it was given to. Where that is another one than in the boxes, it is pale
@@ -243,7 +244,7 @@ function render({ model, el }) {
     }
     changed.textContent = s.elsewhere;
     const said = asked ? (n === missing.length ? (n === 1 ? "answered" : `all ${n} models have answered`) : `${n} of ${missing.length} ${missing.length === 1 ? "model has" : "models have"} answered`) : "";
-    if (status.textContent !== said) status.textContent = said;
+    if (!edited() && status.textContent !== said) status.textContent = said;
     drawState();
   }
   const tick = setInterval(() => { if (computing.includes(true)) drawMarks(); }, 100);
@@ -252,15 +253,17 @@ function render({ model, el }) {
   function drawHistory() {
     const focused = list.contains(document.activeElement) ? document.activeElement.dataset.number : null;
     const atTop = list.scrollTop < 5;
+    const goes = (type, row) => () => {
+      clearTimeout(soon);
+      soon = null;
+      kernel.drop("ask");
+      s.back = true;
+      send({ type, number: row.number });
+    };
     list.replaceChildren(...s.history.map((row) => h("li", {}, h("button", {
-      class: "wa-past", type: "button", "data-number": row.number, title: "Back to this passage", onclick: () => {
-        clearTimeout(soon);
-        soon = null;
-        kernel.drop("ask");
-        s.back = true;
-        send({ type: "back", number: row.number });
-      },
-    }, h("span", { class: "wa-past-head" }, h("b", {}, row.word || "no word"), h("span", {}, row.pairs ? "pair" : "", " ", row.time)), h("span", { class: "wa-past-text" }, row.text)))).reverse());
+      class: "wa-past", type: "button", "data-number": row.number, title: "Back to this passage", onclick: goes("back", row),
+    }, h("span", { class: "wa-past-head" }, h("b", {}, row.word || "no word"), h("span", {}, row.pairs ? "pair " : "", row.candidates ? `${row.candidates} candidates ` : "", row.time)), h("span", { class: "wa-past-text" }, row.text)),
+    h("button", { class: "wa-again", type: "button", title: "Ask the models again, whatever they have answered", "aria-label": `Ask question ${row.number} again`, onclick: goes("again", row) }, "↻"))).reverse());
     if (!s.history.length) list.replaceChildren(h("li", { class: "wa-soft" }, "A passage is kept here once all models have answered and you pause."));
     if (atTop) list.scrollTop = 0;
     if (focused) list.querySelector(`[data-number="${focused}"]`)?.focus({ preventScroll: true });
@@ -273,7 +276,7 @@ function render({ model, el }) {
       if (m.number < s.number) return;
       if (m.from !== uid && s.opened && !s.back && m.number > s.number) s.elsewhere = `Changed by another cell or view at ${m.time}`;
       else if (m.number > s.number) s.elsewhere = "";
-      s.back = false;
+      if (m.from !== uid) s.back = false;
       s.number = m.number;
       s.state = m.state;
       s.example = m.example;
