@@ -282,18 +282,17 @@ def _past(asking: Asking, number: int, record: AskedQuestion) -> dict[str, Any]:
     question = record.question
     answers = []
     for place, answer in sorted(record.answers.items()):
-        said = []
+        lines = []
         for side, item in question.passages.items():
             reply = answer.replies[side, "passage"]
             if "error" in reply:
-                said.append(reply["error"])
+                lines.append(reply["error"])
                 continue
             kind, _, value = _values(reply, item.answer)
             texts = _headline(reply, item, kind, value)
-            said.append(
-                ", ".join(filter(None, (f"best “{reply['prediction']}”", texts["rank"], texts["ln"])))
-            )
-        answers.append((asking.labels[place], " | ".join(said)))
+            best = f"best “{reply['prediction']}”"
+            lines.append(", ".join(filter(None, (best, texts["rank"], texts["ln"]))))
+        answers.append((asking.labels[place], " | ".join(lines)))
     words = dict.fromkeys(item.answer for item in question.passages.values() if item.answer is not None)
     return {
         "number": number, "time": f"{question.asked:%Y-%m-%d %H:%M:%S}", "word": " / ".join(words),
